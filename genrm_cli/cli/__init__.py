@@ -1,0 +1,1 @@
+"""The `genrm` command: Typer and Rich, one file a command."""

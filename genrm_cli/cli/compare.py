@@ -1,0 +1,136 @@
+"""`genrm compare`: a few responses typed by hand, or one compare request."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from genrm_cli.cli.console import say_warning, showing_progress, stdout_console
+from genrm_cli.cli.options import Invocation, with_settings
+from genrm_cli.cli.score import STAND_IN_NOTICE
+from genrm_cli.errors import InputError, UsageError
+from genrm_cli.summary import Tally
+
+if TYPE_CHECKING:
+    from genrm_cli.rollouts.record import Rollout
+
+
+@with_settings(
+    "Pairs", "Judge", "Rewards", "Output", leave_out=("output", "overwrite", "keep_replies", "unscored")
+)
+def compare(
+    responses: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="RESPONSES...",
+            help="2 to 64 responses: texts, @FILE, or - for stdin (@@ for a text that begins with @). "
+            "A single - reads a compare request as JSON.",
+        ),
+    ],
+    invocation: Invocation,
+    prompt: Annotated[
+        str | None,
+        typer.Option("--prompt", "-p", metavar="TEXT", help="What the responses answer: a text or @FILE."),
+    ] = None,
+    history: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE", help="JSON list of earlier messages; --prompt is added as the last user turn."
+        ),
+    ] = None,
+) -> int:
+    """Compare a few responses to one prompt and print their rewards.
+
+    Example: genrm compare --prompt "What is 2 + 2?" "4" "5" --judge lexical
+
+    Example: genrm compare - --json < compare-request.json
+    """
+    from genrm_cli.scoring.compare import compare_responses
+    from genrm_cli.scoring.judges import check_judge
+    from genrm_cli.scoring.run import refuse_unscored
+
+    settings = invocation.settings
+    check_judge(settings)
+    rollouts = _read_rollouts(responses, prompt, history)
+    tally = Tally()
+    with showing_progress(tally, quiet=settings.quiet):
+        compared = compare_responses(rollouts, settings, invocation.api_key, tally)
+    if settings.judge is not None and not settings.quiet:
+        say_warning(STAND_IN_NOTICE)
+    for record in compared.comparisons:
+        if record["failure"] and not settings.quiet:
+            say_warning(f"comparison {record['i']}, {record['j']} failed: {record['failure']['detail']}")
+    if settings.json_output:
+        from genrm_cli.storage.records import render_record
+
+        typer.echo(render_record(compared.reply), nl=False)
+    else:
+        _print_tables(rollouts, compared.scores, compared.comparisons)
+    refuse_unscored(tally, settings)
+    return 0
+
+
+def _read_rollouts(responses: list[str], prompt: str | None, history: str | None) -> "list[Rollout]":
+    from genrm_cli.rollouts.record import Rollout, Turn
+    from genrm_cli.scoring.compare import parse_history, parse_request
+
+    if responses == ["-"]:
+        if prompt is not None or history is not None:
+            raise UsageError(
+                "a compare request on stdin brings its own conversation; leave --prompt and --history out."
+            )
+        return parse_request(sys.stdin.buffer.read(), "stdin")
+    if responses.count("-") > 1:
+        raise UsageError("stdin can be read once only; give - for one response at most.")
+    turns = parse_history(_read_file(history), history) if history is not None else ()
+    if prompt is not None:
+        turns += (Turn("user", _text_of(prompt)),)
+    if not turns:
+        raise UsageError("nothing is said to be answered; give --prompt TEXT or --history FILE.")
+    return [Rollout(turns, _text_of(response), index=place) for place, response in enumerate(responses)]
+
+
+def _text_of(argument: str) -> str:
+    if argument == "-":
+        return sys.stdin.buffer.read().decode("utf-8", "replace")
+    if argument.startswith("@@"):
+        return argument[1:]
+    if argument.startswith("@"):
+        return _read_file(argument[1:]).decode("utf-8", "replace")
+    return argument
+
+
+def _read_file(path: str) -> bytes:
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}.") from error
+
+
+def _print_tables(
+    rollouts: "list[Rollout]", scores: list[dict[str, Any]], comparisons: list[dict[str, Any]]
+) -> None:
+    console = stdout_console()
+    rewards = Table("response", "reward", "base", "rank", "advantage", "text", box=None, pad_edge=False)
+    for place, (rollout, score) in enumerate(zip(rollouts, scores, strict=True)):
+        detail = score["detail"]
+        excerpt = " ".join((rollout.answer or "").split())[:60]
+        numbers = (score["reward"], *(detail[name] for name in ("base_score", "rank", "advantage")))
+        rewards.add_row(str(place), *map(_shown, numbers), Text(excerpt))
+    console.print(rewards)
+    console.print()
+    verdicts = Table("first", "second", "score 1", "score 2", "ranking", "failure", box=None, pad_edge=False)
+    for record in comparisons:
+        verdict = [_shown(record[name]) for name in ("score_1", "score_2", "ranking")]
+        failure = record["failure"]["kind"] if record["failure"] else ""
+        verdicts.add_row(str(record["i"]), str(record["j"]), *verdict, failure)
+    console.print(verdicts)
+
+
+def _shown(number: float | None) -> str:
+    if number is None:
+        return "-"
+    return str(number) if isinstance(number, int) else f"{number:.3f}"

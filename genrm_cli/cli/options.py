@@ -1,0 +1,151 @@
+"""One command-line option for each setting, made from the table of settings."""
+
+import inspect
+import os
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from genrm_cli.cli.console import say_error, say_warning
+from genrm_cli.errors import GenrmError
+from genrm_cli.settings import Settings
+from genrm_cli.settings.resolve import (
+    ENVIRONMENT_PREFIX,
+    Origin,
+    find_api_key,
+    read_settings_file,
+    resolve_settings,
+    unknown_variables,
+)
+from genrm_cli.settings.table import Panel, default_of, flag_of, setting_fields, type_of
+
+ALL_PANELS: tuple[Panel, ...] = ("Input", "Pairs", "Judge", "Rewards", "Output", "Storage")
+INTERRUPTED = 130
+
+EPILOG = (
+    "Every option is also an environment variable (--call-timeout: GENRM_CALL_TIMEOUT) and a line of the "
+    "settings file (call_timeout = 600). A flag goes before the environment, that before the file. "
+    "`genrm config` shows what is in force and where it came from."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Invocation:
+    """The settings of one call of a command, where each came from, and the judge's key."""
+
+    settings: Settings
+    origins: list[Origin]
+    api_key: str | None
+
+    def __repr__(self) -> str:
+        return f"Invocation({self.settings})"
+
+
+def with_settings(
+    *panels: Panel, leave_out: Iterable[str] = ()
+) -> Callable[[Callable[..., int]], Callable[..., None]]:
+    """Give a command an option for each setting of these panels.
+
+    The command takes its own parameters and an `Invocation` as `invocation`, and returns its exit code. Errors
+    that a user can meet are said in one paragraph, with their exit codes.
+    """
+    settings = [s for s in setting_fields() if s.metadata["panel"] in panels and s.name not in leave_out]
+
+    def decorate(command: Callable[..., int]) -> Callable[..., None]:
+        def run(**given: Any) -> None:
+            flags = {s.name: given.pop(s.name) for s in settings}
+            config = given.pop("config")
+            raise typer.Exit(_run_command(lambda: command(**given, invocation=_invocation(flags, config))))
+
+        own = [p for p in inspect.signature(command).parameters.values() if p.name != "invocation"]
+        added = [_parameter(s) for s in settings] + [_config_parameter()]
+        keyword = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in (*own, *added)]
+        run.__signature__ = inspect.Signature(keyword)  # type: ignore[attr-defined]
+        run.__annotations__ = {p.name: p.annotation for p in keyword}
+        run.__doc__, run.__name__ = command.__doc__, command.__name__
+        return run
+
+    return decorate
+
+
+def _invocation(flags: dict[str, Any], config: str | None) -> Invocation:
+    file = read_settings_file(config, Path.cwd())
+    settings, origins = resolve_settings(flags, os.environ, file)
+    if not settings.quiet:
+        for name in unknown_variables(os.environ):
+            say_warning(f"{name} is set, but there is no such setting; `genrm config` lists all.")
+    return Invocation(settings, origins, find_api_key(settings, os.environ))
+
+
+def _run_command(command: Callable[[], int]) -> int:
+    """Run a command and return its exit code, saying what went wrong in a user's words."""
+    try:
+        code = command()
+        sys.stdout.flush()
+    except GenrmError as error:
+        say_error(str(error))
+        return error.exit_code
+    except KeyboardInterrupt:
+        say_error("interrupted; no output has been written.")
+        return INTERRUPTED
+    except BrokenPipeError:
+        # The reader of our stdout has gone (`| head`). Python would complain once more on its way out.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    return code
+
+
+def _parameter(setting: Any) -> inspect.Parameter:
+    kind = type_of(setting)
+    flag = flag_of(setting)
+    names = [f"{flag}/--no-{flag.removeprefix('--')}" if kind is bool else flag]
+    if setting.metadata["flag"]:
+        names.insert(0, setting.metadata["flag"])
+    if kind is bool and setting.metadata["flag"]:
+        names = [f"{flag}/--no-{flag.removeprefix('--')}", setting.metadata["flag"]]
+    option = typer.Option(
+        *names,
+        help=_help_of(setting),
+        rich_help_panel=setting.metadata["panel"],
+        metavar=None if kind is bool else "|".join(setting.metadata["choices"]) or _METAVARS[kind],
+        show_default=False,
+    )
+    # Text, whatever the type: one place converts and checks flags, environment and file alike.
+    shown = bool if kind is bool else str
+    return inspect.Parameter(
+        setting.name,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=None,
+        annotation=Annotated[shown | None, option],
+    )
+
+
+_METAVARS = {str: "TEXT", int: "N", float: "NUMBER"}
+
+
+def _help_of(setting: Any) -> str:
+    default = default_of(setting)
+    if default is None or isinstance(default, bool) or "Default" in setting.metadata["meaning"]:
+        return str(setting.metadata["meaning"])
+    return f"{setting.metadata['meaning']} Default: {default}."
+
+
+def _config_parameter() -> inspect.Parameter:
+    option = typer.Option(
+        "--config",
+        envvar=ENVIRONMENT_PREFIX + "CONFIG",
+        show_envvar=False,
+        show_default=False,
+        metavar="FILE",
+        help="TOML file with settings. Default: genrm.toml, else [tool.genrm] of pyproject.toml, in this folder.",
+    )
+    return inspect.Parameter(
+        "config",
+        inspect.Parameter.KEYWORD_ONLY,
+        default=None,
+        annotation=Annotated[str | None, option],
+    )

@@ -1,0 +1,62 @@
+"""`genrm validate`: what is in an input and what a run would ask, without calling a judge."""
+
+from typing import Annotated, Any
+
+import typer
+
+from genrm_cli.cli.console import showing_progress
+from genrm_cli.cli.options import Invocation, with_settings
+from genrm_cli.summary import Tally
+
+_SHOWN_PROBLEMS = 20
+
+
+@with_settings("Input", "Pairs", "Judge", "Output", "Storage", leave_out=("output", "overwrite", "keep_replies"))
+def validate(
+    rollouts: Annotated[
+        str,
+        typer.Argument(metavar="ROLLOUTS", help="A JSONL file (.gz, .zst too), s3://bucket/key, or - for stdin."),
+    ],
+    invocation: Invocation,
+) -> int:
+    """Look at rollouts without calling a judge: dialects, groups and their sizes, problems, comparisons.
+
+    Exit code 0 even if there are problems, unless --strict is given.
+
+    Example: genrm validate rollouts.jsonl --strategy all_pairs
+    """
+    from genrm_cli.scoring.validate import validate_input
+
+    settings = invocation.settings
+    tally = Tally()
+    with showing_progress(tally, quiet=settings.quiet):
+        report = validate_input(rollouts, settings, tally)
+    if settings.json_output:
+        from genrm_cli.storage.records import render_record
+
+        typer.echo(render_record(report), nl=False)
+    else:
+        _print_report(report)
+    return 3 if settings.strict and report["problem_count"] else 0
+
+
+def _print_report(report: dict[str, Any]) -> None:
+    sizes = ", ".join(f"{count} of {size}" for size, count in report["group_sizes"].items()) or "none"
+    dialects = ", ".join(f"{name} ({count} lines)" for name, count in report["dialects"].items()) or "none"
+    typer.echo(f"input        {report['input']}")
+    typer.echo(f"lines        {report['lines']}, {report['rejected_lines']} of them rejected")
+    typer.echo(f"dialects     {dialects}")
+    typer.echo(
+        f"rollouts     {report['rollouts']}, {report['rollouts_without_response']} of them without a response"
+    )
+    typer.echo(f"groups       {report['groups']} (by size: {sizes})")
+    typer.echo(f"comparisons  {report['comparisons']} with {report['strategy']} × {report['judges']}")
+    typer.echo(
+        f"requests     {report['requests_min']} if every reply holds a verdict, "
+        f"{report['requests_max']} at most (re-askings and retries)"
+    )
+    typer.echo(f"problems     {report['problem_count']}")
+    for problem in report["problems"][:_SHOWN_PROBLEMS]:
+        typer.echo(f"  {problem}")
+    if report["problem_count"] > _SHOWN_PROBLEMS:
+        typer.echo(f"  and {report['problem_count'] - _SHOWN_PROBLEMS} more")

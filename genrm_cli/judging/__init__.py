@@ -1,0 +1,1 @@
+"""Ask a judge to compare two responses, and read its verdict."""

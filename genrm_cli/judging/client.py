@@ -1,0 +1,260 @@
+"""The one place that speaks HTTP: one request to an OpenAI-compatible judge, one reply or one reason.
+
+httpx's own connection pool does work in proportion to all its connections at every call (10 ms a call at 1,024,
+43 ms at 4,096); the pyreqwest transport does not. Nothing outside this file knows either library.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+from urllib.parse import urlsplit
+
+import httpx
+import orjson
+from pyreqwest.client import ClientBuilder
+from pyreqwest.compatibility.httpx import HttpxTransport
+from pyreqwest.exceptions import PyreqwestError, RequestTimeoutError
+
+from genrm_cli.errors import UsageError
+from genrm_cli.judging.verdict import Failure, FailureKind, Reply
+
+MAX_REPLY_BYTES = 32_000_000
+_MAX_DETAIL_CHARS = 300
+_MASK = "[key]"
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where a judge is and how long it may take. The key is never shown, not even by `repr`."""
+
+    base_url: str
+    api_key: str | None
+    connect_timeout_s: float
+    call_timeout_s: float
+    max_connections: int
+    ca_bundle: str | None = None
+
+    def __repr__(self) -> str:
+        return f"Endpoint({self.base_url})"
+
+
+class CallError(Exception):
+    """A call gave no reply.
+
+    Attributes:
+        failure: what happened, with the key masked.
+        may_pass: whether the same call may work later (429, 5xx, timeouts, connection faults).
+        retry_after_s: what the server asked to wait, if it did.
+    """
+
+    def __init__(self, failure: Failure, *, may_pass: bool, retry_after_s: float | None = None) -> None:
+        super().__init__(failure.detail)
+        self.failure = failure
+        self.may_pass = may_pass
+        self.retry_after_s = retry_after_s
+
+
+class JudgeClient:
+    """A shared client for one endpoint, with a connection pool as large as the concurrency.
+
+    Redirects are not followed, so the key never travels to another host.
+    """
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        """Prepare the client; no connection is opened yet.
+
+        Raises:
+            UsageError: the URL is not http(s), or the CA bundle cannot be read.
+        """
+        self._endpoint = endpoint
+        self._url = chat_url(endpoint.base_url)
+        headers = {"Content-Type": "application/json", "User-Agent": "genrm"}
+        if endpoint.api_key:
+            headers["Authorization"] = f"Bearer {endpoint.api_key}"
+        self._headers = httpx.Headers(headers)
+        self._client = httpx.AsyncClient(transport=_transport(endpoint), timeout=None)  # noqa: S113  the transport has one
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._client.aclose()
+
+    async def complete(self, body: Mapping[str, Any]) -> Reply:
+        """Send one chat completion request and return what the judge said.
+
+        Raises:
+            CallError: there was no reply, or none that is a chat completion.
+        """
+        request = httpx.Request("POST", self._url, headers=self._headers, content=orjson.dumps(body))
+        try:
+            response = await self._client.send(request, stream=True)
+            try:
+                content = await _read_bounded(response)
+            finally:
+                await response.aclose()
+        except (httpx.TimeoutException, RequestTimeoutError) as error:
+            detail = self._mask(f"no reply within {self._endpoint.call_timeout_s:g} s ({_reason(error)})")
+            raise CallError(Failure(FailureKind.TIMEOUT, detail), may_pass=True) from error
+        except (httpx.HTTPError, PyreqwestError) as error:
+            detail = self._mask(_reason(error))
+            raise CallError(Failure(FailureKind.CONNECTION, detail), may_pass=True) from error
+        if content is None:
+            detail = f"the reply is longer than {MAX_REPLY_BYTES:,} bytes"
+            raise CallError(Failure(FailureKind.BAD_BODY, detail), may_pass=False)
+        if response.status_code != httpx.codes.OK:
+            raise self._status_error(response, content)
+        return self._parse_completion(content)
+
+    def _status_error(self, response: httpx.Response, content: bytes) -> CallError:
+        status = response.status_code
+        detail = self._mask(f"HTTP {status}: {_message_in(content)}")
+        if 300 <= status < 400:
+            detail = f"HTTP {status}: redirect to {response.headers.get('location', 'nowhere')}, not followed"
+        kind = _KIND_OF_STATUS.get(status, FailureKind.HTTP)
+        may_pass = status in (408, 409, 425, 429) or status >= 500
+        return CallError(Failure(kind, detail), may_pass=may_pass, retry_after_s=_retry_after_s(response))
+
+    def _parse_completion(self, content: bytes) -> Reply:
+        try:
+            return parse_completion(orjson.loads(content))
+        except (orjson.JSONDecodeError, ValueError) as error:
+            start = content[:80].decode("utf-8", "replace")
+            detail = self._mask(f"not a chat completion ({error}): {start!r}")[:_MAX_DETAIL_CHARS]
+            # A proxy's HTML page with status 200 is gone when the server behind it is back.
+            raise CallError(Failure(FailureKind.BAD_BODY, detail), may_pass=True) from error
+
+    def _mask(self, text: str) -> str:
+        key = self._endpoint.api_key
+        return (text.replace(key, _MASK) if key else text)[:_MAX_DETAIL_CHARS]
+
+
+_KIND_OF_STATUS = {
+    400: FailureKind.REFUSED,
+    401: FailureKind.AUTH,
+    403: FailureKind.AUTH,
+    408: FailureKind.TIMEOUT,
+    413: FailureKind.REFUSED,
+    422: FailureKind.REFUSED,
+    429: FailureKind.RATE_LIMITED,
+}
+
+
+def chat_url(base_url: str) -> str:
+    """Return the URL of chat completions below a base URL such as http://localhost:8000/v1.
+
+    Raises:
+        UsageError: it is not an http(s) URL, or carries a user name or password.
+    """
+    try:
+        parts = urlsplit(base_url)
+        host = parts.hostname
+        _ = parts.port
+    except ValueError as error:
+        raise UsageError(f"--base-url {base_url!r} is not a URL: {error}.") from error
+    if parts.username or parts.password:
+        raise UsageError("--base-url holds a user name or password; pass a key with --api-key-env instead.")
+    if parts.scheme not in ("http", "https") or not host:
+        raise UsageError(
+            f"--base-url {base_url!r} is not an http(s) URL; expected something like http://localhost:8000/v1."
+        )
+    return base_url.rstrip("/").removesuffix("/chat/completions") + "/chat/completions"
+
+
+def parse_completion(completion: object) -> Reply:
+    """Read a chat completion object.
+
+    Raises:
+        ValueError: it has no `choices[0].message`.
+    """
+    try:
+        choice = completion["choices"][0]  # type: ignore[index]
+        message = choice["message"]
+        content, usage = message.get("content"), completion.get("usage") or {}  # type: ignore[attr-defined]
+        reasoning = message.get("reasoning_content") or message.get("reasoning")
+        details = usage.get("prompt_tokens_details") or {}
+        return Reply(
+            text=content if isinstance(content, str) else "",
+            reasoning=reasoning if isinstance(reasoning, str) else "",
+            finish_reason=choice.get("finish_reason"),
+            refusal=message.get("refusal"),
+            prompt_tokens=usage.get("prompt_tokens"),
+            completion_tokens=usage.get("completion_tokens"),
+            cached_tokens=details.get("cached_tokens"),
+        )
+    except (KeyError, IndexError, TypeError, AttributeError) as error:
+        raise ValueError("no choices[0].message") from error
+
+
+def _transport(endpoint: Endpoint) -> HttpxTransport:
+    builder = (
+        ClientBuilder()
+        .max_connections(endpoint.max_connections)
+        .connect_timeout(timedelta(seconds=endpoint.connect_timeout_s))
+        .timeout(timedelta(seconds=endpoint.call_timeout_s))
+        # Waiting for a free connection is not the judge's time.
+        .pool_timeout(timedelta(days=30))
+        .tcp_keepalive(timedelta(seconds=30))
+        .follow_redirects(False)
+    )
+    if endpoint.ca_bundle:
+        try:
+            builder = builder.add_root_certificate_pem(Path(endpoint.ca_bundle).read_bytes())
+        except (OSError, PyreqwestError) as error:
+            raise UsageError(f"--ca-bundle {endpoint.ca_bundle}: cannot be used: {error}.") from error
+    return HttpxTransport(builder.build())
+
+
+async def _read_bounded(response: httpx.Response) -> bytes | None:
+    """Read a body; None when it is longer than a reply may be."""
+    chunks, size_bytes = [], 0
+    async for chunk in response.aiter_raw():
+        chunks.append(chunk)
+        size_bytes += len(chunk)
+        if size_bytes > MAX_REPLY_BYTES:
+            return None
+    return b"".join(chunks)
+
+
+def _message_in(content: bytes) -> str:
+    """Find the server's own words in an error body: OpenAI's, vLLM's or FastAPI's shape, else the text."""
+    text = content[:2_000].decode("utf-8", "replace").strip()
+    try:
+        body = orjson.loads(content)
+    except orjson.JSONDecodeError:
+        return " ".join(text.split())
+    error = body.get("error", body) if isinstance(body, dict) else body
+    if isinstance(error, dict):
+        error = error.get("message") or error.get("detail") or text
+    return str(error)
+
+
+def _retry_after_s(response: httpx.Response) -> float | None:
+    """Read Retry-After, as seconds or as a date; None if it is missing or unreadable."""
+    value = response.headers.get("retry-after")
+    if value is None:
+        return None
+    try:
+        return max(0.0, float(value))
+    except ValueError:
+        pass
+    try:
+        return max(0.0, (parsedate_to_datetime(value) - datetime.now(UTC)).total_seconds())
+    except (ValueError, TypeError):
+        return None
+
+
+def _reason(error: Exception) -> str:
+    """Return the innermost reason of a transport error, which names the cause (refused, DNS, certificate)."""
+    texts = [str(error)]
+    cause = error.__cause__ or error.__context__
+    while cause is not None:
+        texts.append(str(cause))
+        cause = cause.__cause__ or cause.__context__
+    return " ".join(max(texts, key=len).split()) or type(error).__name__

@@ -1,0 +1,96 @@
+"""Read a reply as NeMo Gym's `genrm_compare` does, for people who must reproduce its numbers."""
+
+import json
+import math
+import re
+from collections.abc import Iterator
+
+from genrm_cli.judging.profiles.json_objects import find_closing_brace
+from genrm_cli.judging.profiles.reading import KEYS
+from genrm_cli.judging.verdict import Failure, FailureKind, Reply, Verdict
+
+# An opening brace that nothing closes is searched to the end of the text, and so is the next. The reference
+# pays the square of the text's length; this many characters are searched in vain before we give up.
+MAX_VAIN_CHARS = 2_000_000
+
+_JSON_FENCE = re.compile("```json", re.IGNORECASE)
+_NOTHING = Failure(FailureKind.NO_VERDICT, "no JSON object with score_1, score_2 or ranking")
+
+
+def parse_scores_json_as_reference(
+    reply: Reply, default_score: float = 3.0, default_ranking: float = 3.5
+) -> Verdict | Failure:
+    """Take the first readable object of the ```json fences, else the last one of the whole text.
+
+    Content is read as it stands, thinking included. One of the keys is enough: the defaults fill the others.
+    Numbers are whatever `float` takes, in any range.
+
+    Args:
+        reply: only its text is read.
+        default_score: stands in for a missing `score_1` or `score_2`.
+        default_ranking: stands in for a missing `ranking`.
+
+    Returns:
+        `no_verdict` where the reference would use its defaults for all three numbers. Unlike the reference,
+        `out_of_range` for NaN and infinity, which would spread to every reward of the group.
+    """
+    defaults = {"score_1": default_score, "score_2": default_score, "ranking": default_ranking}
+    try:
+        numbers = _read_fences(reply.text, defaults) or _read_anywhere(reply.text, defaults)
+    except (ValueError, OverflowError, RecursionError):
+        # Integers too long for `int` or too large for `float`, nesting too deep: one such object ends the
+        # reference's search, too.
+        return _NOTHING
+    if numbers is None:
+        return _NOTHING
+    if not all(map(math.isfinite, numbers)):
+        return Failure(FailureKind.OUT_OF_RANGE, f"not finite: {', '.join(f'{number:g}' for number in numbers)}")
+    return Verdict(*numbers)
+
+
+def _read_fences(text: str, defaults: dict[str, float]) -> tuple[float, float, float] | None:
+    position = 0
+    while opening := _JSON_FENCE.search(text, position):
+        closing = text.find("```", opening.end())
+        if closing < 0:
+            return None
+        for source in _iter_braced(text[opening.end() : closing]):
+            if (numbers := _read_object(source, defaults)) is not None:
+                return numbers
+        position = closing + 3
+    return None
+
+
+def _read_anywhere(text: str, defaults: dict[str, float]) -> tuple[float, float, float] | None:
+    last = None
+    for source in _iter_braced(text):
+        last = _read_object(source, defaults) or last
+    return last
+
+
+def _iter_braced(text: str) -> Iterator[str]:
+    position, vain_chars = 0, 0
+    while (start := text.find("{", position)) >= 0 and vain_chars <= MAX_VAIN_CHARS:
+        closing = find_closing_brace(text, start)
+        if closing is None:
+            vain_chars += len(text) - start
+            position = start + 1
+        else:
+            yield text[start : closing + 1]
+            position = closing + 1
+
+
+def _read_object(source: str, defaults: dict[str, float]) -> tuple[float, float, float] | None:
+    try:
+        value: object = json.loads(source)
+    except json.JSONDecodeError:
+        return None
+    if isinstance(value, dict) and isinstance(value.get("overall"), dict):
+        value = value["overall"]
+    if not isinstance(value, dict) or not any(key in value for key in KEYS):
+        return None
+    try:
+        score_1, score_2, ranking = (float(value.get(key, defaults[key])) for key in KEYS)
+    except (TypeError, ValueError):
+        return None
+    return score_1, score_2, ranking

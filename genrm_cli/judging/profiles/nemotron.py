@@ -1,0 +1,45 @@
+"""NVIDIA's GenRMs with their own chat roles: `response_1`, `response_2` and `principle`."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from genrm_cli.judging.profiles.profile import Message, Profile
+from genrm_cli.judging.profiles.reading import parse_scores_json
+from genrm_cli.judging.verdict import Exhibit
+
+SAMPLING: Mapping[str, float] = MappingProxyType({"temperature": 0.6, "top_p": 0.95, "max_tokens": 16384})
+NOT_RECORDED = "(What the user said was not recorded. Only the two responses are known.)"
+
+_HISTORY_ROLES = {"user": "user", "assistant": "assistant", "system": "system", "developer": "system"}
+
+
+def _render_messages(exhibit: Exhibit) -> list[Message]:
+    messages = [_render_turn(role, text) for role, text in exhibit.conversation]
+    if all(message["role"] == "system" for message in messages):
+        # Some chat templates refuse a conversation in which no user speaks.
+        messages.append({"role": "user", "content": NOT_RECORDED})
+    if exhibit.principle is not None:
+        messages.append({"role": "principle", "content": exhibit.principle})
+    messages.append({"role": "response_1", "content": exhibit.response_1})
+    messages.append({"role": "response_2", "content": exhibit.response_2})
+    return messages
+
+
+def _render_turn(role: str, text: str) -> Message:
+    """Render one turn; a role that is not a speaker's (`tool`, ...) becomes a labelled user turn.
+
+    The input must not be able to speak as `principle` or `response_1`, and templates drop unknown roles.
+    """
+    if role in _HISTORY_ROLES:
+        return {"role": _HISTORY_ROLES[role], "content": text}
+    return {"role": "user", "content": "[" + role + "]\n" + text}
+
+
+PROFILE = Profile(
+    name="nemotron",
+    version=1,
+    about="NVIDIA GenRMs by their roles response_1, response_2, principle (vLLM, TensorRT-LLM); scores 1 to 5",
+    sampling=SAMPLING,
+    render_messages=_render_messages,
+    parse_reply=parse_scores_json,
+)

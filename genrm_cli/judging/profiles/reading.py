@@ -1,0 +1,203 @@
+"""Read `score_1`, `score_2` and `ranking` from a judge's reply: strictly, or not at all.
+
+What is asked of the reply: it is the judge's own last words (what follows its thinking), it holds all three
+numbers in one object, they are in range, and nothing in it contradicts them. Anything else is a failure that
+says what was found, because a wrong verdict moves a reward and nobody notices.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+
+from genrm_cli.judging.profiles.json_objects import FoundObject, Pairs, iter_objects
+from genrm_cli.judging.verdict import (
+    MAX_RANKING,
+    MAX_SCORE,
+    MIN_RANKING,
+    MIN_SCORE,
+    Failure,
+    FailureKind,
+    Reply,
+    Verdict,
+)
+
+KEYS = ("score_1", "score_2", "ranking")
+MAX_DETAIL_CHARS = 200
+
+_SCORES, _RANKINGS = (MIN_SCORE, MAX_SCORE), (MIN_RANKING, MAX_RANKING)
+_RANGES = {"score_1": _SCORES, "score_2": _SCORES, "ranking": _RANKINGS}
+_THINK, _END_THINK = "<think>", "</think>"
+_PLAIN_DECIMAL = re.compile(r"-?[0-9]{1,20}(?:\.[0-9]{1,20})?")
+_OVERALL = re.compile(r'(?<!\\)"overall"\s*+:\s*+\{')
+_KEY = re.compile(r'(?<!\\)"(?:score_1|score_2|ranking)"\s*+:')
+# After the value: a comma, a brace, the next key, a fence, the end of the line. "4 out of 5" is no value.
+_LOOSE_FIELD = re.compile(
+    r'(?<!\\)"(?P<key>score_1|score_2|ranking)"\s*+:\s*+(?P<quote>"?)(?P<value>[^\s,}"`]{0,40}+)(?P=quote)'
+    r'(?P<end>(?=[ \t]*+(?:[,}"`\r\n]|\Z)))?'
+)
+
+Fields = Mapping[str, Sequence[object]]
+"""The values that a reply gives for each key, in order."""
+
+
+def parse_scores_json(reply: Reply) -> Verdict | Failure:
+    """Read a verdict that is written as a JSON object with the three keys, possibly within `overall`.
+
+    Objects in ```json fences come before others, later ones before earlier ones. A string that is a plain
+    decimal ("4") counts as a number; "4/5", true and null do not. If no object with any of the keys can be
+    decoded, the keys are looked for in the text itself, unless the reply was cut off.
+
+    Returns:
+        A failure `refused`, `empty`, `truncated` (cut off before a verdict stood), `no_verdict`,
+        `ambiguous` (values that contradict one another) or `out_of_range`. Never raises.
+    """
+    if reply.refusal or reply.finish_reason == "content_filter":
+        return _failure(FailureKind.REFUSED, f"refused: {_excerpt(reply.refusal or 'content_filter')}")
+    cut_off = reply.finish_reason == "length"
+    answer = reply.text[_start_of_answer(reply.text) :]
+    if not answer.strip():
+        return _nothing_said(reply, cut_off)
+    outcome = _read_answer(answer, cut_off)
+    if cut_off and isinstance(outcome, Failure) and outcome.kind is FailureKind.NO_VERDICT:
+        return _failure(FailureKind.TRUNCATED, f"cut off by the token limit: {outcome.detail}")
+    return outcome
+
+
+def _start_of_answer(text: str) -> int:
+    closed = text.rfind(_END_THINK)
+    return 0 if closed < 0 else closed + len(_END_THINK)
+
+
+def _nothing_said(reply: Reply, cut_off: bool) -> Failure:
+    thought = bool(reply.reasoning.strip() or reply.text.strip())
+    found = "only reasoning, no answer after it" if thought else "no text at all"
+    if cut_off:
+        return _failure(FailureKind.TRUNCATED, f"cut off by the token limit: {found}")
+    return _failure(FailureKind.EMPTY, f"{found} (finish_reason: {_excerpt(reply.finish_reason)})")
+
+
+def _read_answer(answer: str, cut_off: bool) -> Verdict | Failure:
+    objects = list(iter_objects(answer, KEYS))
+    carriers = [(found, fields) for found in objects if (fields := _fields_of(found.pairs))]
+    if _has_open_thought(answer, [found for found, _ in carriers]):
+        return _failure(FailureKind.NO_VERDICT, f"{_THINK} is opened and never closed")
+    if carriers:
+        return _read_last(answer, objects, carriers)
+    if cut_off:
+        return _failure(FailureKind.NO_VERDICT, f"no complete object with {', '.join(KEYS)}")
+    return _read_loosely(_without_decoded(answer, objects))
+
+
+def _has_open_thought(answer: str, carriers: list[FoundObject]) -> bool:
+    """Tell whether `<think>` stands anywhere but inside a verdict, where it is a quotation."""
+    position = 0
+    for found in carriers:
+        if answer.find(_THINK, position, found.start) >= 0:
+            return True
+        position = found.end
+    return answer.find(_THINK, position) >= 0
+
+
+def _fields_of(pairs: Pairs | None) -> Fields:
+    """Collect the values of each key; those within `overall` alone if that is an object."""
+    if pairs is None:
+        return {}
+    nested = [value for key, value in pairs if key == "overall" and isinstance(value, tuple)]
+    members = [member for value in nested for member in value] if nested else pairs
+    return {key: values for key in KEYS if (values := [value for name, value in members if name == key])}
+
+
+def _read_last(
+    answer: str, objects: list[FoundObject], carriers: list[tuple[FoundObject, Fields]]
+) -> Verdict | Failure:
+    """Read the last object that carries the keys, and compare it with all that could contradict it."""
+    preferred = [carrier for carrier in carriers if carrier[0].fenced] or carriers
+    chosen, fields = preferred[-1]
+    verdict = _read_fields(fields)
+    if isinstance(verdict, Failure):
+        return verdict
+    rivals = preferred + [carrier for carrier in carriers if carrier[0].start > chosen.start]
+    for _, rival_fields in rivals:
+        rival = _read_fields(rival_fields)
+        if isinstance(rival, Verdict) and rival != verdict:
+            return _failure(FailureKind.AMBIGUOUS, f"two verdicts: {_in_words(rival)} and {_in_words(verdict)}")
+    torn = (found for found in objects if found.pairs is None and found.start > chosen.start)
+    if any(_KEY.search(answer, found.start, found.end) for found in torn):
+        return _failure(FailureKind.AMBIGUOUS, f"{_in_words(verdict)}, then another that cannot be read")
+    return verdict
+
+
+def _without_decoded(answer: str, objects: list[FoundObject]) -> str:
+    """Leave out the objects that could be decoded: keys deep within them are not a verdict."""
+    pieces, position = [], 0
+    for found in objects:
+        if found.pairs is not None:
+            pieces.append(answer[position : found.start])
+            position = found.end
+    return "\n".join([*pieces, answer[position:]])
+
+
+def _read_loosely(answer: str) -> Verdict | Failure:
+    """Read the keys and their values from broken JSON: after the last `"overall": {`, else anywhere."""
+    overall = [found.end() for found in _OVERALL.finditer(answer)]
+    if not overall and '"rubric_evaluations"' in answer:
+        # The same three keys stand in each rubric's own entry, and none of them is the verdict.
+        return _failure(FailureKind.NO_VERDICT, "rubric_evaluations without a readable overall")
+    fields: dict[str, list[object]] = {}
+    for found in _LOOSE_FIELD.finditer(answer, overall[-1] if overall else 0):
+        value = found["value"] if found["end"] is not None else f"{found['value']}..."
+        fields.setdefault(found["key"], []).append(value)
+    if not fields:
+        return _failure(FailureKind.NO_VERDICT, f"none of {', '.join(KEYS)}; ends with {_excerpt(answer[-40:])}")
+    return _read_fields(fields)
+
+
+def _read_fields(fields: Fields) -> Verdict | Failure:
+    missing = [key for key in KEYS if key not in fields]
+    if missing:
+        return _failure(FailureKind.NO_VERDICT, f"missing: {', '.join(missing)}")
+    numbers: dict[str, float] = {}
+    for key in KEYS:
+        number = _read_number(key, fields[key])
+        if isinstance(number, Failure):
+            return number
+        numbers[key] = number
+    return Verdict(numbers["score_1"], numbers["score_2"], numbers["ranking"])
+
+
+def _read_number(key: str, values: Sequence[object]) -> float | Failure:
+    numbers = [_to_number(value) for value in values]
+    if len(set(numbers)) > 1:
+        given = " and ".join(_excerpt(value) for value in values[:3])
+        return _failure(FailureKind.AMBIGUOUS, f"{key} is given more than once: {given}")
+    number = numbers[0]
+    if number is None:
+        return _failure(FailureKind.NO_VERDICT, f"{key} is not a number: {_excerpt(values[0])}")
+    low, high = _RANGES[key]
+    if not low <= number <= high:  # true of NaN, too
+        return _failure(FailureKind.OUT_OF_RANGE, f"{key} is {number:g}, expected {low:g} to {high:g}")
+    return number
+
+
+def _to_number(value: object) -> float | None:
+    if isinstance(value, float):
+        return value
+    if isinstance(value, str) and _PLAIN_DECIMAL.fullmatch(value):
+        return float(value)
+    return None
+
+
+def _in_words(verdict: Verdict) -> str:
+    return f"({verdict.score_1:g}, {verdict.score_2:g}, {verdict.ranking:g})"
+
+
+def _excerpt(value: object) -> str:
+    """Show a value of the model's in at most 40 characters, without control characters."""
+    # An object or list may be nested too deep to print, and nobody needs to see what is in it.
+    shown = repr(value[:60]) if isinstance(value, str) else type(value).__name__
+    if value is None or isinstance(value, bool | float):
+        shown = str(value)
+    return shown if len(shown) <= 40 else f"{shown[:37]}..."
+
+
+def _failure(kind: FailureKind, detail: str) -> Failure:
+    return Failure(kind, detail[:MAX_DETAIL_CHARS])

@@ -1,0 +1,92 @@
+"""What a judge is shown, what it says, and what that means: a verdict or a failure, never a made-up number."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+MIN_SCORE, MAX_SCORE = 1.0, 5.0
+MIN_RANKING, MAX_RANKING = 1.0, 6.0
+MIDDLE_RANKING = 3.5
+
+
+@dataclass(frozen=True, slots=True)
+class Exhibit:
+    """What the judge is shown: a conversation and two responses to it.
+
+    Attributes:
+        conversation: `(role, text)` turns, oldest first; may be empty when the input did not record it.
+        response_1: text shown first; may be empty.
+        response_2: text shown second; may be empty.
+        principle: what to judge by, in words; None leaves it to the profile.
+    """
+
+    conversation: Sequence[tuple[str, str]]
+    response_1: str
+    response_2: str
+    principle: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What a judge said, as its server reported it.
+
+    Attributes:
+        text: the content of the message; empty when there was none.
+        reasoning: reasoning that the server separated from the content.
+        finish_reason: the server's word for why it stopped (`stop`, `length`, ...); None if it gave none.
+        refusal: the model's or the server's refusal text, if any.
+        prompt_tokens: tokens read, None if the server does not say. Likewise the two below.
+    """
+
+    text: str
+    reasoning: str = ""
+    finish_reason: str | None = None
+    refusal: str | None = None
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    cached_tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A judge's opinion on two responses, by place in the prompt.
+
+    Attributes:
+        score_1: helpfulness of the response shown first, 1 to 5, higher is better.
+        score_2: the same for the response shown second.
+        ranking: 1 = first much better ... 6 = second much better; 3.5 is the middle.
+    """
+
+    score_1: float
+    score_2: float
+    ranking: float
+
+
+class FailureKind(StrEnum):
+    """Why a comparison gave no verdict. The values stand in metrics and comparison records."""
+
+    CONNECTION = "connection"  # refused, reset, DNS, TLS
+    TIMEOUT = "timeout"
+    RATE_LIMITED = "rate_limited"  # 429
+    HTTP = "http"  # 5xx and other statuses
+    AUTH = "auth"  # 401, 403
+    REFUSED = "refused"  # this request was rejected: 400, 413, 422, content filter, refusal
+    BAD_BODY = "bad_body"  # a 200 that is not a chat completion
+    TRUNCATED = "truncated"
+    EMPTY = "empty"
+    NO_VERDICT = "no_verdict"
+    AMBIGUOUS = "ambiguous"
+    OUT_OF_RANGE = "out_of_range"
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A comparison that gave no verdict. It is data, and never becomes a score."""
+
+    kind: FailureKind
+    detail: str
+
+
+def verdict_after_swap(verdict: Verdict) -> Verdict:
+    """Return the same opinion with the two responses shown in the other order."""
+    return Verdict(verdict.score_2, verdict.score_1, MIN_RANKING + MAX_RANKING - verdict.ranking)

@@ -1,0 +1,73 @@
+"""Base scores and adjustments → reward, rank and advantage of each rollout of a group."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from genrm_cli.rewards.shaping import Adjustments, ShapingTerms, plan_adjustments
+
+
+@dataclass(frozen=True, slots=True)
+class RolloutReward:
+    """The numbers of one rollout.
+
+    Attributes:
+        base_score: what the estimator made of the verdicts; None without a verdict, and so all below.
+        adjustments: what each length and style term added.
+        reward: base score plus adjustments.
+        rank: 1 = best of the group; equal rewards share the better rank.
+        advantage: (reward - group mean) / group standard deviation; 0 where there is no spread.
+    """
+
+    base_score: float | None
+    adjustments: Adjustments
+    reward: float | None
+    rank: int | None
+    advantage: float | None
+
+
+def compose_rewards(
+    base_scores: Sequence[float | None],
+    reasonings: Sequence[str],
+    answers: Sequence[str],
+    terms: ShapingTerms,
+) -> list[RolloutReward]:
+    """Combine base scores with length and style terms, and compare the rewards within the group.
+
+    A rollout without a base score has no reward and takes no part in the others' terms, ranks and advantages.
+    """
+    scored = [place for place, score in enumerate(base_scores) if score is not None]
+    scores = [score for score in base_scores if score is not None]
+    adjustments = plan_adjustments(
+        scores, [reasonings[place] for place in scored], [answers[place] for place in scored], terms
+    )
+    rewards = [score + adjustment.total() for score, adjustment in zip(scores, adjustments, strict=True)]
+    composed = [RolloutReward(None, Adjustments(), None, None, None) for _ in base_scores]
+    rows = zip(scored, scores, adjustments, rewards, ranks_of(rewards), advantages_of(rewards), strict=True)
+    for place, *numbers in rows:
+        composed[place] = RolloutReward(*numbers)
+    return composed
+
+
+def ranks_of(rewards: Sequence[float]) -> list[int]:
+    """Return each reward's rank, 1 = highest; equal ones share the better rank."""
+    first_places: dict[float, int] = {}
+    for place, reward in enumerate(sorted(rewards, reverse=True), start=1):
+        first_places.setdefault(reward, place)
+    return [first_places[reward] for reward in rewards]
+
+
+def advantages_of(rewards: Sequence[float]) -> list[float]:
+    """Return (reward - mean) / sample standard deviation; 0 where there is no spread, or one reward only.
+
+    A spread below 1e-9 of the largest reward is rounding, not signal.
+
+    Source: GRPO's group-relative advantage, arXiv 2402.03300 §4.1.2, with the sample standard deviation
+    (n - 1) that TRL and verl use.
+    """
+    n = len(rewards)
+    if n < 2 or max(rewards) - min(rewards) <= 1e-9 * max(1.0, *map(abs, rewards)):
+        return [0.0] * n
+    mean = math.fsum(rewards) / n
+    deviation = math.sqrt(math.fsum((reward - mean) ** 2 for reward in rewards) / (n - 1))
+    return [(reward - mean) / deviation for reward in rewards]

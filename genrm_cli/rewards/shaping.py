@@ -1,0 +1,131 @@
+"""Length and style terms that are added to the base scores of a group.
+
+Source of every formula here: NVIDIA NeMo Gym, `genrm_compare`, `apply_length_bonuses` and `apply_style_penalties`;
+the style elements are Arena-Hard's with emoji added.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+_CODE_BLOCK = re.compile(r"```.*?```", re.DOTALL)
+_HEADER = re.compile(r"^#{1,6}\s", re.MULTILINE)
+_LIST_ITEMS = (re.compile(r"^\s*\d+\.\s", re.MULTILINE), re.compile(r"^\s*[-*+]\s", re.MULTILINE))
+_BOLD = (re.compile(r"\*\*[^*\n]+\*\*"), re.compile(r"__[^_\n]+__"))
+# The reference's own pattern also spans U+24C2 to U+1F251 and so takes every Chinese character for an emoji.
+_EMOJI = re.compile(
+    "[\u2600-\u27bf\U0001f1e6-\U0001f1ff\U0001f300-\U0001f64f\U0001f680-\U0001f6ff\U0001f900-\U0001f9ff"
+    "\U0001fa00-\U0001faff]"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ShapingTerms:
+    """Weights of the terms, under the reference's names; all 0 or more, 0 switches a term off.
+
+    Attributes:
+        top_percentile: share of the group (0 to 1) that counts as the top for the two bonuses; at least one.
+    """
+
+    reasoning_bonus: float = 0.0
+    answer_bonus: float = 0.0
+    top_percentile: float = 0.2
+    group_reasoning_length_penalty_coeff: float = 0.0
+    group_answer_length_penalty_coeff: float = 0.0
+    group_style_penalty_coeff: float = 0.0
+
+
+@dataclass(slots=True)
+class Adjustments:
+    """What each term added to one rollout's base score, on the scale of the scores."""
+
+    reasoning_bonus: float = 0.0
+    answer_bonus: float = 0.0
+    reasoning_length: float = 0.0
+    answer_length: float = 0.0
+    style: float = 0.0
+
+    def total(self) -> float:
+        """Return the sum of all terms."""
+        return self.reasoning_bonus + self.answer_bonus + self.reasoning_length + self.answer_length + self.style
+
+    def as_dict(self) -> dict[str, float]:
+        """Return the terms by name."""
+        return asdict(self)
+
+
+def plan_adjustments(
+    scores: Sequence[float], reasonings: Sequence[str], answers: Sequence[str], terms: ShapingTerms
+) -> list[Adjustments]:
+    """Work out what the length and style terms add to each rollout of a group.
+
+    Bonuses come first and count towards the threshold of the second one; lengths are characters of the stripped
+    text; group terms are 1 for the least and 0 for the most, centred on the group's mean, and 0 where all are
+    equal. A group of one gets no adjustment.
+
+    Args:
+        scores: base scores, n of them.
+        reasonings: n texts; an empty one counts as shortest for the group term but never wins the bonus.
+        answers: n texts, likewise.
+        terms: the weights.
+    """
+    n = len(scores)
+    adjustments = [Adjustments() for _ in range(n)]
+    if n < 2:
+        return adjustments
+    reasoning_chars = [len(text.strip()) for text in reasonings]
+    answer_chars = [len(text.strip()) for text in answers]
+    threshold = sorted(scores, reverse=True)[max(0, int(n * terms.top_percentile) - 1)]
+
+    shortest = _shortest(reasoning_chars)
+    if shortest is not None and scores[shortest] >= threshold:
+        adjustments[shortest].reasoning_bonus = terms.reasoning_bonus
+    shortest = _shortest(answer_chars)
+    if shortest is not None and scores[shortest] + adjustments[shortest].reasoning_bonus >= threshold:
+        adjustments[shortest].answer_bonus = terms.answer_bonus
+
+    reasoning_weights = _centred_weights(reasoning_chars)
+    answer_weights = _centred_weights(answer_chars)
+    styled = terms.group_style_penalty_coeff > 0
+    style_weights = _centred_weights([style_density(answer) for answer in answers]) if styled else [0.0] * n
+    for place, adjustment in enumerate(adjustments):
+        adjustment.reasoning_length = reasoning_weights[place] * terms.group_reasoning_length_penalty_coeff
+        adjustment.answer_length = answer_weights[place] * terms.group_answer_length_penalty_coeff
+        adjustment.style = style_weights[place] * terms.group_style_penalty_coeff
+    return adjustments
+
+
+def style_density(text: str) -> float:
+    """Return headers, list items, bold spans and emoji for each character, code blocks left out of both.
+
+    Empty or code-only text has density 0.
+    """
+    prose = _CODE_BLOCK.sub("", text)
+    length_chars = len(prose.strip())
+    return sum(count_style_elements(prose)) / length_chars if length_chars else 0.0
+
+
+def count_style_elements(text: str) -> tuple[int, int, int, int]:
+    """Count headers, list items, bold spans and emoji code points of a text without code blocks."""
+    return (
+        len(_HEADER.findall(text)),
+        sum(len(pattern.findall(text)) for pattern in _LIST_ITEMS),
+        sum(len(pattern.findall(text)) for pattern in _BOLD),
+        len(_EMOJI.findall(text)),
+    )
+
+
+def _shortest(lengths_chars: Sequence[int]) -> int | None:
+    """Return the place of the shortest text that is not empty, the first of equals; None if all are empty."""
+    filled = [place for place, length in enumerate(lengths_chars) if length > 0]
+    return min(filled, key=lambda place: lengths_chars[place], default=None)
+
+
+def _centred_weights(sizes: Sequence[float]) -> list[float]:
+    """Return 1 for the least and 0 for the most, less the mean; all 0 where there is no difference."""
+    low, high = min(sizes), max(sizes)
+    if low == high:
+        return [0.0] * len(sizes)
+    weights = [1.0 - (size - low) / (high - low) for size in sizes]
+    mean = sum(weights) / len(weights)
+    return [weight - mean for weight in weights]

@@ -1,0 +1,61 @@
+"""Episodes: whole sessions with a scenario, `messages`, and `reward` as an object of components.
+
+The whole session is judged: what the sessions of a scenario have in common at the beginning (system and first
+user turn) is shown as the conversation, the rest as the response.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from genrm_cli.rollouts.dialects.dialect import Dialect, Score, annotate_line, set_detail
+from genrm_cli.rollouts.dialects.fields import (
+    Record,
+    index_of,
+    principle_of,
+    response_of_messages,
+    task_of,
+    turns_of_messages,
+)
+from genrm_cli.rollouts.record import Rollout, UnreadableRecordError
+
+
+def _recognise(record: Record) -> bool:
+    return isinstance(record.get("messages"), list) and isinstance(record.get("scenario"), Mapping)
+
+
+def _read(record: Record) -> list[Rollout]:
+    messages = record.get("messages")
+    if not isinstance(messages, list):
+        raise UnreadableRecordError("an episode needs a list of messages")
+    turns = turns_of_messages(messages)
+    users = [place for place, turn in enumerate(turns) if turn.role == "user"]
+    opening = users[0] + 1 if users else 0
+    answer, reasoning = response_of_messages(messages[opening:])
+    return [
+        Rollout(
+            prompt=turns[:opening],
+            answer=answer,
+            reasoning=reasoning,
+            principle=principle_of(record),
+            task=task_of(record),
+            index=index_of(record),
+            session=turns[opening:],
+        )
+    ]
+
+
+def _annotate(record: Record, scores: Sequence[Score]) -> None:
+    reward = record.get("reward")
+    if not isinstance(reward, Mapping):
+        annotate_line(record, scores)
+        return
+    (score,) = scores
+    components = reward.get("components")
+    before = dict(components) if isinstance(components, Mapping) else {}
+    detail = score.detail | {"previous_reward": before.get("genrm")}
+    if components is not None and not isinstance(components, Mapping):
+        detail["previous_components"] = components
+    record["reward"] = {**reward, "components": {**before, "genrm": score.reward}}
+    set_detail(record, detail)
+
+
+DIALECT = Dialect("episode", _recognise, _read, _annotate)

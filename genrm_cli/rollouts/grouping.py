@@ -1,0 +1,154 @@
+"""The group key, and which rollouts of an input share it.
+
+The table holds about 60 bytes a rollout, whatever the length of its text; texts are read again, a group at a time.
+"""
+
+import hashlib
+from array import array
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from genrm_cli.rollouts.record import Rollout, Turn
+
+_NO_INDEX = -(2**63)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a rollout stands in the input.
+
+    Attributes:
+        line: number of the line, from 1.
+        offset: of the line's first byte.
+        length: of the line in bytes.
+        position: the rollout's place among those of its line, from 0.
+    """
+
+    line: int
+    offset: int
+    length: int
+    position: int
+
+
+def group_key(rollout: Rollout, line: int, override: str | None = None) -> str:
+    """Return the key of the group that a rollout belongs to.
+
+    The override (from `--group-by`) or the line's own task, else the prompt, always together with the principle.
+    A line that is a whole group, and a rollout with neither a task nor a prompt, get a key of their own.
+    """
+    if override is not None:
+        key = override
+    elif rollout.line_is_group:
+        key = f"line:{line}"
+    elif rollout.task is not None:
+        key = rollout.task
+    elif rollout.has_prompt:
+        key = f"prompt:{digest_of_prompt(rollout.prompt):016x}"
+    else:
+        key = f"line:{line}"
+    if rollout.principle is not None:
+        key += f" principle:{hashlib.sha256(rollout.principle.encode()).hexdigest()[:8]}"
+    return key
+
+
+def digest_of_prompt(prompt: tuple[Turn, ...]) -> int:
+    """Return a 64-bit digest of a conversation: equal conversations, equal digests."""
+    digest = hashlib.blake2b(digest_size=8)
+    for turn in prompt:
+        # Lengths keep ("ab", "c") and ("a", "bc") apart.
+        for text in turn:
+            encoded = text.encode()
+            digest.update(len(encoded).to_bytes(8, "little") + encoded)
+    return int.from_bytes(digest.digest(), "little")
+
+
+def value_at(record: Mapping[str, Any], path: str) -> str | None:
+    """Return the text or number at a dotted path as text; None if there is none."""
+    value: Any = record
+    for part in path.split("."):
+        value = value.get(part) if isinstance(value, Mapping) else None
+    return f"{path}:{value}" if isinstance(value, str | int | float) and value != "" else None
+
+
+class GroupTable:
+    """Which rollouts of an input form which group.
+
+    Rows are rollouts in the order of the input; a row's number is the rollout's identity within a run.
+    """
+
+    def __init__(self) -> None:
+        self._keys = array("Q")  # two words a rollout
+        self._prompts = array("Q")
+        self._indices = array("q")
+        self._lines = array("Q")
+        self._offsets = array("Q")
+        self._lengths = array("Q")
+        self._positions = array("I")
+        self._answered = array("B")
+
+    def __len__(self) -> int:
+        return len(self._lines)
+
+    def append(self, key: str, rollout: Rollout, place: Place) -> None:
+        """Add a rollout with its group key."""
+        digest = hashlib.blake2b(key.encode(), digest_size=16).digest()
+        self._keys.append(int.from_bytes(digest[:8], "little"))
+        self._keys.append(int.from_bytes(digest[8:], "little"))
+        # Episodes of one scenario may open differently: what they share is found when the group is read.
+        self._prompts.append(0 if rollout.session is not None else digest_of_prompt(rollout.prompt))
+        self._indices.append(_NO_INDEX if rollout.index is None else rollout.index)
+        self._lines.append(place.line)
+        self._offsets.append(place.offset)
+        self._lengths.append(place.length)
+        self._positions.append(place.position)
+        self._answered.append(rollout.answer is not None)
+
+    def place(self, row: int) -> Place:
+        """Return where the rollout of a row stands in the input."""
+        return Place(self._lines[row], self._offsets[row], self._lengths[row], self._positions[row])
+
+    def iter_groups(self) -> Iterator[list[int]]:
+        """Yield the rows of each group, groups by first appearance.
+
+        Within a group: by rollout index where all have one, else by place in the input.
+        """
+        if not len(self):
+            return
+        starts, rows = self._sorted_rows()
+        ends = np.append(starts[1:], len(rows))
+        by_appearance = np.argsort(rows[starts], kind="stable")
+        for group in by_appearance:
+            members = rows[starts[group] : ends[group]].tolist()
+            if all(self._indices[row] != _NO_INDEX for row in members):
+                members.sort(key=lambda row: (self._indices[row], row))
+            yield members
+
+    def duplicates(self, rows: list[int]) -> list[int]:
+        """Return the rows of a group whose rollout index occurred before in it."""
+        seen: set[int] = set()
+        repeated = []
+        for row in rows:
+            index = self._indices[row]
+            if index != _NO_INDEX and index in seen:
+                repeated.append(row)
+            seen.add(index)
+        return repeated
+
+    def count_answered(self, rows: list[int]) -> int:
+        """Count the rollouts of a group that have a response."""
+        return sum(self._answered[row] for row in rows)
+
+    def prompts_differ(self, rows: list[int]) -> bool:
+        """Whether the rollouts of a group answer different prompts, so that comparing them means nothing."""
+        return len({self._prompts[row] for row in rows}) > 1
+
+    def _sorted_rows(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return all rows sorted by group key, stably, and where each group starts among them."""
+        keys = np.frombuffer(self._keys, dtype=np.uint64).reshape(-1, 2)
+        rows = np.lexsort((keys[:, 1], keys[:, 0]))
+        changes = np.any(keys[rows[1:]] != keys[rows[:-1]], axis=1)
+        return np.append(0, np.flatnonzero(changes) + 1), rows

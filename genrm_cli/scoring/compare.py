@@ -1,0 +1,115 @@
+"""Compare a few responses given by hand or as one compare request."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from genrm_cli.errors import InputError
+from genrm_cli.judging.engine import Outcome, judge_all
+from genrm_cli.pairing import Comparison
+from genrm_cli.rollouts.dialects import DIALECTS
+from genrm_cli.rollouts.dialects.fields import turns_of_prompt
+from genrm_cli.rollouts.record import Rollout, Turn, UnreadableRecordError
+from genrm_cli.scoring.group import GroupCase
+from genrm_cli.scoring.judges import open_judge
+from genrm_cli.settings import Settings
+from genrm_cli.storage.records import BadLineError, parse_record, parse_value
+from genrm_cli.summary import Tally, reference_metrics
+
+MAX_RESPONSES = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """What became of the responses.
+
+    Attributes:
+        scores: one `{reward, detail}` a response, in the order given.
+        comparisons: the records of the comparisons, in the order planned.
+        reply: the reference's reply to a compare request. A comparison that failed is not in it, and a
+            response without any verdict has the reward null there.
+    """
+
+    scores: list[dict[str, Any]]
+    comparisons: list[dict[str, Any]]
+    reply: dict[str, Any]
+
+
+def parse_request(text: bytes, where: str) -> list[Rollout]:
+    """Read a compare request: `conversation_history`, `response_objs`, and perhaps a `principle`.
+
+    Raises:
+        InputError: it is none; says what was found.
+    """
+    try:
+        return DIALECTS["compare"].read(parse_record(text))
+    except (BadLineError, UnreadableRecordError) as error:
+        raise InputError(
+            f"{where}: {error}. Expected a compare request, as in "
+            '{"conversation_history": [{"role": "user", "content": "..."}], "response_objs": [...]}.'
+        ) from error
+
+
+def parse_history(text: bytes, where: str) -> tuple[Turn, ...]:
+    """Read a conversation: a JSON list of messages, or an object with `messages` or `conversation_history`.
+
+    Raises:
+        InputError: it is neither.
+    """
+    try:
+        value = parse_value(text)
+        if isinstance(value, dict):
+            value = value.get("messages", value.get("conversation_history"))
+        if not isinstance(value, list):
+            raise UnreadableRecordError("no list of messages")
+        return turns_of_prompt(value)
+    except (BadLineError, UnreadableRecordError) as error:
+        raise InputError(
+            f'{where}: {error}. Expected messages, as in [{{"role": "user", "content": "..."}}].'
+        ) from error
+
+
+def compare_responses(
+    rollouts: Sequence[Rollout], settings: Settings, api_key: str | None, tally: Tally
+) -> Compared:
+    """Compare responses to one prompt.
+
+    Raises:
+        InputError: fewer than two or more than 64 responses.
+        JudgeError: the judge cannot be used.
+    """
+    if not 2 <= len(rollouts) <= MAX_RESPONSES:
+        raise InputError(f"{len(rollouts)} responses are given; expected 2 to {MAX_RESPONSES}.")
+    case = GroupCase(0, list(range(len(rollouts))), "compare", list(rollouts), False, settings)
+    tally.groups, tally.planned = 1, case.planned
+    asyncio.run(_judge(case, settings, api_key))
+    scores = case.conclude(tally)
+    return Compared(scores, list(case.comparison_records(settings.keep_replies)), _reply(case, scores, tally))
+
+
+async def _judge(case: GroupCase, settings: Settings, api_key: str | None) -> None:
+    def on_outcome(comparison: Comparison, outcome: Outcome) -> None:
+        case.add_outcome(comparison, outcome)
+
+    async with open_judge(settings, api_key, probe=settings.probe) as judge:
+        await judge_all(case.iter_comparisons(), judge, settings.concurrency, on_outcome)
+
+
+def _reply(case: GroupCase, scores: list[dict[str, Any]], tally: Tally) -> dict[str, Any]:
+    results = [
+        {
+            "response_i": comparison.i,
+            "response_j": comparison.j,
+            "judge_idx": comparison.judge_idx,
+            "score_1": verdict.score_1,
+            "score_2": verdict.score_2,
+            "ranking": verdict.ranking,
+        }
+        for comparison, verdict in case.verdicts_used()
+    ]
+    return {
+        "rewards": [score["reward"] for score in scores],
+        "comparison_results": results,
+        "metrics": reference_metrics(tally),
+    }

@@ -1,0 +1,222 @@
+"""One group on its way from comparisons to rewards."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import astuple, dataclass, field
+from typing import Any
+
+from genrm_cli.judging.engine import Outcome
+from genrm_cli.judging.verdict import MIDDLE_RANKING, Exhibit, Failure, Verdict
+from genrm_cli.pairing import Comparison, count_comparisons, plan_comparisons
+from genrm_cli.rewards.compose import RolloutReward, compose_rewards
+from genrm_cli.rewards.estimators import JudgedPair, estimate_simple_tiebreaker
+from genrm_cli.rewards.shaping import Adjustments, ShapingTerms
+from genrm_cli.rollouts.record import Rollout, view_group
+from genrm_cli.settings import Settings
+from genrm_cli.summary import Tally
+
+EXCERPT_CHARS = 120
+MAX_SAMPLES = 8
+
+NO_RESPONSE = "the line has no response"
+NO_OPPONENT = "no other rollout of the group has a response"
+MIXED_PROMPTS = "the prompts of the group differ, so its rollouts cannot be compared"
+NO_VERDICT = "every comparison of the rollout failed"
+
+
+@dataclass(slots=True)
+class GroupCase:
+    """A group of rollouts, its planned comparisons and what became of them.
+
+    Attributes:
+        number: the group's place in the order of first appearance.
+        rows: the rollouts' rows in the input, in the group's order.
+        key: the group key.
+        rollouts: in the same order as rows.
+        mixed_prompts: True when the prompts differ: nothing is compared.
+        planned: how many comparisons the group has.
+    """
+
+    number: int
+    rows: list[int]
+    key: str
+    rollouts: list[Rollout]
+    mixed_prompts: bool
+    settings: Settings
+    outcomes: list[tuple[Comparison, Outcome]] = field(default_factory=list)
+    planned: int = field(init=False)
+    _answered: list[int] = field(init=False, default_factory=list)
+
+    def __post_init__(self) -> None:
+        if not self.mixed_prompts:
+            self._answered = [place for place, rollout in enumerate(self.rollouts) if rollout.answer is not None]
+        self.planned = count_comparisons(len(self._answered), self.settings.strategy, self.settings.judges)
+
+    def iter_comparisons(self) -> Iterator[tuple[Comparison, Exhibit]]:
+        """Yield the planned comparisons with what the judge is to be shown of each."""
+        if not self.planned:
+            return
+        answered = self._answered
+        view = view_group([self.rollouts[place] for place in answered])
+        principle = self.rollouts[0].principle or self.settings.principle
+        for i, j, judge_idx in plan_comparisons(
+            len(answered),
+            self.settings.strategy,
+            judges=self.settings.judges,
+            order_balanced=self.settings.order_balanced,
+        ):
+            exhibit = Exhibit(view.conversation, view.responses[i], view.responses[j], principle)
+            yield Comparison(answered[i], answered[j], judge_idx), exhibit
+
+    def add_outcome(self, comparison: Comparison, outcome: Outcome) -> bool:
+        """Take in what became of one comparison; say whether it was the last one."""
+        self.outcomes.append((comparison, outcome))
+        return len(self.outcomes) == self.planned
+
+    def conclude(self, tally: Tally) -> list[dict[str, Any]]:
+        """Turn the verdicts into one `{reward, detail}` a rollout, in the group's order, and count them."""
+        self.outcomes.sort(key=lambda entry: (entry[0].judge_idx, entry[0].i, entry[0].j))
+        self._count_outcomes(tally)
+        rewards = self._rewards([JudgedPair(c.i, c.j, *astuple(v)) for c, v in self.verdicts_used()])
+        made, failed = self._comparisons_by_rollout()
+        scores = [
+            self._score_of(place, reward, made[place], failed[place]) for place, reward in enumerate(rewards)
+        ]
+        self._count(scores, tally)
+        return scores
+
+    def comparison_records(self, keep_replies: bool) -> Iterator[dict[str, Any]]:
+        """Yield the group's comparisons as they stand in the comparisons file."""
+        for comparison, outcome in self.outcomes:
+            verdict = self._verdict_used(outcome)
+            failure = outcome.result if isinstance(outcome.result, Failure) else None
+            record = {
+                "group": self.key,
+                "i": comparison.i,
+                "j": comparison.j,
+                "judge_idx": comparison.judge_idx,
+                "score_1": verdict and verdict.score_1,
+                "score_2": verdict and verdict.score_2,
+                "ranking": verdict and verdict.ranking,
+                "failure": failure and {"kind": failure.kind, "detail": failure.detail},
+                "attempts": outcome.attempts,
+                "latency_s": round(outcome.latency_s, 4),
+                "prompt_tokens": outcome.prompt_tokens,
+                "completion_tokens": outcome.completion_tokens,
+            }
+            yield record | {"reply": outcome.reply_text} if keep_replies else record
+
+    def samples(self, scores: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Return the group for a person to look at, best rollout first, with the beginnings of the answers."""
+        rows = [
+            {
+                "group": self.key,
+                "reward": score["reward"],
+                "answer": " ".join((rollout.answer or "")[:EXCERPT_CHARS].split()),
+                **{name: score["detail"][name] for name in ("rank", "advantage", "reason")},
+            }
+            for score, rollout in zip(scores, self.rollouts, strict=True)
+        ]
+        rows.sort(key=lambda row: (row["rank"] is None, row["rank"]))
+        return rows[:MAX_SAMPLES]
+
+    def _verdict_used(self, outcome: Outcome) -> Verdict | None:
+        """Return the verdict, or what the user asked to put in its place; None for a failure."""
+        if isinstance(outcome.result, Verdict):
+            return outcome.result
+        if self.settings.compat is None:
+            return None
+        default = self.settings.default_score
+        return Verdict(default, default, MIDDLE_RANKING)
+
+    def verdicts_used(self) -> Iterator[tuple[Comparison, Verdict]]:
+        """Yield the verdicts that the rewards rest on, in the order planned."""
+        for comparison, outcome in self.outcomes:
+            if (verdict := self._verdict_used(outcome)) is not None:
+                yield comparison, verdict
+
+    def _count_outcomes(self, tally: Tally) -> None:
+        for _, outcome in self.outcomes:
+            tally.add_result(outcome.result)
+            tally.calls += outcome.attempts
+            tally.prompt_tokens += outcome.prompt_tokens
+            tally.completion_tokens += outcome.completion_tokens
+            tally.cached_tokens += outcome.cached_tokens
+        for _, verdict in self.verdicts_used():
+            tally.add_scores(verdict)
+
+    def _rewards(self, pairs: Sequence[JudgedPair]) -> list[RolloutReward]:
+        if len(self.rollouts) == 1 and self.rollouts[0].answer is not None:
+            default = self.settings.default_score
+            return [RolloutReward(default, Adjustments(), default, 1, 0.0)]
+        return compose_rewards(
+            estimate_simple_tiebreaker(len(self.rollouts), pairs),
+            [rollout.reasoning for rollout in self.rollouts],
+            [rollout.answer or "" for rollout in self.rollouts],
+            shaping_terms(self.settings),
+        )
+
+    def _comparisons_by_rollout(self) -> tuple[list[int], list[int]]:
+        """Count the verdicts and the failures that each rollout took part in."""
+        made, failed = [0] * len(self.rollouts), [0] * len(self.rollouts)
+        for comparison, outcome in self.outcomes:
+            counts = failed if isinstance(outcome.result, Failure) else made
+            counts[comparison.i] += 1
+            counts[comparison.j] += 1
+        return made, failed
+
+    def _score_of(self, place: int, reward: RolloutReward, made: int, failed: int) -> dict[str, Any]:
+        reason = None if reward.reward is not None else self._reason(place)
+        status = "unscored" if reason else "single" if len(self.rollouts) == 1 else "scored"
+        return {
+            "reward": reward.reward,
+            "detail": {
+                "status": status,
+                "reason": reason,
+                "base_score": reward.base_score,
+                "adjustments": reward.adjustments.as_dict(),
+                "rank": reward.rank,
+                "advantage": reward.advantage,
+                "group": self.key,
+                "group_size": len(self.rollouts),
+                "place": place,
+                "comparisons": made,
+                "failed": failed,
+                "defaulted": failed if self.settings.compat else 0,
+                "judge": self.settings.judge or self.settings.model,
+                "stand_in": self.settings.judge is not None,
+            },
+        }
+
+    def _reason(self, place: int) -> str:
+        if self.rollouts[place].answer is None:
+            return NO_RESPONSE
+        if self.mixed_prompts:
+            return MIXED_PROMPTS
+        return NO_VERDICT if self.outcomes else NO_OPPONENT
+
+    def _count(self, scores: Sequence[dict[str, Any]], tally: Tally) -> None:
+        tally.groups_done += 1
+        rewards = [score["reward"] for score in scores if score["reward"] is not None]
+        tally.groups_single += len(scores) == 1
+        tally.groups_without_spread += len(rewards) > 1 and max(rewards) == min(rewards)
+        for reward in rewards:
+            tally.rewards.add(reward)
+        for score in scores:
+            detail = score["detail"]
+            tally.statuses[detail["status"]] += 1
+            tally.rewards_on_defaults += detail["defaulted"] > 0
+            if detail["reason"]:
+                tally.reasons[detail["reason"]] += 1
+                tally.unscored_in_groups += len(scores) > 1
+
+
+def shaping_terms(settings: Settings) -> ShapingTerms:
+    """Return the length and style terms that the settings ask for."""
+    return ShapingTerms(
+        reasoning_bonus=settings.reasoning_bonus,
+        answer_bonus=settings.answer_bonus,
+        top_percentile=settings.top_percentile,
+        group_reasoning_length_penalty_coeff=settings.group_reasoning_length_penalty_coeff,
+        group_answer_length_penalty_coeff=settings.group_answer_length_penalty_coeff,
+        group_style_penalty_coeff=settings.group_style_penalty_coeff,
+    )

@@ -1,0 +1,254 @@
+"""Score an input: the same lines with rewards, and a summary of how far to trust them."""
+
+import asyncio
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from genrm_cli import __version__
+from genrm_cli.errors import InputError, TooManyUnscoredError, UsageError
+from genrm_cli.judging.engine import Outcome, judge_all
+from genrm_cli.judging.lexical import LEXICAL_VERSION
+from genrm_cli.judging.verdict import Exhibit
+from genrm_cli.pairing import Comparison
+from genrm_cli.rollouts.dialects import Score
+from genrm_cli.rollouts.grouping import GroupTable
+from genrm_cli.scoring.book import ScoreBook
+from genrm_cli.scoring.group import GroupCase
+from genrm_cli.scoring.judges import check_judge, open_judge, profile_of
+from genrm_cli.scoring.survey import Reject, dialect_of, iter_duplicates, read_group, survey
+from genrm_cli.settings import Settings
+from genrm_cli.settings.table import digest_of
+from genrm_cli.storage.lines import Line
+from genrm_cli.storage.location import S3Options, is_stream, require_rl_prefix, sibling, stem_of
+from genrm_cli.storage.records import parse_record_exactly, render_document, render_record
+from genrm_cli.storage.sink import Outputs, Sink, check_writable
+from genrm_cli.storage.source import Source, open_source
+from genrm_cli.summary import Tally, summarise
+
+SHOWN_GROUPS = 4
+_NAMED_PROBLEMS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class OutputPlaces:
+    """Where the outputs of a run go; None with the scored lines on stdout, beside which there is no place."""
+
+    scored: str
+    comparisons: str | None = None
+    rejects: str | None = None
+    metrics: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a finished run says of itself.
+
+    Attributes:
+        metrics: the object that is written beside the output.
+        samples: rewards of the first groups with the beginnings of their answers, for a person to look at.
+    """
+
+    metrics: dict[str, Any]
+    samples: list[dict[str, Any]]
+
+
+def score_input(input_uri: str, settings: Settings, api_key: str | None, tally: Tally) -> Report:
+    """Score one input and write its outputs, all of them or none.
+
+    Args:
+        input_uri: a path, `s3://bucket/key`, or `-`.
+        settings: the effective settings.
+        api_key: the judge's key, if it needs one.
+        tally: gets the counts as they come; another thread may read it to show progress.
+
+    Raises:
+        GenrmError: its subclasses say what went wrong; no output has appeared then.
+    """
+    started_s = time.monotonic()
+    check_judge(settings)
+    places = output_places(input_uri, settings)
+    s3 = s3_options(settings)
+    check_writable(places.scored, s3)
+    with Outputs(s3, overwrite=settings.overwrite) as outputs, ScoreBook() as book:
+        scored, comparisons, rejects, metrics_sink = (
+            outputs.open(uri) if uri else None
+            for uri in (places.scored, places.comparisons, places.rejects, places.metrics)
+        )
+        with open_source(input_uri, s3, settings.max_line_bytes) as source:
+            table = survey(source, settings, tally, lambda reject: _write_record(rejects, reject.as_dict()))
+            if settings.strict:
+                refuse_problems(source, table, settings, tally)
+            book.prepare(len(table))
+            asyncio.run(_judge_groups(source, table, settings, api_key, tally, book))
+            _write_scored_lines(source, table, settings, tally, book, scored)
+            source.verify_unchanged()
+        for block in book.iter_comparison_blocks():
+            _write(comparisons, block)
+        metrics = _metrics(source, places, settings, tally, time.monotonic() - started_s)
+        _write(metrics_sink, render_document(metrics))
+        outputs.commit()
+        return Report(metrics, book.samples())
+
+
+def output_places(input_uri: str, settings: Settings) -> OutputPlaces:
+    """Work out where the outputs of a run go.
+
+    Raises:
+        UsageError: the output is the input, or S3 results would not lie under `rl/`.
+    """
+    scored = settings.output
+    if scored is None:
+        scored = input_uri if is_stream(input_uri) else stem_of(input_uri) + ".scored.jsonl"
+    if scored == input_uri and not is_stream(input_uri):
+        raise UsageError(f"{scored} is the input; choose another output with -o.")
+    require_rl_prefix(scored, settings.any_prefix)
+    if is_stream(scored):
+        return OutputPlaces(scored)
+    return OutputPlaces(
+        scored,
+        comparisons=sibling(scored, ".comparisons.jsonl"),
+        rejects=sibling(scored, ".rejects.jsonl"),
+        metrics=sibling(scored, ".metrics.json"),
+    )
+
+
+def s3_options(settings: Settings) -> S3Options:
+    """Return how the settings want S3 to be reached."""
+    return S3Options(settings.s3_endpoint_url, settings.s3_profile, settings.s3_region)
+
+
+def refuse_unscored(tally: Tally, settings: Settings) -> None:
+    """Refuse a finished run of which too much stayed unscored.
+
+    Raises:
+        TooManyUnscoredError: more than `max_unscored` of the rollouts in groups of two and more.
+    """
+    if tally.unscored_share() > settings.max_unscored:
+        reasons = "; ".join(f"{count} × {reason}" for reason, count in tally.reasons.most_common())
+        raise TooManyUnscoredError(
+            f"{tally.unscored_in_groups} of {tally.rollouts_in_groups} rollouts in groups stayed unscored, "
+            f"more than --max-unscored {settings.max_unscored:g} allows: {reasons}."
+        )
+
+
+def refuse_problems(source: Source, table: GroupTable, settings: Settings, tally: Tally) -> None:
+    """Refuse an input with bad lines or rollouts that are there twice, naming the first few.
+
+    Raises:
+        InputError: there are some.
+    """
+    problems = []
+    if tally.rejects:
+        first: list[Reject] = []
+        survey(source, settings, Tally(), first.append)
+        named = "; ".join(f"line {reject.line}: {reject.reason}" for reject in first[:_NAMED_PROBLEMS])
+        problems.append(f"{tally.rejects} bad lines ({named})")
+    if tally.duplicates:
+        lines = [f"line {place.line}" for place in iter_duplicates(table)]
+        problems.append(f"{tally.duplicates} rollouts are there twice ({', '.join(lines[:_NAMED_PROBLEMS])})")
+    if problems:
+        raise InputError(
+            f"{source.uri}: --strict refuses {' and '.join(problems)}. Mend them, or leave --strict out: "
+            "bad lines then go to the rejects, and the rest is scored."
+        )
+
+
+async def _judge_groups(
+    source: Source,
+    table: GroupTable,
+    settings: Settings,
+    api_key: str | None,
+    tally: Tally,
+    book: ScoreBook,
+) -> None:
+    """Judge all groups, a few at a time in memory, and enter what became of them in the book."""
+
+    def conclude(case: GroupCase) -> None:
+        scores = case.conclude(tally)
+        book.enter(case.number, case.rows, scores, case.comparison_records(settings.keep_replies))
+        if case.number < SHOWN_GROUPS:
+            book.keep_sample(case.number, case.samples(scores))
+
+    def iter_askings() -> Iterator[tuple[tuple[GroupCase, Comparison], Exhibit]]:
+        for number, rows in enumerate(table.iter_groups()):
+            key, rollouts = read_group(source, table, rows, settings)
+            case = GroupCase(number, rows, key, rollouts, table.prompts_differ(rows), settings)
+            if not case.planned:
+                conclude(case)
+            for comparison, exhibit in case.iter_comparisons():
+                yield (case, comparison), exhibit
+
+    def on_outcome(ticket: tuple[GroupCase, Comparison], outcome: Outcome) -> None:
+        case, comparison = ticket
+        if case.add_outcome(comparison, outcome):
+            conclude(case)
+
+    async with open_judge(settings, api_key, probe=settings.probe and tally.planned > 0) as judge:
+        await judge_all(iter_askings(), judge, settings.concurrency, on_outcome)
+
+
+def _write_scored_lines(
+    source: Source, table: GroupTable, settings: Settings, tally: Tally, book: ScoreBook, sink: Sink | None
+) -> None:
+    """Write every line that could be read, in input order, with its rewards."""
+    row = 0
+    for line in source.iter_lines():
+        scores = []
+        while row < len(table) and table.place(row).line == line.number:
+            scores.append(book.read_score(row))
+            row += 1
+        if not scores:
+            continue
+        if settings.unscored == "drop" and all(score.reward is None for score in scores):
+            tally.lines_dropped += 1
+            continue
+        _write_record(sink, _annotated(line, scores, settings))
+
+
+def _annotated(line: Line, scores: list[Score], settings: Settings) -> dict[str, Any]:
+    if settings.unscored not in ("null", "drop"):
+        given = float(settings.unscored)
+        scores = [score if score.reward is not None else Score(given, score.detail) for score in scores]
+    record = parse_record_exactly(line.raw)
+    dialect_of(record, settings).annotate(record, scores)
+    return record
+
+
+def _metrics(
+    source: Source, places: OutputPlaces, settings: Settings, tally: Tally, wall_time_s: float
+) -> dict[str, Any]:
+    identity = source.identity
+    embedded = settings.judge is not None
+    return {
+        "input": {
+            "uri": identity.uri,
+            "size_bytes": identity.size_bytes,
+            "etag": identity.etag,
+            "mtime_ns": identity.mtime_ns,
+        },
+        "output": places.scored,
+        "judge": {
+            "name": LEXICAL_VERSION if embedded else settings.model,
+            "stand_in": embedded,
+            "base_url": settings.base_url,
+            "profile": None if embedded else profile_of(settings).name,
+            "profile_version": None if embedded else profile_of(settings).version,
+            "compat": settings.compat,
+        },
+        "strategy": settings.strategy,
+        "judges": settings.judges,
+        **summarise(tally, wall_time_s),
+        "settings_digest": digest_of(settings),
+        "genrm_version": __version__,
+    }
+
+
+def _write(sink: Sink | None, data: bytes) -> None:
+    if sink is not None:
+        sink.write(data)
+
+
+def _write_record(sink: Sink | None, record: dict[str, Any]) -> None:
+    _write(sink, render_record(record))

@@ -1,0 +1,114 @@
+"""Read an input once: understand every line, find the groups, keep no text."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from genrm_cli.pairing import count_comparisons
+from genrm_cli.rollouts.dialects import DIALECTS, Dialect, recognise
+from genrm_cli.rollouts.grouping import GroupTable, Place, group_key, value_at
+from genrm_cli.rollouts.record import Rollout, UnreadableRecordError
+from genrm_cli.settings import Settings
+from genrm_cli.storage.lines import Line
+from genrm_cli.storage.records import BadLineError, parse_record
+from genrm_cli.storage.source import Source
+from genrm_cli.summary import Tally
+
+_SHOWN_CHARS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Reject:
+    """A line that could not be read, why, and how it begins."""
+
+    line: int
+    reason: str
+    text: str
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the reject as it stands in the rejects file."""
+        return {"line": self.line, "reason": self.reason, "text": self.text}
+
+
+def survey(source: Source, settings: Settings, tally: Tally, on_reject: Callable[[Reject], None]) -> GroupTable:
+    """Read all lines of an input and return which rollouts form which group.
+
+    Args:
+        source: the input.
+        settings: `dialect`, `group_by`, and what decides the number of comparisons.
+        tally: gets the counts of lines, rollouts, groups and planned comparisons.
+        on_reject: called with each line that could not be read.
+    """
+    table = GroupTable()
+    for line in source.iter_lines():
+        tally.lines += 1
+        try:
+            dialect, rollouts, keys = _understand(line, settings)
+        except (BadLineError, UnreadableRecordError) as error:
+            tally.rejects += 1
+            on_reject(Reject(line.number, str(error), line.raw[:_SHOWN_CHARS].decode("utf-8", "replace")))
+            continue
+        tally.dialects[dialect.name] += 1
+        tally.rollouts += len(rollouts)
+        for position, (rollout, key) in enumerate(zip(rollouts, keys, strict=True)):
+            table.append(key, rollout, Place(line.number, line.offset, len(line.raw), position))
+    _count_groups(table, settings, tally)
+    return table
+
+
+def dialect_of(record: dict[str, Any], settings: Settings) -> Dialect:
+    """Return the dialect that the settings force, else the one that the record is written in."""
+    return recognise(record) if settings.dialect is None else DIALECTS[settings.dialect]
+
+
+def read_group(
+    source: Source, table: GroupTable, rows: list[int], settings: Settings
+) -> tuple[str, list[Rollout]]:
+    """Read the rollouts of a group again, text and all; return its key with them."""
+    key = ""
+    rollouts: list[Rollout] = []
+    parsed: dict[int, list[Rollout]] = {}  # a line may hold many rollouts
+    for row in rows:
+        place = table.place(row)
+        if place.line not in parsed:
+            record = parse_record(source.read_span(place.offset, place.length))
+            parsed[place.line] = dialect_of(record, settings).read(record)
+            key = key or _key_of(record, parsed[place.line][place.position], place.line, settings)
+        rollouts.append(parsed[place.line][place.position])
+    return key, rollouts
+
+
+def _key_of(record: dict[str, Any], rollout: Rollout, line: int, settings: Settings) -> str:
+    """Return the rollout's group key; without the field that `--group-by` names it is a group of its own."""
+    if settings.group_by is None:
+        return group_key(rollout, line)
+    return group_key(rollout, line, value_at(record, settings.group_by) or f"line:{line}")
+
+
+def _understand(line: Line, settings: Settings) -> tuple[Dialect, list[Rollout], list[str]]:
+    if line.oversize is not None:
+        raise BadLineError(f"{line.oversize:,} bytes long, more than --max-line-bytes {settings.max_line_bytes:,}")
+    record = parse_record(line.raw)
+    dialect = dialect_of(record, settings)
+    rollouts = dialect.read(record)
+    return dialect, rollouts, [_key_of(record, rollout, line.number, settings) for rollout in rollouts]
+
+
+def _count_groups(table: GroupTable, settings: Settings, tally: Tally) -> None:
+    for rows in table.iter_groups():
+        tally.groups += 1
+        tally.group_sizes[len(rows)] += 1
+        tally.duplicates += len(table.duplicates(rows))
+        if len(rows) > 1:
+            tally.rollouts_in_groups += len(rows)
+        if table.prompts_differ(rows):
+            tally.groups_with_mixed_prompts += 1
+        else:
+            tally.planned += count_comparisons(table.count_answered(rows), settings.strategy, settings.judges)
+
+
+def iter_duplicates(table: GroupTable) -> Iterator[Place]:
+    """Yield the places of rollouts whose group and rollout index occurred before."""
+    for rows in table.iter_groups():
+        for row in table.duplicates(rows):
+            yield table.place(row)

@@ -1,0 +1,67 @@
+"""Look at an input without calling a judge."""
+
+from typing import Any
+
+from genrm_cli.scoring.run import s3_options
+from genrm_cli.scoring.survey import Reject, read_group, survey
+from genrm_cli.settings import Settings
+from genrm_cli.storage.source import open_source
+from genrm_cli.summary import Tally
+
+MAX_PROBLEMS = 100
+
+
+class _Problems:
+    """The first problems, in words, and how many there are."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.first: list[str] = []
+
+    def add(self, problem: str) -> None:
+        self.count += 1
+        if len(self.first) < MAX_PROBLEMS:
+            self.first.append(problem)
+
+    def add_reject(self, reject: Reject) -> None:
+        self.add(f"line {reject.line}: {reject.reason}")
+
+
+def validate_input(input_uri: str, settings: Settings, tally: Tally) -> dict[str, Any]:
+    """Return what an input holds and what a run over it would ask.
+
+    Raises:
+        GenrmError: the input cannot be read.
+    """
+    problems = _Problems()
+    unanswered = 0
+    with open_source(input_uri, s3_options(settings), settings.max_line_bytes) as source:
+        table = survey(source, settings, tally, problems.add_reject)
+        for rows in table.iter_groups():
+            unanswered += len(rows) - table.count_answered(rows)
+            for row in table.duplicates(rows):
+                problems.add(f"line {table.place(row).line}: this rollout was there before (same group and index)")
+            if table.prompts_differ(rows):
+                key, _ = read_group(source, table, rows[:1], settings)
+                lines = ", ".join(str(table.place(row).line) for row in rows[:8])
+                problems.add(f"group {key} (lines {lines}): the prompts differ, so it would stay unscored")
+        source.verify_unchanged()
+    return {
+        "input": input_uri,
+        "lines": tally.lines,
+        "rejected_lines": tally.rejects,
+        "dialects": dict(sorted(tally.dialects.items())),
+        "rollouts": tally.rollouts,
+        "rollouts_without_response": unanswered,
+        "duplicate_rollouts": tally.duplicates,
+        "groups": tally.groups,
+        "group_sizes": {str(size): count for size, count in sorted(tally.group_sizes.items())},
+        "groups_with_mixed_prompts": tally.groups_with_mixed_prompts,
+        "strategy": settings.strategy,
+        "judges": settings.judges,
+        "comparisons": tally.planned,
+        "requests_min": tally.planned,
+        "requests_max": tally.planned * (1 + settings.reask) * (1 + settings.retries),
+        "problem_count": problems.count,
+        "problems": problems.first,
+    }

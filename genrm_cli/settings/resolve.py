@@ -1,0 +1,219 @@
+"""Join flags, environment, settings file, preset and defaults into one frozen `Settings`."""
+
+import difflib
+import math
+import tomllib
+from collections.abc import Mapping
+from dataclasses import Field, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from genrm_cli.errors import UsageError
+from genrm_cli.settings.table import PRESETS, Settings, Value, flag_of, key_of, setting_fields, type_of
+
+ENVIRONMENT_PREFIX = "GENRM_"
+API_KEY_VARIABLES = ("GENRM_API_KEY", "OPENAI_API_KEY")
+# Variables with our prefix that are no settings: they must not be reported as misspelt ones.
+OTHER_VARIABLES = frozenset({"GENRM_API_KEY", "GENRM_CONFIG"})
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where the value of one setting came from, in words: `flag`, `environment GENRM_X`, `default`, ..."""
+
+    key: str
+    value: Value
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class SettingsFile:
+    """What a settings file says, and where it is. No file is an empty one."""
+
+    path: str = ""
+    values: Mapping[str, object] = field(default_factory=dict)
+
+
+def read_settings_file(path: str | None, folder: Path) -> SettingsFile:
+    """Read the named TOML file, else `genrm.toml` or `[tool.genrm]` of `pyproject.toml` in the folder.
+
+    Raises:
+        UsageError: the named file is missing, or a file is no valid TOML.
+    """
+    if path is not None:
+        return SettingsFile(path, _read_toml(Path(path)))
+    for name, table in (("genrm.toml", ()), ("pyproject.toml", ("tool", "genrm"))):
+        candidate = folder / name
+        if not candidate.is_file():
+            continue
+        values: Any = _read_toml(candidate)
+        for part in table:
+            values = values.get(part, {})
+        if values:
+            return SettingsFile(name, values)
+    return SettingsFile()
+
+
+def resolve_settings(
+    flags: Mapping[str, Value], environ: Mapping[str, str], file: SettingsFile
+) -> tuple[Settings, list[Origin]]:
+    """Join flags, environment, file, preset and defaults; say for each setting where it came from.
+
+    Args:
+        flags: by field name; None means not given.
+        environ: the process environment.
+        file: what the settings file says.
+
+    Raises:
+        UsageError: a value is of the wrong type or out of bounds, or the file has an unknown setting.
+    """
+    _refuse_unknown_keys(file)
+    from_file = {key.replace("-", "_"): value for key, value in file.values.items()}
+    chosen: dict[str, tuple[Value, str]] = {}
+    for setting in setting_fields():
+        key = key_of(setting)
+        variable = ENVIRONMENT_PREFIX + key.upper()
+        if flags.get(setting.name) is not None:
+            chosen[setting.name] = (_convert(setting, flags[setting.name], flag_of(setting)), "flag")
+        elif environ.get(variable):
+            chosen[setting.name] = (
+                _convert(setting, environ[variable], variable),
+                f"environment {variable}",
+            )
+        elif key in from_file:
+            chosen[setting.name] = (
+                _convert(setting, from_file[key], f"{file.path}: {key}"),
+                f"file {file.path}",
+            )
+    _apply_preset(chosen)
+    values = {name: value for name, (value, _) in chosen.items()}
+    settings = Settings(**values)  # type: ignore[arg-type]  # _convert has checked each against its field
+    _check_unscored(settings)
+    origins = [
+        Origin(key_of(s), getattr(settings, s.name), chosen.get(s.name, (None, "default"))[1])
+        for s in setting_fields()
+    ]
+    return settings, origins
+
+
+def unknown_variables(environ: Mapping[str, str]) -> list[str]:
+    """Name the `GENRM_` variables that are no setting: most likely misspelt ones."""
+    known = {ENVIRONMENT_PREFIX + key_of(s).upper() for s in setting_fields()} | OTHER_VARIABLES
+    return sorted(name for name in environ if name.startswith(ENVIRONMENT_PREFIX) and name not in known)
+
+
+def find_api_key(settings: Settings, environ: Mapping[str, str]) -> str | None:
+    """Find the judge's API key in the environment; None when there is none.
+
+    Raises:
+        UsageError: `--api-key-env` names a variable that is not set, or the key cannot be sent.
+    """
+    names = API_KEY_VARIABLES if settings.api_key_env is None else (settings.api_key_env,)
+    name = next((name for name in names if environ.get(name, "").strip()), None)
+    if name is None and settings.api_key_env is not None:
+        raise UsageError(
+            f"--api-key-env names {settings.api_key_env}, which is not set. "
+            "Export it, or leave the option out for an endpoint that needs no key."
+        )
+    if name is None:
+        return None
+    key = environ[name].strip()
+    if not (key.isascii() and key.isprintable()):
+        # The HTTP library would refuse it too, with the key in its message.
+        raise UsageError(
+            f"the key in {name} has characters that no key has (a line break, a quote mark from a page)."
+        )
+    return key
+
+
+def _read_toml(path: Path) -> dict[str, object]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"{path}: the settings file cannot be read: {error.strerror}.") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path}: not a valid TOML file: {error}.") from error
+
+
+def _refuse_unknown_keys(file: SettingsFile) -> None:
+    known = [key_of(s) for s in setting_fields()]
+    for key in file.values:
+        if key.replace("-", "_") not in known:
+            near = difflib.get_close_matches(key.replace("-", "_"), known, n=1)
+            hint = f"Did you mean {near[0]}?" if near else "`genrm config` lists all settings."
+            raise UsageError(f"{file.path}: there is no setting {key!r}. {hint}")
+
+
+def _apply_preset(chosen: dict[str, tuple[Value, str]]) -> None:
+    preset = chosen.get("preset", (None, ""))[0]
+    if isinstance(preset, str):
+        for name, value in PRESETS[preset].items():
+            chosen.setdefault(name, (value, f"preset {preset}"))
+
+
+def _convert(setting: "Field[Any]", raw: object, where: str) -> Value:
+    """Turn text (environment) or a TOML or flag value into the setting's type, within its bounds."""
+    kind = type_of(setting)
+    value = _converted(kind, raw)
+    if value is None:
+        raise UsageError(f"{where}: {raw!r} is not {_DESCRIPTIONS[kind]}.")
+    choices = setting.metadata["choices"]
+    if choices and value not in choices:
+        near = difflib.get_close_matches(str(value), choices, n=1)
+        hint = f" Did you mean {near[0]}?" if near else ""
+        raise UsageError(f"{where}: {value!r} is not one of {', '.join(choices)}.{hint}")
+    if isinstance(value, str):
+        return _read_text_argument(value, where) if setting.name == "principle" else value
+    low, high = setting.metadata["low"], setting.metadata["high"]
+    if (low is not None and value < low) or (high is not None and value > high):
+        bounds = f"at least {low:g}" if high is None else f"between {low:g} and {high:g}"
+        raise UsageError(f"{where}: {value} is out of bounds; it must be {bounds}.")
+    return value
+
+
+_DESCRIPTIONS = {bool: "true or false", int: "a whole number", float: "a finite number", str: "a text"}
+_TRUTHS = {
+    "1": True,
+    "true": True,
+    "yes": True,
+    "on": True,
+    "0": False,
+    "false": False,
+    "no": False,
+    "off": False,
+}
+
+
+def _converted(kind: type, raw: object) -> str | int | float | bool | None:
+    """Convert without bounds; None when it is not possible."""
+    if kind is bool:
+        return raw if isinstance(raw, bool) else _TRUTHS.get(str(raw).lower())
+    if isinstance(raw, bool):
+        return None
+    if kind is str:
+        # `unscored = 3.0` in a file is a number; the setting holds its text.
+        return str(raw) if isinstance(raw, str | int | float) else None
+    try:
+        number = float(raw) if isinstance(raw, str | int | float) else math.nan
+    except (ValueError, OverflowError):
+        return None
+    if not math.isfinite(number) or (kind is int and number != int(number)):
+        return None
+    return int(number) if kind is int else number
+
+
+def _read_text_argument(value: str, where: str) -> str:
+    """Return the text itself, or for `@FILE` what the file holds."""
+    if not value.startswith("@"):
+        return value
+    try:
+        return Path(value[1:]).read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{where}: {value[1:]} cannot be read: {error}.") from error
+
+
+def _check_unscored(settings: Settings) -> None:
+    if settings.unscored in ("null", "drop"):
+        return
+    if _converted(float, settings.unscored) is None:
+        raise UsageError(f"--unscored: {settings.unscored!r} is not null, drop or a finite number.")

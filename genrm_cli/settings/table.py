@@ -1,0 +1,296 @@
+"""Every setting: its name, default, bounds and meaning."""
+
+import hashlib
+import json
+import types
+import typing
+from dataclasses import MISSING, Field, dataclass, field, fields
+from typing import Any, Literal
+
+Value = str | int | float | bool | None
+Panel = Literal["Input", "Pairs", "Judge", "Rewards", "Output", "Storage"]
+
+_LENGTH_R, _LENGTH_A = "group_reasoning_length_penalty_coeff", "group_answer_length_penalty_coeff"
+_STYLE = "group_style_penalty_coeff"
+_BONUSES = {"reasoning_bonus": 0.5, "answer_bonus": 0.5, "top_percentile": 0.2}
+
+# Coefficients that NVIDIA released with its models. Source: Nemotron 3 Nano report, arXiv 2512.20848 §3.3;
+# the configurations published with Nemotron 3 Super and Ultra.
+PRESETS: dict[str, dict[str, float]] = {
+    "nemotron-3-nano": {**_BONUSES, _LENGTH_R: 0.5, _LENGTH_A: 0.5},
+    "nemotron-3-super": {**_BONUSES, _LENGTH_R: 0.3, _LENGTH_A: 0.35, _STYLE: 0.05},
+    "nemotron-3-super-rlvr": {_LENGTH_R: 0.1, _LENGTH_A: 0.1, _STYLE: 0.1},
+    "nemotron-3-ultra": {**_BONUSES, _LENGTH_R: 0.1, _LENGTH_A: 0.25},
+}
+
+
+def _setting(
+    default: Value,
+    panel: Panel,
+    meaning: str,
+    *,
+    low: float | None = None,
+    high: float | None = None,
+    choices: tuple[str, ...] = (),
+    changes_rewards: bool = False,
+    key: str | None = None,
+    flag: str | None = None,
+) -> Any:
+    """Declare a setting; `key` is its name in files and the environment when it differs from the field's."""
+    return field(
+        default=default,
+        metadata={
+            "panel": panel,
+            "meaning": meaning,
+            "low": low,
+            "high": high,
+            "choices": choices,
+            "changes_rewards": changes_rewards,
+            "key": key,
+            "flag": flag,
+        },
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """The effective settings of one run. Times are in seconds, sizes in bytes."""
+
+    # Input
+    dialect: str | None = _setting(
+        None,
+        "Input",
+        "Read every line as this dialect. Default: each line is recognised by itself.",
+        choices=("nemo_gym", "compare", "many", "verifiers", "episode", "completion", "chat"),
+        changes_rewards=True,
+    )
+    group_by: str | None = _setting(
+        None,
+        "Input",
+        "Dotted path of the field that names the group, for instance metadata.task. "
+        "Default: task index, else prompt id, else example or scenario id, else the prompt.",
+        changes_rewards=True,
+    )
+    max_line_bytes: int = _setting(
+        64_000_000, "Input", "A longer line goes to the rejects without being read.", low=1_000
+    )
+    strict: bool = _setting(
+        False, "Input", "Stop with exit code 3 before any call if a line is bad or a rollout is there twice."
+    )
+
+    # Pairs
+    strategy: str = _setting(
+        "circular",
+        "Pairs",
+        "circular: each rollout against the next one, N comparisons for N rollouts. "
+        "all_pairs: each against each, N(N-1)/2 comparisons.",
+        choices=("circular", "all_pairs"),
+        changes_rewards=True,
+    )
+    judges: int = _setting(
+        1, "Pairs", "How often the whole list of comparisons is asked.", low=1, high=64, changes_rewards=True
+    )
+    order_balanced: bool = _setting(
+        False, "Pairs", "all_pairs: alternate which rollout is shown first.", changes_rewards=True
+    )
+
+    # Judge
+    judge: str | None = _setting(
+        None,
+        "Judge",
+        "lexical: the embedded stand-in (no model, no network; for trying the pipeline and for CI). "
+        "Leave it out and give --base-url for a real judge.",
+        choices=("lexical",),
+        changes_rewards=True,
+    )
+    base_url: str | None = _setting(
+        None, "Judge", "The judge's OpenAI-compatible endpoint, for instance http://localhost:8000/v1."
+    )
+    model: str | None = _setting(
+        None, "Judge", "The judge's model name, as its server knows it.", changes_rewards=True
+    )
+    profile: str | None = _setting(
+        None,
+        "Judge",
+        "How this family of judges is asked and read: nemotron (roles response_1, response_2, principle) or "
+        "nemotron-plain (one user message; for SGLang and hosted chat models). "
+        "Default: by the model's name, else nemotron.",
+        changes_rewards=True,
+    )
+    principle: str | None = _setting(
+        None,
+        "Judge",
+        "What to judge by: a text, or @FILE. A rollout's own principle goes first.",
+        changes_rewards=True,
+    )
+    temperature: float | None = _setting(
+        None, "Judge", "Sampling temperature. Default: the profile's.", low=0, high=2, changes_rewards=True
+    )
+    top_p: float | None = _setting(
+        None, "Judge", "Nucleus sampling. Default: the profile's.", low=0, high=1, changes_rewards=True
+    )
+    max_tokens: int | None = _setting(
+        None,
+        "Judge",
+        "Limit of a reply, reasoning included. Default: the profile's.",
+        low=1,
+        changes_rewards=True,
+    )
+    concurrency: int = _setting(64, "Judge", "Calls in flight at most.", low=1, high=16_384)
+    connect_timeout: float = _setting(10.0, "Judge", "Seconds that opening a connection may take.", low=0.001)
+    call_timeout: float = _setting(600.0, "Judge", "Seconds that one call may take in all.", low=0.001)
+    retries: int = _setting(
+        5,
+        "Judge",
+        "Further tries of a call after 429, 5xx, timeout or connection fault.",
+        low=0,
+        high=100,
+    )
+    reask: int = _setting(
+        3, "Judge", "Further askings of a comparison whose reply holds no readable verdict.", low=0, high=100
+    )
+    api_key_env: str | None = _setting(
+        None,
+        "Judge",
+        "Environment variable that holds the API key. Default: GENRM_API_KEY, then OPENAI_API_KEY.",
+    )
+    ca_bundle: str | None = _setting(
+        None, "Judge", "PEM file of certificate authorities to trust besides the system's."
+    )
+    probe: bool = _setting(True, "Judge", "Try the judge with one small call before the run.")
+    compat: str | None = _setting(
+        None,
+        "Judge",
+        "nemo-gym: read replies as NeMo Gym's genrm_compare does and turn failures into its defaults "
+        "(3, 3, 3.5), to reproduce old numbers. The summary counts the rewards that rest on them.",
+        choices=("nemo-gym",),
+        changes_rewards=True,
+    )
+
+    # Rewards
+    preset: str | None = _setting(
+        None,
+        "Rewards",
+        "Released length and style coefficients by name; a coefficient given by itself overrides its preset.",
+        choices=tuple(PRESETS),
+    )
+    reasoning_bonus: float = _setting(
+        0.0,
+        "Rewards",
+        "Added to the rollout with the shortest reasoning if its score is among the top.",
+        low=0,
+        changes_rewards=True,
+    )
+    answer_bonus: float = _setting(
+        0.0,
+        "Rewards",
+        "Added to the rollout with the shortest answer if its score is among the top.",
+        low=0,
+        changes_rewards=True,
+    )
+    top_percentile: float = _setting(
+        0.2,
+        "Rewards",
+        "Share of the group that counts as the top for the two bonuses.",
+        low=0,
+        high=1,
+        changes_rewards=True,
+    )
+    group_reasoning_length_penalty_coeff: float = _setting(
+        0.0,
+        "Rewards",
+        "Weight of short reasoning, relative to the group and centred on 0.",
+        low=0,
+        changes_rewards=True,
+    )
+    group_answer_length_penalty_coeff: float = _setting(
+        0.0,
+        "Rewards",
+        "Weight of a short answer, relative to the group and centred on 0.",
+        low=0,
+        changes_rewards=True,
+    )
+    group_style_penalty_coeff: float = _setting(
+        0.0,
+        "Rewards",
+        "Weight of little markup (headers, lists, bold, emoji), relative to the group and centred on 0.",
+        low=0,
+        changes_rewards=True,
+    )
+    default_score: float = _setting(
+        3.0, "Rewards", "Reward of a rollout that is alone in its group.", changes_rewards=True
+    )
+    unscored: str = _setting(
+        "null",
+        "Rewards",
+        "What a rollout without a verdict gets: null, drop (its line is left out) or a number.",
+        changes_rewards=True,
+    )
+    max_unscored: float = _setting(
+        0.05,
+        "Rewards",
+        "Exit code 6 when more than this share of the rollouts in groups stayed unscored.",
+        low=0,
+        high=1,
+    )
+
+    # Output
+    output: str | None = _setting(
+        None,
+        "Output",
+        "Where the scored lines go: a path, s3://..., or - for stdout. "
+        "Default: <stem>.scored.jsonl beside the input.",
+        flag="-o",
+    )
+    overwrite: bool = _setting(False, "Output", "Replace outputs that exist.")
+    keep_replies: bool = _setting(False, "Output", "Keep the judge's replies in the comparisons file.")
+    json_output: bool = _setting(False, "Output", "Print one JSON object on stdout.", key="json")
+    quiet: bool = _setting(False, "Output", "Say nothing but errors.", flag="-q")
+
+    # Storage
+    s3_endpoint_url: str | None = _setting(
+        None, "Storage", "S3-compatible endpoint (MinIO, OVH, ...). AWS_ENDPOINT_URL works too."
+    )
+    s3_profile: str | None = _setting(None, "Storage", "Profile of the AWS credentials file.")
+    s3_region: str | None = _setting(None, "Storage", "AWS region.")
+    any_prefix: bool = _setting(
+        False, "Storage", "Allow S3 results outside rl/ (RL data is kept apart from supervised data)."
+    )
+
+
+def setting_fields() -> list["Field[Any]"]:
+    """Return the dataclass fields of all settings, in the order of the help."""
+    return list(fields(Settings))
+
+
+def key_of(setting: "Field[Any]") -> str:
+    """Return the setting's name in files; upper-cased with `GENRM_` before it, in the environment."""
+    return setting.metadata["key"] or setting.name
+
+
+def flag_of(setting: "Field[Any]") -> str:
+    """Return the setting's long flag."""
+    return "--" + key_of(setting).replace("_", "-")
+
+
+def type_of(setting: "Field[Any]") -> type:
+    """Return `str`, `int`, `float` or `bool`, whichever a given value must have."""
+    options = typing.get_args(setting.type) or (setting.type,)
+    for option in options:
+        if isinstance(option, type) and option is not types.NoneType:
+            return option
+    raise TypeError(f"setting {setting.name}: {setting.type!r} is not a type")
+
+
+def default_of(setting: "Field[Any]") -> Value:
+    """Return the default of a setting, for help and documentation."""
+    if setting.default is MISSING:
+        raise TypeError(f"setting {setting.name} has no default")
+    value: Value = setting.default
+    return value
+
+
+def digest_of(settings: Settings) -> str:
+    """Return the sha256 (hex) over every setting that can change a reward, and no other."""
+    deciding = {s.name: getattr(settings, s.name) for s in setting_fields() if s.metadata["changes_rewards"]}
+    return hashlib.sha256(json.dumps(deciding, sort_keys=True).encode()).hexdigest()

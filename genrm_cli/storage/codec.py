@@ -1,0 +1,93 @@
+"""Compression by the URI's suffix, streaming both ways: `.gz`, `.zst`, or none."""
+
+import gzip
+import zlib
+from collections.abc import Iterator
+from typing import BinaryIO, Protocol
+
+import zstandard
+
+from genrm_cli.errors import InputError
+
+CHUNK_BYTES = 1 << 20
+# One zstandard block of a few bytes can stand for 128 KiB, and its decoder has no limit on what one call
+# returns: steps this small, which cost nothing, bound it at 16 MB for input that is all repetition.
+_ZSTD_STEP_BYTES = 1 << 9
+_GZIP_LEVEL = 6
+_GZIP_WINDOW_BITS = 31  # 15 for the window, 16 for the gzip header, which zlib writes with mtime 0
+_ZSTD_LEVEL = 3
+
+
+class Encoder(Protocol):
+    """Compress a stream piece by piece."""
+
+    def compress(self, data: bytes, /) -> bytes:
+        """Take more data; return what is ready, often nothing."""
+
+    def flush(self) -> bytes:
+        """End the stream; return the rest."""
+
+
+class _PlainEncoder:
+    def compress(self, data: bytes, /) -> bytes:
+        return data
+
+    def flush(self) -> bytes:
+        return b""
+
+
+def is_compressed(uri: str) -> bool:
+    """Say whether a URI's suffix promises compressed bytes."""
+    return uri.endswith((".gz", ".zst"))
+
+
+def make_encoder(uri: str) -> Encoder:
+    """Make the encoder that a URI's suffix asks for; equal data gives equal bytes."""
+    if uri.endswith(".gz"):
+        return zlib.compressobj(_GZIP_LEVEL, zlib.DEFLATED, _GZIP_WINDOW_BITS)
+    if uri.endswith(".zst"):
+        return zstandard.ZstdCompressor(level=_ZSTD_LEVEL, write_checksum=True).compressobj()
+    return _PlainEncoder()
+
+
+def iter_decoded(stream: BinaryIO, uri: str) -> Iterator[bytes]:
+    """Yield the decompressed bytes of a stream; an empty stream yields nothing.
+
+    Raises:
+        InputError: the bytes are not what the suffix promises, or end in the middle.
+    """
+    try:
+        if uri.endswith(".gz"):
+            yield from _iter_chunks(gzip.GzipFile(fileobj=stream))
+        elif uri.endswith(".zst"):
+            yield from _iter_zstd(stream)
+        else:
+            yield from _iter_chunks(stream)
+    except EOFError as error:
+        raise InputError(f"{uri}: the compressed data ends in the middle; copy or write the file again") from error
+    except (gzip.BadGzipFile, zlib.error, zstandard.ZstdError) as error:
+        raise InputError(
+            f"{uri}: cannot be decompressed as its suffix promises ({error}); "
+            "check that it is complete and rightly named"
+        ) from error
+
+
+def _iter_chunks(stream: BinaryIO | gzip.GzipFile) -> Iterator[bytes]:
+    while chunk := stream.read(CHUNK_BYTES):
+        yield chunk
+
+
+def _iter_zstd(stream: BinaryIO) -> Iterator[bytes]:
+    """Yield the content of all frames; raise EOFError, as zstandard does not, when the last one is torn."""
+    frames = zstandard.ZstdDecompressor()
+    frame = None
+    while data := stream.read(_ZSTD_STEP_BYTES):
+        while data:
+            frame = frame or frames.decompressobj()
+            if content := frame.decompress(data):
+                yield content
+            data = b""
+            if frame.eof:
+                data, frame = frame.unused_data, None
+    if frame is not None:
+        raise EOFError

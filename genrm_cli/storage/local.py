@@ -1,0 +1,226 @@
+"""Outputs on this machine: files that appear whole, and streams."""
+
+import contextlib
+import errno
+import os
+import stat
+import sys
+import uuid
+from pathlib import Path
+from typing import BinaryIO
+
+from genrm_cli.errors import StorageError, UsageError
+from genrm_cli.storage.codec import CHUNK_BYTES, make_encoder
+from genrm_cli.storage.location import is_stream, parse_local_path
+
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+
+
+class LocalSink:
+    """A file that appears whole: written under a hidden name beside the target, renamed in `commit`."""
+
+    def __init__(self, uri: str, *, overwrite: bool) -> None:
+        self.uri = uri
+        # The real path, so that a symbolic link stays one and what it points to is replaced.
+        self._target = Path(os.path.realpath(parse_local_path(uri)))
+        self._overwrite = overwrite
+        if self._target.is_dir():
+            raise StorageError(f"{uri}: is a folder; name a file in it")
+        self._temp, self._fd = _create_beside(self._target, uri)
+        self._encoder = make_encoder(uri)
+        self._buffer = bytearray()
+        self._finished = False
+
+    def write(self, data: bytes) -> None:
+        """Add bytes, before compression.
+
+        Raises:
+            StorageError: the disk is full.
+        """
+        self._buffer += self._encoder.compress(data)
+        if len(self._buffer) >= CHUNK_BYTES:
+            self._store()
+
+    def finish(self) -> None:
+        """End the content and see it on disk; only `commit` and `abort` may follow.
+
+        Raises:
+            StorageError: the disk is full.
+        """
+        if self._finished:
+            return
+        self._buffer += self._encoder.flush()
+        self._store()
+        try:
+            os.fsync(self._fd)
+        except OSError as error:
+            raise unwritable(self.uri, error) from error
+        self._finished = True
+
+    def commit(self) -> None:
+        """Give the file its name.
+
+        Raises:
+            StorageError: the disk is full, or the target exists by now and must not be replaced.
+        """
+        self.finish()
+        try:
+            if self._overwrite:
+                self._temp.replace(self._target)
+            else:
+                publish_new(self._temp, self._target)
+        except FileExistsError as error:
+            raise StorageError(
+                f"{self.uri}: exists by now, written by someone else; pass --overwrite to replace it"
+            ) from error
+        except OSError as error:
+            raise unwritable(self.uri, error) from error
+        _sync_folder(self._target.parent)
+        self.abort()
+
+    def abort(self) -> None:
+        """Remove what is not committed; harmless after `commit`."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+            self._temp.unlink(missing_ok=True)
+
+    def _store(self) -> None:
+        write_all(self._fd, self._buffer, self.uri)
+
+
+class StreamSink:
+    """The standard output, a pipe or a device: bytes go out as they come, and cannot be taken back.
+
+    `BrokenPipeError` is let through: a reader that has seen enough is no fault of storage.
+    """
+
+    def __init__(self, uri: str) -> None:
+        self.uri = uri
+        self._encoder = make_encoder(uri)
+        self._stream = _standard_output() if is_stream(uri) else _open_special(uri)
+
+    def write(self, data: bytes) -> None:
+        """Write bytes, before compression."""
+        self._send(self._encoder.compress(data))
+
+    def finish(self) -> None:
+        """Do nothing, as the content ends in `commit`."""
+
+    def commit(self) -> None:
+        """End the content and flush it."""
+        self._send(self._encoder.flush())
+        try:
+            self._stream.flush()
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise unwritable(self.uri, error) from error
+        self.abort()
+
+    def abort(self) -> None:
+        """Close a device or pipe; the standard output stays open."""
+        if not is_stream(self.uri):
+            self._stream.close()
+
+    def _send(self, data: bytes) -> None:
+        unsent = memoryview(data)
+        try:
+            while unsent:
+                unsent = unsent[self._stream.write(unsent) :]
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise unwritable(self.uri, error) from error
+
+
+def is_special(path: str) -> bool:
+    """Say whether a path leads to something that is neither a file nor a folder: a device, a pipe."""
+    try:
+        mode = os.stat(path).st_mode  # noqa: PTH116
+    except OSError:
+        return False
+    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
+
+
+def check_file_writable(uri: str) -> None:
+    """Prove that a file could be written, by making and removing another in its folder.
+
+    Raises:
+        StorageError: the folder is missing or refuses, or the target is a folder.
+    """
+    LocalSink(uri, overwrite=True).abort()
+
+
+def publish_new(temp: Path, target: Path) -> None:
+    """Give a file its name, unless something has that name already (FileExistsError)."""
+    try:
+        # A hard link, as a rename would silently replace a file that appeared meanwhile.
+        os.link(temp, target)
+    except FileExistsError:
+        raise
+    except OSError:
+        reserve_and_replace(temp, target)
+    else:
+        temp.unlink()
+
+
+def reserve_and_replace(temp: Path, target: Path) -> None:
+    """Do the same where the file system has no hard links; a crash in between leaves an empty target."""
+    os.close(os.open(target, _NEW_FILE, 0o666))
+    temp.replace(target)
+
+
+def write_all(fd: int, buffer: bytearray, uri: str) -> None:
+    """Write and empty a buffer; one call may take less than all near a full disk."""
+    try:
+        while buffer:
+            del buffer[: os.write(fd, buffer)]
+    except OSError as error:
+        raise unwritable(uri, error) from error
+
+
+def unwritable(uri: str, error: OSError) -> StorageError:
+    """Say why an output cannot be written, and what to do."""
+    if isinstance(error, PermissionError):
+        return StorageError(f"{uri}: permission denied; make it and its folder writable for this user")
+    if isinstance(error, FileNotFoundError | NotADirectoryError):
+        return StorageError(f"{uri}: the folder {Path(uri).parent} does not exist; create it")
+    reason = error.strerror or str(error)
+    advice = "free some disk" if error.errno in _NO_ROOM else "choose another place"
+    return StorageError(f"{uri}: cannot be written: {reason}; {advice}. A file of before is intact")
+
+
+def _create_beside(target: Path, uri: str) -> tuple[Path, int]:
+    """Make a new hidden file in the target's folder, with the permissions that the umask leaves."""
+    temp = target.with_name(f".genrm-{uuid.uuid4().hex}.part")
+    try:
+        return temp, os.open(temp, _NEW_FILE, 0o666)
+    except OSError as error:
+        raise unwritable(uri, error) from error
+    except ValueError as error:
+        raise UsageError(f"{uri!r} is not a file name: {error}") from error
+
+
+def _sync_folder(folder: Path) -> None:
+    # The file has its name already, so a folder that cannot be opened or synced must not fail the output.
+    with contextlib.suppress(OSError):
+        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+
+def _open_special(uri: str) -> BinaryIO:
+    try:
+        return open(uri, "wb", buffering=0)  # noqa: PTH123  (the sink closes it)
+    except OSError as error:
+        raise unwritable(uri, error) from error
+
+
+def _standard_output() -> BinaryIO:
+    if sys.stdout is None:
+        raise StorageError("-: the standard output is closed; name an output file")
+    return sys.stdout.buffer

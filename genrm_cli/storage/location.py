@@ -1,0 +1,125 @@
+"""What a URI says: where it points, how it is compressed, and what lies beside it. No I/O."""
+
+import re
+from dataclasses import dataclass
+
+from genrm_cli.errors import UsageError
+
+STANDARD_STREAM = "-"
+RL_PREFIX = "rl/"
+
+_S3 = "s3://"
+_SCHEME = re.compile(r"s3:|[A-Za-z][A-Za-z0-9+.-]+://")
+_COMPRESSION_SUFFIXES = (".gz", ".zst")
+_RECORD_SUFFIXES = (".jsonl", ".ndjson", ".json")
+_SCORED_SUFFIX = ".scored"
+
+
+@dataclass(frozen=True, slots=True)
+class S3Options:
+    """How S3 is reached; what is None is left to the usual AWS settings and credential chain.
+
+    Attributes:
+        max_attempts: tries of one request, the first included; the waits between them add up to about half
+            a minute at 8.
+    """
+
+    endpoint_url: str | None = None
+    profile: str | None = None
+    region: str | None = None
+    max_attempts: int = 8
+
+
+@dataclass(frozen=True, slots=True)
+class InputIdentity:
+    """What tells one version of an input from another; None where the place does not say.
+
+    Attributes:
+        size_bytes: as stored, so before decompression.
+        etag: of an S3 object, without quotes.
+        mtime_ns: of a local file.
+    """
+
+    uri: str
+    size_bytes: int | None = None
+    etag: str | None = None
+    mtime_ns: int | None = None
+
+
+def is_s3(uri: str) -> bool:
+    """Say whether a URI names an S3 object."""
+    return uri.startswith(_S3)
+
+
+def is_stream(uri: str) -> bool:
+    """Say whether a URI is `-`, the standard input or output."""
+    return uri == STANDARD_STREAM
+
+
+def parse_s3_uri(uri: str) -> tuple[str, str]:
+    """Split `s3://bucket/key` into bucket and key.
+
+    Raises:
+        UsageError: another scheme, or no bucket or no key.
+    """
+    bucket, _, key = uri.removeprefix(_S3).partition("/")
+    if not is_s3(uri) or not bucket or not key:
+        raise UsageError(f"{uri!r} is not an S3 object: expected s3://bucket/key, with all three parts")
+    return bucket, key
+
+
+def parse_local_path(uri: str) -> str:
+    """Return a URI that is a plain local path.
+
+    Raises:
+        UsageError: it is empty, or has a scheme (`https://`, `gs://`, a mistyped `s3:/`).
+    """
+    if not uri:
+        raise UsageError("an empty file name: expected a path, s3://bucket/key, or - for a standard stream")
+    if _SCHEME.match(uri):
+        raise UsageError(f"{uri!r} cannot be opened: expected a local path, s3://bucket/key, or -")
+    return uri
+
+
+def stem_of(uri: str) -> str:
+    """Return the URI without its compression suffix, its record suffix and a trailing `.scored`.
+
+    A suffix that is the whole name (`dir/.json`) stays.
+    """
+    stem = _without_suffix(_without_suffix(uri, _COMPRESSION_SUFFIXES), _RECORD_SUFFIXES)
+    return _without_suffix(stem, (_SCORED_SUFFIX,))
+
+
+def sibling(uri: str, suffix: str) -> str:
+    """Name a file beside another: `a/run.scored.jsonl.gz` and `.metrics.json` give `a/run.metrics.json`.
+
+    Raises:
+        UsageError: the URI is `-`, beside which there is no place.
+    """
+    if is_stream(uri):
+        raise UsageError(f"there is no place beside '-' for a *{suffix} file: name an output file")
+    return stem_of(uri) + suffix
+
+
+def require_rl_prefix(uri: str, any_prefix: bool) -> None:
+    """Refuse an S3 output whose key does not start with `rl/`; local outputs may lie anywhere.
+
+    Raises:
+        UsageError: such a key, without `any_prefix`.
+    """
+    if any_prefix or not is_s3(uri):
+        return
+    bucket, key = parse_s3_uri(uri)
+    if not key.startswith(RL_PREFIX):
+        raise UsageError(
+            f"{uri} is not under s3://{bucket}/{RL_PREFIX}: RL data is kept apart from supervised data, so "
+            f"results go under {RL_PREFIX}. Choose such an output, or pass --any-prefix to write there anyway"
+        )
+
+
+def _without_suffix(uri: str, suffixes: tuple[str, ...]) -> str:
+    for suffix in suffixes:
+        name = uri.rpartition("/")[2]
+        if name.endswith(suffix) and name != suffix:
+            return uri[: -len(suffix)]
+    return uri

@@ -1,0 +1,105 @@
+"""What S3 and its credentials can answer, said in one line: where, what happened, what to do."""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from urllib.parse import urlsplit
+
+from boto3.exceptions import Boto3Error
+from botocore import exceptions as boto
+from s3transfer import exceptions as transfer
+
+from genrm_cli.errors import StorageError, UsageError
+
+_ADVICE = {
+    "NoSuchBucket": "no such bucket; check its name, the account and the S3 endpoint",
+    "NoSuchKey": "no such object; check the key",
+    "404": "no such object; check the key",
+    "ExpiredToken": "the AWS session token has expired; sign in again",
+    "ExpiredTokenException": "the AWS session token has expired; sign in again",
+    "InvalidToken": "the AWS session token is not valid; sign in again",
+    "InvalidAccessKeyId": "S3 does not know this access key; check the AWS credentials and the S3 endpoint",
+    "SignatureDoesNotMatch": "S3 refuses the signature; check the AWS secret key, the region and the clock",
+    "RequestTimeTooSkewed": "this machine's clock is too far off for S3; set it right",
+    "SlowDown": "S3 asks to slow down, after every retry; run again later",
+    "503": "S3 is not available, after every retry; run again later",
+    "PermanentRedirect": "the bucket is in another region; name its region",
+    "301": "the bucket is in another region; name its region",
+    "EntityTooLarge": "S3 refuses an object of this size",
+    "QuotaExceeded": "the bucket's quota is used up; free some space",
+    "NoSuchUpload": "the upload was ended from outside; run again",
+}
+_DENIED = ("AccessDenied", "403", "Forbidden", "AllAccessDisabled")
+_PERMISSIONS = {
+    "HeadObject": "s3:GetObject, and s3:ListBucket to see whether an object exists",
+    "GetObject": "s3:GetObject",
+    "ListObjectsV2": "s3:GetObject, and s3:ListBucket to see whether an object exists",
+    "AbortMultipartUpload": "s3:AbortMultipartUpload, so that a failed upload leaves nothing behind",
+}
+_TRANSFER_FAULTS = (
+    transfer.RetriesExceededError,
+    transfer.S3DownloadFailedError,
+    getattr(transfer, "S3ValidationError", transfer.RetriesExceededError),  # not in older versions
+)
+_DETAIL_CHARS = 300
+_PASSWORD_IN_URL = re.compile(r"(?<=//)[^/\s]*@")
+
+
+@contextmanager
+def s3_faults(uri: str) -> Iterator[None]:
+    """Turn what boto3 raises inside into one of our errors.
+
+    Raises:
+        StorageError: S3 cannot be reached, or refuses.
+        UsageError: the profile, the bucket's name or the endpoint cannot be right.
+    """
+    try:
+        yield
+    except boto.ClientError as error:
+        raise StorageError(f"{uri}: {_explain_refusal(error)}") from error
+    except (boto.ProfileNotFound, boto.ParamValidationError, boto.InvalidRegionError) as error:
+        raise UsageError(f"{uri}: {_brief(error)}; check the bucket's name and the AWS settings") from error
+    except (boto.BotoCoreError, Boto3Error, *_TRANSFER_FAULTS) as error:
+        raise StorageError(f"{uri}: {_explain_fault(error)}") from error
+
+
+def error_code(error: boto.ClientError) -> str:
+    """Return S3's word for a refusal; replies without a body have only the status, as in `404`."""
+    return error.response.get("Error", {}).get("Code", "")
+
+
+def without_password(text: str) -> str:
+    """Drop user names and passwords from URLs, in text too."""
+    return _PASSWORD_IN_URL.sub("", text)
+
+
+def _explain_refusal(error: boto.ClientError) -> str:
+    code = error_code(error)
+    if code in _DENIED:
+        permission = _PERMISSIONS.get(error.operation_name, "s3:PutObject")
+        return f"access denied ({error.operation_name}); these credentials need {permission}"
+    if code in _ADVICE:
+        return _ADVICE[code]
+    return f"S3 refused {error.operation_name}: {_brief(error)}"
+
+
+def _explain_fault(error: Exception) -> str:
+    """Explain what went wrong before S3 could answer, or in the middle of its answer."""
+    if isinstance(error, boto.NoCredentialsError):
+        return (
+            "no AWS credentials found; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, name a profile, "
+            "or run where a role provides them"
+        )
+    if isinstance(error, boto.PartialCredentialsError):
+        return "the AWS credentials are incomplete; set both the access key and the secret key"
+    if isinstance(error, boto.HTTPClientError | boto.ConnectionError):
+        endpoint = without_password(str(error.kwargs.get("endpoint_url") or ""))
+        server = "{}://{}".format(*urlsplit(endpoint)[:2]) if endpoint else "S3"
+        # SSLError is one too: its text says which certificate was refused, and holds no secret.
+        detail = f" ({_brief(error)})" if isinstance(error, boto.SSLError) else ""
+        return f"cannot reach {server}: {type(error).__name__}{detail}; check the S3 endpoint and the network"
+    return _brief(error)
+
+
+def _brief(error: Exception) -> str:
+    return " ".join(without_password(str(error)).split())[:_DETAIL_CHARS]

@@ -1,0 +1,125 @@
+"""Outputs: bytes that appear whole or not at all, on disk and on S3."""
+
+import os
+from types import TracebackType
+from typing import Protocol, Self
+
+from genrm_cli.errors import UsageError
+from genrm_cli.storage.local import LocalSink, StreamSink, check_file_writable, is_special
+from genrm_cli.storage.location import S3Options, is_s3, is_stream, parse_local_path
+
+
+class Sink(Protocol):
+    """Where one output's bytes go; nothing is seen of them before `commit`, except on a stream."""
+
+    uri: str
+
+    def write(self, data: bytes) -> None:
+        """Add bytes, before compression."""
+
+    def finish(self) -> None:
+        """End the content, so that only giving it its name is left to go wrong; `commit` does it if need be."""
+
+    def commit(self) -> None:
+        """Make the output appear."""
+
+    def abort(self) -> None:
+        """Drop what is not committed; harmless after `commit`, and twice."""
+
+
+class Outputs:
+    """The outputs of one run: they appear together, in the order they were opened, or not at all.
+
+    Open last what marks the run as done. Leaving the context without `commit` drops all of them.
+    """
+
+    def __init__(self, s3: S3Options, *, overwrite: bool) -> None:
+        self._s3 = s3
+        self._overwrite = overwrite
+        self._sinks: list[Sink] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for sink in self._sinks:
+            sink.abort()
+
+    def open(self, uri: str) -> Sink:
+        """Open one more output.
+
+        Raises:
+            UsageError: two outputs with one name, or one that exists and must not be replaced.
+        """
+        if any(sink.uri == uri for sink in self._sinks):
+            raise UsageError(f"two outputs would go to {uri}; give each its own name")
+        sink = open_sink(uri, self._s3, overwrite=self._overwrite)
+        self._sinks.append(sink)
+        return sink
+
+    def commit(self) -> None:
+        """Make all outputs appear. They are all on disk before the first one does, so a full disk leaves none.
+
+        Raises:
+            StorageError: one could not; those before it have appeared, the rest never will.
+        """
+        for sink in self._sinks:
+            sink.finish()
+        for sink in self._sinks:
+            sink.commit()
+
+
+def open_sink(uri: str, s3: S3Options, *, overwrite: bool) -> Sink:
+    """Open an output, compressed as its suffix says. Its folder or bucket must exist.
+
+    Raises:
+        StorageError: it cannot be written.
+        UsageError: it exists and `overwrite` is off, or a URI of another kind.
+    """
+    if _goes_out_at_once(uri):
+        return StreamSink(uri)
+    if not overwrite and exists(uri, s3):
+        raise UsageError(f"{uri} exists; pass --overwrite to replace it, or choose another output")
+    if is_s3(uri):
+        # Here and below, not above: boto3 takes a fifth of a second to import, only users of S3 should pay.
+        from genrm_cli.storage.s3 import S3Sink
+
+        return S3Sink(uri, s3, overwrite=overwrite)
+    return LocalSink(uri, overwrite=overwrite)
+
+
+def exists(uri: str, s3: S3Options) -> bool:
+    """Say whether writing to a URI would replace something; a stream, pipe or device has nothing to lose.
+
+    Raises:
+        StorageError: S3 cannot be asked, or has no such bucket.
+    """
+    if _goes_out_at_once(uri):
+        return False
+    if is_s3(uri):
+        from genrm_cli.storage.s3 import object_exists
+
+        return object_exists(uri, s3)
+    return os.path.lexists(parse_local_path(uri))
+
+
+def check_writable(uri: str, s3: S3Options) -> None:
+    """Prove that an output can be written, leaving nothing behind; for use before anything is paid for.
+
+    Raises:
+        StorageError: it cannot.
+    """
+    if _goes_out_at_once(uri):
+        return
+    if is_s3(uri):
+        from genrm_cli.storage.s3 import check_object_writable
+
+        check_object_writable(uri, s3)
+    else:
+        check_file_writable(uri)
+
+
+def _goes_out_at_once(uri: str) -> bool:
+    return is_stream(uri) or (not is_s3(uri) and is_special(parse_local_path(uri)))

@@ -1,0 +1,188 @@
+"""Inputs: lines and spans of bytes from a local file, a standard stream or an S3 object."""
+
+import os
+import stat
+import sys
+from collections.abc import Callable, Iterator
+from types import TracebackType
+from typing import BinaryIO, Self
+
+from genrm_cli.errors import InputError
+from genrm_cli.storage.codec import CHUNK_BYTES, is_compressed, iter_decoded
+from genrm_cli.storage.lines import Line, iter_lines
+from genrm_cli.storage.location import (
+    InputIdentity,
+    S3Options,
+    is_s3,
+    is_stream,
+    parse_local_path,
+)
+from genrm_cli.storage.spool import Spool
+
+
+class Source:
+    """An input whose lines can be read several times, and any span of it at random.
+
+    Offsets count decompressed bytes. Use it as a context manager, or close it.
+
+    Attributes:
+        uri: as the user wrote it.
+        identity: of the version that is being read.
+    """
+
+    def __init__(
+        self,
+        identity: InputIdentity,
+        content: BinaryIO | Spool,
+        max_line_bytes: int,
+        verify_unchanged: Callable[[], None] | None = None,
+    ) -> None:
+        self.uri = identity.uri
+        self.identity = identity
+        self._content = content
+        self._max_line_bytes = max_line_bytes
+        self._verify_unchanged = verify_unchanged
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def iter_lines(self) -> Iterator[Line]:
+        """Yield every line that is not blank, from the start; several iterations may run side by side."""
+        return iter_lines(self._iter_chunks(), self._max_line_bytes)
+
+    def read_span(self, offset: int, length: int) -> bytes:
+        """Return bytes of the content: `read_span(line.offset, len(line.raw)) == line.raw`.
+
+        Raises:
+            InputError: the content ends sooner, which it did not when it was opened.
+        """
+        data = self._read(offset, length)
+        while len(data) < length:
+            more = self._read(offset + len(data), length - len(data))
+            if not more:
+                raise _changed(self.uri)
+            data += more
+        return data
+
+    def verify_unchanged(self) -> None:
+        """Check that a local file read in place is still as it was opened; the others were copied, and are.
+
+        Raises:
+            InputError: its size or its time of modification changed.
+        """
+        if self._verify_unchanged is not None:
+            self._verify_unchanged()
+
+    def close(self) -> None:
+        """Let go of the content; closing twice is harmless."""
+        self._content.close()
+
+    def _iter_chunks(self) -> Iterator[bytes]:
+        offset = 0
+        while chunk := self._read(offset, CHUNK_BYTES):
+            yield chunk
+            offset += len(chunk)
+
+    def _read(self, offset: int, length: int) -> bytes:
+        try:
+            if isinstance(self._content, Spool):
+                return self._content.read(offset, length)
+            return os.pread(self._content.fileno(), length, offset)
+        except OSError as error:
+            raise _unreadable(self.uri, error) from error
+
+
+def open_source(uri: str, s3: S3Options, max_line_bytes: int) -> Source:
+    """Open an input; all but a plain local file is first copied, decompressed, into a temporary file.
+
+    Raises:
+        InputError: a local file or stream that cannot be read or decompressed.
+        StorageError: an S3 object that cannot be fetched, or no room for temporary data.
+        UsageError: a URI of another kind.
+    """
+    if is_stream(uri):
+        return Source(InputIdentity(uri), _spooled(_standard_input(), uri), max_line_bytes)
+    if is_s3(uri):
+        # Here, not above: boto3 takes a fifth of a second to import, which only users of S3 should pay.
+        from genrm_cli.storage.s3 import download
+
+        identity, fetched = download(uri, s3)
+        if not is_compressed(uri):
+            return Source(identity, fetched, max_line_bytes)
+        with fetched:
+            return Source(identity, _spooled(fetched, uri), max_line_bytes)
+    return _open_local(uri, max_line_bytes)
+
+
+def _open_local(uri: str, max_line_bytes: int) -> Source:
+    try:
+        file = open(parse_local_path(uri), "rb", buffering=0)  # noqa: SIM115, PTH123  (the source owns it)
+    except (OSError, ValueError) as error:
+        raise _unreadable(uri, error) from error
+    try:
+        opened = os.fstat(file.fileno())
+        if not stat.S_ISREG(opened.st_mode):  # a pipe, as from <(...): it can be read only once
+            with file:
+                return Source(InputIdentity(uri), _spooled(file, uri), max_line_bytes)
+        identity = InputIdentity(uri, size_bytes=opened.st_size, mtime_ns=opened.st_mtime_ns)
+
+        def verify() -> None:
+            now = os.fstat(file.fileno())
+            if (now.st_size, now.st_mtime_ns) != (identity.size_bytes, identity.mtime_ns):
+                raise _changed(uri)
+
+        if not is_compressed(uri):
+            return Source(identity, file, max_line_bytes, verify)
+        with file:
+            content = _spooled(file, uri)
+            source = Source(identity, content, max_line_bytes)
+            try:
+                verify()
+            except InputError:
+                source.close()
+                raise
+            return source
+    except BaseException:
+        file.close()
+        raise
+
+
+def _standard_input() -> BinaryIO:
+    if sys.stdin is None:
+        raise InputError("-: the standard input is closed; give a file, or pipe one in")
+    return sys.stdin.buffer
+
+
+def _spooled(stream: BinaryIO, uri: str) -> Spool:
+    """Copy a stream, decompressed, to where it can be read again."""
+    spool = Spool()
+    try:
+        for chunk in iter_decoded(stream, uri):
+            spool.append(chunk)
+    except OSError as error:
+        spool.close()
+        raise _unreadable(uri, error) from error
+    except BaseException:
+        spool.close()
+        raise
+    return spool
+
+
+def _unreadable(uri: str, error: OSError | ValueError) -> InputError:
+    if isinstance(error, FileNotFoundError):
+        return InputError(f"{uri}: no such file; check the path")
+    if isinstance(error, IsADirectoryError):
+        return InputError(f"{uri}: is a folder; name a file in it")
+    if isinstance(error, PermissionError):
+        return InputError(f"{uri}: permission denied; make it readable for this user")
+    reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return InputError(f"{uri}: cannot be read: {reason}")
+
+
+def _changed(uri: str) -> InputError:
+    return InputError(f"{uri}: changed while being read; run again when nothing writes to it any more")

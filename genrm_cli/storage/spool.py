@@ -1,0 +1,90 @@
+"""Bytes put aside: an anonymous temporary file that grows at the end and is read anywhere."""
+
+import os
+import tempfile
+from collections.abc import Iterator
+from types import TracebackType
+from typing import BinaryIO, Self
+
+from genrm_cli.errors import StorageError
+from genrm_cli.storage.codec import CHUNK_BYTES
+
+
+class Spool:
+    """Keep bytes in a file without a name, in `TMPDIR`; it vanishes when closed or when the process dies.
+
+    Not safe for use by several threads at once.
+
+    Raises:
+        StorageError: there is no temporary folder, or its disk is full.
+    """
+
+    def __init__(self) -> None:
+        try:
+            # Unbuffered: the buffer is our own, so that a full disk cannot fail a second time on closing.
+            self._file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115  (closed by `close`)
+        except OSError as error:
+            raise temporary_error(error) from error
+        self._buffer = bytearray()
+        self._stored_bytes = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __len__(self) -> int:
+        return self._stored_bytes + len(self._buffer)
+
+    def append(self, data: bytes) -> tuple[int, int]:
+        """Add bytes at the end; return their offset and length."""
+        offset = len(self)
+        self._buffer += data
+        if len(self._buffer) >= CHUNK_BYTES:
+            self._store()
+        return offset, len(data)
+
+    def read(self, offset: int, length: int) -> bytes:
+        """Return bytes appended so far, buffered ones included; fewer where the spool ends sooner."""
+        if offset + length > self._stored_bytes:
+            self._store()
+        return os.pread(self._file.fileno(), length, offset)
+
+    def iter_chunks(self) -> Iterator[bytes]:
+        """Yield all bytes from the start, a megabyte at a time."""
+        offset = 0
+        while chunk := self.read(offset, CHUNK_BYTES):
+            yield chunk
+            offset += len(chunk)
+
+    def rewound(self) -> BinaryIO:
+        """Return a file to read everything from the start; closing it leaves the spool open."""
+        self._store()
+        os.lseek(self._file.fileno(), 0, os.SEEK_SET)
+        return os.fdopen(os.dup(self._file.fileno()), "rb")
+
+    def close(self) -> None:
+        """Drop the bytes; closing twice is harmless."""
+        self._buffer.clear()
+        self._file.close()
+
+    def _store(self) -> None:
+        try:
+            while self._buffer:
+                # pwrite, as `rewound` moves the file's position; it may take less than all near a full disk.
+                written = os.pwrite(self._file.fileno(), self._buffer, self._stored_bytes)
+                self._stored_bytes += written
+                del self._buffer[:written]
+        except OSError as error:
+            raise temporary_error(error) from error
+
+
+def temporary_error(error: OSError) -> StorageError:
+    """Say that temporary data cannot be kept, and what helps."""
+    return StorageError(
+        f"cannot keep temporary data: {error.strerror or error}; "
+        "free some disk, or set TMPDIR to a folder with room"
+    )

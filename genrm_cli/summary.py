@@ -1,0 +1,177 @@
+"""Counts and statistics of a run, and the metrics object they become."""
+
+import math
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+from genrm_cli.judging.verdict import MIDDLE_RANKING, Failure, Verdict
+
+
+@dataclass(slots=True)
+class Spread:
+    """Mean, deviation and range of a stream of numbers, kept in constant memory.
+
+    Source: Welford's recurrence, Technometrics 4 (1962) 419.
+    """
+
+    count: int = 0
+    mean: float | None = None
+    low: float | None = None
+    high: float | None = None
+    squares: float = 0.0  # sum of squared distances from the mean
+
+    def add(self, value: float) -> None:
+        """Take in one more number."""
+        self.count += 1
+        before = 0.0 if self.mean is None else self.mean
+        self.mean = before + (value - before) / self.count
+        self.squares += (value - before) * (value - self.mean)
+        self.low = value if self.low is None else min(self.low, value)
+        self.high = value if self.high is None else max(self.high, value)
+
+    def deviation(self) -> float | None:
+        """Return the population standard deviation; None without a number."""
+        return math.sqrt(self.squares / self.count) if self.count else None
+
+    def as_dict(self) -> dict[str, float | int | None]:
+        """Return the statistics by name."""
+        return {
+            "count": self.count,
+            "mean": self.mean,
+            "std": self.deviation(),
+            "min": self.low,
+            "max": self.high,
+        }
+
+
+@dataclass(slots=True)
+class Tally:
+    """What happened so far in a run. Written by the run, read by whoever shows progress."""
+
+    lines: int = 0
+    rollouts: int = 0
+    rejects: int = 0
+    duplicates: int = 0
+    dialects: Counter[str] = field(default_factory=Counter)
+    groups: int = 0
+    group_sizes: Counter[int] = field(default_factory=Counter)
+    groups_done: int = 0
+    groups_single: int = 0
+    groups_with_mixed_prompts: int = 0
+    groups_without_spread: int = 0
+    planned: int = 0
+    verdicts: int = 0
+    failures: Counter[str] = field(default_factory=Counter)
+    calls: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cached_tokens: int = 0
+    first_wins: int = 0
+    second_wins: int = 0
+    score_ties: int = 0
+    individual_scores: Spread = field(default_factory=Spread)
+    rewards: Spread = field(default_factory=Spread)
+    statuses: Counter[str] = field(default_factory=Counter)
+    reasons: Counter[str] = field(default_factory=Counter)
+    unscored_in_groups: int = 0
+    rollouts_in_groups: int = 0
+    rewards_on_defaults: int = 0
+    lines_dropped: int = 0
+
+    @property
+    def finished(self) -> int:
+        """Comparisons that have a verdict or a failure."""
+        return self.verdicts + self.failed
+
+    @property
+    def failed(self) -> int:
+        """Comparisons that failed."""
+        return self.failures.total()
+
+    @property
+    def retries(self) -> int:
+        """Calls beyond the first of each comparison."""
+        return max(0, self.calls - self.finished) if self.calls else 0
+
+    def add_result(self, result: Verdict | Failure) -> None:
+        """Count a comparison's verdict or failure."""
+        if isinstance(result, Failure):
+            self.failures[result.kind] += 1
+        else:
+            self.verdicts += 1
+
+    def add_scores(self, verdict: Verdict) -> None:
+        """Count the scores that a comparison brought into the rewards, and who won."""
+        self.individual_scores.add(verdict.score_1)
+        self.individual_scores.add(verdict.score_2)
+        tied = verdict.score_1 == verdict.score_2
+        self.score_ties += tied
+        lead = MIDDLE_RANKING - verdict.ranking if tied else verdict.score_1 - verdict.score_2
+        self.first_wins += lead > 0
+        self.second_wins += lead < 0
+
+    def unscored_share(self) -> float:
+        """Return the share of rollouts without a reward among those in groups of two and more; 0 if none are."""
+        return self.unscored_in_groups / self.rollouts_in_groups if self.rollouts_in_groups else 0.0
+
+
+def reference_metrics(tally: Tally) -> dict[str, float]:
+    """Return the three metrics of the reference's compare reply; empty without a verdict.
+
+    Source: NVIDIA NeMo Gym, `genrm_compare`: mean and population standard deviation of all raw scores before
+    the tiebreak, and the share of comparisons whose scores tied.
+    """
+    deviation = tally.individual_scores.deviation()
+    if tally.individual_scores.mean is None or deviation is None:
+        return {}
+    return {
+        "mean_individual_score": tally.individual_scores.mean,
+        "std_individual_score": deviation,
+        "tiebreak_usage_rate": tally.score_ties / (tally.individual_scores.count // 2),
+    }
+
+
+def summarise(tally: Tally, wall_time_s: float) -> dict[str, Any]:
+    """Return the counts and statistics of a finished run as one JSON-ready object.
+
+    Rates are null where nothing was counted. `first_place_win_rate` is the share of decided verdicts that
+    favoured the response shown first: 0.5 for a judge without position bias over balanced pairs.
+    """
+    decided = tally.first_wins + tally.second_wins
+    metrics = {"mean_individual_score": None, "std_individual_score": None, "tiebreak_usage_rate": None}
+    return {
+        "lines": tally.lines,
+        "rejected_lines": tally.rejects,
+        "dropped_lines": tally.lines_dropped,
+        "dialects": dict(sorted(tally.dialects.items())),
+        "rollouts": tally.rollouts,
+        "duplicate_rollouts": tally.duplicates,
+        "groups": tally.groups,
+        "group_sizes": {str(size): count for size, count in sorted(tally.group_sizes.items())},
+        "groups_single": tally.groups_single,
+        "groups_with_mixed_prompts": tally.groups_with_mixed_prompts,
+        "groups_without_spread": tally.groups_without_spread,
+        "scored": tally.statuses["scored"],
+        "single": tally.statuses["single"],
+        "unscored": tally.statuses["unscored"],
+        "unscored_share": tally.unscored_share(),
+        "unscored_reasons": dict(sorted(tally.reasons.items())),
+        "rewards_on_defaults": tally.rewards_on_defaults,
+        "comparisons_planned": tally.planned,
+        "verdicts": tally.verdicts,
+        "failures": tally.failed,
+        "failures_by_kind": dict(sorted(tally.failures.items())),
+        "calls": tally.calls,
+        "retries": tally.retries,
+        "prompt_tokens": tally.prompt_tokens,
+        "completion_tokens": tally.completion_tokens,
+        "cached_prompt_tokens": tally.cached_tokens,
+        **metrics,
+        **reference_metrics(tally),
+        "first_place_win_rate": tally.first_wins / decided if decided else None,
+        "reward": tally.rewards.as_dict(),
+        "wall_time_s": round(wall_time_s, 3),
+        "calls_per_s": round(tally.calls / wall_time_s, 2) if wall_time_s > 0 else None,
+        "comparisons_per_s": round(tally.finished / wall_time_s, 2) if wall_time_s > 0 else None,
+    }

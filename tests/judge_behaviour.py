@@ -1,0 +1,300 @@
+"""What the local judge of the tests says, and how it misbehaves when told to. No I/O here."""
+
+import hashlib
+import math
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from functools import lru_cache
+
+import orjson
+
+Json = dict[str, object]
+Texts = tuple[str, str]
+
+# The markers of the profile `nemotron-plain`; a test holds the two together.
+PLAIN_MARKERS = [(f"[=== BEGIN RESPONSE {n} ===]\n", f"\n[=== END RESPONSE {n} ===]") for n in (1, 2)]
+PLAIN_EMPTY = "[=== THIS RESPONSE IS EMPTY ===]"
+USUAL_ROLES = frozenset({"system", "developer", "user", "assistant", "tool"})
+
+
+class Unset(Enum):
+    """Tell "the reply is as usual" from a content that is null."""
+
+    UNSET = "unset"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """One way to answer badly; fields combine (a gzip body can be huge and trickle)."""
+
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: str | None = None
+    content_type: str = "application/json"
+    reset: str | None = None  # "before" the reply, or "mid_body": a TCP reset, not a clean close
+    hang: bool = False  # the reply never comes; the connection stays open
+    trickle_s: float = 0.0  # seconds between two bytes of the reply
+    content: str | Unset | None = Unset.UNSET
+    finish_reason: str = "stop"
+    reasoning: str | None = None
+    gzip: bool = False
+    chunked: bool = False  # no Content-Length
+    huge_bytes: int = 0  # at least this long before compression, and still a valid completion
+    echo_authorization: bool = False
+    latency_s: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.reset not in (None, "before", "mid_body"):
+            raise ValueError(f"reset is 'before' or 'mid_body', not {self.reset!r}")
+
+
+NO_FAULT = Fault()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Behaviour:
+    """How the judge acts until told otherwise."""
+
+    latency_s: float = 0.0
+    latency_lognormal: Mapping[str, float] | None = None  # mean_s, sigma; drawn in the order of asking
+    seed: int = 0
+    verdict: str | Mapping[str, float] = "by_length"
+    script: Sequence[Fault] = ()  # one step a request, then the rest of this behaviour
+    fault: Fault | None = None
+    fault_share: float = 1.0  # the share of messages (by content, whoever asks and when) that get the fault
+    fault_times: int | None = None  # the same body gets the fault at most this often, then a good answer
+    reject_above_in_flight: int | None = None
+    slots: int | None = None  # at most this many are worked on; others wait silently, as in a full vLLM
+    unknown_roles: str = "accept"
+    require_key: str | None = None
+    models: Sequence[str] | None = None  # None: any model is served
+    with_reasoning: bool = False
+    reasoning_field: str = "reasoning_content"
+    analysis_chars: int = 80
+    prefix_cache: int = 0  # prompt prefixes remembered for usage.prompt_tokens_details.cached_tokens
+
+    def __post_init__(self) -> None:
+        if self.unknown_roles not in ("accept", "reject", "ignore"):
+            raise ValueError(f"unknown_roles is accept, reject or ignore, not {self.unknown_roles!r}")
+        if isinstance(self.verdict, str) and self.verdict not in ("by_length", "hash"):
+            raise ValueError(f"verdict is 'by_length', 'hash' or three numbers, not {self.verdict!r}")
+        if not isinstance(self.verdict, str) and set(self.verdict) != {"score_1", "score_2", "ranking"}:
+            raise ValueError(f"a fixed verdict has score_1, score_2 and ranking, not {sorted(self.verdict)}")
+        if self.latency_lognormal is not None and set(self.latency_lognormal) != {"mean_s", "sigma"}:
+            raise ValueError("latency_lognormal has mean_s and sigma")
+
+
+def parse_behaviour(text: bytes) -> Behaviour:
+    """Read a behaviour from JSON.
+
+    Raises:
+        ValueError: it is not a JSON object, or has a value out of range.
+        TypeError: it has a field that does not exist; a silent typo would make a test prove nothing.
+    """
+    raw = orjson.loads(text)
+    if not isinstance(raw, dict):
+        raise ValueError("a behaviour is a JSON object")
+    if "script" in raw:
+        raw["script"] = tuple(Fault(**step) for step in raw["script"])
+    if raw.get("fault") is not None:
+        raw["fault"] = Fault(**raw["fault"])
+    return Behaviour(**raw)
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """What a server says before it works on a request."""
+
+    status: int
+    kind: str
+    message: str
+    param: str | None = None
+
+
+def read_request(rules: Behaviour, authorization: bytes | None, body: bytes, in_flight: int) -> Json | Refusal:
+    """Return the parsed request, or the refusal, worded as vLLM words it."""
+    if rules.require_key is not None and authorization != f"Bearer {rules.require_key}".encode():
+        return Refusal(401, "AuthenticationError", "Unauthorized")
+    try:
+        request = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        return Refusal(400, "BadRequestError", f"Invalid JSON: {error}")
+    if not isinstance(request, dict) or not isinstance(request.get("model"), str):
+        return Refusal(400, "BadRequestError", "Field required", "model")
+    messages = request.get("messages")
+    if not isinstance(messages, list) or not messages or not all(isinstance(m, dict) for m in messages):
+        return Refusal(400, "BadRequestError", "Field required: a list with a message", "messages")
+    if rules.models is not None and request["model"] not in rules.models:
+        return Refusal(404, "NotFoundError", f"The model `{request['model']}` does not exist.", "model")
+    unknown = [message.get("role") for message in messages if message.get("role") not in USUAL_ROLES]
+    if unknown and rules.unknown_roles == "reject":
+        known = ", ".join(sorted(USUAL_ROLES))
+        return Refusal(400, "BadRequestError", f"role {unknown[0]!r} is none of {known}", "messages")
+    if rules.reject_above_in_flight is not None and in_flight >= rules.reject_above_in_flight:
+        return Refusal(429, "RateLimitError", "Too many requests in flight")
+    return request
+
+
+def iter_lognormal_s(mean_s: float, sigma: float, seed: int) -> Iterator[float]:
+    """Draw latencies whose arithmetic mean is `mean_s`; the n-th request gets the n-th draw."""
+    rng = random.Random(seed)
+    mu = math.log(mean_s) - sigma * sigma / 2
+    while True:
+        yield rng.lognormvariate(mu, sigma)
+
+
+def message_text(message: Mapping[str, object]) -> str:
+    """Return a message's text, its parts joined when the content is a list."""
+    content = message.get("content")
+    if isinstance(content, str):
+        return content
+    if isinstance(content, list):
+        return "".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
+    return ""
+
+
+def kept_messages(messages: Sequence[Json], unknown_roles: str) -> Sequence[Json]:
+    """Drop what a chat template that does not know the custom roles would drop."""
+    if unknown_roles != "ignore":
+        return messages
+    return [message for message in messages if message.get("role") in USUAL_ROLES]
+
+
+def content_share(messages: Sequence[Json], seed: int) -> float:
+    """Map messages to a number in [0, 1) that only their content and the seed decide."""
+    digest = hashlib.sha256(orjson.dumps([seed, messages], option=orjson.OPT_SORT_KEYS)).digest()
+    return int.from_bytes(digest[:7]) / 2**56
+
+
+def find_responses(messages: Sequence[Mapping[str, object]]) -> Texts | None:
+    """Find the two responses to compare; None when the messages do not ask for a comparison."""
+    by_role = {message.get("role"): message for message in messages}
+    if "response_1" in by_role or "response_2" in by_role:
+        return message_text(by_role.get("response_1", {})), message_text(by_role.get("response_2", {}))
+    prompt = message_text(messages[-1])
+    first, second = (_between(prompt, *markers) for markers in PLAIN_MARKERS)
+    return None if first is None or second is None else (first, second)
+
+
+def _between(text: str, begin: str, end: str) -> str | None:
+    start = text.find(begin)
+    stop = text.find(end, start)
+    if start < 0 or stop < 0:
+        return None
+    found = text[start + len(begin) : stop]
+    return "" if found == PLAIN_EMPTY else found
+
+
+def choose_verdict(rule: str | Mapping[str, float], messages: Sequence[Json], texts: Texts) -> tuple[float, ...]:
+    """Return score_1, score_2 and ranking under a rule; the same question always gets the same answer."""
+    if not isinstance(rule, str):
+        return rule["score_1"], rule["score_2"], rule["ranking"]
+    if rule == "by_length":
+        return _verdict_by_length(*texts)
+    digest = hashlib.sha256(orjson.dumps(messages, option=orjson.OPT_SORT_KEYS)).digest()
+    return 1 + digest[0] % 5, 1 + digest[1] % 5, 1 + digest[2] % 6
+
+
+def _verdict_by_length(first: str, second: str) -> tuple[float, ...]:
+    """Prefer the longer text; swapping the two swaps the scores and turns the ranking round."""
+    longer, shorter = max(len(first), len(second)), min(len(first), len(second))
+    if longer == shorter:
+        return 3, 3, 3 if _digest(first) >= _digest(second) else 4
+    if longer >= 2 * shorter:
+        high, low, ranking = 5, 1, 1
+    elif longer >= 1.1 * shorter:
+        high, low, ranking = 4, 2, 2
+    else:
+        high, low, ranking = 4, 3, 3
+    return (high, low, ranking) if len(first) == longer else (low, high, 7 - ranking)
+
+
+def _digest(text: str) -> bytes:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
+
+
+@lru_cache(maxsize=4096)
+def render_judgement(verdict: tuple[float, ...], analysis_chars: int) -> str:
+    """Return what a judge writes: a sentence, then a fenced JSON block."""
+    sentence = "It answers the question asked, and says where it is unsure. "
+    analysis = (sentence * (analysis_chars // len(sentence) + 1))[:analysis_chars]
+    score_1, score_2, ranking = verdict
+    fields: Json = {"response_1_analysis": analysis, "response_2_analysis": analysis}
+    fields |= {"score_1": score_1, "score_2": score_2, "ranking": ranking}
+    return f"Here is my judgement.\n```json\n{orjson.dumps(fields, option=orjson.OPT_INDENT_2).decode()}\n```\n"
+
+
+class PrefixCache:
+    """Remember prompt prefixes message by message, as a server with prefix caching does."""
+
+    def __init__(self, capacity: int) -> None:
+        self._capacity = capacity
+        self._seen: dict[bytes, None] = {}
+
+    def cached_chars(self, messages: Sequence[Json]) -> int:
+        """Return how many characters of the prompt were seen before, and remember all of them."""
+        if not self._capacity:
+            return 0
+        state = hashlib.sha256()
+        cached = total = 0
+        for message in messages:
+            state.update(orjson.dumps(message, option=orjson.OPT_SORT_KEYS))
+            total += len(message_text(message))
+            key = state.digest()
+            if key in self._seen:
+                cached = total
+            self._seen[key] = None
+        while len(self._seen) > self._capacity:
+            self._seen.pop(next(iter(self._seen)))
+        return cached
+
+
+def render_completion(
+    behaviour: Behaviour, fault: Fault, request: Json, messages: Sequence[Json], cached_chars: int
+) -> bytes:
+    """Return the JSON of a chat completion for these messages."""
+    kept = kept_messages(messages, behaviour.unknown_roles)
+    if fault.content is not Unset.UNSET:
+        content = fault.content
+    else:
+        content = _usual_content(behaviour, messages, kept)
+    if fault.huge_bytes:
+        content = (content or "") + " " * fault.huge_bytes
+    message: Json = {"role": "assistant", "content": content}
+    if fault.reasoning is not None or behaviour.with_reasoning:
+        message[behaviour.reasoning_field] = fault.reasoning or "Let me weigh the two responses."
+    prompt_tokens = sum(len(message_text(message)) for message in kept) // 4
+    completion_tokens = len(content or "") // 4 + 1
+    return orjson.dumps(
+        {
+            "id": "chatcmpl-local",
+            "object": "chat.completion",
+            "created": 0,
+            "model": request["model"],
+            "choices": [{"index": 0, "message": message, "finish_reason": fault.finish_reason}],
+            "usage": {
+                "prompt_tokens": prompt_tokens,
+                "completion_tokens": completion_tokens,
+                "total_tokens": prompt_tokens + completion_tokens,
+                "prompt_tokens_details": {"cached_tokens": cached_chars // 4},
+            },
+        }
+    )
+
+
+def _usual_content(behaviour: Behaviour, messages: Sequence[Json], kept: Sequence[Json]) -> str:
+    """Judge if there is something to judge, else say ok.
+
+    A template that dropped the responses leaves a judge that still gives a verdict, on nothing: the same
+    whichever response came first. That is the danger a probe must find, so it is what happens here.
+    """
+    texts = find_responses(messages)
+    if texts is None:
+        return "ok"
+    if len(kept) != len(messages):
+        verdict = choose_verdict("hash", kept, ("", ""))
+    else:
+        verdict = choose_verdict(behaviour.verdict, messages, texts)
+    return render_judgement(verdict, behaviour.analysis_chars)

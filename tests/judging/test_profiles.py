@@ -1,0 +1,170 @@
+"""Profiles show the judge what it is to judge, all of it, and nothing that can be mistaken for something else."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from genrm_cli.errors import UsageError
+from genrm_cli.judging.profiles import PROFILES, profile_for
+from genrm_cli.judging.profiles.nemotron import NOT_RECORDED
+from genrm_cli.judging.profiles.nemotron_plain import DEFAULT_PRINCIPLE
+from genrm_cli.judging.verdict import Exhibit, Reply, Verdict
+
+CONVERSATION = [("system", "Be brief."), ("user", "What is SKILL?")]
+NEMOTRON, PLAIN = PROFILES["nemotron"], PROFILES["nemotron-plain"]
+
+
+def plain_text(exhibit: Exhibit) -> str:
+    """Render an exhibit plainly, as the one message that it must be."""
+    (message,) = PLAIN.render_messages(exhibit)
+    assert message["role"] == "user"
+    return message["content"]
+
+
+def section(text: str, title: str) -> str:
+    """Return what stands between the two markers of a section."""
+    return text.split(f"[=== BEGIN {title} ===]\n")[1].split(f"\n[=== END {title} ===]")[0]
+
+
+def roles(exhibit: Exhibit) -> list[str]:
+    """List the roles of the messages that `nemotron` sends."""
+    return [message["role"] for message in NEMOTRON.render_messages(exhibit)]
+
+
+def test_every_profile_reads_json_scores_and_names_its_sampling() -> None:
+    """A profile is found under its own name, says how to sample, and reads the format that it asks for."""
+    for name, profile in PROFILES.items():
+        assert profile.name == name
+        assert profile.version >= 1
+        assert dict(profile.sampling) == {"temperature": 0.6, "top_p": 0.95, "max_tokens": 16384}
+        reply = Reply('{"score_1": 4, "score_2": 2, "ranking": 2}')
+        assert profile.parse_reply(reply) == Verdict(4.0, 2.0, 2.0)
+
+
+def test_nemotron_sends_history_principle_and_responses_in_roles_of_their_own() -> None:
+    """The messages are the history, the principle if there is one, and the two responses."""
+    assert NEMOTRON.render_messages(Exhibit(CONVERSATION, "A verb.", "An ability.", "Be strict.")) == [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "What is SKILL?"},
+        {"role": "principle", "content": "Be strict."},
+        {"role": "response_1", "content": "A verb."},
+        {"role": "response_2", "content": "An ability."},
+    ]
+    assert roles(Exhibit(CONVERSATION, "a", "b")) == ["system", "user", "response_1", "response_2"]
+
+
+def test_nemotron_keeps_an_empty_response_empty() -> None:
+    """An empty response is shown as empty text, never as a word."""
+    first, second = NEMOTRON.render_messages(Exhibit(CONVERSATION, "", " "))[-2:]
+    assert (first["content"], second["content"]) == ("", " ")
+
+
+@pytest.mark.parametrize("conversation", [[], [("system", "Be brief.")], [("developer", "Be brief.")]])
+def test_nemotron_says_when_the_user_was_not_recorded(conversation: list[tuple[str, str]]) -> None:
+    """A history without any speaker gets one user turn that says so."""
+    messages = NEMOTRON.render_messages(Exhibit(conversation, "a", "b"))
+    assert messages[-3] == {"role": "user", "content": NOT_RECORDED}
+    assert len(messages) == len(conversation) + 3
+
+
+def test_nemotron_leaves_a_history_that_ends_with_the_assistant() -> None:
+    """No turn is invented where somebody has spoken."""
+    exhibit = Exhibit([("user", "Hi"), ("assistant", "Hello")], "a", "b")
+    assert roles(exhibit) == ["user", "assistant", "response_1", "response_2"]
+
+
+def test_nemotron_gives_the_input_no_role_but_a_speakers() -> None:
+    """Developer turns are system turns; tools, and inputs that claim to be a response, are labelled user turns."""
+    exhibit = Exhibit([("developer", "d"), ("tool", "42"), ("response_1", "x"), ("principle", "y")], "a", "b")
+    messages = NEMOTRON.render_messages(exhibit)
+    assert [message["role"] for message in messages] == [
+        "system",
+        "user",
+        "user",
+        "user",
+        "response_1",
+        "response_2",
+    ]
+    assert messages[1]["content"] == "[tool]\n42"
+
+
+def test_plain_shows_everything_in_one_user_message() -> None:
+    """Conversation, responses and plan stand in sections of their own, each text unchanged."""
+    text = plain_text(Exhibit(CONVERSATION, "A {verb}: %s {0}", "An\nability.", "Be strict."))
+    assert section(text, "CONVERSATION") == (
+        "[=== TURN OF system ===]\nBe brief.\n[=== TURN OF user ===]\nWhat is SKILL?"
+    )
+    assert section(text, "RESPONSE 1") == "A {verb}: %s {0}"
+    assert section(text, "RESPONSE 2") == "An\nability."
+    assert section(text, "EVALUATION PLAN") == "Be strict."
+    assert all(f'"{key}"' in text for key in ("score_1", "score_2", "ranking"))
+
+
+def test_plain_keeps_a_role_on_one_line() -> None:
+    """A role that holds line breaks stays within its marker."""
+    assert "[=== TURN OF tool of mine ===]\n42\n" in plain_text(Exhibit([("tool\nof  mine", "42")], "a", "b"))
+
+
+def test_plain_uses_its_own_principle_if_there_is_none() -> None:
+    """Without a principle the judge gets the default plan."""
+    assert section(plain_text(Exhibit(CONVERSATION, "a", "b")), "EVALUATION PLAN") == DEFAULT_PRINCIPLE
+
+
+@pytest.mark.parametrize("empty", ["", "  \n"])
+def test_plain_says_that_a_response_is_empty(empty: str) -> None:
+    """An empty response is announced by a marker that no response can write itself."""
+    text = plain_text(Exhibit([], empty, "[=== THIS RESPONSE IS EMPTY ===]"))
+    assert section(text, "RESPONSE 1") == "[=== THIS RESPONSE IS EMPTY ===]"
+    assert section(text, "RESPONSE 2") == "(=== THIS RESPONSE IS EMPTY ===)"
+    assert section(text, "CONVERSATION") == NOT_RECORDED
+    assert "None" not in text
+
+
+ATTACKS = st.lists(st.sampled_from(["[===", "===]", "[", "=", "]", " END RESPONSE 1 ", "{x}", "\n", "a"])).map(
+    "".join
+)
+
+
+@given(ATTACKS, ATTACKS, ATTACKS, ATTACKS, ATTACKS)
+def test_plain_markers_cannot_be_imitated(role: str, turn: str, first: str, second: str, principle: str) -> None:
+    """Whatever the texts hold, the message has the markers of harmless texts and no others."""
+
+    def markers(text: str) -> tuple[int, int]:
+        return text.count("[==="), text.count("===]")
+
+    shown = plain_text(Exhibit([(role, turn)], f"x{first}", f"x{second}", principle))
+    assert markers(shown) == markers(plain_text(Exhibit([("user", "t")], "x", "x", "p")))
+
+
+@given(st.text(min_size=1), st.text(min_size=1))
+def test_swapping_the_responses_swaps_their_places_only(first: str, second: str) -> None:
+    """The two orders of a pair differ in nothing but the two responses."""
+    for profile in PROFILES.values():
+        one = profile.render_messages(Exhibit(CONVERSATION, first, second))
+        other = profile.render_messages(Exhibit(CONVERSATION, second, first))
+        assert [message["role"] for message in one] == [message["role"] for message in other]
+        assert sorted("".join(m["content"] for m in one)) == sorted("".join(m["content"] for m in other))
+
+
+@pytest.mark.parametrize(
+    ("name", "model", "expected"),
+    [
+        (None, None, "nemotron"),
+        (None, "", "nemotron"),
+        (None, "some/other-model", "nemotron"),
+        (None, "nvidia/Qwen3-Nemotron-235B-A22B-GenRM-2603", "nemotron"),
+        (None, "/models/qwen3-nemotron-235b-a22b-genrm/", "nemotron"),
+        ("nemotron-plain", "nvidia/Qwen3-Nemotron-235B-A22B-GenRM", "nemotron-plain"),
+    ],
+)
+def test_an_explicit_profile_wins_over_the_models(name: str | None, model: str | None, expected: str) -> None:
+    """The profile is the named one, else the model's, else nemotron."""
+    assert profile_for(name, model).name == expected
+
+
+def test_an_unknown_profile_is_refused_with_a_suggestion() -> None:
+    """A misspelt profile is an error of usage that lists the known ones."""
+    with pytest.raises(UsageError, match=r"'nemotron_plan'.*nemotron, nemotron-plain.*mean 'nemotron-plain'"):
+        profile_for("nemotron_plan", None)
+    with pytest.raises(UsageError, match=r"known are nemotron, nemotron-plain\.$"):
+        profile_for("zzz", "nvidia/Qwen3-Nemotron-235B-A22B-GenRM")

@@ -1,0 +1,431 @@
+"""A judge's reply is read strictly: the right verdict, or a failure that says why there is none."""
+
+import json
+import random
+import re
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from genrm_cli.judging.profiles.reading import MAX_DETAIL_CHARS, parse_scores_json
+from genrm_cli.judging.verdict import Failure, FailureKind, Reply, Verdict, verdict_after_swap
+
+EXPECTED = Verdict(4.0, 2.0, 2.0)
+OBJECT = '{"response_1_analysis": "Clear.", "score_1": 4, "score_2": 2, "ranking": 2}'
+OTHER = '{"score_1": 1, "score_2": 5, "ranking": 6}'
+
+
+def fenced(source: str) -> str:
+    """Put JSON into a fence."""
+    return f"```json\n{source}\n```"
+
+
+def read(text: str, finish_reason: str | None = "stop") -> Verdict | Failure:
+    """Read a reply of this text."""
+    return parse_scores_json(Reply(text, finish_reason=finish_reason))
+
+
+def assert_failure(outcome: Verdict | Failure, kind: FailureKind, mention: str = "") -> None:
+    """Check the kind of a failure, and that its short detail mentions something."""
+    assert isinstance(outcome, Failure), outcome
+    assert outcome.kind is kind, outcome
+    assert mention in outcome.detail
+    assert 0 < len(outcome.detail) <= MAX_DETAIL_CHARS
+
+
+# Where the verdict stands
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(OBJECT, id="bare"),
+        pytest.param(fenced(OBJECT), id="fenced"),
+        pytest.param(f"```JSON {OBJECT}```", id="fence on one line"),
+        pytest.param(f"```json\n{OBJECT}", id="fence never closed"),
+        pytest.param(f"```\n{OBJECT}\n```", id="fence without a language"),
+        pytest.param(f"Both are fine.\n\n{OBJECT}\n\nI hope this helps.", id="in prose"),
+        pytest.param(json.dumps(json.loads(OBJECT), indent=4), id="indented"),
+        pytest.param(f"<think>Hm {OTHER}</think>\n{OBJECT}", id="after thinking"),
+        pytest.param(f"Hm {OTHER}</think>{OBJECT}", id="after thinking whose tag was pre-filled"),
+        pytest.param(f"<think>a</think>{OTHER}<think>b</think>{OBJECT}", id="after the last thinking"),
+        pytest.param(f"{OBJECT}\nThe same again:\n{OBJECT}", id="said twice"),
+        pytest.param(f"The response holds {OTHER}.\n{fenced(OBJECT)}", id="a fence is preferred"),
+        pytest.param(f"The response holds {OTHER}.\n```JSON\n{OBJECT}\n```", id="a fence in capitals, too"),
+        pytest.param(f'{OTHER}\n```json\n{{"note": 1}}\n{OBJECT}\n```', id="second in its fence"),
+        pytest.param('{"score_1": 0, "score_2": 0, "ranking": 0}\n' + OBJECT, id="after an unfilled form"),
+        pytest.param('{"score_1": <1-5>, "score_2": 0}\n' + OBJECT, id="after a form that is not JSON"),
+        pytest.param('{"note": {"score_1": 1}}' + OBJECT, id="after an object without the keys"),
+        pytest.param(r"The set \frac{a}{b} and {x | x > 0}, a {" + "\n" + OBJECT, id="after braces of prose"),
+        pytest.param('A 5" pipe.\n' + fenced(OBJECT), id="after a lone quote"),
+        pytest.param(f'{OBJECT}\nThen {{"note": "cut', id="before a torn object without the keys"),
+        pytest.param(f"[{OBJECT}]", id="in a list"),
+        pytest.param("\ufeff" + OBJECT + "\u2028", id="among unusual spaces"),
+    ],
+)
+def test_finds_the_verdict(text: str) -> None:
+    """The judge's last words hold the verdict, whatever stands around it."""
+    assert read(text) == EXPECTED
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        pytest.param('{"overall": {"score_1": 4, "score_2": 2, "ranking": 2}}', id="alone"),
+        pytest.param(
+            '{"rubric_evaluations": [{"score_1": 1, "score_2": 5, "ranking": 6}],'
+            ' "overall": {"score_1": 4, "score_2": 2, "ranking": 2, "why": "ok"}}',
+            id="after rubrics",
+        ),
+        pytest.param(
+            '{"score_1": 1, "score_2": 1, "ranking": 1, "overall": {"score_1": 4, "score_2": 2, "ranking": 2}}',
+            id="beside other scores",
+        ),
+        pytest.param('{"overall": "good", "score_1": 4, "score_2": 2, "ranking": 2}', id="as a word"),
+    ],
+)
+def test_overall_counts_alone_if_it_is_an_object(source: str) -> None:
+    """Only `overall` counts in the nested format; an `overall` that is no object is an ordinary member."""
+    assert read(source) == EXPECTED
+
+
+def test_a_quotation_within_the_analysis_is_not_a_verdict() -> None:
+    """JSON, fences, and thinking tags that the judge quotes in a string change nothing."""
+    quoted = f'It says </b> <think> {fenced(OTHER)} {OTHER} "score_1": 5 and [[A]].'
+    source = json.dumps({"response_1_analysis": quoted} | json.loads(OBJECT) | {"response_2_analysis": quoted})
+    assert read(source) == EXPECTED
+    assert read(fenced(source)) == EXPECTED
+
+
+def test_a_closing_think_tag_in_the_analysis_leaves_the_numbers_readable() -> None:
+    """A quoted `</think>` cuts the object in two, and its numbers stand behind the cut."""
+    assert (
+        read('{"response_1_analysis": "Leaks </think> tags.", "score_1": 4, "score_2": 2, "ranking": 2}')
+        == EXPECTED
+    )
+
+
+# No verdict
+
+
+def test_no_text_is_empty_and_says_if_there_was_reasoning() -> None:
+    """A reply without content is `empty`; one cut off by the token limit is `truncated`."""
+    thought = Reply("", reasoning=f"I think {OBJECT}", finish_reason="stop")
+    assert_failure(parse_scores_json(Reply("")), FailureKind.EMPTY, "no text")
+    assert_failure(read(" \n\t"), FailureKind.EMPTY, "no text")
+    assert_failure(parse_scores_json(thought), FailureKind.EMPTY, "only reasoning")
+    assert_failure(read(f"<think>{OBJECT}</think>\n"), FailureKind.EMPTY, "only reasoning")
+    assert_failure(read("", "length"), FailureKind.TRUNCATED, "no text")
+    assert_failure(
+        parse_scores_json(Reply("", reasoning="Let me", finish_reason="length")),
+        FailureKind.TRUNCATED,
+        "only reasoning",
+    )
+
+
+def test_refusals_are_refused_even_beside_a_verdict() -> None:
+    """A refusal or a content filter is `refused`, whatever else the reply holds."""
+    assert_failure(parse_scores_json(Reply(OBJECT, refusal="I cannot judge this.")), FailureKind.REFUSED, "cannot")
+    assert_failure(read(OBJECT, "content_filter"), FailureKind.REFUSED, "content_filter")
+
+
+@pytest.mark.parametrize(
+    "text", [f"<think>So {OBJECT}", f"{OBJECT}<think>No:", f"<think>a</think> <think>{OBJECT}"]
+)
+def test_an_open_thought_holds_no_verdict(text: str) -> None:
+    """What follows a `<think>` that is never closed is a thought; so is what the judge goes on to doubt."""
+    assert_failure(read(text), FailureKind.NO_VERDICT, "<think>")
+    assert_failure(read(text, "length"), FailureKind.TRUNCATED, "<think>")
+
+
+def test_a_cut_off_reply_needs_a_complete_verdict() -> None:
+    """`finish_reason: length` is harmless after a complete verdict and `truncated` before one."""
+    assert read(OBJECT, "length") == EXPECTED
+    assert read(f"{fenced(OBJECT)}\nIn sum, resp", "length") == EXPECTED
+    assert_failure(read("Response 1 is", "length"), FailureKind.TRUNCATED)
+    assert_failure(read(OBJECT[:-1], "length"), FailureKind.TRUNCATED)
+    assert_failure(read('{"score_1": 4, "score_2": 2}', "length"), FailureKind.TRUNCATED, "ranking")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Response 1 is better.",
+        "[[A]]",
+        r"\boxed{4, 2}",
+        "{}",
+        "[]",
+        "null",
+        "score_1: 4, score_2: 2, ranking: 2",
+        "{'score_1': 4, 'score_2': 2, 'ranking': 2}",
+        r'{"response_1_analysis": "{\"score_1\": 4, \"score_2\": 2, \"ranking\": 2}"}',
+        r'{"broken: "{\"score_1\": 4, \"score_2\": 2, \"ranking\": 2}"',
+        '{"result": {"score_1": 4, "score_2": 2, "ranking": 2}}',
+        '{"rubric_evaluations": [{"score_1": 4, "score_2": 2, "ranking": 2}]}',
+        '{"rubric_evaluations": [{"score_1": 4, "score_2": 2, "ranking": 2}], "overall": ',
+        '{"rubric_evaluations": [{"score_1": 4, "score_2": 2, "ranking": 2}]',
+    ],
+)
+def test_text_without_a_verdict_gives_none(text: str) -> None:
+    """Winners in words, other formats, escaped quotations, and numbers that belong to a part are no verdict."""
+    assert_failure(read(text), FailureKind.NO_VERDICT)
+
+
+@pytest.mark.parametrize("key", ["score_1", "score_2", "ranking"])
+def test_a_missing_key_is_named_and_never_filled(key: str) -> None:
+    """Two of the three numbers are no verdict, even if an earlier object has all of them."""
+    partial = json.dumps({name: value for name, value in json.loads(OBJECT).items() if name != key})
+    assert_failure(read(partial), FailureKind.NO_VERDICT, key)
+    assert_failure(read(f"{OBJECT}\n{partial}"), FailureKind.NO_VERDICT, key)
+
+
+def test_being_cut_off_hides_no_other_failure() -> None:
+    """A contradiction or a number off the scale is named as such in a reply that was cut off."""
+    assert_failure(read(f"{OTHER}\n{OBJECT}", "length"), FailureKind.AMBIGUOUS)
+    assert_failure(read(OBJECT.replace("4", "9"), "length"), FailureKind.OUT_OF_RANGE)
+
+
+# Numbers
+
+
+@pytest.mark.parametrize("value", ["4", "4.0", "4e0", '"4"', '"4.0"', "40e-1"])
+def test_numbers_and_plain_decimal_strings_are_read(value: str) -> None:
+    """Any JSON number counts, and so does a decimal in quotes."""
+    assert read(f'{{"score_1": {value}, "score_2": 2, "ranking": 2}}') == EXPECTED
+
+
+NOT_NUMBERS = ["true", "null", "[4]", "{}", "4/5", "4 out of 5", "4_0", "\uff14", "four", "**4**"]
+NOT_NUMBERS += ['"4/5"', '"4_0"', '"\uff14"', '"four"', '""', '"NaN"', '" 4"', '"4e0"', '"0x4"']
+
+
+@pytest.mark.parametrize("value", NOT_NUMBERS)
+def test_what_is_not_plainly_a_number_is_no_verdict(value: str) -> None:
+    """A value that needs interpreting is not interpreted, neither in good JSON nor in broken JSON."""
+    text = f'{{"score_1": {value}, "score_2": 2, "ranking": 2}}'
+    assert_failure(read(text), FailureKind.NO_VERDICT, "score_1")
+    assert_failure(read(text[:-1]), FailureKind.NO_VERDICT, "score_1")
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("score_1", value) for value in ("0", "0.99", "5.01", "6", "10", "-4", '"-4"', "1e999", "1" * 5000)]
+    + [("score_2", value) for value in ("0", "NaN", "Infinity", "-Infinity")]
+    + [("ranking", value) for value in ("0", "0.5", "6.5", "7", "NaN")],
+)
+def test_numbers_off_the_scale_are_out_of_range(field: str, value: str) -> None:
+    """Scores run from 1 to 5 and rankings from 1 to 6; NaN and infinity are in no range."""
+    source = {"score_1": "4", "score_2": "2", "ranking": "2"} | {field: value}
+    text = "{" + ", ".join(f'"{name}": {number}' for name, number in source.items()) + "}"
+    assert_failure(read(text), FailureKind.OUT_OF_RANGE, field)
+
+
+# Contradictions
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(f"{OTHER}\n{OBJECT}", id="two objects"),
+        pytest.param(f"{fenced(OTHER)}\n{fenced(OBJECT)}", id="two fences"),
+        pytest.param(f"{fenced(OTHER)}\nRather: {OBJECT}", id="a fence, then second thoughts"),
+        pytest.param('{"score_1": 4, "score_1": 5, "score_2": 2, "ranking": 2}', id="a key twice"),
+        pytest.param('{"score_1": 4, "score_2": 2, "ranking": 2, "ranking": null}', id="a key taken back"),
+        pytest.param(f'{{"overall": {OBJECT}, "overall": {OTHER}}}', id="overall twice"),
+        pytest.param(f'{OBJECT}\nNo: {{"score_1": 1, "score_2"', id="then a torn one"),
+        pytest.param('{"a": "a "quote", "score_1": 4, "score_2": 2, "ranking": 2, "score_1": 5}', id="broken"),
+        pytest.param(f'{{"a": "says {OTHER} "odd", "score_1": 4, "score_2": 2, "ranking": 2}}', id="broken quote"),
+    ],
+)
+def test_contradictions_are_ambiguous(text: str) -> None:
+    """Values that contradict one another are a failure, not a choice."""
+    assert_failure(read(text), FailureKind.AMBIGUOUS)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"score_1": 4, "score_1": "4.0", "score_2": 2, "ranking": 2}',
+        f'{{"overall": {OBJECT}, "overall": {OBJECT}}}',
+        '{"score_1": 4, "score_2": 2, "ranking": 2} {"ranking": 2.0, "score_2": 2, "score_1": "4"}',
+    ],
+)
+def test_repetition_is_no_contradiction(text: str) -> None:
+    """The same number said again, however written, is the same verdict."""
+    assert read(text) == EXPECTED
+
+
+# Broken JSON
+
+
+@pytest.mark.parametrize(
+    "analysis",
+    [
+        r"The gap \Delta x and \underline{x}, \alpha \u12 \x41 \'",
+        r"$\frac{1}{2} \neq \mathbb{R}^{\{1\}} \\ \beta$",
+        "two\nlines\tand a \x07 bell",
+        'He said "hi" and left.',
+        'A 5" pipe {',
+        r"ends in a backslash \ ",
+        "日本語 “quotes” 🎉 \U0001f468\u200d\U0001f469 \ud800",
+    ],
+)
+@pytest.mark.parametrize("wrap", [str, fenced], ids=["bare", "fenced"])
+def test_broken_strings_do_not_hide_the_numbers(analysis: str, wrap: type[str]) -> None:
+    """LaTeX, raw newlines, unescaped quotes and any script in an analysis leave the verdict readable."""
+    source = f'{{"response_1_analysis": "{analysis}", "score_1": 4, "score_2": 2, "ranking": 2}}'
+    assert read(wrap(source)) == EXPECTED
+    assert read(wrap(f'{{"rubric_evaluations": [{OTHER}, "{analysis}"], "overall": {source}}}')) == EXPECTED
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"score_1": 4, "score_2": 2, "ranking": 2,}',
+        '{"score_1": 4, // good\n "score_2": 2, "ranking": 2}',
+        '{"score_1": 4 "score_2": "2" "ranking": 2',
+        '{"analysis": "torn, "score_1": 4, "score_2": 2, "ranking": 2\n```',
+    ],
+)
+def test_the_last_resort_reads_plain_numbers_after_their_keys(text: str) -> None:
+    """Where JSON cannot be decoded, unescaped keys followed by plain numbers are enough."""
+    assert read(text) == EXPECTED
+    assert_failure(read(text, "length"), FailureKind.TRUNCATED)
+
+
+@pytest.mark.parametrize("analysis", ["two\nlines", "a\x07bell", r"\Delta", r"\underline{x}", r"\u12", r"\x"])
+def test_strings_are_repaired_without_the_last_resort(analysis: str) -> None:
+    """Raw control characters and invalid escapes are decoded, so that even a reply cut off after them counts."""
+    source = f'{{"response_1_analysis": "{analysis}", "score_1": 4, "score_2": 2, "ranking": 2}}'
+    assert read(f"{source} In sum", "length") == EXPECTED
+
+
+def test_the_last_resort_reads_after_the_last_overall_and_unescaped_quotes_only() -> None:
+    """Numbers of rubrics, of an earlier `overall` and of a quotation are left aside."""
+    draft = f'{{"rubric_evaluations": [{OTHER} {OTHER}], "overall": {OTHER}'
+    assert read(f'{draft} "overall": {OBJECT}') == EXPECTED
+    assert read('{"a": "b"c", "d": "\\"score_1": 5", "score_1": 4, "score_2": 2, "ranking": 2}') == EXPECTED
+
+
+def test_the_last_resort_still_checks_ranges_and_keys() -> None:
+    """Broken JSON gets no easier treatment than good JSON."""
+    assert_failure(read('{"score_1": 9, "score_2": 2, "ranking": 2,}'), FailureKind.OUT_OF_RANGE, "score_1")
+    assert_failure(read('{"score_1": 4, "ranking": 2,}'), FailureKind.NO_VERDICT, "score_2")
+
+
+# Any text
+
+SCORES = st.integers(10, 50).map(lambda tenths: tenths / 10)
+VERDICTS = st.builds(Verdict, SCORES, SCORES, st.integers(10, 60).map(lambda tenths: tenths / 10))
+PROSE = st.text(max_size=200).filter(lambda text: not re.search(r"think>|```|\{\s*\"", text))
+
+
+def render(verdict: Verdict) -> str:
+    """Write a verdict as a judge should."""
+    return json.dumps({"score_1": verdict.score_1, "score_2": verdict.score_2, "ranking": verdict.ranking})
+
+
+@given(VERDICTS, st.text(), st.booleans())
+def test_reading_inverts_writing(verdict: Verdict, analysis: str, nested: bool) -> None:
+    """A verdict written as JSON, with any analysis beside it, is read back as it was."""
+    members = {"response_1_analysis": analysis} | json.loads(render(verdict))
+    source = json.dumps({"rubric_evaluations": [members], "overall": members} if nested else members)
+    assert read(source) == read(fenced(source)) == verdict
+
+
+@given(VERDICTS, PROSE, PROSE)
+def test_surrounding_text_does_not_change_a_fenced_verdict(verdict: Verdict, before: str, after: str) -> None:
+    """Text without JSON of its own, before and after, changes nothing."""
+    assert read(f"{before}\n{fenced(render(verdict))}\n{after}") == verdict
+
+
+@given(st.text(), st.sampled_from([None, "stop", "length", "tool_calls", "content_filter"]))
+def test_text_without_the_keys_is_a_failure(text: str, finish_reason: str | None) -> None:
+    """Text that never names the keys gives a failure with a short detail, and no exception."""
+    outcome = read(text.replace("ranking", ""), finish_reason)
+    assert isinstance(outcome, Failure)
+    assert 0 < len(outcome.detail) <= MAX_DETAIL_CHARS
+
+
+@given(VERDICTS)
+def test_a_verdict_survives_two_swaps(verdict: Verdict) -> None:
+    """Swapping the responses mirrors a verdict; swapping again restores it."""
+    swapped = verdict_after_swap(verdict)
+    assert (swapped.score_1, swapped.score_2) == (verdict.score_2, verdict.score_1)
+    assert swapped.ranking + verdict.ranking == pytest.approx(7)
+    assert verdict_after_swap(swapped).ranking == pytest.approx(verdict.ranking)
+
+
+# Long and hostile inputs
+
+MEGABYTE = 1_000_000
+
+
+UNITS = [
+    "{",
+    '"',
+    '\\"',
+    '{"',
+    '{"a":',
+    '{"a":[',
+    '{"a":1}',
+    '{"score_1":',
+    '{"score_1":x}',
+    OTHER,
+    "```json",
+    "\\",
+]
+UNITS += ["<think>", "</think>", '"score_1":', '"overall":{', '"score_1":4,', "{ ", '{"a" ', "{\\", '{"a\\']
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_a_megabyte_of_anything_is_read_at_once(unit: str) -> None:
+    """Reading takes time linear in the text, even for text made to be slow."""
+    filler = unit * (MEGABYTE // len(unit))
+    for text in (filler, OBJECT + filler, f'{{"score_1": "{filler}'):
+        started = time.process_time()
+        read(text)
+        assert time.process_time() - started < 4  # about 0.5 s; quadratic time would be minutes
+
+
+@pytest.mark.parametrize("levels", [900, 1_000, 100_000])
+def test_deep_nesting_is_a_failure_not_a_crash(levels: int) -> None:
+    """An object nested deeper than the decoder can follow is unreadable, and nothing worse."""
+    deep = '{"a":' * levels + "1" + "}" * levels
+    nest = "[" * levels + "]" * levels
+    assert isinstance(read(deep), Failure)
+    assert isinstance(read(f'{{"score_1": {nest}, "score_2": 2, "ranking": 2}}'), Failure)
+    assert read(f"{deep}\n{OBJECT}") == EXPECTED
+
+
+def test_a_verdict_after_a_long_text_is_found() -> None:
+    """A verdict at the end of a megabyte of LaTeX and quotes is read like any other."""
+    filler = r"So \frac{a}{b} = \text{``x''}, and {" * 30_000
+    assert read(f"<think>{OTHER}{filler}</think>{filler}\n{fenced(OBJECT)}") == EXPECTED
+
+
+PIECES = ["{", "}", '"', "\\", "```json", "```", "<think>", "</think>", ",", ":", "\n", '"overall": {', "[", "]"]
+PIECES += ['"score_1": 5', '"ranking": 1', "null", "NaN", "1", "4/5", "\\u", "\ud800", OTHER, '\\"score_2\\": 3']
+NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?")
+
+
+@pytest.mark.slow
+def test_mutated_replies_never_raise_and_never_invent() -> None:
+    """Whatever a mutation does to a reply, each number of a verdict stands in the text, in range."""
+    rng = random.Random(7)
+    latex = OBJECT.replace("Clear.", r"\\Delta \Delta \"q\" {x}")
+    nested = f'{{"rubric_evaluations": [{OTHER}], "overall": {OBJECT}}}'
+    seeds = [OBJECT, fenced(OBJECT), fenced(nested), latex, f"<think>{OTHER}</think>{fenced(latex)}"]
+    for _ in range(100_000):
+        text = rng.choice(seeds)
+        for _ in range(rng.randint(1, 6)):
+            start = rng.randrange(len(text) + 1)
+            end = min(len(text), start + rng.choice([0, 0, 1, 1, 3, 20]))
+            text = text[:start] + rng.choice(["", rng.choice(PIECES)]) + text[end:]
+        outcome = read(text, rng.choice(["stop", "length", None]))
+        if isinstance(outcome, Verdict):
+            written = {float(number) for number in NUMBER.findall(text.rpartition("</think>")[2])}
+            assert {outcome.score_1, outcome.score_2, outcome.ranking} <= written, text
+            assert all(1 <= score <= 5 for score in (outcome.score_1, outcome.score_2)), text
+            assert 1 <= outcome.ranking <= 6, text

@@ -1,0 +1,93 @@
+from hypothesis import given
+from hypothesis import strategies as st
+
+from genrm_cli.storage.lines import EXCERPT_BYTES, Line, iter_lines
+
+_MARK = b"\xef\xbb\xbf"
+_PIECES = st.sampled_from([b"\n", b"\r", b" ", b"a", b"bcd", "\u2028".encode(), _MARK, b"x" * 7, b'{"k":1}'])
+
+
+def _in_chunks(data: bytes, size: int) -> list[bytes]:
+    return [data[i : i + size] for i in range(0, len(data), size)]
+
+
+def _expected(data: bytes, limit: int) -> list[Line]:
+    """Read the lines the plain way, all at once."""
+    lines, offset = [], 0
+    for number, piece in enumerate(data.split(b"\n"), 1):
+        skip = len(_MARK) if number == 1 and piece.startswith(_MARK) else 0
+        text = piece[skip:]
+        if len(piece) > limit:
+            lines.append(Line(number, offset + skip, text[:EXCERPT_BYTES], len(piece)))
+        elif text.removesuffix(b"\r").strip():
+            lines.append(Line(number, offset + skip, text.removesuffix(b"\r")))
+        offset += len(piece) + 1
+    return lines
+
+
+@given(data=st.lists(_PIECES, max_size=60).map(b"".join), size=st.integers(1, 40), limit=st.integers(1, 40))
+def test_chunk_borders_do_not_matter(data: bytes, size: int, limit: int) -> None:
+    """However the bytes arrive, the lines are those of a plain split on newlines."""
+    assert list(iter_lines(_in_chunks(data, size), limit)) == _expected(data, limit)
+
+
+@given(lengths=st.lists(st.integers(0, 900), max_size=6), size=st.integers(1, 500), limit=st.integers(1, 600))
+def test_long_lines_keep_their_excerpt_in_any_chunks(lengths: list[int], size: int, limit: int) -> None:
+    """An oversize line's excerpt is its first 200 bytes, even when it spans many chunks."""
+    alphabet = bytes(range(48, 122))
+    data = b"\n".join((alphabet * 13)[:length] for length in lengths)
+    assert list(iter_lines(_in_chunks(data, size), limit)) == _expected(data, limit)
+
+
+def test_only_newlines_end_a_line() -> None:
+    """U+2028, U+0085, form feeds and lone carriage returns stay inside their line."""
+    text = '{"a":"x\u2028y\u0085z\u2029"}\x0c\x1c\r{"b":1}'.encode()
+    assert list(iter_lines([text + b"\r\nnext"], 1000)) == [
+        Line(1, 0, text),
+        Line(2, len(text) + 2, b"next"),
+    ]
+
+
+def test_torn_last_line_is_given() -> None:
+    """A last line without a newline is a line."""
+    assert [line.raw for line in iter_lines([b'{"a":1}\n{"b":'], 1000)] == [b'{"a":1}', b'{"b":']
+
+
+def test_byte_order_mark_is_dropped_and_counted() -> None:
+    """The mark is no part of the first line, and its three bytes count in the offset."""
+    assert list(iter_lines([_MARK[:1], _MARK[1:] + b"{}\n{}"], 1000)) == [Line(1, 3, b"{}"), Line(2, 6, b"{}")]
+
+
+def test_blank_lines_are_counted_and_skipped() -> None:
+    """Numbers are those that an editor shows."""
+    assert [line.number for line in iter_lines([b"\n \t\r\n{}\n\n\n[]\n\n"], 1000)] == [3, 6]
+
+
+def test_empty_inputs_have_no_lines() -> None:
+    """Nothing, or only blank lines, or only a byte-order mark, gives no line."""
+    assert [list(iter_lines(chunks, 1000)) for chunks in ([], [b"\n\n"], [_MARK], [_MARK + b"\r\n"])] == [[]] * 4
+
+
+def test_line_at_the_limit_is_kept_and_one_over_it_is_not() -> None:
+    """The limit counts all bytes before the newline; reading goes on after an oversize line."""
+    lines = list(iter_lines([b"x" * 300 + b"\n" + b"y" * 301 + b"\nz"], 300))
+    assert [(line.raw, line.oversize) for line in lines] == [
+        (b"x" * 300, None),
+        (b"y" * EXCERPT_BYTES, 301),
+        (b"z", None),
+    ]
+
+
+def test_oversize_line_is_never_held() -> None:
+    """A line of 64 MB against a limit of 1 MB is read in flat memory."""
+    import tracemalloc
+
+    chunks = (b"x" * (1 << 20) for _ in range(64))
+    tracemalloc.start()
+    try:
+        (line,) = iter_lines(chunks, 1 << 20)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert line.oversize == 64 << 20
+    assert peak < 8 << 20

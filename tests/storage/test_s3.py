@@ -1,0 +1,192 @@
+import gzip
+import hashlib
+import os
+from typing import Any
+
+import pytest
+
+from genrm_cli.errors import InputError, StorageError, UsageError
+from genrm_cli.storage.location import S3Options
+from genrm_cli.storage.sink import Outputs, check_writable, exists, open_sink
+from genrm_cli.storage.source import open_source
+
+_S3 = S3Options()
+_LIMIT = 1 << 20
+
+
+def _body(bucket: Any, key: str) -> bytes:
+    return bucket.client.get_object(Bucket=bucket.name, Key=key)["Body"].read()
+
+
+def _unfinished_uploads(bucket: Any) -> list[Any]:
+    return bucket.client.list_multipart_uploads(Bucket=bucket.name).get("Uploads", [])
+
+
+@pytest.mark.parametrize("name", ["x.jsonl", "x.jsonl.gz", "x.jsonl.zst"])
+def test_what_is_written_can_be_read(s3_bucket: Any, name: str) -> None:
+    """Lines go to S3 and back, compressed or not, and are known by the object's ETag."""
+    uri = f"s3://{s3_bucket.name}/rl/a b/ü/{name}"
+    assert not exists(uri, _S3)
+    sink = open_sink(uri, _S3, overwrite=False)
+    sink.write(b'{"n":1}\n{"n":2}\n')
+    assert not exists(uri, _S3)
+    sink.commit()
+    assert exists(uri, _S3)
+    with open_source(uri, _S3, _LIMIT) as source:
+        assert [line.raw for line in source.iter_lines()] == [b'{"n":1}', b'{"n":2}']
+        assert source.read_span(8, 7) == b'{"n":2}'
+        head = s3_bucket.client.head_object(Bucket=s3_bucket.name, Key=f"rl/a b/ü/{name}")
+        assert (source.identity.etag, source.identity.size_bytes) == (
+            head["ETag"].strip('"'),
+            head["ContentLength"],
+        )
+        source.verify_unchanged()
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_large_object_goes_up_and_down_in_parts(s3_bucket: Any, overwrite: bool) -> None:
+    """An object of 20 MB is uploaded in parts, read in ranges, and the same at the end."""
+    uri, block = f"s3://{s3_bucket.name}/rl/large.jsonl", os.urandom(1 << 20).replace(b"\n", b"x") + b"\n"
+    digest = hashlib.sha256()
+    with Outputs(_S3, overwrite=overwrite) as outputs:
+        sink = outputs.open(uri)
+        for number in range(20):
+            digest.update(b"%02d" % number + block)
+            sink.write(b"%02d" % number + block)
+        outputs.commit()
+    assert s3_bucket.client.head_object(Bucket=s3_bucket.name, Key="rl/large.jsonl")["ETag"].endswith('-3"')
+    assert _unfinished_uploads(s3_bucket) == []
+    with open_source(uri, _S3, 2 << 20) as source:
+        again = hashlib.sha256(b"".join(line.raw + b"\n" for line in source.iter_lines()))
+    assert again.hexdigest() == digest.hexdigest()
+
+
+def test_empty_object_is_read_and_written(s3_bucket: Any) -> None:
+    """No bytes are an output and an input too."""
+    uri = f"s3://{s3_bucket.name}/rl/empty.jsonl"
+    open_sink(uri, _S3, overwrite=False).commit()
+    with open_source(uri, _S3, _LIMIT) as source:
+        assert list(source.iter_lines()) == []
+        assert source.identity.size_bytes == 0
+
+
+def test_check_leaves_nothing_behind(s3_bucket: Any) -> None:
+    """Proving that an object can be written leaves neither an object nor an upload."""
+    uri = f"s3://{s3_bucket.name}/rl/x.jsonl"
+    check_writable(uri, _S3)
+    assert not exists(uri, _S3)
+    assert _unfinished_uploads(s3_bucket) == []
+
+
+def test_missing_bucket_is_told_from_a_missing_key(s3_bucket: Any) -> None:
+    """Reading, looking and checking name what is missing."""
+    missing = f"s3://{s3_bucket.name}-not/rl/x.jsonl"
+    with pytest.raises(StorageError, match=f"^s3://{s3_bucket.name}/rl/x.jsonl: no such object"):
+        open_source(f"s3://{s3_bucket.name}/rl/x.jsonl", _S3, _LIMIT)
+    for attempt in (
+        lambda: open_source(missing, _S3, _LIMIT),
+        lambda: exists(missing, _S3),
+        lambda: check_writable(missing, _S3),
+        lambda: open_sink(missing, _S3, overwrite=False),
+    ):
+        with pytest.raises(StorageError, match=f"^{missing}: no such bucket"):
+            attempt()
+
+
+def test_upload_to_a_bucket_that_vanished_is_a_storage_error(s3_bucket: Any) -> None:
+    """A refusal at commit is our error, for one put and for many parts."""
+    for size in (10, 20 << 20):
+        sink = open_sink(f"s3://{s3_bucket.name}-not/rl/x.jsonl", _S3, overwrite=True)
+        sink.write(bytes(size))
+        with pytest.raises(StorageError, match="no such bucket"):
+            sink.commit()
+        sink.abort()
+
+
+def test_existing_object_is_refused_at_once(s3_bucket: Any) -> None:
+    """Without overwrite an existing object is refused before anything is written; with it, replaced."""
+    uri = f"s3://{s3_bucket.name}/rl/x.jsonl"
+    s3_bucket.client.put_object(Bucket=s3_bucket.name, Key="rl/x.jsonl", Body=b"old")
+    with pytest.raises(UsageError, match="--overwrite"):
+        open_sink(uri, _S3, overwrite=False)
+    sink = open_sink(uri, _S3, overwrite=True)
+    sink.write(b"new")
+    assert _body(s3_bucket, "rl/x.jsonl") == b"old"
+    sink.commit()
+    assert _body(s3_bucket, "rl/x.jsonl") == b"new"
+
+
+@pytest.mark.parametrize("size", [10, 20 << 20])
+def test_object_that_appears_meanwhile_is_not_replaced(s3_bucket: Any, size: int) -> None:
+    """Commit refuses an object that another writer made since, and leaves no parts."""
+    sink = open_sink(f"s3://{s3_bucket.name}/rl/x.jsonl", _S3, overwrite=False)
+    sink.write(bytes(size))
+    s3_bucket.client.put_object(Bucket=s3_bucket.name, Key="rl/x.jsonl", Body=b"theirs")
+    with pytest.raises(StorageError, match="written by someone else"):
+        sink.commit()
+    sink.abort()
+    assert _body(s3_bucket, "rl/x.jsonl") == b"theirs"
+    assert _unfinished_uploads(s3_bucket) == []
+
+
+def test_torn_compressed_object_is_an_input_error(s3_bucket: Any) -> None:
+    """An object that was fetched whole but is torn inside is a fault of the input."""
+    data = gzip.compress(os.urandom(50_000))[:-20]
+    s3_bucket.client.put_object(Bucket=s3_bucket.name, Key="rl/x.jsonl.gz", Body=data)
+    with pytest.raises(InputError, match="ends in the middle"):
+        open_source(f"s3://{s3_bucket.name}/rl/x.jsonl.gz", _S3, _LIMIT)
+
+
+def test_endpoint_can_be_an_option(s3_bucket: Any, s3_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The endpoint option wins over the environment."""
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
+    check_writable(f"s3://{s3_bucket.name}/rl/x.jsonl", S3Options(endpoint_url=s3_endpoint, region="eu-west-1"))
+
+
+@pytest.mark.usefixtures("aws")
+def test_missing_credentials_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The message says what to set; no request is needed to know it."""
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
+    with pytest.raises(StorageError, match=r"^s3://b1b/rl/x: no AWS credentials found; set AWS_ACCESS_KEY_ID"):
+        open_source("s3://b1b/rl/x", _S3, _LIMIT)
+
+
+@pytest.mark.usefixtures("aws")
+def test_half_of_the_credentials_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A key without its secret is told from no credentials."""
+    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
+    with pytest.raises(StorageError, match="credentials are incomplete"):
+        exists("s3://b1b/rl/x", _S3)
+
+
+@pytest.mark.usefixtures("aws")
+def test_unknown_profile_is_a_usage_error() -> None:
+    """The message names the profile."""
+    with pytest.raises(UsageError, match="nobody"):
+        exists("s3://b1b/rl/x", S3Options(profile="nobody"))
+
+
+@pytest.mark.usefixtures("aws")
+@pytest.mark.parametrize("endpoint", ["localhost:9000", "http://user:secret@ bad"])
+def test_endpoint_that_is_no_url_is_a_usage_error(endpoint: str) -> None:
+    """The message says what an endpoint looks like, and hides a password in it."""
+    with pytest.raises(UsageError, match="expected like http://host:9000") as caught:
+        check_writable("s3://b1b/rl/x", S3Options(endpoint_url=endpoint))
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.usefixtures("aws")
+def test_unreachable_endpoint_is_a_storage_error() -> None:
+    """The message names the endpoint, without a password that may be in it."""
+    options = S3Options(endpoint_url="http://user:secret@127.0.0.1:1", max_attempts=1)
+    with pytest.raises(StorageError, match=r"cannot reach http://127.0.0.1:1: .*check the S3 endpoint") as caught:
+        open_source("s3://b1b/rl/x", options, _LIMIT)
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.usefixtures("aws")
+def test_impossible_bucket_name_is_a_usage_error() -> None:
+    """A bucket's name that S3 could never have is refused without a request."""
+    with pytest.raises(UsageError, match="bucket"):
+        exists("s3://no such bucket!/rl/x", _S3)

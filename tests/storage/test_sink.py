@@ -1,0 +1,271 @@
+import gzip
+import os
+import stat
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from genrm_cli.errors import StorageError, UsageError
+from genrm_cli.storage.local import reserve_and_replace
+from genrm_cli.storage.location import S3Options
+from genrm_cli.storage.sink import Outputs, Sink, check_writable, exists, open_sink
+
+_S3 = S3Options()
+
+
+def _open(path: Path, *, overwrite: bool = False) -> Sink:
+    return open_sink(str(path), _S3, overwrite=overwrite)
+
+
+def test_file_appears_whole_at_commit(tmp_path: Path) -> None:
+    """Before commit there is no such file; after it nothing else is left in the folder."""
+    path = tmp_path / "out.jsonl"
+    sink = _open(path)
+    sink.write(b"one\n")
+    sink.write(bytes(3 << 20))
+    assert not path.exists()
+    sink.commit()
+    assert path.read_bytes() == b"one\n" + bytes(3 << 20)
+    assert os.listdir(tmp_path) == ["out.jsonl"]
+
+
+def test_abort_leaves_nothing(tmp_path: Path) -> None:
+    """An output given up leaves the folder as it was; giving it up twice is harmless."""
+    sink = _open(tmp_path / "out.jsonl")
+    sink.write(bytes(3 << 20))
+    sink.abort()
+    sink.abort()
+    assert os.listdir(tmp_path) == []
+
+
+def test_permissions_are_those_of_the_umask(tmp_path: Path) -> None:
+    """An output can be read by whom the umask lets, as if a shell had made it."""
+    before = os.umask(0o027)
+    try:
+        sink = _open(tmp_path / "out.jsonl")
+    finally:
+        os.umask(before)
+    sink.commit()
+    assert stat.S_IMODE((tmp_path / "out.jsonl").stat().st_mode) == 0o640
+
+
+def test_compression_follows_the_suffix(tmp_path: Path) -> None:
+    """A `.gz` output is gzip, and the same twice."""
+    for name in ("a.jsonl.gz", "b.jsonl.gz"):
+        sink = _open(tmp_path / name)
+        sink.write(b"{}\n" * 1000)
+        sink.commit()
+    assert gzip.decompress((tmp_path / "a.jsonl.gz").read_bytes()) == b"{}\n" * 1000
+    assert (tmp_path / "a.jsonl.gz").read_bytes() == (tmp_path / "b.jsonl.gz").read_bytes()
+
+
+def test_existing_output_is_refused_at_once(tmp_path: Path) -> None:
+    """Without overwrite an existing file, or a dangling link, is refused before anything is written."""
+    (tmp_path / "out.jsonl").write_bytes(b"old")
+    (tmp_path / "link.jsonl").symlink_to(tmp_path / "nowhere")
+    for name in ("out.jsonl", "link.jsonl"):
+        assert exists(str(tmp_path / name), _S3)
+        with pytest.raises(UsageError, match="--overwrite"):
+            _open(tmp_path / name)
+
+
+def test_overwrite_replaces_only_at_commit(tmp_path: Path) -> None:
+    """The old output is intact until the new one is whole."""
+    path = tmp_path / "out.jsonl"
+    path.write_bytes(b"old")
+    sink = _open(path, overwrite=True)
+    sink.write(b"new")
+    assert path.read_bytes() == b"old"
+    sink.commit()
+    assert path.read_bytes() == b"new"
+
+
+def test_link_stays_a_link(tmp_path: Path) -> None:
+    """Overwriting through a symbolic link replaces what it points to."""
+    (tmp_path / "real.jsonl").write_bytes(b"old")
+    (tmp_path / "link.jsonl").symlink_to("real.jsonl")
+    sink = _open(tmp_path / "link.jsonl", overwrite=True)
+    sink.write(b"new")
+    sink.commit()
+    assert (tmp_path / "link.jsonl").is_symlink()
+    assert (tmp_path / "real.jsonl").read_bytes() == b"new"
+
+
+def test_file_that_appears_meanwhile_is_not_replaced(tmp_path: Path) -> None:
+    """Without overwrite, commit refuses a file that another process made since."""
+    path = tmp_path / "out.jsonl"
+    sink = _open(path)
+    sink.write(b"ours")
+    path.write_bytes(b"theirs")
+    with pytest.raises(StorageError, match="written by someone else"):
+        sink.commit()
+    sink.abort()
+    assert path.read_bytes() == b"theirs"
+    assert os.listdir(tmp_path) == ["out.jsonl"]
+
+
+def test_one_of_many_racing_writers_wins(tmp_path: Path) -> None:
+    """Of eight commits at one moment exactly one succeeds, and its bytes are the file."""
+    path = tmp_path / "out.jsonl"
+    sinks = [_open(path) for _ in range(8)]
+    won: list[int] = []
+    barrier = threading.Barrier(len(sinks))
+
+    def commit(place: int) -> None:
+        sinks[place].write(b"%d" % place * 100_000)
+        barrier.wait()
+        try:
+            sinks[place].commit()
+            won.append(place)
+        except StorageError:
+            sinks[place].abort()
+
+    threads = [threading.Thread(target=commit, args=(place,)) for place in range(len(sinks))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(won) == 1
+    assert path.read_bytes() == b"%d" % won[0] * 100_000
+    assert os.listdir(tmp_path) == ["out.jsonl"]
+
+
+def test_without_hard_links_nothing_is_replaced_either(tmp_path: Path) -> None:
+    """The way for file systems without hard links refuses an existing target too."""
+    temp, target = tmp_path / "temp", tmp_path / "out.jsonl"
+    temp.write_bytes(b"ours")
+    reserve_and_replace(temp, target)
+    assert target.read_bytes() == b"ours"
+    temp.write_bytes(b"more")
+    with pytest.raises(FileExistsError):
+        reserve_and_replace(temp, target)
+    assert target.read_bytes() == b"ours"
+
+
+def test_full_disk_leaves_the_old_output(tmp_path: Path) -> None:
+    """When the disk fills up, the error is ours, the old file is intact and nothing is left beside it."""
+    path = tmp_path / "out.jsonl"
+    path.write_bytes(b"old")
+    script = (
+        "import resource, sys\n"
+        f"resource.setrlimit(resource.RLIMIT_FSIZE, (3 << 20, {2**63 - 1}))\n"
+        "from genrm_cli.errors import StorageError\n"
+        "from genrm_cli.storage.location import S3Options\n"
+        "from genrm_cli.storage.sink import Outputs\n"
+        "try:\n"
+        "    with Outputs(S3Options(), overwrite=True) as outputs:\n"
+        "        sink = outputs.open(sys.argv[1])\n"
+        "        for _ in range(8): sink.write(bytes(1 << 20))\n"
+        "        outputs.commit()\n"
+        "except StorageError as error: print(error)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", script, str(path)],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=True,
+    )
+    assert done.stdout.startswith(f"{path}: cannot be written: File too large; free some disk")
+    assert done.stderr == ""
+    assert path.read_bytes() == b"old"
+    assert os.listdir(tmp_path) == ["out.jsonl"]
+
+
+@pytest.mark.parametrize("name", ["gone/out.jsonl", "file/out.jsonl"])
+def test_missing_folder_is_a_storage_error(tmp_path: Path, name: str) -> None:
+    """The message names the folder and says to create it; so does the check before a run."""
+    (tmp_path / "file").write_bytes(b"")
+    for attempt in (lambda: check_writable(str(tmp_path / name), _S3), lambda: _open(tmp_path / name)):
+        with pytest.raises(StorageError, match=r"the folder .* does not exist; create it"):
+            attempt()
+
+
+def test_folder_is_no_output(tmp_path: Path) -> None:
+    """A target that is a folder is refused by the check before a run."""
+    with pytest.raises(StorageError, match="is a folder"):
+        check_writable(str(tmp_path), _S3)
+
+
+def test_check_leaves_nothing_behind(tmp_path: Path) -> None:
+    """Proving that an output can be written makes no file."""
+    check_writable(str(tmp_path / "out.jsonl"), _S3)
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_folder_without_permission_is_a_storage_error(tmp_path: Path) -> None:
+    """The message says that permission is missing."""
+    tmp_path.chmod(0o500)
+    with pytest.raises(StorageError, match="permission denied"):
+        check_writable(str(tmp_path / "out.jsonl"), _S3)
+
+
+def test_device_is_written_to_and_never_replaced() -> None:
+    """`/dev/null` takes an output and stays a device; `/dev/full` is a full disk."""
+    sink = open_sink("/dev/null", _S3, overwrite=True)
+    sink.write(b"{}\n")
+    sink.commit()
+    assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
+    assert not exists("/dev/null", _S3)
+    full = open_sink("/dev/full", _S3, overwrite=False)
+    with pytest.raises(StorageError, match="No space left"):
+        full.write(b"{}\n")
+    full.abort()
+
+
+def test_standard_output_gets_the_bytes_and_nothing_else() -> None:
+    """`-` is written as it comes, and stays open."""
+    script = (
+        "from genrm_cli.storage.location import S3Options\n"
+        "from genrm_cli.storage.sink import open_sink\n"
+        "import sys\n"
+        "sink = open_sink('-', S3Options(), overwrite=False)\n"
+        "sink.write(b'\\xff\\n')\n"
+        "sink.commit()\n"
+        "print('end')\n"
+        "assert not {'boto3', 'botocore'} & sys.modules.keys()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, timeout=30, check=True)
+    assert (done.stdout, done.stderr) == (b"\xff\nend\n", b"")
+
+
+def test_outputs_appear_together(tmp_path: Path) -> None:
+    """Nothing is seen before commit, everything after it."""
+    with Outputs(_S3, overwrite=False) as outputs:
+        for name in ("a", "b", "c"):
+            outputs.open(str(tmp_path / name)).write(name.encode())
+        assert not [name for name in os.listdir(tmp_path) if not name.startswith(".")]
+        outputs.commit()
+    assert sorted(os.listdir(tmp_path)) == ["a", "b", "c"]
+
+
+def test_outputs_are_dropped_on_any_exception(tmp_path: Path) -> None:
+    """A run that fails or is interrupted leaves no output and no temporary file."""
+    with pytest.raises(KeyboardInterrupt), Outputs(_S3, overwrite=False) as outputs:  # noqa: PT012
+        outputs.open(str(tmp_path / "a")).write(b"a")
+        outputs.open(str(tmp_path / "b")).write(b"b")
+        raise KeyboardInterrupt
+    assert os.listdir(tmp_path) == []
+
+
+def test_outputs_after_a_refused_one_never_appear(tmp_path: Path) -> None:
+    """The last output marks a run as done, so it is missing when one before it could not be kept."""
+    with pytest.raises(StorageError), Outputs(_S3, overwrite=False) as outputs:  # noqa: PT012
+        for name in ("a", "b", "metrics"):
+            outputs.open(str(tmp_path / name)).write(b"ours")
+        (tmp_path / "b").write_bytes(b"theirs")
+        outputs.commit()
+    assert sorted(os.listdir(tmp_path)) == ["a", "b"]
+    assert (tmp_path / "b").read_bytes() == b"theirs"
+
+
+def test_two_outputs_with_one_name_are_refused(tmp_path: Path) -> None:
+    """One would silently replace the other."""
+    with Outputs(_S3, overwrite=True) as outputs:
+        outputs.open(str(tmp_path / "a"))
+        with pytest.raises(UsageError, match="two outputs"):
+            outputs.open(str(tmp_path / "a"))

@@ -1,0 +1,187 @@
+import gzip
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+import zstandard
+
+from genrm_cli.errors import InputError, StorageError, UsageError
+from genrm_cli.storage.location import S3Options
+from genrm_cli.storage.source import Source, open_source
+
+_LIMIT = 1 << 20
+_TEXT = b'{"n":1}\n\n{"n":"\xe2\x80\xa8"}\r\n{"n":3}'
+
+
+def _open(uri: str | Path) -> Source:
+    return open_source(str(uri), S3Options(), _LIMIT)
+
+
+def _write(path: Path, data: bytes) -> Path:
+    if path.suffix == ".gz":
+        data = gzip.compress(data)
+    if path.suffix == ".zst":
+        data = zstandard.compress(data)
+    path.write_bytes(data)
+    return path
+
+
+@pytest.mark.parametrize("name", ["x.jsonl", "x.jsonl.gz", "x.jsonl.zst"])
+def test_lines_and_spans_agree(tmp_path: Path, name: str) -> None:
+    """Every line can be read again by its offset, and the lines again from the start, compressed or not."""
+    with _open(_write(tmp_path / name, _TEXT)) as source:
+        lines = list(source.iter_lines())
+        assert [line.number for line in lines] == [1, 3, 4]
+        assert [source.read_span(line.offset, len(line.raw)) for line in reversed(lines)] == [
+            line.raw for line in reversed(lines)
+        ]
+        assert list(source.iter_lines()) == lines
+        source.verify_unchanged()
+
+
+def test_iterations_run_side_by_side(tmp_path: Path) -> None:
+    """Two iterations and reads of spans do not disturb each other."""
+    data = b"".join(b'{"n":%d}\n' % n for n in range(300_000))
+    with _open(_write(tmp_path / "x.jsonl", data)) as source:
+        for one, other in zip(source.iter_lines(), source.iter_lines(), strict=True):
+            assert one == other
+            if one.number % 50_000 == 0:
+                assert source.read_span(0, 7) == b'{"n":0}'
+
+
+def test_identity_tells_versions_apart(tmp_path: Path) -> None:
+    """A local file is known by its stored size and time of modification."""
+    path = _write(tmp_path / "x.jsonl", _TEXT)
+    with _open(path) as source:
+        status = path.stat()
+        assert source.identity.uri == source.uri == str(path)
+        assert (source.identity.size_bytes, source.identity.mtime_ns) == (status.st_size, status.st_mtime_ns)
+        assert source.identity.etag is None
+
+
+def test_file_that_grows_is_noticed(tmp_path: Path) -> None:
+    """A file still being written is not taken for a whole one."""
+    path = _write(tmp_path / "x.jsonl", _TEXT)
+    with _open(path) as source:
+        with path.open("ab") as more:
+            more.write(b"\n{}")
+        with pytest.raises(InputError, match="changed while being read"):
+            source.verify_unchanged()
+
+
+def test_file_that_shrinks_is_noticed_by_a_span(tmp_path: Path) -> None:
+    """A span that is no longer there is an error, not fewer bytes."""
+    path = _write(tmp_path / "x.jsonl", _TEXT)
+    with _open(path) as source:
+        os.truncate(path, 3)
+        with pytest.raises(InputError, match="changed while being read"):
+            source.read_span(0, 7)
+
+
+def test_file_that_is_replaced_is_still_the_old_one(tmp_path: Path) -> None:
+    """A rename over the input, as our own outputs are made, does not mix two versions."""
+    path = _write(tmp_path / "x.jsonl", _TEXT)
+    with _open(path) as source:
+        _write(tmp_path / "new", b"{}").replace(path)
+        assert len(list(source.iter_lines())) == 3
+        source.verify_unchanged()
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda path: None, "no such file"),
+        (lambda path: path.mkdir(), "is a folder"),
+        (lambda path: path.symlink_to(path), "cannot be read"),
+    ],
+)
+def test_unreadable_file_is_an_input_error(tmp_path: Path, make: object, message: str) -> None:
+    """The message is one line that begins with the path and says what is wrong."""
+    path = tmp_path / "x.jsonl"
+    make(path)  # type: ignore[operator]
+    with pytest.raises(InputError, match=message) as caught:
+        _open(path)
+    assert str(caught.value).startswith(f"{path}: ")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_file_without_permission_is_an_input_error(tmp_path: Path) -> None:
+    """The message says that permission is missing."""
+    path = _write(tmp_path / "x.jsonl", _TEXT)
+    path.chmod(0)
+    with pytest.raises(InputError, match="permission denied"):
+        _open(path)
+
+
+@pytest.mark.parametrize("uri", ["https://host/x.jsonl", "s3://bucket", ""])
+def test_uri_of_another_kind_is_a_usage_error(uri: str) -> None:
+    """What is neither a path, nor `-`, nor a whole S3 URI is refused."""
+    with pytest.raises(UsageError):
+        _open(uri)
+
+
+def test_torn_compressed_file_is_an_input_error(tmp_path: Path) -> None:
+    """It is refused on opening, before anything is done with its lines."""
+    path = tmp_path / "x.jsonl.gz"
+    path.write_bytes(gzip.compress(os.urandom(100_000))[:50_000])
+    with pytest.raises(InputError, match="ends in the middle"):
+        _open(path)
+
+
+def test_named_pipe_is_read_like_a_file(tmp_path: Path) -> None:
+    """What can be read only once, as `<(zcat ...)`, is copied and read as often as needed."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_bytes, args=(_TEXT,))
+    writer.start()
+    with _open(pipe) as source:
+        writer.join()
+        assert len(list(source.iter_lines())) == len(list(source.iter_lines())) == 3
+        assert source.identity.size_bytes is None
+
+
+def test_standard_input_is_read_like_a_file() -> None:
+    """`-` can be read twice and at random."""
+    script = (
+        "from genrm_cli.storage.location import S3Options\n"
+        "from genrm_cli.storage.source import open_source\n"
+        "import sys\n"
+        "with open_source('-', S3Options(), 1000) as source:\n"
+        "    lines = list(source.iter_lines())\n"
+        "    assert lines == list(source.iter_lines())\n"
+        "    print(len(lines), source.read_span(lines[2].offset, 7).decode())\n"
+        "assert not {'boto3', 'botocore'} & sys.modules.keys()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], input=_TEXT, capture_output=True, timeout=30, check=True)
+    assert done.stdout == b'3 {"n":3}\n'
+
+
+def test_no_room_to_copy_is_a_storage_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A compressed input needs temporary room; its lack is no fault of the input."""
+    path = _write(tmp_path / "x.jsonl.gz", _TEXT)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "gone"))
+    with pytest.raises(StorageError, match="TMPDIR"):
+        _open(path)
+
+
+def test_memory_stays_flat(tmp_path: Path) -> None:
+    """Iterating over 100 MB holds a few megabytes."""
+    import tracemalloc
+
+    path = tmp_path / "x.jsonl"
+    with path.open("wb") as file:
+        for _ in range(100):
+            file.write((b"x" * 1599 + b"\n") * 656)
+    with _open(path) as source:
+        tracemalloc.start()
+        try:
+            count = sum(1 for _ in source.iter_lines())
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+    assert count == 65_600
+    assert peak < 10 << 20

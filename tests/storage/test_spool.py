@@ -1,0 +1,69 @@
+import os
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from genrm_cli.errors import StorageError
+from genrm_cli.storage.spool import Spool
+
+
+@given(pieces=st.lists(st.binary(max_size=50) | st.just(b"x" * 600_000), max_size=12), data=st.data())
+def test_everything_appended_can_be_read_at_once(pieces: list[bytes], data: st.DataObject) -> None:
+    """A span is readable as soon as it is appended, buffered or not, in any order."""
+    with Spool() as spool:
+        spans = []
+        for piece in pieces:
+            spans.append((*spool.append(piece), piece))
+            offset, length, expected = data.draw(st.sampled_from(spans))
+            assert spool.read(offset, length) == expected
+        assert len(spool) == sum(map(len, pieces))
+        assert b"".join(spool.iter_chunks()) == b"".join(pieces)
+
+
+def test_rewound_file_and_appending_do_not_disturb_each_other() -> None:
+    """Reading all of it as a file, then appending more, keeps both right."""
+    with Spool() as spool:
+        spool.append(b"abc")
+        with spool.rewound() as file:
+            assert file.read() == b"abc"
+        spool.append(b"def")
+        assert spool.read(0, 6) == b"abcdef"
+
+
+def test_spool_leaves_no_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file is in TMPDIR and has no name there, so nothing is left however the process ends."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with Spool() as spool:
+        spool.append(bytes(2 << 20))
+        assert os.listdir(tmp_path) == []
+
+
+def test_missing_temporary_folder_is_a_storage_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The message names TMPDIR."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "gone"))
+    with pytest.raises(StorageError, match="TMPDIR"):
+        Spool()
+
+
+def test_full_disk_is_a_storage_error() -> None:
+    """A spool that outgrows the disk fails with our error, and closes without another one."""
+    script = (
+        "import resource\n"
+        f"resource.setrlimit(resource.RLIMIT_FSIZE, (3 << 20, {resource.RLIM_INFINITY}))\n"
+        "from genrm_cli.errors import StorageError\n"
+        "from genrm_cli.storage.spool import Spool\n"
+        "with Spool() as spool:\n"
+        "    try:\n"
+        "        for _ in range(8): spool.append(bytes(1 << 20))\n"
+        "    except StorageError as error: print(error)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", script], capture_output=True, text=True, timeout=30, check=True
+    )
+    assert "File too large" in done.stdout
+    assert done.stderr == ""
