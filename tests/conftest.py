@@ -9,7 +9,7 @@ import urllib.error
 import urllib.request
 import uuid
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -22,7 +22,7 @@ class Bucket(NamedTuple):
     """A fresh bucket, and a plain boto3 client to look into it."""
 
     name: str
-    client: object
+    client: Any  # boto3 makes its classes at run time
 
 
 @pytest.fixture(scope="session")
@@ -34,7 +34,6 @@ def s3_endpoint() -> Iterator[str]:
             [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            env={**os.environ, "AWS_ACCESS_KEY_ID": "server", "AWS_SECRET_ACCESS_KEY": "server"},
         )
         try:
             if _answers(server, f"http://127.0.0.1:{port}/moto-api/"):
@@ -46,43 +45,59 @@ def s3_endpoint() -> Iterator[str]:
     pytest.fail("the S3 server did not start")
 
 
-@pytest.fixture
-def aws(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Keep the AWS settings of this machine out of a test, and give it credentials of its own."""
-    from genrm_cli.storage.s3 import s3_client
-
+@pytest.fixture(autouse=True)
+def no_real_aws(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep this machine's AWS settings out of every test: credentials of no worth, no endpoint that answers."""
     for name in list(os.environ):
         if name.startswith("AWS_"):
             monkeypatch.delenv(name)
-    nothing = str(tmp_path_factory.mktemp("aws") / "nothing")
-    monkeypatch.setenv("AWS_CONFIG_FILE", nothing)
-    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", nothing)
+    monkeypatch.setenv("AWS_CONFIG_FILE", os.devnull)
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", os.devnull)
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKTEST")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "SKTEST-never-shown")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+
+
+@pytest.fixture
+def fresh_clients() -> Iterator[None]:
+    """For tests that change AWS settings: the package keeps its S3 clients for the life of a process."""
+    from genrm_cli.storage.s3 import s3_client
+
     s3_client.cache_clear()
     yield
     s3_client.cache_clear()
 
 
 @pytest.fixture
-def s3(s3_endpoint: str, aws: None, monkeypatch: pytest.MonkeyPatch) -> str:
+def s3(s3_endpoint: str, no_real_aws: None, monkeypatch: pytest.MonkeyPatch) -> str:
     """Point all S3 clients of a test, and of its child processes, at the server; its URL."""
+    from genrm_cli.storage.location import S3Options
+    from genrm_cli.storage.s3 import s3_client
+
     monkeypatch.setenv("AWS_ENDPOINT_URL", s3_endpoint)
+    if s3_client(S3Options()).meta.endpoint_url != s3_endpoint:  # made by a test without this fixture
+        s3_client.cache_clear()
     return s3_endpoint
 
 
-@pytest.fixture
-def s3_bucket(s3: str) -> Bucket:
-    """Make a fresh, empty bucket."""
+@pytest.fixture(scope="session")
+def s3_inspector(s3_endpoint: str) -> object:
+    """Give a plain boto3 client of the server, to prepare and to look."""
     import boto3
 
-    client = boto3.client("s3")
+    session = boto3.Session(aws_access_key_id="test", aws_secret_access_key="test", region_name="us-east-1")
+    return session.client("s3", endpoint_url=s3_endpoint)
+
+
+@pytest.fixture
+def s3_bucket(s3: str, s3_inspector: Any) -> Bucket:
+    """Make a fresh, empty bucket."""
     name = f"test-{uuid.uuid4().hex}"
-    client.create_bucket(Bucket=name)
-    return Bucket(name, client)
+    s3_inspector.create_bucket(Bucket=name)
+    return Bucket(name, s3_inspector)
 
 
 def _free_port() -> int:

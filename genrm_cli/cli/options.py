@@ -104,14 +104,12 @@ def _parameter(setting: Any) -> inspect.Parameter:
     flag = flag_of(setting)
     names = [f"{flag}/--no-{flag.removeprefix('--')}" if kind is bool else flag]
     if setting.metadata["flag"]:
-        names.insert(0, setting.metadata["flag"])
-    if kind is bool and setting.metadata["flag"]:
-        names = [f"{flag}/--no-{flag.removeprefix('--')}", setting.metadata["flag"]]
+        names.append(setting.metadata["flag"])
     option = typer.Option(
         *names,
         help=_help_of(setting),
         rich_help_panel=setting.metadata["panel"],
-        metavar=None if kind is bool else "|".join(setting.metadata["choices"]) or _METAVARS[kind],
+        metavar="NAME" if setting.metadata["choices"] else _METAVARS[kind],
         show_default=False,
     )
     # Text, whatever the type: one place converts and checks flags, environment and file alike.
@@ -124,7 +122,7 @@ def _parameter(setting: Any) -> inspect.Parameter:
     )
 
 
-_METAVARS = {str: "TEXT", int: "N", float: "NUMBER"}
+_METAVARS = {str: "TEXT", int: "N", float: "NUMBER", bool: None}
 
 
 def _help_of(setting: Any) -> str:
@@ -141,7 +139,7 @@ def _config_parameter() -> inspect.Parameter:
         show_envvar=False,
         show_default=False,
         metavar="FILE",
-        help="TOML file with settings. Default: genrm.toml, else [tool.genrm] of pyproject.toml, in this folder.",
+        help="TOML file with settings. Default: genrm.toml, else \\[tool.genrm] of pyproject.toml, in this folder.",
     )
     return inspect.Parameter(
         "config",

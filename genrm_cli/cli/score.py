@@ -12,6 +12,7 @@ from genrm_cli.errors import UsageError
 from genrm_cli.summary import Tally
 
 STAND_IN_NOTICE = "judged by the embedded lexical stand-in, not by a reward model: do not train on these rewards."
+_GROUP_WIDTH, _NUMBERS_WIDTH = 24, 28
 
 
 @with_settings(*ALL_PANELS)
@@ -54,10 +55,12 @@ def _show_samples(samples: list[dict[str, Any]]) -> None:
     if not samples:
         return
     table = Table(box=None, pad_edge=False)
-    table.add_column("group", overflow="ellipsis", no_wrap=True, max_width=24)
+    table.add_column("group", no_wrap=True)
     for name in ("reward", "rank", "advantage"):
-        table.add_column(name, justify="right", no_wrap=True, min_width=len(name))
-    table.add_column("answer", overflow="ellipsis", no_wrap=True, ratio=1)
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("answer", no_wrap=True)
+    # Cut by hand: Rich would rather squeeze the numbers out than the texts.
+    width = max(20, stderr_console().width - _GROUP_WIDTH - _NUMBERS_WIDTH)
     previous = None
     for sample in samples:
         key = sample["group"] if sample["group"] != previous else ""
@@ -67,7 +70,11 @@ def _show_samples(samples: list[dict[str, Any]]) -> None:
         numbers = ["-", "-", "-"]
         if sample["reward"] is not None:
             numbers = [f"{sample['reward']:.3f}", str(sample["rank"]), f"{sample['advantage']:+.2f}"]
-        table.add_row(Text(key), *numbers, Text(sample["reason"] or sample["answer"]))
+        shown = Text(sample["reason"] or sample["answer"])
+        shown.truncate(width, overflow="ellipsis")
+        name = Text(key)
+        name.truncate(_GROUP_WIDTH, overflow="ellipsis")
+        table.add_row(name, *numbers, shown)
     stderr_console().print(table)
 
 

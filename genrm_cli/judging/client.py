@@ -17,7 +17,7 @@ import httpx
 import orjson
 from pyreqwest.client import ClientBuilder
 from pyreqwest.compatibility.httpx import HttpxTransport
-from pyreqwest.exceptions import PyreqwestError, RequestTimeoutError
+from pyreqwest.exceptions import DetailedPyreqwestError, PyreqwestError, RequestTimeoutError
 
 from genrm_cli.errors import UsageError
 from genrm_cli.judging.verdict import Failure, FailureKind, Reply
@@ -250,11 +250,12 @@ def _retry_after_s(response: httpx.Response) -> float | None:
         return None
 
 
-def _reason(error: Exception) -> str:
+def _reason(error: BaseException) -> str:
     """Return the innermost reason of a transport error, which names the cause (refused, DNS, certificate)."""
-    texts = [str(error)]
-    cause = error.__cause__ or error.__context__
-    while cause is not None:
-        texts.append(str(cause))
-        cause = cause.__cause__ or cause.__context__
-    return " ".join(max(texts, key=len).split()) or type(error).__name__
+    inner: BaseException | None = error
+    while inner is not None:
+        if isinstance(inner, DetailedPyreqwestError):
+            causes = [cause["message"] for cause in inner.details["causes"] or []]
+            return ": ".join(causes[-2:]) or inner.message
+        inner = inner.__cause__ or inner.__context__
+    return str(error) or type(error).__name__

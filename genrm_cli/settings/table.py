@@ -60,7 +60,8 @@ class Settings:
     dialect: str | None = _setting(
         None,
         "Input",
-        "Read every line as this dialect. Default: each line is recognised by itself.",
+        "Read every line as this dialect: nemo_gym, compare, many, verifiers, episode, completion or chat. "
+        "Default: each line is recognised by itself.",
         choices=("nemo_gym", "compare", "many", "verifiers", "episode", "completion", "chat"),
         changes_rewards=True,
     )
@@ -171,7 +172,8 @@ class Settings:
     preset: str | None = _setting(
         None,
         "Rewards",
-        "Released length and style coefficients by name; a coefficient given by itself overrides its preset.",
+        "Released length and style coefficients: nemotron-3-nano, nemotron-3-super, nemotron-3-super-rlvr or "
+        "nemotron-3-ultra; a coefficient given by itself overrides its preset.",
         choices=tuple(PRESETS),
     )
     reasoning_bonus: float = _setting(

@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 import pytest
 
+from genrm_cli.storage.location import S3Options
+
 
 class Request(NamedTuple):
     method: str
@@ -18,25 +20,23 @@ class Request(NamedTuple):
 Answer = tuple[int, dict[str, str], bytes]
 
 
-@pytest.fixture
-def scripted_s3(
-    aws: None, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Callable[[Callable[[Request], Answer]], list[Request]]]:
-    """Start an endpoint that answers as a function says; gives the list of requests it gets."""
-    servers: list[ThreadingHTTPServer] = []
+class ScriptedS3:
+    """A server whose `answer` a test sets, and whose `requests` it reads."""
 
-    def start(answer: Callable[[Request], Answer]) -> list[Request]:
-        requests: list[Request] = []
+    def __init__(self) -> None:
+        self.answer: Callable[[Request], Answer] = lambda request: (500, {}, b"")
+        self.requests: list[Request] = []
+        script = self
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
 
-            def answer(self) -> None:
+            def reply(self) -> None:
                 body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-                headers = {name.lower(): value for name, value in self.headers.items()}
-                request = Request(self.command, self.path, headers, body)
-                requests.append(request)
-                status, headers, content = answer(request)
+                names = {name.lower(): value for name, value in self.headers.items()}
+                request = Request(self.command, self.path, names, body)
+                script.requests.append(request)
+                status, headers, content = script.answer(request)
                 self.send_response(status)
                 for name, value in {"Content-Length": str(len(content)), **headers}.items():
                     self.send_header(name, value)
@@ -44,19 +44,28 @@ def scripted_s3(
                 if self.command != "HEAD":
                     self.wfile.write(content)
 
-            do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = answer  # noqa: N815
+            do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = reply  # noqa: N815
 
             def log_message(self, *_: object) -> None:
                 pass
 
-        server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        server.daemon_threads = True
-        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
-        servers.append(server)
-        monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{server.server_port}")
-        return requests
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server.daemon_threads = True
+        self.options = S3Options(endpoint_url=f"http://127.0.0.1:{self.server.server_port}", max_attempts=3)
+        threading.Thread(target=self.server.serve_forever, args=(0.05,), daemon=True).start()
 
-    yield start
-    for server in servers:
-        server.shutdown()
-        server.server_close()
+
+@pytest.fixture(scope="session")
+def scripted_server() -> Iterator[ScriptedS3]:
+    """Serve for the whole session, as a client is made for each endpoint and that takes time."""
+    script = ScriptedS3()
+    yield script
+    script.server.shutdown()
+    script.server.server_close()
+
+
+@pytest.fixture
+def scripted_s3(scripted_server: ScriptedS3, no_real_aws: None) -> ScriptedS3:
+    """Give the endpoint with no requests so far; the test sets its `answer`."""
+    scripted_server.requests = []
+    return scripted_server

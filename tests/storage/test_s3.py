@@ -143,16 +143,15 @@ def test_endpoint_can_be_an_option(s3_bucket: Any, s3_endpoint: str, monkeypatch
     check_writable(f"s3://{s3_bucket.name}/rl/x.jsonl", S3Options(endpoint_url=s3_endpoint, region="eu-west-1"))
 
 
-@pytest.mark.usefixtures("aws")
+@pytest.mark.usefixtures("fresh_clients")
 def test_missing_credentials_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """The message says what to set; no request is needed to know it."""
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
-    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
     with pytest.raises(StorageError, match=r"^s3://b1b/rl/x: no AWS credentials found; set AWS_ACCESS_KEY_ID"):
         open_source("s3://b1b/rl/x", _S3, _LIMIT)
 
 
-@pytest.mark.usefixtures("aws")
+@pytest.mark.usefixtures("fresh_clients")
 def test_half_of_the_credentials_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """A key without its secret is told from no credentials."""
     monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
@@ -160,14 +159,12 @@ def test_half_of_the_credentials_is_named(monkeypatch: pytest.MonkeyPatch) -> No
         exists("s3://b1b/rl/x", _S3)
 
 
-@pytest.mark.usefixtures("aws")
 def test_unknown_profile_is_a_usage_error() -> None:
     """The message names the profile."""
     with pytest.raises(UsageError, match="nobody"):
         exists("s3://b1b/rl/x", S3Options(profile="nobody"))
 
 
-@pytest.mark.usefixtures("aws")
 @pytest.mark.parametrize("endpoint", ["localhost:9000", "http://user:secret@ bad"])
 def test_endpoint_that_is_no_url_is_a_usage_error(endpoint: str) -> None:
     """The message says what an endpoint looks like, and hides a password in it."""
@@ -176,7 +173,6 @@ def test_endpoint_that_is_no_url_is_a_usage_error(endpoint: str) -> None:
     assert "secret" not in str(caught.value)
 
 
-@pytest.mark.usefixtures("aws")
 def test_unreachable_endpoint_is_a_storage_error() -> None:
     """The message names the endpoint, without a password that may be in it."""
     options = S3Options(endpoint_url="http://user:secret@127.0.0.1:1", max_attempts=1)
@@ -185,7 +181,6 @@ def test_unreachable_endpoint_is_a_storage_error() -> None:
     assert "secret" not in str(caught.value)
 
 
-@pytest.mark.usefixtures("aws")
 def test_impossible_bucket_name_is_a_usage_error() -> None:
     """A bucket's name that S3 could never have is refused without a request."""
     with pytest.raises(UsageError, match="bucket"):

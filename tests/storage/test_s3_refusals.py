@@ -1,16 +1,12 @@
 import threading
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from genrm_cli.errors import InputError, StorageError
-from genrm_cli.storage.location import S3Options
 from genrm_cli.storage.sink import Sink, check_writable, exists, open_sink
 from genrm_cli.storage.source import open_source
 
-Scripted = Callable[[Callable[[Any], tuple[int, dict[str, str], bytes]]], list[Any]]
-_S3 = S3Options(max_attempts=3)
 _URI = "s3://bucket/rl/x.jsonl"
 _MULTIPART_BYTES = 9 << 20
 _COMPLETED = b"<CompleteMultipartUploadResult><ETag>x</ETag></CompleteMultipartUploadResult>"
@@ -34,12 +30,13 @@ def _refusal(code: str) -> bytes:
         (400, "Whatever", "S3 refused ListObjectsV2.*Whatever.*said by the server"),
     ],
 )
-def test_reason_is_found_though_head_has_no_body(
-    scripted_s3: Scripted, status: int, code: str, message: str
-) -> None:
+def test_reason_is_found_though_head_has_no_body(scripted_s3: Any, status: int, code: str, message: str) -> None:
     """A refused HEAD says no reason, so it is asked for, and given in one line without secrets."""
-    scripted_s3(lambda request: (status, {}, _refusal(code)))
-    for attempt in (lambda: open_source(_URI, _S3, 100), lambda: exists(_URI, _S3)):
+    scripted_s3.answer = lambda request: (status, {}, _refusal(code))
+    for attempt in (
+        lambda: open_source(_URI, scripted_s3.options, 100),
+        lambda: exists(_URI, scripted_s3.options),
+    ):
         with pytest.raises(StorageError, match=f"^{_URI}: .*{message}") as caught:
             attempt()
         assert "\n" not in str(caught.value)
@@ -50,32 +47,32 @@ def test_reason_is_found_though_head_has_no_body(
     ("method", "permission"), [("POST", "s3:PutObject"), ("DELETE", "s3:AbortMultipartUpload")]
 )
 def test_missing_permission_to_write_is_found_before_the_run(
-    scripted_s3: Scripted, method: str, permission: str
+    scripted_s3: Any, method: str, permission: str
 ) -> None:
     """The check names the permission that is missing, that to give up an upload included."""
-    scripted_s3(
-        lambda request: (403, {}, _refusal("AccessDenied")) if request.method == method else (200, {}, _UPLOAD)
+    scripted_s3.answer = lambda request: (
+        (403, {}, _refusal("AccessDenied")) if request.method == method else (200, {}, _UPLOAD)
     )
     with pytest.raises(StorageError, match=permission):
-        check_writable(_URI, _S3)
+        check_writable(_URI, scripted_s3.options)
 
 
-def test_throttling_is_waited_for(scripted_s3: Scripted) -> None:
+def test_throttling_is_waited_for(scripted_s3: Any) -> None:
     """Two requests to slow down are not the end; only the last try is."""
     answers = iter([503, 503, 200])
-    scripted_s3(lambda request: (next(answers), {"ETag": '"a"'}, b""))
-    assert exists(_URI, _S3)
+    scripted_s3.answer = lambda request: (next(answers), {"ETag": '"a"'}, b"")
+    assert exists(_URI, scripted_s3.options)
 
 
-def test_throttling_without_end_is_a_storage_error(scripted_s3: Scripted) -> None:
+def test_throttling_without_end_is_a_storage_error(scripted_s3: Any) -> None:
     """After all tries the message says what S3 asked for."""
-    requests = scripted_s3(lambda request: (503, {}, _refusal("SlowDown")))
+    scripted_s3.answer = lambda request: (503, {}, _refusal("SlowDown"))
     with pytest.raises(StorageError, match="slow down"):
-        check_writable(_URI, _S3)
-    assert len(requests) == _S3.max_attempts
+        check_writable(_URI, scripted_s3.options)
+    assert len(scripted_s3.requests) == scripted_s3.options.max_attempts
 
 
-def test_every_get_is_pinned_to_one_version(scripted_s3: Scripted) -> None:
+def test_every_get_is_pinned_to_one_version(scripted_s3: Any) -> None:
     """A large object is fetched in ranges, each on the condition that it is still the version first seen."""
     size = 20 << 20
 
@@ -90,40 +87,40 @@ def test_every_get_is_pinned_to_one_version(scripted_s3: Scripted) -> None:
             b"x" * (last - first + 1),
         )
 
-    requests = scripted_s3(answer)
-    with open_source(_URI, _S3, size) as source:
+    scripted_s3.answer = answer
+    with open_source(_URI, scripted_s3.options, size) as source:
         (line,) = source.iter_lines()
-    gets = [request for request in requests if request.method == "GET"]
+    gets = [request for request in scripted_s3.requests if request.method == "GET"]
     assert len(line.raw) == size
     assert len(gets) > 1
     assert {request.headers["if-match"] for request in gets} == {'"a"'}
 
 
 @pytest.mark.parametrize("status", [412, 404])
-def test_object_replaced_while_being_read_is_an_input_error(scripted_s3: Scripted, status: int) -> None:
+def test_object_replaced_while_being_read_is_an_input_error(scripted_s3: Any, status: int) -> None:
     """When the version first seen is gone, the input is refused: versions are never mixed."""
-    scripted_s3(
-        lambda request: (
-            (200, {"ETag": '"a"', "Content-Length": "4"}, b"")
-            if request.method == "HEAD"
-            else (status, {}, _refusal({412: "PreconditionFailed", 404: "NoSuchKey"}[status]))
-        )
+    scripted_s3.answer = lambda request: (
+        (200, {"ETag": '"a"', "Content-Length": "4"}, b"")
+        if request.method == "HEAD"
+        else (status, {}, _refusal({412: "PreconditionFailed", 404: "NoSuchKey"}[status]))
     )
     with pytest.raises(InputError, match="changed while being read"):
-        open_source(_URI, _S3, 100)
+        open_source(_URI, scripted_s3.options, 100)
 
 
-def test_replacement_is_seen_where_conditions_are_ignored(scripted_s3: Scripted) -> None:
+def test_replacement_is_seen_where_conditions_are_ignored(scripted_s3: Any) -> None:
     """A store that ignores If-Match is asked again at the end."""
     etags = iter(["a", "a"])
-    scripted_s3(
-        lambda request: (200, {"ETag": f'"{next(etags, "b") if request.method == "HEAD" else "b"}"'}, b"body")
+    scripted_s3.answer = lambda request: (
+        200,
+        {"ETag": f'"{next(etags, "b") if request.method == "HEAD" else "b"}"'},
+        b"body",
     )
     with pytest.raises(InputError, match="changed while being read"):
-        open_source(_URI, _S3, 100)
+        open_source(_URI, scripted_s3.options, 100)
 
 
-def test_upload_that_fails_in_the_middle_is_given_up(scripted_s3: Scripted) -> None:
+def test_upload_that_fails_in_the_middle_is_given_up(scripted_s3: Any) -> None:
     """A part that is refused ends the upload with an abort, so no parts stay and are paid for."""
 
     def answer(request: Any) -> tuple[int, dict[str, str], bytes]:
@@ -131,18 +128,18 @@ def test_upload_that_fails_in_the_middle_is_given_up(scripted_s3: Scripted) -> N
             return 403, {}, _refusal("AccessDenied")
         return 200, {}, _UPLOAD if request.method == "POST" else b""
 
-    requests = scripted_s3(answer)
-    sink = open_sink(_URI, _S3, overwrite=True)
+    scripted_s3.answer = answer
+    sink = open_sink(_URI, scripted_s3.options, overwrite=True)
     sink.write(bytes(_MULTIPART_BYTES))
     with pytest.raises(StorageError, match=r"access denied .*s3:PutObject"):
         sink.commit()
     sink.abort()
-    assert [r.path for r in requests if r.method == "DELETE"] == ["/bucket/rl/x.jsonl?uploadId=U1"]
-    assert not [r for r in requests if r.method == "POST" and b"CompleteMultipartUpload" in r.body]
+    assert [r.path for r in scripted_s3.requests if r.method == "DELETE"] == ["/bucket/rl/x.jsonl?uploadId=U1"]
+    assert not [r for r in scripted_s3.requests if r.method == "POST" and b"CompleteMultipartUpload" in r.body]
 
 
 @pytest.mark.parametrize("size", [10, _MULTIPART_BYTES])
-def test_one_of_many_racing_uploads_wins(scripted_s3: Scripted, size: int) -> None:
+def test_one_of_many_racing_uploads_wins(scripted_s3: Any, size: int) -> None:
     """Where a store decides conditions atomically, one of four commits at a moment succeeds."""
     lock, keys = threading.Lock(), set()
 
@@ -157,8 +154,8 @@ def test_one_of_many_racing_uploads_wins(scripted_s3: Scripted, size: int) -> No
             return 404, {}, b""
         return 200, {"ETag": '"x"'}, _UPLOAD if query.startswith("uploads") else _LISTING
 
-    requests = scripted_s3(answer)
-    sinks = [open_sink(_URI, _S3, overwrite=False) for _ in range(4)]
+    scripted_s3.answer = answer
+    sinks = [open_sink(_URI, scripted_s3.options, overwrite=False) for _ in range(4)]
     outcomes: list[bool] = []
     barrier = threading.Barrier(len(sinks))
 
@@ -178,12 +175,12 @@ def test_one_of_many_racing_uploads_wins(scripted_s3: Scripted, size: int) -> No
     for thread in threads:
         thread.join()
     assert sorted(outcomes) == [False, False, False, True]
-    aborts = sum(request.method == "DELETE" for request in requests)
+    aborts = sum(request.method == "DELETE" for request in scripted_s3.requests)
     assert aborts == (3 if size == _MULTIPART_BYTES else 0)
 
 
 @pytest.mark.parametrize("size", [10, _MULTIPART_BYTES])
-def test_store_without_conditions_is_written_without_them(scripted_s3: Scripted, size: int) -> None:
+def test_store_without_conditions_is_written_without_them(scripted_s3: Any, size: int) -> None:
     """Where If-None-Match is not implemented, the object is written on the strength of a look before."""
 
     def answer(request: Any) -> tuple[int, dict[str, str], bytes]:
@@ -197,14 +194,14 @@ def test_store_without_conditions_is_written_without_them(scripted_s3: Scripted,
             return 200, {}, _UPLOAD
         return 200, {"ETag": '"x"'}, _LISTING
 
-    requests = scripted_s3(answer)
-    sink = open_sink(_URI, _S3, overwrite=False)
+    scripted_s3.answer = answer
+    sink = open_sink(_URI, scripted_s3.options, overwrite=False)
     sink.write(bytes(size))
     sink.commit()
-    assert "if-none-match" not in requests[-1].headers
+    assert "if-none-match" not in scripted_s3.requests[-1].headers
 
 
-def test_upload_whose_reply_got_lost_is_no_failure(scripted_s3: Scripted) -> None:
+def test_upload_whose_reply_got_lost_is_no_failure(scripted_s3: Any) -> None:
     """A repeated put is refused because the first one succeeded; the object's mark shows that it is ours."""
     stored: dict[str, str] = {}
 
@@ -218,21 +215,19 @@ def test_upload_whose_reply_got_lost_is_no_failure(scripted_s3: Scripted) -> Non
             return (200, {**stored, "ETag": '"x"'}, b"") if stored else (404, {}, b"")
         return 200, {}, _LISTING
 
-    scripted_s3(answer)
-    sink = open_sink(_URI, _S3, overwrite=False)
+    scripted_s3.answer = answer
+    sink = open_sink(_URI, scripted_s3.options, overwrite=False)
     sink.write(b"ours")
     sink.commit()
 
 
-def test_connection_that_breaks_in_the_middle_is_tried_again(scripted_s3: Scripted) -> None:
+def test_connection_that_breaks_in_the_middle_is_tried_again(scripted_s3: Any) -> None:
     """A body cut short is fetched again, and the object is whole."""
     bodies = iter([b"abc", b"abcdef"])
-    scripted_s3(
-        lambda request: (
-            (200, {"ETag": '"a"', "Content-Length": "6"}, b"")
-            if request.method == "HEAD"
-            else (200, {"ETag": '"a"', "Content-Length": "6", "Connection": "close"}, next(bodies))
-        )
+    scripted_s3.answer = lambda request: (
+        (200, {"ETag": '"a"', "Content-Length": "6"}, b"")
+        if request.method == "HEAD"
+        else (200, {"ETag": '"a"', "Content-Length": "6", "Connection": "close"}, next(bodies))
     )
-    with open_source(_URI, _S3, 100) as source:
+    with open_source(_URI, scripted_s3.options, 100) as source:
         assert [line.raw for line in source.iter_lines()] == [b"abcdef"]

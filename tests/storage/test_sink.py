@@ -196,12 +196,22 @@ def test_check_leaves_nothing_behind(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == []
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
 def test_folder_without_permission_is_a_storage_error(tmp_path: Path) -> None:
-    """The message says that permission is missing."""
-    tmp_path.chmod(0o500)
-    with pytest.raises(StorageError, match="permission denied"):
-        check_writable(str(tmp_path / "out.jsonl"), _S3)
+    """The check before a run says that permission is missing."""
+    tmp_path.chmod(0o555)
+    script = (
+        "import os\n"
+        "from genrm_cli.errors import StorageError\n"
+        "from genrm_cli.storage.location import S3Options\n"
+        "from genrm_cli.storage.sink import check_writable\n"
+        "if os.geteuid() == 0: os.setuid(65534)\n"  # root may write everywhere
+        "try: check_writable('out.jsonl', S3Options())\n"
+        "except StorageError as error: print(error)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=30, check=True
+    )
+    assert done.stdout.startswith("out.jsonl: permission denied; make it and its folder writable")
 
 
 def test_device_is_written_to_and_never_replaced() -> None:

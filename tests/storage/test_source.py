@@ -108,13 +108,25 @@ def test_unreadable_file_is_an_input_error(tmp_path: Path, make: object, message
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
 def test_file_without_permission_is_an_input_error(tmp_path: Path) -> None:
-    """The message says that permission is missing."""
-    path = _write(tmp_path / "x.jsonl", _TEXT)
-    path.chmod(0)
-    with pytest.raises(InputError, match="permission denied"):
-        _open(path)
+    """The message says that permission is missing; a file beside it with permission is read."""
+    _write(tmp_path / "no.jsonl", _TEXT).chmod(0)
+    _write(tmp_path / "yes.jsonl", _TEXT).chmod(0o644)
+    tmp_path.chmod(0o755)
+    script = (
+        "import os\n"
+        "from genrm_cli.errors import InputError\n"
+        "from genrm_cli.storage.location import S3Options\n"
+        "from genrm_cli.storage.source import open_source\n"
+        "if os.geteuid() == 0: os.setuid(65534)\n"  # root may read everything
+        "print(len(list(open_source('yes.jsonl', S3Options(), 100).iter_lines())))\n"
+        "try: open_source('no.jsonl', S3Options(), 100)\n"
+        "except InputError as error: print(error)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=30, check=True
+    )
+    assert done.stdout == "3\nno.jsonl: permission denied; make it readable for this user\n"
 
 
 @pytest.mark.parametrize("uri", ["https://host/x.jsonl", "s3://bucket", ""])
