@@ -139,7 +139,7 @@ def _config_parameter() -> inspect.Parameter:
         show_envvar=False,
         show_default=False,
         metavar="FILE",
-        help="TOML file with settings. Default: genrm.toml, else \\[tool.genrm] of pyproject.toml, in this folder.",
+        help="TOML file with settings. Default: genrm.toml or \\[tool.genrm] of pyproject.toml in this folder.",
     )
     return inspect.Parameter(
         "config",

@@ -12,7 +12,7 @@ from genrm_cli.errors import UsageError
 from genrm_cli.summary import Tally
 
 STAND_IN_NOTICE = "judged by the embedded lexical stand-in, not by a reward model: do not train on these rewards."
-_GROUP_WIDTH, _NUMBERS_WIDTH = 24, 28
+_MAX_GROUP_WIDTH, _NUMBERS_WIDTH = 24, 28
 
 
 @with_settings(*ALL_PANELS)
@@ -60,7 +60,8 @@ def _show_samples(samples: list[dict[str, Any]]) -> None:
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("answer", no_wrap=True)
     # Cut by hand: Rich would rather squeeze the numbers out than the texts.
-    width = max(20, stderr_console().width - _GROUP_WIDTH - _NUMBERS_WIDTH)
+    group_width = min(_MAX_GROUP_WIDTH, max(len(sample["group"]) for sample in samples))
+    width = max(20, stderr_console().width - group_width - _NUMBERS_WIDTH)
     previous = None
     for sample in samples:
         key = sample["group"] if sample["group"] != previous else ""
@@ -72,9 +73,9 @@ def _show_samples(samples: list[dict[str, Any]]) -> None:
             numbers = [f"{sample['reward']:.3f}", str(sample["rank"]), f"{sample['advantage']:+.2f}"]
         shown = Text(sample["reason"] or sample["answer"])
         shown.truncate(width, overflow="ellipsis")
-        name = Text(key)
-        name.truncate(_GROUP_WIDTH, overflow="ellipsis")
-        table.add_row(name, *numbers, shown)
+        group = Text(key)
+        group.truncate(group_width, overflow="ellipsis")
+        table.add_row(group, *numbers, shown)
     stderr_console().print(table)
 
 

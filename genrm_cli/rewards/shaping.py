@@ -89,9 +89,10 @@ def plan_adjustments(
     styled = terms.group_style_penalty_coeff > 0
     style_weights = _centred_weights([style_density(answer) for answer in answers]) if styled else [0.0] * n
     for place, adjustment in enumerate(adjustments):
-        adjustment.reasoning_length = reasoning_weights[place] * terms.group_reasoning_length_penalty_coeff
-        adjustment.answer_length = answer_weights[place] * terms.group_answer_length_penalty_coeff
-        adjustment.style = style_weights[place] * terms.group_style_penalty_coeff
+        # `+ 0.0` turns the -0.0 of a negative weight under a coefficient of 0 into 0.0.
+        adjustment.reasoning_length = reasoning_weights[place] * terms.group_reasoning_length_penalty_coeff + 0.0
+        adjustment.answer_length = answer_weights[place] * terms.group_answer_length_penalty_coeff + 0.0
+        adjustment.style = style_weights[place] * terms.group_style_penalty_coeff + 0.0
     return adjustments
 
 

@@ -102,6 +102,7 @@ class GroupCase:
                 "latency_s": round(outcome.latency_s, 4),
                 "prompt_tokens": outcome.prompt_tokens,
                 "completion_tokens": outcome.completion_tokens,
+                "judge": self.settings.judge or self.settings.model,
             }
             yield record | {"reply": outcome.reply_text} if keep_replies else record
 

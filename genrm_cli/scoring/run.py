@@ -1,6 +1,7 @@
 """Score an input: the same lines with rewards, and a summary of how far to trust them."""
 
 import asyncio
+import platform
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -241,7 +242,7 @@ def _metrics(
         "judges": settings.judges,
         **summarise(tally, wall_time_s),
         "settings_digest": digest_of(settings),
-        "genrm_version": __version__,
+        "versions": {"genrm": __version__, "python": platform.python_version()},
     }
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, BinaryIO, cast
 import boto3
 from botocore.client import BaseClient
 from botocore.config import Config
-from botocore.exceptions import ClientError
+from botocore.exceptions import BotoCoreError, ClientError
 from s3transfer.exceptions import S3DownloadFailedError
 from s3transfer.manager import TransferConfig, TransferManager
 
@@ -21,7 +21,8 @@ from genrm_cli.storage.spool import Spool, temporary_error
 if TYPE_CHECKING:
     from types_boto3_s3 import S3Client
 
-_TRANSFER = TransferConfig()
+# Chunks of 256 KiB wait in this queue for the disk: 25 MB at most, where the default lets 250 MB pile up.
+_TRANSFER = TransferConfig(max_io_queue_size=100)
 _CONNECT_TIMEOUT_S, _READ_TIMEOUT_S = 10, 60
 _UPLOAD_MARK = "genrm-upload"
 _MISSING = ("404", "NoSuchKey")
@@ -78,6 +79,8 @@ def _fetch(client: "S3Client", identity: InputIdentity) -> BinaryIO:
         except BaseException:
             file.close()
             raise
+    except BotoCoreError:
+        raise  # before the next clause: some of them, as a timeout, are also an OSError
     except OSError as error:
         raise temporary_error(error) from error
     except S3DownloadFailedError as error:  # the transfer manager's word for a 412

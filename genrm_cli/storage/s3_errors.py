@@ -98,8 +98,10 @@ def _explain_fault(error: Exception) -> str:
         # SSLError is one too: its text says which certificate was refused, and holds no secret.
         detail = f" ({_brief(error)})" if isinstance(error, boto.SSLError) else ""
         return f"cannot reach {server}: {type(error).__name__}{detail}; check the S3 endpoint and the network"
+    if isinstance(error, transfer.RetriesExceededError):
+        return f"the connection broke again and again ({_brief(error.last_exception)}); run again later"
     return _brief(error)
 
 
-def _brief(error: Exception) -> str:
+def _brief(error: BaseException) -> str:
     return " ".join(without_password(str(error)).split())[:_DETAIL_CHARS]

@@ -1,6 +1,7 @@
 """Outputs: bytes that appear whole or not at all, on disk and on S3."""
 
 import os
+from contextlib import ExitStack
 from types import TracebackType
 from typing import Protocol, Self
 
@@ -44,8 +45,9 @@ class Outputs:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for sink in self._sinks:
-            sink.abort()
+        with ExitStack() as aborts:  # one that fails must not keep the others
+            for sink in self._sinks:
+                aborts.callback(sink.abort)
 
     def open(self, uri: str) -> Sink:
         """Open one more output.
@@ -53,7 +55,7 @@ class Outputs:
         Raises:
             UsageError: two outputs with one name, or one that exists and must not be replaced.
         """
-        if any(sink.uri == uri for sink in self._sinks):
+        if any(_place(sink.uri) == _place(uri) for sink in self._sinks):
             raise UsageError(f"two outputs would go to {uri}; give each its own name")
         sink = open_sink(uri, self._s3, overwrite=self._overwrite)
         self._sinks.append(sink)
@@ -119,6 +121,11 @@ def check_writable(uri: str, s3: S3Options) -> None:
         check_object_writable(uri, s3)
     else:
         check_file_writable(uri)
+
+
+def _place(uri: str) -> str:
+    """Name where an output goes, so that two spellings of one file are found out."""
+    return uri if is_s3(uri) or is_stream(uri) else os.path.realpath(uri)
 
 
 def _goes_out_at_once(uri: str) -> bool:

@@ -58,8 +58,8 @@ def test_missing_permission_to_write_is_found_before_the_run(
 
 
 def test_throttling_is_waited_for(scripted_s3: Any) -> None:
-    """Two requests to slow down are not the end; only the last try is."""
-    answers = iter([503, 503, 200])
+    """A request to slow down is not the end; only that to the last try is."""
+    answers = iter([503, 200])
     scripted_s3.answer = lambda request: (next(answers), {"ETag": '"a"'}, b"")
     assert exists(_URI, scripted_s3.options)
 
@@ -231,3 +231,14 @@ def test_connection_that_breaks_in_the_middle_is_tried_again(scripted_s3: Any) -
     )
     with open_source(_URI, scripted_s3.options, 100) as source:
         assert [line.raw for line in source.iter_lines()] == [b"abcdef"]
+
+
+def test_connection_that_always_breaks_is_a_storage_error(scripted_s3: Any) -> None:
+    """A body that never comes whole ends in a message that says so."""
+    scripted_s3.answer = lambda request: (
+        200,
+        {"ETag": '"a"', "Content-Length": "6", "Connection": "close"},
+        b"abc",
+    )
+    with pytest.raises(StorageError, match="the connection broke again and again"):
+        open_source(_URI, scripted_s3.options, 100)

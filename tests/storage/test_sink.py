@@ -274,8 +274,8 @@ def test_outputs_after_a_refused_one_never_appear(tmp_path: Path) -> None:
 
 
 def test_two_outputs_with_one_name_are_refused(tmp_path: Path) -> None:
-    """One would silently replace the other."""
+    """One would silently replace the other, however its name is spelled."""
     with Outputs(_S3, overwrite=True) as outputs:
         outputs.open(str(tmp_path / "a"))
         with pytest.raises(UsageError, match="two outputs"):
-            outputs.open(str(tmp_path / "a"))
+            outputs.open(f"{tmp_path}/./a")

@@ -80,11 +80,17 @@ def read_output(items: list[Item]) -> tuple[str, str]:
             # The longer of the two places, never both: some servers fill both with the same text.
             summary, content = item.get("summary"), item.get("content")
             reasonings.append(text_of_content(summary) or text_of_content(content))
-        elif item.get("role") == "assistant":
+        elif _is_policys(item):
             inline, answer = split_reasoning(text_of_content(item.get("content")))
             reasonings.append(inline)
             answers.append(answer)
     return join_texts(answers), "".join(reasonings)
+
+
+def _is_policys(item: Item) -> bool:
+    """Tell whether an item is the policy's message; compare requests written by hand leave its role out."""
+    role = item.get("role")
+    return role == "assistant" or (role is None and item.get("type") == "message")
 
 
 def _turns_of_input(request: Item) -> tuple[Turn, ...]:

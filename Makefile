@@ -1,0 +1,38 @@
+# One command each: `make demo` shows real rewards, `make test` runs the suite. Both make their own environment.
+.PHONY: demo test test-all lint types bench clean
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+# Made anew when the dependencies change; installed in place, so that edits count at once.
+READY := $(VENV)/.ready
+
+demo: $(READY)
+	@mkdir -p out
+	$(BIN)/genrm score sample_data/rollouts.jsonl --judge lexical --overwrite -o out/rollouts.scored.jsonl
+
+test: $(READY)
+	$(BIN)/python -m pytest
+
+test-all: $(READY)
+	$(BIN)/python -m pytest -m "" --timeout 900
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(READY)
+	$(BIN)/mypy
+
+bench: $(READY)
+	$(BIN)/python -m pip install --quiet --editable ".[bench]"
+	$(BIN)/python tests/bench/run.py
+
+clean:
+	rm -rf $(VENV) out
+
+$(READY): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit("genrm needs Python 3.11 or later; try: make PYTHON=python3.12 demo" if sys.version_info < (3, 11) else 0)'
+	@$(PYTHON) -m venv $(VENV) || { echo "python3 cannot make environments; on Debian: apt-get install python3-venv"; exit 1; }
+	$(BIN)/python -m pip install --quiet --editable ".[dev]"
+	@touch $@

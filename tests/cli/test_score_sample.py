@@ -1,0 +1,193 @@
+import json
+import math
+import statistics
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+from genrm_process import Finished, Genrm, Json, read_lines, without_rewards
+
+from genrm_cli import __version__
+
+OUTPUTS = ("scored.jsonl", "metrics.json", "comparisons.jsonl", "rejects.jsonl")
+COMPARISON_KEYS = {"group", "i", "j", "judge_idx", "score_1", "score_2", "ranking", "failure", "attempts"}
+COMPARISON_KEYS |= {"latency_s", "prompt_tokens", "completion_tokens"}
+DETAIL_KEYS = {"status", "base_score", "adjustments", "group", "group_size", "comparisons", "failed", "rank"}
+DETAIL_KEYS |= {"advantage", "previous_reward"}
+METRICS_KEYS = {"input", "output", "judge", "lines", "rollouts", "groups", "calls", "retries", "failures"}
+METRICS_KEYS |= {"failures_by_kind", "prompt_tokens", "completion_tokens", "mean_individual_score"}
+METRICS_KEYS |= {"std_individual_score", "tiebreak_usage_rate", "first_place_win_rate", "reward"}
+METRICS_KEYS |= {"groups_without_spread", "wall_time_s", "calls_per_s", "settings_digest", "genrm_version"}
+
+
+class Run:
+    """What scoring the sample rollouts left behind."""
+
+    def __init__(self, genrm: Genrm, finished: Finished) -> None:
+        self.genrm, self.finished = genrm, finished
+        self.before = read_lines(genrm.folder / "rollouts.jsonl")
+        self.after = read_lines(genrm.folder / "rollouts.scored.jsonl")
+        self.comparisons = read_lines(genrm.folder / "rollouts.comparisons.jsonl")
+        self.metrics: Json = json.loads((genrm.folder / "rollouts.metrics.json").read_bytes())
+
+    def groups(self) -> dict[str, list[Json]]:
+        """Collect the scored lines by group, in the group's order."""
+        found = defaultdict(list)
+        for line in self.after:
+            found[line["genrm"]["group"]].append(line)
+        return {key: sorted(lines, key=lambda line: line["genrm"]["place"]) for key, lines in found.items()}
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """Score the sample rollouts once, with a term of every sort, for all tests that only look at the result."""
+    genrm = Genrm(tmp_path_factory.mktemp("sample"))
+    genrm.sample("rollouts.jsonl")
+    return Run(genrm, genrm.run("score", "rollouts.jsonl", "--judge", "lexical", "--preset", "nemotron-3-super"))
+
+
+def test_four_outputs_appear_beside_the_input_and_nothing_else(run: Run) -> None:
+    """A run ends with code 0, leaves four files beside its input, no temporary one, and an empty stdout."""
+    assert run.finished.code == 0, run.finished.err
+    assert run.genrm.names() == {"rollouts.jsonl", *(f"rollouts.{name}" for name in OUTPUTS)}
+    assert run.finished.out == b""
+    assert (run.genrm.folder / "rollouts.rejects.jsonl").read_bytes() == b""
+
+
+def test_every_line_is_kept_in_order_with_all_its_fields(run: Run) -> None:
+    """The scored file is the input line by line; only `reward` and `genrm` differ, and the old reward is kept."""
+    assert [without_rewards(line) for line in run.after] == [without_rewards(line) for line in run.before]
+    assert [line["genrm"]["previous_reward"] for line in run.after] == [line["reward"] for line in run.before]
+
+
+def test_every_line_says_how_its_reward_came_about(run: Run) -> None:
+    """`genrm` holds what the issue lists, and base score and adjustments add up to the reward."""
+    for line in run.after:
+        detail = line["genrm"]
+        assert detail.keys() >= DETAIL_KEYS
+        assert detail["status"] == "scored"
+        assert math.isclose(line["reward"], detail["base_score"] + sum(detail["adjustments"].values()))
+
+
+def test_rank_and_advantage_follow_from_the_rewards_of_the_group(run: Run) -> None:
+    """Advantages are (reward - mean) / sample deviation; rank 1 is the highest reward."""
+    groups = run.groups()
+    assert sorted(len(lines) for lines in groups.values()) == [4, 4, 4, 4, 4, 8, 8]
+    for lines in groups.values():
+        rewards = [line["reward"] for line in lines]
+        mean, deviation = statistics.fmean(rewards), statistics.stdev(rewards)
+        for line in lines:
+            assert math.isclose(line["genrm"]["advantage"], (line["reward"] - mean) / deviation, abs_tol=1e-9)
+            assert line["genrm"]["rank"] == 1 + sum(reward > line["reward"] for reward in rewards)
+            assert line["genrm"]["group_size"] == len(lines)
+
+
+def test_the_comparisons_file_holds_every_planned_comparison(run: Run) -> None:
+    """Each group is asked round the circle, and each record has the keys of the issue."""
+    for key, lines in run.groups().items():
+        records = [record for record in run.comparisons if record["group"] == key]
+        size = len(lines)
+        assert [(record["i"], record["j"]) for record in records] == [(i, (i + 1) % size) for i in range(size)]
+    for record in run.comparisons:
+        assert record.keys() == COMPARISON_KEYS
+        assert record["failure"] is None
+        assert record["judge_idx"] == 0
+
+
+def test_the_base_scores_follow_from_the_comparisons(run: Run) -> None:
+    """Whoever reads the comparisons file can work out each base score: the mean after the tiebreak."""
+    for key, lines in run.groups().items():
+        scores: dict[int, list[float]] = defaultdict(list)
+        for record in (record for record in run.comparisons if record["group"] == key):
+            tie = 3.5 - record["ranking"] if record["score_1"] == record["score_2"] else 0.0
+            scores[record["i"]].append(record["score_1"] + tie)
+            scores[record["j"]].append(record["score_2"] - tie)
+        for line in lines:
+            expected = statistics.fmean(scores[line["genrm"]["place"]])
+            assert math.isclose(line["genrm"]["base_score"], expected)
+
+
+def test_the_metrics_say_what_the_issue_lists(run: Run) -> None:
+    """The metrics file is one object with the documented keys, true to the other three files."""
+    assert run.metrics.keys() >= METRICS_KEYS
+    assert run.metrics["lines"] == run.metrics["rollouts"] == run.metrics["scored"] == len(run.before)
+    assert run.metrics["comparisons_planned"] == run.metrics["verdicts"] == len(run.comparisons)
+    assert (run.metrics["calls"], run.metrics["failures"], run.metrics["failures_by_kind"]) == (0, 0, {})
+    assert run.metrics["reward"]["count"] == len(run.before)
+    assert math.isclose(run.metrics["reward"]["mean"], statistics.fmean(line["reward"] for line in run.after))
+    assert run.metrics["genrm_version"] == __version__
+    assert run.metrics["input"]["uri"] == "rollouts.jsonl"
+    assert run.metrics["output"] == "rollouts.scored.jsonl"
+
+
+def test_the_embedded_judge_is_called_a_stand_in_everywhere(run: Run) -> None:
+    """The terminal, every line and the metrics say that no reward model judged."""
+    assert "stand-in" in run.finished.err
+    assert run.metrics["judge"]["stand_in"] is True
+    assert all(line["genrm"]["stand_in"] and line["genrm"]["judge"] == "lexical" for line in run.after)
+
+
+def test_the_better_sample_answers_win(run: Run) -> None:
+    """In every group of the sample data the best reward is above the verifier's mean, the worst below it."""
+    for lines in run.groups().values():
+        given = [line["genrm"]["previous_reward"] for line in lines]
+        ranked = sorted(lines, key=lambda line: line["reward"])
+        assert ranked[-1]["genrm"]["previous_reward"] >= statistics.fmean(given)
+        assert ranked[0]["genrm"]["previous_reward"] <= statistics.fmean(given)
+
+
+def outputs_of(folder: Path) -> dict[str, bytes]:
+    """Return the outputs of a run over the sample rollouts."""
+    return {name: (folder / f"rollouts.{name}").read_bytes() for name in OUTPUTS}
+
+
+def test_outputs_that_exist_are_replaced_only_when_asked(genrm: Genrm) -> None:
+    """A second run is refused with code 2 and leaves every byte; with --overwrite it replaces all four."""
+    genrm.sample("rollouts.jsonl")
+    arguments = ("score", "rollouts.jsonl", "--judge", "lexical")
+    for name in OUTPUTS:
+        (genrm.folder / f"rollouts.{name}").write_bytes(b"precious")
+    refused = genrm.run(*arguments)
+    assert refused.code == 2
+    assert "--overwrite" in refused.err
+    assert set(outputs_of(genrm.folder).values()) == {b"precious"}
+    assert len(genrm.names()) == 5
+    assert genrm.run(*arguments, "--overwrite").code == 0
+    assert b"precious" not in outputs_of(genrm.folder).values()
+    assert len(genrm.names()) == 5
+
+
+def test_one_output_in_the_way_is_enough_to_refuse(genrm: Genrm) -> None:
+    """No output appears when only the last of the four is there already."""
+    genrm.sample("rollouts.jsonl")
+    (genrm.folder / "rollouts.metrics.json").write_bytes(b"precious")
+    assert genrm.run("score", "rollouts.jsonl", "--judge", "lexical").code == 2
+    assert genrm.names() == {"rollouts.jsonl", "rollouts.metrics.json"}
+
+
+def test_an_episode_gets_a_component_and_keeps_its_reward_object(genrm: Genrm) -> None:
+    """For episodes the reward goes to `reward.components.genrm`; total and other components stay."""
+    before = read_lines(genrm.sample("episodes.jsonl"))
+    assert genrm.run("score", "episodes.jsonl", "--judge", "lexical").code == 0
+    after = read_lines(genrm.folder / "episodes.scored.jsonl")
+    for old, new in zip(before, after, strict=True):
+        components: dict[str, Any] = dict(new["reward"]["components"])
+        assert isinstance(components.pop("genrm"), float)
+        assert new["reward"] | {"components": components} == old["reward"]
+        assert without_rewards(new) == without_rewards(old)
+        assert new["genrm"]["group"] == f"scenario:{old['scenario']['scenario_id']}"
+
+
+def test_dialects_may_be_mixed_in_one_file(genrm: Genrm) -> None:
+    """Each line is read as what it is; one that holds many responses gets a list of rewards."""
+    before = read_lines(genrm.sample("other-dialects.jsonl"))
+    assert genrm.run("score", "other-dialects.jsonl", "--judge", "lexical").code == 0
+    after = read_lines(genrm.folder / "other-dialects.scored.jsonl")
+    assert [without_rewards(line) for line in after] == [without_rewards(line) for line in before]
+    lists = [line for line in after if "completions" in line or "responses" in line]
+    assert lists
+    for line in lists:
+        responses = line.get("completions") or line["responses"]
+        assert len(line["rewards"]) == len(line["genrm"]["rollouts"]) == len(responses)
+        assert all(isinstance(reward, float) for reward in line["rewards"])

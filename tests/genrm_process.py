@@ -1,0 +1,102 @@
+"""Run the command as cron would: a process of its own, no terminal, an environment with next to nothing in it."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import genrm_cli
+
+Json = dict[str, Any]
+
+PACKAGE_ROOT = Path(genrm_cli.__file__).parents[1]
+SAMPLE_DATA = Path(__file__).parents[1] / "sample_data"
+COMMAND = (sys.executable, "-W", "error", "-m", "genrm_cli")
+LIMIT_S = 60
+
+
+class Finished(NamedTuple):
+    """A process that has ended."""
+
+    code: int
+    out: bytes
+    err: str
+
+
+class Genrm:
+    """The command, run in a folder of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def environment(self, **more: str) -> dict[str, str]:
+        """Return what cron sets, and what a test adds to it."""
+        return {"PATH": os.defpath, "HOME": str(self.folder), "PYTHONPATH": str(PACKAGE_ROOT), **more}
+
+    def run(self, *arguments: object, stdin: bytes = b"", **environment: str) -> Finished:
+        """Run to the end. A traceback, or a warning of Python's, is a failed test whatever else happens."""
+        process = subprocess.run(
+            [*COMMAND, *map(str, arguments)],
+            input=stdin,
+            capture_output=True,
+            cwd=self.folder,
+            env=self.environment(**environment),
+            timeout=LIMIT_S,
+            check=False,
+        )
+        err = process.stderr.decode()
+        assert "Traceback" not in err
+        assert "Exception ignored" not in err
+        return Finished(process.returncode, process.stdout, err)
+
+    def start(self, *arguments: object, **environment: str) -> subprocess.Popen[bytes]:
+        """Start the command and leave it running."""
+        return subprocess.Popen(
+            [*COMMAND, *map(str, arguments)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=self.folder,
+            env=self.environment(**environment),
+        )
+
+    def sample(self, name: str) -> Path:
+        """Copy one of the sample files into the folder."""
+        copy = self.folder / name
+        copy.write_bytes((SAMPLE_DATA / name).read_bytes())
+        return copy
+
+    def write(self, name: str, records: list[Json]) -> Path:
+        """Write a JSONL file into the folder."""
+        path = self.folder / name
+        path.write_text("".join(json.dumps(record) + "\n" for record in records))
+        return path
+
+    def names(self) -> set[str]:
+        """Name all that is in the folder, hidden files included."""
+        return set(os.listdir(self.folder))
+
+
+def read_lines(path: Path) -> list[Json]:
+    """Read a JSONL file."""
+    return [json.loads(line) for line in path.read_bytes().splitlines()]
+
+
+def make_rollouts(groups: int = 2, size: int = 4) -> list[Json]:
+    """Make groups of completions; each is more than twice as long as the one before."""
+    return [
+        {
+            "prompt": f"Question {group}?",
+            "completion": f"Answer {group}:" + " word" * (3**place),
+            "id": group * size + place,
+        }
+        for group in range(groups)
+        for place in range(size)
+    ]
+
+
+def without_rewards(record: Json) -> Json:
+    """Return a line as it was before it was scored, as far as a line tells."""
+    return {name: value for name, value in record.items() if name not in ("reward", "rewards", "genrm")}
