@@ -97,7 +97,7 @@ class Tally:
     def add_result(self, result: Verdict | Failure) -> None:
         """Count a comparison's verdict or failure."""
         if isinstance(result, Failure):
-            self.failures[result.kind] += 1
+            self.failures[result.kind.value] += 1  # plain text, as it becomes a key in JSON
         else:
             self.verdicts += 1
 

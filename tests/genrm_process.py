@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,6 +24,9 @@ class Finished(NamedTuple):
     code: int
     out: bytes
     err: str
+
+
+Call = Callable[..., Finished]
 
 
 class Genrm:
@@ -47,8 +51,8 @@ class Genrm:
             check=False,
         )
         err = process.stderr.decode()
-        assert "Traceback" not in err
-        assert "Exception ignored" not in err
+        assert "Traceback" not in err, err
+        assert "Exception ignored" not in err, err
         return Finished(process.returncode, process.stdout, err)
 
     def start(self, *arguments: object, **environment: str) -> subprocess.Popen[bytes]:
@@ -86,14 +90,10 @@ def read_lines(path: Path) -> list[Json]:
 
 def make_rollouts(groups: int = 2, size: int = 4) -> list[Json]:
     """Make groups of completions; each is more than twice as long as the one before."""
+    places = [(group, place) for group in range(groups) for place in range(size)]
     return [
-        {
-            "prompt": f"Question {group}?",
-            "completion": f"Answer {group}:" + " word" * (3**place),
-            "id": group * size + place,
-        }
-        for group in range(groups)
-        for place in range(size)
+        {"prompt": f"Question {group}?", "completion": f"Answer {group}:" + " word" * 4**place, "id": number}
+        for number, (group, place) in enumerate(places)
     ]
 
 

@@ -25,6 +25,7 @@ from genrm_cli.judging.verdict import Failure, FailureKind, Reply
 MAX_REPLY_BYTES = 32_000_000
 _MAX_DETAIL_CHARS = 300
 _MASK = "[key]"
+_PEM_MARK = b"-----BEGIN CERTIFICATE-----"
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,9 +115,10 @@ class JudgeClient:
 
     def _status_error(self, response: httpx.Response, content: bytes) -> CallError:
         status = response.status_code
-        detail = self._mask(f"HTTP {status}: {_message_in(content)}")
+        detail = _message_in(self._mask_bytes(content))
         if 300 <= status < 400:
-            detail = f"HTTP {status}: redirect to {response.headers.get('location', 'nowhere')}, not followed"
+            detail = f"redirect to {response.headers.get('location', 'nowhere')}, not followed"
+        detail = self._mask(f"HTTP {status}: {detail}")
         kind = _KIND_OF_STATUS.get(status, FailureKind.HTTP)
         may_pass = status in (408, 409, 425, 429) or status >= 500
         return CallError(Failure(kind, detail), may_pass=may_pass, retry_after_s=_retry_after_s(response))
@@ -125,14 +127,19 @@ class JudgeClient:
         try:
             return parse_completion(orjson.loads(content))
         except (orjson.JSONDecodeError, ValueError) as error:
-            start = content[:80].decode("utf-8", "replace")
-            detail = self._mask(f"not a chat completion ({error}): {start!r}")[:_MAX_DETAIL_CHARS]
+            start = self._mask_bytes(content)[:80].decode("utf-8", "replace")
+            detail = self._mask(f"not a chat completion ({error}): {start!r}")
             # A proxy's HTML page with status 200 is gone when the server behind it is back.
             raise CallError(Failure(FailureKind.BAD_BODY, detail), may_pass=True) from error
 
     def _mask(self, text: str) -> str:
         key = self._endpoint.api_key
         return (text.replace(key, _MASK) if key else text)[:_MAX_DETAIL_CHARS]
+
+    def _mask_bytes(self, content: bytes) -> bytes:
+        """Mask the key before a text is cut: half of it could not be found any more, and would be shown."""
+        key = self._endpoint.api_key
+        return content.replace(key.encode(), _MASK.encode()) if key else content
 
 
 _KIND_OF_STATUS = {
@@ -182,14 +189,22 @@ def parse_completion(completion: object) -> Reply:
         return Reply(
             text=content if isinstance(content, str) else "",
             reasoning=reasoning if isinstance(reasoning, str) else "",
-            finish_reason=choice.get("finish_reason"),
-            refusal=message.get("refusal"),
-            prompt_tokens=usage.get("prompt_tokens"),
-            completion_tokens=usage.get("completion_tokens"),
-            cached_tokens=details.get("cached_tokens"),
+            finish_reason=_text(choice.get("finish_reason")),
+            refusal=_text(message.get("refusal")),
+            prompt_tokens=_count(usage.get("prompt_tokens")),
+            completion_tokens=_count(usage.get("completion_tokens")),
+            cached_tokens=_count(details.get("cached_tokens")),
         )
     except (KeyError, IndexError, TypeError, AttributeError) as error:
         raise ValueError("no choices[0].message") from error
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _count(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
 
 
 def _transport(endpoint: Endpoint) -> HttpxTransport:
@@ -205,9 +220,12 @@ def _transport(endpoint: Endpoint) -> HttpxTransport:
     )
     if endpoint.ca_bundle:
         try:
-            builder = builder.add_root_certificate_pem(Path(endpoint.ca_bundle).read_bytes())
+            certificates = Path(endpoint.ca_bundle).read_bytes()
+            builder = builder.add_root_certificate_pem(certificates)
         except (OSError, PyreqwestError) as error:
             raise UsageError(f"--ca-bundle {endpoint.ca_bundle}: cannot be used: {error}.") from error
+        if _PEM_MARK not in certificates:  # the library takes any bytes, and trusts nobody more
+            raise UsageError(f"--ca-bundle {endpoint.ca_bundle}: holds no certificate in PEM form.")
     return HttpxTransport(builder.build())
 
 

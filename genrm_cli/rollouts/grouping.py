@@ -143,8 +143,11 @@ class GroupTable:
         return sum(self._answered[row] for row in rows)
 
     def prompts_differ(self, rows: list[int]) -> bool:
-        """Whether the rollouts of a group answer different prompts, so that comparing them means nothing."""
-        return len({self._prompts[row] for row in rows}) > 1
+        """Whether the rollouts of a group answer different prompts, so that comparing them means nothing.
+
+        Those without a response do not count: where the environment states the task, their lines lack it.
+        """
+        return len({self._prompts[row] for row in rows if self._answered[row]}) > 1
 
     def _sorted_rows(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return all rows sorted by group key, stably, and where each group starts among them."""

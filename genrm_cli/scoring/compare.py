@@ -83,6 +83,7 @@ def compare_responses(
         raise InputError(f"{len(rollouts)} responses are given; expected 2 to {MAX_RESPONSES}.")
     case = GroupCase(0, list(range(len(rollouts))), "compare", list(rollouts), False, settings)
     tally.groups, tally.planned = 1, case.planned
+    tally.rollouts = tally.rollouts_in_groups = len(rollouts)
     asyncio.run(_judge(case, settings, api_key))
     scores = case.conclude(tally)
     return Compared(scores, list(case.comparison_records(settings.keep_replies)), _reply(case, scores, tally))

@@ -24,7 +24,7 @@ from genrm_cli.settings.table import digest_of
 from genrm_cli.storage.lines import Line
 from genrm_cli.storage.location import S3Options, is_stream, require_rl_prefix, sibling, stem_of
 from genrm_cli.storage.records import parse_record_exactly, render_document, render_record
-from genrm_cli.storage.sink import Outputs, Sink, check_writable
+from genrm_cli.storage.sink import Outputs, Sink, check_writable, goes_out_at_once, is_same_place
 from genrm_cli.storage.source import Source, open_source
 from genrm_cli.summary import Tally, summarise
 
@@ -34,7 +34,7 @@ _NAMED_PROBLEMS = 3
 
 @dataclass(frozen=True, slots=True)
 class OutputPlaces:
-    """Where the outputs of a run go; None with the scored lines on stdout, beside which there is no place."""
+    """Where the outputs of a run go; None beside a stream or pipe, where there is no place."""
 
     scored: str
     comparisons: str | None = None
@@ -102,17 +102,19 @@ def output_places(input_uri: str, settings: Settings) -> OutputPlaces:
     scored = settings.output
     if scored is None:
         scored = input_uri if is_stream(input_uri) else stem_of(input_uri) + ".scored.jsonl"
-    if scored == input_uri and not is_stream(input_uri):
-        raise UsageError(f"{scored} is the input; choose another output with -o.")
     require_rl_prefix(scored, settings.any_prefix)
-    if is_stream(scored):
+    if goes_out_at_once(scored):
         return OutputPlaces(scored)
-    return OutputPlaces(
+    places = OutputPlaces(
         scored,
         comparisons=sibling(scored, ".comparisons.jsonl"),
         rejects=sibling(scored, ".rejects.jsonl"),
         metrics=sibling(scored, ".metrics.json"),
     )
+    for uri in (places.scored, places.comparisons, places.rejects, places.metrics):
+        if uri is not None and is_same_place(uri, input_uri):
+            raise UsageError(f"the output {uri} is the input; choose another output with -o.")
+    return places
 
 
 def s3_options(settings: Settings) -> S3Options:

@@ -2,6 +2,7 @@
 
 import difflib
 import math
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import Field, dataclass, field
@@ -49,6 +50,8 @@ def read_settings_file(path: str | None, folder: Path) -> SettingsFile:
         values: Any = _read_toml(candidate)
         for part in table:
             values = values.get(part, {})
+            if not isinstance(values, dict):
+                raise UsageError(f"{name}: {part} is {values!r}, expected a table.")
         if values:
             return SettingsFile(name, values)
     return SettingsFile()
@@ -111,9 +114,11 @@ def find_api_key(settings: Settings, environ: Mapping[str, str]) -> str | None:
     names = API_KEY_VARIABLES if settings.api_key_env is None else (settings.api_key_env,)
     name = next((name for name in names if environ.get(name, "").strip()), None)
     if name is None and settings.api_key_env is not None:
+        # What is not in capitals may be the key itself, given by mistake: it must not be shown.
+        named = settings.api_key_env if re.fullmatch(r"[A-Z0-9_]+", settings.api_key_env) else "a variable"
         raise UsageError(
-            f"--api-key-env names {settings.api_key_env}, which is not set. "
-            "Export it, or leave the option out for an endpoint that needs no key."
+            f"--api-key-env names {named}, which is not set. Give the variable's name, never the key; "
+            "export it, or leave the option out for an endpoint that needs no key."
         )
     if name is None:
         return None
@@ -208,7 +213,7 @@ def _read_text_argument(value: str, where: str) -> str:
         return value
     try:
         return Path(value[1:]).read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:  # ValueError: no UTF-8, or a NUL in the name
         raise UsageError(f"{where}: {value[1:]} cannot be read: {error}.") from error
 
 

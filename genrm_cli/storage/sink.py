@@ -80,7 +80,7 @@ def open_sink(uri: str, s3: S3Options, *, overwrite: bool) -> Sink:
         StorageError: it cannot be written.
         UsageError: it exists and `overwrite` is off, or a URI of another kind.
     """
-    if _goes_out_at_once(uri):
+    if goes_out_at_once(uri):
         return StreamSink(uri)
     if not overwrite and exists(uri, s3):
         raise UsageError(f"{uri} exists; pass --overwrite to replace it, or choose another output")
@@ -98,7 +98,7 @@ def exists(uri: str, s3: S3Options) -> bool:
     Raises:
         StorageError: S3 cannot be asked, or has no such bucket.
     """
-    if _goes_out_at_once(uri):
+    if goes_out_at_once(uri):
         return False
     if is_s3(uri):
         from genrm_cli.storage.s3 import object_exists
@@ -113,7 +113,7 @@ def check_writable(uri: str, s3: S3Options) -> None:
     Raises:
         StorageError: it cannot.
     """
-    if _goes_out_at_once(uri):
+    if goes_out_at_once(uri):
         return
     if is_s3(uri):
         from genrm_cli.storage.s3 import check_object_writable
@@ -123,10 +123,16 @@ def check_writable(uri: str, s3: S3Options) -> None:
         check_file_writable(uri)
 
 
+def is_same_place(uri: str, other: str) -> bool:
+    """Say whether two URIs name one file or object; a stream is never the same as another."""
+    return not is_stream(uri) and not is_stream(other) and _place(uri) == _place(other)
+
+
 def _place(uri: str) -> str:
     """Name where an output goes, so that two spellings of one file are found out."""
     return uri if is_s3(uri) or is_stream(uri) else os.path.realpath(uri)
 
 
-def _goes_out_at_once(uri: str) -> bool:
+def goes_out_at_once(uri: str) -> bool:
+    """Say whether an output is a stream, a pipe or a device: there is no place beside it for other files."""
     return is_stream(uri) or (not is_s3(uri) and is_special(parse_local_path(uri)))

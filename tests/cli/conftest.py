@@ -1,9 +1,13 @@
-"""The fixture `genrm`: the command as a process, in an empty folder."""
+"""The fixtures `genrm`, the command as a process, and `call`, the same without the cost of one."""
 
+import os
 from pathlib import Path
 
 import pytest
-from genrm_process import Genrm
+from genrm_process import Call, Finished, Genrm
+from typer.testing import CliRunner
+
+from genrm_cli.cli.app import app
 
 
 @pytest.fixture
@@ -12,3 +16,20 @@ def genrm(tmp_path: Path) -> Genrm:
     folder = tmp_path / "work"
     folder.mkdir()
     return Genrm(folder)
+
+
+@pytest.fixture
+def call(genrm: Genrm, monkeypatch: pytest.MonkeyPatch) -> Call:
+    """Give a test the command within this process, in the same folder: for many short calls."""
+    for name in list(os.environ):
+        if name.startswith(("GENRM_", "OPENAI_")):
+            monkeypatch.delenv(name)
+    monkeypatch.chdir(genrm.folder)
+
+    def run(*arguments: object, stdin: bytes = b"", **environment: str) -> Finished:
+        result = CliRunner().invoke(app, list(map(str, arguments)), input=stdin, env=environment)
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        return Finished(result.exit_code, result.stdout_bytes, result.stderr)
+
+    return run

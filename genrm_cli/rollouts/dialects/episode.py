@@ -45,6 +45,8 @@ def _read(record: Record) -> list[Rollout]:
 
 def _annotate(record: Record, scores: Sequence[Score]) -> None:
     reward = record.get("reward")
+    if reward is None:
+        reward = {}
     if not isinstance(reward, Mapping):
         annotate_line(record, scores)
         return

@@ -1,5 +1,6 @@
 """What several dialects share: message contents, inline reasoning, the fields that name a task."""
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -129,7 +130,9 @@ def principle_of(record: Record) -> str | None:
 
 
 def call_text(name: object, arguments: object) -> str:
-    """Write out a tool call as one line."""
+    """Write out a tool call as one line; its arguments are JSON text or the object itself."""
+    if isinstance(arguments, Mapping):
+        arguments = json.dumps(arguments, ensure_ascii=False)
     return f"[calls {name}({arguments if isinstance(arguments, str) else ''})]"
 
 
@@ -139,11 +142,17 @@ def _turn_of_message(message: object) -> Turn:
         raise UnreadableRecordError("a message has no role; expected objects with role and content")
     texts = [text_of_content(message.get("content"))]
     calls = message.get("tool_calls")
-    for call in calls if isinstance(calls, list) else ():
-        function = call.get("function") if isinstance(call, Mapping) else None
-        if isinstance(function, Mapping):
-            texts.append(call_text(function.get("name"), function.get("arguments")))
+    texts += [_text_of_call(call) for call in calls] if isinstance(calls, list) else []
     return Turn(_ROLES.get(role, role), join_texts(texts))
+
+
+def _text_of_call(call: object) -> str:
+    """Write out one of a message's tool calls: in OpenAI's shape, flat, or as JSON text (verifiers)."""
+    if isinstance(call, str):
+        # Not parsed: JSON within JSON can bring lone surrogates and any depth past the checks of the line.
+        return f"[calls {call}]"
+    function = call.get("function", call) if isinstance(call, Mapping) else None
+    return call_text(function.get("name"), function.get("arguments")) if isinstance(function, Mapping) else ""
 
 
 def _text_of_part(part: object) -> str:

@@ -20,14 +20,14 @@ def _read(record: Record) -> list[Rollout]:
 
 
 def read_list(record: Record, prompt: tuple[Turn, ...], responses: list[object]) -> list[Rollout]:
-    """Read a list of responses to one prompt as one group, numbered by their places in the list."""
+    """Read a list of responses to one prompt as one group, in the order of the list.
+
+    They have no rollout index: where `--group-by` joins lines, their places would look like duplicates.
+    """
     if not responses:
         raise UnreadableRecordError("the list of responses is empty")
     principle = principle_of(record)
-    return [
-        Rollout(prompt, *read_response(response), principle, None, place, line_is_group=True)
-        for place, response in enumerate(responses)
-    ]
+    return [Rollout(prompt, *read_response(response), principle, line_is_group=True) for response in responses]
 
 
 DIALECT = Dialect("many", _recognise, _read, annotate_list)

@@ -31,7 +31,9 @@ def _recognise(record: Record) -> bool:
 
 
 def _read(record: Record) -> list[Rollout]:
-    request = record["responses_create_params"]
+    request = record.get("responses_create_params")
+    if not isinstance(request, Mapping):
+        raise UnreadableRecordError("responses_create_params is not an object")
     prompt = _turns_of_input(request)
     response = record.get("response")
     answer, reasoning = None, ""
@@ -77,7 +79,7 @@ def read_output(items: list[Item]) -> tuple[str, str]:
     reasonings: list[str] = []
     for item in items:
         if item.get("type") == "reasoning":
-            # The longer of the two places, never both: some servers fill both with the same text.
+            # Never both places: some servers fill both with the same text. The reference measures the summary.
             summary, content = item.get("summary"), item.get("content")
             reasonings.append(text_of_content(summary) or text_of_content(content))
         elif _is_policys(item):
@@ -117,11 +119,11 @@ def _turns_of_item(item: Item) -> tuple[Turn, ...]:
 
 
 def _opening_length(items: list[Item]) -> int:
-    """Count the environment's turns before the policy first acts; none if the policy never acts."""
+    """Count the environment's turns before the policy first acts; all of them if the policy never acts."""
     for place, item in enumerate(items):
         if item.get("role") not in _ENVIRONMENT_ROLES:
             return place
-    return 0
+    return len(items)
 
 
 def _iter_items(items: list[Any]) -> Iterator[Item]:

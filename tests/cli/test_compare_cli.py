@@ -1,0 +1,189 @@
+import json
+from typing import Any
+
+import pytest
+from genrm_process import SAMPLE_DATA, Call, Genrm
+from judge_server_fixture import JudgeServer
+
+LEXICAL = ("--judge", "lexical")
+KILL, WELL = "SKILL is a verb meaning to kill.", "Skill refers to the ability to perform a task well."
+# The request of the change that brought `genrm_compare` to NeMo Gym; its messages have no role.
+REFERENCE_REQUEST = {
+    "conversation_history": [{"role": "user", "content": "What is SKILL?"}],
+    "response_objs": [
+        {"output": [{"type": "message", "content": [{"type": "output_text", "text": text}]}]}
+        for text in (KILL, WELL)
+    ],
+}
+REFERENCE_REPLY = {
+    "rewards": [1.025, 4.475],
+    "comparison_results": [
+        {"response_i": 0, "response_j": 1, "judge_idx": 0, "score_1": 1.0, "score_2": 5.0, "ranking": 6.0},
+        {"response_i": 1, "response_j": 0, "judge_idx": 0, "score_1": 4.0, "score_2": 1.0, "ranking": 1.0},
+    ],
+    "metrics": {
+        "mean_individual_score": 2.75,
+        "std_individual_score": 1.7853571071357126,
+        "tiebreak_usage_rate": 0.0,
+    },
+}
+LENGTH = ("--group-answer-length-penalty-coeff", 0.05)
+
+
+def reply(score_1: float, score_2: float, ranking: float) -> dict[str, Any]:
+    """Script one verdict."""
+    numbers = {"score_1": score_1, "score_2": score_2, "ranking": ranking}
+    return {"content": f"```json\n{json.dumps(numbers)}\n```"}
+
+
+def judge(server: JudgeServer, *more: object) -> tuple[object, ...]:
+    """Name a judge that is asked one thing after the other."""
+    return ("--base-url", server.base_url, "--model", "m", "--no-probe", "--concurrency", 1, *more)
+
+
+def test_the_reference_request_gets_the_reference_reply(genrm: Genrm, judge_server: JudgeServer) -> None:
+    """The published request and verdicts give the published reply, to the last digit, and nothing but it."""
+    judge_server.behave(script=[reply(1, 5, 6), reply(4, 1, 1)])
+    request = json.dumps(REFERENCE_REQUEST).encode()
+    finished = genrm.run("compare", "-", "--json", *judge(judge_server, *LENGTH), stdin=request)
+    assert (finished.code, finished.err) == (0, "")
+    assert json.loads(finished.out) == REFERENCE_REPLY
+    assert finished.out.count(b"\n") == 1
+    shown = [request["body"]["messages"] for request in judge_server.stats()["recent"]]
+    assert [[message["content"] for message in messages] for messages in shown] == [
+        ["What is SKILL?", KILL, WELL],
+        ["What is SKILL?", WELL, KILL],
+    ]
+
+
+def test_texts_on_the_command_line_give_the_same(call: Call, judge_server: JudgeServer) -> None:
+    """The same comparison typed by hand has the same rewards."""
+    judge_server.behave(script=[reply(1, 5, 6), reply(4, 1, 1)])
+    arguments = judge(judge_server, *LENGTH, "--json")
+    finished = call("compare", "--prompt", "What is SKILL?", KILL, WELL, *arguments)
+    assert finished.code == 0
+    assert json.loads(finished.out) == REFERENCE_REPLY
+
+
+def test_the_sample_request_gets_a_reply_of_the_same_shape(call: Call) -> None:
+    """`compare - --json` of the sample request prints the reference's keys, and the better answer wins."""
+    request = (SAMPLE_DATA / "compare-request.json").read_bytes()
+    finished = call("compare", "-", "--json", *LEXICAL, stdin=request)
+    assert finished.code == 0
+    assert "stand-in" in finished.err
+    printed = json.loads(finished.out)
+    assert printed.keys() == REFERENCE_REPLY.keys()
+    assert printed["metrics"].keys() == REFERENCE_REPLY["metrics"].keys()
+    pairs = [(result["response_i"], result["response_j"]) for result in printed["comparison_results"]]
+    assert pairs == [(0, 1), (1, 2), (2, 0)]
+    assert all(
+        result.keys() == REFERENCE_REPLY["comparison_results"][0].keys()
+        for result in printed["comparison_results"]
+    )
+    assert printed["rewards"].index(max(printed["rewards"])) == 1
+
+
+def test_a_person_gets_a_table(call: Call) -> None:
+    """Without --json stdout holds a row for each response and each comparison."""
+    finished = call("compare", "-p", "What is SKILL?", KILL, WELL, *LEXICAL)
+    assert finished.code == 0
+    out = finished.out.decode()
+    for text in ("reward", "advantage", "ranking", KILL, WELL):
+        assert text in out
+    assert len([line for line in out.splitlines() if line[:1].isdigit()]) == 2 + 2
+
+
+def test_texts_come_from_files_and_stdin_too(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
+    """@FILE, - and @@ for a text that begins with @ are read as the help says, for prompt and responses alike."""
+    (genrm.folder / "prompt.txt").write_text("Wie geht's, Jürgen?")
+    (genrm.folder / "one.txt").write_text("[bold]not markup[/bold]")
+    arguments = ("--prompt", "@prompt.txt", "@one.txt", "-", "@@handle", *judge(judge_server))
+    finished = call("compare", *arguments, stdin="Schön!".encode())
+    assert finished.code == 0, finished.err
+    shown = [request["body"]["messages"] for request in judge_server.stats()["recent"]]
+    contents = [[message["content"] for message in messages] for messages in shown]
+    assert contents[0] == ["Wie geht's, Jürgen?", "[bold]not markup[/bold]", "Schön!"]
+    assert contents[1][1:] == ["Schön!", "@handle"]
+    assert "[bold]not markup[/bold]" in finished.out.decode()
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_a_history_goes_before_the_prompt(
+    genrm: Genrm, call: Call, judge_server: JudgeServer, wrapped: bool
+) -> None:
+    """A history file, a list or an object with messages, is the beginning of the conversation."""
+    messages = [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Hi!"}]
+    (genrm.folder / "history.json").write_text(json.dumps({"messages": messages} if wrapped else messages))
+    arguments = ("--history", "history.json", "-p", "How are you?", "Fine.", "Well.", *judge(judge_server))
+    assert call("compare", *arguments).code == 0
+    (request, _) = judge_server.stats()["recent"]
+    turns = [(message["role"], message["content"]) for message in request["body"]["messages"]]
+    assert turns[:3] == [("user", "Hello"), ("assistant", "Hi!"), ("user", "How are you?")]
+
+
+@pytest.mark.parametrize(("count", "code"), [(1, 3), (2, 0), (64, 0), (65, 3)])
+def test_two_to_sixty_four_responses_are_compared(call: Call, count: int, code: int) -> None:
+    """One response and 65 are refused with their number and the limits."""
+    finished = call("compare", "-p", "Why?", *[f"Because of {n}." for n in range(count)], *LEXICAL, "--json")
+    assert finished.code == code
+    if code:
+        assert f"{count} responses" in finished.err
+        assert "2 to 64" in finished.err
+        assert finished.out == b""
+    else:
+        assert len(json.loads(finished.out)["rewards"]) == count
+
+
+@pytest.mark.parametrize(
+    ("arguments", "stdin", "code", "says"),
+    [
+        (("a", "b"), b"", 2, "--prompt"),
+        (("-p", "Why?", "-", "-"), b"", 2, "once"),
+        (("-p", "Why?", "-"), b"{}", 2, "leave --prompt"),
+        (("-",), b"", 3, "compare request"),
+        (("-",), b"[1]", 3, "compare request"),
+        (("-",), b'{"conversation_history": [], "response_objs": []}', 3, "empty"),
+        (("-",), b'{"conversation_history": [{"role": "user"}], "response_objs": [1, 2]}', 3, "compare request"),
+        (("-p", "Why?", "@missing.txt", "b"), b"", 3, "missing.txt"),
+        (("-p", "Why?", "--history", "missing.json", "a", "b"), b"", 3, "missing.json"),
+        (("-p", "Why?", "--history", "bad.json", "a", "b"), b"", 3, "bad.json"),
+    ],
+)
+def test_what_cannot_be_compared_is_said(
+    genrm: Genrm, call: Call, arguments: tuple[str, ...], stdin: bytes, code: int, says: str
+) -> None:
+    """Wrong combinations end with 2, unreadable input with 3, each in one line that helps."""
+    (genrm.folder / "bad.json").write_text("{")
+    finished = call("compare", *arguments, *LEXICAL, stdin=stdin)
+    assert finished.code == code
+    assert says in finished.err
+    assert finished.out == b""
+    assert len(finished.err.splitlines()) == 1
+
+
+def test_without_a_judge_nothing_is_compared(call: Call) -> None:
+    """`compare` without --judge or --base-url ends with 2 and says what to pass."""
+    finished = call("compare", "-p", "Why?", "a", "b")
+    assert finished.code == 2
+    assert "--judge lexical" in finished.err
+
+
+def test_a_failed_comparison_is_no_number(call: Call, judge_server: JudgeServer) -> None:
+    """A response without a verdict has the reward null, the failed comparison is left out, and the code is 6."""
+    judge_server.behave(fault={"content": "no idea"})
+    finished = call("compare", "-p", "Why?", "a", "b", *judge(judge_server, "--reask", 0, "--json"))
+    assert finished.code == 6
+    assert json.loads(finished.out) == {"rewards": [None, None], "comparison_results": [], "metrics": {}}
+    assert "failed" in finished.err
+
+
+def test_compat_gives_the_references_defaults(call: Call, judge_server: JudgeServer) -> None:
+    """--compat nemo-gym turns failures into 3, 3, 3.5, as the reference does."""
+    judge_server.behave(fault={"content": "no idea"})
+    arguments = judge(judge_server, "--reask", 0, "--json", "--compat", "nemo-gym")
+    finished = call("compare", "-p", "Why?", "a", "b", *arguments)
+    assert finished.code == 0
+    printed = json.loads(finished.out)
+    assert printed["rewards"] == [3.0, 3.0]
+    assert [(r["score_1"], r["score_2"], r["ranking"]) for r in printed["comparison_results"]] == [(3, 3, 3.5)] * 2
+    assert printed["metrics"]["tiebreak_usage_rate"] == 1.0

@@ -1,0 +1,84 @@
+import json
+
+import pytest
+from genrm_process import Call, Genrm, make_rollouts
+
+from genrm_cli.settings.table import key_of, setting_fields
+
+KEY = "sk-local-0123456789abcdef"
+
+
+def test_every_setting_says_where_it_came_from(genrm: Genrm) -> None:
+    """Flag before environment before file before preset before default, and the source is shown."""
+    (genrm.folder / "genrm.toml").write_text(
+        'judges = 3\nretries = 9\npreset = "nemotron-3-nano"\nquiet = false\n'
+    )
+    arguments = ("--json", "--retries", 1, "--answer-bonus", 0.25)
+    finished = genrm.run("config", *arguments, GENRM_RETRIES="5", GENRM_REASK="7")
+    assert (finished.code, finished.err) == (0, "")
+    shown = json.loads(finished.out)
+    assert shown["retries"] == {"value": 1, "source": "flag"}
+    assert shown["reask"] == {"value": 7, "source": "environment GENRM_REASK"}
+    assert shown["judges"] == {"value": 3, "source": "file genrm.toml"}
+    assert shown["reasoning_bonus"] == {"value": 0.5, "source": "preset nemotron-3-nano"}
+    assert shown["answer_bonus"] == {"value": 0.25, "source": "flag"}
+    assert shown["concurrency"] == {"value": 64, "source": "default"}
+    assert shown.keys() == {key_of(setting) for setting in setting_fields()}
+
+
+def test_a_table_for_a_person_and_no_keys(genrm: Genrm) -> None:
+    """Each setting is a row; keys are in neither form, only the name of their variable."""
+    environment = {"GENRM_API_KEY": KEY, "OPENAI_API_KEY": KEY, "MINE": KEY}
+    finished = genrm.run("config", "--api-key-env", "MINE", **environment)
+    assert finished.code == 0
+    table = finished.out.decode()
+    assert all(key_of(setting) in table for setting in setting_fields())
+    assert "MINE" in table
+    assert KEY not in table
+    assert KEY not in genrm.run("config", "--json", **environment).out.decode()
+
+
+def test_a_misspelt_variable_is_pointed_out(call: Call) -> None:
+    """A GENRM_ variable that is no setting gets a warning, and the command goes on; --quiet keeps silent."""
+    finished = call("config", GENRM_CONCURENCY="8")
+    assert finished.code == 0
+    assert "GENRM_CONCURENCY" in finished.err
+    assert call("config", "--quiet", GENRM_CONCURENCY="8").err == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("concurency = 8", "Did you mean concurrency?"),
+        ("concurrency = true", "whole number"),
+        ("judges = 0", "judges"),
+        ("strategy = ", "TOML"),
+        ('strategy = "ring-a-ring"', "circular"),
+    ],
+)
+def test_a_settings_file_with_a_mistake_ends_with_2(genrm: Genrm, call: Call, text: str, says: str) -> None:
+    """The file, what is wrong and what was expected are named."""
+    (genrm.folder / "genrm.toml").write_text(text)
+    finished = call("config")
+    assert finished.code == 2
+    assert "genrm.toml" in finished.err
+    assert says in finished.err
+
+
+def test_settings_from_a_file_and_the_environment_reach_a_run(genrm: Genrm, call: Call) -> None:
+    """A run needs no flags: pyproject.toml names the judge, GENRM_CONFIG another file, a variable the output."""
+    genrm.write("in.jsonl", make_rollouts())
+    (genrm.folder / "pyproject.toml").write_text('[tool.genrm]\njudge = "lexical"\nquiet = true\n')
+    assert call("score", "in.jsonl", GENRM_OUTPUT="out.jsonl") == (0, b"", "")
+    assert "out.metrics.json" in genrm.names()
+    (genrm.folder / "other.toml").write_text('judge = "lexical"\nstrategy = "all-pairs"\n')
+    refused = call("score", "in.jsonl", GENRM_CONFIG="other.toml")
+    assert refused.code == 2
+    assert "Did you mean all_pairs?" in refused.err
+
+
+def test_a_settings_file_that_is_named_must_exist(call: Call) -> None:
+    """--config with a missing file ends with 2, and names it."""
+    finished = call("config", "--config", "missing.toml")
+    assert finished.code == 2
+    assert "missing.toml" in finished.err

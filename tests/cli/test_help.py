@@ -1,0 +1,67 @@
+import re
+
+import pytest
+from genrm_process import Call, Genrm
+
+from genrm_cli import __version__
+from genrm_cli.settings.table import flag_of, setting_fields
+
+PLAIN = {"COLUMNS": "250", "NO_COLOR": "1", "TERM": "dumb"}
+LEFT_OUT = {
+    "score": (),
+    "config": (),
+    "compare": (
+        "dialect",
+        "group_by",
+        "max_line_bytes",
+        "strict",
+        "output",
+        "overwrite",
+        "keep_replies",
+        "unscored",
+    ),
+    "validate": ("output", "overwrite", "keep_replies"),
+}
+# Panels that a command has no use for.
+PANELS_LEFT_OUT = {"score": (), "config": (), "compare": ("Storage",), "validate": ("Rewards",)}
+
+
+def test_help_of_the_whole_names_all_commands_and_exit_codes(genrm: Genrm) -> None:
+    """`genrm --help` ends with 0 and lists what there is."""
+    finished = genrm.run("--help", **PLAIN)
+    assert (finished.code, finished.err) == (0, "")
+    text = finished.out.decode()
+    for name in ("score", "compare", "validate", "config", "Exit codes", "130"):
+        assert name in text
+
+
+@pytest.mark.parametrize("command", LEFT_OUT)
+def test_help_of_a_command_shows_every_option(call: Call, command: str) -> None:
+    """Each setting of the command is an option with its meaning, in either spelling of --help."""
+    finished = call(command, "--help", **PLAIN)
+    assert finished.code == 0
+    assert call(command, "-h", **PLAIN).out == finished.out
+    text = " ".join(re.sub(r"[│╭╮╰╯─]", " ", finished.out.decode()).split())
+    for setting in setting_fields():
+        if setting.metadata["panel"] in PANELS_LEFT_OUT[command] or setting.name in LEFT_OUT[command]:
+            assert f" {flag_of(setting)} " not in text
+        else:
+            assert f" {flag_of(setting)} " in text
+            assert setting.metadata["meaning"][:40] in text
+    assert " --config " in text
+
+
+@pytest.mark.parametrize(
+    "arguments", [("--colour",), ("scroe", "in.jsonl"), ("score",), ("score", "a", "b"), ("compare",)]
+)
+def test_what_there_is_not_ends_with_2(call: Call, arguments: tuple[str, ...]) -> None:
+    """An unknown option or command, a missing or a second argument is a usage error."""
+    finished = call(*arguments)
+    assert finished.code == 2
+    assert finished.out == b""
+    assert "Usage" in finished.err
+
+
+def test_the_version(genrm: Genrm) -> None:
+    """`genrm --version` prints name and version."""
+    assert genrm.run("--version").out.decode() == f"genrm {__version__}\n"

@@ -1,0 +1,62 @@
+import os
+import pty
+import subprocess
+
+from genrm_process import COMMAND, Genrm, make_rollouts
+from judge_server_fixture import JudgeServer
+
+from genrm_cli.cli.console import progress_text
+from genrm_cli.summary import Tally
+
+
+def test_before_the_plan_is_known_the_lines_read_are_told() -> None:
+    """While the input is read there is nothing to divide by, and what was read is shown."""
+    assert progress_text(Tally(lines=1_200, rollouts=1_100, rejects=2), 0.0) == (
+        "reading: 1,200 lines, 1,100 rollouts, 2 rejects"
+    )
+
+
+def test_progress_tells_groups_calls_failures_tokens_and_time_left() -> None:
+    """A quarter done in a minute leaves three; the rate counts calls, not comparisons."""
+    tally = Tally(planned=400, verdicts=90, groups=50, groups_done=12, calls=120, prompt_tokens=9_000)
+    tally.failures["timeout"] = 10
+    text = progress_text(tally, 60.0)
+    for part in ("100/400", "groups 12/50", "120 calls (2.0/s)", "10 failures", "9,000 tokens", "3:00 left"):
+        assert part in text
+
+
+def test_progress_of_a_long_run_counts_hours() -> None:
+    """Time left over an hour has hours; before the first verdict there is no guess."""
+    assert "2:00:00 left" in progress_text(Tally(planned=200, verdicts=100, groups=1), 7_200.0)
+    assert "starting" in progress_text(Tally(planned=200, groups=1), 5.0)
+    assert "starting" in progress_text(Tally(planned=200, groups=1), 0.0)
+
+
+def test_a_terminal_gets_a_live_line_and_stdout_stays_clean(genrm: Genrm, judge_server: JudgeServer) -> None:
+    """With stderr on a terminal progress moves there; stdout holds the scored lines and nothing else."""
+    judge_server.behave(latency_s=0.4)
+    genrm.write("in.jsonl", make_rollouts(groups=1, size=4))
+    arguments = ("score", "in.jsonl", "--base-url", judge_server.base_url, "--model", "m", "--no-probe")
+    ours, theirs = pty.openpty()
+    environment = genrm.environment(TERM="xterm-256color", COLUMNS="150")
+    command = [*COMMAND, *arguments, "--concurrency", "2", "-o", "-"]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=theirs, stdin=subprocess.DEVNULL, cwd=genrm.folder, env=environment
+    )
+    os.close(theirs)
+    shown = b""
+    while True:
+        try:
+            piece = os.read(ours, 4096)
+        except OSError:  # the terminal's other end is closed
+            break
+        if not piece:
+            break
+        shown += piece
+    os.close(ours)
+    out, _ = process.communicate(timeout=30)
+    assert process.returncode == 0
+    assert b"comparisons 0/4" in shown
+    assert b"Traceback" not in shown
+    assert b"\x1b" not in out
+    assert len(out.splitlines()) == 4

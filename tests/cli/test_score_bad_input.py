@@ -1,0 +1,194 @@
+import json
+
+import pytest
+from genrm_process import Call, Genrm, make_rollouts, read_lines
+from judge_server_fixture import JudgeServer
+
+LEXICAL = ("--judge", "lexical")
+ALL_OUTPUTS = {"in.scored.jsonl", "in.metrics.json", "in.comparisons.jsonl", "in.rejects.jsonl"}
+# Lines of sample_data/bad-lines.jsonl that are no rollouts, with a word of the reason that each must get.
+BAD_LINES = {
+    4: "not JSON",
+    5: "list",
+    6: "colour",
+    7: "not JSON",
+    8: "surrogate",
+    9: "not JSON",
+    18: "not JSON",
+}
+
+
+def test_bad_lines_go_to_the_rejects_with_number_and_reason(genrm: Genrm) -> None:
+    """Each kind of bad line is rejected by its number in the file, blank lines counted; the rest is scored."""
+    genrm.sample("bad-lines.jsonl")
+    finished = genrm.run("score", "bad-lines.jsonl", *LEXICAL, "--max-unscored", "1")
+    assert finished.code == 0, finished.err
+    rejects = read_lines(genrm.folder / "bad-lines.rejects.jsonl")
+    assert [reject["line"] for reject in rejects] == list(BAD_LINES)
+    for reject in rejects:
+        assert BAD_LINES[reject["line"]] in reject["reason"]
+        assert reject["text"]
+    metrics = json.loads((genrm.folder / "bad-lines.metrics.json").read_bytes())
+    assert (metrics["lines"], metrics["rejected_lines"]) == (17, 7)
+    assert (metrics["scored"], metrics["unscored"], metrics["duplicate_rollouts"]) == (7, 3, 1)
+    assert "7 rejected lines" in finished.err
+    assert "there twice" in finished.err
+
+
+def test_rollouts_without_a_reward_say_why(genrm: Genrm, call: Call) -> None:
+    """Unscored rollouts keep their lines, with `reward: null` and the reason."""
+    genrm.sample("bad-lines.jsonl")
+    call("score", "bad-lines.jsonl", *LEXICAL, "--max-unscored", "1")
+    reasons = {}
+    for line in read_lines(genrm.folder / "bad-lines.scored.jsonl"):
+        assert (line["reward"] is None) == (line["genrm"]["status"] == "unscored")
+        if line["reward"] is None:
+            reasons[line["_ng_task_index"], line["_ng_rollout_index"]] = line["genrm"]["reason"]
+    assert set(reasons) == {(1, 0), (2, 0), (2, 1)}
+    assert "no response" in reasons[1, 0]
+    assert "prompts" in reasons[2, 0]
+
+
+def test_too_many_unscored_rollouts_end_with_code_6(genrm: Genrm) -> None:
+    """Above --max-unscored the run ends with 6; its outputs are written all the same."""
+    genrm.sample("bad-lines.jsonl")
+    finished = genrm.run("score", "bad-lines.jsonl", *LEXICAL)
+    assert finished.code == 6
+    assert "3 of 10" in finished.err
+    assert "bad-lines.scored.jsonl" in genrm.names()
+
+
+@pytest.mark.parametrize("name", ["bad-lines.jsonl", "twice.jsonl"])
+def test_strict_refuses_before_any_call(genrm: Genrm, call: Call, judge_server: JudgeServer, name: str) -> None:
+    """--strict ends with 3 for bad lines and duplicates, names them, writes nothing and asks nothing."""
+    genrm.sample("bad-lines.jsonl")
+    line = {"_ng_task_index": 1, "_ng_rollout_index": 1, "prompt": "Why?", "completion": "So."}
+    genrm.write("twice.jsonl", [line, line])
+    before = genrm.names()
+    judge = ("--base-url", judge_server.base_url, "--model", "m")
+    finished = call("score", name, *judge, "--strict")
+    assert finished.code == 3
+    assert "line 4" in finished.err if name == "bad-lines.jsonl" else "line 2" in finished.err
+    assert genrm.names() == before
+    assert judge_server.stats()["requests"] == 0
+
+
+@pytest.mark.parametrize("content", [b"", b"\n \n\r\n", b"\xef\xbb\xbf"])
+def test_an_empty_input_is_done_with_a_warning(genrm: Genrm, call: Call, content: bytes) -> None:
+    """Without a single rollout the run ends with 0, warns, and writes honest outputs."""
+    (genrm.folder / "in.jsonl").write_bytes(content)
+    finished = call("score", "in.jsonl", *LEXICAL)
+    assert finished.code == 0
+    assert "no rollouts" in finished.err
+    assert genrm.names() == {"in.jsonl"} | ALL_OUTPUTS
+    metrics = json.loads((genrm.folder / "in.metrics.json").read_bytes())
+    assert (metrics["rollouts"], metrics["reward"]["count"], metrics["reward"]["mean"]) == (0, 0, None)
+    assert metrics["first_place_win_rate"] is None
+
+
+def test_groups_of_one_are_single_and_the_judge_is_not_asked(
+    genrm: Genrm, call: Call, judge_server: JudgeServer
+) -> None:
+    """Without a group of two nothing is asked, not even a probe: each rollout gets --default-score, `single`."""
+    genrm.write("in.jsonl", make_rollouts(groups=3, size=1))
+    judge = ("--base-url", judge_server.base_url, "--model", "m", "--default-score", "2.5")
+    finished = call("score", "in.jsonl", *judge)
+    assert finished.code == 0
+    assert "nothing could be compared" in finished.err
+    for line in read_lines(genrm.folder / "in.scored.jsonl"):
+        assert (line["reward"], line["genrm"]["status"], line["genrm"]["advantage"]) == (2.5, "single", 0.0)
+    assert judge_server.stats()["requests"] == 0
+
+
+def test_a_line_over_the_limit_is_rejected(genrm: Genrm, call: Call) -> None:
+    """A line over --max-line-bytes goes to the rejects with its length; its neighbours are scored."""
+    lines = make_rollouts(groups=1, size=3)
+    lines.insert(1, {"prompt": "Question 0?", "completion": "x" * 5_000})
+    genrm.write("in.jsonl", lines)
+    assert call("score", "in.jsonl", *LEXICAL, "--max-line-bytes", "2000").code == 0
+    (reject,) = read_lines(genrm.folder / "in.rejects.jsonl")
+    assert reject["line"] == 2
+    assert "2,000" in reject["reason"]
+    assert len(reject["text"]) <= 200
+    assert len(read_lines(genrm.folder / "in.scored.jsonl")) == 3
+
+
+@pytest.mark.parametrize("name", ["missing.jsonl", ".", "folder/missing.jsonl"])
+def test_an_input_that_cannot_be_read_ends_with_3(genrm: Genrm, call: Call, name: str) -> None:
+    """A missing file or a folder is named in one line, and nothing is written."""
+    finished = call("score", name, *LEXICAL, "-o", "out.jsonl")
+    assert finished.code == 3
+    assert finished.err.startswith(f"genrm: error: {name}")
+    assert len(finished.err.splitlines()) == 1
+    assert genrm.names() == set()
+
+
+@pytest.mark.parametrize("output", ["missing/out.jsonl", "in.jsonl/out.jsonl", "folder"])
+def test_an_output_that_cannot_be_written_ends_with_5_before_any_call(
+    genrm: Genrm, call: Call, judge_server: JudgeServer, output: str
+) -> None:
+    """No folder, a file in its place, or a folder in the file's: code 5, one line, no call, nothing left."""
+    genrm.write("in.jsonl", make_rollouts())
+    (genrm.folder / "folder").mkdir()
+    judge = ("--base-url", judge_server.base_url, "--model", "m")
+    finished = call("score", "in.jsonl", *judge, "-o", output)
+    assert finished.code == 5
+    assert len(finished.err.splitlines()) == 1
+    assert genrm.names() == {"in.jsonl", "folder"}
+    assert judge_server.stats()["requests"] == 0
+
+
+def test_a_corrupt_archive_is_an_input_error(genrm: Genrm, call: Call) -> None:
+    """A .gz that is none, or ends too early, ends with 3 in one line."""
+    (genrm.folder / "in.jsonl.gz").write_bytes(b"not gzip at all")
+    finished = call("score", "in.jsonl.gz", *LEXICAL)
+    assert finished.code == 3
+    assert len(finished.err.splitlines()) == 1
+    assert genrm.names() == {"in.jsonl.gz"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ((), "--judge lexical"),
+        (("--base-url", "http://127.0.0.1:9/v1"), "--model"),
+        (("--judge", "lexical", "--base-url", "http://127.0.0.1:9/v1"), "exclude"),
+        (("--base-url", "ftp://host/v1", "--model", "m"), "http"),
+        (("--base-url", "http://me:secret@host/v1", "--model", "m"), "--api-key-env"),
+        (("--judge", "lexcal"), "Did you mean lexical?"),
+        (("--judge", "lexical", "--judges", "0"), "--judges"),
+        (("--judge", "lexical", "--concurrency", "many"), "whole number"),
+        (("--judge", "lexical", "--unscored", "nan"), "--unscored"),
+        (("--judge", "lexical", "--api-key-env", "NOT_SET"), "NOT_SET"),
+        (("--base-url", "http://127.0.0.1:9/v1", "--model", "m", "--profile", "nemotrn"), "nemotron"),
+        (("--judge", "lexical", "-o", "in.jsonl", "--overwrite"), "is the input"),
+        (("--judge", "lexical", "-o", "./in.jsonl", "--overwrite"), "is the input"),
+        (("--judge", "lexical", "--colour"), "--colour"),
+    ],
+)
+def test_wrong_usage_ends_with_2_and_says_what_to_do(
+    genrm: Genrm, call: Call, arguments: tuple[str, ...], says: str
+) -> None:
+    """A flag that makes no sense is refused with code 2 in words that help; the input is untouched."""
+    path = genrm.write("in.jsonl", make_rollouts())
+    before = path.read_bytes()
+    finished = call("score", "in.jsonl", *arguments)
+    assert finished.code == 2, finished.err
+    assert says in finished.err
+    assert "secret" not in finished.err
+    assert genrm.names() == {"in.jsonl"}
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("output", ["link.jsonl", "folder/../in.jsonl", "in.scored.jsonl"])
+def test_no_output_replaces_the_input_by_another_name(genrm: Genrm, call: Call, output: str) -> None:
+    """A link to the input, its path in other words, or a companion file of that name is refused, too."""
+    name = "in.metrics.json" if output == "in.scored.jsonl" else "in.jsonl"
+    path = genrm.write(name, make_rollouts())
+    before = path.read_bytes()
+    (genrm.folder / "folder").mkdir()
+    (genrm.folder / "link.jsonl").symlink_to("in.jsonl")
+    finished = call("score", name, *LEXICAL, "-o", output, "--overwrite")
+    assert finished.code == 2
+    assert "is the input" in finished.err
+    assert path.read_bytes() == before

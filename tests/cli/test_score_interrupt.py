@@ -1,0 +1,35 @@
+import signal
+
+from genrm_process import Genrm, make_rollouts
+from judge_server_fixture import JudgeServer
+
+
+def test_ctrl_c_stops_with_130_and_leaves_nothing_behind(genrm: Genrm, judge_server: JudgeServer) -> None:
+    """SIGINT in mid-run ends the process soon, without outputs, temporary files or calls left open."""
+    judge_server.behave(script=[{}, {}, {}], fault={"hang": True})  # the probe and two verdicts, then silence
+    genrm.write("in.jsonl", make_rollouts(groups=4, size=4))
+    arguments = ("--base-url", judge_server.base_url, "--model", "m", "--concurrency", "4")
+    process = genrm.start("score", "in.jsonl", *arguments)
+    judge_server.wait_until(lambda stats: stats["hangs"] == 4, limit_s=20)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=10)
+    assert process.returncode == 130
+    assert out == b""
+    assert err.decode().splitlines() == ["genrm: error: interrupted; no output has been written."]
+    assert genrm.names() == {"in.jsonl"}
+    judge_server.wait_until(lambda stats: stats["in_flight"] == 0)
+
+
+def test_ctrl_c_leaves_the_old_outputs_as_they_were(genrm: Genrm, judge_server: JudgeServer) -> None:
+    """A run with --overwrite that is interrupted has replaced nothing."""
+    judge_server.behave(fault={"hang": True})
+    genrm.write("in.jsonl", make_rollouts(groups=1, size=2))
+    old = genrm.write("in.scored.jsonl", [{"precious": True}]).read_bytes()
+    arguments = ("--base-url", judge_server.base_url, "--model", "m", "--no-probe", "--overwrite")
+    process = genrm.start("score", "in.jsonl", *arguments)
+    judge_server.wait_until(lambda stats: stats["hangs"] == 2, limit_s=20)
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=10)
+    assert process.returncode == 130
+    assert genrm.names() == {"in.jsonl", "in.scored.jsonl"}
+    assert (genrm.folder / "in.scored.jsonl").read_bytes() == old

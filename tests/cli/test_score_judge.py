@@ -1,0 +1,196 @@
+import json
+import statistics
+from collections import defaultdict
+
+import pytest
+from genrm_process import Call, Genrm, Json, make_rollouts, read_lines
+from judge_behaviour import choose_verdict
+from judge_server_fixture import JudgeServer
+
+MODEL = "nvidia/Qwen3-Nemotron-235B-A22B-GenRM-2603"
+KEY = "sk-local-0123456789abcdef"
+
+
+def judge(server: JudgeServer, *more: object) -> tuple[object, ...]:
+    """Name a judge on the command line."""
+    return ("--base-url", server.base_url, "--model", MODEL, *more)
+
+
+def implied_rewards(answers: list[str]) -> list[float]:
+    """Work out by hand what a judge that prefers the longer answer gives a circle of comparisons."""
+    scores = defaultdict(list)
+    for i in range(len(answers)):
+        j = (i + 1) % len(answers)
+        first, second, ranking = choose_verdict("by_length", [], (answers[i], answers[j]))
+        tie = 3.5 - ranking if first == second else 0.0
+        scores[i].append(first + tie)
+        scores[j].append(second - tie)
+    return [statistics.fmean(scores[place]) for place in range(len(answers))]
+
+
+def comparisons_asked(server: JudgeServer) -> list[Json]:
+    """Return the bodies of the requests that were comparisons, not the probe."""
+    return [one["body"] for one in server.stats()["recent"] if one["body"].get("max_tokens") != 1]
+
+
+@pytest.mark.parametrize("profile", ["nemotron", "nemotron-plain"])
+def test_a_real_judge_gives_the_rewards_that_its_verdicts_imply(
+    genrm: Genrm, judge_server: JudgeServer, profile: str
+) -> None:
+    """Every comparison is asked once, and the rewards are those of the judge's verdicts, whatever the profile."""
+    lines = make_rollouts(groups=3, size=4)
+    lines[1]["completion"] = lines[2]["completion"][::-1]  # as long as its neighbour: a tie of the scores
+    genrm.write("in.jsonl", lines)
+    finished = genrm.run("score", "in.jsonl", *judge(judge_server, "--profile", profile))
+    assert finished.code == 0, finished.err
+    after = read_lines(genrm.folder / "in.scored.jsonl")
+    answers = [line["completion"] for line in lines]
+    expected = [reward for start in (0, 4, 8) for reward in implied_rewards(answers[start : start + 4])]
+    assert [line["reward"] for line in after] == pytest.approx(expected)
+    assert all(line["genrm"]["judge"] == MODEL and not line["genrm"]["stand_in"] for line in after)
+    stats = judge_server.stats()
+    assert (stats["requests"], stats["repeat_answers"]) == (12 + 1, 0)  # one is the probe
+    metrics = json.loads((genrm.folder / "in.metrics.json").read_bytes())
+    assert (metrics["calls"], metrics["retries"], metrics["verdicts"], metrics["failures"]) == (12, 0, 12, 0)
+    assert metrics["prompt_tokens"] > 0
+    assert metrics["completion_tokens"] > 0
+    assert metrics["judge"]["profile"] == profile
+    assert "stand-in" not in finished.err
+
+
+def test_the_nemotron_profile_speaks_in_its_roles(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
+    """History, then `principle`, `response_1`, `response_2`, with the published sampling settings."""
+    genrm.write("in.jsonl", make_rollouts(groups=1, size=2))
+    assert call("score", "in.jsonl", *judge(judge_server, "--principle", "Be brief.")).code == 0
+    body = comparisons_asked(judge_server)[0]
+    assert [message["role"] for message in body["messages"]] == ["user", "principle", "response_1", "response_2"]
+    assert body["messages"][0]["content"] == "Question 0?"
+    assert body["messages"][1]["content"] == "Be brief."
+    assert body["model"] == MODEL
+    assert (body["temperature"], body["top_p"], body["max_tokens"]) == (0.6, 0.95, 16384)
+
+
+def test_the_plain_profile_asks_in_one_user_message(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
+    """A server that refuses unknown roles can be used; sampling settings of the user's replace the profile's."""
+    judge_server.behave(unknown_roles="reject")
+    lines = make_rollouts(groups=1, size=2)
+    genrm.write("in.jsonl", [{**line, "principle": "Short wins."} for line in lines])
+    (genrm.folder / "principle.txt").write_text("Long wins.\n")
+    sampling = ("--temperature", 0, "--top-p", 1, "--max-tokens", 99)
+    plain = judge(judge_server, "--profile", "nemotron-plain", "--principle", "@principle.txt", *sampling)
+    finished = call("score", "in.jsonl", *plain)
+    assert finished.code == 0, finished.err
+    (message,) = comparisons_asked(judge_server)[0]["messages"]
+    assert message["role"] == "user"
+    for text in ("Question 0?", lines[0]["completion"], lines[1]["completion"], "Short wins."):
+        assert text in message["content"]
+    assert "Long wins." not in message["content"]  # the rollout's own principle goes first
+    body = comparisons_asked(judge_server)[0]
+    assert (body["temperature"], body["top_p"], body["max_tokens"]) == (0, 1, 99)
+
+
+@pytest.mark.parametrize(
+    ("environment", "arguments", "expected"),
+    [
+        ({}, (), None),
+        ({"GENRM_API_KEY": "k1", "OPENAI_API_KEY": "k2"}, (), "Bearer k1"),
+        ({"OPENAI_API_KEY": "k2"}, (), "Bearer k2"),
+        ({"MINE": "k3", "GENRM_API_KEY": "k1"}, ("--api-key-env", "MINE"), "Bearer k3"),
+    ],
+)
+def test_a_key_is_sent_when_there_is_one(
+    call: Call,
+    judge_server: JudgeServer,
+    environment: dict[str, str],
+    arguments: tuple[str, ...],
+    expected: str | None,
+) -> None:
+    """Without a key there is no Authorization header; with one, the named variable goes before the usual two."""
+    finished = call("compare", "-p", "Why?", "a", "b", *judge(judge_server, *arguments), **environment)
+    assert finished.code == 0, finished.err
+    headers = [request["headers"] for request in judge_server.stats()["recent"]]
+    assert {header.get("authorization") for header in headers} == {expected}
+
+
+@pytest.mark.parametrize("probe", ["--probe", "--no-probe"])
+def test_the_key_is_never_shown_even_if_the_judge_echoes_it(
+    genrm: Genrm, judge_server: JudgeServer, probe: str
+) -> None:
+    """A 401 that repeats the key leaves no trace of it on the terminal or in any file."""
+    judge_server.behave(fault={"echo_authorization": True})
+    genrm.write("in.jsonl", make_rollouts(groups=1, size=3))
+    arguments = judge(judge_server, probe, "--keep-replies")
+    finished = genrm.run("score", "in.jsonl", *arguments, GENRM_API_KEY=KEY)
+    assert finished.code == (4 if probe == "--probe" else 6)
+    assert "Incorrect API key" in finished.err or probe == "--no-probe"
+    written = b"".join((genrm.folder / name).read_bytes() for name in genrm.names())
+    for shown in (finished.out.decode(), finished.err, written.decode()):
+        assert KEY not in shown
+        assert KEY[-8:] not in shown
+    if probe == "--no-probe":
+        failures = [record["failure"] for record in read_lines(genrm.folder / "in.comparisons.jsonl")]
+        assert {failure["kind"] for failure in failures} == {"auth"}
+        assert all("Incorrect API key" in failure["detail"] for failure in failures)
+
+
+def test_the_concurrency_is_used_and_never_exceeded(genrm: Genrm, judge_server: JudgeServer) -> None:
+    """With --concurrency 8 the judge sees eight calls at once, no more, over no more connections."""
+    judge_server.behave(latency_s=0.03)
+    genrm.write("in.jsonl", make_rollouts(groups=10, size=4))
+    assert genrm.run("score", "in.jsonl", *judge(judge_server, "--concurrency", 8)).code == 0
+    stats = judge_server.stats()
+    assert stats["max_in_flight"] == 8
+    assert stats["max_connections"] <= 8 + 1  # one is the test's own
+    assert stats["requests"] == 40 + 1
+
+
+def test_a_busy_judge_is_waited_for(genrm: Genrm, judge_server: JudgeServer) -> None:
+    """A judge that refuses calls beyond what it can do in parallel still gets all of them answered."""
+    judge_server.behave(reject_above_in_flight=2, latency_s=0.01)
+    genrm.write("in.jsonl", make_rollouts(groups=3, size=4))
+    arguments = judge(judge_server, "--concurrency", 4, "--retries", 20)
+    finished = genrm.run("score", "in.jsonl", *arguments)
+    assert finished.code == 0, finished.err
+    metrics = json.loads((genrm.folder / "in.metrics.json").read_bytes())
+    assert (metrics["verdicts"], metrics["failures"]) == (12, 0)
+    assert metrics["retries"] == judge_server.stats()["by_status"]["429"]
+
+
+def test_some_failures_leave_the_rest_scored(genrm: Genrm, judge_server: JudgeServer) -> None:
+    """Rollouts with one verdict left are scored on it; the failures are counted and kept out of the rewards."""
+    judge_server.behave(fault={"content": "I would rather not."}, fault_share=0.3)
+    lines = make_rollouts(groups=8, size=4)
+    genrm.write("in.jsonl", lines)
+    arguments = judge(judge_server, "--reask", 0, "--max-unscored", 1, "--keep-replies")
+    finished = genrm.run("score", "in.jsonl", *arguments)
+    assert finished.code == 0, finished.err
+    records = read_lines(genrm.folder / "in.comparisons.jsonl")
+    failed = [record for record in records if record["failure"]]
+    assert 0 < len(failed) < len(records) == 32
+    for record in records:
+        assert (record["failure"] is None) == (record["score_1"] is not None) == (record["ranking"] is not None)
+        assert record["reply"] == "I would rather not." if record["failure"] else "ranking" in record["reply"]
+    metrics = json.loads((genrm.folder / "in.metrics.json").read_bytes())
+    assert metrics["failures_by_kind"] == {"no_verdict": len(failed)}
+    for line in read_lines(genrm.folder / "in.scored.jsonl"):
+        detail = line["genrm"]
+        assert detail["comparisons"] + detail["failed"] == 2
+        assert (line["reward"] is None) == (detail["comparisons"] == 0)
+        assert line["reward"] in (None, 1.0, 3.0, 5.0)  # means of the judge's 1s and 5s, no default among them
+    assert f"{len(failed)} comparisons failed: no_verdict" in finished.err
+
+
+def test_a_judge_that_dies_in_mid_run_ends_with_6_and_honest_outputs(
+    genrm: Genrm, call: Call, judge_server: JudgeServer
+) -> None:
+    """Calls after the judge's end are connection failures: nothing is made up, and the run still ends."""
+    judge_server.behave(script=[{}, {}, {}, {}], fault={"reset": "before"})
+    genrm.write("in.jsonl", make_rollouts(groups=3, size=3))
+    arguments = judge(judge_server, "--concurrency", 1, "--retries", 0)
+    finished = call("score", "in.jsonl", *arguments)
+    assert finished.code == 6
+    metrics = json.loads((genrm.folder / "in.metrics.json").read_bytes())
+    assert (metrics["verdicts"], metrics["failures_by_kind"]) == (3, {"connection": 6})
+    rewards = [line["reward"] for line in read_lines(genrm.folder / "in.scored.jsonl")]
+    assert rewards[3:] == [None] * 6
+    assert None not in rewards[:3]

@@ -1,0 +1,94 @@
+import json
+import socket
+import time
+from typing import Any
+
+import pytest
+from genrm_process import Call, Genrm, make_rollouts
+from judge_server_fixture import JudgeServer
+
+PAGE = {"body": "<html><body>Welcome to nginx!</body></html>", "content_type": "text/html"}
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "path", "says"),
+    [
+        ({"require_key": "secret"}, "/v1", ("auth", "401", "GENRM_API_KEY")),
+        ({"models": ["another"]}, "/v1", ("404", "`m` does not exist", "--model")),
+        ({}, "", ("404", "--base-url", "/v1")),
+        ({"fault": PAGE}, "/v1", ("bad_body", "Welcome to nginx", "--base-url")),
+        ({"fault": {"status": 500}}, "/v1", ("500",)),
+        ({"fault": {"status": 301, "headers": {"Location": "https://elsewhere/"}}}, "/v1", ("elsewhere",)),
+        ({"fault": {"status": 400}}, "/v1", ("refused", "400", "--model")),
+        ({"fault": {"reset": "before"}}, "/v1", ("connection", "Is the judge running?")),
+    ],
+)
+def test_a_judge_that_cannot_be_used_is_found_at_once(
+    genrm: Genrm,
+    call: Call,
+    judge_server: JudgeServer,
+    behaviour: dict[str, Any],
+    path: str,
+    says: tuple[str, ...],
+) -> None:
+    """The probe ends the run with 4 within seconds: URL, model, cause and remedy are said, nothing is written."""
+    judge_server.behave(**behaviour)
+    genrm.write("in.jsonl", make_rollouts())
+    base_url = judge_server.base_url.removesuffix("/v1") + path
+    started_s = time.monotonic()
+    finished = call("score", "in.jsonl", "--base-url", base_url, "--model", "m", "--json")
+    assert time.monotonic() - started_s < 10
+    assert (finished.code, finished.out) == (4, b"")
+    for text in (base_url, "'m'", *says):
+        assert text in finished.err
+    assert len(finished.err.splitlines()) == 1
+    assert genrm.names() == {"in.jsonl"}
+    assert judge_server.stats()["requests"] <= 2
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_a_judge_that_is_down_is_found_at_once(
+    genrm: Genrm, call: Call, judge_server: JudgeServer, scheme: str
+) -> None:
+    """Nobody listens, or what listens speaks no TLS: code 4 with the cause in words, and nothing is written."""
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))  # bound, never listening
+        port = nobody.getsockname()[1] if scheme == "http" else judge_server.port
+        genrm.write("in.jsonl", make_rollouts())
+        url = f"{scheme}://127.0.0.1:{port}/v1"
+        finished = call("score", "in.jsonl", "--base-url", url, "--model", "m")
+    assert finished.code == 4
+    for text in (url, "'m'", "connection", "--base-url"):
+        assert text in finished.err
+    assert "refused" in finished.err or scheme == "https"
+    assert genrm.names() == {"in.jsonl"}
+
+
+def test_a_proxy_in_the_environment_does_not_catch_loopback_calls(genrm: Genrm, judge_server: JudgeServer) -> None:
+    """NO_PROXY is honoured, so that a judge on this machine is reached from behind a company's proxy."""
+    genrm.write("in.jsonl", make_rollouts(groups=1, size=2))
+    proxies = {"HTTP_PROXY": "http://127.0.0.1:9", "http_proxy": "http://127.0.0.1:9", "NO_PROXY": "127.0.0.1"}
+    arguments = ("--base-url", judge_server.base_url, "--model", "m")
+    assert genrm.run("score", "in.jsonl", *arguments, **proxies).code == 0
+
+
+def test_a_busy_judge_passes_the_probe(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
+    """429 means that somebody is there: the run goes on, and waits for its turn."""
+    judge_server.behave(script=[{"status": 429}])
+    genrm.write("in.jsonl", make_rollouts(groups=1, size=2))
+    finished = call("score", "in.jsonl", "--base-url", judge_server.base_url, "--model", "m")
+    assert finished.code == 0
+    assert judge_server.stats()["by_status"] == {"200": 2, "429": 1}
+
+
+def test_no_probe_goes_straight_to_the_comparisons(genrm: Genrm, judge_server: JudgeServer) -> None:
+    """With --no-probe every request is a comparison; when all fail, the run ends with 6 and says so in numbers."""
+    judge_server.behave(require_key="secret")
+    genrm.write("in.jsonl", make_rollouts(groups=1, size=3))
+    arguments = ("--base-url", judge_server.base_url, "--model", "m", "--no-probe")
+    finished = genrm.run("score", "in.jsonl", *arguments)
+    assert finished.code == 6
+    assert judge_server.stats()["by_status"] == {"401": 3}  # an authentication error is not tried again
+    metrics = json.loads((genrm.folder / "in.metrics.json").read_bytes())
+    assert (metrics["failures_by_kind"], metrics["unscored"]) == ({"auth": 3}, 3)
+    assert metrics["reward"]["count"] == 0

@@ -1,0 +1,135 @@
+import json
+from typing import Any
+
+import pytest
+from genrm_process import Call, Genrm, make_rollouts, without_rewards
+from judge_server_fixture import JudgeServer
+
+LEXICAL = ("--judge", "lexical")
+CREDENTIALS = {"AWS_ACCESS_KEY_ID": "AKTEST", "AWS_SECRET_ACCESS_KEY": "SKTEST-never-shown"}
+FOLDER = "rl/pixelated/therapeutic_session"
+
+
+@pytest.fixture
+def aws(s3: str) -> dict[str, str]:
+    """Give the environment of a process that reaches the S3 server."""
+    return {**CREDENTIALS, "AWS_ENDPOINT_URL": s3, "AWS_DEFAULT_REGION": "us-east-1"}
+
+
+def body_of(lines: list[dict[str, Any]]) -> bytes:
+    """Render rollouts as an object's content."""
+    return b"".join(json.dumps(line).encode() + b"\n" for line in lines)
+
+
+def keys_in(bucket: Any) -> set[str]:
+    """Name all objects of a bucket; an upload that was left open counts as one."""
+    found = {item["Key"] for item in bucket.client.list_objects_v2(Bucket=bucket.name).get("Contents", [])}
+    uploads = bucket.client.list_multipart_uploads(Bucket=bucket.name).get("Uploads", [])
+    return found | {f"unfinished {upload['Key']}" for upload in uploads}
+
+
+def get(bucket: Any, key: str) -> bytes:
+    """Fetch an object."""
+    content: bytes = bucket.client.get_object(Bucket=bucket.name, Key=key)["Body"].read()
+    return content
+
+
+def test_results_go_beside_the_input_by_default(genrm: Genrm, s3_bucket: Any, aws: dict[str, str]) -> None:
+    """An s3:// input gets its four outputs under the same prefix, and nothing is written here."""
+    lines = make_rollouts()
+    s3_bucket.client.put_object(Bucket=s3_bucket.name, Key=f"{FOLDER}/run-7.jsonl", Body=body_of(lines))
+    finished = genrm.run("score", f"s3://{s3_bucket.name}/{FOLDER}/run-7.jsonl", *LEXICAL, **aws)
+    assert finished.code == 0, finished.err
+    suffixes = ("jsonl", "scored.jsonl", "metrics.json", "comparisons.jsonl", "rejects.jsonl")
+    assert keys_in(s3_bucket) == {f"{FOLDER}/run-7.{suffix}" for suffix in suffixes}
+    after = [json.loads(line) for line in get(s3_bucket, f"{FOLDER}/run-7.scored.jsonl").splitlines()]
+    assert [without_rewards(line) for line in after] == lines
+    metrics = json.loads(get(s3_bucket, f"{FOLDER}/run-7.metrics.json"))
+    assert metrics["output"] == f"s3://{s3_bucket.name}/{FOLDER}/run-7.scored.jsonl"
+    assert metrics["input"]["etag"]
+    assert genrm.names() == set()
+
+
+def test_a_named_output_and_endpoint(genrm: Genrm, s3_bucket: Any, aws: dict[str, str], s3: str) -> None:
+    """`-o s3://...` and --s3-endpoint-url work as in the cron line, compressed both ways, quietly."""
+    genrm.sample("rollouts.jsonl")
+    environment = {**aws, "AWS_ENDPOINT_URL": "http://127.0.0.1:9"}
+    out = f"s3://{s3_bucket.name}/{FOLDER}/scored/run-7.jsonl.gz"
+    endpoint = ("--s3-endpoint-url", s3, "--quiet")
+    assert genrm.run("score", "rollouts.jsonl", *LEXICAL, "-o", out, *endpoint, **environment) == (0, b"", "")
+    again = genrm.run("score", out, *LEXICAL, "-o", "-", *endpoint, **environment)
+    assert again.code == 0
+    assert len(again.out.splitlines()) == 36
+    assert all(json.loads(line)["genrm"]["previous_genrm"] for line in again.out.splitlines())
+
+
+def test_results_stay_under_rl_unless_told_otherwise(call: Call, s3_bucket: Any, aws: dict[str, str]) -> None:
+    """Another prefix is refused with 2 and the reason; --any-prefix allows it."""
+    s3_bucket.client.put_object(Bucket=s3_bucket.name, Key="sft/run.jsonl", Body=body_of(make_rollouts()))
+    arguments = ("score", f"s3://{s3_bucket.name}/sft/run.jsonl", *LEXICAL)
+    refused = call(*arguments, **aws)
+    assert refused.code == 2
+    assert "RL data is kept apart from supervised data" in refused.err
+    assert "--any-prefix" in refused.err
+    assert keys_in(s3_bucket) == {"sft/run.jsonl"}
+    assert call(*arguments, "--any-prefix", **aws).code == 0
+    assert "sft/run.scored.jsonl" in keys_in(s3_bucket)
+
+
+def test_outputs_that_exist_are_kept_on_s3_too(
+    genrm: Genrm, call: Call, s3_bucket: Any, aws: dict[str, str]
+) -> None:
+    """Without --overwrite an object in the way is refused with 2 and keeps its content."""
+    genrm.write("in.jsonl", make_rollouts())
+    s3_bucket.client.put_object(Bucket=s3_bucket.name, Key="rl/out.metrics.json", Body=b"precious")
+    finished = call("score", "in.jsonl", *LEXICAL, "-o", f"s3://{s3_bucket.name}/rl/out.jsonl", **aws)
+    assert finished.code == 2
+    assert "--overwrite" in finished.err
+    assert keys_in(s3_bucket) == {"rl/out.metrics.json"}
+    assert get(s3_bucket, "rl/out.metrics.json") == b"precious"
+
+
+@pytest.mark.parametrize("where", ["missing key", "missing bucket", "missing output bucket"])
+def test_what_is_missing_on_s3_ends_with_5_before_any_call(
+    genrm: Genrm, call: Call, s3_bucket: Any, aws: dict[str, str], judge_server: JudgeServer, where: str
+) -> None:
+    """A bucket or key that is not there is named in one line, and the judge is not asked."""
+    genrm.write("in.jsonl", make_rollouts())
+    missing = f"s3://{s3_bucket.name}/rl/in.jsonl" if where == "missing key" else "s3://no-such-bucket/rl/in.jsonl"
+    places = ("in.jsonl", "-o", missing) if where == "missing output bucket" else (missing,)
+    judge = ("--base-url", judge_server.base_url, "--model", "m")
+    finished = call("score", *places, *judge, **aws)
+    assert finished.code == 5
+    assert len(finished.err.splitlines()) == 1
+    assert missing.rpartition("/")[0] in finished.err
+    assert keys_in(s3_bucket) == set()
+    assert judge_server.stats()["requests"] == 0
+
+
+def test_missing_credentials_end_with_5_before_any_call(
+    genrm: Genrm, s3_bucket: Any, aws: dict[str, str], judge_server: JudgeServer
+) -> None:
+    """Without credentials for the output the run stops in one line that says so, and the judge is not asked."""
+    genrm.write("in.jsonl", make_rollouts())
+    environment = {name: value for name, value in aws.items() if name not in CREDENTIALS}
+    environment |= {"AWS_EC2_METADATA_DISABLED": "true"}
+    judge = ("--base-url", judge_server.base_url, "--model", "m")
+    out = f"s3://{s3_bucket.name}/rl/out.jsonl"
+    finished = genrm.run("score", "in.jsonl", *judge, "-o", out, **environment)
+    assert finished.code == 5
+    assert "credentials" in finished.err
+    assert len(finished.err.splitlines()) == 1
+    assert judge_server.stats()["requests"] == 0
+
+
+def test_an_episode_file_of_a_nightly_run(genrm: Genrm, s3_bucket: Any, aws: dict[str, str]) -> None:
+    """Episodes from one rl/ prefix to another, quietly, with the metrics on stdout for cron's log."""
+    data = genrm.sample("episodes.jsonl").read_bytes()
+    s3_bucket.client.put_object(Bucket=s3_bucket.name, Key=f"{FOLDER}/night.jsonl", Body=data)
+    uri = f"s3://{s3_bucket.name}/{FOLDER}"
+    arguments = ("score", f"{uri}/night.jsonl", *LEXICAL, "-o", f"{uri}/scored/night.jsonl", "--json", "--quiet")
+    finished = genrm.run(*arguments, **aws)
+    assert (finished.code, finished.err) == (0, "")
+    assert json.loads(finished.out) == json.loads(get(s3_bucket, f"{FOLDER}/scored/night.metrics.json"))
+    after = [json.loads(line) for line in get(s3_bucket, f"{FOLDER}/scored/night.jsonl").splitlines()]
+    assert all("genrm" in line["reward"]["components"] for line in after)

@@ -1,0 +1,134 @@
+import gzip
+import json
+import os
+
+import pytest
+import zstandard
+from genrm_process import Call, Genrm, make_rollouts, read_lines, without_rewards
+
+LEXICAL = ("--judge", "lexical")
+# Values that a careless way through Python or a double would change.
+LONG_NUMBERS = (b'"big": 123456789012345678901234567890', b'"small": 0.1000000000000000055511151231257827021')
+TEXTS = "“Žluťoučký kůň” 日本語 👩‍👩‍👧 \u2028 \x7f".encode()
+
+
+def compress(data: bytes, suffix: str) -> bytes:
+    """Compress as a file of this suffix is."""
+    return gzip.compress(data) if suffix == ".gz" else zstandard.compress(data)
+
+
+def decompress(data: bytes, suffix: str) -> bytes:
+    """Read a file of this suffix."""
+    if suffix == ".gz":
+        return gzip.decompress(data)
+    with zstandard.ZstdDecompressor().stream_reader(data) as reader:
+        return reader.read()
+
+
+def test_numbers_and_texts_survive_to_the_byte(genrm: Genrm, call: Call) -> None:
+    """Integers beyond 64 bits, decimals beyond a double and any script come out as they went in."""
+    line = b'{"prompt": "Why?", %s, "completion": "%s", "text": "%s"}\n'
+    lines = [line % (b", ".join(LONG_NUMBERS), answer, TEXTS) for answer in (b"Because of that.", b"No.")]
+    (genrm.folder / "in.jsonl").write_bytes(b"".join(lines))
+    assert call("score", "in.jsonl", *LEXICAL).code == 0
+    scored = (genrm.folder / "in.scored.jsonl").read_bytes().splitlines()
+    assert len(scored) == 2
+    for after in scored:
+        assert TEXTS in after
+        for number in LONG_NUMBERS:
+            assert number.replace(b": ", b":") in after
+
+
+@pytest.mark.parametrize("suffix", [".gz", ".zst"])
+def test_compressed_files_are_read_and_written(genrm: Genrm, call: Call, suffix: str) -> None:
+    """A suffix is enough, in and out: the lines are the same as without compression."""
+    plain = genrm.sample("rollouts.jsonl")
+    (genrm.folder / f"packed.jsonl{suffix}").write_bytes(compress(plain.read_bytes(), suffix))
+    assert call("score", "rollouts.jsonl", *LEXICAL).code == 0
+    assert call("score", f"packed.jsonl{suffix}", *LEXICAL).code == 0
+    assert genrm.run("score", f"packed.jsonl{suffix}", *LEXICAL, "-o", f"again.jsonl{suffix}").code == 0
+    expected = (genrm.folder / "rollouts.scored.jsonl").read_bytes()
+    assert (genrm.folder / "packed.scored.jsonl").read_bytes() == expected
+    assert decompress((genrm.folder / f"again.jsonl{suffix}").read_bytes(), suffix) == expected
+    assert {"again.metrics.json", "again.comparisons.jsonl", "again.rejects.jsonl"} <= genrm.names()
+
+
+def test_a_pipe_takes_rollouts_in_and_gives_scored_lines_out(genrm: Genrm) -> None:
+    """`score -` reads stdin and writes nothing but scored lines to stdout, and no file."""
+    data = genrm.sample("rollouts.jsonl").read_bytes()
+    finished = genrm.run("score", "-", *LEXICAL, stdin=data)
+    assert finished.code == 0
+    after = [json.loads(line) for line in finished.out.splitlines()]
+    assert list(map(without_rewards, after)) == list(map(without_rewards, map(json.loads, data.splitlines())))
+    assert all(isinstance(line["reward"], float) for line in after)
+    assert genrm.names() == {"rollouts.jsonl"}
+
+
+def test_a_file_can_be_scored_to_stdout(genrm: Genrm, call: Call) -> None:
+    """`-o -` writes the lines that a file would get, and makes no files beside the input."""
+    genrm.sample("rollouts.jsonl")
+    piped = genrm.run("score", "rollouts.jsonl", *LEXICAL, "-o", "-", "--quiet")
+    assert (piped.code, piped.err) == (0, "")
+    assert genrm.names() == {"rollouts.jsonl"}
+    assert call("score", "rollouts.jsonl", *LEXICAL).code == 0
+    assert piped.out == (genrm.folder / "rollouts.scored.jsonl").read_bytes()
+
+
+def test_stdin_can_be_scored_to_a_file(genrm: Genrm, call: Call) -> None:
+    """Rollouts from a pipe get all four outputs when the scored file is named."""
+    data = genrm.sample("rollouts.jsonl").read_bytes()
+    assert call("score", "-", *LEXICAL, "-o", "new.jsonl", stdin=data).code == 0
+    assert len(read_lines(genrm.folder / "new.jsonl")) == len(data.splitlines())
+    assert {"new.metrics.json", "new.comparisons.jsonl", "new.rejects.jsonl"} <= genrm.names()
+
+
+def test_json_prints_one_object_on_stdout(genrm: Genrm) -> None:
+    """With --json stdout is one line with one JSON object: the metrics."""
+    genrm.sample("rollouts.jsonl")
+    finished = genrm.run("score", "rollouts.jsonl", *LEXICAL, "--json")
+    assert finished.code == 0
+    assert finished.out.count(b"\n") == 1
+    assert json.loads(finished.out) == json.loads((genrm.folder / "rollouts.metrics.json").read_bytes())
+
+
+def test_json_and_scored_lines_do_not_share_stdout(call: Call) -> None:
+    """Asking for both on stdout is refused with code 2 before anything is read."""
+    finished = call("score", "-", *LEXICAL, "--json", stdin=b"")
+    assert (finished.code, finished.out) == (2, b"")
+    assert "-o" in finished.err
+
+
+def test_quiet_says_nothing(genrm: Genrm) -> None:
+    """With --quiet a run that went well leaves both streams empty."""
+    genrm.sample("rollouts.jsonl")
+    assert genrm.run("score", "rollouts.jsonl", *LEXICAL, "--quiet") == (0, b"", "")
+
+
+def test_quiet_still_says_what_went_wrong(call: Call) -> None:
+    """With --quiet an error is said all the same, in one line."""
+    finished = call("score", "missing.jsonl", *LEXICAL, "--quiet")
+    assert finished.code == 3
+    assert len(finished.err.splitlines()) == 1
+
+
+def test_a_reader_that_leaves_early_is_no_error(genrm: Genrm) -> None:
+    """`genrm score ... -o - | head -1` ends quietly: no traceback, nothing on stderr."""
+    genrm.write("in.jsonl", [{**line, "padding": "x" * 2_000} for line in make_rollouts(groups=50)])
+    process = genrm.start("score", "in.jsonl", *LEXICAL, "-o", "-", "--quiet")
+    assert process.stdout is not None
+    assert process.stderr is not None
+    assert os.read(process.stdout.fileno(), 10)
+    process.stdout.close()
+    assert process.stderr.read() == b""
+    process.stderr.close()
+    assert process.wait(30) == 0
+
+
+def test_a_pipe_of_the_shell_is_an_output_too(genrm: Genrm, call: Call) -> None:
+    """`-o >(command)` and `-o /dev/null` get the scored lines, and no files are put beside a pipe or device."""
+    genrm.sample("rollouts.jsonl")
+    (genrm.folder / "sink.jsonl").symlink_to(os.devnull)
+    finished = call("score", "rollouts.jsonl", *LEXICAL, "-o", "sink.jsonl")
+    assert finished.code == 0, finished.err
+    assert genrm.names() == {"rollouts.jsonl", "sink.jsonl"}
+    assert (genrm.folder / "sink.jsonl").is_symlink()

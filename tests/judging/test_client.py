@@ -1,0 +1,278 @@
+import asyncio
+import gzip
+import time
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from typing import Any
+
+import pytest
+from judge_server_fixture import JudgeServer
+
+from genrm_cli.errors import UsageError
+from genrm_cli.judging.client import MAX_REPLY_BYTES, CallError, Endpoint, JudgeClient, chat_url, parse_completion
+from genrm_cli.judging.verdict import FailureKind, Reply
+
+KEY = "sk-local-0123456789abcdef"
+BODY = {"model": "m", "messages": [{"role": "user", "content": "Say ok."}]}
+
+
+def endpoint(server: JudgeServer, **changes: Any) -> Endpoint:
+    """Return the server's endpoint with short timeouts."""
+    fields: dict[str, Any] = {"api_key": None, "connect_timeout_s": 2, "call_timeout_s": 10, "max_connections": 4}
+    return Endpoint(server.base_url, **{**fields, **changes})
+
+
+def complete(where: Endpoint) -> Reply:
+    """Make one call."""
+
+    async def call() -> Reply:
+        async with JudgeClient(where) as client:
+            return await client.complete(BODY)
+
+    return asyncio.run(call())
+
+
+def failed_call(where: Endpoint) -> CallError:
+    """Make one call that must fail."""
+    with pytest.raises(CallError) as caught:
+        complete(where)
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("given", "url"),
+    [
+        ("http://localhost:8000/v1", "http://localhost:8000/v1/chat/completions"),
+        ("http://localhost:8000/v1/", "http://localhost:8000/v1/chat/completions"),
+        ("https://host/a/b/v1/chat/completions", "https://host/a/b/v1/chat/completions"),
+        ("http://[::1]:8000/v1", "http://[::1]:8000/v1/chat/completions"),
+    ],
+)
+def test_the_url_of_chat_completions(given: str, url: str) -> None:
+    """A base URL may end in a slash, or be the whole URL already."""
+    assert chat_url(given) == url
+
+
+@pytest.mark.parametrize(
+    "given", ["", "localhost:8000/v1", "ftp://host/v1", "http://", "http://host:port/v1", "http://[::1/v1", "/v1"]
+)
+def test_what_is_no_http_url_is_a_usage_error(given: str) -> None:
+    """Anything else is refused before a connection is tried."""
+    with pytest.raises(UsageError, match="--base-url"):
+        chat_url(given)
+
+
+def test_a_password_in_the_url_is_refused_and_not_repeated() -> None:
+    """A URL with credentials is refused without showing them."""
+    with pytest.raises(UsageError) as caught:
+        chat_url("https://user:hunter2@host/v1")
+    assert "hunter2" not in str(caught.value)
+
+
+def test_a_reply_carries_text_and_tokens(judge_server: JudgeServer) -> None:
+    """Text, reasoning, finish reason and token counts arrive as the server gave them."""
+    judge_server.behave(with_reasoning=True)
+    reply = complete(endpoint(judge_server))
+    assert (reply.text, reply.finish_reason, reply.refusal) == ("ok", "stop", None)
+    assert reply.reasoning.startswith("Let me")
+    assert (reply.prompt_tokens, reply.completion_tokens, reply.cached_tokens) == (1, 1, 0)
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "may_pass"),
+    [
+        (400, FailureKind.REFUSED, False),
+        (401, FailureKind.AUTH, False),
+        (403, FailureKind.AUTH, False),
+        (404, FailureKind.HTTP, False),
+        (408, FailureKind.TIMEOUT, True),
+        (413, FailureKind.REFUSED, False),
+        (422, FailureKind.REFUSED, False),
+        (429, FailureKind.RATE_LIMITED, True),
+        (500, FailureKind.HTTP, True),
+        (502, FailureKind.HTTP, True),
+        (503, FailureKind.HTTP, True),
+        (302, FailureKind.HTTP, False),
+    ],
+)
+def test_a_status_is_a_failure_of_its_kind(
+    judge_server: JudgeServer, status: int, kind: FailureKind, may_pass: bool
+) -> None:
+    """Every status but 200 has a kind, and only those that may pass are worth another try."""
+    judge_server.behave(fault={"status": status})
+    error = failed_call(endpoint(judge_server))
+    assert (error.failure.kind, error.may_pass) == (kind, may_pass)
+    assert str(status) in error.failure.detail
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ('{"error": {"message": "context is too long"}}', "context is too long"),
+        ('{"message": "context is too long"}', "context is too long"),
+        ('{"detail": "context is too long"}', "context is too long"),
+        ('{"error": "context is too long"}', "context is too long"),
+        ("<html>\n <b>gone</b>\n</html>", "<html> <b>gone</b> </html>"),
+        ("[1, 2]", "[1, 2]"),
+        ("", "HTTP 400"),
+    ],
+)
+def test_the_servers_own_words_are_told(judge_server: JudgeServer, body: str, words: str) -> None:
+    """The detail quotes the message of the usual error shapes, else the text in one line."""
+    judge_server.behave(fault={"status": 400, "body": body})
+    assert words in failed_call(endpoint(judge_server)).failure.detail
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "<html>Sign in</html>",
+        "",
+        "{",
+        "null",
+        "[]",
+        '"text"',
+        "{}",
+        '{"choices": []}',
+        '{"choices": [{}]}',
+        '{"choices": [{"message": null}]}',
+        '{"choices": {"0": 1}}',
+        '{"error": {"message": "overloaded"}}',
+        '{"choices": [{"message": {"content": "ok"}}], "usage": [1]}',
+    ],
+)
+def test_a_200_that_is_no_completion_is_a_bad_body(judge_server: JudgeServer, body: str) -> None:
+    """A page, torn JSON or another object is a failure that shows how it begins, and may pass."""
+    judge_server.behave(fault={"body": body})
+    error = failed_call(endpoint(judge_server))
+    assert (error.failure.kind, error.may_pass) == (FailureKind.BAD_BODY, True)
+    assert body[:20] in error.failure.detail
+
+
+@pytest.mark.parametrize("odd", ["12", 1.5, -3, True, None, [], {}])
+def test_odd_counts_and_words_of_a_server_do_no_harm(odd: Any) -> None:
+    """Token counts that are no counts are unknown, and so are a finish reason and a refusal that are no text."""
+    usage = {"prompt_tokens": odd, "completion_tokens": odd, "prompt_tokens_details": {"cached_tokens": odd}}
+    message = {"content": "ok", "refusal": odd, "reasoning": odd}
+    reply = parse_completion({"choices": [{"message": message, "finish_reason": odd}], "usage": usage})
+    told = odd if isinstance(odd, str) else None
+    assert reply == Reply("ok", reasoning=told or "", finish_reason=told, refusal=told)
+
+
+@pytest.mark.parametrize("reset", ["before", "mid_body"])
+def test_a_reset_is_a_connection_failure(judge_server: JudgeServer, reset: str) -> None:
+    """A connection that breaks, even in the middle of a reply, is a failure that may pass."""
+    judge_server.behave(fault={"reset": reset})
+    error = failed_call(endpoint(judge_server))
+    assert (error.failure.kind, error.may_pass) == (FailureKind.CONNECTION, True)
+
+
+@pytest.mark.parametrize("fault", [{"hang": True}, {"trickle_s": 0.05}])
+def test_the_call_timeout_covers_the_whole_call(judge_server: JudgeServer, fault: dict[str, Any]) -> None:
+    """A reply that never comes, or comes byte by byte, ends at the limit for the call."""
+    judge_server.behave(fault=fault)
+    started_s = time.monotonic()
+    error = failed_call(endpoint(judge_server, call_timeout_s=0.3))
+    assert time.monotonic() - started_s < 2
+    assert (error.failure.kind, error.may_pass) == (FailureKind.TIMEOUT, True)
+    assert "0.3 s" in error.failure.detail
+    judge_server.wait_until(lambda stats: stats["in_flight"] == 0)
+
+
+def test_a_body_without_end_is_cut_off(judge_server: JudgeServer) -> None:
+    """A reply over the limit is given up, and is not asked for again."""
+    judge_server.behave(fault={"huge_bytes": MAX_REPLY_BYTES + 1, "chunked": True})
+    error = failed_call(endpoint(judge_server))
+    assert (error.failure.kind, error.may_pass) == (FailureKind.BAD_BODY, False)
+    assert "longer" in error.failure.detail
+
+
+def test_a_compressed_reply_that_was_not_asked_for_does_no_harm(judge_server: JudgeServer) -> None:
+    """A gzip body is either read or a bad body; one that unpacks to more than the limit is never a reply."""
+    judge_server.behave(fault={"gzip": True})
+    try:
+        assert complete(endpoint(judge_server)).text == "ok"
+    except CallError as error:
+        assert error.failure.kind == FailureKind.BAD_BODY  # noqa: PT017
+    judge_server.behave(fault={"gzip": True, "huge_bytes": MAX_REPLY_BYTES + 1})
+    assert failed_call(endpoint(judge_server)).failure.kind == FailureKind.BAD_BODY
+
+
+@pytest.mark.parametrize(("value", "wait_s"), [("7", 7), ("0.5", 0.5), ("-3", 0)])
+def test_retry_after_in_seconds(judge_server: JudgeServer, value: str, wait_s: float) -> None:
+    """Retry-After as a number is that many seconds, never less than 0."""
+    judge_server.behave(fault={"status": 429, "headers": {"Retry-After": value}})
+    assert failed_call(endpoint(judge_server)).retry_after_s == wait_s
+
+
+@pytest.mark.parametrize(("hours", "low_s", "high_s"), [(1, 3_000, 3_600), (-1, 0, 0)])
+def test_retry_after_as_a_date(judge_server: JudgeServer, hours: int, low_s: float, high_s: float) -> None:
+    """Retry-After as a date is the seconds until then, 0 for one that has passed."""
+    date = format_datetime(datetime.now(UTC) + timedelta(hours=hours), usegmt=True)
+    judge_server.behave(fault={"status": 429, "headers": {"Retry-After": date}})
+    wait_s = failed_call(endpoint(judge_server)).retry_after_s
+    assert wait_s is not None
+    assert low_s <= wait_s <= high_s
+
+
+@pytest.mark.parametrize("value", ["soon", "Mon, 99 Foo 2001", "Mon, 01 Jan 2001 00:00:00 -0000"])
+def test_an_unreadable_retry_after_is_none(judge_server: JudgeServer, value: str) -> None:
+    """A Retry-After that cannot be read is as good as none."""
+    judge_server.behave(fault={"status": 503, "headers": {"Retry-After": value}})
+    assert failed_call(endpoint(judge_server)).retry_after_s is None
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        {"echo_authorization": True},
+        {"status": 500, "body": f"<p>{KEY}</p>" * 40},
+        {"status": 400, "body": '{"error": {"message": "bad KEY"}}'.replace("KEY", KEY.replace("-", "\\u002d"))},
+        {"body": f"not JSON {'.' * 60} {KEY}"},  # the excerpt would end within the key
+        {"status": 302, "headers": {"Location": f"https://elsewhere/?key={KEY}"}},
+    ],
+)
+def test_the_key_is_masked_in_every_failure(judge_server: JudgeServer, fault: dict[str, Any]) -> None:
+    """Whatever way a server repeats the key, neither it nor a piece of it is in the detail."""
+    judge_server.behave(fault=fault)
+    error = failed_call(endpoint(judge_server, api_key=KEY))
+    assert KEY[:10] not in error.failure.detail
+    assert KEY[-8:] not in error.failure.detail
+    assert KEY not in str(error)
+
+
+def test_an_endpoint_does_not_show_its_key(judge_server: JudgeServer) -> None:
+    """The key is in no repr, for it would end up in a traceback."""
+    assert KEY not in repr(endpoint(judge_server, api_key=KEY))
+
+
+def test_redirects_are_not_followed(judge_server: JudgeServer, start_judge: Any) -> None:
+    """The key stays with the host that it was given for: the place redirected to gets no request."""
+    other = start_judge()
+    location = {"Location": f"{other.base_url}/chat/completions"}
+    judge_server.behave(fault={"status": 307, "headers": location})
+    assert "not followed" in failed_call(endpoint(judge_server, api_key=KEY)).failure.detail
+    assert other.stats()["requests"] == 0
+
+
+def test_one_client_serves_many_calls_at_once_over_few_connections(judge_server: JudgeServer) -> None:
+    """Calls beyond the pool wait for a connection instead of failing, and connections are used again."""
+    judge_server.behave(latency_s=0.02)
+
+    async def ask_all() -> list[Reply]:
+        async with JudgeClient(endpoint(judge_server, max_connections=4)) as client:
+            return await asyncio.gather(*(client.complete(BODY) for _ in range(20)))
+
+    assert [reply.text for reply in asyncio.run(ask_all())] == ["ok"] * 20
+    stats = judge_server.stats()
+    assert (stats["requests"], stats["max_in_flight"]) == (20, 4)
+    assert stats["max_connections"] <= 4 + 1  # one is the test's own
+
+
+def test_a_ca_bundle_that_is_none_is_a_usage_error(judge_server: JudgeServer, tmp_path: Any) -> None:
+    """A missing or senseless bundle is named before any call."""
+    junk = tmp_path / "ca.pem"
+    junk.write_bytes(gzip.compress(b"no certificate"))
+    for path in (junk, tmp_path / "missing.pem"):
+        with pytest.raises(UsageError, match="--ca-bundle"):
+            JudgeClient(endpoint(judge_server, ca_bundle=str(path)))

@@ -1,0 +1,144 @@
+"""Base scores and terms to rewards, ranks and advantages."""
+
+import math
+import statistics
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from genrm_cli.rewards.compose import advantages_of, compose_rewards, ranks_of
+from genrm_cli.rewards.estimators import JudgedPair, estimate_simple_tiebreaker
+from genrm_cli.rewards.shaping import ShapingTerms
+
+FINITE = st.floats(-10, 10)
+TERMS = ShapingTerms(0.5, 0.5, 0.2, 0.3, 0.35, 0.05)
+
+
+@st.composite
+def groups(draw, unscored=False):
+    """Draw base scores, reasonings and answers; no two texts are equally long, so that one is the shortest."""
+    n = draw(st.integers(2, 8))
+    scores = draw(st.lists(st.none() | FINITE if unscored else FINITE, min_size=n, max_size=n))
+    lengths = [draw(st.lists(st.integers(0, 40), min_size=n, max_size=n, unique=True)) for _ in range(2)]
+    answers = ["# " + "a" * (length - 2) if length % 2 and length > 2 else "a" * length for length in lengths[1]]
+    return scores, ["r" * length for length in lengths[0]], answers
+
+
+def rewards_of(composed):
+    """Return the rewards alone."""
+    return [numbers.reward for numbers in composed]
+
+
+def same(numbers):
+    """Compare the numbers of a rollout up to rounding."""
+    if numbers.reward is None:
+        return (None, None, None)
+    return pytest.approx((numbers.base_score, numbers.reward, numbers.advantage), abs=1e-6)
+
+
+# Golden values
+
+
+def test_the_seed_example():
+    """Verdicts (0,1): 1, 5, 6 and (1,0): 4, 1, 1 with an answer length coefficient of 0.05."""
+    verdicts = [JudgedPair(0, 1, 1, 5, 6), JudgedPair(1, 0, 4, 1, 1)]
+    answers = ["SKILL is a verb meaning to kill.", "Skill refers to the ability to perform a task well."]
+    terms = ShapingTerms(group_answer_length_penalty_coeff=0.05)
+    composed = compose_rewards(estimate_simple_tiebreaker(2, verdicts), ["", ""], answers, terms)
+    assert rewards_of(composed) == pytest.approx([1.025, 4.475])
+    assert [numbers.rank for numbers in composed] == [2, 1]
+
+
+def test_style_decides_between_equal_scores():
+    """A verdict of 3, 3, 3.5 and a style coefficient of 1: 3.5 for the plain answer, 2.5 for the styled one."""
+    base = estimate_simple_tiebreaker(2, [JudgedPair(0, 1, 3, 3, 3.5)])
+    answers = ["plain answer", "# Title\n- item\n**bold**"]
+    composed = compose_rewards(base, ["", ""], answers, ShapingTerms(group_style_penalty_coeff=1.0))
+    assert rewards_of(composed) == pytest.approx([3.5, 2.5])
+
+
+# Rollouts without a score
+
+
+@given(groups(unscored=True))
+def test_an_unscored_rollout_changes_nothing_for_the_others(group):
+    """Without the unscored ones the others have exactly the same numbers."""
+    composed = compose_rewards(*group, TERMS)
+    kept = [place for place, score in enumerate(group[0]) if score is not None]
+    alone = compose_rewards(*([column[place] for place in kept] for column in group), TERMS)
+    assert [composed[place] for place in kept] == alone
+
+
+@given(groups(unscored=True))
+def test_an_unscored_rollout_has_no_number(group):
+    """Base score, reward, rank and advantage are None together, or none of them is."""
+    for score, numbers in zip(group[0], compose_rewards(*group, TERMS), strict=True):
+        given = (numbers.base_score, numbers.reward, numbers.rank, numbers.advantage)
+        assert given == (None,) * 4 if score is None else None not in given
+        assert score is not None or numbers.adjustments.total() == 0.0
+
+
+@pytest.mark.parametrize("scores", [[], [None], [None, None]])
+def test_a_group_without_any_score(scores):
+    """Nothing is made up where nothing is known."""
+    composed = compose_rewards(scores, [""] * len(scores), [""] * len(scores), TERMS)
+    assert rewards_of(composed) == scores
+
+
+# Properties
+
+
+@given(groups(), st.randoms())
+def test_the_order_of_the_rollouts_does_not_matter(group, shuffler):
+    """Rollouts in another order get the same numbers in that order."""
+    order = list(range(len(group[0])))
+    shuffler.shuffle(order)
+    composed = compose_rewards(*group, TERMS)
+    moved = compose_rewards(*([column[place] for place in order] for column in group), TERMS)
+    assert [same(composed[place]) for place in order] == [(m.base_score, m.reward, m.advantage) for m in moved]
+
+
+@given(groups())
+def test_a_reward_is_its_base_score_and_its_adjustments(group):
+    """The parts that stand in the output add up to the reward."""
+    for score, numbers in zip(group[0], compose_rewards(*group, TERMS), strict=True):
+        assert numbers.base_score == score
+        assert numbers.reward == pytest.approx(score + sum(numbers.adjustments.as_dict().values()))
+
+
+@given(st.lists(FINITE, min_size=1, max_size=20))
+def test_advantages_are_standard_scores_or_all_zero(rewards):
+    """Mean 0 and sample standard deviation 1, in the order of the rewards; all 0 where there is no spread."""
+    advantages = advantages_of(rewards)
+    assert all(math.isfinite(advantage) for advantage in advantages)
+    if len(set(rewards)) == 1:
+        assert advantages == [0.0] * len(rewards)
+    elif any(advantages):
+        assert statistics.fmean(advantages) == pytest.approx(0, abs=1e-6)
+        assert statistics.stdev(advantages) == pytest.approx(1)
+        pairs = sorted(zip(rewards, advantages, strict=True))
+        assert [advantage for _, advantage in pairs] == sorted(advantages)
+    else:
+        assert max(rewards) - min(rewards) <= 1e-8
+
+
+def test_golden_advantages():
+    """(reward - mean) / sample standard deviation, as TRL and verl do."""
+    assert advantages_of([1.0, 2.0, 3.0]) == [-1.0, 0.0, 1.0]
+    assert advantages_of([1.025, 4.475]) == pytest.approx([-math.sqrt(0.5), math.sqrt(0.5)])
+
+
+@pytest.mark.parametrize("rewards", [[], [3.0], [3.0, 3.0], [0.1 + 0.2, 0.3], [1e300, 1e300]])
+def test_without_a_spread_there_is_no_advantage(rewards):
+    """One reward, equal ones, and ones that differ by rounding only say nothing."""
+    assert advantages_of(rewards) == [0.0] * len(rewards)
+
+
+@pytest.mark.parametrize(
+    ("rewards", "ranks"),
+    [([], []), ([3], [1]), ([1, 3, 2], [3, 1, 2]), ([2, 2, 1], [1, 1, 3]), ([1, 2, 2, 3], [4, 2, 2, 1])],
+)
+def test_equal_rewards_share_the_better_rank(rewards, ranks):
+    """1 is the best; after two first ones comes the third."""
+    assert ranks_of(rewards) == ranks

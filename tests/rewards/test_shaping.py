@@ -1,0 +1,225 @@
+"""Length and style terms: the golden values of the reference, and the formulas written out once more."""
+
+import re
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from genrm_cli.rewards.shaping import ShapingTerms, count_style_elements, plan_adjustments, style_density
+
+TEXTS = st.text(alphabet="ab #*-+1._\n`é好😀", max_size=30)
+MARKDOWN = "# Title\n### Subsection\n1. Ordered\n- Dash\n* Star\n+ Plus\n**bold** and __also bold__\nNice 😀✅"
+
+
+def totals(scores, reasonings, answers, **terms):
+    """Return what all terms together add to each score."""
+    adjustments = plan_adjustments(scores, reasonings, answers, ShapingTerms(**terms))
+    return [adjustment.total() for adjustment in adjustments]
+
+
+def centred(sizes):
+    """Give 1 to the least and 0 to the most, less the mean: the formula once more."""
+    low, high = min(sizes), max(sizes)
+    weights = [0.0 if high == low else 1 - (size - low) / (high - low) for size in sizes]
+    return [weight - sum(weights) / len(weights) for weight in weights]
+
+
+# Length
+
+
+def test_golden_answer_length():
+    """The seed example: the shorter answer gains half the coefficient, the longer loses it."""
+    answers = ["SKILL is a verb meaning to kill.", "Skill refers to the ability to perform a task well."]
+    added = totals([1.0, 4.5], ["", ""], answers, group_answer_length_penalty_coeff=0.05)
+    assert added == pytest.approx([0.025, -0.025])
+
+
+def test_group_length_counts_characters_of_the_stripped_text():
+    """White space around a text has no length; an empty text has length 0 and counts as shortest."""
+    added = totals([3, 3, 3], ["", "", ""], ["  好\n", "", "abcd  "], group_answer_length_penalty_coeff=1)
+    assert added == pytest.approx([0.75 - 1.75 / 3, 1 - 1.75 / 3, -1.75 / 3])
+
+
+def test_equal_lengths_add_nothing():
+    """Where all texts are equally long there is no weight to give."""
+    assert totals([1, 5], ["ab", "cd"], ["x", "y"], group_reasoning_length_penalty_coeff=1) == [0.0, 0.0]
+
+
+@given(st.lists(st.tuples(TEXTS, TEXTS), min_size=2, max_size=8), st.floats(0, 2), st.floats(0, 2))
+def test_group_length_is_the_formula(texts, reasoning_coeff, answer_coeff):
+    """Both coefficients weigh centred lengths; the sum over the group is 0."""
+    reasonings, answers = zip(*texts, strict=True)
+    added = totals(
+        [3.0] * len(texts),
+        reasonings,
+        answers,
+        group_reasoning_length_penalty_coeff=reasoning_coeff,
+        group_answer_length_penalty_coeff=answer_coeff,
+    )
+    of_reasonings = centred([len(text.strip()) for text in reasonings])
+    of_answers = centred([len(text.strip()) for text in answers])
+    expected = [reasoning_coeff * r + answer_coeff * a for r, a in zip(of_reasonings, of_answers, strict=True)]
+    assert added == pytest.approx(expected, abs=1e-9)
+    assert sum(added) == pytest.approx(0, abs=1e-9)
+
+
+# Bonuses
+
+
+@pytest.mark.parametrize(
+    ("n", "top_percentile", "last_winner"),
+    [(16, 0.2, 3), (16, 0.0, 1), (16, 1.0, 16), (4, 0.2, 1), (10, 0.2, 2), (2, 0.5, 1), (5, 0.59, 2)],
+)
+def test_the_bonus_goes_to_the_shortest_among_the_top(n, top_percentile, last_winner):
+    """The threshold is the int(n × top_percentile)-th best score, at least the best."""
+    scores = [float(n - place) for place in range(n)]  # the first is the best
+    for place in range(n):
+        answers = ["a" if other == place else "long" for other in range(n)]
+        added = totals(scores, [""] * n, answers, answer_bonus=0.5, top_percentile=top_percentile)
+        expected = [0.0] * n
+        expected[place] = 0.5 if place < last_winner else 0.0
+        assert added == expected
+
+
+def test_the_shortest_is_sought_in_the_whole_group():
+    """If the globally shortest is not among the top, nobody gets the bonus."""
+    assert totals([5, 1], ["long one", "x"], ["", ""], reasoning_bonus=0.5) == [0.0, 0.0]
+
+
+def test_the_first_of_equals_is_the_shortest():
+    """Of two shortest texts the first counts, also when only the second is among the top."""
+    assert totals([5, 5], ["ab", "cd"], ["", ""], reasoning_bonus=0.5) == [0.5, 0.0]
+    assert totals([1, 5], ["ab", "cd"], ["", ""], reasoning_bonus=0.5) == [0.0, 0.0]
+
+
+def test_an_empty_text_never_wins_a_bonus():
+    """Saying nothing is not the shortest answer; where all say nothing nobody wins."""
+    assert totals([5, 5, 5], ["", " \n", "abc"], [""] * 3, reasoning_bonus=0.5) == [0.0, 0.0, 0.5]
+    assert totals([5, 5], ["", " "], ["", ""], reasoning_bonus=0.5, answer_bonus=0.5) == [0.0, 0.0]
+
+
+def test_both_bonuses_can_go_to_one():
+    """Reasoning and answer are rewarded each by itself."""
+    adjustments = plan_adjustments(
+        [5.0, 4.0], ["r", "rr"], ["a", "aa"], ShapingTerms(reasoning_bonus=0.5, answer_bonus=0.25)
+    )
+    assert (adjustments[0].reasoning_bonus, adjustments[0].answer_bonus) == (0.5, 0.25)
+    assert adjustments[1].total() == 0.0
+
+
+# Style
+
+
+@pytest.mark.parametrize(
+    ("text", "counts"),
+    [
+        (MARKDOWN, (2, 4, 2, 2)),
+        ("####### h7", (0, 0, 0, 0)),
+        ("inline # header", (0, 0, 0, 0)),
+        ("1.not a list", (0, 0, 0, 0)),
+        ("-not a list", (0, 0, 0, 0)),
+        ("**bold", (0, 0, 0, 0)),
+        ("**one\ntwo**", (0, 0, 0, 0)),
+        ("###### h6\n\t- deep\n   12. twelfth", (1, 2, 0, 0)),
+        ("", (0, 0, 0, 0)),
+    ],
+)
+def test_golden_style_counts(text, counts):
+    """Headers, list items, bold spans and emoji, and nothing that only looks like them."""
+    assert count_style_elements(text) == counts
+
+
+@pytest.mark.parametrize(
+    "text", ["好的，我们来看看。", "日本語のテキスト", "한국어 텍스트", "Ⓜ️"[:1], "café ½ → ©"]
+)
+def test_other_scripts_are_no_emoji(text):
+    """The reference's pattern takes Chinese, Japanese and Korean for emoji; ours does not."""
+    assert count_style_elements(text)[3] == 0
+
+
+@pytest.mark.parametrize("emoji", ["😀", "✅", "☀", "🚀", "🤖", "🇩🇪"[0], "🪐", "❤"])
+def test_emoji_of_the_common_blocks_count(emoji):
+    """Emoticons, symbols, transport, flags, dingbats and their newer supplements."""
+    assert count_style_elements(emoji)[3] == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "density"),
+    [
+        ("", 0.0),
+        (" \n", 0.0),
+        ("```\n# code\n- only\n```", 0.0),
+        ("plain", 0.0),
+        ("**ab**", 1 / 6),
+        ("**ab**\n```py\n# not a header\n```", 1 / 6),
+        ("```a``` **ab** ```b```", 1 / 6),
+        ("```\n# not closed", 1 / 16),
+    ],
+)
+def test_density_leaves_code_blocks_out_of_both(text, density):
+    """Elements for each character of the prose; empty and code-only text has density 0."""
+    assert style_density(text) == pytest.approx(density)
+
+
+def test_golden_style_term():
+    """Coefficient 1: the plain answer gains a half, the styled one loses it."""
+    answers = ["plain answer", "# Title\n- item\n**bold**"]
+    assert totals([3.0, 3.0], ["", ""], answers, group_style_penalty_coeff=1.0) == pytest.approx([0.5, -0.5])
+
+
+@given(st.lists(TEXTS, min_size=2, max_size=8), st.floats(0, 2))
+def test_style_is_the_formula(answers, coeff):
+    """The coefficient weighs centred densities, lower is better."""
+    added = totals([3.0] * len(answers), [""] * len(answers), answers, group_style_penalty_coeff=coeff)
+    expected = [coeff * weight for weight in centred([style_density(answer) for answer in answers])]
+    assert added == pytest.approx(expected, abs=1e-9)
+
+
+@given(TEXTS)
+def test_list_items_are_those_of_the_references_patterns(text):
+    """The patterns of the reference, which cross blank lines, find as many items as ours."""
+    found = len(re.findall(r"^\s*\d+\.\s", text, re.MULTILINE)) + len(
+        re.findall(r"^\s*[-*+]\s", text, re.MULTILINE)
+    )
+    assert count_style_elements(text)[1] == found
+
+
+@pytest.mark.parametrize("text", ["\n" * 100_000, "- " * 50_000, "*" * 100_000, "`" * 100_000, "_*" * 50_000])
+def test_degenerate_text_costs_no_time(text):
+    """A model stuck in a loop does not stop the run: the time grows with the length only."""
+    started_s = time.perf_counter()
+    style_density("a" + text)
+    assert time.perf_counter() - started_s < 5
+
+
+# All together
+
+
+@pytest.mark.parametrize("n", [0, 1])
+def test_a_group_of_one_is_not_adjusted(n):
+    """There is nothing to compare a lone rollout with."""
+    terms = dict.fromkeys(ShapingTerms.__dataclass_fields__, 1.0)
+    assert totals([3.0] * n, ["r"] * n, ["# a"] * n, **terms) == [0.0] * n
+
+
+def test_without_terms_nothing_is_added():
+    """The defaults leave the base scores alone."""
+    assert totals([5, 1], ["r", "rrr"], ["# a", "bbb"]) == [0.0, 0.0]
+
+
+def test_the_terms_are_named():
+    """Every adjustment can be read by itself, and their sum is the total."""
+    terms = ShapingTerms(0.5, 0.4, 0.2, 0.3, 0.2, 0.1)
+    first, _ = plan_adjustments([5.0, 1.0], ["r", "rr"], ["plain", "# styled"], terms)
+    assert first.as_dict() == pytest.approx(
+        {
+            "reasoning_bonus": 0.5,
+            "answer_bonus": 0.4,
+            "reasoning_length": 0.15,
+            "answer_length": 0.1,
+            "style": 0.05,
+        }
+    )
+    assert first.total() == pytest.approx(1.2)

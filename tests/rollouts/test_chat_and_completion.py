@@ -1,0 +1,185 @@
+"""Chat, completion, verifiers, many responses in one line, and the compare request."""
+
+import pytest
+
+from genrm_cli.rollouts.dialects import DIALECTS, Score, recognise
+from genrm_cli.rollouts.record import Turn, UnreadableRecordError
+
+QUESTION = (Turn("user", "Why?"),)
+ASKED = {"role": "user", "content": "Why?"}
+
+
+def answered(text, **others):
+    """Make an assistant message."""
+    return {"role": "assistant", "content": text, **others}
+
+
+def read_as(dialect, record):
+    """Read a record after checking which dialect it is recognised as."""
+    assert recognise(record).name == dialect
+    return DIALECTS[dialect].read(record)
+
+
+# Chat
+
+
+def test_chat_judges_the_last_assistant_turn():
+    """All turns before the last assistant turn are the prompt."""
+    messages = [ASKED, answered("Because."), {"role": "user", "content": "Really?"}, answered("Yes.")]
+    (rollout,) = read_as("chat", {"messages": messages})
+    assert rollout.prompt == (*QUESTION, Turn("assistant", "Because."), Turn("user", "Really?"))
+    assert rollout.answer == "Yes."
+
+
+def test_chat_keeps_tool_turns_with_the_answer():
+    """A response that uses tools begins with its first call, not after the last tool turn."""
+    call = {"id": "c", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+    messages = [ASKED, answered(None, tool_calls=[call]), {"role": "tool", "content": "4"}, answered("It is 4.")]
+    (rollout,) = read_as("chat", {"messages": messages})
+    assert (rollout.prompt, rollout.answer) == (QUESTION, "It is 4.")
+
+
+def test_chat_without_an_assistant_turn_has_no_answer():
+    """A conversation that waits for its answer is an input without a response."""
+    (rollout,) = read_as("chat", {"messages": [ASKED]})
+    assert (rollout.prompt, rollout.answer) == (QUESTION, None)
+
+
+@pytest.mark.parametrize(
+    ("message", "reasoning", "answer"),
+    [
+        (answered("<think>Hm.</think>Yes."), "Hm.", "Yes."),
+        (answered("Hm.</think>Yes."), "Hm.", "Yes."),
+        (answered("<think>Hm, never closed"), "Hm, never closed", ""),
+        (answered("Yes.", reasoning_content="Hm."), "Hm.", "Yes."),
+        (answered("Yes.", reasoning="Hm."), "Hm.", "Yes."),
+        (answered([{"type": "text", "text": "Y"}, {"type": "text", "text": "es."}]), "", "Yes."),
+        (answered("Use the <think> tag."), "", "Use the <think> tag."),
+    ],
+)
+def test_reasoning_is_told_from_the_answer(message, reasoning, answer):
+    """Reasoning is found inline, pre-filled, unclosed, or in a field of its own; other text is answer."""
+    (rollout,) = read_as("chat", {"messages": [ASKED, message]})
+    assert (rollout.reasoning, rollout.answer) == (reasoning, answer)
+
+
+# Completion
+
+
+@pytest.mark.parametrize("name", ["completion", "response", "output"])
+@pytest.mark.parametrize("prompt", ["Why?", [ASKED], [{"role": "user", "content": [{"text": "Why?"}]}]])
+@pytest.mark.parametrize("response", ["Because.", [answered("Because.")], answered("Because.")])
+def test_completion_takes_strings_and_messages(name, prompt, response):
+    """Prompt and response are each a string or messages, under any of their names."""
+    (rollout,) = read_as("completion", {"prompt": prompt, name: response})
+    assert (rollout.prompt, rollout.answer) == (QUESTION, "Because.")
+
+
+def test_verl_and_openrlhf_lines_are_completions():
+    """`input` and `output` with a score and a step are read, without any name of a task."""
+    (rollout,) = read_as("completion", {"input": "Why?", "output": "Because.", "score": 0.5, "step": 3})
+    assert (rollout.prompt, rollout.answer, rollout.task) == (QUESTION, "Because.", None)
+
+
+def test_a_responses_api_object_is_a_completion_too():
+    """A response may be a whole Responses API object."""
+    message = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Because."}]}
+    reasoning = {"type": "reasoning", "summary": [{"text": "Hm."}]}
+    (rollout,) = read_as("completion", {"prompt": "Why?", "response": {"output": [reasoning, message]}})
+    assert (rollout.answer, rollout.reasoning) == ("Because.", "Hm.")
+
+
+# verifiers
+
+
+def test_verifiers_rows_group_by_example():
+    """`example_id` names the task, 0 included."""
+    record = {"example_id": 0, "prompt": [ASKED], "completion": [answered("Because.")], "reward": 1.0, "info": {}}
+    (rollout,) = read_as("verifiers", record)
+    assert (rollout.task, rollout.prompt, rollout.answer) == ("example:0", QUESTION, "Because.")
+
+
+def test_a_null_completion_is_no_response():
+    """A verifiers row whose generation failed has no answer; it is not the text `None`."""
+    record = {"example_id": 4, "prompt": [ASKED], "completion": None, "reward": 0.0, "error": "timeout"}
+    assert read_as("verifiers", record)[0].answer is None
+    assert read_as("completion", {"prompt": "Why?", "completion": None})[0].answer is None
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        ({"function": {"name": "look", "arguments": '{"at": 1}'}}, '[calls look({"at": 1})]'),
+        ({"function": {"name": "look", "arguments": {"at": 1}}}, '[calls look({"at": 1})]'),
+        ({"name": "look", "arguments": '{"at": 1}'}, '[calls look({"at": 1})]'),
+        ('{"name": "look", "arguments": "{}"}', '[calls {"name": "look", "arguments": "{}"}]'),
+        (None, ""),
+    ],
+    ids=["openai", "object arguments", "flat", "JSON string", "null"],
+)
+def test_tool_calls_of_a_prompt_are_written_out(call, text):
+    """Calls in OpenAI's shape, flat, or as JSON strings are part of the prompt: none is lost."""
+    prompt = [ASKED, answered(None, tool_calls=[call]), {"role": "tool", "content": "4"}]
+    (rollout,) = read_as("verifiers", {"example_id": 1, "prompt": prompt, "completion": "It is 4."})
+    assert rollout.prompt == (*QUESTION, Turn("assistant", text), Turn("tool", "4"))
+
+
+# Many responses in one line
+
+
+@pytest.mark.parametrize("name", ["responses", "completions"])
+def test_many_responses_are_one_group_in_their_order(name):
+    """One line with a list of responses is a whole group, also when it names its task."""
+    rollouts = read_as("many", {"prompt": "Why?", name: ["a", [answered("b")], None], "prompt_id": "p"})
+    assert [rollout.answer for rollout in rollouts] == ["a", "b", None]
+    assert all(rollout.line_is_group and rollout.prompt == QUESTION for rollout in rollouts)
+
+
+def test_rewards_of_many_are_a_list():
+    """The line gets one reward for each response, and the scores it had are kept."""
+    record = {"prompt": "Why?", "responses": ["a", "b"], "rewards": [1, 0]}
+    DIALECTS["many"].annotate(record, [Score(4.0, {"n": "first"}), Score(None, {"n": "second"})])
+    assert record["rewards"] == [4.0, None]
+    assert record["genrm"] == {"rollouts": [{"n": "first"}, {"n": "second"}], "previous_rewards": [1, 0]}
+
+
+# The compare request
+
+
+def test_the_compare_request_is_one_group():
+    """`conversation_history`, `response_objs` and a principle, as the reference takes them."""
+    history = [{"role": "user", "content": [{"type": "input_text", "text": "Why?"}]}]
+    responses = [
+        {"id": "r", "output": [{"type": "message", "role": "assistant", "content": [{"text": text}]}]}
+        for text in ("a", "")
+    ]
+    request = {"conversation_history": history, "response_objs": responses, "principle": "Be safe."}
+    rollouts = read_as("compare", request)
+    assert [rollout.answer for rollout in rollouts] == ["a", ""]
+    assert {(rollout.prompt, rollout.principle, rollout.line_is_group) for rollout in rollouts} == {
+        (QUESTION, "Be safe.", True)
+    }
+
+
+# What cannot be read
+
+
+@pytest.mark.parametrize(
+    ("dialect", "record"),
+    [
+        ("chat", {"messages": ["text"]}),
+        ("chat", {"messages": [{"role": "user", "content": 5}]}),
+        ("chat", {"messages": [{"role": 5, "content": "x"}]}),
+        ("completion", {"prompt": 5, "completion": "x"}),
+        ("completion", {"prompt": "x", "completion": 5}),
+        ("completion", {"prompt": "x", "response": {"id": "r"}}),
+        ("many", {"prompt": "x", "responses": []}),
+        ("many", {"prompt": "x", "responses": [5]}),
+        ("compare", {"conversation_history": [5], "response_objs": ["a"]}),
+        ("compare", {"conversation_history": [], "response_objs": []}),
+    ],
+)
+def test_wrong_shapes_are_refused_with_a_reason(dialect, record):
+    """A part in the wrong shape makes the line unreadable, and the message says what was found."""
+    with pytest.raises(UnreadableRecordError, match=r"expected|neither|empty"):
+        read_as(dialect, record)

@@ -1,0 +1,115 @@
+"""Episodes: whole sessions are judged, and the reward is an object."""
+
+from genrm_cli.rollouts.dialects import DIALECTS, Score, recognise
+from genrm_cli.rollouts.record import Turn, view_group
+
+REWARD = {"total_reward": 0.82, "components": {"safety": 1.0, "empathy": 0.7, "bias": 0.0}}
+
+
+def turn(role, content):
+    """Make a message."""
+    return {"role": role, "content": content}
+
+
+def episode(*messages, **others):
+    """Make an episode of one scenario."""
+    scenario = {"scenario_id": "grief-01", "difficulty": "hard", "risk_level": "low"}
+    return {"run_id": "run-7", "episode_index": 2, "scenario": scenario, "messages": list(messages)} | others
+
+
+OPENING = (turn("system", "You are a counsellor."), turn("user", "I lost my dog."))
+
+
+def read_one(record):
+    """Read a record that is an episode."""
+    assert recognise(record).name == "episode"
+    (rollout,) = DIALECTS["episode"].read(record)
+    return rollout
+
+
+def test_an_episode_is_prompt_and_session():
+    """The prompt ends with the first user turn; all after it is the session. The scenario is the group."""
+    rollout = read_one(episode(*OPENING, turn("assistant", "I am sorry."), turn("user", "Thanks.")))
+    assert rollout.prompt == (Turn("system", "You are a counsellor."), Turn("user", "I lost my dog."))
+    assert rollout.session == (Turn("assistant", "I am sorry."), Turn("user", "Thanks."))
+    assert (rollout.task, rollout.index, rollout.answer) == ("scenario:grief-01", 2, "I am sorry.")
+
+
+def test_an_episode_in_which_the_policy_never_spoke_has_no_answer():
+    """Only the client's turns are there: an input without a response."""
+    assert read_one(episode(*OPENING)).answer is None
+
+
+def test_the_judge_sees_the_whole_session_as_a_transcript():
+    """What the sessions share at the beginning is the conversation, the rest of each a transcript."""
+    sessions = [
+        episode(*OPENING, turn("assistant", "I am sorry."), turn("user", "Thanks."), turn("assistant", "Bye.")),
+        episode(*OPENING, turn("assistant", "It was only a dog.")),
+    ]
+    view = view_group([read_one(session) for session in sessions])
+    assert view.conversation == (Turn("system", "You are a counsellor."), Turn("user", "I lost my dog."))
+    assert view.responses == [
+        "Assistant: I am sorry.\n\nUser: Thanks.\n\nAssistant: Bye.",
+        "Assistant: It was only a dog.",
+    ]
+
+
+def test_openings_that_differ_move_into_the_transcripts():
+    """Sessions of one scenario may open differently; only the equal leading turns are shown as shared."""
+    sessions = [
+        episode(OPENING[0], turn("user", "My dog died."), turn("assistant", "I am sorry.")),
+        episode(OPENING[0], turn("user", "I lost my dog."), turn("assistant", "Oh.")),
+    ]
+    view = view_group([read_one(session) for session in sessions])
+    assert view.conversation == (Turn("system", "You are a counsellor."),)
+    assert view.responses == [
+        "User: My dog died.\n\nAssistant: I am sorry.",
+        "User: I lost my dog.\n\nAssistant: Oh.",
+    ]
+
+
+def test_other_rollouts_show_their_prompt_and_answers():
+    """Outside episodes the judge sees the prompt and each answer, without any reasoning."""
+    lines = [{"prompt": "Why?", "completion": text} for text in ("<think>Hm.</think>Because.", "")]
+    view = view_group([DIALECTS["completion"].read(line)[0] for line in lines])
+    assert (view.conversation, view.responses) == ((Turn("user", "Why?"),), ["Because.", ""])
+
+
+def test_our_number_becomes_a_component():
+    """`reward.components.genrm` is set; the total and the other components stay as they are."""
+    record = episode(*OPENING, reward=REWARD)
+    DIALECTS["episode"].annotate(record, [Score(4.5, {"status": "scored"})])
+    assert record["reward"] == {
+        "total_reward": 0.82,
+        "components": {"safety": 1.0, "empathy": 0.7, "bias": 0.0, "genrm": 4.5},
+    }
+    assert record["genrm"] == {"status": "scored", "previous_reward": None}
+    assert "genrm" not in REWARD["components"]
+
+
+def test_a_component_from_an_earlier_run_is_kept():
+    """A second scoring replaces the component and keeps both what it was and the object that explained it."""
+    record = episode(*OPENING, reward=REWARD)
+    DIALECTS["episode"].annotate(record, [Score(4.5, {"run": 1})])
+    DIALECTS["episode"].annotate(record, [Score(2.0, {"run": 2})])
+    assert record["reward"]["components"]["genrm"] == 2.0
+    assert record["genrm"]["previous_reward"] == 4.5
+    assert record["genrm"]["previous_genrm"]["run"] == 1
+
+
+def test_an_episode_without_a_reward_gets_an_object():
+    """The column keeps one type: an object, also where no reward was there before."""
+    for record in (episode(*OPENING), episode(*OPENING, reward=None)):
+        DIALECTS["episode"].annotate(record, [Score(None, {})])
+        assert record["reward"] == {"components": {"genrm": None}}
+
+
+def test_odd_rewards_are_replaced_but_not_lost():
+    """A reward that is a number, or components that are no object, are kept under `genrm`."""
+    number = episode(*OPENING, reward=0.5)
+    DIALECTS["episode"].annotate(number, [Score(4.0, {})])
+    assert (number["reward"], number["genrm"]["previous_reward"]) == (4.0, 0.5)
+    listed = episode(*OPENING, reward={"total_reward": 1, "components": [1, 2]})
+    DIALECTS["episode"].annotate(listed, [Score(4.0, {})])
+    assert listed["reward"] == {"total_reward": 1, "components": {"genrm": 4.0}}
+    assert listed["genrm"]["previous_components"] == [1, 2]

@@ -1,0 +1,232 @@
+"""The group key, and the groups of an input."""
+
+import random
+import sys
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from genrm_cli.rollouts.dialects import DIALECTS
+from genrm_cli.rollouts.grouping import GroupTable, Place, digest_of_prompt, group_key, value_at
+from genrm_cli.rollouts.record import Rollout, Turn
+
+QUESTION = (Turn("user", "Why?"),)
+
+
+def rollout(task=None, index=None, prompt=QUESTION, **others):
+    """Make a rollout with an answer."""
+    return Rollout(prompt, others.pop("answer", "Because."), task=task, index=index, **others)
+
+
+def table_of(*rollouts):
+    """Put rollouts, one a line, into a table under their own keys."""
+    table = GroupTable()
+    for line, each in enumerate(rollouts, 1):
+        table.append(group_key(each, line), each, Place(line, 100 * line, 99, 0))
+    return table
+
+
+# The key
+
+
+def test_a_task_goes_before_the_prompt():
+    """Rollouts that name a task are grouped by it, whatever their prompts."""
+    assert group_key(rollout("task:0"), 1) == group_key(rollout("task:0", prompt=()), 2)
+    assert group_key(rollout("task:0"), 1) != group_key(rollout("task:1"), 1)
+
+
+def test_without_a_task_the_prompt_is_the_key():
+    """Equal conversations are one group; another role or text is another group."""
+    keys = [
+        group_key(rollout(prompt=prompt), line)
+        for line, prompt in enumerate(
+            [QUESTION, QUESTION, (Turn("system", "Why?"),), (Turn("user", "How?"),), (*QUESTION, *QUESTION)]
+        )
+    ]
+    assert keys[0] == keys[1]
+    assert len(set(keys)) == 4
+
+
+@pytest.mark.parametrize("prompt", [(), (Turn("user", ""),), (Turn("system", " \n"), Turn("user", ""))])
+def test_without_task_and_prompt_a_rollout_is_its_own_group(prompt):
+    """Empty prompts of different tasks must not be merged."""
+    assert group_key(rollout(prompt=prompt), 1) != group_key(rollout(prompt=prompt), 2)
+    assert group_key(rollout(prompt=prompt), 1) == group_key(rollout(prompt=prompt), 1)
+
+
+def test_text_in_any_turn_is_a_prompt():
+    """An empty system turn before the question does not make the prompt empty."""
+    keys = {group_key(rollout(prompt=(Turn("system", ""), *QUESTION)), line) for line in (1, 2)}
+    assert len(keys) == 1
+
+
+@pytest.mark.parametrize("own", [{"task": "task:0"}, {}, {"line_is_group": True}, {"prompt": ()}])
+def test_the_principle_is_always_part_of_the_key(own):
+    """Different principles are different groups, and so are a principle and none."""
+    keys = {
+        group_key(rollout(**own, principle=principle), 1, override)
+        for principle in (None, "Be safe.", "Be brief.")
+        for override in (None, "metadata.task:x")
+    }
+    assert len(keys) == 6
+
+
+def test_a_line_of_many_is_its_own_group():
+    """A line that holds a whole group stays apart, even from a line of the same prompt or task."""
+    many = rollout("prompt_id:p", line_is_group=True)
+    assert group_key(many, 1) == group_key(many, 1)
+    assert len({group_key(many, 1), group_key(many, 2), group_key(rollout("prompt_id:p"), 1)}) == 3
+
+
+def test_the_override_goes_before_everything():
+    """`--group-by` decides even for a line of many and for a rollout that names a task."""
+    rollouts = [rollout("task:0"), rollout("task:1", prompt=()), rollout(line_is_group=True)]
+    assert len({group_key(each, line, "step:5") for line, each in enumerate(rollouts)}) == 1
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("step", "step:0"),
+        ("metadata.task", "metadata.task:x"),
+        ("metadata.flag", "metadata.flag:False"),
+        ("metadata.rate", "metadata.rate:0.5"),
+        ("empty", None),
+        ("null", None),
+        ("metadata", None),
+        ("listed", None),
+        ("missing", None),
+        ("step.deeper", None),
+        ("metadata.task.deeper", None),
+        ("", None),
+        (".", None),
+    ],
+)
+def test_a_dotted_path_finds_texts_and_numbers(path, value):
+    """0 and False are values; an empty text, null, an object, a list and nothing are none."""
+    metadata = {"task": "x", "flag": False, "rate": 0.5}
+    assert value_at({"step": 0, "metadata": metadata, "empty": "", "null": None, "listed": [1]}, path) == value
+
+
+@given(st.lists(st.tuples(st.text(max_size=3), st.text(max_size=3)), max_size=3))
+def test_moving_text_between_turns_changes_the_digest(turns):
+    """The digest knows where one text ends and the next begins."""
+    prompt = tuple(Turn(*turn) for turn in turns)
+    joined = (Turn("".join(role + text for role, text in turns), ""),)
+    assert (digest_of_prompt(prompt) == digest_of_prompt(joined)) == (prompt == joined)
+
+
+# The groups
+
+
+def test_groups_come_in_order_of_appearance():
+    """Interleaved groups are told apart and come by their first rollout."""
+    table = table_of(rollout("b"), rollout("a"), rollout("b"), rollout("c"), rollout("a"))
+    assert list(table.iter_groups()) == [[0, 2], [1, 4], [3]]
+    assert len(table) == 5
+
+
+def test_an_empty_table_has_no_groups():
+    """An empty input is no error."""
+    assert list(GroupTable().iter_groups()) == []
+
+
+def test_rollouts_are_ordered_by_index_where_all_have_one():
+    """The rollout index decides, negative ones included; one missing and the place in the input does."""
+    assert list(table_of(*(rollout("a", index) for index in (3, -1, 0, 2))).iter_groups()) == [[1, 2, 3, 0]]
+    assert list(table_of(*(rollout("a", index) for index in (3, None, 0))).iter_groups()) == [[0, 1, 2]]
+    mixed = table_of(rollout("a", 1), rollout("b"), rollout("a", 0), rollout("b", 0))
+    assert list(mixed.iter_groups()) == [[2, 0], [1, 3]]
+
+
+@given(st.lists(st.tuples(st.integers(0, 4), st.integers(-5, 20)), unique=True, max_size=20), st.randoms())
+def test_the_order_of_the_lines_does_not_change_the_groups(names, shuffler):
+    """The same rollouts in another line order form the same groups, in the same order within each."""
+
+    def groups(order):
+        table = table_of(*(rollout(f"task:{task}", index) for task, index in order))
+        return {tuple(order[row] for row in rows) for rows in table.iter_groups()}
+
+    shuffled = list(names)
+    shuffler.shuffle(shuffled)
+    assert groups(names) == groups(shuffled)
+
+
+@given(st.lists(st.integers(0, 6), max_size=40))
+def test_every_row_is_in_exactly_one_group(tasks):
+    """The groups share the rows out: none is lost, none is there twice."""
+    table = table_of(*(rollout(f"task:{task}") for task in tasks))
+    groups = list(table.iter_groups())
+    assert sorted(row for rows in groups for row in rows) == list(range(len(tasks)))
+    assert len(groups) == len(set(tasks))
+    assert all(len({tasks[row] for row in rows}) == 1 for rows in groups)
+
+
+def test_a_place_says_where_the_line_is():
+    """Line, offset, length and position come back as they were, beyond 4 GB too."""
+    table = GroupTable()
+    place = Place(line=5_000_000_000, offset=2**40, length=2**33, position=63)
+    table.append("a", rollout(), place)
+    assert table.place(0) == place
+
+
+def test_the_second_of_a_name_is_a_duplicate():
+    """A rollout index that occurred before in its group is a duplicate; none and other groups are not."""
+    table = table_of(*(rollout("a", index) for index in (1, 0, 1, 1)), rollout("b", 1), rollout("b"), rollout("b"))
+    found = [table.duplicates(rows) for rows in table.iter_groups()]
+    assert found == [[2, 3], []]
+
+
+def test_many_lines_joined_by_a_field_are_no_duplicates():
+    """Responses of two lines that `--group-by` joins are ordered by place, none of them there twice."""
+    table = GroupTable()
+    for line in (1, 2):
+        responses = DIALECTS["many"].read({"prompt": "Why?", "responses": ["a", "b"]})
+        for position, each in enumerate(responses):
+            table.append(group_key(each, line, "step:1"), each, Place(line, 0, 1, position))
+    assert list(table.iter_groups()) == [[0, 1, 2, 3]]
+    assert table.duplicates([0, 1, 2, 3]) == []
+
+
+def test_prompts_that_differ_are_found():
+    """One task index with several prompts is not one task."""
+    table = table_of(rollout("a"), rollout("a"), rollout("a", prompt=(Turn("user", "How?"),)))
+    assert not table.prompts_differ([0, 1])
+    assert table.prompts_differ([0, 1, 2])
+
+
+def test_a_rollout_without_a_response_does_not_spoil_its_group():
+    """Where the environment states the task in the output, a line without one lacks the prompt."""
+    table = table_of(rollout("a"), rollout("a"), rollout("a", prompt=(), answer=None))
+    assert not table.prompts_differ([0, 1, 2])
+    assert table.count_answered([0, 1, 2]) == 2
+
+
+def test_episodes_may_open_differently():
+    """What the sessions of a scenario share is found later; their prompts need not be equal."""
+    table = table_of(*(rollout("s", prompt=(Turn("user", text),), session=()) for text in ("a", "b")))
+    assert not table.prompts_differ([0, 1])
+
+
+@pytest.mark.parametrize("chars", [10, 10_000])
+def test_the_table_keeps_no_text(chars):
+    """A rollout costs less than 100 bytes, however long its text."""
+    table = GroupTable()
+    each = rollout("a" * chars, 0, prompt=(Turn("user", "x" * chars),), answer="y" * chars)
+    for line in range(2000):
+        table.append(group_key(each, line), each, Place(line, 0, 0, 0))
+    columns = [value for value in vars(table).values() if hasattr(value, "itemsize")]
+    assert sum(sys.getsizeof(column) for column in columns) < 100 * 2000
+
+
+@settings(max_examples=20)
+@given(st.integers(0, 2**32))
+def test_groups_do_not_depend_on_other_groups(seed):
+    """Adding rollouts of other tasks leaves the order within a group as it was."""
+    source = random.Random(seed)
+    alone = [rollout("a", source.randrange(100)) for _ in range(6)]
+    more = [rollout(f"other:{number}", 0) for number in range(5)]
+    (order,) = table_of(*alone).iter_groups()
+    together = next(table_of(*alone, *more).iter_groups())
+    assert order == together

@@ -1,0 +1,256 @@
+"""NeMo Gym lines, with every trap that real files hold."""
+
+import pytest
+
+from genrm_cli.rollouts.dialects import DIALECTS, recognise
+from genrm_cli.rollouts.record import Turn, UnreadableRecordError
+
+READ = DIALECTS["nemo_gym"].read
+
+
+def said(text, role="assistant"):
+    """Make a message item as a server writes it."""
+    kind = "output_text" if role == "assistant" else "input_text"
+    return {"type": "message", "role": role, "content": [{"type": kind, "text": text, "annotations": []}]}
+
+
+def thought(text):
+    """Make a reasoning item with a summary."""
+    return {"type": "reasoning", "id": "rs_1", "summary": [{"type": "summary_text", "text": text}]}
+
+
+def called(name="look", arguments='{"at": 1}'):
+    """Make a tool call."""
+    return {"type": "function_call", "name": name, "arguments": arguments, "call_id": "c"}
+
+
+def returned(output="nothing there"):
+    """Make a tool's answer."""
+    return {"type": "function_call_output", "call_id": "c", "output": output}
+
+
+def line(output=None, given="Why?", **others):
+    """Make a line; without an output it has no response."""
+    record = {"responses_create_params": {"input": given}, **others}
+    return record if output is None else record | {"response": {"id": "r", "output": output}}
+
+
+def read_one(record):
+    """Read a record that holds one rollout."""
+    assert recognise(record).name == "nemo_gym"
+    (rollout,) = READ(record)
+    return rollout
+
+
+# The prompt
+
+
+def test_a_string_input_is_one_user_turn():
+    """An input that is a string means the same as a list with one user message."""
+    assert read_one(line([said("x")], "Why?")).prompt == (Turn("user", "Why?"),)
+    assert read_one(line([said("x")], [{"role": "user", "content": "Why?"}])).prompt == (Turn("user", "Why?"),)
+
+
+def test_input_text_parts_are_read():
+    """A user's content given as parts is not an empty prompt, as it is in the reference."""
+    content = [{"type": "input_text", "text": "What is "}, {"type": "input_text", "text": "this?"}]
+    rollout = read_one(line([said("x")], [{"role": "user", "content": content}]))
+    assert rollout.prompt == (Turn("user", "What is this?"),)
+
+
+def test_an_image_leaves_its_type_in_the_prompt():
+    """A part that is no text is named, so that the judge knows that something is missing."""
+    content = [{"type": "input_text", "text": "See "}, {"type": "input_image", "image_url": "data:..."}]
+    rollout = read_one(line([said("x")], [{"role": "user", "content": content}]))
+    assert rollout.prompt == (Turn("user", "See [input_image]"),)
+
+
+def test_developer_turns_are_system_turns():
+    """`developer` is the newer name of `system`."""
+    given = [{"role": "developer", "content": "Be brief."}, {"role": "user", "content": "Why?"}]
+    assert read_one(line([said("x")], given)).prompt == (Turn("system", "Be brief."), Turn("user", "Why?"))
+
+
+def test_instructions_come_before_the_input():
+    """The request's `instructions` are a system turn."""
+    record = line([said("x")])
+    record["responses_create_params"]["instructions"] = "Be brief."
+    assert read_one(record).prompt == (Turn("system", "Be brief."), Turn("user", "Why?"))
+
+
+def test_tool_calls_and_reasoning_in_the_input():
+    """Calls and what tools answered are part of the prompt; an earlier turn's reasoning is not."""
+    given = [{"role": "user", "content": "Why?"}, thought("secret"), called(), returned(), said("Because.")]
+    assert read_one(line([said("x")], given)).prompt == (
+        Turn("user", "Why?"),
+        Turn("assistant", '[calls look({"at": 1})]'),
+        Turn("tool", "nothing there"),
+        Turn("assistant", "Because."),
+    )
+
+
+@pytest.mark.parametrize("given", [None, [], ""])
+def test_an_input_without_text_is_no_prompt(given):
+    """Six servers leave the input empty: such a prompt must not name a group."""
+    assert not read_one(line([said("x")], given)).has_prompt
+
+
+# The response
+
+
+def test_the_answer_is_the_assistants_text_and_reasoning_stays_apart():
+    """Reasoning items never reach the answer, which is what a judge sees."""
+    rollout = read_one(line([thought("Let me think."), said("Because.")]))
+    assert (rollout.answer, rollout.reasoning) == ("Because.", "Let me think.")
+
+
+@pytest.mark.parametrize(
+    ("item", "reasoning"),
+    [
+        ({"summary": [{"type": "summary_text", "text": "a"}, {"type": "summary_text", "text": "b"}]}, "ab"),
+        ({"summary": [], "content": [{"type": "reasoning_text", "text": "c"}]}, "c"),
+        ({"summary": [{"text": "same"}], "content": [{"text": "same"}]}, "same"),
+        ({"summary": [], "encrypted_content": "gAAAA"}, ""),
+        ({"summary": None, "content": None}, ""),
+        ({}, ""),
+    ],
+    ids=["summary", "content", "both", "encrypted only", "nulls", "bare"],
+)
+def test_reasoning_items_in_every_shape(item, reasoning):
+    """Reasoning stands in the summary, sometimes in the content, sometimes only encrypted: never twice."""
+    rollout = read_one(line([{"type": "reasoning"} | item, said("Because.")]))
+    assert (rollout.answer, rollout.reasoning) == ("Because.", reasoning)
+
+
+@pytest.mark.parametrize(
+    ("content", "answer"),
+    [
+        ("plain", "plain"),
+        ([{"type": "output_text", "text": "one "}, {"type": "output_text", "text": "two"}], "one two"),
+        ([{"type": "refusal", "refusal": "I cannot."}], "I cannot."),
+        ([], ""),
+        (None, ""),
+    ],
+)
+def test_message_contents_in_every_shape(content, answer):
+    """A message's content is a string, text parts, a refusal, or nothing."""
+    assert read_one(line([{"type": "message", "role": "assistant", "content": content}])).answer == answer
+
+
+def test_a_message_without_a_role_is_the_policys():
+    """Compare requests written by hand leave the role of a message out."""
+    assert read_one(line([{"type": "message", "content": [{"text": "Hi"}]}])).answer == "Hi"
+
+
+def test_inline_thinking_is_reasoning():
+    """A server without a reasoning parser leaves `<think>` in the text; a judge must not see it."""
+    rollout = read_one(line([said("<think>Hm.</think>\n\nBecause.")]))
+    assert (rollout.answer, rollout.reasoning) == ("Because.", "Hm.")
+
+
+def test_turns_of_the_environment_are_no_answer():
+    """User and system messages inside the output are the environment's, not the policy's."""
+    output = [said("Hit."), said("You have 17.", "user"), said("Rules changed.", "system"), said("Stand.")]
+    assert read_one(line(output)).answer == "Hit.\n\nStand."
+
+
+def test_the_environment_may_state_the_task_first():
+    """Turns of the environment before the policy first acts belong to the prompt."""
+    output = [said("You have 12.", "user"), thought("Low."), said("Hit."), said("You have 17.", "user")]
+    rollout = read_one(line(output, []))
+    assert rollout.prompt == (Turn("user", "You have 12."),)
+    assert (rollout.answer, rollout.reasoning) == ("Hit.", "Low.")
+
+
+def test_a_policy_that_never_acts_answers_the_same_prompt_with_nothing():
+    """A rollout cut off before its first action keeps the prompt of its group."""
+    silent = read_one(line([said("You have 12.", "user")], []))
+    acting = read_one(line([said("You have 12.", "user"), said("Hit.")], []))
+    assert (silent.prompt, silent.answer) == (acting.prompt, "")
+
+
+def test_a_trajectory_may_end_in_a_tool_call():
+    """Tool calls are no answer; a trajectory that ends in one keeps what was said before, or nothing."""
+    assert read_one(line([called(), returned(), called()])).answer == ""
+    assert read_one(line([said("I look."), called(), returned()])).answer == "I look."
+    assert read_one(line([called(), returned(), said("It is 4.")])).answer == "It is 4."
+
+
+def test_nested_lists_of_items_are_flattened():
+    """Aviary nests lists of items in the output."""
+    assert read_one(line([[said("a")], [called(), [returned(), said("b")]]])).answer == "a\n\nb"
+
+
+def test_growing_histories_count_once():
+    """Where each step repeats all before it, the last step is the whole story."""
+    first = [said("Task.", "user"), said("one")]
+    second = [*first, returned(), said("two")]
+    rollout = read_one(line([first, second], []))
+    assert (rollout.prompt, rollout.answer) == ((Turn("user", "Task."),), "one\n\ntwo")
+
+
+@pytest.mark.parametrize("record", [line(), line() | {"response": None}])
+def test_an_input_without_a_response_has_no_answer(record):
+    """A line of inputs only is a rollout without a response, which is not the same as an empty one."""
+    assert read_one(record).answer is None
+    assert read_one(line([])).answer == ""
+
+
+# Names
+
+
+@pytest.mark.parametrize(
+    ("names", "task"),
+    [
+        ({"_ng_task_index": 3, "prompt_id": "p", "example_id": "e"}, "task:3"),
+        ({"_ng_task_index": 0, "prompt_id": "p"}, "task:0"),
+        ({"_ng_task_index": None, "prompt_id": "p"}, "prompt_id:p"),
+        ({"prompt_id": "p", "example_id": "e"}, "prompt_id:p"),
+        ({"prompt_id": "", "example_id": 0}, "example:0"),
+        ({"scenario": {"scenario_id": "s"}}, "scenario:s"),
+        ({"example_id": "e", "scenario": {"scenario_id": "s"}}, "example:e"),
+        ({"_ng_task_index": True}, None),
+        ({"_ng_task_index": [1], "prompt_id": {"a": 1}, "scenario": "s"}, None),
+        ({}, None),
+    ],
+)
+def test_the_task_is_the_first_name_that_says_something(names, task):
+    """Task index, else prompt id, else example or scenario id; 0 is a name, an empty text is none."""
+    assert read_one(line([said("x")], **names)).task == task
+
+
+@pytest.mark.parametrize(
+    ("value", "index"), [(0, 0), (7, 7), (None, None), ("7", None), (True, None), (1.0, None), (2**80, None)]
+)
+def test_the_rollout_index_is_a_whole_number_or_none(value, index):
+    """Anything but a whole number of reasonable size is no rollout index."""
+    assert read_one(line([said("x")], _ng_rollout_index=value)).index == index
+
+
+@pytest.mark.parametrize(
+    ("value", "principle"),
+    [("Be safe.", "Be safe."), (["a", "b"], "1. a\n2. b"), ("", None), (" ", None), ([], None), (5, None)],
+)
+def test_the_principle_is_text(value, principle):
+    """A principle is a text or a list of texts; blank ones are none."""
+    assert read_one(line([said("x")], principle=value)).principle == principle
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        line([said("x")], given=5),
+        line([said("x")], given=["text"]),
+        line([said("x")], given=[{"content": "no role"}]),
+        line("x") | {"response": "text"},
+        line("x") | {"response": {}},
+        line("x") | {"response": {"output": 5}},
+        line([5]),
+        line([{"type": "message", "role": "assistant", "content": 5}]),
+        line([{"type": "message", "role": "assistant", "content": [5]}]),
+    ],
+)
+def test_what_cannot_be_read_says_so(record):
+    """A line of this dialect with a part in the wrong shape is refused with a reason."""
+    with pytest.raises(UnreadableRecordError, match=r"expected|neither|not|no "):
+        READ(record)

@@ -1,0 +1,318 @@
+"""Where a setting's value comes from, what is refused, and how the judge's key is found."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from genrm_cli.errors import UsageError
+from genrm_cli.settings.resolve import (
+    SettingsFile,
+    find_api_key,
+    read_settings_file,
+    resolve_settings,
+    unknown_variables,
+)
+from genrm_cli.settings.table import PRESETS, Settings, default_of, key_of, setting_fields, type_of
+
+LENGTH = "group_answer_length_penalty_coeff"
+
+
+def resolve(flags=None, environ=None, file=None):
+    """Resolve; return the settings and where each came from, by key."""
+    settings, origins = resolve_settings(flags or {}, environ or {}, SettingsFile("genrm.toml", file or {}))
+    return settings, {origin.key: origin for origin in origins}
+
+
+# Precedence
+
+
+@pytest.mark.parametrize(
+    ("name", "flag", "environment", "file", "values"),
+    [
+        ("concurrency", "8", "16", 32, (8, 16, 32, 64)),
+        ("call_timeout", "1.5", "2e1", 30, (1.5, 20.0, 30.0, 600.0)),
+        ("model", "a", "b", "c", ("a", "b", "c", None)),
+        ("probe", True, "off", True, (True, False, True, True)),
+        ("strict", False, "yes", True, (False, True, True, False)),
+        ("strategy", "circular", "all_pairs", "circular", ("circular", "all_pairs", "circular", "circular")),
+        ("unscored", "drop", "3.5", 2.5, ("drop", "3.5", "2.5", "null")),
+    ],
+)
+def test_flag_before_environment_before_file_before_default(name, flag, environment, file, values):
+    """Each source gives way to the one before it, whatever the type, and the origin says which it was."""
+    variable = f"GENRM_{name.upper()}"
+    sources = ["flag", f"environment {variable}", "file genrm.toml", "default"]
+    for first, (value, source) in enumerate(zip(values, sources, strict=True)):
+        settings, origins = resolve(
+            {name: flag} if first < 1 else {name: None},
+            {variable: environment} if first < 2 else {},
+            {name: file} if first < 3 else {},
+        )
+        assert getattr(settings, name) == value
+        assert type(getattr(settings, name)) is type(value)
+        assert (origins[name].value, origins[name].source) == (value, source)
+
+
+def test_without_anything_all_defaults_hold():
+    """Every setting has an origin, in the order of the help, and all of them are defaults."""
+    settings, origins = resolve()
+    assert settings == Settings()
+    assert list(origins) == [key_of(setting) for setting in setting_fields()]
+    assert {origin.source for origin in origins.values()} == {"default"}
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_a_preset_goes_before_the_defaults_only(preset):
+    """A preset's coefficients come from it; one given by itself, in any place, overrides its preset."""
+    settings, origins = resolve({"preset": preset})
+    for name, value in PRESETS[preset].items():
+        assert getattr(settings, name) == value
+        assert origins[name].source == f"preset {preset}"
+    for settings, origins in (
+        resolve({"preset": preset, LENGTH: "0.9"}),
+        resolve({"preset": preset}, environ={f"GENRM_{LENGTH.upper()}": "0.9"}),
+        resolve({"preset": preset}, file={LENGTH: 0.9}),
+    ):
+        assert getattr(settings, LENGTH) == 0.9
+        assert not origins[LENGTH].source.startswith("preset")
+
+
+def test_a_preset_may_come_from_the_environment_or_the_file():
+    """A preset is a setting like any other."""
+    for sources in ({"environ": {"GENRM_PRESET": "nemotron-3-nano"}}, {"file": {"preset": "nemotron-3-nano"}}):
+        assert getattr(resolve(**sources)[0], LENGTH) == 0.5
+
+
+def test_zero_overrides_a_preset():
+    """A coefficient of 0 given by hand is a value, not an absence."""
+    settings, _ = resolve({"preset": "nemotron-3-nano", "answer_bonus": "0"})
+    assert (settings.answer_bonus, settings.reasoning_bonus) == (0.0, 0.5)
+
+
+def test_an_empty_variable_is_not_set():
+    """`GENRM_MODEL=` in a shell script means no value."""
+    assert resolve(environ={"GENRM_MODEL": ""}, file={"model": "m"})[0].model == "m"
+
+
+def test_json_has_its_public_name_everywhere():
+    """The field has another name in the code; users write `json`."""
+    assert resolve(environ={"GENRM_JSON": "1"})[0].json_output
+    assert resolve(file={"json": True})[0].json_output
+    with pytest.raises(UsageError, match="json_output"):
+        resolve(file={"json_output": True})
+
+
+# What is refused
+
+
+@pytest.mark.parametrize(
+    ("name", "raw", "message"),
+    [
+        ("concurrency", "0", "between 1 and 16384"),
+        ("concurrency", "many", "'many' is not a whole number"),
+        ("concurrency", "1.5", "'1.5' is not a whole number"),
+        ("concurrency", "inf", "not a whole number"),
+        ("judges", "65", "between 1 and 64"),
+        ("call_timeout", "0", "at least 0.001"),
+        ("call_timeout", "nan", "not a finite number"),
+        ("call_timeout", "1e999", "not a finite number"),
+        ("top_p", "1.1", "between 0 and 1"),
+        ("max_unscored", "-0.1", "between 0 and 1"),
+        (LENGTH, "-1", "at least 0"),
+        ("probe", "maybe", "'maybe' is not true or false"),
+        ("strategy", "circle", "not one of circular, all_pairs. Did you mean circular"),
+        ("dialect", "nemogym", "Did you mean nemo_gym"),
+        ("preset", "nemotron-3", "Did you mean nemotron-3"),
+        ("compat", "none", "not one of nemo-gym"),
+        ("judge", "openai", "not one of lexical"),
+    ],
+)
+def test_a_bad_value_is_refused_wherever_it_stands(name, raw, message):
+    """Type, bounds and choices hold for flags, environment and file alike, and the message names the place."""
+    variable = f"GENRM_{name.upper()}"
+    for place, sources in (
+        ("--" + name.replace("_", "-"), {"flags": {name: raw}}),
+        (variable, {"environ": {variable: raw}}),
+        (f"genrm.toml: {name}", {"file": {name: raw}}),
+    ):
+        with pytest.raises(UsageError, match=message) as caught:
+            resolve(**sources)
+        assert str(caught.value).startswith(place)
+        assert caught.value.exit_code == 2
+
+
+@pytest.mark.parametrize("value", [True, [1], {"a": 1}, None])
+@pytest.mark.parametrize("name", ["concurrency", "call_timeout", "model"])
+def test_a_value_of_the_wrong_type_in_the_file_is_refused(name, value):
+    """True is no number, and a list or a table is no text."""
+    with pytest.raises(UsageError, match=name):
+        resolve(file={name: value})
+
+
+@pytest.mark.parametrize(
+    ("key", "hint"),
+    [("concurency", "Did you mean concurrency?"), ("call-timeouts", "call_timeout"), ("zzz", "genrm config")],
+)
+def test_an_unknown_key_is_refused_with_a_suggestion(key, hint):
+    """A misspelt line of the file does not pass unnoticed."""
+    with pytest.raises(UsageError, match="there is no setting") as caught:
+        resolve(file={key: 1})
+    assert key in str(caught.value)
+    assert hint in str(caught.value)
+
+
+def test_keys_may_be_written_as_flags():
+    """`call-timeout` and `call_timeout` are the same line."""
+    assert resolve(file={"call-timeout": 5})[0].call_timeout == 5.0
+
+
+@given(st.sampled_from(setting_fields()), st.text() | st.integers() | st.floats() | st.booleans())
+def test_any_value_is_taken_or_refused(setting, raw):
+    """Whatever a file says, the value has the setting's type and bounds, or there is one error."""
+    try:
+        settings, _ = resolve(file={key_of(setting): raw})
+    except UsageError as error:
+        assert key_of(setting) in str(error)  # noqa: PT017
+        return
+    value = getattr(settings, setting.name)
+    assert type(value) is type_of(setting)
+    low, high = setting.metadata["low"], setting.metadata["high"]
+    assert low is None or value >= low
+    assert high is None or value <= high
+
+
+@pytest.mark.parametrize("value", ["null", "drop", "3.0", "-1", "0"])
+def test_unscored_takes_null_drop_or_a_number(value):
+    """Only the user may ask for a number in the place of a failure."""
+    assert resolve({"unscored": value})[0].unscored == value
+
+
+@pytest.mark.parametrize("value", ["nan", "inf", "none", "Drop", "", "3,0"])
+def test_other_unscored_values_are_refused(value):
+    """NaN is no reward that a trainer could read."""
+    with pytest.raises(UsageError, match="null, drop or a finite number"):
+        resolve({"unscored": value})
+
+
+# Texts in files
+
+
+def test_a_principle_may_stand_in_a_file(tmp_path):
+    """`@FILE` is the text of the file without the white space around it."""
+    file = tmp_path / "principle.txt"
+    file.write_text("Sicherheit zuerst – immer.\n\n", encoding="utf-8")
+    settings, origins = resolve({"principle": f"@{file}"})
+    assert settings.principle == origins["principle"].value == "Sicherheit zuerst – immer."
+    assert resolve({"principle": "a@b"})[0].principle == "a@b"
+
+
+@pytest.mark.parametrize("content", [None, b"\xff\xfe"])
+def test_an_unreadable_principle_is_a_usage_error(tmp_path, content):
+    """A missing file or one that is no text is named."""
+    file = tmp_path / "principle.txt"
+    if content is not None:
+        file.write_bytes(content)
+    with pytest.raises(UsageError, match=r"principle\.txt cannot be read"):
+        resolve(environ={"GENRM_PRINCIPLE": f"@{file}"})
+    with pytest.raises(UsageError, match=r"principle: .* cannot be read"):
+        resolve(file={"principle": "@a\x00b"})
+
+
+# The settings file
+
+
+def test_the_first_settings_file_of_the_folder_counts(tmp_path):
+    """`genrm.toml`, else `[tool.genrm]` of `pyproject.toml`, else none."""
+    assert read_settings_file(None, tmp_path) == SettingsFile()
+    (tmp_path / "pyproject.toml").write_text('[project]\nname = "x"\n')
+    assert read_settings_file(None, tmp_path) == SettingsFile()
+    (tmp_path / "pyproject.toml").write_text("[tool.genrm]\njudges = 2\n")
+    assert read_settings_file(None, tmp_path) == SettingsFile("pyproject.toml", {"judges": 2})
+    (tmp_path / "genrm.toml").write_text("judges = 3\n")
+    assert read_settings_file(None, tmp_path) == SettingsFile("genrm.toml", {"judges": 3})
+
+
+def test_a_named_settings_file_replaces_the_folders(tmp_path):
+    """`--config` reads that file and no other."""
+    (tmp_path / "genrm.toml").write_text("judges = 3\n")
+    other = tmp_path / "other.toml"
+    other.write_text("concurrency = 5\n")
+    assert read_settings_file(str(other), tmp_path).values == {"concurrency": 5}
+
+
+@pytest.mark.parametrize("content", [b"judges = = 3", b"judges = 3\njudges = 4", b"model = '\xff'", None])
+def test_a_broken_settings_file_is_a_usage_error(tmp_path, content):
+    """A file that is missing, no TOML or no UTF-8 is named, and the run does not begin without it."""
+    file = tmp_path / "genrm.toml"
+    if content is not None:
+        file.write_bytes(content)
+    with pytest.raises(UsageError, match=r"genrm\.toml"):
+        read_settings_file(str(file), tmp_path)
+
+
+@pytest.mark.parametrize("content", ["tool = 3", "[tool]\ngenrm = 5", "[tool]\ngenrm = [1]"])
+def test_a_pyproject_with_another_shape_is_a_usage_error(tmp_path, content):
+    """`tool.genrm` that is no table is said so."""
+    (tmp_path / "pyproject.toml").write_text(content)
+    with pytest.raises(UsageError, match="expected a table"):
+        read_settings_file(None, tmp_path)
+
+
+def test_misspelt_variables_are_found():
+    """A variable with our prefix that is no setting is named; the key's and the file's are known."""
+    environ = {
+        "GENRM_JUDGE": "lexical",
+        "GENRM_API_KEY": "k",
+        "GENRM_CONFIG": "x",
+        "GENRM_JUGDES": "2",
+        "PATH": "",
+    }
+    assert unknown_variables(environ) == ["GENRM_JUGDES"]
+
+
+# The key
+
+
+def find(environ, name=None):
+    """Look a key up."""
+    return find_api_key(Settings(api_key_env=name), environ)
+
+
+def test_the_key_comes_from_its_own_variable_first():
+    """GENRM_API_KEY, then OPENAI_API_KEY, then none; an empty variable is not set."""
+    both = {"GENRM_API_KEY": "one", "OPENAI_API_KEY": "two"}
+    assert find(both) == "one"
+    assert find(both | {"GENRM_API_KEY": " "}) == "two"
+    assert find({}) is None
+
+
+def test_a_named_variable_replaces_both():
+    """`--api-key-env` reads that variable only; a line break at its end does not count."""
+    assert find({"GENRM_API_KEY": "one", "MY_KEY": "three\n"}, "MY_KEY") == "three"
+    with pytest.raises(UsageError, match="names MY_KEY, which is not set"):
+        find({"GENRM_API_KEY": "one"}, "MY_KEY")
+
+
+@pytest.mark.parametrize(
+    "key", ["sk-secret\nX: y", "sk-secret\x00", "„sk-secret“", "sk-secret\u200b", "sk\tsecret"]
+)
+def test_a_key_that_cannot_be_sent_is_refused_unseen(key):
+    """A key with characters that no key has is refused, and the message does not show it."""
+    with pytest.raises(UsageError, match="GENRM_API_KEY has characters") as caught:
+        find({"GENRM_API_KEY": key})
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("key", ["sk-proj-secret", "hf_secretSECRET", "nvapi-secret"])
+def test_a_key_given_as_the_name_is_not_shown(key):
+    """Who gives the key itself to `--api-key-env` is told so without seeing it on the screen."""
+    with pytest.raises(UsageError, match="never the key") as caught:
+        find({}, key)
+    assert key not in str(caught.value)
+
+
+def test_no_setting_holds_the_key():
+    """The key is no setting: it can stand in no file, flag, digest or list of settings."""
+    names = {key_of(setting) for setting in setting_fields()}
+    assert not {name for name in names if "key" in name} - {"api_key_env"}
+    assert default_of(next(s for s in setting_fields() if s.name == "api_key_env")) is None

@@ -1,0 +1,277 @@
+"""The rules of the house: what may import what, where outside libraries live, and what modules are called.
+
+The imports are read from the source, those inside functions and of type checkers included.
+"""
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from graphlib import TopologicalSorter
+from importlib import import_module
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from genrm_cli.judging.profiles import PROFILES
+from genrm_cli.rollouts.dialects import DIALECTS
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = "genrm_cli"
+FILES = {
+    ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
+    for path in sorted((ROOT / PACKAGE).rglob("*.py"))
+}
+TREES = {module: ast.parse(path.read_text(encoding="utf-8")) for module, path in FILES.items()}
+
+# Rule 1. A part of the package imports parts of lower layers only.
+LAYERS = (
+    ("__main__",),
+    ("cli",),
+    ("scoring",),
+    ("judging", "rewards", "pairing", "rollouts", "storage", "summary"),
+    ("settings",),
+    ("errors", "version"),
+)
+# Within one layer only this: the summary counts verdicts, and so knows what one is.
+NEIGHBOURS = {("summary", "judging.verdict")}
+
+# Rule 2. Prefixes of the modules that know only what they are given.
+PURE = (
+    "rollouts",
+    "pairing",
+    "judging.verdict",
+    "judging.profiles",
+    "judging.lexical",
+    "rewards",
+    "summary",
+    "errors",
+)
+IMPURE_LIBRARY = (
+    "os io sys time datetime zoneinfo calendar locale random secrets uuid socket ssl select selectors signal "
+    "logging warnings subprocess multiprocessing threading queue asyncio concurrent contextvars pathlib shutil "
+    "tempfile glob fileinput gzip zlib bz2 lzma zipfile tarfile sqlite3 dbm shelve pickle http urllib email "
+    "ftplib smtplib webbrowser getpass platform ctypes mmap importlib pkgutil inspect gc atexit resource"
+)
+IMPURE_CALLS = frozenset({"open", "print", "input", "exec", "eval", "__import__", "breakpoint"})
+
+# Rule 3. Where each outside library may be imported; a new library needs a line here.
+HOMES = {
+    "typer": ("cli",),
+    "rich": ("cli",),
+    "httpx": ("judging.client",),
+    "pyreqwest": ("judging.client",),
+    "boto3": ("storage",),
+    "botocore": ("storage",),
+    "s3transfer": ("storage",),
+    "types_boto3_s3": ("storage",),
+    "zstandard": ("storage",),
+    "orjson": ("storage", "scoring", "judging.client", "judging.journal"),
+    "numpy": PURE,
+    "sqlite3": ("judging.journal",),
+    "tomllib": ("settings",),
+}
+ENVIRONMENT_HOMES = ("settings", "cli")
+
+
+class Import(NamedTuple):
+    """One import: the module that has it, the module it names, the name taken from it, and its line."""
+
+    importer: str
+    module: str
+    name: str | None
+    line: int
+    lazy: bool
+
+    def __str__(self) -> str:
+        return f"{FILES[self.importer].relative_to(ROOT)}:{self.line} imports {self.module}"
+
+
+def iter_imports(module: str) -> Iterator[Import]:
+    """Yield all imports of a module of ours; `from package import submodule` names the submodule."""
+    top_level = set(TREES[module].body)
+    for node in ast.walk(TREES[module]):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield Import(module, alias.name, None, node.lineno, node not in top_level)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{module}:{node.lineno} has a relative import"
+            for alias in node.names:
+                submodule = f"{node.module}.{alias.name}"
+                named = submodule if submodule in FILES else str(node.module)
+                yield Import(module, named, alias.name, node.lineno, node not in top_level)
+
+
+IMPORTS = [each for module in TREES for each in iter_imports(module)]
+OWN = [each for each in IMPORTS if each.module.partition(".")[0] == PACKAGE]
+OUTSIDE = [each for each in IMPORTS if each.module.partition(".")[0] != PACKAGE]
+
+
+def within(module: str, homes: tuple[str, ...]) -> bool:
+    """Whether a module of ours is one of these or lies in one of them."""
+    return any(f"{module}.".startswith(f"{PACKAGE}.{home}.") for home in homes)
+
+
+def part_of(module: str) -> str:
+    """Return the first folder or file below the package; the package itself only holds the version."""
+    return module.split(".")[1] if "." in module else "version"
+
+
+def layer_of(module: str) -> int:
+    """Return the number of a module's layer, 0 = the highest."""
+    return next(number for number, parts in enumerate(LAYERS) if part_of(module) in parts)
+
+
+def test_the_source_was_found() -> None:
+    """The tests below look at something."""
+    assert len(TREES) > 40
+    assert len(OWN) > 100
+
+
+def test_every_part_has_a_layer() -> None:
+    """A new folder or file of the package is given its place first."""
+    assert {part_of(module) for module in TREES} <= {part for layer in LAYERS for part in layer}
+
+
+def test_imports_point_one_way() -> None:
+    """The command line knows scoring, scoring knows the parts, the parts know settings and errors; never back."""
+    wrong = [
+        str(each)
+        for each in OWN
+        if part_of(each.importer) != part_of(each.module)
+        and layer_of(each.importer) >= layer_of(each.module)
+        and not any(within(each.importer, (a,)) and within(each.module, (b,)) for a, b in NEIGHBOURS)
+    ]
+    assert wrong == []
+
+
+def test_no_module_imports_itself_in_a_circle() -> None:
+    """There is an order in which every module comes after all that it imports."""
+    graph = {module: {each.module for each in OWN if each.importer == module} for module in TREES}
+    assert list(TopologicalSorter(graph).static_order())
+
+
+def test_late_imports_only_save_time() -> None:
+    """Imports inside functions keep `--help` fast and boto3 out of local runs; they stand nowhere else."""
+    late = [each for each in IMPORTS if each.lazy and not within(each.importer, ("cli",))]
+    assert [str(each) for each in late if each.module not in (f"{PACKAGE}.storage.s3", "types_boto3_s3")] == []
+
+
+def test_pure_modules_know_only_pure_modules() -> None:
+    """What decides rewards imports nothing of ours that reads a clock, a file, the network or the settings."""
+    assert [str(each) for each in OWN if within(each.importer, PURE) and not within(each.module, PURE)] == []
+
+
+def test_pure_modules_use_the_pure_library_only() -> None:
+    """No clock, randomness, file, network, process or logging: the standard library's rest, and numpy."""
+    wrong = []
+    for each in OUTSIDE:
+        root = each.module.partition(".")[0]
+        seeded = each.module == "random" and each.name == "Random"  # takes its seed from whoever calls
+        if within(each.importer, PURE) and root != "numpy":
+            known = root in sys.stdlib_module_names and (root not in IMPURE_LIBRARY.split() or seeded)
+            wrong += [] if known else [str(each)]
+    assert wrong == []
+
+
+def test_pure_modules_open_and_print_nothing() -> None:
+    """No built-in function of theirs touches the world either."""
+    calls = [
+        f"{module}:{node.lineno} calls {node.func.id}"
+        for module, tree in TREES.items()
+        if within(module, PURE)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in IMPURE_CALLS
+    ]
+    assert calls == []
+
+
+def test_each_outside_library_has_one_home() -> None:
+    """typer and rich in the command line, HTTP in one file, boto3 in storage, and so on; none without a home."""
+    wrong = []
+    for each in OUTSIDE:
+        library = each.module.partition(".")[0]
+        if library in HOMES:
+            wrong += [] if within(each.importer, HOMES[library]) else [str(each)]
+        elif library not in sys.stdlib_module_names:
+            wrong.append(f"{each}, which has no home yet")
+    assert wrong == []
+
+
+def test_the_environment_is_read_in_two_places() -> None:
+    """Only settings and command line look at the environment of the process."""
+    names = {"environ", "environb", "getenv", "putenv"}
+    readers = {
+        module
+        for module, tree in TREES.items()
+        for node in ast.walk(tree)
+        if (isinstance(node, ast.Attribute) and node.attr in names)
+        or (isinstance(node, ast.ImportFrom) and node.module == "os" and names & {a.name for a in node.names})
+    }
+    assert {reader for reader in readers if not within(reader, ENVIRONMENT_HOMES)} == set()
+
+
+def test_stdout_belongs_to_the_product() -> None:
+    """Nothing but the command line prints."""
+    printers = [
+        f"{module}:{node.lineno}"
+        for module, tree in TREES.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print"
+    ]
+    assert [printer for printer in printers if not within(printer.partition(":")[0], ("cli",))] == []
+
+
+def test_no_input_check_is_an_assert() -> None:
+    """`python -O` removes an assert: none stands in the package."""
+    found = [
+        f"{module}:{n.lineno}"
+        for module, tree in TREES.items()
+        for n in ast.walk(tree)
+        if isinstance(n, ast.Assert)
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize("name", ["utils", "util", "helpers", "helper", "common", "base", "manager", "misc"])
+def test_no_module_has_a_name_that_says_nothing(name: str) -> None:
+    """A module is called after what it holds."""
+    assert [module for module in TREES if name in module.split(".")] == []
+
+
+@pytest.mark.parametrize(
+    ("folder", "constant", "table", "support"),
+    [
+        ("rollouts.dialects", "DIALECT", DIALECTS, {"dialect", "fields"}),
+        ("judging.profiles", "PROFILE", PROFILES, {"profile", "reading", "json_objects", "compat"}),
+    ],
+)
+def test_every_dialect_and_profile_stands_in_its_table(
+    folder: str, constant: str, table: dict[str, object], support: set[str]
+) -> None:
+    """Each module of the folder, but those that serve them all, adds one entry under its own name."""
+    prefix = f"{PACKAGE}.{folder}."
+    modules = {module.removeprefix(prefix) for module in TREES if module.startswith(prefix)}
+    assert support <= modules
+    entries = {name: getattr(import_module(prefix + name), constant) for name in modules - support}
+    assert entries == {name.replace("-", "_"): entry for name, entry in table.items()}
+    assert all(getattr(entry, "name", None) == name for name, entry in table.items())
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["score", "--help"]])
+def test_help_is_quick_because_it_imports_little(arguments: list[str]) -> None:
+    """Help and version come without numpy, the HTTP library and boto3."""
+    program = (
+        "import sys; sys.argv[0] = 'genrm'\n"
+        "from genrm_cli.cli.app import main\n"
+        "try: main()\n"
+        "finally: print(*sorted({name.partition('.')[0] for name in sys.modules}), file=sys.stderr)\n"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", program, *arguments], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert ended.returncode == 0, ended.stderr
+    heavy = {"numpy", "boto3", "botocore", "httpx", "pyreqwest", "zstandard", "orjson", "asyncio", "sqlite3"}
+    assert heavy & set(ended.stderr.split()) == set()
+    assert ended.stdout

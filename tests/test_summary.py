@@ -1,0 +1,153 @@
+"""Counts and statistics of a run."""
+
+import json
+import statistics
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from genrm_cli.judging.verdict import Failure, FailureKind, Verdict
+from genrm_cli.summary import Spread, Tally, reference_metrics, summarise
+
+SEED_EXAMPLE = [Verdict(1, 5, 6), Verdict(4, 1, 1)]
+
+
+def tally_of(*results):
+    """Count results as a run without compat does."""
+    tally = Tally()
+    for result in results:
+        tally.add_result(result)
+        if isinstance(result, Verdict):
+            tally.add_scores(result)
+    return tally
+
+
+# The spread of numbers
+
+
+@given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=50))
+def test_the_spread_is_that_of_the_whole_list(values):
+    """Mean, population deviation and range agree with a computation over all numbers at once."""
+    spread = Spread()
+    for value in values:
+        spread.add(value)
+    assert spread.as_dict() == {
+        "count": len(values),
+        "mean": pytest.approx(statistics.fmean(values), abs=1e-6),
+        "std": pytest.approx(statistics.pstdev(values), abs=1e-3),
+        "min": min(values),
+        "max": max(values),
+    }
+
+
+def test_the_spread_of_nothing_is_null():
+    """Without a number there is no mean; with one there is no deviation."""
+    assert Spread().as_dict() == {"count": 0, "mean": None, "std": None, "min": None, "max": None}
+    spread = Spread()
+    spread.add(4.0)
+    assert (spread.mean, spread.deviation()) == (4.0, 0.0)
+
+
+def test_the_spread_survives_a_large_offset():
+    """A mean far from 0 does not swallow the deviation."""
+    spread = Spread()
+    for value in (1e9 + 1, 1e9 + 2, 1e9 + 3):
+        spread.add(value)
+    assert spread.deviation() == pytest.approx(statistics.pstdev([1, 2, 3]))
+
+
+# The reference's metrics
+
+
+def test_golden_metrics_of_the_seed_example():
+    """The three numbers that the reference's compare reply has for its own example."""
+    assert reference_metrics(tally_of(*SEED_EXAMPLE)) == {
+        "mean_individual_score": 2.75,
+        "std_individual_score": pytest.approx(1.7853571071357126, abs=1e-15),
+        "tiebreak_usage_rate": 0.0,
+    }
+
+
+def test_golden_metrics_of_a_tie():
+    """A single tied verdict: raw scores before the tiebreak, and a tiebreak rate of 1."""
+    assert reference_metrics(tally_of(Verdict(3, 3, 2))) == {
+        "mean_individual_score": 3.0,
+        "std_individual_score": 0.0,
+        "tiebreak_usage_rate": 1.0,
+    }
+
+
+def test_failures_do_not_dilute_the_tiebreak_rate():
+    """Outages are no ties, as they are in the reference, and no scores."""
+    failures = [Failure(FailureKind.TIMEOUT, "600 s")] * 5
+    metrics = reference_metrics(tally_of(*failures, Verdict(3, 3, 2), Verdict(4, 2, 1)))
+    assert metrics["tiebreak_usage_rate"] == 0.5
+    assert metrics["mean_individual_score"] == 3.0
+
+
+# The summary
+
+
+def test_the_summary_of_nothing_is_honest():
+    """Where nothing was counted there is null, not 0 and not NaN, and the object is plain JSON."""
+    summary = summarise(Tally(), 0.0)
+    for name in (
+        "mean_individual_score",
+        "std_individual_score",
+        "tiebreak_usage_rate",
+        "first_place_win_rate",
+        "calls_per_s",
+        "comparisons_per_s",
+    ):
+        assert summary[name] is None
+    assert summary["unscored_share"] == 0.0
+    assert json.loads(json.dumps(summary, allow_nan=False)) == summary
+
+
+def test_failures_are_counted_by_kind():
+    """Every comparison is a verdict or a failure with its kind, and their sum is what was finished."""
+    kinds = [FailureKind.TIMEOUT, FailureKind.RATE_LIMITED, FailureKind.TIMEOUT]
+    tally = tally_of(*SEED_EXAMPLE, *(Failure(kind, "why") for kind in kinds))
+    summary = summarise(tally, 2.0)
+    assert summary["failures_by_kind"] == {"rate_limited": 1, "timeout": 2}
+    assert (summary["verdicts"], summary["failures"], tally.finished) == (2, 3, 5)
+    assert summary["comparisons_per_s"] == 2.5
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "rate"),
+    [
+        ([Verdict(5, 1, 1)], 1.0),
+        ([Verdict(1, 5, 6)], 0.0),
+        (SEED_EXAMPLE, 0.5),
+        ([Verdict(3, 3, 1), Verdict(3, 3, 6), Verdict(3, 3, 2)], 2 / 3),
+        ([Verdict(3, 3, 3.5)], None),
+        ([Verdict(5, 1, 6), Verdict(3, 3, 3.5)], 1.0),
+    ],
+)
+def test_the_first_place_win_rate_shows_position_bias(verdicts, rate):
+    """The share of decided verdicts that favour the response shown first; ties go by their ranking."""
+    assert summarise(tally_of(*verdicts), 1.0)["first_place_win_rate"] == (rate and pytest.approx(rate))
+
+
+def test_retries_are_calls_beyond_the_first():
+    """Three calls for two comparisons are one retry; an embedded judge makes no call and no retry."""
+    tally = tally_of(*SEED_EXAMPLE)
+    assert summarise(tally, 1.0)["retries"] == 0
+    tally.calls = 3
+    assert summarise(tally, 1.0)["retries"] == 1
+
+
+def test_the_unscored_share_is_of_rollouts_in_groups():
+    """Rollouts that are alone in their group are not asked about and do not count."""
+    tally = Tally(rollouts=100, rollouts_in_groups=10, unscored_in_groups=1)
+    assert tally.unscored_share() == summarise(tally, 1.0)["unscored_share"] == 0.1
+
+
+def test_group_sizes_are_json_keys_in_numeric_order():
+    """Sizes are texts, as JSON wants, but 8 stands before 16."""
+    tally = Tally()
+    for size in (16, 8, 16, 1):
+        tally.group_sizes[size] += 1
+    assert list(summarise(tally, 1.0)["group_sizes"].items()) == [("1", 1), ("8", 1), ("16", 2)]
