@@ -33,9 +33,7 @@ _STRATEGIES: dict[str, Callable[[int], list[tuple[int, int]]]] = {
 }
 
 
-def plan_comparisons(
-    n: int, strategy: str, *, judges: int = 1, order_balanced: bool = False
-) -> Iterator[Comparison]:
+def plan_comparisons(n: int, strategy: str, *, judges: int = 1, order_balanced: bool = False) -> Iterator[Comparison]:
     """Plan a group's comparisons, the whole list once for each repeat; none when n < 2.
 
     Args:

@@ -3,9 +3,10 @@
 import math
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
-from genrm_cli.judging.verdict import MIDDLE_RANKING, Failure, Verdict
+from genrm_cli.judging.latency import Latencies
+from genrm_cli.judging.verdict import MIDDLE_RANKING, Failure, Outcome, Verdict
 
 
 @dataclass(slots=True)
@@ -45,6 +46,18 @@ class Spread:
         }
 
 
+class Pace(Protocol):
+    """How hard the judge is being asked at the moment."""
+
+    @property
+    def in_flight(self) -> int:
+        """Calls in flight."""
+
+    @property
+    def limit(self) -> int:
+        """Calls that may be in flight."""
+
+
 @dataclass(slots=True)
 class Tally:
     """What happened so far in a run. Written by the run, read by whoever shows progress."""
@@ -61,7 +74,14 @@ class Tally:
     groups_with_mixed_prompts: int = 0
     groups_without_spread: int = 0
     planned: int = 0
+    known: int = 0
+    exhibit_chars: int = 0
     verdicts: int = 0
+    journal_hits: int = 0
+    hedged: int = 0
+    stopped_by: str | None = None
+    pace: Pace | None = None
+    latencies: Latencies = field(default_factory=Latencies)
     failures: Counter[str] = field(default_factory=Counter)
     calls: int = 0
     prompt_tokens: int = 0
@@ -81,8 +101,8 @@ class Tally:
 
     @property
     def finished(self) -> int:
-        """Comparisons that have a verdict or a failure."""
-        return self.verdicts + self.failed
+        """Comparisons that have a verdict, from the judge or the journal, or a failure."""
+        return self.verdicts + self.journal_hits + self.failed
 
     @property
     def failed(self) -> int:
@@ -92,14 +112,23 @@ class Tally:
     @property
     def retries(self) -> int:
         """Calls beyond the first of each comparison."""
-        return max(0, self.calls - self.finished) if self.calls else 0
+        asked = self.verdicts + self.failed - self.failures["not_asked"]
+        return max(0, self.calls - asked)
 
-    def add_result(self, result: Verdict | Failure) -> None:
-        """Count a comparison's verdict or failure."""
-        if isinstance(result, Failure):
-            self.failures[result.kind.value] += 1  # plain text, as it becomes a key in JSON
+    def add_outcome(self, outcome: Outcome) -> None:
+        """Count a comparison: its verdict or failure, and what it cost this run."""
+        if isinstance(outcome.result, Failure):
+            self.failures[outcome.result.kind.value] += 1  # plain text, as it becomes a key in JSON
+        elif outcome.from_journal:
+            self.journal_hits += 1
         else:
             self.verdicts += 1
+        if not outcome.from_journal:
+            self.calls += outcome.attempts
+            self.hedged += outcome.hedged
+            self.prompt_tokens += outcome.prompt_tokens
+            self.completion_tokens += outcome.completion_tokens
+            self.cached_tokens += outcome.cached_tokens
 
     def add_scores(self, verdict: Verdict) -> None:
         """Count the scores that a comparison brought into the rewards, and who won."""
@@ -159,11 +188,14 @@ def summarise(tally: Tally, wall_time_s: float) -> dict[str, Any]:
         "unscored_reasons": dict(sorted(tally.reasons.items())),
         "rewards_on_defaults": tally.rewards_on_defaults,
         "comparisons_planned": tally.planned,
+        "stopped_by": tally.stopped_by,
         "verdicts": tally.verdicts,
+        "journal_hits": tally.journal_hits,
         "failures": tally.failed,
         "failures_by_kind": dict(sorted(tally.failures.items())),
         "calls": tally.calls,
         "retries": tally.retries,
+        "hedged_comparisons": tally.hedged,
         "prompt_tokens": tally.prompt_tokens,
         "completion_tokens": tally.completion_tokens,
         "cached_prompt_tokens": tally.cached_tokens,
@@ -171,6 +203,7 @@ def summarise(tally: Tally, wall_time_s: float) -> dict[str, Any]:
         **reference_metrics(tally),
         "first_place_win_rate": tally.first_wins / decided if decided else None,
         "reward": tally.rewards.as_dict(),
+        "latency": tally.latencies.as_dict(),
         "wall_time_s": round(wall_time_s, 3),
         "calls_per_s": round(tally.calls / wall_time_s, 2) if wall_time_s > 0 else None,
         "comparisons_per_s": round(tally.finished / wall_time_s, 2) if wall_time_s > 0 else None,

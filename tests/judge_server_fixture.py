@@ -80,9 +80,7 @@ class JudgeServer:
         give_up_at = time.monotonic() + limit_s
         while not condition(stats := self.stats()):
             if time.monotonic() > give_up_at:
-                raise TimeoutError(
-                    f"not within {limit_s} s; the judge's counters without requests: {_brief(stats)}"
-                )
+                raise TimeoutError(f"not within {limit_s} s; the judge's counters without requests: {_brief(stats)}")
             time.sleep(0.01)
         return stats
 

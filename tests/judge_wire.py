@@ -16,9 +16,7 @@ def render_head(status: int, content_type: str, length: int | None, extra: dict[
     return b"HTTP/1.1 %d %s\r\n%s\r\n" % (status, REASONS.get(status, b"Other"), lines)
 
 
-def render_reply(
-    status: int, content_type: str, body: bytes, extra: dict[str, str], *, chunked: bool = False
-) -> bytes:
+def render_reply(status: int, content_type: str, body: bytes, extra: dict[str, str], *, chunked: bool = False) -> bytes:
     """Return a whole reply; chunked ones tell no length beforehand."""
     if not chunked:
         return render_head(status, content_type, len(body), extra) + body

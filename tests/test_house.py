@@ -226,10 +226,7 @@ def test_stdout_belongs_to_the_product() -> None:
 def test_no_input_check_is_an_assert() -> None:
     """`python -O` removes an assert: none stands in the package."""
     found = [
-        f"{module}:{n.lineno}"
-        for module, tree in TREES.items()
-        for n in ast.walk(tree)
-        if isinstance(n, ast.Assert)
+        f"{module}:{n.lineno}" for module, tree in TREES.items() for n in ast.walk(tree) if isinstance(n, ast.Assert)
     ]
     assert found == []
 

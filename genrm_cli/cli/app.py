@@ -4,6 +4,11 @@ The modules that do the work are imported by the commands when they run: numpy, 
 longer to import than `genrm --help` may take.
 """
 
+import contextlib
+import os
+import signal
+import sys
+import traceback
 from typing import Annotated
 
 import typer
@@ -11,7 +16,8 @@ import typer
 from genrm_cli import __version__
 from genrm_cli.cli.compare import compare
 from genrm_cli.cli.config import config
-from genrm_cli.cli.options import EPILOG
+from genrm_cli.cli.journal import journal
+from genrm_cli.cli.options import EPILOG, INTERRUPTED
 from genrm_cli.cli.score import score
 from genrm_cli.cli.validate import validate
 
@@ -29,6 +35,7 @@ app.command(epilog=EPILOG)(score)
 app.command(epilog=EPILOG)(compare)
 app.command(epilog=EPILOG)(validate)
 app.command(epilog=EPILOG)(config)
+app.add_typer(journal, name="journal")
 
 
 def _print_version(wanted: bool) -> None:
@@ -47,5 +54,24 @@ def _root(
 
 
 def main() -> None:
-    """Run the command line."""
-    app()
+    """Run the command line and end the process.
+
+    The HTTP library's threads may still want the interpreter while it shuts down, which then aborts the process after
+    all is done; and calls that were cancelled cannot be called back. So the interpreter is not shut down.
+    """
+    # SIGTERM (cron's timeout) ends a run like Ctrl-C: what is answered is kept, what is half-written goes.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    code: object = 0
+    try:
+        app()
+    except SystemExit as ending:
+        code = ending.code
+    except KeyboardInterrupt:
+        code = INTERRUPTED
+    except Exception:  # noqa: BLE001  a bug: said whole, like Python would on its way out
+        traceback.print_exc()
+        code = 1
+    with contextlib.suppress(OSError, ValueError):
+        sys.stdout.flush()
+        sys.stderr.flush()
+    os._exit(code if isinstance(code, int) else 1)

@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from genrm_cli.cli.console import say_warning, showing_progress, stdout_console
+from genrm_cli.cli.events import Events
 from genrm_cli.cli.options import Invocation, with_settings
 from genrm_cli.cli.score import STAND_IN_NOTICE
 from genrm_cli.errors import InputError, UsageError
@@ -18,9 +19,7 @@ if TYPE_CHECKING:
     from genrm_cli.rollouts.record import Rollout
 
 
-@with_settings(
-    "Pairs", "Judge", "Rewards", "Output", leave_out=("output", "overwrite", "keep_replies", "unscored")
-)
+@with_settings("Pairs", "Judge", "Rewards", "Output", leave_out=("output", "overwrite", "keep_replies", "unscored"))
 def compare(
     responses: Annotated[
         list[str],
@@ -37,9 +36,7 @@ def compare(
     ] = None,
     history: Annotated[
         str | None,
-        typer.Option(
-            metavar="FILE", help="JSON list of earlier messages; --prompt is added as the last user turn."
-        ),
+        typer.Option(metavar="FILE", help="JSON list of earlier messages; --prompt is added as the last user turn."),
     ] = None,
 ) -> int:
     """Compare a few responses to one prompt and print their rewards.
@@ -49,6 +46,7 @@ def compare(
     Example: genrm compare - --json < compare-request.json
     """
     from genrm_cli.scoring.compare import compare_responses
+    from genrm_cli.scoring.context import Run
     from genrm_cli.scoring.judges import check_judge
     from genrm_cli.scoring.run import refuse_unscored
 
@@ -56,8 +54,11 @@ def compare(
     check_judge(settings)
     rollouts = _read_rollouts(responses, prompt, history)
     tally = Tally()
-    with showing_progress(tally, quiet=settings.quiet):
-        compared = compare_responses(rollouts, settings, invocation.api_key, tally)
+    with (
+        Events(settings.log_json, quiet=settings.quiet) as events,
+        showing_progress(tally, events, quiet=settings.quiet),
+    ):
+        compared = compare_responses(rollouts, Run(settings, invocation.api_key, tally, events))
     if settings.judge is not None and not settings.quiet:
         say_warning(STAND_IN_NOTICE)
     for record in compared.comparisons:
@@ -110,9 +111,7 @@ def _read_file(path: str) -> bytes:
         raise InputError(f"{path}: cannot be read: {error.strerror}.") from error
 
 
-def _print_tables(
-    rollouts: "list[Rollout]", scores: list[dict[str, Any]], comparisons: list[dict[str, Any]]
-) -> None:
+def _print_tables(rollouts: "list[Rollout]", scores: list[dict[str, Any]], comparisons: list[dict[str, Any]]) -> None:
     console = stdout_console()
     rewards = Table("response", "reward", "base", "rank", "advantage", "text", box=None, pad_edge=False)
     for place, (rollout, score) in enumerate(zip(rollouts, scores, strict=True)):

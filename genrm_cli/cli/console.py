@@ -3,18 +3,19 @@
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from typing import Any
 
-from rich.console import Console
+from rich.console import Console, Group
 from rich.live import Live
 from rich.progress_bar import ProgressBar
-from rich.table import Table
 from rich.text import Text
 
 from genrm_cli.summary import Tally
 
 LINE_EVERY_S = 30.0
+OnEvent = Callable[[str, dict[str, Any]], None]
 
 _stderr = Console(stderr=True, highlight=False)
 
@@ -40,54 +41,94 @@ def say_error(text: str) -> None:
 
 
 @contextmanager
-def showing_progress(tally: Tally, *, quiet: bool) -> Iterator[None]:
-    """Show how far a run is, from its tally: a live line on a terminal, else a plain line every 30 s."""
+def showing_progress(tally: Tally, on_event: OnEvent, *, quiet: bool) -> Iterator[None]:
+    """Show how far a run is, from its tally: a live line on a terminal, else a plain line every 30 s.
+
+    The same goes to `on_event` as `progress` every 30 s, on a terminal too.
+    """
     started_s = time.monotonic()
-    if quiet:
-        yield
-    elif _stderr.is_terminal:
-        with Live(
-            get_renderable=lambda: _live_line(tally, time.monotonic() - started_s),
-            console=_stderr,
-            refresh_per_second=4,
-            transient=True,
-        ):
+    done = threading.Event()
+    live = _stderr.is_terminal and not quiet
+    speaker = threading.Thread(
+        target=_speak, args=(tally, started_s, done, on_event), kwargs={"aloud": not live and not quiet}, daemon=True
+    )
+    speaker.start()
+    try:
+        with _live(tally, started_s) if live else nullcontext():
             yield
-    else:
-        done = threading.Event()
-        speaker = threading.Thread(target=_speak, args=(tally, started_s, done), daemon=True)
-        speaker.start()
-        try:
-            yield
-        finally:
-            done.set()
-            speaker.join()
+    finally:
+        done.set()
+        speaker.join()
+
+
+def progress_fields(tally: Tally, elapsed_s: float) -> dict[str, Any]:
+    """Return how far a run is, for a log."""
+    return {
+        "elapsed_s": round(elapsed_s, 1),
+        "groups": tally.groups,
+        "groups_done": tally.groups_done,
+        "planned": tally.planned,
+        "verdicts": tally.verdicts,
+        "journal_hits": tally.journal_hits,
+        "failures": dict(tally.failures),
+        "calls": tally.calls,
+        "retries": tally.retries,
+        "in_flight": tally.pace.in_flight if tally.pace else 0,
+        "limit": tally.pace.limit if tally.pace else 0,
+        "tokens": tally.prompt_tokens + tally.completion_tokens,
+        "median_s": tally.latencies.quantile_s(0.5),
+        "p99_s": tally.latencies.quantile_s(0.99),
+    }
 
 
 def progress_text(tally: Tally, elapsed_s: float) -> str:
     """Say in one line how far a run is."""
     if not tally.planned:
         return f"reading: {tally.lines:,} lines, {tally.rollouts:,} rollouts, {tally.rejects:,} rejects"
-    rate = tally.finished / elapsed_s if elapsed_s > 0 else 0.0
+    asked = tally.finished - tally.journal_hits
+    rate = asked / elapsed_s if elapsed_s > 0 else 0.0
     left = f"{_duration((tally.planned - tally.finished) / rate)} left" if rate else "starting"
-    calls = f"{tally.calls:,} calls ({tally.calls / elapsed_s:.1f}/s), " if tally.calls else ""
-    tokens = tally.prompt_tokens + tally.completion_tokens
-    return (
-        f"comparisons {tally.finished:,}/{tally.planned:,}, groups {tally.groups_done:,}/{tally.groups:,}, {calls}"
-        f"{tally.failed:,} failures, {tokens:,} tokens, {left}"
+    parts = [f"comparisons {tally.finished:,}/{tally.planned:,}", f"groups {tally.groups_done:,}/{tally.groups:,}"]
+    if tally.pace is not None:
+        tokens_per_s = (tally.prompt_tokens + tally.completion_tokens) / elapsed_s if elapsed_s > 0 else 0.0
+        parts += [
+            f"{tally.pace.in_flight:,}/{tally.pace.limit:,} in flight",
+            f"{tally.calls / elapsed_s if elapsed_s > 0 else 0.0:.1f} calls/s",
+            f"{tokens_per_s:,.0f} tokens/s",
+        ]
+        median_s, p99_s = (tally.latencies.quantile_s(share) for share in (0.5, 0.99))
+        if median_s is not None and p99_s is not None:
+            parts.append(f"median {median_s:.1f} s, p99 {p99_s:.1f} s")
+        if tally.journal_hits:
+            parts.append(f"{tally.journal_hits:,} from the journal")
+        if tally.retries:
+            parts.append(f"{tally.retries:,} retries")
+    if tally.failed:
+        kinds = ", ".join(f"{count:,} {kind}" for kind, count in tally.failures.most_common(3))
+        parts.append(f"{tally.failed:,} failures ({kinds})")
+    return ", ".join([*parts, left])
+
+
+def _live(tally: Tally, started_s: float) -> Live:
+    return Live(
+        get_renderable=lambda: _live_lines(tally, time.monotonic() - started_s),
+        console=_stderr,
+        refresh_per_second=4,
+        transient=True,
     )
 
 
-def _live_line(tally: Tally, elapsed_s: float) -> Table:
-    grid = Table.grid(padding=(0, 1))
-    bar = ProgressBar(total=tally.planned or None, completed=tally.finished, width=24, pulse=not tally.planned)
-    grid.add_row(bar, Text(progress_text(tally, elapsed_s), overflow="ellipsis", no_wrap=True))
-    return grid
+def _live_lines(tally: Tally, elapsed_s: float) -> Group:
+    bar = ProgressBar(total=tally.planned or None, completed=tally.finished, width=40, pulse=not tally.planned)
+    return Group(bar, Text(progress_text(tally, elapsed_s)))
 
 
-def _speak(tally: Tally, started_s: float, done: threading.Event) -> None:
+def _speak(tally: Tally, started_s: float, done: threading.Event, on_event: OnEvent, *, aloud: bool) -> None:
     while not done.wait(LINE_EVERY_S):
-        say(progress_text(tally, time.monotonic() - started_s))
+        elapsed_s = time.monotonic() - started_s
+        if aloud:
+            say(progress_text(tally, elapsed_s))
+        on_event("progress", progress_fields(tally, elapsed_s))
 
 
 def _duration(seconds: float) -> str:

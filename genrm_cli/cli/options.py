@@ -21,9 +21,9 @@ from genrm_cli.settings.resolve import (
     resolve_settings,
     unknown_variables,
 )
-from genrm_cli.settings.table import Panel, default_of, flag_of, setting_fields, type_of
+from genrm_cli.settings.table import Panel, default_of, flag_of, is_many, setting_fields, type_of
 
-ALL_PANELS: tuple[Panel, ...] = ("Input", "Pairs", "Judge", "Rewards", "Output", "Storage")
+ALL_PANELS: tuple[Panel, ...] = ("Input", "Pairs", "Judge", "Limits", "Journal", "Rewards", "Output", "Storage")
 INTERRUPTED = 130
 
 EPILOG = (
@@ -45,9 +45,7 @@ class Invocation:
         return f"Invocation({self.settings})"
 
 
-def with_settings(
-    *panels: Panel, leave_out: Iterable[str] = ()
-) -> Callable[[Callable[..., int]], Callable[..., None]]:
+def with_settings(*panels: Panel, leave_out: Iterable[str] = ()) -> Callable[[Callable[..., int]], Callable[..., None]]:
     """Give a command an option for each setting of these panels.
 
     The command takes its own parameters and an `Invocation` as `invocation`, and returns its exit code. Errors
@@ -59,7 +57,7 @@ def with_settings(
         def run(**given: Any) -> None:
             flags = {s.name: given.pop(s.name) for s in settings}
             config = given.pop("config")
-            raise typer.Exit(_run_command(lambda: command(**given, invocation=_invocation(flags, config))))
+            raise typer.Exit(run_command(lambda: command(**given, invocation=_invocation(flags, config))))
 
         own = [p for p in inspect.signature(command).parameters.values() if p.name != "invocation"]
         added = [_parameter(s) for s in settings] + [_config_parameter()]
@@ -81,7 +79,7 @@ def _invocation(flags: dict[str, Any], config: str | None) -> Invocation:
     return Invocation(settings, origins, find_api_key(settings, os.environ))
 
 
-def _run_command(command: Callable[[], int]) -> int:
+def run_command(command: Callable[[], int]) -> int:
     """Run a command and return its exit code, saying what went wrong in a user's words."""
     try:
         code = command()
@@ -102,18 +100,19 @@ def _run_command(command: Callable[[], int]) -> int:
 def _parameter(setting: Any) -> inspect.Parameter:
     kind = type_of(setting)
     flag = flag_of(setting)
-    names = [f"{flag}/--no-{flag.removeprefix('--')}" if kind is bool else flag]
+    negative = setting.metadata["negative"] or f"--no-{flag.removeprefix('--')}"
+    names = [f"{flag}/{negative}" if kind is bool else flag]
     if setting.metadata["flag"]:
         names.append(setting.metadata["flag"])
     option = typer.Option(
         *names,
         help=_help_of(setting),
         rich_help_panel=setting.metadata["panel"],
-        metavar="NAME" if setting.metadata["choices"] else _METAVARS[kind],
+        metavar=_metavar_of(setting),
         show_default=False,
     )
     # Text, whatever the type: one place converts and checks flags, environment and file alike.
-    shown = bool if kind is bool else str
+    shown: Any = list[str] if is_many(setting) else bool if kind is bool else str
     return inspect.Parameter(
         setting.name,
         inspect.Parameter.KEYWORD_ONLY,
@@ -122,12 +121,18 @@ def _parameter(setting: Any) -> inspect.Parameter:
     )
 
 
+def _metavar_of(setting: Any) -> str | None:
+    if setting.metadata["choices"]:
+        return "NAME"
+    return "DURATION" if setting.metadata["duration"] else _METAVARS[type_of(setting)]
+
+
 _METAVARS = {str: "TEXT", int: "N", float: "NUMBER", bool: None}
 
 
 def _help_of(setting: Any) -> str:
     default = default_of(setting)
-    if default is None or isinstance(default, bool) or "Default" in setting.metadata["meaning"]:
+    if default in (None, ()) or isinstance(default, bool) or "Default" in setting.metadata["meaning"]:
         return str(setting.metadata["meaning"])
     return f"{setting.metadata['meaning']} Default: {default}."
 

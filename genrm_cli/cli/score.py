@@ -7,6 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from genrm_cli.cli.console import say, say_warning, showing_progress, stderr_console
+from genrm_cli.cli.events import Events
 from genrm_cli.cli.options import ALL_PANELS, Invocation, with_settings
 from genrm_cli.errors import UsageError
 from genrm_cli.summary import Tally
@@ -30,6 +31,7 @@ def score(
 
     Example: genrm score rollouts.jsonl --base-url http://localhost:8000/v1 --model my-genrm
     """
+    from genrm_cli.scoring.context import Run
     from genrm_cli.scoring.run import output_places, refuse_unscored, score_input
 
     settings = invocation.settings
@@ -37,8 +39,11 @@ def score(
     if settings.json_output and places.metrics is None:
         raise UsageError("--json and scored lines both want stdout; name an output file with -o.")
     tally = Tally()
-    with showing_progress(tally, quiet=settings.quiet):
-        report = score_input(rollouts, settings, invocation.api_key, tally)
+    with (
+        Events(settings.log_json, quiet=settings.quiet) as events,
+        showing_progress(tally, events, quiet=settings.quiet),
+    ):
+        report = score_input(rollouts, Run(settings, invocation.api_key, tally, events))
     if not settings.quiet:
         _show_samples(report.samples)
         _show_summary(report.metrics, places)
@@ -87,9 +92,9 @@ def _show_summary(metrics: dict[str, Any], places: Any) -> None:
         f"{metrics['single']} single, {metrics['unscored']} unscored, {metrics['rejected_lines']} rejected lines"
     )
     say(
-        f"{metrics['verdicts']} verdicts, {metrics['failures']} failures of {metrics['comparisons_planned']} "
-        f"comparisons in {metrics['wall_time_s']:.1f} s; {metrics['calls']} calls, {metrics['retries']} retries, "
-        f"{metrics['prompt_tokens'] + metrics['completion_tokens']} tokens"
+        f"{metrics['verdicts']} verdicts, {metrics['journal_hits']} more from the journal, {metrics['failures']} failures of "
+        f"{metrics['comparisons_planned']} comparisons in {metrics['wall_time_s']:.1f} s; {metrics['calls']} calls, "
+        f"{metrics['retries']} retries, {metrics['prompt_tokens'] + metrics['completion_tokens']} tokens"
     )
     if reward["count"]:
         say(
@@ -102,6 +107,8 @@ def _show_summary(metrics: dict[str, Any], places: Any) -> None:
         say(f"scored lines  {places.scored}")
         say(f"metrics       {places.metrics}")
         say(f"comparisons   {places.comparisons}")
+        if metrics["journal"] is not None:
+            say(f"journal       {metrics['journal']}")
         if metrics["rejected_lines"]:
             say(f"rejects       {places.rejects}")
 
@@ -119,9 +126,7 @@ def _warnings(metrics: dict[str, Any]) -> list[str]:
     for reason, count in metrics["unscored_reasons"].items():
         warnings.append(f"{count} rollouts unscored: {reason}.")
     if metrics["duplicate_rollouts"]:
-        warnings.append(
-            f"{metrics['duplicate_rollouts']} rollouts are there twice (same group and rollout index)."
-        )
+        warnings.append(f"{metrics['duplicate_rollouts']} rollouts are there twice (same group and rollout index).")
     if metrics["rewards_on_defaults"]:
         warnings.append(f"{metrics['rewards_on_defaults']} rewards rest on default scores (--compat nemo-gym).")
     return warnings

@@ -5,13 +5,16 @@ from typing import Annotated, Any
 import typer
 
 from genrm_cli.cli.console import showing_progress
+from genrm_cli.cli.events import Events, plan_text
 from genrm_cli.cli.options import Invocation, with_settings
 from genrm_cli.summary import Tally
 
 _SHOWN_PROBLEMS = 20
 
 
-@with_settings("Input", "Pairs", "Judge", "Output", "Storage", leave_out=("output", "overwrite", "keep_replies"))
+@with_settings(
+    "Input", "Pairs", "Judge", "Limits", "Journal", "Output", "Storage", leave_out=("overwrite", "keep_replies")
+)
 def validate(
     rollouts: Annotated[
         str,
@@ -25,12 +28,16 @@ def validate(
 
     Example: genrm validate rollouts.jsonl --strategy all_pairs
     """
+    from genrm_cli.scoring.context import Run
     from genrm_cli.scoring.validate import validate_input
 
     settings = invocation.settings
     tally = Tally()
-    with showing_progress(tally, quiet=settings.quiet):
-        report = validate_input(rollouts, settings, tally)
+    with (
+        Events(settings.log_json, quiet=settings.quiet) as events,
+        showing_progress(tally, events, quiet=settings.quiet),
+    ):
+        report = validate_input(rollouts, Run(settings, None, tally, events))
     if settings.json_output:
         from genrm_cli.storage.records import render_record
 
@@ -46,15 +53,11 @@ def _print_report(report: dict[str, Any]) -> None:
     typer.echo(f"input        {report['input']}")
     typer.echo(f"lines        {report['lines']}, {report['rejected_lines']} of them rejected")
     typer.echo(f"dialects     {dialects}")
-    typer.echo(
-        f"rollouts     {report['rollouts']}, {report['rollouts_without_response']} of them without a response"
-    )
+    typer.echo(f"rollouts     {report['rollouts']}, {report['rollouts_without_response']} of them without a response")
     typer.echo(f"groups       {report['groups']} (by size: {sizes})")
     typer.echo(f"comparisons  {report['comparisons']} with {report['strategy']} × {report['judges']}")
-    typer.echo(
-        f"requests     {report['requests_min']} if every reply holds a verdict, "
-        f"{report['requests_max']} at most (re-askings and retries)"
-    )
+    typer.echo(f"plan         {plan_text(report['plan'])}")
+    typer.echo(f"requests     {report['requests_max']} at most, if every reply had to be asked for again")
     typer.echo(f"problems     {report['problem_count']}")
     for problem in report["problems"][:_SHOWN_PROBLEMS]:
         typer.echo(f"  {problem}")

@@ -4,13 +4,12 @@ httpx's own connection pool does work in proportion to all its connections at ev
 43 ms at 4,096); the pyreqwest transport does not. Nothing outside this file knows either library.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 from urllib.parse import urlsplit
 
 import httpx
@@ -29,18 +28,17 @@ _PEM_MARK = b"-----BEGIN CERTIFICATE-----"
 
 
 @dataclass(frozen=True, slots=True)
-class Endpoint:
-    """Where a judge is and how long it may take. The key is never shown, not even by `repr`."""
+class JudgeAddress:
+    """Where a judge is and how it is reached. The key is never shown, not even by `repr`."""
 
     base_url: str
     api_key: str | None
     connect_timeout_s: float
-    call_timeout_s: float
     max_connections: int
     ca_bundle: str | None = None
 
     def __repr__(self) -> str:
-        return f"Endpoint({self.base_url})"
+        return f"JudgeAddress({self.base_url})"
 
 
 class CallError(Exception):
@@ -48,15 +46,24 @@ class CallError(Exception):
 
     Attributes:
         failure: what happened, with the key masked.
-        may_pass: whether the same call may work later (429, 5xx, timeouts, connection faults).
+        may_pass: whether the same call may work later (429, 5xx, auth, timeouts, connection faults).
         retry_after_s: what the server asked to wait, if it did.
+        overloaded: whether the server said that it has too much to do (503).
     """
 
-    def __init__(self, failure: Failure, *, may_pass: bool, retry_after_s: float | None = None) -> None:
+    def __init__(
+        self,
+        failure: Failure,
+        *,
+        may_pass: bool,
+        retry_after_s: float | None = None,
+        overloaded: bool = False,
+    ) -> None:
         super().__init__(failure.detail)
         self.failure = failure
         self.may_pass = may_pass
         self.retry_after_s = retry_after_s
+        self.overloaded = overloaded
 
 
 class JudgeClient:
@@ -65,19 +72,24 @@ class JudgeClient:
     Redirects are not followed, so the key never travels to another host.
     """
 
-    def __init__(self, endpoint: Endpoint) -> None:
+    def __init__(self, address: JudgeAddress) -> None:
         """Prepare the client; no connection is opened yet.
 
         Raises:
             UsageError: the URL is not http(s), or the CA bundle cannot be read.
         """
-        self._endpoint = endpoint
-        self._url = chat_url(endpoint.base_url)
+        self._address = address
+        self._url = chat_url(address.base_url)
         headers = {"Content-Type": "application/json", "User-Agent": "genrm"}
-        if endpoint.api_key:
-            headers["Authorization"] = f"Bearer {endpoint.api_key}"
+        if address.api_key:
+            headers["Authorization"] = f"Bearer {address.api_key}"
         self._headers = httpx.Headers(headers)
-        self._client = httpx.AsyncClient(transport=_transport(endpoint), timeout=None)  # noqa: S113  the transport has one
+        self._client = httpx.AsyncClient(transport=_transport(address), timeout=None)  # noqa: S113  the transport has one
+
+    @property
+    def base_url(self) -> str:
+        """Where the judge is, as the user wrote it."""
+        return self._address.base_url
 
     async def __aenter__(self) -> Self:
         return self
@@ -85,15 +97,23 @@ class JudgeClient:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Close the client; calls that were cancelled may go on until the process ends."""
         await self._client.aclose()
 
-    async def complete(self, body: Mapping[str, Any]) -> Reply:
+    async def complete(self, body: bytes, timeout_s: float) -> Reply:
         """Send one chat completion request and return what the judge said.
+
+        A call that is cancelled goes on at the server: the transport ends it only by its timeout.
 
         Raises:
             CallError: there was no reply, or none that is a chat completion.
         """
-        request = httpx.Request("POST", self._url, headers=self._headers, content=orjson.dumps(body))
+        # The transport adds up the timeouts it is given, and takes the sum for the whole call.
+        extensions = {"timeout": {"read": timeout_s}}
+        request = httpx.Request("POST", self._url, headers=self._headers, content=body, extensions=extensions)
         try:
             response = await self._client.send(request, stream=True)
             try:
@@ -101,7 +121,7 @@ class JudgeClient:
             finally:
                 await response.aclose()
         except (httpx.TimeoutException, RequestTimeoutError) as error:
-            detail = self._mask(f"no reply within {self._endpoint.call_timeout_s:g} s ({_reason(error)})")
+            detail = self._mask(f"no reply within {timeout_s:.3g} s ({_reason(error)})")
             raise CallError(Failure(FailureKind.TIMEOUT, detail), may_pass=True) from error
         except (httpx.HTTPError, PyreqwestError) as error:
             detail = self._mask(_reason(error))
@@ -120,8 +140,13 @@ class JudgeClient:
             detail = f"redirect to {response.headers.get('location', 'nowhere')}, not followed"
         detail = self._mask(f"HTTP {status}: {detail}")
         kind = _KIND_OF_STATUS.get(status, FailureKind.HTTP)
-        may_pass = status in (408, 409, 425, 429) or status >= 500
-        return CallError(Failure(kind, detail), may_pass=may_pass, retry_after_s=_retry_after_s(response))
+        may_pass = status in _PASSING_STATUSES or status >= 500
+        return CallError(
+            Failure(kind, detail),
+            may_pass=may_pass,
+            retry_after_s=_retry_after_s(response),
+            overloaded=status == httpx.codes.SERVICE_UNAVAILABLE,
+        )
 
     def _parse_completion(self, content: bytes) -> Reply:
         try:
@@ -133,15 +158,17 @@ class JudgeClient:
             raise CallError(Failure(FailureKind.BAD_BODY, detail), may_pass=True) from error
 
     def _mask(self, text: str) -> str:
-        key = self._endpoint.api_key
+        key = self._address.api_key
         return (text.replace(key, _MASK) if key else text)[:_MAX_DETAIL_CHARS]
 
     def _mask_bytes(self, content: bytes) -> bytes:
         """Mask the key before a text is cut: half of it could not be found any more, and would be shown."""
-        key = self._endpoint.api_key
+        key = self._address.api_key
         return content.replace(key.encode(), _MASK.encode()) if key else content
 
 
+# Keys, routes and models are put right while a run waits; what the server says of one request is not.
+_PASSING_STATUSES = (401, 403, 404, 408, 409, 425, 429)
 _KIND_OF_STATUS = {
     400: FailureKind.REFUSED,
     401: FailureKind.AUTH,
@@ -207,25 +234,24 @@ def _count(value: object) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
 
 
-def _transport(endpoint: Endpoint) -> HttpxTransport:
+def _transport(address: JudgeAddress) -> HttpxTransport:
     builder = (
         ClientBuilder()
-        .max_connections(endpoint.max_connections)
-        .connect_timeout(timedelta(seconds=endpoint.connect_timeout_s))
-        .timeout(timedelta(seconds=endpoint.call_timeout_s))
+        .max_connections(address.max_connections)
+        .connect_timeout(timedelta(seconds=address.connect_timeout_s))
         # Waiting for a free connection is not the judge's time.
         .pool_timeout(timedelta(days=30))
         .tcp_keepalive(timedelta(seconds=30))
         .follow_redirects(False)
     )
-    if endpoint.ca_bundle:
+    if address.ca_bundle:
         try:
-            certificates = Path(endpoint.ca_bundle).read_bytes()
+            certificates = Path(address.ca_bundle).read_bytes()
             builder = builder.add_root_certificate_pem(certificates)
         except (OSError, PyreqwestError) as error:
-            raise UsageError(f"--ca-bundle {endpoint.ca_bundle}: cannot be used: {error}.") from error
+            raise UsageError(f"--ca-bundle {address.ca_bundle}: cannot be used: {error}.") from error
         if _PEM_MARK not in certificates:  # the library takes any bytes, and trusts nobody more
-            raise UsageError(f"--ca-bundle {endpoint.ca_bundle}: holds no certificate in PEM form.")
+            raise UsageError(f"--ca-bundle {address.ca_bundle}: holds no certificate in PEM form.")
     return HttpxTransport(builder.build())
 
 

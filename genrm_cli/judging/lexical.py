@@ -177,8 +177,7 @@ def _split_words(text: str) -> list[str]:
 def _terms(words: list[str]) -> frozenset[str]:
     """Reduce words to terms: no stop words, no plural s, five letters, so that close forms meet."""
     return frozenset(
-        (word[:-1] if len(word) > 3 and word[-1] == "s" else word)[:_STEM_CHARS]
-        for word in set(words) - _STOP_WORDS
+        (word[:-1] if len(word) > 3 and word[-1] == "s" else word)[:_STEM_CHARS] for word in set(words) - _STOP_WORDS
     )
 
 

@@ -1,49 +1,117 @@
-"""Try a judge with one small call before anything is paid for."""
+"""Try a judge before anything is paid for: two calls, a good and a bad answer in both orders."""
 
 import asyncio
+from collections.abc import Sequence
 
 from genrm_cli.errors import JudgeError
-from genrm_cli.judging.client import CallError, JudgeClient
-from genrm_cli.judging.verdict import FailureKind
+from genrm_cli.judging.client import CallError
+from genrm_cli.judging.pacing.pool import Endpoint
+from genrm_cli.judging.remote import RemoteJudge
+from genrm_cli.judging.verdict import Exhibit, Failure, FailureKind, Reply, Verdict
 
 _TRIES = 2
-_TIMEOUT_S = 30.0
+_MAX_TIMEOUT_S = 300.0
+_PLAIN = "--profile nemotron-plain"
+
+_CONVERSATION = (("user", "Which planet of the solar system is closest to the sun?"),)
+_GOOD = "Mercury is the planet closest to the sun. It goes round it in 88 days."
+_BAD = "I like turtles."
 
 _REMEDIES = {
     FailureKind.CONNECTION: "Is the judge running? Check --base-url (it usually ends in /v1) and --ca-bundle.",
     FailureKind.TIMEOUT: "It accepts connections but does not answer; look at its log, or pass --no-probe.",
     FailureKind.AUTH: "Export its key as GENRM_API_KEY, or name another variable with --api-key-env.",
-    FailureKind.REFUSED: "Check --model; --no-probe skips this test.",
+    FailureKind.REFUSED: f"Check --model; if it does not know the judge's roles (SGLang), try {_PLAIN}.",
     FailureKind.BAD_BODY: "Something else answers there; check --base-url (it usually ends in /v1).",
+    FailureKind.TRUNCATED: "Give it room with --max-reply-tokens.",
+    FailureKind.EMPTY: "Give it room with --max-reply-tokens, or check its reasoning parser.",
 }
 _OTHER_REMEDY = "Check --base-url (it usually ends in /v1) and --model; --no-probe skips this test."
+_UNREAD_REMEDY = f"The profile may not fit this judge; try {_PLAIN}. --no-probe skips this test."
 
 
-async def probe_judge(client: JudgeClient, base_url: str, model: str) -> None:
-    """Ask for one token of an answer.
+async def probe_judge(judge: RemoteJudge, endpoints: Sequence[Endpoint], timeout_s: float) -> str | None:
+    """Ask the judge about a good and a bad answer, and again with the two swapped, at every endpoint.
+
+    Checks that each endpoint answers, that the reply holds a verdict, and that the responses reach the model: the
+    verdict follows the swap, or the prompt grows with the responses.
+
+    Returns:
+        What a user should know although it is no reason to stop; None if there is nothing.
 
     Raises:
-        JudgeError: the endpoint does not answer a chat completion; says what was tried and what to change.
+        JudgeError: the judge cannot be used; says what was tried and what to change.
     """
-    body = {"model": model, "messages": [{"role": "user", "content": "Say ok."}], "max_tokens": 1}
-    for tries_left in reversed(range(_TRIES)):
+    async with asyncio.TaskGroup() as tasks:
+        probes = [
+            tasks.create_task(_probe_endpoint(judge, endpoint, min(timeout_s, _MAX_TIMEOUT_S)))
+            for endpoint in endpoints
+        ]
+    results = [probe.result() for probe in probes]
+    for result in results:
+        if isinstance(result, JudgeError):
+            raise result
+    return next((result for result in results if isinstance(result, str)), None)
+
+
+async def _probe_endpoint(judge: RemoteJudge, endpoint: Endpoint, timeout_s: float) -> JudgeError | str | None:
+    exhibits = (Exhibit(_CONVERSATION, _GOOD, _BAD), Exhibit(_CONVERSATION, _BAD, _GOOD))
+    try:
+        first = await _ask(judge, endpoint, exhibits[0], timeout_s)
+        second = await _ask(judge, endpoint, exhibits[1], timeout_s)
+        if first is None or second is None:
+            return None  # it is there, and busy: the run will wait for it
+        if _lead(first[1]) > 0 > _lead(second[1]):
+            return None
+        if await _prompt_grows(judge, endpoint, first[0], timeout_s):
+            return f"{endpoint.name}: the judge did not prefer a right answer to nonsense in both orders"
+    except JudgeError as error:
+        return error
+    return _unusable(
+        endpoint,
+        "its verdict does not follow the responses: its chat template seems to drop them",
+        f"Try {_PLAIN}.",
+    )
+
+
+async def _ask(
+    judge: RemoteJudge, endpoint: Endpoint, exhibit: Exhibit, timeout_s: float
+) -> tuple[Reply, Verdict] | None:
+    """Ask once and read the reply, with a second try for what may pass; None if the endpoint is busy."""
+    body = judge.prepare(exhibit, 0).body
+    failure = Failure(FailureKind.NO_VERDICT, "not asked")
+    for _ in range(_TRIES):
         try:
-            async with asyncio.timeout(_TIMEOUT_S):
-                await client.complete(body)
-        except TimeoutError as error:
-            kind, detail = FailureKind.TIMEOUT, f"no reply within {_TIMEOUT_S:g} s"
-            raise _unusable(base_url, model, kind, detail) from error
+            reply = await endpoint.client.complete(body, timeout_s)
         except CallError as error:
-            kind, detail = error.failure.kind, error.failure.detail
-            if kind == FailureKind.RATE_LIMITED:
-                return  # it is there, and busy: the run will wait for it
-            if tries_left and error.may_pass:
-                await asyncio.sleep(0.5)
-                continue
-            raise _unusable(base_url, model, kind, detail) from error
-        return
+            failure = error.failure
+            if failure.kind == FailureKind.RATE_LIMITED:
+                return None
+            if not error.may_pass or failure.kind in (FailureKind.AUTH, FailureKind.TIMEOUT):
+                break
+            await asyncio.sleep(0.5)
+            continue
+        result = judge.read(reply)
+        if isinstance(result, Verdict):
+            return reply, result
+        failure = result
+    unread = failure.kind in (FailureKind.NO_VERDICT, FailureKind.AMBIGUOUS, FailureKind.OUT_OF_RANGE)
+    remedy = _REMEDIES.get(failure.kind, _UNREAD_REMEDY if unread else _OTHER_REMEDY)
+    raise _unusable(endpoint, f"{failure.kind}: {failure.detail}", remedy)
 
 
-def _unusable(base_url: str, model: str, kind: FailureKind, detail: str) -> JudgeError:
-    remedy = _REMEDIES.get(kind, _OTHER_REMEDY)
-    return JudgeError(f"the judge cannot be used: tried model {model!r} at {base_url}: {kind}: {detail}. {remedy}")
+async def _prompt_grows(judge: RemoteJudge, endpoint: Endpoint, short: Reply, timeout_s: float) -> bool:
+    """Whether longer responses make a longer prompt, by the server's own count."""
+    asked = await _ask(judge, endpoint, Exhibit(_CONVERSATION, 20 * (_GOOD + " "), _BAD), timeout_s)
+    if asked is None or asked[0].prompt_tokens is None or short.prompt_tokens is None:
+        return False
+    return asked[0].prompt_tokens > short.prompt_tokens
+
+
+def _lead(verdict: Verdict) -> float:
+    """Return by how much the first response leads; the ranking decides a tie."""
+    return verdict.score_1 - verdict.score_2 or 3.5 - verdict.ranking
+
+
+def _unusable(endpoint: Endpoint, what: str, remedy: str) -> JudgeError:
+    return JudgeError(f"the judge cannot be used: tried {endpoint.name}: {what}. {remedy}")

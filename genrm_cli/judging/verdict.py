@@ -77,6 +77,7 @@ class FailureKind(StrEnum):
     NO_VERDICT = "no_verdict"
     AMBIGUOUS = "ambiguous"
     OUT_OF_RANGE = "out_of_range"
+    NOT_ASKED = "not_asked"  # the run was stopped before (deadline, budget), or only failures were asked again
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,3 +91,43 @@ class Failure:
 def verdict_after_swap(verdict: Verdict) -> Verdict:
     """Return the same opinion with the two responses shown in the other order."""
     return Verdict(verdict.score_2, verdict.score_1, MIN_RANKING + MAX_RANKING - verdict.ranking)
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """An exhibit, made ready to be asked.
+
+    Attributes:
+        exhibit: what the judge is shown.
+        body: the request that asks it; empty for the embedded judge.
+        key: sha256 of everything that changes the answer; empty for the embedded judge.
+    """
+
+    exhibit: Exhibit
+    body: bytes = b""
+    key: bytes = b""
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What became of one comparison.
+
+    Attributes:
+        result: the verdict, or why there is none.
+        attempts: calls made, retries, re-askings and hedges included.
+        latency_s: from the first call to the last answer, waits included.
+        prompt_tokens: summed over all replies, as far as the server told. Likewise the two below.
+        reply_text: the content of the last reply; None if there was none.
+        from_journal: True when nothing was asked: the numbers are those of the run that asked.
+        hedged: True when a straggler was asked a second time.
+    """
+
+    result: Verdict | Failure
+    attempts: int = 0
+    latency_s: float = 0.0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cached_tokens: int = 0
+    reply_text: str | None = None
+    from_journal: bool = False
+    hedged: bool = False

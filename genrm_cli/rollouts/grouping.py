@@ -1,6 +1,6 @@
 """The group key, and which rollouts of an input share it.
 
-The table holds about 60 bytes a rollout, whatever the length of its text; texts are read again, a group at a time.
+The table holds about 70 bytes a rollout, whatever the length of its text; texts are read again, a group at a time.
 """
 
 import hashlib
@@ -89,6 +89,8 @@ class GroupTable:
         self._lengths = array("Q")
         self._positions = array("I")
         self._answered = array("B")
+        self._prompt_chars = array("I")
+        self._answer_chars = array("I")
 
     def __len__(self) -> int:
         return len(self._lines)
@@ -106,6 +108,9 @@ class GroupTable:
         self._lengths.append(place.length)
         self._positions.append(place.position)
         self._answered.append(rollout.answer is not None)
+        self._prompt_chars.append(min(2**32 - 1, sum(len(turn.text) for turn in rollout.prompt)))
+        shown = rollout.answer or "" if rollout.session is None else "".join(turn.text for turn in rollout.session)
+        self._answer_chars.append(min(2**32 - 1, len(shown)))
 
     def place(self, row: int) -> Place:
         """Return where the rollout of a row stands in the input."""
@@ -141,6 +146,15 @@ class GroupTable:
     def count_answered(self, rows: list[int]) -> int:
         """Count the rollouts of a group that have a response."""
         return sum(self._answered[row] for row in rows)
+
+    def chars_per_comparison(self, rows: list[int]) -> float:
+        """Return how many characters a judge is shown of a group in one comparison, on average."""
+        answered = [row for row in rows if self._answered[row]]
+        if not answered:
+            return 0.0
+        prompts = sum(self._prompt_chars[row] for row in answered)
+        answers = sum(self._answer_chars[row] for row in answered)
+        return (prompts + 2 * answers) / len(answered)
 
     def prompts_differ(self, rows: list[int]) -> bool:
         """Whether the rollouts of a group answer different prompts, so that comparing them means nothing.

@@ -6,14 +6,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from genrm_cli.errors import InputError
-from genrm_cli.judging.engine import Outcome, judge_all
+from genrm_cli.judging.engine import judge_all
+from genrm_cli.judging.verdict import Outcome
 from genrm_cli.pairing import Comparison
 from genrm_cli.rollouts.dialects import DIALECTS
 from genrm_cli.rollouts.dialects.fields import turns_of_prompt
 from genrm_cli.rollouts.record import Rollout, Turn, UnreadableRecordError
+from genrm_cli.scoring.context import Run
 from genrm_cli.scoring.group import GroupCase
 from genrm_cli.scoring.judges import open_judge
-from genrm_cli.settings import Settings
 from genrm_cli.storage.records import BadLineError, parse_record, parse_value
 from genrm_cli.summary import Tally, reference_metrics
 
@@ -70,9 +71,7 @@ def parse_history(text: bytes, where: str) -> tuple[Turn, ...]:
         ) from error
 
 
-def compare_responses(
-    rollouts: Sequence[Rollout], settings: Settings, api_key: str | None, tally: Tally
-) -> Compared:
+def compare_responses(rollouts: Sequence[Rollout], run: Run) -> Compared:
     """Compare responses to one prompt.
 
     Raises:
@@ -81,20 +80,23 @@ def compare_responses(
     """
     if not 2 <= len(rollouts) <= MAX_RESPONSES:
         raise InputError(f"{len(rollouts)} responses are given; expected 2 to {MAX_RESPONSES}.")
+    settings, tally = run.settings, run.tally
     case = GroupCase(0, list(range(len(rollouts))), "compare", list(rollouts), False, settings)
     tally.groups, tally.planned = 1, case.planned
     tally.rollouts = tally.rollouts_in_groups = len(rollouts)
-    asyncio.run(_judge(case, settings, api_key))
+    asyncio.run(_judge(case, run))
     scores = case.conclude(tally)
     return Compared(scores, list(case.comparison_records(settings.keep_replies)), _reply(case, scores, tally))
 
 
-async def _judge(case: GroupCase, settings: Settings, api_key: str | None) -> None:
+async def _judge(case: GroupCase, run: Run) -> None:
     def on_outcome(comparison: Comparison, outcome: Outcome) -> None:
         case.add_outcome(comparison, outcome)
 
-    async with open_judge(settings, api_key, probe=settings.probe) as judge:
-        await judge_all(case.iter_comparisons(), judge, settings.concurrency, on_outcome)
+    askings = ((comparison, exhibit, comparison.judge_idx) for comparison, exhibit in case.iter_comparisons())
+    async with open_judge(run, None) as desk:
+        await desk.probe(run)
+        await judge_all(askings, desk.judge, on_outcome)
 
 
 def _reply(case: GroupCase, scores: list[dict[str, Any]], tally: Tally) -> dict[str, Any]:

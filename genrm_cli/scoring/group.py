@@ -4,8 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import astuple, dataclass, field
 from typing import Any
 
-from genrm_cli.judging.engine import Outcome
-from genrm_cli.judging.verdict import MIDDLE_RANKING, Exhibit, Failure, Verdict
+from genrm_cli.judging.verdict import MIDDLE_RANKING, Exhibit, Failure, Outcome, Verdict
 from genrm_cli.pairing import Comparison, count_comparisons, plan_comparisons
 from genrm_cli.rewards.compose import RolloutReward, compose_rewards
 from genrm_cli.rewards.estimators import JudgedPair, estimate_simple_tiebreaker
@@ -52,18 +51,22 @@ class GroupCase:
         self.planned = count_comparisons(len(self._answered), self.settings.strategy, self.settings.judges)
 
     def iter_comparisons(self) -> Iterator[tuple[Comparison, Exhibit]]:
-        """Yield the planned comparisons with what the judge is to be shown of each."""
+        """Yield the planned comparisons with what the judge is to be shown of each.
+
+        Those that share a first response follow each other: a server with prefix caching reads it once.
+        """
         if not self.planned:
             return
         answered = self._answered
         view = view_group([self.rollouts[place] for place in answered])
         principle = self.rollouts[0].principle or self.settings.principle
-        for i, j, judge_idx in plan_comparisons(
+        planned = plan_comparisons(
             len(answered),
             self.settings.strategy,
             judges=self.settings.judges,
             order_balanced=self.settings.order_balanced,
-        ):
+        )
+        for i, j, judge_idx in sorted(planned, key=lambda comparison: comparison.i):
             exhibit = Exhibit(view.conversation, view.responses[i], view.responses[j], principle)
             yield Comparison(answered[i], answered[j], judge_idx), exhibit
 
@@ -78,9 +81,7 @@ class GroupCase:
         self._count_outcomes(tally)
         rewards = self._rewards([JudgedPair(c.i, c.j, *astuple(v)) for c, v in self.verdicts_used()])
         made, failed = self._comparisons_by_rollout()
-        scores = [
-            self._score_of(place, reward, made[place], failed[place]) for place, reward in enumerate(rewards)
-        ]
+        scores = [self._score_of(place, reward, made[place], failed[place]) for place, reward in enumerate(rewards)]
         self._count(scores, tally)
         return scores
 
@@ -130,18 +131,14 @@ class GroupCase:
         return Verdict(default, default, MIDDLE_RANKING)
 
     def verdicts_used(self) -> Iterator[tuple[Comparison, Verdict]]:
-        """Yield the verdicts that the rewards rest on, in the order planned."""
+        """Yield the verdicts that the rewards rest on: repeat by repeat, by first and then by second response."""
         for comparison, outcome in self.outcomes:
             if (verdict := self._verdict_used(outcome)) is not None:
                 yield comparison, verdict
 
     def _count_outcomes(self, tally: Tally) -> None:
         for _, outcome in self.outcomes:
-            tally.add_result(outcome.result)
-            tally.calls += outcome.attempts
-            tally.prompt_tokens += outcome.prompt_tokens
-            tally.completion_tokens += outcome.completion_tokens
-            tally.cached_tokens += outcome.cached_tokens
+            tally.add_outcome(outcome)
         for _, verdict in self.verdicts_used():
             tally.add_scores(verdict)
 

@@ -2,18 +2,28 @@
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 from genrm_cli.errors import UsageError
-from genrm_cli.judging.client import Endpoint, JudgeClient, chat_url
-from genrm_cli.judging.engine import EmbeddedJudge, Judge, RemoteJudge
-from genrm_cli.judging.pacing import RetryPolicy
+from genrm_cli.judging.client import JudgeAddress, JudgeClient, chat_url
+from genrm_cli.judging.engine import EmbeddedJudge, Judge
+from genrm_cli.judging.journal import Journal
+from genrm_cli.judging.pacing.allowance import Allowance
+from genrm_cli.judging.pacing.limit import AdaptiveLimit
+from genrm_cli.judging.pacing.pool import Endpoint, EndpointPool, FixedLimit
+from genrm_cli.judging.pacing.retry import RetryPolicy
 from genrm_cli.judging.probe import probe_judge
 from genrm_cli.judging.profiles import profile_for
 from genrm_cli.judging.profiles.compat import parse_scores_json_as_reference
 from genrm_cli.judging.profiles.profile import Profile
+from genrm_cli.judging.remote import JournaledJudge, Patience, RemoteJudge
+from genrm_cli.scoring.context import Run
 from genrm_cli.settings import Settings
+from genrm_cli.settings.resolve import concurrency_of
+
+AUTO_CEILING = 4_096
+GRACE_S = 60.0
 
 NO_JUDGE = (
     "no judge is given. Pass --base-url http://HOST:PORT/v1 and --model NAME for a real one, "
@@ -28,14 +38,15 @@ def check_judge(settings: Settings) -> None:
         UsageError: says what to pass.
     """
     if settings.judge is not None:
-        if settings.base_url is not None:
+        if settings.base_url:
             raise UsageError(f"--judge {settings.judge} and --base-url exclude each other; leave one of them out.")
         return
-    if settings.base_url is None:
+    if not settings.base_url:
         raise UsageError(NO_JUDGE)
     if settings.model is None:
         raise UsageError("--base-url needs --model: the judge's name, as its server lists it under /v1/models.")
-    chat_url(settings.base_url)
+    for base_url in settings.base_url:
+        chat_url(base_url)
     profile_of(settings)
 
 
@@ -45,42 +56,104 @@ def profile_of(settings: Settings) -> Profile:
     if settings.compat is None:
         return profile
     read = partial(parse_scores_json_as_reference, default_score=settings.default_score)
-    return replace(profile, parse_reply=read)
+    # Its own name, so that the journal does not take verdicts read one way for those read the other.
+    return replace(profile, name=f"{profile.name}+{settings.compat}", parse_reply=read)
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeDesk:
+    """A judge that is open, and what a run needs to know of it.
+
+    Attributes:
+        judge: what is asked.
+        remote: the same without its journal; None for the embedded judge.
+        pool: its endpoints; None for the embedded judge.
+    """
+
+    judge: Judge
+    remote: RemoteJudge | None = None
+    pool: EndpointPool | None = None
+
+    async def probe(self, run: Run) -> None:
+        """Try a real judge, unless told not to.
+
+        Raises:
+            JudgeError: it cannot be used.
+        """
+        if self.remote is None or self.pool is None or not run.settings.probe:
+            return
+        warning = await probe_judge(self.remote, self.pool.endpoints, run.settings.call_timeout)
+        run.on_event("probe", {"warning": warning})
 
 
 @asynccontextmanager
-async def open_judge(settings: Settings, api_key: str | None, *, probe: bool) -> AsyncIterator[Judge]:
-    """Open the judge that the settings ask for; a real one is tried first unless told not to.
+async def open_judge(run: Run, journal: Journal | None) -> AsyncIterator[JudgeDesk]:
+    """Open the judge that the settings ask for.
 
     Raises:
-        JudgeError: the probe found that it cannot be used.
         UsageError: the settings name none.
     """
+    settings, tally = run.settings, run.tally
     check_judge(settings)
-    if settings.base_url is None or settings.model is None:
-        yield EmbeddedJudge()
+    if not settings.base_url or settings.model is None:
+        yield JudgeDesk(EmbeddedJudge())
         return
-    endpoint = Endpoint(
-        base_url=settings.base_url,
+    clients = [JudgeClient(_address(base_url, settings, run.api_key)) for base_url in settings.base_url]
+    pool = EndpointPool(
+        [Endpoint(client.base_url, client, _limit(settings)) for client in clients],
+        settings.give_up_after,
+        run.on_event,
+    )
+    remote = _remote_judge(settings, pool)
+    tally.pace, tally.latencies = pool, remote.latencies
+    judge = JournaledJudge(remote, journal, only_failed=settings.only_failed) if journal is not None else remote
+    try:
+        yield JudgeDesk(judge, remote, pool)
+    finally:
+        tally.stopped_by = pool.stopped_by
+        for client in clients:
+            await client.aclose()
+
+
+def idle_judge(settings: Settings) -> RemoteJudge:
+    """Return the judge that the settings ask for, with no endpoint: it makes questions but asks none."""
+    return _remote_judge(settings, EndpointPool([], settings.give_up_after, lambda event, fields: None))
+
+
+def _address(base_url: str, settings: Settings, api_key: str | None) -> JudgeAddress:
+    return JudgeAddress(
+        base_url=base_url,
         api_key=api_key,
         connect_timeout_s=settings.connect_timeout,
-        call_timeout_s=settings.call_timeout,
-        max_connections=settings.concurrency,
+        max_connections=concurrency_of(settings) or AUTO_CEILING,
         ca_bundle=settings.ca_bundle,
     )
-    async with JudgeClient(endpoint) as client:
-        if probe:
-            await probe_judge(client, settings.base_url, settings.model)
-        yield RemoteJudge(
-            client,
-            profile_of(settings),
-            model=settings.model,
-            sampling=_given_sampling(settings),
+
+
+def _limit(settings: Settings) -> AdaptiveLimit | FixedLimit:
+    concurrency = concurrency_of(settings)
+    return AdaptiveLimit(AUTO_CEILING) if concurrency is None else FixedLimit(concurrency)
+
+
+def _remote_judge(settings: Settings, pool: EndpointPool) -> RemoteJudge:
+    given = {
+        "temperature": settings.temperature,
+        "top_p": settings.top_p,
+        "max_tokens": settings.max_reply_tokens,
+    }
+    sampling: Mapping[str, float] = {name: value for name, value in given.items() if value is not None}
+    return RemoteJudge(
+        pool,
+        profile_of(settings),
+        Patience(
+            call_timeout_s=settings.call_timeout,
+            comparison_timeout_s=settings.comparison_timeout,
             policy=RetryPolicy(settings.retries),
             reask=settings.reask,
-        )
-
-
-def _given_sampling(settings: Settings) -> Mapping[str, float]:
-    given = {"temperature": settings.temperature, "top_p": settings.top_p, "max_tokens": settings.max_tokens}
-    return {name: value for name, value in given.items() if value is not None}
+            hedge=settings.hedge,
+        ),
+        Allowance(settings.max_calls, settings.max_tokens, settings.max_cost, settings.price_in, settings.price_out),
+        model=settings.model or "",
+        sampling=sampling,
+        judge_id=settings.judge_id,
+    )

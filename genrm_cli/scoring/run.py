@@ -1,34 +1,35 @@
 """Score an input: the same lines with rewards, and a summary of how far to trust them."""
 
 import asyncio
+import hashlib
 import platform
 import time
-from collections.abc import Iterator
+from collections.abc import Coroutine
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
 from genrm_cli import __version__
 from genrm_cli.errors import InputError, TooManyUnscoredError, UsageError
-from genrm_cli.judging.engine import Outcome, judge_all
+from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.lexical import LEXICAL_VERSION
-from genrm_cli.judging.verdict import Exhibit
-from genrm_cli.pairing import Comparison
 from genrm_cli.rollouts.dialects import Score
 from genrm_cli.rollouts.grouping import GroupTable
 from genrm_cli.scoring.book import ScoreBook
-from genrm_cli.scoring.group import GroupCase
-from genrm_cli.scoring.judges import check_judge, open_judge, profile_of
-from genrm_cli.scoring.survey import Reject, dialect_of, iter_duplicates, read_group, survey
+from genrm_cli.scoring.context import Run
+from genrm_cli.scoring.judge_groups import judge_groups
+from genrm_cli.scoring.judges import check_judge, profile_of
+from genrm_cli.scoring.survey import Reject, dialect_of, iter_duplicates, survey
 from genrm_cli.settings import Settings
+from genrm_cli.settings.resolve import state_folder
 from genrm_cli.settings.table import digest_of
 from genrm_cli.storage.lines import Line
-from genrm_cli.storage.location import S3Options, is_stream, require_rl_prefix, sibling, stem_of
+from genrm_cli.storage.location import is_s3, is_stream, require_rl_prefix, sibling, stem_of
 from genrm_cli.storage.records import parse_record_exactly, render_document, render_record
 from genrm_cli.storage.sink import Outputs, Sink, check_writable, goes_out_at_once, is_same_place
 from genrm_cli.storage.source import Source, open_source
 from genrm_cli.summary import Tally, summarise
 
-SHOWN_GROUPS = 4
 _NAMED_PROBLEMS = 3
 
 
@@ -55,42 +56,57 @@ class Report:
     samples: list[dict[str, Any]]
 
 
-def score_input(input_uri: str, settings: Settings, api_key: str | None, tally: Tally) -> Report:
+def score_input(input_uri: str, run: Run) -> Report:
     """Score one input and write its outputs, all of them or none.
 
     Args:
         input_uri: a path, `s3://bucket/key`, or `-`.
-        settings: the effective settings.
-        api_key: the judge's key, if it needs one.
-        tally: gets the counts as they come; another thread may read it to show progress.
+        run: settings, tally and events.
 
     Raises:
         GenrmError: its subclasses say what went wrong; no output has appeared then.
     """
     started_s = time.monotonic()
+    settings, tally = run.settings, run.tally
     check_judge(settings)
     places = output_places(input_uri, settings)
-    s3 = s3_options(settings)
-    check_writable(places.scored, s3)
-    with Outputs(s3, overwrite=settings.overwrite) as outputs, ScoreBook() as book:
+    check_writable(places.scored, run.s3)
+    with Outputs(run.s3, overwrite=settings.overwrite) as outputs, ScoreBook() as book:
         scored, comparisons, rejects, metrics_sink = (
             outputs.open(uri) if uri else None
             for uri in (places.scored, places.comparisons, places.rejects, places.metrics)
         )
-        with open_source(input_uri, s3, settings.max_line_bytes) as source:
+        with open_source(input_uri, run.s3, settings.max_line_bytes) as source, ExitStack() as stack:
             table = survey(source, settings, tally, lambda reject: _write_record(rejects, reject.as_dict()))
             if settings.strict:
                 refuse_problems(source, table, settings, tally)
             book.prepare(len(table))
-            asyncio.run(_judge_groups(source, table, settings, api_key, tally, book))
+            path = journal_path(places.scored, settings)
+            journal = stack.enter_context(Journal(path)) if path is not None else None
+            _run_until_interrupted(judge_groups(source, table, run, book, journal, started_s))
             _write_scored_lines(source, table, settings, tally, book, scored)
             source.verify_unchanged()
         for block in book.iter_comparison_blocks():
             _write(comparisons, block)
-        metrics = _metrics(source, places, settings, tally, time.monotonic() - started_s)
+        metrics = _metrics(source, places, settings, tally, time.monotonic() - started_s) | {"journal": path}
         _write(metrics_sink, render_document(metrics))
         outputs.commit()
         return Report(metrics, book.samples())
+
+
+def journal_path(scored_uri: str, settings: Settings) -> str | None:
+    """Return where the verdicts of a run are kept; None if they are not.
+
+    Beside a local output; those of S3 objects and streams have a file each in the user's state folder.
+    """
+    if not settings.use_journal or settings.judge is not None:
+        return None
+    if settings.journal is not None:
+        return settings.journal
+    if is_s3(scored_uri) or goes_out_at_once(scored_uri):
+        name = hashlib.sha256(scored_uri.encode()).hexdigest()[:16]
+        return str(state_folder() / f"{name}.journal.sqlite")
+    return sibling(scored_uri, ".journal.sqlite")
 
 
 def output_places(input_uri: str, settings: Settings) -> OutputPlaces:
@@ -117,17 +133,19 @@ def output_places(input_uri: str, settings: Settings) -> OutputPlaces:
     return places
 
 
-def s3_options(settings: Settings) -> S3Options:
-    """Return how the settings want S3 to be reached."""
-    return S3Options(settings.s3_endpoint_url, settings.s3_profile, settings.s3_region)
-
-
 def refuse_unscored(tally: Tally, settings: Settings) -> None:
     """Refuse a finished run of which too much stayed unscored.
 
     Raises:
-        TooManyUnscoredError: more than `max_unscored` of the rollouts in groups of two and more.
+        TooManyUnscoredError: it was stopped before its end, or more than `max_unscored` of the rollouts in groups of
+            two and more have no reward.
     """
+    if tally.stopped_by is not None:
+        raise TooManyUnscoredError(
+            f"the run was stopped by --{tally.stopped_by.replace('_', '-')}: the outputs are partial, "
+            f"{tally.failures['not_asked']} comparisons were not asked. Run the same command again with --overwrite: "
+            "verdicts in the journal are not asked again."
+        )
     if tally.unscored_share() > settings.max_unscored:
         reasons = "; ".join(f"{count} × {reason}" for reason, count in tally.reasons.most_common())
         raise TooManyUnscoredError(
@@ -158,38 +176,11 @@ def refuse_problems(source: Source, table: GroupTable, settings: Settings, tally
         )
 
 
-async def _judge_groups(
-    source: Source,
-    table: GroupTable,
-    settings: Settings,
-    api_key: str | None,
-    tally: Tally,
-    book: ScoreBook,
-) -> None:
-    """Judge all groups, a few at a time in memory, and enter what became of them in the book."""
-
-    def conclude(case: GroupCase) -> None:
-        scores = case.conclude(tally)
-        book.enter(case.number, case.rows, scores, case.comparison_records(settings.keep_replies))
-        if case.number < SHOWN_GROUPS:
-            book.keep_sample(case.number, case.samples(scores))
-
-    def iter_askings() -> Iterator[tuple[tuple[GroupCase, Comparison], Exhibit]]:
-        for number, rows in enumerate(table.iter_groups()):
-            key, rollouts = read_group(source, table, rows, settings)
-            case = GroupCase(number, rows, key, rollouts, table.prompts_differ(rows), settings)
-            if not case.planned:
-                conclude(case)
-            for comparison, exhibit in case.iter_comparisons():
-                yield (case, comparison), exhibit
-
-    def on_outcome(ticket: tuple[GroupCase, Comparison], outcome: Outcome) -> None:
-        case, comparison = ticket
-        if case.add_outcome(comparison, outcome):
-            conclude(case)
-
-    async with open_judge(settings, api_key, probe=settings.probe and tally.planned > 0) as judge:
-        await judge_all(iter_askings(), judge, settings.concurrency, on_outcome)
+def _run_until_interrupted(work: Coroutine[Any, Any, None]) -> None:
+    try:
+        asyncio.run(work)
+    except asyncio.CancelledError as error:
+        raise KeyboardInterrupt from error  # SIGTERM
 
 
 def _write_scored_lines(
@@ -232,10 +223,11 @@ def _metrics(
             "mtime_ns": identity.mtime_ns,
         },
         "output": places.scored,
+        "partial": tally.stopped_by is not None,
         "judge": {
             "name": LEXICAL_VERSION if embedded else settings.model,
             "stand_in": embedded,
-            "base_url": settings.base_url,
+            "base_urls": list(settings.base_url),
             "profile": None if embedded else profile_of(settings).name,
             "profile_version": None if embedded else profile_of(settings).version,
             "compat": settings.compat,

@@ -61,9 +61,7 @@ def dialect_of(record: dict[str, Any], settings: Settings) -> Dialect:
     return recognise(record) if settings.dialect is None else DIALECTS[settings.dialect]
 
 
-def read_group(
-    source: Source, table: GroupTable, rows: list[int], settings: Settings
-) -> tuple[str, list[Rollout]]:
+def read_group(source: Source, table: GroupTable, rows: list[int], settings: Settings) -> tuple[str, list[Rollout]]:
     """Read the rollouts of a group again, text and all; return its key with them."""
     key = ""
     rollouts: list[Rollout] = []
@@ -104,7 +102,9 @@ def _count_groups(table: GroupTable, settings: Settings, tally: Tally) -> None:
         if table.prompts_differ(rows):
             tally.groups_with_mixed_prompts += 1
         else:
-            tally.planned += count_comparisons(table.count_answered(rows), settings.strategy, settings.judges)
+            planned = count_comparisons(table.count_answered(rows), settings.strategy, settings.judges)
+            tally.planned += planned
+            tally.exhibit_chars += round(planned * table.chars_per_comparison(rows))
 
 
 def iter_duplicates(table: GroupTable) -> Iterator[Place]:

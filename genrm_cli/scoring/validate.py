@@ -1,12 +1,17 @@
 """Look at an input without calling a judge."""
 
+from pathlib import Path
 from typing import Any
 
-from genrm_cli.scoring.run import s3_options
+from genrm_cli.judging.journal import Journal
+from genrm_cli.rollouts.grouping import GroupTable
+from genrm_cli.scoring.context import Run
+from genrm_cli.scoring.estimate import plan_of
+from genrm_cli.scoring.judge_groups import count_known
+from genrm_cli.scoring.judges import idle_judge
+from genrm_cli.scoring.run import journal_path, output_places
 from genrm_cli.scoring.survey import Reject, read_group, survey
-from genrm_cli.settings import Settings
-from genrm_cli.storage.source import open_source
-from genrm_cli.summary import Tally
+from genrm_cli.storage.source import Source, open_source
 
 MAX_PROBLEMS = 100
 
@@ -27,15 +32,26 @@ class _Problems:
         self.add(f"line {reject.line}: {reject.reason}")
 
 
-def validate_input(input_uri: str, settings: Settings, tally: Tally) -> dict[str, Any]:
+def plan_from_journal(source: Source, table: GroupTable, run: Run, input_uri: str) -> dict[str, Any]:
+    """Return what a run would have before it, with what its journal already holds if a judge is named."""
+    path = journal_path(output_places(input_uri, run.settings).scored, run.settings)
+    if path is None or run.settings.model is None or not Path(path).exists():
+        return plan_of(run.tally, run.settings, None)
+    with Journal(path) as journal:
+        run.tally.known = count_known(source, table, run, idle_judge(run.settings), journal)
+        return plan_of(run.tally, run.settings, journal)
+
+
+def validate_input(input_uri: str, run: Run) -> dict[str, Any]:
     """Return what an input holds and what a run over it would ask.
 
     Raises:
         GenrmError: the input cannot be read.
     """
+    settings, tally = run.settings, run.tally
     problems = _Problems()
     unanswered = 0
-    with open_source(input_uri, s3_options(settings), settings.max_line_bytes) as source:
+    with open_source(input_uri, run.s3, settings.max_line_bytes) as source:
         table = survey(source, settings, tally, problems.add_reject)
         for rows in table.iter_groups():
             unanswered += len(rows) - table.count_answered(rows)
@@ -46,6 +62,7 @@ def validate_input(input_uri: str, settings: Settings, tally: Tally) -> dict[str
                 lines = ", ".join(str(table.place(row).line) for row in rows[:8])
                 problems.add(f"group {key} (lines {lines}): the prompts differ, so it would stay unscored")
         source.verify_unchanged()
+        plan = plan_from_journal(source, table, run, input_uri)
     return {
         "input": input_uri,
         "lines": tally.lines,
@@ -60,8 +77,8 @@ def validate_input(input_uri: str, settings: Settings, tally: Tally) -> dict[str
         "strategy": settings.strategy,
         "judges": settings.judges,
         "comparisons": tally.planned,
-        "requests_min": tally.planned,
-        "requests_max": tally.planned * (1 + settings.reask) * (1 + settings.retries),
+        "plan": plan,
+        "requests_max": plan["calls"] * (1 + settings.reask) * (1 + settings.retries),
         "problem_count": problems.count,
         "problems": problems.first,
     }

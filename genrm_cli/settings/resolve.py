@@ -2,6 +2,7 @@
 
 import difflib
 import math
+import os
 import re
 import tomllib
 from collections.abc import Mapping
@@ -10,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from genrm_cli.errors import UsageError
-from genrm_cli.settings.table import PRESETS, Settings, Value, flag_of, key_of, setting_fields, type_of
+from genrm_cli.settings.table import PRESETS, Settings, Value, flag_of, is_many, key_of, setting_fields, type_of
 
 ENVIRONMENT_PREFIX = "GENRM_"
+MAX_CONCURRENCY = 16_384
 API_KEY_VARIABLES = ("GENRM_API_KEY", "OPENAI_API_KEY")
 # Variables with our prefix that are no settings: they must not be reported as misspelt ones.
 OTHER_VARIABLES = frozenset({"GENRM_API_KEY", "GENRM_CONFIG"})
@@ -76,7 +78,7 @@ def resolve_settings(
     for setting in setting_fields():
         key = key_of(setting)
         variable = ENVIRONMENT_PREFIX + key.upper()
-        if flags.get(setting.name) is not None:
+        if flags.get(setting.name) not in (None, [], ()):
             chosen[setting.name] = (_convert(setting, flags[setting.name], flag_of(setting)), "flag")
         elif environ.get(variable):
             chosen[setting.name] = (
@@ -92,9 +94,11 @@ def resolve_settings(
     values = {name: value for name, (value, _) in chosen.items()}
     settings = Settings(**values)  # type: ignore[arg-type]  # _convert has checked each against its field
     _check_unscored(settings)
+    _check_concurrency(settings)
+    if settings.max_cost is not None and not (settings.price_in or settings.price_out):
+        raise UsageError("--max-cost needs --price-in and --price-out, the prices of a million tokens.")
     origins = [
-        Origin(key_of(s), getattr(settings, s.name), chosen.get(s.name, (None, "default"))[1])
-        for s in setting_fields()
+        Origin(key_of(s), getattr(settings, s.name), chosen.get(s.name, (None, "default"))[1]) for s in setting_fields()
     ]
     return settings, origins
 
@@ -105,12 +109,37 @@ def unknown_variables(environ: Mapping[str, str]) -> list[str]:
     return sorted(name for name in environ if name.startswith(ENVIRONMENT_PREFIX) and name not in known)
 
 
-def find_api_key(settings: Settings, environ: Mapping[str, str]) -> str | None:
-    """Find the judge's API key in the environment; None when there is none.
+def state_folder() -> Path:
+    """Return the user's folder for what a program must not lose, made if missing.
+
+    It is `genrm` in XDG_STATE_HOME, else in ~/.local/state.
 
     Raises:
-        UsageError: `--api-key-env` names a variable that is not set, or the key cannot be sent.
+        UsageError: it cannot be made.
     """
+    base = os.environ.get("XDG_STATE_HOME")
+    folder = (Path(base) if base else Path.home() / ".local" / "state") / "genrm"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"{folder} cannot be made ({error.strerror}); name a journal with --journal.") from error
+    return folder
+
+
+def concurrency_of(settings: Settings) -> int | None:
+    """Return how many calls may be in flight; None when that is to be found out."""
+    return None if settings.concurrency == "auto" else int(settings.concurrency)
+
+
+def find_api_key(settings: Settings, environ: Mapping[str, str]) -> str | None:
+    """Find the judge's API key in a file or the environment; None when there is none.
+
+    Raises:
+        UsageError: `--api-key-env` names a variable that is not set, the file cannot be read, or the key cannot be
+            sent.
+    """
+    if settings.api_key_file is not None:
+        return _checked_key(_read_key_file(settings.api_key_file), f"the file {settings.api_key_file}")
     names = API_KEY_VARIABLES if settings.api_key_env is None else (settings.api_key_env,)
     name = next((name for name in names if environ.get(name, "").strip()), None)
     if name is None and settings.api_key_env is not None:
@@ -120,14 +149,22 @@ def find_api_key(settings: Settings, environ: Mapping[str, str]) -> str | None:
             f"--api-key-env names {named}, which is not set. Give the variable's name, never the key; "
             "export it, or leave the option out for an endpoint that needs no key."
         )
-    if name is None:
-        return None
-    key = environ[name].strip()
-    if not (key.isascii() and key.isprintable()):
+    return None if name is None else _checked_key(environ[name], name)
+
+
+def _read_key_file(path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not a text file"
+        raise UsageError(f"--api-key-file {path}: cannot be read: {reason}.") from error
+
+
+def _checked_key(text: str, where: str) -> str:
+    key = text.strip()
+    if not key or not (key.isascii() and key.isprintable()):
         # The HTTP library would refuse it too, with the key in its message.
-        raise UsageError(
-            f"the key in {name} has characters that no key has (a line break, a quote mark from a page)."
-        )
+        raise UsageError(f"the key in {where} is empty or has characters that no key has (a line break, a quote mark).")
     return key
 
 
@@ -159,9 +196,12 @@ def _apply_preset(chosen: dict[str, tuple[Value, str]]) -> None:
 def _convert(setting: "Field[Any]", raw: object, where: str) -> Value:
     """Turn text (environment) or a TOML or flag value into the setting's type, within its bounds."""
     kind = type_of(setting)
-    value = _converted(kind, raw)
+    if is_many(setting):
+        return _split(raw, where)
+    value = parse_duration_s(raw) if setting.metadata["duration"] else _converted(kind, raw)
     if value is None:
-        raise UsageError(f"{where}: {raw!r} is not {_DESCRIPTIONS[kind]}.")
+        expected = "a duration, such as 90s, 15m or 2h" if setting.metadata["duration"] else _DESCRIPTIONS[kind]
+        raise UsageError(f"{where}: {raw!r} is not {expected}.")
     choices = setting.metadata["choices"]
     if choices and value not in choices:
         near = difflib.get_close_matches(str(value), choices, n=1)
@@ -174,6 +214,23 @@ def _convert(setting: "Field[Any]", raw: object, where: str) -> Value:
         bounds = f"at least {low:g}" if high is None else f"between {low:g} and {high:g}"
         raise UsageError(f"{where}: {value} is out of bounds; it must be {bounds}.")
     return value
+
+
+_UNITS_S = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+
+
+def parse_duration_s(raw: object) -> float | None:
+    """Read a duration: a number of seconds, or a number with s, m, h or d behind it."""
+    match = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*([smhd]?)\s*", str(raw))
+    return None if match is None or isinstance(raw, bool) else float(match[1]) * _UNITS_S[match[2]]
+
+
+def _split(raw: object, where: str) -> tuple[str, ...]:
+    """Read several texts: a list or tuple, or one text with commas between them."""
+    texts = raw.split(",") if isinstance(raw, str) else raw
+    if not isinstance(texts, list | tuple) or not all(isinstance(text, str) for text in texts):
+        raise UsageError(f"{where}: {raw!r} is neither a text nor a list of texts.")
+    return tuple(text.strip() for text in texts if text.strip())
 
 
 _DESCRIPTIONS = {bool: "true or false", int: "a whole number", float: "a finite number", str: "a text"}
@@ -222,3 +279,13 @@ def _check_unscored(settings: Settings) -> None:
         return
     if _converted(float, settings.unscored) is None:
         raise UsageError(f"--unscored: {settings.unscored!r} is not null, drop or a finite number.")
+
+
+def _check_concurrency(settings: Settings) -> None:
+    if settings.concurrency == "auto":
+        return
+    number = _converted(int, settings.concurrency)
+    if not isinstance(number, int) or not 1 <= number <= MAX_CONCURRENCY:
+        raise UsageError(
+            f"--concurrency: {settings.concurrency!r} is neither auto nor a whole number from 1 to {MAX_CONCURRENCY}."
+        )

@@ -7,8 +7,8 @@ import typing
 from dataclasses import MISSING, Field, dataclass, field, fields
 from typing import Any, Literal
 
-Value = str | int | float | bool | None
-Panel = Literal["Input", "Pairs", "Judge", "Rewards", "Output", "Storage"]
+Value = str | int | float | bool | tuple[str, ...] | None
+Panel = Literal["Input", "Pairs", "Judge", "Limits", "Journal", "Rewards", "Output", "Storage"]
 
 _LENGTH_R, _LENGTH_A = "group_reasoning_length_penalty_coeff", "group_answer_length_penalty_coeff"
 _STYLE = "group_style_penalty_coeff"
@@ -35,8 +35,24 @@ def _setting(
     changes_rewards: bool = False,
     key: str | None = None,
     flag: str | None = None,
+    negative: str | None = None,
+    duration: bool = False,
 ) -> Any:
-    """Declare a setting; `key` is its name in files and the environment when it differs from the field's."""
+    """Declare a setting.
+
+    Args:
+        default: what holds when nothing is given; for a tuple, which is given by repeating its flag, ().
+        panel: where the help shows it.
+        meaning: one or two sentences for the help.
+        low: least value. `high` likewise.
+        high: greatest value.
+        choices: the texts that are allowed.
+        changes_rewards: whether it belongs to the digest.
+        key: its name in files and the environment, when it differs from the field's.
+        flag: a short flag.
+        negative: the flag that switches it off, when it is not `--no-` and its name.
+        duration: whether it may be given as 90s, 15m or 2h.
+    """
     return field(
         default=default,
         metadata={
@@ -48,6 +64,8 @@ def _setting(
             "changes_rewards": changes_rewards,
             "key": key,
             "flag": flag,
+            "negative": negative,
+            "duration": duration,
         },
     )
 
@@ -104,12 +122,13 @@ class Settings:
         choices=("lexical",),
         changes_rewards=True,
     )
-    base_url: str | None = _setting(
-        None, "Judge", "The judge's OpenAI-compatible endpoint, for instance http://localhost:8000/v1."
+    base_url: tuple[str, ...] = _setting(
+        (),
+        "Judge",
+        "The judge's OpenAI-compatible endpoint, for instance http://localhost:8000/v1. Repeat it for several "
+        "that serve the same model (environment: separated by commas; file: a list).",
     )
-    model: str | None = _setting(
-        None, "Judge", "The judge's model name, as its server knows it.", changes_rewards=True
-    )
+    model: str | None = _setting(None, "Judge", "The judge's model name, as its server knows it.", changes_rewards=True)
     profile: str | None = _setting(
         None,
         "Judge",
@@ -130,35 +149,25 @@ class Settings:
     top_p: float | None = _setting(
         None, "Judge", "Nucleus sampling. Default: the profile's.", low=0, high=1, changes_rewards=True
     )
-    max_tokens: int | None = _setting(
+    max_reply_tokens: int | None = _setting(
         None,
         "Judge",
         "Limit of a reply, reasoning included. Default: the profile's.",
         low=1,
         changes_rewards=True,
     )
-    concurrency: int = _setting(64, "Judge", "Calls in flight at most.", low=1, high=16_384)
-    connect_timeout: float = _setting(10.0, "Judge", "Seconds that opening a connection may take.", low=0.001)
-    call_timeout: float = _setting(600.0, "Judge", "Seconds that one call may take in all.", low=0.001)
-    retries: int = _setting(
-        5,
-        "Judge",
-        "Further tries of a call after 429, 5xx, timeout or connection fault.",
-        low=0,
-        high=100,
-    )
-    reask: int = _setting(
-        3, "Judge", "Further askings of a comparison whose reply holds no readable verdict.", low=0, high=100
-    )
     api_key_env: str | None = _setting(
         None,
         "Judge",
         "Environment variable that holds the API key. Default: GENRM_API_KEY, then OPENAI_API_KEY.",
     )
+    api_key_file: str | None = _setting(None, "Judge", "File that holds the API key, instead of a variable.")
     ca_bundle: str | None = _setting(
         None, "Judge", "PEM file of certificate authorities to trust besides the system's."
     )
-    probe: bool = _setting(True, "Judge", "Try the judge with one small call before the run.")
+    probe: bool = _setting(
+        True, "Judge", "Before the run, compare a good and a bad answer in both orders to try the judge."
+    )
     compat: str | None = _setting(
         None,
         "Judge",
@@ -167,6 +176,69 @@ class Settings:
         choices=("nemo-gym",),
         changes_rewards=True,
     )
+
+    # Limits
+    concurrency: str = _setting(
+        "auto",
+        "Limits",
+        "Calls in flight at most: a number, or auto, which finds the level (for each endpoint, up to 4096).",
+    )
+    connect_timeout: float = _setting(10.0, "Limits", "What opening a connection may take.", low=0.001, duration=True)
+    call_timeout: float = _setting(600.0, "Limits", "What one call may take in all.", low=0.001, duration=True)
+    comparison_timeout: float = _setting(
+        3600.0, "Limits", "What one comparison may take with all its calls and waits.", low=0.001, duration=True
+    )
+    deadline: float | None = _setting(
+        None,
+        "Limits",
+        "What the whole run may take, for instance 2h: then no more is asked, calls in flight get another minute, "
+        "partial results are written, and the exit code is 6.",
+        low=0.001,
+        duration=True,
+    )
+    give_up_after: float = _setting(
+        300.0,
+        "Limits",
+        "Stop with exit code 4 when the judge has been down for this long.",
+        low=0.001,
+        duration=True,
+    )
+    retries: int = _setting(
+        5, "Limits", "Further tries of a call after 5xx, a timeout or a connection fault.", low=0, high=100
+    )
+    reask: int = _setting(
+        3, "Limits", "Further askings of a comparison whose reply holds no readable verdict.", low=0, high=100
+    )
+    hedge: bool = _setting(
+        False, "Limits", "Ask a straggler a second time when slots are idle; the first answer counts."
+    )
+    max_calls: int | None = _setting(None, "Limits", "Stop with partial results after so many calls.", low=0)
+    max_tokens: int | None = _setting(
+        None, "Limits", "Stop with partial results after so many tokens, prompts and replies together.", low=0
+    )
+    max_cost: float | None = _setting(
+        None, "Limits", "Stop with partial results after this cost; needs the prices.", low=0
+    )
+    price_in: float = _setting(0.0, "Limits", "Price of a million prompt tokens.", low=0)
+    price_out: float = _setting(0.0, "Limits", "Price of a million reply tokens.", low=0)
+
+    # Journal
+    journal: str | None = _setting(
+        None,
+        "Journal",
+        "File that keeps every verdict; a later run asks only what is not in it. "
+        "Default: <stem>.journal.sqlite beside a local output, else in the user's state folder.",
+    )
+    use_journal: bool = _setting(
+        True, "Journal", "Keep verdicts in a journal and take known ones from it.", negative="--no-journal"
+    )
+    judge_id: str | None = _setting(
+        None,
+        "Journal",
+        "What the journal calls this judge: verdicts of one judge are not taken for another's. "
+        "Default: the model's name.",
+    )
+    only_failed: bool = _setting(False, "Journal", "Ask again only what was asked before and failed; ask nothing new.")
 
     # Rewards
     preset: str | None = _setting(
@@ -240,13 +312,15 @@ class Settings:
     output: str | None = _setting(
         None,
         "Output",
-        "Where the scored lines go: a path, s3://..., or - for stdout. "
-        "Default: <stem>.scored.jsonl beside the input.",
+        "Where the scored lines go: a path, s3://..., or - for stdout. Default: <stem>.scored.jsonl beside the input.",
         flag="-o",
     )
     overwrite: bool = _setting(False, "Output", "Replace outputs that exist.")
     keep_replies: bool = _setting(False, "Output", "Keep the judge's replies in the comparisons file.")
     json_output: bool = _setting(False, "Output", "Print one JSON object on stdout.", key="json")
+    log_json: str | None = _setting(
+        None, "Output", "File to which events (progress, endpoints down and up, ...) are added as JSON lines."
+    )
     quiet: bool = _setting(False, "Output", "Say nothing but errors.", flag="-q")
 
     # Storage
@@ -275,8 +349,13 @@ def flag_of(setting: "Field[Any]") -> str:
     return "--" + key_of(setting).replace("_", "-")
 
 
+def is_many(setting: "Field[Any]") -> bool:
+    """Whether a setting takes several texts."""
+    return setting.default == ()
+
+
 def type_of(setting: "Field[Any]") -> type:
-    """Return `str`, `int`, `float` or `bool`, whichever a given value must have."""
+    """Return `str`, `int`, `float` or `bool`, whichever a given value (each of several) must have."""
     options = typing.get_args(setting.type) or (setting.type,)
     for option in options:
         if isinstance(option, type) and option is not types.NoneType:

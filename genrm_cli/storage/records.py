@@ -40,9 +40,7 @@ def parse_value(raw: bytes) -> object:
     try:
         value: object = orjson.loads(raw)
     except orjson.JSONDecodeError as error:
-        raise BadLineError(
-            f"not JSON: {error.msg.partition(': line ')[0]}, at character {error.pos + 1}"
-        ) from error
+        raise BadLineError(f"not JSON: {error.msg.partition(': line ')[0]}, at character {error.pos + 1}") from error
     return value
 
 

@@ -85,6 +85,5 @@ class Spool:
 def temporary_error(error: OSError) -> StorageError:
     """Say that temporary data cannot be kept, and what helps."""
     return StorageError(
-        f"cannot keep temporary data: {error.strerror or error}; "
-        "free some disk, or set TMPDIR to a folder with room"
+        f"cannot keep temporary data: {error.strerror or error}; free some disk, or set TMPDIR to a folder with room"
     )

@@ -34,9 +34,7 @@ async def drive_genrm(base_url: str, concurrency: int, count: int) -> int:
         verdicts += isinstance(outcome.result, Verdict)
 
     async with JudgeClient(Endpoint(base_url, None, 10.0, 600.0, concurrency)) as client:
-        judge = RemoteJudge(
-            client, PROFILES["nemotron"], model="bench", sampling={}, policy=RetryPolicy(5), reask=3
-        )
+        judge = RemoteJudge(client, PROFILES["nemotron"], model="bench", sampling={}, policy=RetryPolicy(5), reask=3)
         await judge_all(iter(enumerate(iter_exhibits(count))), judge, concurrency, on_outcome)
     return verdicts
 

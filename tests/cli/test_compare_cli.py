@@ -11,8 +11,7 @@ KILL, WELL = "SKILL is a verb meaning to kill.", "Skill refers to the ability to
 REFERENCE_REQUEST = {
     "conversation_history": [{"role": "user", "content": "What is SKILL?"}],
     "response_objs": [
-        {"output": [{"type": "message", "content": [{"type": "output_text", "text": text}]}]}
-        for text in (KILL, WELL)
+        {"output": [{"type": "message", "content": [{"type": "output_text", "text": text}]}]} for text in (KILL, WELL)
     ],
 }
 REFERENCE_REPLY = {
@@ -77,8 +76,7 @@ def test_the_sample_request_gets_a_reply_of_the_same_shape(call: Call) -> None:
     pairs = [(result["response_i"], result["response_j"]) for result in printed["comparison_results"]]
     assert pairs == [(0, 1), (1, 2), (2, 0)]
     assert all(
-        result.keys() == REFERENCE_REPLY["comparison_results"][0].keys()
-        for result in printed["comparison_results"]
+        result.keys() == REFERENCE_REPLY["comparison_results"][0].keys() for result in printed["comparison_results"]
     )
     assert printed["rewards"].index(max(printed["rewards"])) == 1
 
@@ -108,9 +106,7 @@ def test_texts_come_from_files_and_stdin_too(genrm: Genrm, call: Call, judge_ser
 
 
 @pytest.mark.parametrize("wrapped", [False, True])
-def test_a_history_goes_before_the_prompt(
-    genrm: Genrm, call: Call, judge_server: JudgeServer, wrapped: bool
-) -> None:
+def test_a_history_goes_before_the_prompt(genrm: Genrm, call: Call, judge_server: JudgeServer, wrapped: bool) -> None:
     """A history file, a list or an object with messages, is the beginning of the conversation."""
     messages = [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Hi!"}]
     (genrm.folder / "history.json").write_text(json.dumps({"messages": messages} if wrapped else messages))

@@ -10,9 +10,7 @@ KEY = "sk-local-0123456789abcdef"
 
 def test_every_setting_says_where_it_came_from(genrm: Genrm) -> None:
     """Flag before environment before file before preset before default, and the source is shown."""
-    (genrm.folder / "genrm.toml").write_text(
-        'judges = 3\nretries = 9\npreset = "nemotron-3-nano"\nquiet = false\n'
-    )
+    (genrm.folder / "genrm.toml").write_text('judges = 3\nretries = 9\npreset = "nemotron-3-nano"\nquiet = false\n')
     arguments = ("--json", "--retries", 1, "--answer-bonus", 0.25)
     finished = genrm.run("config", *arguments, GENRM_RETRIES="5", GENRM_REASK="7")
     assert (finished.code, finished.err) == (0, "")

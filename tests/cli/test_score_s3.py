@@ -76,9 +76,7 @@ def test_results_stay_under_rl_unless_told_otherwise(call: Call, s3_bucket: Any,
     assert "sft/run.scored.jsonl" in keys_in(s3_bucket)
 
 
-def test_outputs_that_exist_are_kept_on_s3_too(
-    genrm: Genrm, call: Call, s3_bucket: Any, aws: dict[str, str]
-) -> None:
+def test_outputs_that_exist_are_kept_on_s3_too(genrm: Genrm, call: Call, s3_bucket: Any, aws: dict[str, str]) -> None:
     """Without --overwrite an object in the way is refused with 2 and keeps its content."""
     genrm.write("in.jsonl", make_rollouts())
     s3_bucket.client.put_object(Bucket=s3_bucket.name, Key="rl/out.metrics.json", Body=b"precious")

@@ -22,9 +22,7 @@ def comparison(first: str = SHORT, second: str = LONG, question: str = "Why?") -
     return {"model": "m", "messages": [{"role": role, "content": text} for role, text in turns]}
 
 
-def post(
-    server: JudgeServer, request: Any, timeout_s: float = 5, **headers: str
-) -> tuple[int, dict[str, str], bytes]:
+def post(server: JudgeServer, request: Any, timeout_s: float = 5, **headers: str) -> tuple[int, dict[str, str], bytes]:
     """Send one request; returns status, headers by lower-case name, and body."""
     connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=timeout_s)
     try:
@@ -130,9 +128,7 @@ def test_unknown_roles_are_refused_or_silently_dropped(judge_server: JudgeServer
 
 def test_a_script_is_played_once_a_request_then_the_default_returns(judge_server: JudgeServer) -> None:
     """Each step serves one request: status and headers as told, and an empty step is a usual answer."""
-    judge_server.behave(
-        script=[{"status": 429, "headers": {"Retry-After": "1"}}, {}, {"status": 500, "body": "oops"}]
-    )
+    judge_server.behave(script=[{"status": 429, "headers": {"Retry-After": "1"}}, {}, {"status": 500, "body": "oops"}])
     replies = [post(judge_server, comparison()) for _ in range(4)]
     assert [status for status, _, _ in replies] == [429, 200, 500, 200]
     assert replies[0][1]["retry-after"] == "1"
@@ -221,9 +217,7 @@ def test_an_echoed_key_stands_in_the_error(judge_server: JudgeServer) -> None:
 def ask_at_once(server: JudgeServer, count: int) -> list[int]:
     """Send as many requests together; returns the statuses, sorted."""
     statuses: list[int] = []
-    threads = [
-        threading.Thread(target=lambda: statuses.append(post(server, comparison())[0])) for _ in range(count)
-    ]
+    threads = [threading.Thread(target=lambda: statuses.append(post(server, comparison())[0])) for _ in range(count)]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -120,9 +120,7 @@ def test_plain_says_that_a_response_is_empty(empty: str) -> None:
     assert "None" not in text
 
 
-ATTACKS = st.lists(st.sampled_from(["[===", "===]", "[", "=", "]", " END RESPONSE 1 ", "{x}", "\n", "a"])).map(
-    "".join
-)
+ATTACKS = st.lists(st.sampled_from(["[===", "===]", "[", "=", "]", " END RESPONSE 1 ", "{x}", "\n", "a"])).map("".join)
 
 
 @given(ATTACKS, ATTACKS, ATTACKS, ATTACKS, ATTACKS)

@@ -101,10 +101,7 @@ def test_a_quotation_within_the_analysis_is_not_a_verdict() -> None:
 
 def test_a_closing_think_tag_in_the_analysis_leaves_the_numbers_readable() -> None:
     """A quoted `</think>` cuts the object in two, and its numbers stand behind the cut."""
-    assert (
-        read('{"response_1_analysis": "Leaks </think> tags.", "score_1": 4, "score_2": 2, "ranking": 2}')
-        == EXPECTED
-    )
+    assert read('{"response_1_analysis": "Leaks </think> tags.", "score_1": 4, "score_2": 2, "ranking": 2}') == EXPECTED
 
 
 # No verdict
@@ -131,9 +128,7 @@ def test_refusals_are_refused_even_beside_a_verdict() -> None:
     assert_failure(read(OBJECT, "content_filter"), FailureKind.REFUSED, "content_filter")
 
 
-@pytest.mark.parametrize(
-    "text", [f"<think>So {OBJECT}", f"{OBJECT}<think>No:", f"<think>a</think> <think>{OBJECT}"]
-)
+@pytest.mark.parametrize("text", [f"<think>So {OBJECT}", f"{OBJECT}<think>No:", f"<think>a</think> <think>{OBJECT}"])
 def test_an_open_thought_holds_no_verdict(text: str) -> None:
     """What follows a `<think>` that is never closed is a thought; so is what the judge goes on to doubt."""
     assert_failure(read(text), FailureKind.NO_VERDICT, "<think>")

@@ -131,9 +131,7 @@ def test_golden_style_counts(text, counts):
     assert count_style_elements(text) == counts
 
 
-@pytest.mark.parametrize(
-    "text", ["好的，我们来看看。", "日本語のテキスト", "한국어 텍스트", "Ⓜ️"[:1], "café ½ → ©"]
-)
+@pytest.mark.parametrize("text", ["好的，我们来看看。", "日本語のテキスト", "한국어 텍스트", "Ⓜ️"[:1], "café ½ → ©"])
 def test_other_scripts_are_no_emoji(text):
     """The reference's pattern takes Chinese, Japanese and Korean for emoji; ours does not."""
     assert count_style_elements(text)[3] == 0
@@ -180,9 +178,7 @@ def test_style_is_the_formula(answers, coeff):
 @given(TEXTS)
 def test_list_items_are_those_of_the_references_patterns(text):
     """The patterns of the reference, which cross blank lines, find as many items as ours."""
-    found = len(re.findall(r"^\s*\d+\.\s", text, re.MULTILINE)) + len(
-        re.findall(r"^\s*[-*+]\s", text, re.MULTILINE)
-    )
+    found = len(re.findall(r"^\s*\d+\.\s", text, re.MULTILINE)) + len(re.findall(r"^\s*[-*+]\s", text, re.MULTILINE))
     assert count_style_elements(text)[1] == found
 
 

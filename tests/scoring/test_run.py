@@ -78,9 +78,7 @@ def test_the_order_of_lines_that_are_numbered_does_not_matter(tmp_path: Path, na
 def test_interleaved_groups_are_told_apart(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     """However the lines of groups are mixed, each line gets the reward that its group alone would give it."""
     folder = tmp_path_factory.mktemp("mixed", numbered=True)
-    lines = [
-        {**line, "rollout_index": line["id"] % 3, "prompt_id": line["id"] // 3} for line in make_rollouts(3, 3)
-    ]
+    lines = [{**line, "rollout_index": line["id"] % 3, "prompt_id": line["id"] // 3} for line in make_rollouts(3, 3)]
     alone = {}
     for start in (0, 3, 6):
         for line in score(folder, lines[start : start + 3]).lines:
@@ -195,9 +193,7 @@ def test_without_compat_no_reward_rests_on_a_default(tmp_path: Path, judge_serve
     assert run.metrics["groups_without_spread"] == 0
 
 
-def test_verdicts_that_the_reference_would_fill_are_failures_here(
-    tmp_path: Path, judge_server: JudgeServer
-) -> None:
+def test_verdicts_that_the_reference_would_fill_are_failures_here(tmp_path: Path, judge_server: JudgeServer) -> None:
     """A reply with one key of three is a verdict with defaults under --compat, and a failure without."""
     judge_server.behave(fault={"content": '{"score_1": 5}'})
     lines = make_rollouts(1, 2)
@@ -276,9 +272,7 @@ def test_no_output_is_the_input(input_uri: str, output: str) -> None:
 
 def test_rewards_follow_from_base_scores_and_adjustments_with_every_term(tmp_path: Path) -> None:
     """Length terms are centred: they shift rollouts against one another, never the mean of the group."""
-    run = score(
-        tmp_path, make_rollouts(1, 4), group_answer_length_penalty_coeff=0.5, group_style_penalty_coeff=0.3
-    )
+    run = score(tmp_path, make_rollouts(1, 4), group_answer_length_penalty_coeff=0.5, group_style_penalty_coeff=0.3)
     shifts = [line["reward"] - line["genrm"]["base_score"] for line in run.lines]
     assert math.isclose(sum(shifts), 0, abs_tol=1e-9)
     assert shifts[0] > shifts[3]  # the shortest gains, the longest loses

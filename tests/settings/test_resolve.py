@@ -293,9 +293,7 @@ def test_a_named_variable_replaces_both():
         find({"GENRM_API_KEY": "one"}, "MY_KEY")
 
 
-@pytest.mark.parametrize(
-    "key", ["sk-secret\nX: y", "sk-secret\x00", "„sk-secret“", "sk-secret\u200b", "sk\tsecret"]
-)
+@pytest.mark.parametrize("key", ["sk-secret\nX: y", "sk-secret\x00", "„sk-secret“", "sk-secret\u200b", "sk\tsecret"])
 def test_a_key_that_cannot_be_sent_is_refused_unseen(key):
     """A key with characters that no key has is refused, and the message does not show it."""
     with pytest.raises(UsageError, match="GENRM_API_KEY has characters") as caught:

@@ -43,12 +43,8 @@ def test_reason_is_found_though_head_has_no_body(scripted_s3: Any, status: int, 
         assert "SKTEST" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("method", "permission"), [("POST", "s3:PutObject"), ("DELETE", "s3:AbortMultipartUpload")]
-)
-def test_missing_permission_to_write_is_found_before_the_run(
-    scripted_s3: Any, method: str, permission: str
-) -> None:
+@pytest.mark.parametrize(("method", "permission"), [("POST", "s3:PutObject"), ("DELETE", "s3:AbortMultipartUpload")])
+def test_missing_permission_to_write_is_found_before_the_run(scripted_s3: Any, method: str, permission: str) -> None:
     """The check names the permission that is missing, that to give up an upload included."""
     scripted_s3.answer = lambda request: (
         (403, {}, _refusal("AccessDenied")) if request.method == method else (200, {}, _UPLOAD)

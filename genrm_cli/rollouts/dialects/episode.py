@@ -4,6 +4,7 @@ The whole session is judged: what the sessions of a scenario have in common at t
 user turn) is shown as the conversation, the rest as the response.
 """
 
+import zlib
 from collections.abc import Mapping, Sequence
 
 from genrm_cli.rollouts.dialects.dialect import Dialect, Score, annotate_line, set_detail
@@ -37,10 +38,18 @@ def _read(record: Record) -> list[Rollout]:
             reasoning=reasoning,
             principle=principle_of(record),
             task=task_of(record),
-            index=index_of(record),
+            index=_index_of(record),
             session=turns[opening:],
         )
     ]
+
+
+def _index_of(record: Record) -> int | None:
+    """Return the episode's number, set apart by its run: the episodes of two runs may stand in one file."""
+    index, run = index_of(record), record.get("run_id")
+    if index is None or not isinstance(run, str) or not 0 <= index < 2**30:
+        return index
+    return zlib.crc32(run.encode()) << 30 | index
 
 
 def _annotate(record: Record, scores: Sequence[Score]) -> None:

@@ -1,0 +1,79 @@
+"""What happens in a run, told to a person as it happens and, with `--log-json`, to a log."""
+
+import json
+import threading
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Self, TextIO
+
+from genrm_cli.cli.console import say, say_warning
+from genrm_cli.errors import StorageError
+
+
+class Events:
+    """Takes events from a run; may be called from several threads."""
+
+    def __init__(self, log_path: str | None, *, quiet: bool) -> None:
+        """Open the log, if one is wanted.
+
+        Raises:
+            StorageError: it cannot be opened.
+        """
+        self._quiet = quiet
+        self._lock = threading.Lock()
+        self._log: TextIO | None = None
+        if log_path is not None:
+            try:
+                self._log = open(log_path, "a", encoding="utf-8")  # noqa: SIM115, PTH123  (closed by __exit__)
+            except OSError as error:
+                raise StorageError(f"--log-json {log_path}: cannot be opened: {error.strerror}.") from error
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self("end", {"error": None if error is None else f"{type(error).__name__}: {error}"})
+        if self._log is not None:
+            self._log.close()
+
+    def __call__(self, event: str, fields: dict[str, Any]) -> None:
+        """Tell what happened."""
+        if not self._quiet and (tell := _SAID.get(event)) is not None:
+            tell(fields)
+        if self._log is not None:
+            line = json.dumps({"time": round(time.time(), 3), "event": event, **fields}, default=str)
+            with self._lock:
+                self._log.write(line + "\n")
+                self._log.flush()
+
+
+def plan_text(plan: dict[str, Any]) -> str:
+    """Say what a run has before it."""
+    known = f", {plan['known']:,} of them in the journal" if plan["known"] else ""
+    cost = f", cost about {plan['cost']:,.2f}" if plan["cost"] is not None else ""
+    return (
+        f"{plan['planned']:,} comparisons{known}: {plan['calls']:,} calls to make, about {plan['tokens_in']:,} "
+        f"tokens in and {plan['tokens_out']:,} out (estimated from {plan['tokens_from']}){cost}"
+    )
+
+
+def _say_probe(fields: dict[str, Any]) -> None:
+    if fields["warning"]:
+        say_warning(fields["warning"])
+
+
+_SAID: dict[str, Callable[[dict[str, Any]], None]] = {
+    "plan": lambda fields: say(plan_text(fields)),
+    "probe": _say_probe,
+    "endpoint_down": lambda fields: say_warning(f"{fields['endpoint']} is taken out: {fields['detail']}"),
+    "endpoint_up": lambda fields: say(f"{fields['endpoint']} is back"),
+    "paused": lambda fields: say_warning(
+        f"the judge is down ({fields['detail']}); giving up if it is not back in {fields['give_up_after_s']:g} s"
+    ),
+    "stopped": lambda fields: say_warning(
+        f"stopped by --{fields['reason'].replace('_', '-')}: no more calls, partial results will be written"
+    ),
+}

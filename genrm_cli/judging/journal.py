@@ -1,0 +1,285 @@
+"""Every verdict ever paid for, on disk: a local SQLite file that a killed run, and later ones, take up again.
+
+Several processes may share one file: SQLite's locks keep their writes apart, and of two verdicts on one question the
+first one stored counts for both. Not for network file systems, whose locks cannot be trusted.
+"""
+
+import asyncio
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NamedTuple, Self
+
+import zstandard
+
+from genrm_cli.errors import StorageError
+from genrm_cli.judging.verdict import Failure, Outcome, Verdict
+
+FORMAT = 1
+_APPLICATION_ID = 0x67656E72  # tells our files from other SQLite files
+_BUSY_TIMEOUT_S = 30.0
+_REPLY_LEVEL = 3
+
+_SCHEMA = """
+CREATE TABLE verdicts (
+    key BLOB PRIMARY KEY, judge TEXT NOT NULL, score_1 REAL NOT NULL, score_2 REAL NOT NULL, ranking REAL NOT NULL,
+    attempts INTEGER NOT NULL, latency_s REAL NOT NULL, prompt_tokens INTEGER NOT NULL,
+    completion_tokens INTEGER NOT NULL, cached_tokens INTEGER NOT NULL, answered_at REAL NOT NULL, reply BLOB NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE failures (
+    key BLOB PRIMARY KEY, judge TEXT NOT NULL, kind TEXT NOT NULL, detail TEXT NOT NULL, attempts INTEGER NOT NULL,
+    failed_at REAL NOT NULL
+) WITHOUT ROWID;
+"""
+_READ_VERDICT = """
+SELECT score_1, score_2, ranking, attempts, latency_s, prompt_tokens, completion_tokens, cached_tokens, reply
+FROM verdicts WHERE key = ?
+"""
+
+
+class _Entry(NamedTuple):
+    key: bytes
+    judge: str
+    outcome: Outcome
+
+
+class Journal:
+    """A journal that is open for reading and writing.
+
+    Writes of one turn of the event loop are committed together, and whoever wrote waits for the commit: what a
+    caller has been told is on disk. A killed process loses nothing that was committed.
+    """
+
+    def __init__(self, path: str) -> None:
+        """Open a journal; it is made if it does not exist.
+
+        Raises:
+            StorageError: it cannot be opened, is no journal, is of another format, or is damaged.
+        """
+        self.path = path
+        self._batch: list[_Entry] = []
+        self._committed: asyncio.Future[None] | None = None
+        self._pack = zstandard.ZstdCompressor(level=_REPLY_LEVEL).compress
+        self._unpack = zstandard.ZstdDecompressor().decompress
+        with self._explained():
+            self._connection = _connect(path)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __len__(self) -> int:
+        with self._explained():
+            return int(self._connection.execute("SELECT count(*) FROM verdicts").fetchone()[0])
+
+    def __contains__(self, key: bytes) -> bool:
+        with self._explained():
+            return self._connection.execute("SELECT 1 FROM verdicts WHERE key = ?", (key,)).fetchone() is not None
+
+    def recall(self, key: bytes) -> Outcome | None:
+        """Return the stored verdict of a question as an outcome; None if there is none."""
+        with self._explained():
+            row = self._connection.execute(_READ_VERDICT, (key,)).fetchone()
+            if row is None:
+                return None
+            *numbers, reply = row
+            score_1, score_2, ranking, attempts, latency_s, prompt, completion, cached = numbers
+            text = self._unpack(reply).decode()
+            verdict = Verdict(score_1, score_2, ranking)
+            return Outcome(verdict, attempts, latency_s, prompt, completion, cached, text, from_journal=True)
+
+    def has_failed(self, key: bytes) -> bool:
+        """Whether the question was asked and gave no verdict."""
+        with self._explained():
+            return self._connection.execute("SELECT 1 FROM failures WHERE key = ?", (key,)).fetchone() is not None
+
+    async def record(self, key: bytes, judge: str, outcome: Outcome) -> Outcome:
+        """Store what became of a question, wait until it is on disk, and return the outcome that counts.
+
+        That is another process's verdict if it was stored first. A failure is kept for the report only, and goes
+        when the question is answered.
+
+        Raises:
+            StorageError: it could not be stored.
+        """
+        loop = asyncio.get_running_loop()
+        if self._committed is None:
+            self._committed = loop.create_future()
+            loop.call_soon(self._commit)
+        self._batch.append(_Entry(key, judge, outcome))
+        await self._committed
+        if isinstance(outcome.result, Verdict):
+            return outcome
+        return self.recall(key) or outcome
+
+    def close(self) -> None:
+        """Commit what waits and close; closing twice is harmless."""
+        with self._explained():
+            if self._batch:
+                self._write()
+            self._connection.close()
+
+    def statistics(self) -> dict[str, Any]:
+        """Return what is in the journal: verdicts and failures by judge, tokens, times (Unix seconds), size."""
+        with self._explained():
+            rows = self._connection.execute(
+                "SELECT judge, count(*), sum(attempts), sum(prompt_tokens), sum(completion_tokens), "
+                "min(answered_at), max(answered_at), sum(length(reply)) FROM verdicts GROUP BY judge ORDER BY judge"
+            ).fetchall()
+            failed = self._connection.execute(
+                "SELECT judge, kind, count(*) FROM failures GROUP BY judge, kind ORDER BY judge, kind"
+            ).fetchall()
+        names = (
+            "judge", "verdicts", "calls", "prompt_tokens", "completion_tokens", "first_at", "last_at", "reply_bytes",
+        )  # fmt: skip
+        return {
+            "path": self.path,
+            "size_bytes": Path(self.path).stat().st_size,
+            "judges": [dict(zip(names, row, strict=True)) for row in rows],
+            "failures": [{"judge": judge, "kind": kind, "count": count} for judge, kind, count in failed],
+        }
+
+    def mean_tokens(self) -> tuple[float, float] | None:
+        """Return the mean prompt and completion tokens of the verdicts whose server told them; None without any."""
+        with self._explained():
+            row = self._connection.execute(
+                "SELECT avg(prompt_tokens), avg(completion_tokens) FROM verdicts WHERE completion_tokens > 0"
+            ).fetchone()
+        return None if row[0] is None else (float(row[0]), float(row[1]))
+
+    def iter_entries(self) -> Iterator[dict[str, Any]]:
+        """Yield every verdict, then every failure, as JSON-ready objects."""
+        with self._explained():
+            for row in self._connection.execute("SELECT * FROM verdicts ORDER BY key"):
+                entry = dict(row)
+                yield entry | {"key": entry["key"].hex(), "reply": self._unpack(entry["reply"]).decode()}
+            for row in self._connection.execute("SELECT * FROM failures ORDER BY key"):
+                entry = dict(row)
+                yield entry | {"key": entry["key"].hex()}
+
+    def prune(self, *, failures: bool, before: float | None, judge: str | None) -> tuple[int, int]:
+        """Delete failures, and verdicts older than a time or of one judge; return how many of each went.
+
+        Args:
+            failures: delete all recorded failures.
+            before: delete verdicts answered before this time (Unix seconds).
+            judge: delete verdicts of this judge only; with `before`, of both.
+        """
+        with self._explained():
+            gone_failures = self._connection.execute("DELETE FROM failures").rowcount if failures else 0
+            gone_verdicts = 0
+            if before is not None or judge is not None:
+                gone_verdicts = self._connection.execute(
+                    "DELETE FROM verdicts WHERE (?1 IS NULL OR answered_at < ?1) AND (?2 IS NULL OR judge = ?2)",
+                    (before, judge),
+                ).rowcount
+            self._connection.execute("VACUUM")
+        return gone_verdicts, gone_failures
+
+    def _commit(self) -> None:
+        """Write the batch and tell everybody who waits for it."""
+        committed, self._committed = self._committed, None
+        try:
+            with self._explained():
+                self._write()
+        except StorageError as error:
+            if committed is not None and not committed.done():
+                committed.set_exception(error)
+            return
+        if committed is not None and not committed.done():
+            committed.set_result(None)
+
+    def _write(self) -> None:
+        batch, self._batch = self._batch, []
+        now = time.time()
+        execute = self._connection.execute
+        execute("BEGIN IMMEDIATE")
+        try:
+            for key, judge, outcome in batch:
+                self._write_entry(key, judge, outcome, now)
+            execute("COMMIT")
+        except BaseException:
+            if self._connection.in_transaction:
+                execute("ROLLBACK")
+            raise
+
+    def _write_entry(self, key: bytes, judge: str, outcome: Outcome, now: float) -> None:
+        execute = self._connection.execute
+        result = outcome.result
+        if isinstance(result, Failure):
+            execute(
+                "INSERT OR REPLACE INTO failures VALUES (?, ?, ?, ?, ?, ?)",
+                (key, judge, result.kind.value, result.detail, outcome.attempts, now),
+            )
+            return
+        stored = execute(
+            "INSERT OR IGNORE INTO verdicts VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                key, judge, result.score_1, result.score_2, result.ranking, outcome.attempts, outcome.latency_s,
+                outcome.prompt_tokens, outcome.completion_tokens, outcome.cached_tokens, now,
+                self._pack((outcome.reply_text or "").encode()),
+            ),
+        ).rowcount  # fmt: skip
+        if not stored:
+            earlier = execute("SELECT score_1, score_2, ranking FROM verdicts WHERE key = ?", (key,)).fetchone()
+            outcome.result = Verdict(*earlier)
+        execute("DELETE FROM failures WHERE key = ?", (key,))
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Turn what SQLite says into what a user can act on."""
+        try:
+            yield
+        except sqlite3.OperationalError as error:
+            if "locked" in str(error) or "busy" in str(error):
+                remedy = "another process holds it; wait for that one, or give this run its own with --journal"
+            else:
+                remedy = "free some disk or check its folder; what was stored is intact"
+            raise StorageError(f"journal {self.path}: {error}; {remedy}.") from error
+        except (sqlite3.DatabaseError, zstandard.ZstdError) as error:
+            raise StorageError(
+                f"journal {self.path}: {error}. It is damaged or no journal; nothing in it was changed. "
+                "Move it away, or name another one with --journal."
+            ) from error
+
+
+def _connect(path: str) -> sqlite3.Connection:
+    if not Path(path).parent.is_dir():
+        raise sqlite3.OperationalError("its folder does not exist")
+    connection = sqlite3.connect(path, timeout=_BUSY_TIMEOUT_S, isolation_level=None)
+    try:
+        connection.row_factory = sqlite3.Row
+        _prepare(connection, path)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _prepare(connection: sqlite3.Connection, path: str) -> None:
+    """Check that the file is a journal of our format, or make it one if it is empty."""
+    tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+    application = connection.execute("PRAGMA application_id").fetchone()[0]
+    version = connection.execute("PRAGMA user_version").fetchone()[0]
+    if tables and application != _APPLICATION_ID:
+        raise StorageError(f"{path} is an SQLite file, but no journal of genrm; name another one with --journal.")
+    if tables and version != FORMAT:
+        raise StorageError(
+            f"journal {path} has format {version}, this genrm reads format {FORMAT}. Use the genrm that wrote it, "
+            "or name another journal with --journal."
+        )
+    # WAL: readers and the writer do not wait for each other, and a killed process loses no commit.
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = NORMAL")
+    if not tables:
+        connection.executescript(
+            f"BEGIN IMMEDIATE; {_SCHEMA.replace('CREATE TABLE', 'CREATE TABLE IF NOT EXISTS')}"
+            f"PRAGMA application_id = {_APPLICATION_ID}; PRAGMA user_version = {FORMAT}; COMMIT;"
+        )

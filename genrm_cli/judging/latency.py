@@ -1,0 +1,41 @@
+"""How long calls take, in constant memory."""
+
+import math
+from collections import Counter
+
+_STEP = 1.1  # each bucket is a tenth wider than the one before: quantiles are right to 5 %
+_LEAST_S = 0.001
+
+
+class Latencies:
+    """A histogram of latencies with buckets that grow by a tenth."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._buckets: Counter[int] = Counter()
+
+    def add(self, latency_s: float) -> None:
+        """Take in one more latency."""
+        self.count += 1
+        self._buckets[max(0, math.ceil(math.log(max(latency_s, _LEAST_S) / _LEAST_S, _STEP)))] += 1
+
+    def quantile_s(self, share: float) -> float | None:
+        """Return the latency that this share (0 to 1) of the calls did not exceed; None without a call."""
+        if not self.count:
+            return None
+        needed = share * self.count
+        seen = 0
+        for bucket in sorted(self._buckets):
+            seen += self._buckets[bucket]
+            if seen >= needed:
+                break
+        return float(_LEAST_S * _STEP ** (bucket - 0.5))
+
+    def as_dict(self) -> dict[str, float | dict[str, int] | None]:
+        """Return median, 99th percentile and a histogram by upper bounds that double, in seconds."""
+        histogram: Counter[float] = Counter()
+        for bucket, count in self._buckets.items():
+            latency_s = _LEAST_S * _STEP ** (bucket - 0.5)
+            histogram[2.0 ** math.ceil(math.log2(latency_s))] += count
+        shown = {f"{bound:g}": histogram[bound] for bound in sorted(histogram)}
+        return {"median_s": self.quantile_s(0.5), "p99_s": self.quantile_s(0.99), "histogram_s": shown}

@@ -1,0 +1,1 @@
+"""When the next call is made, and where: limits, retries, dead endpoints, budgets."""

@@ -1,0 +1,37 @@
+"""What a run will cost, before it is paid for."""
+
+from typing import Any
+
+from genrm_cli.judging.journal import Journal
+from genrm_cli.judging.pacing.allowance import cost_of
+from genrm_cli.settings import Settings
+from genrm_cli.summary import Tally
+
+CHARS_PER_TOKEN = 4
+ASSUMED_REPLY_TOKENS = 1_500  # a reasoning judge; what its own replies take is used as soon as the journal knows
+
+
+def plan_of(tally: Tally, settings: Settings, journal: Journal | None) -> dict[str, Any]:
+    """Return the calls, tokens and cost that a run still has before it.
+
+    Tokens are estimates: 4 characters of conversation and responses a token, and for replies the mean of the
+    journal, else 1,500 a call. Re-askings are not foreseen. `cost` is null without prices.
+    """
+    left = tally.planned - tally.known
+    share = left / tally.planned if tally.planned else 0.0
+    means = journal.mean_tokens() if journal is not None else None
+    if means is not None:
+        tokens_in, tokens_out = means[0] * left, means[1] * left
+    else:
+        tokens_in = tally.exhibit_chars / CHARS_PER_TOKEN * share
+        tokens_out = float(ASSUMED_REPLY_TOKENS * left)
+    priced = settings.price_in or settings.price_out
+    return {
+        "planned": tally.planned,
+        "known": tally.known,
+        "calls": left,
+        "tokens_in": round(tokens_in),
+        "tokens_out": round(tokens_out),
+        "tokens_from": "journal" if means is not None else "text lengths",
+        "cost": round(cost_of(tokens_in, tokens_out, settings.price_in, settings.price_out), 4) if priced else None,
+    }
