@@ -92,9 +92,10 @@ def _show_summary(metrics: dict[str, Any], places: Any) -> None:
         f"{metrics['single']} single, {metrics['unscored']} unscored, {metrics['rejected_lines']} rejected lines"
     )
     say(
-        f"{metrics['verdicts']} verdicts, {metrics['journal_hits']} more from the journal, {metrics['failures']} failures of "
-        f"{metrics['comparisons_planned']} comparisons in {metrics['wall_time_s']:.1f} s; {metrics['calls']} calls, "
-        f"{metrics['retries']} retries, {metrics['prompt_tokens'] + metrics['completion_tokens']} tokens"
+        f"{metrics['verdicts']} verdicts, {metrics['journal_hits']} more from the journal, "
+        f"{metrics['failures']} failures of {metrics['comparisons_planned']} comparisons in "
+        f"{metrics['wall_time_s']:.1f} s; {metrics['calls']} calls, {metrics['retries']} retries, "
+        f"{metrics['prompt_tokens'] + metrics['completion_tokens']} tokens"
     )
     if reward["count"]:
         say(

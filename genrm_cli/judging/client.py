@@ -1,7 +1,8 @@
 """The one place that speaks HTTP: one request to an OpenAI-compatible judge, one reply or one reason.
 
 httpx's own connection pool does work in proportion to all its connections at every call (10 ms a call at 1,024,
-43 ms at 4,096); the pyreqwest transport does not. Nothing outside this file knows either library.
+43 ms at 4,096); the pyreqwest transport does not. It is called without httpx's client, whose redirects, cookies and
+authentication are not wanted here and cost as much as the call. Nothing outside this file knows either library.
 """
 
 from dataclasses import dataclass
@@ -79,12 +80,12 @@ class JudgeClient:
             UsageError: the URL is not http(s), or the CA bundle cannot be read.
         """
         self._address = address
-        self._url = chat_url(address.base_url)
-        headers = {"Content-Type": "application/json", "User-Agent": "genrm"}
+        self._url = httpx.URL(chat_url(address.base_url))
+        headers = {"Content-Type": "application/json", "Accept": "application/json", "User-Agent": "genrm"}
         if address.api_key:
             headers["Authorization"] = f"Bearer {address.api_key}"
         self._headers = httpx.Headers(headers)
-        self._client = httpx.AsyncClient(transport=_transport(address), timeout=None)  # noqa: S113  the transport has one
+        self._transport = _transport(address)
 
     @property
     def base_url(self) -> str:
@@ -101,7 +102,7 @@ class JudgeClient:
 
     async def aclose(self) -> None:
         """Close the client; calls that were cancelled may go on until the process ends."""
-        await self._client.aclose()
+        await self._transport.aclose()
 
     async def complete(self, body: bytes, timeout_s: float) -> Reply:
         """Send one chat completion request and return what the judge said.
@@ -115,7 +116,7 @@ class JudgeClient:
         extensions = {"timeout": {"read": timeout_s}}
         request = httpx.Request("POST", self._url, headers=self._headers, content=body, extensions=extensions)
         try:
-            response = await self._client.send(request, stream=True)
+            response = await self._transport.handle_async_request(request)
             try:
                 content = await _read_bounded(response)
             finally:

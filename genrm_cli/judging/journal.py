@@ -66,6 +66,8 @@ class Journal:
         self._unpack = zstandard.ZstdDecompressor().decompress
         with self._explained():
             self._connection = _connect(path)
+            # Most journals have none: then there is nothing to delete when a question is answered.
+            self._has_failures = self._connection.execute("SELECT 1 FROM failures LIMIT 1").fetchone() is not None
 
     def __enter__(self) -> Self:
         return self
@@ -214,6 +216,7 @@ class Journal:
         execute = self._connection.execute
         result = outcome.result
         if isinstance(result, Failure):
+            self._has_failures = True
             execute(
                 "INSERT OR REPLACE INTO failures VALUES (?, ?, ?, ?, ?, ?)",
                 (key, judge, result.kind.value, result.detail, outcome.attempts, now),
@@ -230,7 +233,8 @@ class Journal:
         if not stored:
             earlier = execute("SELECT score_1, score_2, ranking FROM verdicts WHERE key = ?", (key,)).fetchone()
             outcome.result = Verdict(*earlier)
-        execute("DELETE FROM failures WHERE key = ?", (key,))
+        if self._has_failures:
+            execute("DELETE FROM failures WHERE key = ?", (key,))
 
     @contextmanager
     def _explained(self) -> Iterator[None]:

@@ -7,54 +7,69 @@ import json
 import random
 import resource
 import string
+import tempfile
 import time
+from collections.abc import Iterator
+from functools import partial
 
-from genrm_cli.judging.client import Endpoint, JudgeClient
-from genrm_cli.judging.engine import Outcome, RemoteJudge, judge_all
-from genrm_cli.judging.pacing import RetryPolicy
+from genrm_cli.judging.client import JudgeAddress, JudgeClient
+from genrm_cli.judging.engine import judge_all
+from genrm_cli.judging.journal import Journal
+from genrm_cli.judging.pacing.allowance import Allowance
+from genrm_cli.judging.pacing.limit import AdaptiveLimit
+from genrm_cli.judging.pacing.pool import Endpoint, EndpointPool, FixedLimit
+from genrm_cli.judging.pacing.retry import RetryPolicy
 from genrm_cli.judging.profiles import PROFILES
-from genrm_cli.judging.verdict import Exhibit, Verdict
+from genrm_cli.judging.remote import JournaledJudge, Patience, RemoteJudge
+from genrm_cli.judging.verdict import Exhibit, Outcome, Verdict
 
 RESPONSE_CHARS = 2_900  # two of them and the conversation make a request of about 6 KB
 
 
-def iter_exhibits(count: int) -> "list[Exhibit]":
-    """Return exhibits whose texts differ in their beginnings, so that the judge's verdicts do."""
+def iter_exhibits(count: int) -> Iterator[Exhibit]:
+    """Yield exhibits whose texts differ in their beginnings, so that the judge's verdicts do."""
     filler = "".join(random.Random(1).choices(string.ascii_lowercase + " ", k=RESPONSE_CHARS))
     conversation = (("user", "Which of these is better?"),)
-    return [Exhibit(conversation, f"{place} {filler}", f"{place + 1} {filler}") for place in range(count)]
+    for place in range(count):
+        yield Exhibit(conversation, f"{place} {filler}", f"{place + 1} {filler}")
 
 
-async def drive_genrm(base_url: str, concurrency: int, count: int) -> int:
-    """Run the engine: build requests, send, read, parse; return the number of verdicts."""
-    verdicts = 0
+async def drive_genrm(base_url: str, concurrency: int, count: int, *, adaptive: bool = False) -> list[float]:
+    """Run the whole engine: build requests, send, read, parse, journal; return when each verdict came."""
+    verdicts: list[float] = []
 
     def on_outcome(_: int, outcome: Outcome) -> None:
-        nonlocal verdicts
-        verdicts += isinstance(outcome.result, Verdict)
+        if isinstance(outcome.result, Verdict):
+            verdicts.append(time.perf_counter())
 
-    async with JudgeClient(Endpoint(base_url, None, 10.0, 600.0, concurrency)) as client:
-        judge = RemoteJudge(client, PROFILES["nemotron"], model="bench", sampling={}, policy=RetryPolicy(5), reask=3)
-        await judge_all(iter(enumerate(iter_exhibits(count))), judge, concurrency, on_outcome)
+    address = JudgeAddress(base_url, None, 10.0, concurrency)
+    with tempfile.TemporaryDirectory() as folder, Journal(f"{folder}/journal.sqlite") as journal:
+        async with JudgeClient(address) as client:
+            limit = AdaptiveLimit(concurrency) if adaptive else FixedLimit(concurrency)
+            pool = EndpointPool([Endpoint(base_url, client, limit)], 300.0, lambda *_: None)
+            patience = Patience(600.0, 3600.0, RetryPolicy(5), reask=3)
+            remote = RemoteJudge(pool, PROFILES["nemotron"], patience, Allowance(), model="bench", sampling={})
+            askings = ((place, exhibit, 0) for place, exhibit in enumerate(iter_exhibits(count)))
+            await judge_all(askings, JournaledJudge(remote, journal), on_outcome)
     return verdicts
 
 
-async def drive_openai(base_url: str, concurrency: int, count: int) -> int:
-    """Make the same calls with openai.AsyncOpenAI, only the calls; return the number of replies."""
+async def drive_openai(base_url: str, concurrency: int, count: int) -> list[float]:
+    """Make the same calls with openai.AsyncOpenAI, only the calls; return when each reply came."""
     import openai
 
-    exhibits = iter(iter_exhibits(count))
-    replies = 0
+    exhibits = iter_exhibits(count)
+    replies: list[float] = []
     sampling = PROFILES["nemotron"].sampling
 
     async with openai.AsyncOpenAI(base_url=base_url, api_key="none", max_retries=0) as client:
 
         async def work() -> None:
-            nonlocal replies
             for exhibit in exhibits:
                 messages = PROFILES["nemotron"].render_messages(exhibit)
                 reply = await client.chat.completions.create(model="bench", messages=messages, **sampling)
-                replies += reply.choices[0].message.content is not None
+                if reply.choices[0].message.content is not None:
+                    replies.append(time.perf_counter())
 
         async with asyncio.TaskGroup() as workers:
             for _ in range(concurrency):
@@ -65,20 +80,22 @@ async def drive_openai(base_url: str, concurrency: int, count: int) -> int:
 def main() -> None:
     """Drive one stack and print its figures as JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("stack", choices=("genrm", "openai"))
+    parser.add_argument("stack", choices=("genrm", "genrm-auto", "openai"))
     parser.add_argument("base_url")
     parser.add_argument("concurrency", type=int)
     parser.add_argument("count", type=int)
     arguments = parser.parse_args()
     resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
-    drive = drive_genrm if arguments.stack == "genrm" else drive_openai
+    drives = {"genrm": drive_genrm, "genrm-auto": partial(drive_genrm, adaptive=True), "openai": drive_openai}
+    drive = drives[arguments.stack]
     gc.collect()
     cpu_s, wall_s = time.process_time(), time.perf_counter()
     answered = asyncio.run(drive(arguments.base_url, arguments.concurrency, arguments.count))
     figures = {
         "cpu_ms_per_comparison": (time.process_time() - cpu_s) / arguments.count * 1e3,
         "comparisons_per_s": arguments.count / (time.perf_counter() - wall_s),
-        "answered": answered,
+        "middle_per_s": len(answered) / 2 / (answered[3 * len(answered) // 4 - 1] - answered[len(answered) // 4 - 1]),
+        "answered": len(answered),
     }
     print(json.dumps(figures))
 
