@@ -61,6 +61,12 @@ def no_real_aws(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
 
 
+@pytest.fixture(autouse=True)
+def no_real_state(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep journals out of this machine's home: a test that wants a state folder names one of its own."""
+    monkeypatch.setenv("XDG_STATE_HOME", os.devnull)
+
+
 @pytest.fixture
 def fresh_clients() -> Iterator[None]:
     """For tests that change AWS settings: the package keeps its S3 clients for the life of a process."""

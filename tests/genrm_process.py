@@ -34,10 +34,12 @@ class Genrm:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.state_folder = folder.with_name(f"{folder.name}-state")
 
     def environment(self, **more: str) -> dict[str, str]:
-        """Return what cron sets, and what a test adds to it."""
-        return {"PATH": os.defpath, "HOME": str(self.folder), "PYTHONPATH": str(PACKAGE_ROOT), **more}
+        """Return what cron sets, a place for state that is not the folder, and what a test adds to it."""
+        places = {"HOME": str(self.folder), "XDG_STATE_HOME": str(self.state_folder)}
+        return {"PATH": os.defpath, "PYTHONPATH": str(PACKAGE_ROOT), **places, **more}
 
     def run(self, *arguments: object, stdin: bytes = b"", **environment: str) -> Finished:
         """Run to the end. A traceback, or a warning of Python's, is a failed test whatever else happens."""

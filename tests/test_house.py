@@ -34,16 +34,20 @@ LAYERS = (
     ("settings",),
     ("errors", "version"),
 )
-# Within one layer only this: the summary counts verdicts, and so knows what one is.
-NEIGHBOURS = {("summary", "judging.verdict")}
+# Within one layer only this: the summary counts verdicts and latencies, and so knows what they are.
+NEIGHBOURS = {("summary", "judging.verdict"), ("summary", "judging.latency")}
 
 # Rule 2. Prefixes of the modules that know only what they are given.
 PURE = (
     "rollouts",
     "pairing",
     "judging.verdict",
-    "judging.profiles",
+    "judging.latency",
     "judging.lexical",
+    "judging.profiles",
+    "judging.pacing.allowance",
+    "judging.pacing.limit",
+    "judging.pacing.retry",
     "rewards",
     "summary",
     "errors",
@@ -66,8 +70,8 @@ HOMES = {
     "botocore": ("storage",),
     "s3transfer": ("storage",),
     "types_boto3_s3": ("storage",),
-    "zstandard": ("storage",),
-    "orjson": ("storage", "scoring", "judging.client", "judging.journal"),
+    "zstandard": ("storage", "judging.journal"),
+    "orjson": ("storage", "scoring", "judging.client", "judging.remote"),
     "numpy": PURE,
     "sqlite3": ("judging.journal",),
     "tomllib": ("settings",),

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genrm_cli.judging.verdict import Failure, FailureKind, Verdict
+from genrm_cli.judging.verdict import Failure, FailureKind, Outcome, Verdict
 from genrm_cli.summary import Spread, Tally, reference_metrics, summarise
 
 SEED_EXAMPLE = [Verdict(1, 5, 6), Verdict(4, 1, 1)]
@@ -17,7 +17,7 @@ def tally_of(*results):
     """Count results as a run without compat does."""
     tally = Tally()
     for result in results:
-        tally.add_result(result)
+        tally.add_outcome(Outcome(result))
         if isinstance(result, Verdict):
             tally.add_scores(result)
     return tally
@@ -105,6 +105,29 @@ def test_the_summary_of_nothing_is_honest():
     assert json.loads(json.dumps(summary, allow_nan=False)) == summary
 
 
+def test_every_comparison_is_counted_once():
+    """Verdicts of this run, verdicts from the journal and failures add up to what was finished."""
+    tally = tally_of(*SEED_EXAMPLE, Failure(FailureKind.NOT_ASKED, "stopped"))
+    known = Outcome(Verdict(4, 2, 2), attempts=3, prompt_tokens=10, completion_tokens=5, from_journal=True)
+    shared = Outcome(Failure(FailureKind.EMPTY, "equal to one in flight"), from_journal=True)
+    for outcome in (known, known, shared):
+        tally.add_outcome(outcome)
+    summary = summarise(tally, 2.0)
+    assert (summary["verdicts"], summary["journal_hits"], summary["failures"]) == (2, 2, 2)
+    assert tally.finished == 6
+
+
+def test_only_what_this_run_paid_for_is_counted_as_cost():
+    """Calls and tokens are those of this run; what the journal knew cost another one."""
+    tally = Tally()
+    cost = {"attempts": 2, "prompt_tokens": 10, "completion_tokens": 5, "cached_tokens": 4}
+    tally.add_outcome(Outcome(Verdict(4, 2, 2), hedged=True, **cost))
+    tally.add_outcome(Outcome(Verdict(4, 2, 2), from_journal=True, hedged=True, **cost))
+    summary = summarise(tally, 1.0)
+    assert (summary["calls"], summary["retries"], summary["hedged_comparisons"]) == (2, 1, 1)
+    assert (summary["prompt_tokens"], summary["completion_tokens"], summary["cached_prompt_tokens"]) == (10, 5, 4)
+
+
 def test_failures_are_counted_by_kind():
     """Every comparison is a verdict or a failure with its kind, and their sum is what was finished."""
     kinds = [FailureKind.TIMEOUT, FailureKind.RATE_LIMITED, FailureKind.TIMEOUT]
@@ -137,6 +160,8 @@ def test_retries_are_calls_beyond_the_first():
     assert summarise(tally, 1.0)["retries"] == 0
     tally.calls = 3
     assert summarise(tally, 1.0)["retries"] == 1
+    tally.add_outcome(Outcome(Failure(FailureKind.NOT_ASKED, "stopped")))
+    assert summarise(tally, 1.0)["retries"] == 1  # nobody was asked
 
 
 def test_the_unscored_share_is_of_rollouts_in_groups():

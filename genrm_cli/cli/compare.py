@@ -19,7 +19,10 @@ if TYPE_CHECKING:
     from genrm_cli.rollouts.record import Rollout
 
 
-@with_settings("Pairs", "Judge", "Rewards", "Output", leave_out=("output", "overwrite", "keep_replies", "unscored"))
+_NOT_FOR_A_FEW = ("output", "overwrite", "keep_replies", "unscored", "deadline", "max_calls", "max_tokens", "max_cost")
+
+
+@with_settings("Pairs", "Judge", "Limits", "Rewards", "Output", leave_out=(*_NOT_FOR_A_FEW, "price_in", "price_out"))
 def compare(
     responses: Annotated[
         list[str],

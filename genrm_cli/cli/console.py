@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
-from rich.console import Console, Group
+from rich.console import Console
 from rich.live import Live
 from rich.progress_bar import ProgressBar
+from rich.table import Table
 from rich.text import Text
 
 from genrm_cli.summary import Tally
@@ -118,9 +119,12 @@ def _live(tally: Tally, started_s: float) -> Live:
     )
 
 
-def _live_lines(tally: Tally, elapsed_s: float) -> Group:
+def _live_lines(tally: Tally, elapsed_s: float) -> Table:
     bar = ProgressBar(total=tally.planned or None, completed=tally.finished, width=40, pulse=not tally.planned)
-    return Group(bar, Text(progress_text(tally, elapsed_s)))
+    lines = Table.grid()
+    lines.add_row(bar)
+    lines.add_row(Text(progress_text(tally, elapsed_s)))
+    return lines
 
 
 def _speak(tally: Tally, started_s: float, done: threading.Event, on_event: OnEvent, *, aloud: bool) -> None:

@@ -1,5 +1,6 @@
 """What happens in a run, told to a person as it happens and, with `--log-json`, to a log."""
 
+import contextlib
 import json
 import threading
 import time
@@ -44,10 +45,21 @@ class Events:
         if not self._quiet and (tell := _SAID.get(event)) is not None:
             tell(fields)
         if self._log is not None:
-            line = json.dumps({"time": round(time.time(), 3), "event": event, **fields}, default=str)
-            with self._lock:
+            self._write(json.dumps({"time": round(time.time(), 3), "event": event, **fields}, default=str))
+
+    def _write(self, line: str) -> None:
+        """Write a line; a log that cannot be written is no reason to lose the run."""
+        with self._lock:
+            if self._log is None:
+                return
+            try:
                 self._log.write(line + "\n")
                 self._log.flush()
+            except OSError as error:
+                say_warning(f"--log-json {self._log.name}: {error.strerror}; no more events are written to it.")
+                with contextlib.suppress(OSError):  # it tries once more to write
+                    self._log.close()
+                self._log = None
 
 
 def plan_text(plan: dict[str, Any]) -> str:

@@ -88,7 +88,7 @@ def run_command(command: Callable[[], int]) -> int:
         say_error(str(error))
         return error.exit_code
     except KeyboardInterrupt:
-        say_error("interrupted; no output has been written.")
+        say_error("interrupted; no output has been written. Verdicts that a journal keeps are not asked again.")
         return INTERRUPTED
     except BrokenPipeError:
         # The reader of our stdout has gone (`| head`). Python would complain once more on its way out.

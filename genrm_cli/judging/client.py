@@ -5,6 +5,7 @@ httpx's own connection pool does work in proportion to all its connections at ev
 authentication are not wanted here and cost as much as the call. Nothing outside this file knows either library.
 """
 
+import time
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
@@ -24,7 +25,9 @@ from genrm_cli.judging.verdict import Failure, FailureKind, Reply
 
 MAX_REPLY_BYTES = 32_000_000
 _MAX_DETAIL_CHARS = 300
+_MAX_TOKENS = 10**9  # of one reply; more is a server's mistake
 _MASK = "[key]"
+_LEAST_SECRET_CHARS = 8  # "x" and "EMPTY" are given to servers that want no key, and may well be part of an answer
 _PEM_MARK = b"-----BEGIN CERTIFICATE-----"
 
 
@@ -114,6 +117,7 @@ class JudgeClient:
         """
         # The transport adds up the timeouts it is given, and takes the sum for the whole call.
         extensions = {"timeout": {"read": timeout_s}}
+        started_s = time.monotonic()
         request = httpx.Request("POST", self._url, headers=self._headers, content=body, extensions=extensions)
         try:
             response = await self._transport.handle_async_request(request)
@@ -122,6 +126,9 @@ class JudgeClient:
             finally:
                 await response.aclose()
         except (httpx.TimeoutException, RequestTimeoutError) as error:
+            # The library tells no difference, but what ended before the call's time ended by the connection's.
+            if time.monotonic() - started_s < timeout_s:
+                raise CallError(Failure(FailureKind.CONNECTION, self._mask(_reason(error))), may_pass=True) from error
             detail = self._mask(f"no reply within {timeout_s:.3g} s ({_reason(error)})")
             raise CallError(Failure(FailureKind.TIMEOUT, detail), may_pass=True) from error
         except (httpx.HTTPError, PyreqwestError) as error:
@@ -150,6 +157,8 @@ class JudgeClient:
         )
 
     def _parse_completion(self, content: bytes) -> Reply:
+        if len(self._address.api_key or "") >= _LEAST_SECRET_CHARS:
+            content = self._mask_bytes(content)  # answers are kept
         try:
             return parse_completion(orjson.loads(content))
         except (orjson.JSONDecodeError, ValueError) as error:
@@ -211,9 +220,9 @@ def parse_completion(completion: object) -> Reply:
     try:
         choice = completion["choices"][0]  # type: ignore[index]
         message = choice["message"]
-        content, usage = message.get("content"), completion.get("usage") or {}  # type: ignore[attr-defined]
+        content, usage = message.get("content"), _object(completion.get("usage"))  # type: ignore[attr-defined]
         reasoning = message.get("reasoning_content") or message.get("reasoning")
-        details = usage.get("prompt_tokens_details") or {}
+        details = _object(usage.get("prompt_tokens_details"))
         return Reply(
             text=content if isinstance(content, str) else "",
             reasoning=reasoning if isinstance(reasoning, str) else "",
@@ -231,8 +240,13 @@ def _text(value: object) -> str | None:
     return value if isinstance(value, str) else None
 
 
+def _object(value: object) -> dict[str, object]:
+    return value if isinstance(value, dict) else {}
+
+
 def _count(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+    """Take a token count; None for what is none. Sums of them must fit where they are stored."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MAX_TOKENS else None
 
 
 def _transport(address: JudgeAddress) -> HttpxTransport:
@@ -291,7 +305,7 @@ def _retry_after_s(response: httpx.Response) -> float | None:
         pass
     try:
         return max(0.0, (parsedate_to_datetime(value) - datetime.now(UTC)).total_seconds())
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, OverflowError):
         return None
 
 

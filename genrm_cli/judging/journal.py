@@ -38,6 +38,8 @@ _READ_VERDICT = """
 SELECT score_1, score_2, ranking, attempts, latency_s, prompt_tokens, completion_tokens, cached_tokens, reply
 FROM verdicts WHERE key = ?
 """
+# One process may fail where another one has been, or is then, answered.
+_UNANSWERED = "FROM failures WHERE key NOT IN (SELECT key FROM verdicts)"
 
 
 class _Entry(NamedTuple):
@@ -116,7 +118,7 @@ class Journal:
             self._committed = loop.create_future()
             loop.call_soon(self._commit)
         self._batch.append(_Entry(key, judge, outcome))
-        await self._committed
+        await asyncio.shield(self._committed)  # who is cancelled must not cancel those who wait for the same commit
         if isinstance(outcome.result, Verdict):
             return outcome
         return self.recall(key) or outcome
@@ -136,7 +138,7 @@ class Journal:
                 "min(answered_at), max(answered_at), sum(length(reply)) FROM verdicts GROUP BY judge ORDER BY judge"
             ).fetchall()
             failed = self._connection.execute(
-                "SELECT judge, kind, count(*) FROM failures GROUP BY judge, kind ORDER BY judge, kind"
+                f"SELECT judge, kind, count(*) {_UNANSWERED} GROUP BY judge, kind ORDER BY judge, kind"
             ).fetchall()
         names = (
             "judge", "verdicts", "calls", "prompt_tokens", "completion_tokens", "first_at", "last_at", "reply_bytes",
@@ -162,7 +164,7 @@ class Journal:
             for row in self._connection.execute("SELECT * FROM verdicts ORDER BY key"):
                 entry = dict(row)
                 yield entry | {"key": entry["key"].hex(), "reply": self._unpack(entry["reply"]).decode()}
-            for row in self._connection.execute("SELECT * FROM failures ORDER BY key"):
+            for row in self._connection.execute(f"SELECT * {_UNANSWERED} ORDER BY key"):
                 entry = dict(row)
                 yield entry | {"key": entry["key"].hex()}
 
@@ -191,7 +193,7 @@ class Journal:
         try:
             with self._explained():
                 self._write()
-        except StorageError as error:
+        except (StorageError, ValueError, ArithmeticError) as error:  # the others are bugs: say so, let nobody wait
             if committed is not None and not committed.done():
                 committed.set_exception(error)
             return

@@ -68,6 +68,7 @@ async def _probe_endpoint(judge: RemoteJudge, endpoint: Endpoint, timeout_s: flo
     except JudgeError as error:
         return error
     return _unusable(
+        judge,
         endpoint,
         "its verdict does not follow the responses: its chat template seems to drop them",
         f"Try {_PLAIN}.",
@@ -80,14 +81,14 @@ async def _ask(
     """Ask once and read the reply, with a second try for what may pass; None if the endpoint is busy."""
     body = judge.prepare(exhibit, 0).body
     failure = Failure(FailureKind.NO_VERDICT, "not asked")
-    for _ in range(_TRIES):
+    for tries_left in reversed(range(_TRIES)):
         try:
             reply = await endpoint.client.complete(body, timeout_s)
         except CallError as error:
             failure = error.failure
             if failure.kind == FailureKind.RATE_LIMITED:
                 return None
-            if not error.may_pass or failure.kind in (FailureKind.AUTH, FailureKind.TIMEOUT):
+            if not (tries_left and error.may_pass) or failure.kind in (FailureKind.AUTH, FailureKind.TIMEOUT):
                 break
             await asyncio.sleep(0.5)
             continue
@@ -97,7 +98,7 @@ async def _ask(
         failure = result
     unread = failure.kind in (FailureKind.NO_VERDICT, FailureKind.AMBIGUOUS, FailureKind.OUT_OF_RANGE)
     remedy = _REMEDIES.get(failure.kind, _UNREAD_REMEDY if unread else _OTHER_REMEDY)
-    raise _unusable(endpoint, f"{failure.kind}: {failure.detail}", remedy)
+    raise _unusable(judge, endpoint, f"{failure.kind}: {failure.detail}", remedy)
 
 
 async def _prompt_grows(judge: RemoteJudge, endpoint: Endpoint, short: Reply, timeout_s: float) -> bool:
@@ -113,5 +114,6 @@ def _lead(verdict: Verdict) -> float:
     return verdict.score_1 - verdict.score_2 or 3.5 - verdict.ranking
 
 
-def _unusable(endpoint: Endpoint, what: str, remedy: str) -> JudgeError:
-    return JudgeError(f"the judge cannot be used: tried {endpoint.name}: {what}. {remedy}")
+def _unusable(judge: RemoteJudge, endpoint: Endpoint, what: str, remedy: str) -> JudgeError:
+    tried = f"tried {endpoint.name} with the model {judge.model!r}"
+    return JudgeError(f"the judge cannot be used: {tried}: {what.rstrip('.')}. {remedy}")

@@ -13,15 +13,14 @@ from genrm_cli.judging.client import CallError
 from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.latency import Latencies
 from genrm_cli.judging.pacing.allowance import Allowance
+from genrm_cli.judging.pacing.hedge import Asking, Hedge
 from genrm_cli.judging.pacing.pool import Ending, EndpointPool, Slot
 from genrm_cli.judging.pacing.retry import RetryPolicy
 from genrm_cli.judging.profiles.profile import Profile
 from genrm_cli.judging.verdict import Exhibit, Failure, FailureKind, Outcome, Question, Reply, Verdict
 
 _NOT_ASKED = Failure(FailureKind.NOT_ASKED, "not asked")
-_STRAGGLER_AFTER = 100  # latencies that must be known before one of them is called long
-_STRAGGLER_FACTOR = 2.0  # times the 99th percentile
-_LEAST_STRAGGLER_S = 1.0
+_TRIAL = Exhibit([("user", "What is the capital of France?")], "Paris.", "I like turtles.")
 _LATE_S = 1.0
 
 
@@ -49,6 +48,7 @@ class RemoteJudge:
 
     Attributes:
         latencies: of the calls that were answered.
+        model: the model's name, as its server knows it.
     """
 
     def __init__(
@@ -74,6 +74,7 @@ class RemoteJudge:
             judge_id: what the journal calls this judge; the model's name by default.
         """
         self.latencies = Latencies()
+        self.model = model
         self.label = f"{judge_id or model} · {profile.name}-{profile.version}"
         self._pool = pool
         self._profile = profile
@@ -81,8 +82,9 @@ class RemoteJudge:
         self._allowance = allowance
         self._request_fields = {"model": model, **profile.sampling, **sampling}
         self._identity = orjson.dumps([profile.name, profile.version, judge_id or model])
-        self._losers: set[asyncio.Task[Reply]] = set()
+        self._hedge = Hedge(self.latencies)
         self._last_call_ends_s: float | None = None
+        self._trial = self.prepare(_TRIAL, 0)
 
     @property
     def stopped_by(self) -> str | None:
@@ -113,12 +115,7 @@ class RemoteJudge:
 
     async def admit(self) -> Slot | None:
         """Wait for leave to make one more call."""
-        if (limit := self._allowance.used_up()) is not None:
-            self._pool.stop(limit)
-        slot = await self._pool.acquire()
-        if slot is not None:
-            self._allowance.count_call()
-        return slot
+        return await self._next_slot(retry=False)
 
     def dismiss(self, slot: Slot) -> None:
         """Give back a slot that turned out not to be needed."""
@@ -144,7 +141,7 @@ class RemoteJudge:
         self, question: Question, slot: Slot | None, outcome: Outcome, gives_up_at_s: float
     ) -> None:
         for _ in range(1 + self._patience.reask):
-            if slot is None and (slot := await self._next_slot()) is None:
+            if slot is None and (slot := await self._slot_in_time(gives_up_at_s)) is None:
                 return
             try:
                 reply = await self._call(question, slot, outcome, gives_up_at_s)
@@ -157,14 +154,32 @@ class RemoteJudge:
             if isinstance(outcome.result, Verdict):
                 return
 
-    async def _next_slot(self) -> Slot | None:
-        """Wait for a slot for one more call of a comparison that has begun; None when the run has been stopped."""
-        if (limit := self._allowance.used_up()) is not None:
-            self._pool.stop(limit)
-        slot = await self._pool.acquire(retry=True)
-        if slot is not None:
-            self._allowance.count_call()
+    async def _next_slot(self, *, retry: bool) -> Slot | None:
+        """Wait for a slot for one more call; None when the run has been stopped."""
+        self._stop_when_used_up()
+        slot = await self._pool.acquire(retry=retry)
+        if slot is None:
+            return None
+        # What was left before the wait may have gone to others meanwhile.
+        if self._stop_when_used_up():
+            self._pool.release_unused(slot)
+            return None
+        self._allowance.count_call()
         return slot
+
+    async def _slot_in_time(self, gives_up_at_s: float) -> Slot | None:
+        """Wait for a slot for one more call of a comparison that has begun; None when its time is over, too."""
+        slot = await self._next_slot(retry=True)
+        if slot is not None and time.monotonic() >= gives_up_at_s:
+            self.dismiss(slot)
+            return None
+        return slot
+
+    def _stop_when_used_up(self) -> bool:
+        limit = self._allowance.used_up()
+        if limit is not None:
+            self._pool.stop(limit)
+        return limit is not None
 
     async def _call(self, question: Question, slot: Slot | None, outcome: Outcome, gives_up_at_s: float) -> Reply:
         """Make a call, again while its failures may pass and tries are left; no slot is held while it waits.
@@ -173,12 +188,19 @@ class RemoteJudge:
             CallError: the last failure.
         """
         failed_tries = waits = 0
-        error: CallError | None = None
+        error = CallError(outcome.result if isinstance(outcome.result, Failure) else _NOT_ASKED, may_pass=True)
         while slot is not None:
             try:
-                return await self._exchange_hedged(question, slot, outcome, gives_up_at_s)
+                if not slot.on_trial:
+                    return await self._exchange_hedged(question, slot, outcome, gives_up_at_s)
+                # A comparison that breaks the judge each time must not decide whether it is back.
+                outcome.attempts += 1
+                await self._exchange(self._trial, slot, self._timeout_s(gives_up_at_s))
             except CallError as failure:
                 error = failure
+            else:
+                slot = await self._slot_in_time(gives_up_at_s)
+                continue
             # A trial of a dead endpoint, or one that is busy, is not this comparison's fault.
             failed_tries += not (slot.on_trial or error.failure.kind == FailureKind.RATE_LIMITED)
             waits += 1
@@ -186,63 +208,43 @@ class RemoteJudge:
                 break
             outcome.result = error.failure  # what stands if the comparison's time ends in a wait
             # Unseeded on purpose: processes that failed together must not wait alike. No result depends on it.
-            await asyncio.sleep(self._patience.policy.wait_s(waits, error.retry_after_s, random.random()))
-            slot = await self._next_slot()
-        if error is None:
-            raise ValueError("a call needs a slot")
+            await self._pool.pause(self._patience.policy.wait_s(waits, error.retry_after_s, random.random()))
+            slot = await self._slot_in_time(gives_up_at_s)
         raise error
 
     async def _exchange_hedged(self, question: Question, slot: Slot, outcome: Outcome, gives_up_at_s: float) -> Reply:
         """Exchange one request for one reply; ask a straggler a second time when a slot is idle."""
-        timeout_s = self._timeout_s(gives_up_at_s)
         outcome.attempts += 1
+        asking = self._exchange(question, slot, self._timeout_s(gives_up_at_s))
         if not self._patience.hedge:
-            return await self._exchange(question, slot, timeout_s)
-        first = asyncio.create_task(self._exchange(question, slot, timeout_s))
-        racing = {first}
-        while not first.done():
-            await asyncio.wait(racing, timeout=self._straggler_s())
-            spare = None if first.done() else self._pool.acquire_idle()
-            if spare is not None:
-                self._allowance.count_call()
-                outcome.attempts += 1
-                outcome.hedged = True
-                racing.add(asyncio.create_task(self._exchange(question, spare, timeout_s)))
-                break
-        return await self._first_reply(racing)
+            return await asking
 
-    async def _first_reply(self, racing: set[asyncio.Task[Reply]]) -> Reply:
-        """Return the first reply; the error of the last call if none brings one."""
-        while True:
-            done, racing = await asyncio.wait(racing, return_when=asyncio.FIRST_COMPLETED)
-            good = next((task for task in done if task.exception() is None), None)
-            if good is not None or not racing:
-                # The transport cannot call a request back: the loser keeps its slot until it ends.
-                self._losers |= racing
-                for task in racing:
-                    task.add_done_callback(self._forget_loser)
-                return (good or done.pop()).result()
+        def ask_again() -> Asking | None:
+            # Not worth stopping the run for, and nobody waits for it.
+            spare = self._pool.acquire_idle() if self._allowance.used_up() is None else None
+            if spare is None:
+                return None
+            self._allowance.count_call()
+            outcome.attempts += 1
+            outcome.hedged = True
+            return self._exchange(question, spare, self._timeout_s(gives_up_at_s))
 
-    def _forget_loser(self, task: asyncio.Task[Reply]) -> None:
-        self._losers.discard(task)
-        if not task.cancelled():
-            task.exception()  # looked at, so that asyncio does not report it
+        return await self._hedge.first_reply(asking, ask_again)
 
     async def _exchange(self, question: Question, slot: Slot, timeout_s: float) -> Reply:
-        ending, detail = Ending.REFUSED, ""
         started_s = time.monotonic()
         try:
             reply = await slot.endpoint.client.complete(question.body, timeout_s)
-            ending = Ending.ANSWERED
-            self.latencies.add(time.monotonic() - started_s)
-            self._allowance.count_reply(reply)
         except CallError as error:
-            ending, detail = error_ending(error), error.failure.detail
+            self._pool.release(slot, error_ending(error), error.failure.detail)
             raise
-        else:
-            return reply
-        finally:
-            self._pool.release(slot, ending, detail)
+        except BaseException:
+            self._pool.release_unused(slot)  # cancelled: that says nothing about the endpoint
+            raise
+        self.latencies.add(time.monotonic() - started_s)
+        self._allowance.count_reply(reply)
+        self._pool.release(slot, Ending.ANSWERED)
+        return reply
 
     def _timeout_s(self, gives_up_at_s: float) -> float:
         """Return what a call may take: its own limit, or what is left to the comparison or the run."""
@@ -251,10 +253,6 @@ class RemoteJudge:
         if self._last_call_ends_s is not None:
             left_s.append(self._last_call_ends_s - now_s)
         return max(0.001, min(left_s))
-
-    def _straggler_s(self) -> float | None:
-        p99_s = self.latencies.quantile_s(0.99) if self.latencies.count >= _STRAGGLER_AFTER else None
-        return _LEAST_STRAGGLER_S if p99_s is None else max(_LEAST_STRAGGLER_S, _STRAGGLER_FACTOR * p99_s)
 
 
 def error_ending(error: CallError) -> Ending:

@@ -3,8 +3,9 @@
 import asyncio
 import contextlib
 import signal
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 
 from genrm_cli.judging.engine import Judge, judge_all
 from genrm_cli.judging.journal import Journal
@@ -40,7 +41,6 @@ async def judge_groups(
         JudgeError: the judge cannot be used, or has been down for too long.
         StorageError: the journal cannot be written.
     """
-    _end_on_sigterm()
 
     def conclude(case: GroupCase) -> None:
         scores = case.conclude(run.tally)
@@ -65,9 +65,10 @@ async def judge_groups(
             run.on_event("plan", plan_of(run.tally, run.settings, journal))
             if run.settings.deadline is not None:
                 desk.remote.set_deadline(run.settings.deadline - (time.monotonic() - started_s), GRACE_S)
+        async with _cancelled_by_sigterm():  # not above: what does not wait ends at once by itself
             if run.tally.planned > run.tally.known:
                 await desk.probe(run)
-        await judge_all(iter_askings(), desk.judge, on_outcome)
+            await judge_all(iter_askings(), desk.judge, on_outcome)
 
 
 def _iter_cases(source: Source, table: GroupTable, run: Run) -> Iterator[GroupCase]:
@@ -92,9 +93,18 @@ def count_known(source: Source, table: GroupTable, run: Run, judge: Judge, journ
     return known
 
 
-def _end_on_sigterm() -> None:
+@contextlib.asynccontextmanager
+async def _cancelled_by_sigterm() -> AsyncIterator[None]:
     """Let SIGTERM (cron's timeout, a spot instance's end) cancel the run like Ctrl-C: what is answered is kept."""
-    task = asyncio.current_task()
-    if task is not None:
-        with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):  # not in the main thread
-            asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    task, loop = asyncio.current_task(), asyncio.get_running_loop()
+    before = signal.getsignal(signal.SIGTERM)
+    if task is None or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    loop.add_signal_handler(signal.SIGTERM, task.cancel)
+    try:
+        yield
+    finally:
+        # The loop would leave the system's handler, which ends a process that writes its outputs half-way.
+        loop.remove_signal_handler(signal.SIGTERM)
+        signal.signal(signal.SIGTERM, before or signal.SIG_DFL)

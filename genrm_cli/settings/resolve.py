@@ -5,7 +5,7 @@ import math
 import os
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import Field, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -93,8 +93,6 @@ def resolve_settings(
     _apply_preset(chosen)
     values = {name: value for name, (value, _) in chosen.items()}
     settings = Settings(**values)  # type: ignore[arg-type]  # _convert has checked each against its field
-    _check_unscored(settings)
-    _check_concurrency(settings)
     if settings.max_cost is not None and not (settings.price_in or settings.price_out):
         raise UsageError("--max-cost needs --price-in and --price-out, the prices of a million tokens.")
     origins = [
@@ -208,10 +206,11 @@ def _convert(setting: "Field[Any]", raw: object, where: str) -> Value:
         hint = f" Did you mean {near[0]}?" if near else ""
         raise UsageError(f"{where}: {value!r} is not one of {', '.join(choices)}.{hint}")
     if isinstance(value, str):
-        return _read_text_argument(value, where) if setting.name == "principle" else value
+        check = _TEXT_CHECKS.get(setting.name)
+        return value if check is None else check(value, where)
     low, high = setting.metadata["low"], setting.metadata["high"]
     if (low is not None and value < low) or (high is not None and value > high):
-        bounds = f"at least {low:g}" if high is None else f"between {low:g} and {high:g}"
+        bounds = f"at least {low:.9g}" if high is None else f"between {low:.9g} and {high:.9g}"
         raise UsageError(f"{where}: {value} is out of bounds; it must be {bounds}.")
     return value
 
@@ -274,18 +273,21 @@ def _read_text_argument(value: str, where: str) -> str:
         raise UsageError(f"{where}: {value[1:]} cannot be read: {error}.") from error
 
 
-def _check_unscored(settings: Settings) -> None:
-    if settings.unscored in ("null", "drop"):
-        return
-    if _converted(float, settings.unscored) is None:
-        raise UsageError(f"--unscored: {settings.unscored!r} is not null, drop or a finite number.")
+def _checked_unscored(value: str, where: str) -> str:
+    if value not in ("null", "drop") and _converted(float, value) is None:
+        raise UsageError(f"{where}: {value!r} is not null, drop or a finite number.")
+    return value
 
 
-def _check_concurrency(settings: Settings) -> None:
-    if settings.concurrency == "auto":
-        return
-    number = _converted(int, settings.concurrency)
-    if not isinstance(number, int) or not 1 <= number <= MAX_CONCURRENCY:
-        raise UsageError(
-            f"--concurrency: {settings.concurrency!r} is neither auto nor a whole number from 1 to {MAX_CONCURRENCY}."
-        )
+def _checked_concurrency(value: str, where: str) -> str:
+    number = _converted(int, value)
+    if value != "auto" and not (isinstance(number, int) and 1 <= number <= MAX_CONCURRENCY):
+        raise UsageError(f"{where}: {value!r} is neither auto nor a whole number from 1 to {MAX_CONCURRENCY}.")
+    return value if number is None else str(number)
+
+
+_TEXT_CHECKS: dict[str, Callable[[str, str], str]] = {
+    "principle": _read_text_argument,
+    "concurrency": _checked_concurrency,
+    "unscored": _checked_unscored,
+}

@@ -10,6 +10,8 @@ from typing import Any, Literal
 Value = str | int | float | bool | tuple[str, ...] | None
 Panel = Literal["Input", "Pairs", "Judge", "Limits", "Journal", "Rewards", "Output", "Storage"]
 
+MAX_DURATION_S = 366 * 86_400.0  # what is far beyond it overflows the clocks of some libraries
+
 _LENGTH_R, _LENGTH_A = "group_reasoning_length_penalty_coeff", "group_answer_length_penalty_coeff"
 _STYLE = "group_style_penalty_coeff"
 _BONUSES = {"reasoning_bonus": 0.5, "answer_bonus": 0.5, "top_percentile": 0.2}
@@ -51,7 +53,7 @@ def _setting(
         key: its name in files and the environment, when it differs from the field's.
         flag: a short flag.
         negative: the flag that switches it off, when it is not `--no-` and its name.
-        duration: whether it may be given as 90s, 15m or 2h.
+        duration: whether it may be given as 90s, 15m or 2h; at most 366 days.
     """
     return field(
         default=default,
@@ -59,7 +61,7 @@ def _setting(
             "panel": panel,
             "meaning": meaning,
             "low": low,
-            "high": high,
+            "high": MAX_DURATION_S if duration else high,
             "choices": choices,
             "changes_rewards": changes_rewards,
             "key": key,

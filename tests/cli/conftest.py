@@ -24,6 +24,7 @@ def call(genrm: Genrm, monkeypatch: pytest.MonkeyPatch) -> Call:
     for name in list(os.environ):
         if name.startswith(("GENRM_", "OPENAI_")):
             monkeypatch.delenv(name)
+    monkeypatch.setenv("XDG_STATE_HOME", str(genrm.state_folder))
     monkeypatch.chdir(genrm.folder)
 
     def run(*arguments: object, stdin: bytes = b"", **environment: str) -> Finished:

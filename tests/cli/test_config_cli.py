@@ -20,7 +20,7 @@ def test_every_setting_says_where_it_came_from(genrm: Genrm) -> None:
     assert shown["judges"] == {"value": 3, "source": "file genrm.toml"}
     assert shown["reasoning_bonus"] == {"value": 0.5, "source": "preset nemotron-3-nano"}
     assert shown["answer_bonus"] == {"value": 0.25, "source": "flag"}
-    assert shown["concurrency"] == {"value": 64, "source": "default"}
+    assert shown["concurrency"] == {"value": "auto", "source": "default"}
     assert shown.keys() == {key_of(setting) for setting in setting_fields()}
 
 
@@ -48,7 +48,9 @@ def test_a_misspelt_variable_is_pointed_out(call: Call) -> None:
     ("text", "says"),
     [
         ("concurency = 8", "Did you mean concurrency?"),
-        ("concurrency = true", "whole number"),
+        ("concurrency = true", "concurrency: True is not"),
+        ("retries = true", "whole number"),
+        ('deadline = "2 hours"', "90s, 15m or 2h"),
         ("judges = 0", "judges"),
         ("strategy = ", "TOML"),
         ('strategy = "ring-a-ring"', "circular"),

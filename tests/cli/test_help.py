@@ -19,11 +19,17 @@ LEFT_OUT = {
         "overwrite",
         "keep_replies",
         "unscored",
+        "deadline",
+        "max_calls",
+        "max_tokens",
+        "max_cost",
+        "price_in",
+        "price_out",
     ),
-    "validate": ("output", "overwrite", "keep_replies"),
+    "validate": ("overwrite", "keep_replies"),
 }
 # Panels that a command has no use for.
-PANELS_LEFT_OUT = {"score": (), "config": (), "compare": ("Storage",), "validate": ("Rewards",)}
+PANELS_LEFT_OUT = {"score": (), "config": (), "compare": ("Journal", "Storage"), "validate": ("Rewards",)}
 
 
 def test_help_of_the_whole_names_all_commands_and_exit_codes(genrm: Genrm) -> None:
@@ -31,7 +37,7 @@ def test_help_of_the_whole_names_all_commands_and_exit_codes(genrm: Genrm) -> No
     finished = genrm.run("--help", **PLAIN)
     assert (finished.code, finished.err) == (0, "")
     text = finished.out.decode()
-    for name in ("score", "compare", "validate", "config", "Exit codes", "130"):
+    for name in ("score", "compare", "validate", "config", "journal", "Exit codes", "130"):
         assert name in text
 
 

@@ -1,11 +1,15 @@
+import json
 import os
 import pty
+import re
 import subprocess
+from typing import NamedTuple
 
+import pytest
 from genrm_process import COMMAND, Genrm, make_rollouts
 from judge_server_fixture import JudgeServer
 
-from genrm_cli.cli.console import progress_text
+from genrm_cli.cli.console import progress_fields, progress_text
 from genrm_cli.summary import Tally
 
 
@@ -16,13 +20,59 @@ def test_before_the_plan_is_known_the_lines_read_are_told() -> None:
     )
 
 
-def test_progress_tells_groups_calls_failures_tokens_and_time_left() -> None:
-    """A quarter done in a minute leaves three; the rate counts calls, not comparisons."""
+class Pace(NamedTuple):
+    """How hard a judge is being asked."""
+
+    in_flight: int
+    limit: int
+
+
+def busy_tally() -> Tally:
+    """Return a tally of a run with a real judge, a quarter of which is done."""
     tally = Tally(planned=400, verdicts=90, groups=50, groups_done=12, calls=120, prompt_tokens=9_000)
-    tally.failures["timeout"] = 10
-    text = progress_text(tally, 60.0)
-    for part in ("100/400", "groups 12/50", "120 calls (2.0/s)", "10 failures", "9,000 tokens", "3:00 left"):
+    tally.pace = Pace(30, 64)
+    for tenths in range(1, 101):
+        tally.latencies.add(tenths / 10)
+    tally.failures.update(timeout=8, empty=2)
+    return tally
+
+
+def test_progress_tells_calls_latency_retries_failures_and_time_left() -> None:
+    """A quarter done in a minute leaves three; rates are of calls and tokens, failures go by kind."""
+    text = progress_text(busy_tally(), 60.0)
+    for part in (
+        "comparisons 100/400",
+        "groups 12/50",
+        "30/64 in flight",
+        "2.0 calls/s",
+        "150 tokens/s",
+        "20 retries",
+        "10 failures (8 timeout, 2 empty)",
+        "3:00 left",
+    ):
         assert part in text
+    found = re.search(r"median ([0-9.]+) s, p99 ([0-9.]+) s", text)
+    assert found is not None
+    assert (float(found[1]), float(found[2])) == (pytest.approx(5.0, rel=0.06), pytest.approx(9.9, rel=0.06))
+    assert "journal" not in text
+
+
+def test_what_the_journal_knew_does_not_count_as_speed() -> None:
+    """Journal hits are done at once: the time left goes by what was asked."""
+    tally = busy_tally()
+    tally.journal_hits = 100
+    text = progress_text(tally, 60.0)
+    for part in ("comparisons 200/400", "100 from the journal", "2:00 left"):
+        assert part in text
+
+
+def test_progress_for_a_log_is_plain_json() -> None:
+    """A log gets the same numbers by name, also before there is a judge."""
+    for tally in (Tally(), busy_tally()):
+        fields = progress_fields(tally, 61.25)
+        assert json.loads(json.dumps(fields, allow_nan=False)) == fields
+    assert (fields["in_flight"], fields["limit"], fields["retries"], fields["elapsed_s"]) == (30, 64, 20, 61.2)
+    assert fields["failures"] == {"timeout": 8, "empty": 2}
 
 
 def test_progress_of_a_long_run_counts_hours() -> None:

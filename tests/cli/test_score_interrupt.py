@@ -1,22 +1,32 @@
 import signal
 
+import pytest
 from genrm_process import Genrm, make_rollouts
 from judge_server_fixture import JudgeServer
 
+from genrm_cli.judging.journal import Journal
 
-def test_ctrl_c_stops_with_130_and_leaves_nothing_behind(genrm: Genrm, judge_server: JudgeServer) -> None:
-    """SIGINT in mid-run ends the process soon, without outputs, temporary files or calls left open."""
-    judge_server.behave(script=[{}, {}, {}], fault={"hang": True})  # the probe and two verdicts, then silence
+
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_and_sigterm_stop_with_130_and_leave_the_journal(
+    genrm: Genrm, judge_server: JudgeServer, sent: signal.Signals
+) -> None:
+    """In mid-run either ends the process soon: verdicts are kept; no outputs, temporary files or calls are left."""
+    judge_server.behave(script=[{}] * 4, fault={"hang": True})  # the probe and two verdicts, then silence
     genrm.write("in.jsonl", make_rollouts(groups=4, size=4))
     arguments = ("--base-url", judge_server.base_url, "--model", "m", "--concurrency", "4")
     process = genrm.start("score", "in.jsonl", *arguments)
     judge_server.wait_until(lambda stats: stats["hangs"] == 4, limit_s=20)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(sent)
     out, err = process.communicate(timeout=10)
     assert process.returncode == 130
     assert out == b""
-    assert err.decode().splitlines() == ["genrm: error: interrupted; no output has been written."]
-    assert genrm.names() == {"in.jsonl"}
+    plan, error = err.decode().splitlines()
+    assert plan.startswith("16 comparisons")
+    assert error.startswith("genrm: error: interrupted; no output has been written.")
+    assert genrm.names() == {"in.jsonl", "in.journal.sqlite"}
+    with Journal(str(genrm.folder / "in.journal.sqlite")) as journal:
+        assert len(journal) == 2
     judge_server.wait_until(lambda stats: stats["in_flight"] == 0)
 
 
@@ -31,5 +41,5 @@ def test_ctrl_c_leaves_the_old_outputs_as_they_were(genrm: Genrm, judge_server: 
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=10)
     assert process.returncode == 130
-    assert genrm.names() == {"in.jsonl", "in.scored.jsonl"}
+    assert genrm.names() == {"in.jsonl", "in.journal.sqlite", "in.scored.jsonl"}
     assert (genrm.folder / "in.scored.jsonl").read_bytes() == old

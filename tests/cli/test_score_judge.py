@@ -9,6 +9,7 @@ from judge_server_fixture import JudgeServer
 
 MODEL = "nvidia/Qwen3-Nemotron-235B-A22B-GenRM-2603"
 KEY = "sk-local-0123456789abcdef"
+PROBES = 2  # calls of the probe when all is well
 
 
 def judge(server: JudgeServer, *more: object) -> tuple[object, ...]:
@@ -29,8 +30,9 @@ def implied_rewards(answers: list[str]) -> list[float]:
 
 
 def comparisons_asked(server: JudgeServer) -> list[Json]:
-    """Return the bodies of the requests that were comparisons, not the probe."""
-    return [one["body"] for one in server.stats()["recent"] if one["body"].get("max_tokens") != 1]
+    """Return the bodies of the requests that were comparisons of `make_rollouts`, not the probe."""
+    bodies = [one["body"] for one in server.stats()["recent"]]
+    return [body for body in bodies if "Question 0?" in json.dumps(body["messages"])]
 
 
 @pytest.mark.parametrize("profile", ["nemotron", "nemotron-plain"])
@@ -49,9 +51,10 @@ def test_a_real_judge_gives_the_rewards_that_its_verdicts_imply(
     assert [line["reward"] for line in after] == pytest.approx(expected)
     assert all(line["genrm"]["judge"] == MODEL and not line["genrm"]["stand_in"] for line in after)
     stats = judge_server.stats()
-    assert (stats["requests"], stats["repeat_answers"]) == (12 + 1, 0)  # one is the probe
+    assert (stats["requests"], stats["repeat_answers"]) == (12 + PROBES, 0)
     metrics = json.loads((genrm.folder / "in.metrics.json").read_bytes())
     assert (metrics["calls"], metrics["retries"], metrics["verdicts"], metrics["failures"]) == (12, 0, 12, 0)
+    assert (metrics["comparisons_planned"], metrics["journal_hits"], metrics["partial"]) == (12, 0, False)
     assert metrics["prompt_tokens"] > 0
     assert metrics["completion_tokens"] > 0
     assert metrics["judge"]["profile"] == profile
@@ -76,7 +79,7 @@ def test_the_plain_profile_asks_in_one_user_message(genrm: Genrm, call: Call, ju
     lines = make_rollouts(groups=1, size=2)
     genrm.write("in.jsonl", [{**line, "principle": "Short wins."} for line in lines])
     (genrm.folder / "principle.txt").write_text("Long wins.\n")
-    sampling = ("--temperature", 0, "--top-p", 1, "--max-tokens", 99)
+    sampling = ("--temperature", 0, "--top-p", 1, "--max-reply-tokens", 99)
     plain = judge(judge_server, "--profile", "nemotron-plain", "--principle", "@principle.txt", *sampling)
     finished = call("score", "in.jsonl", *plain)
     assert finished.code == 0, finished.err
@@ -116,53 +119,54 @@ def test_a_key_is_sent_when_there_is_one(
 def test_the_key_is_never_shown_even_if_the_judge_echoes_it(
     genrm: Genrm, judge_server: JudgeServer, probe: str
 ) -> None:
-    """A 401 that repeats the key leaves no trace of it on the terminal or in any file."""
+    """A 401 that repeats the key leaves no trace of it on the terminal or in any file, the journal included."""
     judge_server.behave(fault={"echo_authorization": True})
     genrm.write("in.jsonl", make_rollouts(groups=1, size=3))
-    arguments = judge(judge_server, probe, "--keep-replies")
+    arguments = judge(judge_server, probe, "--keep-replies", "--retries", 0, "--log-json", "events.jsonl")
     finished = genrm.run("score", "in.jsonl", *arguments, GENRM_API_KEY=KEY)
     assert finished.code == (4 if probe == "--probe" else 6)
     assert "Incorrect API key" in finished.err or probe == "--no-probe"
     written = b"".join((genrm.folder / name).read_bytes() for name in genrm.names())
-    for shown in (finished.out.decode(), finished.err, written.decode()):
-        assert KEY not in shown
-        assert KEY[-8:] not in shown
+    assert b"SQLite" in written
+    for shown in (finished.out, finished.err.encode(), written):
+        assert KEY.encode() not in shown
+        assert KEY[-8:].encode() not in shown
     if probe == "--no-probe":
         failures = [record["failure"] for record in read_lines(genrm.folder / "in.comparisons.jsonl")]
         assert {failure["kind"] for failure in failures} == {"auth"}
         assert all("Incorrect API key" in failure["detail"] for failure in failures)
 
 
-def test_the_concurrency_is_used_and_never_exceeded(genrm: Genrm, judge_server: JudgeServer) -> None:
+def test_the_concurrency_is_used_and_never_exceeded(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
     """With --concurrency 8 the judge sees eight calls at once, no more, over no more connections."""
     judge_server.behave(latency_s=0.03)
     genrm.write("in.jsonl", make_rollouts(groups=10, size=4))
-    assert genrm.run("score", "in.jsonl", *judge(judge_server, "--concurrency", 8)).code == 0
+    assert call("score", "in.jsonl", *judge(judge_server, "--concurrency", 8)).code == 0
     stats = judge_server.stats()
     assert stats["max_in_flight"] == 8
     assert stats["max_connections"] <= 8 + 1  # one is the test's own
-    assert stats["requests"] == 40 + 1
+    assert stats["requests"] == 40 + PROBES
 
 
-def test_a_busy_judge_is_waited_for(genrm: Genrm, judge_server: JudgeServer) -> None:
+def test_a_busy_judge_is_waited_for(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
     """A judge that refuses calls beyond what it can do in parallel still gets all of them answered."""
     judge_server.behave(reject_above_in_flight=2, latency_s=0.01)
     genrm.write("in.jsonl", make_rollouts(groups=3, size=4))
     arguments = judge(judge_server, "--concurrency", 4, "--retries", 20)
-    finished = genrm.run("score", "in.jsonl", *arguments)
+    finished = call("score", "in.jsonl", *arguments)
     assert finished.code == 0, finished.err
     metrics = json.loads((genrm.folder / "in.metrics.json").read_bytes())
     assert (metrics["verdicts"], metrics["failures"]) == (12, 0)
     assert metrics["retries"] == judge_server.stats()["by_status"]["429"]
 
 
-def test_some_failures_leave_the_rest_scored(genrm: Genrm, judge_server: JudgeServer) -> None:
+def test_some_failures_leave_the_rest_scored(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
     """Rollouts with one verdict left are scored on it; the failures are counted and kept out of the rewards."""
     judge_server.behave(fault={"content": "I would rather not."}, fault_share=0.3)
     lines = make_rollouts(groups=8, size=4)
     genrm.write("in.jsonl", lines)
-    arguments = judge(judge_server, "--reask", 0, "--max-unscored", 1, "--keep-replies")
-    finished = genrm.run("score", "in.jsonl", *arguments)
+    arguments = judge(judge_server, "--no-probe", "--reask", 0, "--max-unscored", 1, "--keep-replies")
+    finished = call("score", "in.jsonl", *arguments)
     assert finished.code == 0, finished.err
     records = read_lines(genrm.folder / "in.comparisons.jsonl")
     failed = [record for record in records if record["failure"]]
@@ -184,7 +188,7 @@ def test_a_judge_that_dies_in_mid_run_ends_with_6_and_honest_outputs(
     genrm: Genrm, call: Call, judge_server: JudgeServer
 ) -> None:
     """Calls after the judge's end are connection failures: nothing is made up, and the run still ends."""
-    judge_server.behave(script=[{}, {}, {}, {}], fault={"reset": "before"})
+    judge_server.behave(script=[{}] * (PROBES + 3), fault={"reset": "before"})
     genrm.write("in.jsonl", make_rollouts(groups=3, size=3))
     arguments = judge(judge_server, "--concurrency", 1, "--retries", 0)
     finished = call("score", "in.jsonl", *arguments)

@@ -31,7 +31,7 @@ def test_a_judge_that_cannot_be_used_is_found_at_once(
     path: str,
     says: tuple[str, ...],
 ) -> None:
-    """The probe ends the run with 4 within seconds: URL, model, cause and remedy are said, nothing is written."""
+    """The probe ends the run with 4 within seconds: URL, model, cause and remedy are said, there are no outputs."""
     judge_server.behave(**behaviour)
     genrm.write("in.jsonl", make_rollouts())
     base_url = judge_server.base_url.removesuffix("/v1") + path
@@ -41,8 +41,10 @@ def test_a_judge_that_cannot_be_used_is_found_at_once(
     assert (finished.code, finished.out) == (4, b"")
     for text in (base_url, "'m'", *says):
         assert text in finished.err
-    assert len(finished.err.splitlines()) == 1
-    assert genrm.names() == {"in.jsonl"}
+    plan, error = finished.err.splitlines()
+    assert plan.startswith("8 comparisons")
+    assert error.startswith("genrm: error: ")
+    assert genrm.names() == {"in.jsonl", "in.journal.sqlite"}
     assert judge_server.stats()["requests"] <= 2
 
 
@@ -50,7 +52,7 @@ def test_a_judge_that_cannot_be_used_is_found_at_once(
 def test_a_judge_that_is_down_is_found_at_once(
     genrm: Genrm, call: Call, judge_server: JudgeServer, scheme: str
 ) -> None:
-    """Nobody listens, or what listens speaks no TLS: code 4 with the cause in words, and nothing is written."""
+    """Nobody listens, or what listens speaks no TLS: code 4 with the cause in words, and no outputs."""
     with socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))  # bound, never listening
         port = nobody.getsockname()[1] if scheme == "http" else judge_server.port
@@ -61,7 +63,7 @@ def test_a_judge_that_is_down_is_found_at_once(
     for text in (url, "'m'", "connection", "--base-url"):
         assert text in finished.err
     assert "refused" in finished.err or scheme == "https"
-    assert genrm.names() == {"in.jsonl"}
+    assert genrm.names() == {"in.jsonl", "in.journal.sqlite"}
 
 
 def test_a_proxy_in_the_environment_does_not_catch_loopback_calls(genrm: Genrm, judge_server: JudgeServer) -> None:
@@ -78,17 +80,33 @@ def test_a_busy_judge_passes_the_probe(genrm: Genrm, call: Call, judge_server: J
     genrm.write("in.jsonl", make_rollouts(groups=1, size=2))
     finished = call("score", "in.jsonl", "--base-url", judge_server.base_url, "--model", "m")
     assert finished.code == 0
-    assert judge_server.stats()["by_status"] == {"200": 2, "429": 1}
+    assert judge_server.stats()["by_status"] == {"200": 3, "429": 1}  # one of the probe, two comparisons
 
 
-def test_no_probe_goes_straight_to_the_comparisons(genrm: Genrm, judge_server: JudgeServer) -> None:
+def test_no_probe_goes_straight_to_the_comparisons(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
     """With --no-probe every request is a comparison; when all fail, the run ends with 6 and says so in numbers."""
     judge_server.behave(require_key="secret")
     genrm.write("in.jsonl", make_rollouts(groups=1, size=3))
-    arguments = ("--base-url", judge_server.base_url, "--model", "m", "--no-probe")
-    finished = genrm.run("score", "in.jsonl", *arguments)
+    arguments = ("--base-url", judge_server.base_url, "--model", "m", "--no-probe", "--retries", 0)
+    finished = call("score", "in.jsonl", *arguments)
     assert finished.code == 6
-    assert judge_server.stats()["by_status"] == {"401": 3}  # an authentication error is not tried again
+    assert judge_server.stats()["by_status"] == {"401": 3}
     metrics = json.loads((genrm.folder / "in.metrics.json").read_bytes())
     assert (metrics["failures_by_kind"], metrics["unscored"]) == ({"auth": 3}, 3)
     assert metrics["reward"]["count"] == 0
+
+
+def test_a_judge_that_refuses_the_key_in_mid_run_is_waited_for(
+    genrm: Genrm, call: Call, judge_server: JudgeServer
+) -> None:
+    """A key that expired may be put right while the run waits; when it is not, --give-up-after ends it with 4."""
+    judge_server.behave(require_key="secret")
+    genrm.write("in.jsonl", make_rollouts(groups=3, size=4))
+    arguments = ("--base-url", judge_server.base_url, "--model", "m", "--no-probe", "--give-up-after", "0.3s")
+    started_s = time.monotonic()
+    finished = call("score", "in.jsonl", *arguments)
+    assert time.monotonic() - started_s < 10
+    assert finished.code == 4
+    for text in (judge_server.base_url, "HTTP 401", "--give-up-after", "journal"):
+        assert text in finished.err
+    assert genrm.names() == {"in.jsonl", "in.journal.sqlite"}

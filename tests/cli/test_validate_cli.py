@@ -33,7 +33,7 @@ def test_the_report_as_json(genrm: Genrm, call: Call) -> None:
     assert (report["rollouts_without_response"], report["duplicate_rollouts"]) == (1, 1)
     assert (report["groups"], report["groups_with_mixed_prompts"]) == (3, 1)
     assert report["group_sizes"] == {"2": 1, "4": 2}
-    assert report["comparisons"] == report["requests_min"] == 4 + 3
+    assert report["comparisons"] == report["plan"]["calls"] == 4 + 3
     assert report["problem_count"] == len(report["problems"]) == 7 + 1 + 1
     assert any("prompts differ" in problem for problem in report["problems"])
 

@@ -5,37 +5,39 @@ from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from typing import Any
 
+import orjson
 import pytest
 from judge_server_fixture import JudgeServer
 
 from genrm_cli.errors import UsageError
-from genrm_cli.judging.client import MAX_REPLY_BYTES, CallError, Endpoint, JudgeClient, chat_url, parse_completion
+from genrm_cli.judging.client import MAX_REPLY_BYTES, CallError, JudgeAddress, JudgeClient, chat_url, parse_completion
 from genrm_cli.judging.verdict import FailureKind, Reply
 
 KEY = "sk-local-0123456789abcdef"
-BODY = {"model": "m", "messages": [{"role": "user", "content": "Say ok."}]}
+BODY = orjson.dumps({"model": "m", "messages": [{"role": "user", "content": "Say ok."}]})
+TIMEOUT_S = 10.0
 
 
-def endpoint(server: JudgeServer, **changes: Any) -> Endpoint:
-    """Return the server's endpoint with short timeouts."""
-    fields: dict[str, Any] = {"api_key": None, "connect_timeout_s": 2, "call_timeout_s": 10, "max_connections": 4}
-    return Endpoint(server.base_url, **{**fields, **changes})
+def address(server: JudgeServer, **changes: Any) -> JudgeAddress:
+    """Return the server's address."""
+    fields: dict[str, Any] = {"api_key": None, "connect_timeout_s": 2, "max_connections": 4}
+    return JudgeAddress(server.base_url, **{**fields, **changes})
 
 
-def complete(where: Endpoint) -> Reply:
+def complete(where: JudgeAddress, timeout_s: float = TIMEOUT_S) -> Reply:
     """Make one call."""
 
     async def call() -> Reply:
         async with JudgeClient(where) as client:
-            return await client.complete(BODY)
+            return await client.complete(BODY, timeout_s)
 
     return asyncio.run(call())
 
 
-def failed_call(where: Endpoint) -> CallError:
+def failed_call(where: JudgeAddress, timeout_s: float = TIMEOUT_S) -> CallError:
     """Make one call that must fail."""
     with pytest.raises(CallError) as caught:
-        complete(where)
+        complete(where, timeout_s)
     return caught.value
 
 
@@ -72,7 +74,7 @@ def test_a_password_in_the_url_is_refused_and_not_repeated() -> None:
 def test_a_reply_carries_text_and_tokens(judge_server: JudgeServer) -> None:
     """Text, reasoning, finish reason and token counts arrive as the server gave them."""
     judge_server.behave(with_reasoning=True)
-    reply = complete(endpoint(judge_server))
+    reply = complete(address(judge_server))
     assert (reply.text, reply.finish_reason, reply.refusal) == ("ok", "stop", None)
     assert reply.reasoning.startswith("Let me")
     assert (reply.prompt_tokens, reply.completion_tokens, reply.cached_tokens) == (1, 1, 0)
@@ -82,9 +84,9 @@ def test_a_reply_carries_text_and_tokens(judge_server: JudgeServer) -> None:
     ("status", "kind", "may_pass"),
     [
         (400, FailureKind.REFUSED, False),
-        (401, FailureKind.AUTH, False),
-        (403, FailureKind.AUTH, False),
-        (404, FailureKind.HTTP, False),
+        (401, FailureKind.AUTH, True),
+        (403, FailureKind.AUTH, True),
+        (404, FailureKind.HTTP, True),
         (408, FailureKind.TIMEOUT, True),
         (413, FailureKind.REFUSED, False),
         (422, FailureKind.REFUSED, False),
@@ -98,11 +100,12 @@ def test_a_reply_carries_text_and_tokens(judge_server: JudgeServer) -> None:
 def test_a_status_is_a_failure_of_its_kind(
     judge_server: JudgeServer, status: int, kind: FailureKind, may_pass: bool
 ) -> None:
-    """Every status but 200 has a kind, and only those that may pass are worth another try."""
+    """Every status but 200 has a kind; what is wrong with the endpoint may pass, what is with the request cannot."""
     judge_server.behave(fault={"status": status})
-    error = failed_call(endpoint(judge_server))
+    error = failed_call(address(judge_server))
     assert (error.failure.kind, error.may_pass) == (kind, may_pass)
     assert str(status) in error.failure.detail
+    assert error.overloaded == (status == 503)
 
 
 @pytest.mark.parametrize(
@@ -120,7 +123,7 @@ def test_a_status_is_a_failure_of_its_kind(
 def test_the_servers_own_words_are_told(judge_server: JudgeServer, body: str, words: str) -> None:
     """The detail quotes the message of the usual error shapes, else the text in one line."""
     judge_server.behave(fault={"status": 400, "body": body})
-    assert words in failed_call(endpoint(judge_server)).failure.detail
+    assert words in failed_call(address(judge_server)).failure.detail
 
 
 @pytest.mark.parametrize(
@@ -138,18 +141,17 @@ def test_the_servers_own_words_are_told(judge_server: JudgeServer, body: str, wo
         '{"choices": [{"message": null}]}',
         '{"choices": {"0": 1}}',
         '{"error": {"message": "overloaded"}}',
-        '{"choices": [{"message": {"content": "ok"}}], "usage": [1]}',
     ],
 )
 def test_a_200_that_is_no_completion_is_a_bad_body(judge_server: JudgeServer, body: str) -> None:
     """A page, torn JSON or another object is a failure that shows how it begins, and may pass."""
     judge_server.behave(fault={"body": body})
-    error = failed_call(endpoint(judge_server))
+    error = failed_call(address(judge_server))
     assert (error.failure.kind, error.may_pass) == (FailureKind.BAD_BODY, True)
     assert body[:20] in error.failure.detail
 
 
-@pytest.mark.parametrize("odd", ["12", 1.5, -3, True, None, [], {}])
+@pytest.mark.parametrize("odd", ["12", 1.5, -3, 10**12, True, None, [], [1], {}])
 def test_odd_counts_and_words_of_a_server_do_no_harm(odd: Any) -> None:
     """Token counts that are no counts are unknown, and so are a finish reason and a refusal that are no text."""
     usage = {"prompt_tokens": odd, "completion_tokens": odd, "prompt_tokens_details": {"cached_tokens": odd}}
@@ -157,13 +159,15 @@ def test_odd_counts_and_words_of_a_server_do_no_harm(odd: Any) -> None:
     reply = parse_completion({"choices": [{"message": message, "finish_reason": odd}], "usage": usage})
     told = odd if isinstance(odd, str) else None
     assert reply == Reply("ok", reasoning=told or "", finish_reason=told, refusal=told)
+    for usage in (odd, {"prompt_tokens_details": odd}):
+        assert parse_completion({"choices": [{"message": {"content": "ok"}}], "usage": usage}) == Reply("ok")
 
 
 @pytest.mark.parametrize("reset", ["before", "mid_body"])
 def test_a_reset_is_a_connection_failure(judge_server: JudgeServer, reset: str) -> None:
     """A connection that breaks, even in the middle of a reply, is a failure that may pass."""
     judge_server.behave(fault={"reset": reset})
-    error = failed_call(endpoint(judge_server))
+    error = failed_call(address(judge_server))
     assert (error.failure.kind, error.may_pass) == (FailureKind.CONNECTION, True)
 
 
@@ -172,7 +176,7 @@ def test_the_call_timeout_covers_the_whole_call(judge_server: JudgeServer, fault
     """A reply that never comes, or comes byte by byte, ends at the limit for the call."""
     judge_server.behave(fault=fault)
     started_s = time.monotonic()
-    error = failed_call(endpoint(judge_server, call_timeout_s=0.3))
+    error = failed_call(address(judge_server), 0.3)
     assert time.monotonic() - started_s < 2
     assert (error.failure.kind, error.may_pass) == (FailureKind.TIMEOUT, True)
     assert "0.3 s" in error.failure.detail
@@ -182,7 +186,7 @@ def test_the_call_timeout_covers_the_whole_call(judge_server: JudgeServer, fault
 def test_a_body_without_end_is_cut_off(judge_server: JudgeServer) -> None:
     """A reply over the limit is given up, and is not asked for again."""
     judge_server.behave(fault={"huge_bytes": MAX_REPLY_BYTES + 1, "chunked": True})
-    error = failed_call(endpoint(judge_server))
+    error = failed_call(address(judge_server))
     assert (error.failure.kind, error.may_pass) == (FailureKind.BAD_BODY, False)
     assert "longer" in error.failure.detail
 
@@ -191,18 +195,18 @@ def test_a_compressed_reply_that_was_not_asked_for_does_no_harm(judge_server: Ju
     """A gzip body is either read or a bad body; one that unpacks to more than the limit is never a reply."""
     judge_server.behave(fault={"gzip": True})
     try:
-        assert complete(endpoint(judge_server)).text == "ok"
+        assert complete(address(judge_server)).text == "ok"
     except CallError as error:
         assert error.failure.kind == FailureKind.BAD_BODY  # noqa: PT017
     judge_server.behave(fault={"gzip": True, "huge_bytes": MAX_REPLY_BYTES + 1})
-    assert failed_call(endpoint(judge_server)).failure.kind == FailureKind.BAD_BODY
+    assert failed_call(address(judge_server)).failure.kind == FailureKind.BAD_BODY
 
 
 @pytest.mark.parametrize(("value", "wait_s"), [("7", 7), ("0.5", 0.5), ("-3", 0)])
 def test_retry_after_in_seconds(judge_server: JudgeServer, value: str, wait_s: float) -> None:
     """Retry-After as a number is that many seconds, never less than 0."""
     judge_server.behave(fault={"status": 429, "headers": {"Retry-After": value}})
-    assert failed_call(endpoint(judge_server)).retry_after_s == wait_s
+    assert failed_call(address(judge_server)).retry_after_s == wait_s
 
 
 @pytest.mark.parametrize(("hours", "low_s", "high_s"), [(1, 3_000, 3_600), (-1, 0, 0)])
@@ -210,7 +214,7 @@ def test_retry_after_as_a_date(judge_server: JudgeServer, hours: int, low_s: flo
     """Retry-After as a date is the seconds until then, 0 for one that has passed."""
     date = format_datetime(datetime.now(UTC) + timedelta(hours=hours), usegmt=True)
     judge_server.behave(fault={"status": 429, "headers": {"Retry-After": date}})
-    wait_s = failed_call(endpoint(judge_server)).retry_after_s
+    wait_s = failed_call(address(judge_server)).retry_after_s
     assert wait_s is not None
     assert low_s <= wait_s <= high_s
 
@@ -219,7 +223,7 @@ def test_retry_after_as_a_date(judge_server: JudgeServer, hours: int, low_s: flo
 def test_an_unreadable_retry_after_is_none(judge_server: JudgeServer, value: str) -> None:
     """A Retry-After that cannot be read is as good as none."""
     judge_server.behave(fault={"status": 503, "headers": {"Retry-After": value}})
-    assert failed_call(endpoint(judge_server)).retry_after_s is None
+    assert failed_call(address(judge_server)).retry_after_s is None
 
 
 @pytest.mark.parametrize(
@@ -235,15 +239,15 @@ def test_an_unreadable_retry_after_is_none(judge_server: JudgeServer, value: str
 def test_the_key_is_masked_in_every_failure(judge_server: JudgeServer, fault: dict[str, Any]) -> None:
     """Whatever way a server repeats the key, neither it nor a piece of it is in the detail."""
     judge_server.behave(fault=fault)
-    error = failed_call(endpoint(judge_server, api_key=KEY))
+    error = failed_call(address(judge_server, api_key=KEY))
     assert KEY[:10] not in error.failure.detail
     assert KEY[-8:] not in error.failure.detail
     assert KEY not in str(error)
 
 
-def test_an_endpoint_does_not_show_its_key(judge_server: JudgeServer) -> None:
+def test_an_address_does_not_show_its_key(judge_server: JudgeServer) -> None:
     """The key is in no repr, for it would end up in a traceback."""
-    assert KEY not in repr(endpoint(judge_server, api_key=KEY))
+    assert KEY not in repr(address(judge_server, api_key=KEY))
 
 
 def test_redirects_are_not_followed(judge_server: JudgeServer, start_judge: Any) -> None:
@@ -251,7 +255,7 @@ def test_redirects_are_not_followed(judge_server: JudgeServer, start_judge: Any)
     other = start_judge()
     location = {"Location": f"{other.base_url}/chat/completions"}
     judge_server.behave(fault={"status": 307, "headers": location})
-    assert "not followed" in failed_call(endpoint(judge_server, api_key=KEY)).failure.detail
+    assert "not followed" in failed_call(address(judge_server, api_key=KEY)).failure.detail
     assert other.stats()["requests"] == 0
 
 
@@ -260,8 +264,8 @@ def test_one_client_serves_many_calls_at_once_over_few_connections(judge_server:
     judge_server.behave(latency_s=0.02)
 
     async def ask_all() -> list[Reply]:
-        async with JudgeClient(endpoint(judge_server, max_connections=4)) as client:
-            return await asyncio.gather(*(client.complete(BODY) for _ in range(20)))
+        async with JudgeClient(address(judge_server, max_connections=4)) as client:
+            return await asyncio.gather(*(client.complete(BODY, TIMEOUT_S) for _ in range(20)))
 
     assert [reply.text for reply in asyncio.run(ask_all())] == ["ok"] * 20
     stats = judge_server.stats()
@@ -275,4 +279,4 @@ def test_a_ca_bundle_that_is_none_is_a_usage_error(judge_server: JudgeServer, tm
     junk.write_bytes(gzip.compress(b"no certificate"))
     for path in (junk, tmp_path / "missing.pem"):
         with pytest.raises(UsageError, match="--ca-bundle"):
-            JudgeClient(endpoint(judge_server, ca_bundle=str(path)))
+            JudgeClient(address(judge_server, ca_bundle=str(path)))

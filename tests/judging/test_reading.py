@@ -354,7 +354,7 @@ def test_a_verdict_survives_two_swaps(verdict: Verdict) -> None:
 
 # Long and hostile inputs
 
-MEGABYTE = 1_000_000
+LONG = 500_000
 
 
 UNITS = [
@@ -375,13 +375,13 @@ UNITS += ["<think>", "</think>", '"score_1":', '"overall":{', '"score_1":4,', "{
 
 
 @pytest.mark.parametrize("unit", UNITS)
-def test_a_megabyte_of_anything_is_read_at_once(unit: str) -> None:
+def test_half_a_megabyte_of_anything_is_read_at_once(unit: str) -> None:
     """Reading takes time linear in the text, even for text made to be slow."""
-    filler = unit * (MEGABYTE // len(unit))
+    filler = unit * (LONG // len(unit))
     for text in (filler, OBJECT + filler, f'{{"score_1": "{filler}'):
         started = time.process_time()
         read(text)
-        assert time.process_time() - started < 4  # about 0.5 s; quadratic time would be minutes
+        assert time.process_time() - started < 2  # a quarter of it as a rule; quadratic time would be many times it
 
 
 @pytest.mark.parametrize("levels", [900, 1_000, 100_000])

@@ -1,5 +1,7 @@
 """Episodes: whole sessions are judged, and the reward is an object."""
 
+import pytest
+
 from genrm_cli.rollouts.dialects import DIALECTS, Score, recognise
 from genrm_cli.rollouts.record import Turn, view_group
 
@@ -32,7 +34,27 @@ def test_an_episode_is_prompt_and_session():
     rollout = read_one(episode(*OPENING, turn("assistant", "I am sorry."), turn("user", "Thanks.")))
     assert rollout.prompt == (Turn("system", "You are a counsellor."), Turn("user", "I lost my dog."))
     assert rollout.session == (Turn("assistant", "I am sorry."), Turn("user", "Thanks."))
-    assert (rollout.task, rollout.index, rollout.answer) == ("scenario:grief-01", 2, "I am sorry.")
+    assert (rollout.task, rollout.answer) == ("scenario:grief-01", "I am sorry.")
+
+
+def test_episodes_of_two_runs_are_told_apart():
+    """Each run numbers its episodes from 0: the run is part of the number, and within a run the order stays."""
+    index = {
+        (run, number): read_one(episode(*OPENING, run_id=run, episode_index=number)).index
+        for run in ("run-7", "run-8", "Lauf-ä")
+        for number in (0, 1, 2, 2**30 - 1)
+    }
+    assert len(set(index.values())) == len(index)
+    assert sorted(index, key=index.get) == sorted(index, key=lambda key: (index[key[0], 0], key[1]))
+    assert max(index.values()) < 2**63
+
+
+@pytest.mark.parametrize("run", [None, 7, ["run-7"]])
+def test_without_a_run_the_number_is_as_it_stands(run):
+    """Only a text names a run; a number that leaves no room beside the run is left alone too."""
+    assert read_one(episode(*OPENING, run_id=run)).index == 2
+    assert read_one(episode(*OPENING, episode_index=2**30)).index == 2**30
+    assert read_one(episode(*OPENING, episode_index=None)).index is None
 
 
 def test_an_episode_in_which_the_policy_never_spoke_has_no_answer():

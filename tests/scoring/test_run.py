@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from judge_server_fixture import JudgeServer
 
 from genrm_cli.errors import TooManyUnscoredError, UsageError
-from genrm_cli.scoring.run import output_places, refuse_unscored, score_input
+from genrm_cli.scoring.context import Run
+from genrm_cli.scoring.run import journal_path, output_places, refuse_unscored, score_input
 from genrm_cli.settings import Settings
 from genrm_cli.summary import Tally
 
@@ -35,15 +36,16 @@ def score(folder: Path, lines: list[Json], **given: Any) -> Scored:
     path = folder / "in.jsonl"
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     judge = {} if "base_url" in given else {"judge": "lexical"}
-    tally = Tally()
-    report = score_input(str(path), Settings(**judge, overwrite=True, **given), None, tally)
+    run = Run(Settings(**judge, overwrite=True, **given))
+    report = score_input(str(path), run)
     comparisons = read_lines(folder / "in.comparisons.jsonl")
-    return Scored(read_lines(folder / "in.scored.jsonl"), report.metrics, comparisons, tally)
+    return Scored(read_lines(folder / "in.scored.jsonl"), report.metrics, comparisons, run.tally)
 
 
 def at_judge(server: JudgeServer, **given: Any) -> dict[str, Any]:
-    """Return settings for the local judge that ask once and do not wait."""
-    return {"base_url": server.base_url, "model": "m", "probe": False, "retries": 0, "reask": 0, **given}
+    """Return settings for the local judge that ask once, do not wait and remember nothing."""
+    once = {"probe": False, "retries": 0, "reask": 0, "use_journal": False}
+    return {"base_url": (server.base_url,), "model": "m", **once, **given}
 
 
 def half_answered() -> list[Json]:
@@ -198,9 +200,11 @@ def test_verdicts_that_the_reference_would_fill_are_failures_here(tmp_path: Path
     judge_server.behave(fault={"content": '{"score_1": 5}'})
     lines = make_rollouts(1, 2)
     assert score(tmp_path, lines, **at_judge(judge_server)).rewards == [None, None]
-    compat = score(tmp_path, lines, **at_judge(judge_server, compat="nemo-gym"))
+    compat = score(tmp_path, lines, **at_judge(judge_server, compat="nemo-gym", use_journal=True))
     assert compat.rewards == [4.0, 4.0]
     assert compat.metrics["failures"] == 0
+    # What was read with defaults is not taken from the journal by a run without them.
+    assert score(tmp_path, lines, **at_judge(judge_server, use_journal=True)).rewards == [None, None]
 
 
 def test_an_unreadable_reply_is_asked_again_and_counted(tmp_path: Path, judge_server: JudgeServer) -> None:
@@ -234,7 +238,7 @@ def test_the_digest_names_what_decides_a_reward(tmp_path: Path) -> None:
     """Two runs with other rewards have other digests; how fast and where does not matter."""
     lines = make_rollouts(1, 3)
     digest = score(tmp_path, lines).metrics["settings_digest"]
-    assert score(tmp_path, lines, concurrency=3, quiet=True).metrics["settings_digest"] == digest
+    assert score(tmp_path, lines, concurrency="3", quiet=True).metrics["settings_digest"] == digest
     assert score(tmp_path, lines, answer_bonus=0.5).metrics["settings_digest"] != digest
 
 
@@ -254,6 +258,32 @@ def test_where_outputs_go(input_uri: str, output: str | None, scored: str, metri
     """`<stem>.scored.jsonl` beside the input or what -o says, the others beside that; none beside a stream."""
     places = output_places(input_uri, Settings(output=output))
     assert (places.scored, places.metrics) == (scored, metrics)
+
+
+@pytest.mark.parametrize(
+    ("scored_uri", "given", "journal"),
+    [
+        ("a/run.scored.jsonl", {}, "a/run.journal.sqlite"),
+        ("out/a.jsonl.zst", {}, "out/a.journal.sqlite"),
+        ("run.scored.jsonl", {"journal": "mine.sqlite"}, "mine.sqlite"),
+        ("-", {"journal": "mine.sqlite"}, "mine.sqlite"),
+        ("run.scored.jsonl", {"use_journal": False, "journal": "mine.sqlite"}, None),
+        ("run.scored.jsonl", {"judge": "lexical"}, None),
+    ],
+)
+def test_where_the_journal_goes(scored_uri: str, given: dict[str, Any], journal: str | None) -> None:
+    """Beside a local output or where --journal says; none for the embedded judge, which costs nothing to ask."""
+    assert journal_path(scored_uri, Settings(**given)) == journal
+
+
+def test_outputs_without_a_place_have_a_journal_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The journals of S3 objects and streams are files of the user's state folder, one for each output."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    uris = ("s3://b/rl/x.scored.jsonl", "s3://b/rl/y.scored.jsonl", "-")
+    journals = [journal_path(uri, Settings()) for uri in uris]
+    assert len(set(journals)) == 3
+    assert all(Path(str(journal)).parent == tmp_path / "genrm" for journal in journals)
+    assert journals == [journal_path(uri, Settings()) for uri in uris]
 
 
 @pytest.mark.parametrize(

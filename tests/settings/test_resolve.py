@@ -1,4 +1,4 @@
-"""Where a setting's value comes from, what is refused, and how the judge's key is found."""
+"""Where a setting's value comes from, what is refused, and where state is kept."""
 
 import pytest
 from hypothesis import given
@@ -7,12 +7,14 @@ from hypothesis import strategies as st
 from genrm_cli.errors import UsageError
 from genrm_cli.settings.resolve import (
     SettingsFile,
-    find_api_key,
+    concurrency_of,
+    parse_duration_s,
     read_settings_file,
     resolve_settings,
+    state_folder,
     unknown_variables,
 )
-from genrm_cli.settings.table import PRESETS, Settings, default_of, key_of, setting_fields, type_of
+from genrm_cli.settings.table import PRESETS, Settings, is_many, key_of, setting_fields, type_of
 
 LENGTH = "group_answer_length_penalty_coeff"
 
@@ -29,8 +31,11 @@ def resolve(flags=None, environ=None, file=None):
 @pytest.mark.parametrize(
     ("name", "flag", "environment", "file", "values"),
     [
-        ("concurrency", "8", "16", 32, (8, 16, 32, 64)),
-        ("call_timeout", "1.5", "2e1", 30, (1.5, 20.0, 30.0, 600.0)),
+        ("retries", "8", "16", 32, (8, 16, 32, 5)),
+        ("concurrency", "8", "16", 32, ("8", "16", "32", "auto")),
+        ("price_in", "1.5", "2e1", 30, (1.5, 20.0, 30.0, 0.0)),
+        ("call_timeout", "1.5", "2m", 30, (1.5, 120.0, 30.0, 600.0)),
+        ("base_url", ["a", "b"], "c, d", ["e"], (("a", "b"), ("c", "d"), ("e",), ())),
         ("model", "a", "b", "c", ("a", "b", "c", None)),
         ("probe", True, "off", True, (True, False, True, True)),
         ("strict", False, "yes", True, (False, True, True, False)),
@@ -108,14 +113,24 @@ def test_json_has_its_public_name_everywhere():
 @pytest.mark.parametrize(
     ("name", "raw", "message"),
     [
-        ("concurrency", "0", "between 1 and 16384"),
-        ("concurrency", "many", "'many' is not a whole number"),
-        ("concurrency", "1.5", "'1.5' is not a whole number"),
-        ("concurrency", "inf", "not a whole number"),
+        ("concurrency", "0", "neither auto nor a whole number from 1 to 16384"),
+        ("concurrency", "16385", "neither auto nor a whole number"),
+        ("concurrency", "many", "'many' is neither auto nor a whole number"),
+        ("concurrency", "1.5", "'1.5' is neither auto nor a whole number"),
+        ("concurrency", "inf", "neither auto nor a whole number"),
+        ("retries", "101", "between 0 and 100"),
+        ("retries", "many", "'many' is not a whole number"),
+        ("retries", "1.5", "'1.5' is not a whole number"),
+        ("retries", "inf", "not a whole number"),
+        ("price_in", "nan", "not a finite number"),
+        ("price_in", "1e999", "not a finite number"),
         ("judges", "65", "between 1 and 64"),
-        ("call_timeout", "0", "at least 0.001"),
-        ("call_timeout", "nan", "not a finite number"),
-        ("call_timeout", "1e999", "not a finite number"),
+        ("call_timeout", "0", "between 0.001 and 31622400"),
+        ("call_timeout", "367d", "between 0.001 and 31622400"),
+        ("connect_timeout", "9" * 400, "between 0.001 and 31622400"),
+        ("call_timeout", "nan", "not a duration, such as 90s, 15m or 2h"),
+        ("deadline", "2 hours", "'2 hours' is not a duration"),
+        ("deadline", "-1h", "not a duration"),
         ("top_p", "1.1", "between 0 and 1"),
         ("max_unscored", "-0.1", "between 0 and 1"),
         (LENGTH, "-1", "at least 0"),
@@ -125,6 +140,7 @@ def test_json_has_its_public_name_everywhere():
         ("preset", "nemotron-3", "Did you mean nemotron-3"),
         ("compat", "none", "not one of nemo-gym"),
         ("judge", "openai", "not one of lexical"),
+        ("unscored", "nan", "not null, drop or a finite number"),
     ],
 )
 def test_a_bad_value_is_refused_wherever_it_stands(name, raw, message):
@@ -142,7 +158,7 @@ def test_a_bad_value_is_refused_wherever_it_stands(name, raw, message):
 
 
 @pytest.mark.parametrize("value", [True, [1], {"a": 1}, None])
-@pytest.mark.parametrize("name", ["concurrency", "call_timeout", "model"])
+@pytest.mark.parametrize("name", ["retries", "concurrency", "call_timeout", "model", "base_url"])
 def test_a_value_of_the_wrong_type_in_the_file_is_refused(name, value):
     """True is no number, and a list or a table is no text."""
     with pytest.raises(UsageError, match=name):
@@ -170,11 +186,14 @@ def test_keys_may_be_written_as_flags():
 def test_any_value_is_taken_or_refused(setting, raw):
     """Whatever a file says, the value has the setting's type and bounds, or there is one error."""
     try:
-        settings, _ = resolve(file={key_of(setting): raw})
+        settings, _ = resolve(file={"price_in": 1, key_of(setting): raw})
     except UsageError as error:
         assert key_of(setting) in str(error)  # noqa: PT017
         return
     value = getattr(settings, setting.name)
+    if is_many(setting):
+        assert all(isinstance(text, str) and text for text in value)
+        return
     assert type(value) is type_of(setting)
     low, high = setting.metadata["low"], setting.metadata["high"]
     assert low is None or value >= low
@@ -192,6 +211,40 @@ def test_other_unscored_values_are_refused(value):
     """NaN is no reward that a trainer could read."""
     with pytest.raises(UsageError, match="null, drop or a finite number"):
         resolve({"unscored": value})
+
+
+@pytest.mark.parametrize("value", ["8", " 8 ", "8.0", 8, 8.0, "8e0"])
+def test_a_concurrency_is_one_number_however_it_is_written(value):
+    """Text, whole or decimal: the same setting, and the same number for the engine."""
+    settings, _ = resolve(file={"concurrency": value})
+    assert (settings.concurrency, concurrency_of(settings)) == ("8", 8)
+
+
+def test_without_a_number_the_concurrency_is_to_be_found_out():
+    """`auto` is no number."""
+    assert concurrency_of(Settings()) is concurrency_of(resolve({"concurrency": "auto"})[0]) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("90", 90), ("90s", 90), ("1.5m", 90), ("2h", 7_200), (" 1 d ", 86_400), (".5", 0.5), (30, 30), (0.25, 0.25)],
+)
+def test_a_duration_is_seconds_or_has_a_unit(text, seconds):
+    """A number is seconds; s, m, h and d are the units."""
+    assert parse_duration_s(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "h", "2hours", "1h30m", "-1", "1e3", "nan", "inf", "٣s", True, None, [1]])
+def test_what_is_no_duration_is_none(text):
+    """Anything else, also what float() would take, is no duration."""
+    assert parse_duration_s(text) is None
+
+
+def test_a_cost_limit_needs_prices():
+    """Without a price nothing ever costs anything, and the limit would never hold."""
+    with pytest.raises(UsageError, match="--price-in and --price-out"):
+        resolve({"max_cost": "5"})
+    assert resolve({"max_cost": "5", "price_out": "0.6"})[0].max_cost == 5.0
 
 
 # Texts in files
@@ -270,47 +323,22 @@ def test_misspelt_variables_are_found():
     assert unknown_variables(environ) == ["GENRM_JUGDES"]
 
 
-# The key
+# The state folder
 
 
-def find(environ, name=None):
-    """Look a key up."""
-    return find_api_key(Settings(api_key_env=name), environ)
+def test_the_state_folder_is_made_where_the_user_keeps_state(tmp_path, monkeypatch):
+    """XDG_STATE_HOME if it is set, else ~/.local/state; folders that are missing are made."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "a" / "b"))
+    assert state_folder() == tmp_path / "a" / "b" / "genrm"
+    assert state_folder().is_dir()
+    monkeypatch.setenv("XDG_STATE_HOME", "")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert state_folder() == tmp_path / ".local" / "state" / "genrm"
 
 
-def test_the_key_comes_from_its_own_variable_first():
-    """GENRM_API_KEY, then OPENAI_API_KEY, then none; an empty variable is not set."""
-    both = {"GENRM_API_KEY": "one", "OPENAI_API_KEY": "two"}
-    assert find(both) == "one"
-    assert find(both | {"GENRM_API_KEY": " "}) == "two"
-    assert find({}) is None
-
-
-def test_a_named_variable_replaces_both():
-    """`--api-key-env` reads that variable only; a line break at its end does not count."""
-    assert find({"GENRM_API_KEY": "one", "MY_KEY": "three\n"}, "MY_KEY") == "three"
-    with pytest.raises(UsageError, match="names MY_KEY, which is not set"):
-        find({"GENRM_API_KEY": "one"}, "MY_KEY")
-
-
-@pytest.mark.parametrize("key", ["sk-secret\nX: y", "sk-secret\x00", "„sk-secret“", "sk-secret\u200b", "sk\tsecret"])
-def test_a_key_that_cannot_be_sent_is_refused_unseen(key):
-    """A key with characters that no key has is refused, and the message does not show it."""
-    with pytest.raises(UsageError, match="GENRM_API_KEY has characters") as caught:
-        find({"GENRM_API_KEY": key})
-    assert "secret" not in str(caught.value)
-
-
-@pytest.mark.parametrize("key", ["sk-proj-secret", "hf_secretSECRET", "nvapi-secret"])
-def test_a_key_given_as_the_name_is_not_shown(key):
-    """Who gives the key itself to `--api-key-env` is told so without seeing it on the screen."""
-    with pytest.raises(UsageError, match="never the key") as caught:
-        find({}, key)
-    assert key not in str(caught.value)
-
-
-def test_no_setting_holds_the_key():
-    """The key is no setting: it can stand in no file, flag, digest or list of settings."""
-    names = {key_of(setting) for setting in setting_fields()}
-    assert not {name for name in names if "key" in name} - {"api_key_env"}
-    assert default_of(next(s for s in setting_fields() if s.name == "api_key_env")) is None
+def test_a_state_folder_that_cannot_be_made_is_a_usage_error(tmp_path, monkeypatch):
+    """What stands in the way is named, and how to do without it."""
+    (tmp_path / "file").write_bytes(b"")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
+    with pytest.raises(UsageError, match="--journal"):
+        state_folder()

@@ -1,13 +1,24 @@
 """The table of settings: every one is explained, bounded, and in the digest if it can change a reward."""
 
 import dataclasses
+import typing
 
 import pytest
 
 from genrm_cli.judging.profiles import PROFILES
 from genrm_cli.rollouts.dialects import DIALECTS
 from genrm_cli.settings import Settings
-from genrm_cli.settings.table import PRESETS, default_of, digest_of, flag_of, key_of, setting_fields, type_of
+from genrm_cli.settings.table import (
+    PRESETS,
+    Panel,
+    default_of,
+    digest_of,
+    flag_of,
+    is_many,
+    key_of,
+    setting_fields,
+    type_of,
+)
 
 FIELDS = {setting.name: setting for setting in setting_fields()}
 COEFFICIENTS = (
@@ -25,9 +36,9 @@ def test_every_setting_is_explained(setting):
     """A setting has a sentence, a panel, a type, and a default within its own bounds and choices."""
     about = setting.metadata
     assert about["meaning"].endswith((".", ")", "?"))
-    assert about["panel"] in ("Input", "Pairs", "Judge", "Rewards", "Output", "Storage")
+    assert about["panel"] in typing.get_args(Panel)
     default = default_of(setting)
-    assert default is None or type(default) is type_of(setting)
+    assert default is None or (default == () if is_many(setting) else type(default) is type_of(setting))
     assert default is None or not about["choices"] or default in about["choices"]
     if isinstance(default, int | float) and not isinstance(default, bool):
         assert about["low"] is None or default >= about["low"]
@@ -38,6 +49,9 @@ def test_keys_and_flags_are_unique():
     """No two settings share a name in files, a long flag or a short one."""
     for names in ([key_of(s) for s in FIELDS.values()], [flag_of(s) for s in FIELDS.values()]):
         assert len(set(names)) == len(names)
+    for setting in FIELDS.values():
+        negative = setting.metadata["negative"]
+        assert negative is None or (type_of(setting) is bool and negative.startswith("--no-"))
     short = [s.metadata["flag"] for s in FIELDS.values() if s.metadata["flag"]]
     assert len(set(short)) == len(short)
 
@@ -58,8 +72,11 @@ def test_the_documented_defaults_hold():
     """The defaults that the reference and the documentation promise."""
     settings = Settings()
     assert (settings.strategy, settings.judges, settings.default_score) == ("circular", 1, 3.0)
-    assert (settings.concurrency, settings.connect_timeout, settings.call_timeout) == (64, 10.0, 600.0)
-    assert (settings.reask, settings.unscored, settings.max_unscored) == (3, "null", 0.05)
+    assert (settings.concurrency, settings.connect_timeout, settings.call_timeout) == ("auto", 10.0, 600.0)
+    assert (settings.comparison_timeout, settings.give_up_after, settings.deadline) == (3600.0, 300.0, None)
+    assert (settings.retries, settings.reask, settings.unscored, settings.max_unscored) == (5, 3, "null", 0.05)
+    assert (settings.probe, settings.use_journal, settings.hedge, settings.only_failed) == (True, True, False, False)
+    assert (settings.max_calls, settings.max_tokens, settings.max_cost) == (None, None, None)
     assert settings.max_line_bytes == 64_000_000
     assert [getattr(settings, name) for name in COEFFICIENTS] == [0, 0, 0.2, 0, 0, 0]
 
@@ -98,7 +115,7 @@ OTHERS = {
     "principle": "Be safe.",
     "temperature": 0.1,
     "top_p": 0.9,
-    "max_tokens": 100,
+    "max_reply_tokens": 100,
     "compat": "nemo-gym",
     "default_score": 2.0,
     "unscored": "3.0",
@@ -115,12 +132,28 @@ def test_the_digest_follows_what_changes_rewards(name):
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("concurrency", 1),
+        ("concurrency", "1"),
         ("connect_timeout", 1.0),
         ("call_timeout", 1.0),
+        ("comparison_timeout", 1.0),
+        ("deadline", 60.0),
+        ("give_up_after", 1.0),
         ("retries", 0),
-        ("base_url", "http://elsewhere/v1"),
+        ("reask", 0),
+        ("hedge", True),
+        ("max_calls", 10),
+        ("max_tokens", 10),
+        ("max_cost", 10.0),
+        ("price_in", 1.0),
+        ("price_out", 1.0),
+        ("journal", "elsewhere.sqlite"),
+        ("use_journal", False),
+        ("judge_id", "ours"),
+        ("only_failed", True),
+        ("log_json", "events.jsonl"),
+        ("base_url", ("http://elsewhere/v1",)),
         ("api_key_env", "OTHER"),
+        ("api_key_file", "key.txt"),
         ("ca_bundle", "ca.pem"),
         ("probe", False),
         ("strict", True),

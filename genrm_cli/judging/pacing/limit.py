@@ -6,14 +6,18 @@ on growing, and the level is the smallest one that reached the throughput. Sourc
 increase, multiplicative decrease (Chiu and Jain, Computer Networks 17 (1989) 1).
 """
 
+import math
 from dataclasses import dataclass
 
 _REFUSAL_FACTOR = 0.95  # kept of the number in flight that was refused
+_ANSWERS_A_STEP = 50  # at least, between two tries of one call more than was refused
 _TIMEOUT_FACTOR = 0.7
-_LEAST_KEPT = 0.5  # of the level at the beginning of an epoch, however many refusals arrive in it
+_HANGING_SHARE = 0.05  # of an epoch's calls: as few that time out hang by themselves, whatever the level
+_LEAST_KEPT = 0.5  # of a level, when all that is in flight is refused at once
 _SLOWER = 1.8  # times the least latency of the climb
 _GROWTH = 1.15  # an epoch of the first climb whose throughput grew by less shows no gain
-_PROBE_STEP, _PROBE_GAIN = 1.2, 1.08
+_PROBE_STEP = 1.2
+_PAYS_ABOVE, _PAYS_BELOW = 1.04, 0.98  # times the throughput so far: then a higher, or lower, level is kept
 _EPOCHS_BETWEEN_PROBES = 5
 _GOOD_ENOUGH = 0.92  # share of the best throughput that a lower level must reach to be preferred
 
@@ -25,6 +29,11 @@ class _Epoch:
     level: float
     answers_per_s: float
     latency_s: float
+
+    def mixed_with(self, later: "_Epoch") -> "_Epoch":
+        """Return the mean of this epoch and a later one at the same level."""
+        answers_per_s = (self.answers_per_s + later.answers_per_s) / 2
+        return _Epoch(self.level, answers_per_s, (self.latency_s + later.latency_s) / 2)
 
 
 class AdaptiveLimit:
@@ -44,7 +53,9 @@ class AdaptiveLimit:
         self._flat_epochs = 0
         self._steady: _Epoch | None = None
         self._probing = False
+        self._upward = True
         self._epochs_held = 0
+        self._lowered_at_s = -math.inf
         self._begin_epoch(None)
 
     @property
@@ -70,25 +81,33 @@ class AdaptiveLimit:
             if self._climbing:
                 self._raise_to(self._level + 1)
             elif self._refused_at is not None:
-                self._raise_to(self._level + 1 / self._level)
+                self._raise_to(self._level + 1 / max(_ANSWERS_A_STEP, self._level))
         if self._answers >= self._epoch_answers():
             self._end_epoch(now_s)
 
     def on_refusal(self, now_s: float, in_flight: int) -> None:
         """Learn from a 429 or 503: the level is just below what was in flight besides the refused call."""
-        del now_s
         others = max(1, in_flight - 1)
         self._climbing = self._probing = False
         self._refused_at = float(others)
         floor = _LEAST_KEPT * self._epoch_level
-        self._level = max(1.0, min(self._level, max(floor, _REFUSAL_FACTOR * others)))
+        self._level = max(1.0, min(self._level, max(floor, math.ceil(_REFUSAL_FACTOR * others))))
+        self._refusals += 1
+        if self._refusals > self._epoch_level:
+            self._begin_epoch(now_s)
 
-    def on_timeout(self, now_s: float, in_flight: int) -> None:
-        """Learn from a call that was not answered in time."""
+    def on_timeout(self, now_s: float, latency_s: float, in_flight: int) -> None:
+        """Learn from a call that was not answered in time; nothing from a few, nor from one begun at a higher level."""
         del in_flight
+        if now_s - latency_s < self._lowered_at_s:
+            return
+        self._timeouts += 1
+        if self._timeouts <= _HANGING_SHARE * self._epoch_answers():
+            return
         self._climbing = self._probing = False
-        floor = _LEAST_KEPT * self._epoch_level
-        self._level = max(1.0, floor, _TIMEOUT_FACTOR * self._level)
+        self._steady = None
+        self._lowered_at_s = now_s
+        self._level = max(1.0, _TIMEOUT_FACTOR * self._level)
         self._begin_epoch(now_s)
 
     def _epoch_answers(self) -> float:
@@ -99,7 +118,7 @@ class AdaptiveLimit:
     def _begin_epoch(self, now_s: float | None) -> None:
         self._epoch_start_s = now_s
         self._epoch_level = self._level
-        self._answers = self._used = 0
+        self._answers = self._used = self._refusals = self._timeouts = 0
         self._latencies_s = 0.0
 
     def _end_epoch(self, now_s: float) -> None:
@@ -110,7 +129,7 @@ class AdaptiveLimit:
                 self._judge_climb(epoch)
             elif self._refused_at is None:
                 self._judge_level(epoch)
-            elif self._level > 1.25 * self._refused_at:
+            elif self._level > self._refused_at + max(2.0, self._refused_at / 4):
                 self._climbing, self._refused_at = True, None  # the server has grown
                 self._history.clear()
         self._begin_epoch(now_s)
@@ -132,28 +151,38 @@ class AdaptiveLimit:
             good = [past.level for past in self._history if past.answers_per_s >= _GOOD_ENOUGH * best]
             self._level = min(good)
         self._climbing = False
+        self._steady = None
         self._history.clear()
         self._flat_epochs = 0
 
     def _judge_level(self, epoch: _Epoch) -> None:
-        """Hold a level found by the knee; now and then try a higher one, and step down when it got slow."""
+        """Hold a level; now and then try a higher or a lower one, and go on that way while it pays."""
         steady = self._steady
-        if self._probing:
-            self._probing = False
-            if steady is not None and epoch.answers_per_s < _PROBE_GAIN * steady.answers_per_s:
-                self._level = steady.level
-                return
+        if steady is None:
             self._steady = epoch
-        elif steady is not None and epoch.latency_s > 2 * steady.latency_s and epoch.level <= steady.level:
+        elif self._probing:
+            pays = _PAYS_ABOVE if self._upward else _PAYS_BELOW
+            if epoch.answers_per_s >= pays * steady.answers_per_s:
+                self._steady = epoch
+                self._probe()
+            else:
+                self._level, self._probing, self._upward = steady.level, False, not self._upward
+        elif epoch.latency_s > 2 * steady.latency_s:
             self._level = max(1.0, 0.8 * self._level)
             self._steady = None
-            return
         else:
-            self._steady = epoch
-        self._epochs_held += 1
-        if self._epochs_held % _EPOCHS_BETWEEN_PROBES == 0 and self._level < self.ceiling:
-            self._probing = True
-            self._raise_to(self._level * _PROBE_STEP)
+            self._steady = steady.mixed_with(epoch)
+            self._epochs_held += 1
+            if self._epochs_held % _EPOCHS_BETWEEN_PROBES == 0:
+                self._probe()
+
+    def _probe(self) -> None:
+        step = max(1.0, (_PROBE_STEP - 1) * self._level)
+        level = min(float(self.ceiling), max(1.0, self._level + (step if self._upward else -step)))
+        self._probing = level != self._level
+        if not self._probing:
+            self._upward = not self._upward
+        self._level = level
 
     def _raise_to(self, level: float) -> None:
         self._level = min(float(self.ceiling), level)

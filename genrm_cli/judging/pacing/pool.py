@@ -6,6 +6,7 @@ answered. When all of them have been out for too long, the run is given up.
 """
 
 import asyncio
+import contextlib
 import time
 from collections import deque
 from collections.abc import Callable
@@ -18,7 +19,6 @@ from genrm_cli.judging.client import JudgeClient
 
 WINDOW = 50  # calls that an endpoint is judged by
 _BROKEN_IN_A_ROW = 10
-_FIRST_TRIAL_S, _LAST_TRIAL_S = 1.0, 30.0
 
 OnEvent = Callable[[str, dict[str, Any]], None]
 
@@ -47,7 +47,7 @@ class Limit(Protocol):
     def on_refusal(self, now_s: float, in_flight: int) -> None:
         """Learn from a 429 or 503."""
 
-    def on_timeout(self, now_s: float, in_flight: int) -> None:
+    def on_timeout(self, now_s: float, latency_s: float, in_flight: int) -> None:
         """Learn from a timeout."""
 
 
@@ -63,23 +63,31 @@ class FixedLimit:
     def on_refusal(self, now_s: float, in_flight: int) -> None:
         """Learn nothing."""
 
-    def on_timeout(self, now_s: float, in_flight: int) -> None:
+    def on_timeout(self, now_s: float, latency_s: float, in_flight: int) -> None:
         """Learn nothing."""
 
 
 @dataclass(slots=True)
 class Endpoint:
-    """One endpoint and how it is doing."""
+    """One endpoint and how it is doing.
+
+    Attributes:
+        first_trial_s: wait before a dead endpoint is tried; doubles with each trial that fails.
+        last_trial_s: the longest of these waits.
+    """
 
     name: str
     client: JudgeClient
     limit: Limit
+    first_trial_s: float = 1.0
+    last_trial_s: float = 30.0
     in_flight: int = 0
     down: bool = False
+    _in_trouble: bool = False
     _recent: deque[bool] = field(default_factory=lambda: deque(maxlen=WINDOW))
     _broken_in_a_row: int = 0
     _busy_in_a_row: int = 0
-    _trial_wait_s: float = _FIRST_TRIAL_S
+    _trial_wait_s: float = 0.0
     _trial_at_s: float = 0.0
     _on_trial: bool = False
 
@@ -91,9 +99,12 @@ class Endpoint:
         """Whether a dead endpoint may be tried with one call."""
         return self.down and not self._on_trial and now_s >= self._trial_at_s
 
-    def load(self) -> float:
-        """Return the share of the limit that is in use."""
-        return self.in_flight / self.limit.limit
+    def rank(self) -> tuple[bool, float]:
+        """Return what endpoints are ordered by: trouble, then the share of the limit that is in use.
+
+        An endpoint that fails at once is never loaded: by load alone it would draw all retries to itself.
+        """
+        return self._in_trouble, self.in_flight / self.limit.limit
 
     def begin(self) -> None:
         """Count a call that begins; at a dead endpoint it is the trial."""
@@ -111,19 +122,21 @@ class Endpoint:
         if ending in (Ending.BUSY, Ending.OVERLOADED):
             self.limit.on_refusal(now_s, self.in_flight)
         elif ending is Ending.TIMED_OUT:
-            self.limit.on_timeout(now_s, self.in_flight)
+            self.limit.on_timeout(now_s, latency_s, self.in_flight)
         elif ending is Ending.ANSWERED:
             self.limit.on_answer(now_s, latency_s, self.in_flight)
         self.in_flight -= 1
+        self._in_trouble = ending not in (Ending.ANSWERED, Ending.REFUSED)
         broken = ending in (Ending.BROKEN, Ending.OVERLOADED)
         self._recent.append(broken)
         self._broken_in_a_row = self._broken_in_a_row + 1 if broken else 0
         self._busy_in_a_row = self._busy_in_a_row + 1 if ending is Ending.BUSY else 0
         if self.down:
-            return self._end_while_down(broken or ending is Ending.BUSY, now_s, on_trial)
+            failed = broken or ending in (Ending.BUSY, Ending.TIMED_OUT)
+            return self._end_while_down(failed, now_s, on_trial)
         if self._broken_in_a_row >= _BROKEN_IN_A_ROW or self._busy_in_a_row >= WINDOW or sum(self._recent) > WINDOW / 2:
             self.down, self._on_trial = True, False
-            self._trial_wait_s, self._trial_at_s = _FIRST_TRIAL_S, now_s + _FIRST_TRIAL_S
+            self._trial_wait_s, self._trial_at_s = self.first_trial_s, now_s + self.first_trial_s
             return True
         return False
 
@@ -141,7 +154,7 @@ class Endpoint:
             self._broken_in_a_row = self._busy_in_a_row = 0
             return True
         if on_trial:
-            self._trial_wait_s = min(_LAST_TRIAL_S, 2 * self._trial_wait_s)
+            self._trial_wait_s = min(self.last_trial_s, 2 * self._trial_wait_s)
             self._trial_at_s = now_s + self._trial_wait_s
         return False
 
@@ -172,6 +185,7 @@ class EndpointPool:
         self._given_up: JudgeError | None = None
         self._giving_up: asyncio.TimerHandle | None = None
         self._last_detail = ""
+        self._over = asyncio.Event()
 
     @property
     def in_flight(self) -> int:
@@ -232,10 +246,17 @@ class EndpointPool:
         slot.endpoint.cancel(on_trial=slot.on_trial)
         self._wake()
 
+    async def pause(self, wait_s: float) -> None:
+        """Wait before a further try; not beyond the end of the run."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(wait_s):
+                await self._over.wait()
+
     def stop(self, reason: str) -> None:
         """Make no more calls; those in flight go on."""
         if self.stopped_by is None:
             self.stopped_by = reason
+            self._over.set()
             self._on_event("stopped", {"reason": reason})
             for future in (*self._retries, *self._newcomers):
                 if not future.done():
@@ -245,7 +266,7 @@ class EndpointPool:
         now_s = time.monotonic()
         due = next((endpoint for endpoint in self.endpoints if endpoint.is_due(now_s)), None)
         free = [endpoint for endpoint in self.endpoints if endpoint.is_free()]
-        return due or min(free, key=Endpoint.load, default=None)
+        return due or min(free, key=Endpoint.rank, default=None)
 
     def _take(self, endpoint: Endpoint) -> Slot:
         endpoint.begin()
@@ -280,6 +301,7 @@ class EndpointPool:
             f"the judge has not answered for {self._give_up_after_s:g} s (--give-up-after): {names}: "
             f"{self._last_detail}. Verdicts so far are in the journal: run the same command again when it is back."
         )
+        self._over.set()
         for future in (*self._retries, *self._newcomers):
             if not future.done():
                 future.set_exception(self._given_up)

@@ -4,7 +4,7 @@ The whole session is judged: what the sessions of a scenario have in common at t
 user turn) is shown as the conversation, the rest as the response.
 """
 
-import zlib
+import hashlib
 from collections.abc import Mapping, Sequence
 
 from genrm_cli.rollouts.dialects.dialect import Dialect, Score, annotate_line, set_detail
@@ -49,7 +49,8 @@ def _index_of(record: Record) -> int | None:
     index, run = index_of(record), record.get("run_id")
     if index is None or not isinstance(run, str) or not 0 <= index < 2**30:
         return index
-    return zlib.crc32(run.encode()) << 30 | index
+    digest = hashlib.blake2b(run.encode(), digest_size=4).digest()
+    return int.from_bytes(digest, "little") << 30 | index
 
 
 def _annotate(record: Record, scores: Sequence[Score]) -> None:

@@ -1,0 +1,69 @@
+"""Ask a straggler a second time; the first answer counts."""
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from genrm_cli.judging.latency import Latencies
+from genrm_cli.judging.verdict import Reply
+
+Asking = Coroutine[Any, Any, Reply]
+
+_KNOWN_LATENCIES = 100  # before any call is called long
+_STRAGGLER_FACTOR = 2.0  # times the 99th percentile
+
+
+class Hedge:
+    """Knows how long calls usually take, and keeps an eye on those that were overtaken."""
+
+    def __init__(self, latencies: Latencies, least_s: float = 1.0) -> None:
+        """Watch calls by what they usually take; one that takes less than `least_s` never straggles."""
+        self._latencies = latencies
+        self._least_s = least_s
+        self._overtaken: set[asyncio.Task[Reply]] = set()
+
+    async def first_reply(self, asking: Asking, ask_again: Callable[[], Asking | None]) -> Reply:
+        """Return the reply of the asking, or that of a second one if it straggles and the second is sooner.
+
+        Args:
+            asking: a call.
+            ask_again: makes the second call; None when there is no room for it at the moment.
+
+        Raises:
+            CallError: the last error, if neither brought a reply.
+        """
+        begun_s = time.monotonic()
+        racing = {asyncio.create_task(asking)}
+        hedged = False
+        try:
+            while True:
+                look_again_s = None if hedged else max(self._least_s, self._straggles_in_s(begun_s))
+                done, racing = await asyncio.wait(racing, timeout=look_again_s, return_when=asyncio.FIRST_COMPLETED)
+                good = next((task for task in done if task.exception() is None), None)
+                if good is not None or not racing:
+                    return (good or done.pop()).result()
+                if not hedged and self._straggles_in_s(begun_s) <= 0 and (second := ask_again()) is not None:
+                    hedged = True
+                    racing.add(asyncio.create_task(second))
+        except asyncio.CancelledError:
+            for task in racing:
+                task.cancel()
+            raise
+        finally:
+            # The transport cannot call a request back: what was overtaken keeps its slot until it ends.
+            self._overtaken |= racing
+            for task in racing:
+                task.add_done_callback(self._forget)
+
+    def _straggles_in_s(self, begun_s: float) -> float:
+        """Return the seconds until a call is called long; what is usual has to be known first."""
+        p99_s = self._latencies.quantile_s(0.99)
+        if p99_s is None or self._latencies.count < _KNOWN_LATENCIES:
+            return self._least_s
+        return max(self._least_s, _STRAGGLER_FACTOR * p99_s) - (time.monotonic() - begun_s)
+
+    def _forget(self, task: asyncio.Task[Reply]) -> None:
+        self._overtaken.discard(task)
+        if not task.cancelled():
+            task.exception()  # looked at, so that asyncio does not report it

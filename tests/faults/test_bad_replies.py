@@ -1,0 +1,141 @@
+import json
+from typing import Any
+
+import orjson
+import pytest
+from disturbed_scoring import JOURNAL, Scoring
+from judge_behaviour import render_judgement
+
+from genrm_cli.judging.journal import Journal
+
+KEY = "sk-local/0123+456789abcdef"
+FOUR_OF_16 = 5  # a seed under which a share of 0.25 meets four of the sixteen comparisons
+
+BAD_REPLIES: dict[str, tuple[dict[str, Any], tuple[object, ...], str]] = {
+    "reset before the reply": ({"reset": "before"}, (), "connection"),
+    "reset in mid-body": ({"reset": "mid_body"}, (), "connection"),
+    "no reply": ({"hang": True}, ("--call-timeout", 0.4), "timeout"),
+    "a byte a second": ({"trickle_s": 1.0}, ("--call-timeout", 0.4), "timeout"),
+    "invalid JSON": ({"body": '{"choices": [{"message": {"content": "sco'}, (), "bad_body"),
+    "an empty body": ({"body": ""}, (), "bad_body"),
+    "other JSON": ({"body": '{"choices": []}'}, (), "bad_body"),
+    "HTML with 200": ({"body": "<html>Welcome</html>", "content_type": "text/html"}, (), "bad_body"),
+    "half a surrogate": ({"body": '{"choices": [{"message": {"content": "\\ud800"}}]}'}, (), "bad_body"),
+    "cut off before the answer": ({"content": "", "finish_reason": "length"}, (), "truncated"),
+    "reasoning only": ({"content": None, "reasoning": "score_1 is 5, I think."}, (), "empty"),
+    "no verdict": ({"content": "I would rather not."}, (), "no_verdict"),
+    "scores out of range": ({"content": '{"score_1": 9, "score_2": -1, "ranking": 7}'}, (), "out_of_range"),
+    "50 MB": ({"huge_bytes": 50_000_000}, (), "bad_body"),
+    "50 MB in a small gzip": ({"huge_bytes": 50_000_000, "gzip": True}, (), "bad_body"),
+    "500": ({"status": 500}, (), "http"),
+    "400": ({"status": 400}, (), "refused"),
+    "a redirect": ({"status": 307, "headers": {"Location": "http://127.0.0.1:9/"}}, (), "http"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_REPLIES)
+def test_a_bad_reply_is_a_failure_and_asked_again_next_time(scoring: Scoring, name: str) -> None:
+    """Some comparisons get nothing but bad replies: they fail with their kind, the others count, and a resume mends."""
+    fault, arguments, kind = BAD_REPLIES[name]
+    scoring.server.behave(fault=fault, fault_share=0.25, seed=FOUR_OF_16)
+    finished = scoring.run("--retries", 1, "--reask", 1, "--max-unscored", 1, *arguments)
+    assert finished.code == 0, finished.err
+    metrics = scoring.check_honest()
+    assert metrics["failures_by_kind"] == {kind: 4}
+    assert metrics["verdicts"] == scoring.journaled() == 12
+    scoring.check_resumes()
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        {"reset": "mid_body"},
+        {"status": 500},
+        {"status": 429},
+        {"body": "<html>Bad gateway</html>"},
+        {"content": "", "finish_reason": "length"},
+    ],
+    ids=["reset", "500", "429", "html", "truncated"],
+)
+def test_a_fault_that_passes_leaves_no_trace(scoring: Scoring, fault: dict[str, Any]) -> None:
+    """A third of the comparisons go wrong once: all of them are answered in the same run."""
+    scoring.server.behave(fault=fault, fault_times=1, fault_share=0.35, seed=FOUR_OF_16)
+    finished = scoring.run()
+    assert finished.code == 0, finished.err
+    metrics = scoring.check_honest()
+    assert metrics["failures"] == 0
+    assert metrics["calls"] == scoring.planned + metrics["retries"]
+    assert metrics["retries"] > 0
+    scoring.check_undisturbed()
+    scoring.check_resumes()
+
+
+@pytest.mark.parametrize("fault", [{"gzip": True}, {"chunked": True}, {"gzip": True, "chunked": True}])
+def test_the_framing_of_a_reply_does_not_matter(scoring: Scoring, fault: dict[str, Any]) -> None:
+    """Compressed replies, and those without a length, are read like others."""
+    scoring.server.behave(fault=fault)
+    finished = scoring.run()
+    assert finished.code == 0, finished.err
+    assert scoring.check_honest()["retries"] == 0
+    scoring.check_undisturbed()
+
+
+@pytest.mark.parametrize("status", [401, 200])
+def test_an_echoed_key_is_found_nowhere(scoring: Scoring, status: int) -> None:
+    """A judge that repeats the key, in an error or in an answer, gets it into nothing that is kept or said."""
+    if status == 401:
+        fault: dict[str, Any] = {"echo_authorization": True}
+    else:
+        fault = {"content": f"You sent Bearer {KEY}. {render_judgement((4, 2, 2), 20)}"}
+    scoring.server.behave(fault=fault, fault_share=0.25, seed=FOUR_OF_16)
+    keeps = (
+        "--keep-replies",
+        "--log-json",
+        scoring.folder / "events.jsonl",
+        "--retries",
+        1,
+        "--reask",
+        0,
+        "--max-unscored",
+        1,
+    )
+    finished = scoring.run(*keeps, GENRM_API_KEY=KEY)
+    assert finished.code == 0, finished.err
+    with Journal(str(scoring.folder / JOURNAL)) as journal:
+        exported = json.dumps(list(journal.iter_entries()))
+    assert "[key]" in exported
+    written = [path.read_bytes().decode(errors="replace") for path in scoring.folder.iterdir()]
+    for shown in (finished.out.decode(), finished.err, exported, *written):
+        for part in (KEY, KEY[:12], KEY[-12:], json.dumps(KEY)[1:-1].replace("/", "\\/")):
+            assert part not in shown
+    if status == 401:
+        scoring.check_honest()
+        scoring.check_resumes()
+
+
+@pytest.mark.parametrize("count", [2**63, 2**64 - 1, 10**30, -1, 1.5, True, "7", None])
+def test_senseless_token_counts_do_no_harm(scoring: Scoring, count: object) -> None:
+    """A verdict is a verdict, whatever the server says of the tokens it took."""
+    usage = {"prompt_tokens": count, "completion_tokens": count, "prompt_tokens_details": {"cached_tokens": count}}
+    message = {"role": "assistant", "content": render_judgement((4, 2, 2), 20)}
+    body = json.dumps({"choices": [{"message": message, "finish_reason": "stop"}], "usage": usage})
+    scoring.server.behave(fault={"body": body})
+    finished = scoring.run("--max-tokens", 10**9)
+    assert finished.code == 0, finished.err
+    assert scoring.journaled() == scoring.planned == scoring.metrics["verdicts"]
+    assert scoring.metrics["prompt_tokens"] == 0
+
+
+def test_odd_usage_objects_do_no_harm(scoring: Scoring) -> None:
+    """A usage, or details of it, that is no object makes no completion unreadable."""
+    content = render_judgement((4, 2, 2), 20)
+    odd = [
+        {"choices": [{"message": {"content": content}}], "usage": []},
+        {"choices": [{"message": {"content": content}}], "usage": None},
+        {"choices": [{"message": {"content": content}}], "usage": {"prompt_tokens_details": "none"}},
+        {"choices": [{"message": {"content": content, "reasoning": 7}, "finish_reason": 3}], "usage": {}},
+    ]
+    scoring.server.behave(script=[{"body": orjson.dumps(one).decode()} for one in odd])
+    finished = scoring.run("--concurrency", 1, "--retries", 0)
+    assert finished.code == 0, finished.err
+    assert scoring.metrics["failures_by_kind"] == {}

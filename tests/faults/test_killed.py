@@ -1,0 +1,138 @@
+import os
+import random
+import signal
+import time
+
+import pytest
+from conftest import MakeScoring
+from disturbed_scoring import JOURNAL, OUTPUTS, Scoring
+
+IN_FLIGHT = 8
+
+
+def kill_at_random_moments(scoring: Scoring, kills: int, seed: int) -> int:
+    """Start and kill a run so many times; return the number of calls that may have been lost."""
+    rng, server = random.Random(seed), scoring.server
+    server.behave(latency_s=0.02)
+    lost = 0
+    for _ in range(kills):
+        asked = server.stats()["requests"]
+        process = scoring.start("--concurrency", IN_FLIGHT)
+        if rng.random() < 0.25:
+            time.sleep(rng.uniform(0.0, 0.5))  # most likely while it starts
+        else:
+            further = rng.randint(1, 20)
+            server.wait_until(lambda stats, enough=asked + further: stats["requests"] >= enough, limit_s=30)
+            time.sleep(rng.uniform(0.0, 0.02))
+        process.kill()
+        process.communicate()
+        stats = server.wait_until(lambda stats: stats["in_flight"] == 0)
+        answers_lost = stats["distinct_answered"] + stats["repeat_answers"] - lost - scoring.journaled()
+        assert 0 <= answers_lost <= IN_FLIGHT
+        lost += answers_lost
+        assert not OUTPUTS & scoring.genrm.names()
+    return lost
+
+
+@pytest.mark.parametrize(("kills", "seed"), [(3, 1), pytest.param(10, 2, marks=pytest.mark.slow)])
+def test_kill_9_loses_no_verdict_but_those_on_their_way(make_scoring: MakeScoring, kills: int, seed: int) -> None:
+    """A run killed again and again asks twice only what was in flight, and ends with the output of a calm one."""
+    scoring = make_scoring(25 * (kills + 1))
+    lost = kill_at_random_moments(scoring, kills, seed)
+    finished = scoring.run()
+    assert finished.code == 0, finished.err
+    stats = scoring.server.stats()
+    assert stats["distinct_answered"] == scoring.planned
+    assert stats["repeat_answers"] <= lost <= kills * IN_FLIGHT
+    scoring.check_honest()
+    scoring.check_undisturbed()
+
+
+def test_sigterm_ends_soon_with_everything_journaled(scoring: Scoring) -> None:
+    """SIGTERM among calls that hang: 130 within 10 s, every answer in the journal, nothing else left behind."""
+    scoring.server.behave(script=[{}] * 10, fault={"hang": True})
+    process = scoring.start("--concurrency", 4)
+    scoring.server.wait_until(lambda stats: stats["hangs"] == 4, limit_s=20)
+    process.send_signal(signal.SIGTERM)
+    out, err = process.communicate(timeout=10)
+    assert (process.returncode, out) == (130, b"")
+    assert "Traceback" not in err.decode()
+    assert scoring.genrm.names() == {"in.jsonl", JOURNAL}
+    assert scoring.journaled() == scoring.server.stats()["distinct_answered"] == 10
+    scoring.check_resumes()
+
+
+def test_sigterm_under_load_keeps_what_was_answered(make_scoring: MakeScoring) -> None:
+    """SIGTERM while answers pour in: only answers that had not arrived are missing from the journal."""
+    scoring = make_scoring(100)
+    scoring.server.behave(latency_s=0.01)
+    process = scoring.start()
+    scoring.server.wait_until(lambda stats: stats["requests"] > 150, limit_s=20)
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=10)
+    assert process.returncode == 130
+    answered = scoring.server.wait_until(lambda stats: stats["in_flight"] == 0)["distinct_answered"]
+    assert 0 <= answered - scoring.journaled() <= IN_FLIGHT
+    assert scoring.genrm.names() == {"in.jsonl", JOURNAL}
+    scoring.check_resumes()
+
+
+def test_sigterm_while_the_judge_is_away(scoring: Scoring) -> None:
+    """A run that waits for its judge to come back ends on SIGTERM as soon as any other."""
+    scoring.server.behave(script=[{}] * 5, fault={"status": 503})
+    process = scoring.start("--retries", 50)
+    scoring.server.wait_until(lambda stats: stats["by_status"].get("503", 0) >= 10, limit_s=20)
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=10)
+    assert process.returncode == 130
+    assert scoring.journaled() == 5
+    scoring.check_resumes()
+
+
+def test_sigterm_while_the_outputs_are_written_leaves_nothing_half(make_scoring: MakeScoring) -> None:
+    """After the last verdict SIGTERM still ends a run with 130 and without hidden files."""
+    scoring = make_scoring(4)
+    text = "word " * 8_000
+    alone = [{"prompt": f"Alone {number}?", "completion": text, "id": 100 + number} for number in range(1_500)]
+    scoring.genrm.write("in.jsonl", [*scoring.lines, *alone])
+    process = scoring.start()
+    while not any(path.stat().st_size for path in scoring.folder.glob(".genrm-*.part")):
+        assert process.poll() is None
+        time.sleep(0.005)
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=10)
+    assert process.returncode == 130
+    assert scoring.genrm.names() == {"in.jsonl", JOURNAL}
+    assert scoring.journaled() == 16
+
+
+def test_a_judge_that_is_killed_and_comes_back(make_scoring: MakeScoring) -> None:
+    """While the judge is away nothing fails for good: the run goes on when it is back, and ends like a calm one."""
+    scoring = make_scoring(25)
+    server = scoring.server
+    server.behave(latency_s=0.02)
+    process = scoring.start("--give-up-after", 30)
+    server.wait_until(lambda stats: stats["requests"] >= 40, limit_s=20)
+    server.kill()
+    time.sleep(0.5)
+    assert process.poll() is None
+    server.restart()
+    _, err = process.communicate(timeout=30)
+    assert process.returncode == 0, err
+    assert scoring.check_honest()["failures"] == 0
+    scoring.check_undisturbed()
+    scoring.check_resumes()
+
+
+def test_a_run_that_is_stopped_for_a_while_goes_on(scoring: Scoring) -> None:
+    """A suspended process (SIGSTOP, a laptop's lid) finds its calls answered or timed out, and finishes."""
+    scoring.server.behave(latency_s=0.05)
+    process = scoring.start("--call-timeout", 0.4)
+    scoring.server.wait_until(lambda stats: stats["requests"] >= 4, limit_s=20)
+    os.kill(process.pid, signal.SIGSTOP)
+    time.sleep(0.8)
+    os.kill(process.pid, signal.SIGCONT)
+    process.communicate(timeout=20)
+    assert process.returncode == 0
+    scoring.check_honest()
+    scoring.check_undisturbed()

@@ -1,0 +1,183 @@
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from conftest import MakeScoring
+from disturbed_scoring import OUTPUTS, Scoring
+from judge_server_fixture import JudgeServer
+
+StartJudge = Callable[[], JudgeServer]
+
+
+@pytest.mark.parametrize(("headers", "least_s"), [({}, 0.0), ({"Retry-After": "1"}, 1.0)], ids=["bare", "retry-after"])
+def test_a_storm_of_429_is_sat_out(scoring: Scoring, headers: dict[str, str], least_s: float) -> None:
+    """A judge that refuses every call at first is asked again when it wants, however few retries there are."""
+    scoring.server.behave(fault={"status": 429, "headers": headers}, fault_times=1)
+    started_s = time.monotonic()
+    finished = scoring.run("--retries", 0)
+    assert finished.code == 0, finished.err
+    assert time.monotonic() - started_s > least_s
+    metrics = scoring.check_honest()
+    assert metrics["retries"] == scoring.server.stats()["by_status"]["429"] == 16
+    scoring.check_undisturbed()
+    scoring.check_resumes()
+
+
+def test_an_endpoint_that_refused_fifty_calls_in_a_row_is_taken_back(make_scoring: MakeScoring) -> None:
+    """A storm that takes the endpoint out passes, and everything is answered in the same run."""
+    scoring = make_scoring(20)
+    scoring.server.behave(fault={"status": 429}, fault_times=1)
+    finished = scoring.run("--concurrency", 80, "--retries", 0)
+    assert finished.code == 0, finished.err
+    assert "is taken out" in finished.err
+    assert scoring.check_honest()["failures"] == 0
+    scoring.check_undisturbed()
+
+
+@pytest.mark.parametrize(
+    "retry_after",
+    ["-5", "soon", "nan", "", "Wed, 21 Oct 2015 07:28:00 GMT", "Wed, 21 Oct 2015 07:28:00 +99999999999999"],
+)
+def test_a_retry_after_that_says_nothing_is_as_good_as_none(scoring: Scoring, retry_after: str) -> None:
+    """A wait that is over by our clock, or that nobody can read, holds nothing up and breaks nothing."""
+    scoring.server.behave(fault={"status": 429, "headers": {"Retry-After": retry_after}}, fault_times=1)
+    started_s = time.monotonic()
+    finished = scoring.run()
+    assert finished.code == 0, finished.err
+    assert time.monotonic() - started_s < 5
+    scoring.check_undisturbed()
+
+
+@pytest.mark.parametrize(
+    ("retry_after", "limit", "code"),
+    [
+        ("999999999", "--comparison-timeout", 0),
+        ("1e400", "--deadline", 6),
+        ("Fri, 31 Dec 9999 23:59:59 GMT", "--deadline", 6),
+    ],
+)
+def test_a_retry_after_in_the_far_future_holds_nothing_up(
+    scoring: Scoring, retry_after: str, limit: str, code: int
+) -> None:
+    """A judge, or its clock, may ask for years: the limits of the comparison and of the run hold all the same."""
+    scoring.server.behave(fault={"status": 429, "headers": {"Retry-After": retry_after}}, fault_share=0.25, seed=5)
+    started_s = time.monotonic()
+    finished = scoring.run(limit, 0.5, "--max-unscored", 1)
+    assert finished.code == code, finished.err
+    assert time.monotonic() - started_s < 5
+    assert scoring.check_honest()["failures_by_kind"] == {"rate_limited": 4}
+    scoring.check_resumes()
+
+
+@pytest.mark.parametrize(
+    ("fault", "concurrency"),
+    [
+        ({"status": 500}, 1),
+        ({"status": 500}, 8),
+        ({"status": 500}, "auto"),
+        ({"status": 429}, 1),
+        ({"status": 429}, 8),
+        ({"reset": "mid_body"}, 8),
+        ({"body": "<html>"}, 8),
+    ],
+    ids=["500-1", "500-8", "500-auto", "429-1", "429-8", "reset", "html"],
+)
+def test_the_calls_of_a_bad_endpoint_move_to_a_good_one(
+    scoring: Scoring, start_judge: StartJudge, fault: dict[str, Any], concurrency: object
+) -> None:
+    """With one of two endpoints bad from the first call to the last, every comparison is answered by the other."""
+    scoring.server.behave(fault=fault)
+    good = start_judge()
+    finished = scoring.run("--base-url", good.base_url, "--concurrency", concurrency)
+    assert finished.code == 0, finished.err
+    assert scoring.check_honest()["failures"] == 0
+    assert (good.stats()["distinct_answered"], good.stats()["repeat_answers"]) == (16, 0)
+    scoring.check_undisturbed()
+
+
+def test_an_endpoint_that_does_not_answer_costs_time_and_nothing_else(
+    scoring: Scoring, start_judge: StartJudge
+) -> None:
+    """Calls that time out at one endpoint are made again, in the end at the other."""
+    scoring.server.behave(fault={"hang": True})
+    good = start_judge()
+    finished = scoring.run("--base-url", good.base_url, "--call-timeout", 0.3, "--concurrency", 2)
+    assert finished.code == 0, finished.err
+    assert scoring.check_honest()["failures"] == 0
+    assert good.stats()["distinct_answered"] == 16
+
+
+def test_an_endpoint_that_dies_in_mid_run_is_replaced(make_scoring: MakeScoring, start_judge: StartJudge) -> None:
+    """One of two judges is killed while both work: the other takes over, and the run ends like a calm one."""
+    scoring = make_scoring(25)
+    doomed = start_judge()
+    for server in (scoring.server, doomed):
+        server.behave(latency_s=0.05)
+    process = scoring.start("--base-url", doomed.base_url)
+    doomed.wait_until(lambda stats: stats["by_status"].get("200", 0) >= 8, limit_s=20)
+    doomed.kill()
+    _, err = process.communicate(timeout=30)
+    assert process.returncode == 0, err
+    assert scoring.check_honest()["failures"] == 0
+    scoring.check_undisturbed()
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [{"reset": "before"}, {"status": 500}, {"status": 503}, {"status": 401}, {"status": 404}, {"body": "<html>"}],
+    ids=["reset", "500", "503", "401", "404", "html"],
+)
+def test_a_judge_that_breaks_for_good_is_given_up(scoring: Scoring, fault: dict[str, Any]) -> None:
+    """After --give-up-after the run ends with 4 and a reason, without outputs, with every verdict in the journal."""
+    scoring.server.behave(script=[{}] * 6, fault=fault)
+    started_s = time.monotonic()
+    finished = scoring.run("--give-up-after", 0.5)
+    assert finished.code == 4
+    assert 0.5 < time.monotonic() - started_s < 8
+    assert "(--give-up-after)" in finished.err
+    assert not OUTPUTS & scoring.genrm.names()
+    assert scoring.journaled() == 6
+    scoring.check_resumes()
+
+
+def test_a_judge_that_is_only_ever_busy_is_given_up(make_scoring: MakeScoring) -> None:
+    """Refusals without end are an outage, too."""
+    scoring = make_scoring(20)
+    scoring.server.behave(fault={"status": 429, "headers": {"Retry-After": "300"}})
+    finished = scoring.run("--concurrency", 64, "--give-up-after", 0.5)
+    assert finished.code == 4
+    scoring.check_resumes()
+
+
+def test_a_judge_that_dies_for_good_is_given_up(make_scoring: MakeScoring) -> None:
+    """The same with a judge whose process is gone, and in a process of our own."""
+    scoring = make_scoring(25)
+    scoring.server.behave(latency_s=0.02)
+    process = scoring.start("--give-up-after", 1)
+    scoring.server.wait_until(lambda stats: stats["by_status"].get("200", 0) >= 20, limit_s=20)
+    scoring.server.kill()
+    _, err = process.communicate(timeout=20)
+    assert process.returncode == 4
+    assert "Verdicts so far are in the journal" in err.decode()
+    assert "Traceback" not in err.decode()
+    assert not OUTPUTS & scoring.genrm.names()
+    assert scoring.journaled() >= 20 - 8
+    scoring.server.restart()
+    scoring.check_resumes()
+
+
+def test_comparisons_that_break_the_judge_do_not_end_the_run(make_scoring: MakeScoring) -> None:
+    """A fifth of the comparisons, more than ten in a row at the end, always give 500: they fail, the rest counts.
+
+    Otherwise one bad prompt in a thousand would make every resume end as an outage.
+    """
+    scoring = make_scoring(20)
+    scoring.server.behave(fault={"status": 500}, fault_share=0.2)
+    finished = scoring.run("--retries", 1, "--give-up-after", 10, "--max-unscored", 1)
+    assert finished.code == 0, finished.err
+    metrics = scoring.check_honest()
+    assert metrics["failures_by_kind"] == {"http": metrics["failures"]}
+    assert metrics["failures"] > 10
+    assert scoring.journaled() == scoring.planned - metrics["failures"]
+    scoring.check_resumes()

@@ -1,0 +1,169 @@
+import random
+import sqlite3
+from itertools import pairwise
+
+import pytest
+from conftest import MakeScoring
+from disturbed_scoring import JOURNAL, MODEL, Scoring
+from genrm_process import read_lines
+from judge_behaviour import render_judgement
+
+
+@pytest.fixture
+def complete(scoring: Scoring) -> Scoring:
+    """Give a test an input that has been scored, with its journal, and a judge with all counters at zero."""
+    assert scoring.run().code == 0
+    scoring.server.reset()
+    return scoring
+
+
+def test_a_complete_journal_answers_everything(complete: Scoring) -> None:
+    """A second run makes no request, not even the probe's, and writes the same."""
+    before = complete.scored
+    finished = complete.run("--probe")
+    assert finished.code == 0, finished.err
+    assert complete.server.stats()["requests"] == 0
+    metrics = complete.check_honest()
+    assert (metrics["journal_hits"], metrics["calls"], metrics["prompt_tokens"]) == (16, 0, 0)
+    assert complete.scored == before
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        ("--preset", "nemotron-3-nano"),
+        ("--answer-bonus", 0.5, "--group-style-penalty-coeff", 0.1),
+        ("--unscored", "drop"),
+        ("--default-score", 1),
+        ("--keep-replies",),
+        ("--order-balanced",),
+        ("--call-timeout", 5, "--retries", 1, "--reask", 0, "--hedge"),
+        ("--concurrency", "auto"),
+        ("--judge-id", MODEL),
+        ("--base-url", "http://127.0.0.1:9/v1"),
+        ("--dialect", "completion"),
+        ("-o", "elsewhere.jsonl", "--journal", f"work/{JOURNAL}"),
+    ],
+    ids=lambda changed: " ".join(map(str, changed)),
+)
+def test_what_does_not_change_the_answer_is_free(complete: Scoring, changed: tuple[object, ...]) -> None:
+    """Other rewards from the same verdicts, other limits, other places: nothing is asked."""
+    finished = complete.run(*changed)
+    assert finished.code == 0, finished.err
+    assert complete.server.stats()["requests"] == 0
+
+
+def test_replies_are_kept_in_the_journal(complete: Scoring) -> None:
+    """With --keep-replies a re-scored run shows what the judge said when it was asked."""
+    assert complete.run("--keep-replies").code == 0
+    assert all("ranking" in record["reply"] for record in read_lines(complete.folder / "in.comparisons.jsonl"))
+
+
+@pytest.mark.parametrize(
+    ("changed", "asked"),
+    [
+        (("--model", "another-judge"), 16),
+        (("--profile", "nemotron-plain"), 16),
+        (("--temperature", 0.1), 16),
+        (("--top-p", 0.1), 16),
+        (("--max-reply-tokens", 99), 16),
+        (("--judge-id", "the same name on another box"), 16),
+        (("--principle", "Be brief."), 16),
+        (("--compat", "nemo-gym"), 16),
+        (("--judges", 2), 16),
+        (("--strategy", "all_pairs"), 12),
+        (("--no-journal",), 16),
+        (("--journal", "work/fresh.sqlite"), 16),
+    ],
+    ids=lambda value: " ".join(map(str, value)) if isinstance(value, tuple) else "",
+)
+def test_what_changes_the_answer_is_asked(complete: Scoring, changed: tuple[object, ...], asked: int) -> None:
+    """Another judge, another way of asking or another question is a call; back at the old ones nothing is lost."""
+    finished = complete.run(*changed)
+    assert finished.code == 0, finished.err
+    assert complete.server.stats()["requests"] == asked
+    complete.check_resumes(missing=0)
+
+
+def test_only_failed_asks_what_failed_and_nothing_new(scoring: Scoring) -> None:
+    """Of comparisons answered, failed and never asked, --only-failed asks the failed ones; the rest waits."""
+    scoring.server.behave(fault={"content": "No."}, fault_share=0.25, seed=5)
+    assert scoring.run("--max-calls", 12, "--reask", 0).code == 6
+    failed = scoring.metrics["failures_by_kind"]["no_verdict"]
+    assert failed > 0
+    scoring.server.reset()
+    finished = scoring.run("--only-failed", "--max-unscored", 1)
+    assert finished.code == 0, finished.err
+    assert scoring.server.stats()["requests"] == failed
+    metrics = scoring.check_honest()
+    assert (metrics["verdicts"], metrics["journal_hits"]) == (failed, 12 - failed)
+    assert metrics["failures_by_kind"] == {"not_asked": 4}
+    scoring.server.reset()
+    scoring.run("--only-failed", "--max-unscored", 1)
+    assert scoring.server.stats()["requests"] == 0
+    scoring.check_resumes()
+
+
+def test_two_processes_share_a_journal(make_scoring: MakeScoring) -> None:
+    """Started at the same moment on the same questions, with a judge that says something else each time: both end
+    with the same verdicts, which are those in the journal.
+    """
+    scoring = make_scoring(10)
+    rng = random.Random(7)
+    moods = [(rng.randint(1, 5), rng.randint(1, 5), rng.randint(1, 6)) for _ in range(200)]
+    scoring.server.behave(latency_s=0.01, script=[{"content": render_judgement(mood, 20)} for mood in moods])
+    names = ("first", "second")
+    processes = [scoring.start("-o", f"{name}.jsonl", "--journal", "shared.sqlite") for name in names]
+    for process in processes:
+        _, err = process.communicate(timeout=30)
+        assert process.returncode == 0, err
+    first, second = ((scoring.folder / f"{name}.jsonl").read_bytes() for name in names)
+    assert first == second
+    assert scoring.journaled("shared.sqlite") == 40
+    asked = scoring.server.stats()["requests"]
+    assert scoring.run("-o", scoring.folder / "third.jsonl", "--journal", scoring.folder / "shared.sqlite").code == 0
+    assert scoring.server.stats()["requests"] == asked
+    assert (scoring.folder / "third.jsonl").read_bytes() == first
+
+
+def test_many_processes_may_make_a_journal_at_once(make_scoring: MakeScoring) -> None:
+    """Whoever comes first makes the file; nobody fails because another one is at it."""
+    scoring = make_scoring(1)
+    for number in range(2):
+        shared = ("--journal", f"shared-{number}.sqlite")
+        processes = [scoring.start("-o", f"{number}-{place}.jsonl", *shared) for place in range(4)]
+        for process in processes:
+            _, err = process.communicate(timeout=30)
+            assert process.returncode == 0, err
+        outputs = [(scoring.folder / f"{number}-{place}.jsonl").read_bytes() for place in range(4)]
+        assert all(one == other for one, other in pairwise(outputs))
+
+
+def test_a_damaged_journal_stops_the_run_before_any_call(complete: Scoring) -> None:
+    """A journal with a broken page is an error that names it; nothing is asked, written or destroyed."""
+    path = complete.folder / JOURNAL
+    damaged = bytearray(path.read_bytes())
+    damaged[4096 : 4096 + 2048] = bytes(2048)
+    path.write_bytes(damaged)
+    before = complete.scored
+    finished = complete.run()
+    assert finished.code == 5
+    assert JOURNAL in finished.err
+    assert complete.server.stats()["requests"] == 0
+    assert complete.scored == before
+    assert path.read_bytes() == damaged
+
+
+def test_a_locked_journal_is_an_error_that_says_so(complete: Scoring, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A journal that another process keeps locked is named, with what to do; it stays as it was."""
+    monkeypatch.setattr("genrm_cli.judging.journal._BUSY_TIMEOUT_S", 0.2)  # a setting of time, not of what is done
+    other = sqlite3.connect(complete.folder / JOURNAL, isolation_level=None)
+    try:
+        other.execute("BEGIN IMMEDIATE")
+        finished = complete.run("--judges", 2)
+        assert finished.code == 5
+        assert "another process holds it" in finished.err
+    finally:
+        other.execute("ROLLBACK")
+        other.close()
+    complete.check_resumes(missing=0)

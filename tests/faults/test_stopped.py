@@ -1,0 +1,101 @@
+import time
+from typing import Any
+
+import pytest
+from disturbed_scoring import Scoring
+
+
+def check_partial(scoring: Scoring, stopped_by: str) -> dict[str, Any]:
+    """Hold a stopped run to its word: marked as partial, some verdicts, and the rest not asked."""
+    metrics = scoring.check_honest()
+    assert metrics["partial"]
+    assert metrics["stopped_by"] == stopped_by
+    assert set(metrics["failures_by_kind"]) == {"not_asked"}
+    assert metrics["verdicts"] + metrics["journal_hits"] == scoring.journaled()
+    return metrics
+
+
+def test_a_deadline_ends_the_run_with_what_it_has(scoring: Scoring) -> None:
+    """No call begins after --deadline, those in flight are waited for, and partial results are written: exit code 6."""
+    scoring.server.behave(latency_s=0.1)
+    finished = scoring.run("--deadline", 0.45, "--concurrency", 2)
+    assert finished.code == 6
+    assert "stopped by --deadline" in finished.err
+    metrics = check_partial(scoring, "deadline")
+    assert 2 <= metrics["verdicts"] <= 10
+    assert metrics["verdicts"] == scoring.server.stats()["requests"]
+    assert scoring.server.stats()["abandoned"] == 0
+    scoring.check_resumes()
+
+
+@pytest.mark.parametrize(
+    ("fault", "arguments"),
+    [
+        ({"status": 503}, ()),
+        ({"status": 429, "headers": {"Retry-After": "300"}}, ()),
+        ({"hang": True}, ("--call-timeout", 0.7)),
+    ],
+    ids=["down", "busy", "hanging"],
+)
+def test_a_deadline_holds_in_an_outage(scoring: Scoring, fault: dict[str, Any], arguments: tuple[object, ...]) -> None:
+    """A judge that is down, busy or silent when the deadline passes holds the end of the run up for seconds at most."""
+    scoring.server.behave(script=[{}] * 6, fault=fault)
+    started_s = time.monotonic()
+    finished = scoring.run("--deadline", 0.5, *arguments)
+    assert finished.code == 6, finished.err
+    assert time.monotonic() - started_s < 4
+    metrics = scoring.check_honest()
+    assert metrics["partial"]
+    assert metrics["verdicts"] == scoring.journaled() == 6
+    scoring.check_resumes()
+
+
+@pytest.mark.parametrize("concurrency", [1, 8, "auto"])
+def test_max_calls_is_exact(scoring: Scoring, concurrency: object) -> None:
+    """Five calls are five calls; the same command again makes five more, until nothing is left to ask."""
+    for done in (5, 10, 15):
+        finished = scoring.run("--max-calls", 5, "--concurrency", concurrency)
+        assert finished.code == 6
+        metrics = check_partial(scoring, "max_calls")
+        assert (metrics["verdicts"], metrics["journal_hits"]) == (5, done - 5)
+        assert scoring.server.stats()["requests"] == done
+    scoring.check_resumes("--max-calls", 5)
+
+
+def test_no_calls_at_all(scoring: Scoring) -> None:
+    """With --max-calls 0 nothing is asked and everything stays unscored."""
+    assert scoring.run("--max-calls", 0).code == 6
+    assert scoring.server.stats()["requests"] == 0
+    assert scoring.metrics["failures_by_kind"] == {"not_asked": 16}
+    scoring.check_resumes()
+
+
+def test_max_calls_counts_retries(scoring: Scoring) -> None:
+    """Calls that fail are calls: what they leave undone has failed or was not asked, and is done the next time."""
+    scoring.server.behave(fault={"status": 500}, fault_times=1, fault_share=0.35, seed=5)
+    finished = scoring.run("--max-calls", 12)
+    assert finished.code == 6
+    assert scoring.server.stats()["requests"] == 12
+    metrics = scoring.check_honest()
+    assert metrics["partial"]
+    assert metrics["calls"] == 12
+    assert metrics["verdicts"] < 12
+    assert set(metrics["failures_by_kind"]) <= {"http", "not_asked"}
+    scoring.check_resumes()
+
+
+@pytest.mark.parametrize("limit", ["tokens", "cost"])
+def test_a_budget_of_tokens_or_money_is_overshot_by_the_calls_in_flight_at_most(scoring: Scoring, limit: str) -> None:
+    """Calls stop as soon as the tokens of the replies so far, or their price, reach the limit."""
+    assert scoring.run("--no-journal").code == 0
+    tokens = scoring.metrics["prompt_tokens"] + scoring.metrics["completion_tokens"]
+    scoring.server.reset()
+    prices = ("--price-in", 2, "--price-out", 2)
+    limits = {"tokens": ("--max-tokens", tokens // 2), "cost": ("--max-cost", tokens, *prices)}
+    limits["cost"] = ("--max-cost", f"{tokens / 1e6:.9f}", *prices)
+    finished = scoring.run(*limits[limit], "--concurrency", 2)
+    assert finished.code == 6
+    metrics = check_partial(scoring, f"max_{limit}")
+    spent = metrics["prompt_tokens"] + metrics["completion_tokens"]
+    assert tokens // 2 <= spent <= tokens // 2 + 2 * tokens // 8
+    scoring.check_resumes()

@@ -1,0 +1,105 @@
+"""Open a judge as a run does, with a pool, an allowance and perhaps a journal, and put comparisons before it."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from genrm_cli.judging.client import JudgeAddress, JudgeClient
+from genrm_cli.judging.engine import judge_all
+from genrm_cli.judging.journal import Journal
+from genrm_cli.judging.pacing.allowance import Allowance
+from genrm_cli.judging.pacing.pool import Endpoint, EndpointPool, FixedLimit
+from genrm_cli.judging.pacing.retry import RetryPolicy
+from genrm_cli.judging.profiles import PROFILES
+from genrm_cli.judging.remote import JournaledJudge, Patience, RemoteJudge
+from genrm_cli.judging.verdict import Exhibit, Failure, Outcome
+
+SHORT, LONG = "A word.", "A full answer that explains itself, step by step, with care."
+
+
+def exhibit(number: int = 0) -> Exhibit:
+    """Make a comparison; each number is another question."""
+    return Exhibit([("user", f"Question {number}?")], SHORT, LONG)
+
+
+def askings(numbers: Iterator[int] | list[int] | range) -> Iterator[tuple[int, Exhibit, int]]:
+    """Make what is asked: the ticket is the place in the row, the number decides the question."""
+    return ((place, exhibit(number), 0) for place, number in enumerate(numbers))
+
+
+def kind_of(outcome: Outcome) -> str | None:
+    """Return the kind of the failure, None for a verdict."""
+    return outcome.result.kind.value if isinstance(outcome.result, Failure) else None
+
+
+@dataclass
+class Opened:
+    """A judge that is open, and what it is made of."""
+
+    remote: RemoteJudge
+    pool: EndpointPool
+    allowance: Allowance
+    journaled: JournaledJudge | None
+    outcomes: dict[int, Outcome] = field(default_factory=dict)
+
+    async def ask_all(self, numbers: list[int] | range) -> dict[int, Outcome]:
+        """Put comparisons before the judge; return their outcomes by place."""
+
+        def on_outcome(place: int, outcome: Outcome) -> None:
+            assert place not in self.outcomes
+            self.outcomes[place] = outcome
+
+        await judge_all(askings(numbers), self.journaled or self.remote, on_outcome)
+        return self.outcomes
+
+    def kinds(self) -> dict[str | None, int]:
+        """Count the outcomes by the kind of their failure; None for verdicts."""
+        kinds = [kind_of(outcome) for outcome in self.outcomes.values()]
+        return {kind: kinds.count(kind) for kind in set(kinds)}
+
+
+@asynccontextmanager
+async def open_judge(
+    *base_urls: str,
+    concurrency: int = 4,
+    allowance: Allowance | None = None,
+    journal: Journal | None = None,
+    only_failed: bool = False,
+    hedge: bool = False,
+    retries: int = 5,
+    reask: int = 0,
+    call_timeout_s: float = 10.0,
+    comparison_timeout_s: float = 60.0,
+    give_up_after_s: float = 10.0,
+    base_s: float = 0.01,
+) -> AsyncIterator[Opened]:
+    """Open a judge with short waits."""
+    clients = [JudgeClient(JudgeAddress(base_url, None, 2, concurrency)) for base_url in base_urls]
+    endpoints = [
+        Endpoint(client.base_url, client, FixedLimit(concurrency), first_trial_s=0.05, last_trial_s=0.2)
+        for client in clients
+    ]
+    pool = EndpointPool(endpoints, give_up_after_s, lambda event, fields: None)
+    patience = Patience(call_timeout_s, comparison_timeout_s, RetryPolicy(retries, base_s), reask, hedge)
+    allowance = allowance or Allowance()
+    remote = RemoteJudge(pool, PROFILES["nemotron"], patience, allowance, model="m", sampling={})
+    journaled = None if journal is None else JournaledJudge(remote, journal, only_failed=only_failed)
+    try:
+        yield Opened(remote, pool, allowance, journaled)
+    finally:
+        for client in clients:
+            await client.aclose()
+
+
+def with_judge(use: Callable[[Opened], Any], *base_urls: str, **given: Any) -> Opened:
+    """Open a judge, use it, and return it closed; no call may be in flight then."""
+
+    async def run() -> Opened:
+        async with open_judge(*base_urls, **given) as opened:
+            await asyncio.wait_for(use(opened), 30)
+            assert opened.pool.in_flight == 0
+        return opened
+
+    return asyncio.run(run())

@@ -1,0 +1,62 @@
+"""What a run may still spend."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from genrm_cli.judging.pacing.allowance import Allowance, cost_of
+from genrm_cli.judging.verdict import Reply
+
+
+def spent(calls: int = 0, prompt_tokens: int = 0, completion_tokens: int = 0, **limits: Any) -> str | None:
+    """Say which of the limits so much spending reaches."""
+    allowance = Allowance(**limits)
+    for _ in range(calls):
+        allowance.count_call()
+    allowance.count_reply(Reply("", prompt_tokens=prompt_tokens, completion_tokens=completion_tokens))
+    return allowance.used_up()
+
+
+@given(st.integers(0, 50), st.integers(0, 10**9), st.integers(0, 10**9))
+def test_without_limits_nothing_is_ever_used_up(calls: int, prompt_tokens: int, completion_tokens: int) -> None:
+    """No limit is reached that was not set, whatever is spent."""
+    assert spent(calls, prompt_tokens, completion_tokens, price_in=1.0, price_out=1.0) is None
+
+
+@pytest.mark.parametrize(
+    ("spending", "limits", "reached"),
+    [
+        ((2, 0, 0), {"max_calls": 3}, None),
+        ((3, 0, 0), {"max_calls": 3}, "max_calls"),
+        ((0, 0, 0), {"max_calls": 0}, "max_calls"),
+        ((0, 60, 39), {"max_tokens": 100}, None),
+        ((0, 60, 40), {"max_tokens": 100}, "max_tokens"),
+        ((0, 0, 0), {"max_tokens": 0}, "max_tokens"),
+        ((0, 10**6, 10**6), {"max_cost": 10.1, "price_in": 2.0, "price_out": 8.0}, None),
+        ((0, 10**6, 10**6), {"max_cost": 10.0, "price_in": 2.0, "price_out": 8.0}, "max_cost"),
+        ((0, 0, 0), {"max_cost": 0.0, "price_in": 2.0}, "max_cost"),
+        ((5, 500, 500), {"max_calls": 6, "max_tokens": 1000}, "max_tokens"),
+    ],
+)
+def test_a_limit_is_reached_when_so_much_is_spent(
+    spending: tuple[int, int, int], limits: dict[str, float], reached: str | None
+) -> None:
+    """A limit names itself as soon as nothing is left of it; a limit of nothing is reached at once."""
+    assert spent(*spending, **limits) == reached
+
+
+def test_a_server_that_counts_no_tokens_spends_none() -> None:
+    """Without usage in the replies the token and cost limits are never reached; calls still count."""
+    allowance = Allowance(max_tokens=1, max_cost=0.01, price_in=1e6)
+    for _ in range(10):
+        allowance.count_call()
+        allowance.count_reply(Reply("fine"))
+    assert (allowance.calls, allowance.cost, allowance.used_up()) == (10, 0.0, None)
+
+
+def test_prices_are_for_a_million_tokens() -> None:
+    """250,000 tokens in at 3 and 100,000 out at 15 cost 2.25."""
+    assert cost_of(250_000, 100_000, 3.0, 15.0) == pytest.approx(2.25)
+    assert Allowance(price_in=3.0, price_out=15.0, prompt_tokens=250_000, completion_tokens=100_000).cost == 2.25

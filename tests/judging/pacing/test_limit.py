@@ -1,0 +1,177 @@
+"""What level the adaptive limit finds, against judges simulated in virtual time."""
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from simulated_judge import SimulatedJudge, Simulation
+
+from genrm_cli.judging.pacing.limit import AdaptiveLimit
+
+CEILING = 4096
+SEEDS = range(3)
+
+
+def simulation(judge: SimulatedJudge, seed: int, **fields: float) -> Simulation:
+    """Put a fresh limit before a judge."""
+    return Simulation(AdaptiveLimit(CEILING), judge, seed, **fields)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("sigma", [0.6, 1.0])
+def test_a_refusing_judge_is_used_almost_wholly_within_30_s(seed: int, sigma: float) -> None:
+    """Against 429 above 128 in flight: after 30 s 95 % of the best throughput, and at most 2 % of all calls refused."""
+    run = simulation(SimulatedJudge(128, refuses=True, sigma=sigma), seed)
+    run.run(30)
+    run.run(150)
+    assert run.answers_per_s(since_s=30) >= 0.95 * 128 / 0.5
+    assert run.refused <= 0.02 * run.calls
+
+
+@pytest.mark.parametrize("capacity", [1, 2, 3, 5, 8, 20, 50])
+def test_a_small_refusing_judge_is_neither_wasted_nor_pestered(capacity: int) -> None:
+    """Whatever the capacity: 90 % of its throughput, and after a minute at most 3 % of calls are refused."""
+    run = simulation(SimulatedJudge(capacity, refuses=True), 1)
+    run.run(60)
+    refused, calls = run.refused, run.calls
+    run.run(300)
+    assert run.answers_per_s(since_s=60) >= 0.9 * capacity / 0.5
+    assert run.refused - refused <= 0.03 * (run.calls - calls)
+
+
+@pytest.mark.parametrize(
+    ("capacity", "seed"), [(400, 0)] + [(capacity, seed) for capacity in (32, 128) for seed in SEEDS]
+)
+def test_a_judge_that_queues_in_silence_is_not_flooded(capacity: int, seed: int) -> None:
+    """Without any refusal the level settles between capacity and twice as much, at 95 % of the throughput."""
+    run = simulation(SimulatedJudge(capacity), seed)
+    run.run(120)
+    run.run(180)
+    levels = run.levels_since(120)
+    assert run.answers_per_s(since_s=120) >= 0.95 * capacity / 0.5
+    assert 0.95 * capacity <= sum(levels) / len(levels) <= 2 * capacity
+    assert max(levels) <= 2 * capacity * 1.2  # a try upwards is a fifth
+
+
+def test_hours_do_not_carry_the_level_away() -> None:
+    """Chance gains of single epochs do not add up: after an hour at capacity 32 the level is still below twice that."""
+    run = simulation(SimulatedJudge(32), 0)
+    run.run(3_600)
+    levels = run.levels_since(1_800)
+    assert 24 <= sum(levels) / len(levels) <= 64
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_judge_that_thinks_long_is_found_as_well(seed: int) -> None:
+    """With 20 s a call, levels are found in the same number of latencies as with half a second."""
+    run = simulation(SimulatedJudge(128, mean_s=20), seed)
+    run.run(30 / 0.5 * 20)
+    run.run(2_000)
+    assert run.answers_per_s(since_s=1_200) >= 0.93 * 128 / 20
+
+
+@pytest.mark.parametrize("refuses", [True, False])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_judge_that_grows_is_followed(refuses: bool, seed: int) -> None:
+    """When capacity grows eightfold in mid-run, its use follows within two minutes of half-second calls."""
+    run = simulation(SimulatedJudge(32, refuses=refuses), seed)
+    run.run(60)
+    run.judge.capacity = 256
+    run.run(120)
+    run.run(60)
+    assert run.answers_per_s(since_s=180) >= 0.9 * 256 / 0.5
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_judge_that_shrinks_is_relieved(seed: int) -> None:
+    """When a silent judge loses seven eighths of its capacity, the level follows it down, without a call refused."""
+    run = simulation(SimulatedJudge(256), seed)
+    run.run(60)
+    run.judge.capacity = 32
+    run.run(600)
+    assert run.limit.limit <= 3 * 32
+    run.run(60)
+    assert run.answers_per_s(since_s=660) >= 0.9 * 32 / 0.5
+
+
+def test_a_judge_that_becomes_slower_gets_less() -> None:
+    """When every call takes three times as long as before, the level is lowered within a few epochs."""
+    run = simulation(SimulatedJudge(10_000, mean_s=0.5, sigma=0.2), 0)
+    run.limit.ceiling = 64
+    run.run(30)
+    assert run.limit.limit == 64
+    run.judge.mean_s = 1.5
+    run.run(30)
+    assert min(run.levels_since(30)) < 60
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_timeouts_lower_the_level_step_by_step(seed: int) -> None:
+    """When nothing is answered any more, each round of timeouts lowers the level once, not once for each call."""
+    run = simulation(SimulatedJudge(128), seed, timeout_s=10.0)
+    run.run(60)
+    before = run.limit.limit
+    run.judge.hanging_share = 1.0
+    run.run(11.5)
+    after_one_round = run.limit.limit
+    assert 0.45 * before <= after_one_round < before
+    run.run(20)
+    assert run.limit.limit < after_one_round
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_blackout_is_recovered_from(seed: int) -> None:
+    """40 s without an answer cost throughput only as long as they last: it is back within two minutes."""
+    run = simulation(SimulatedJudge(128), seed, timeout_s=10.0)
+    run.run(60)
+    run.judge.hanging_share = 1.0
+    run.run(40)
+    run.judge.hanging_share = 0.0
+    run.run(120)
+    run.run(60)
+    assert run.answers_per_s(since_s=220) >= 0.9 * 128 / 0.5
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_few_hanging_calls_do_not_count_as_load(seed: int) -> None:
+    """One call in a hundred that is never answered lowers nothing: the others are answered at the usual rate."""
+    run = simulation(SimulatedJudge(128, hanging_share=0.01), seed, timeout_s=10.0)
+    run.run(60)
+    run.run(120)
+    assert run.timed_out > 50
+    assert run.answers_per_s(since_s=60) >= 0.9 * 128 / 0.5
+
+
+def test_a_limit_that_is_not_used_stays() -> None:
+    """With work for four calls at a time there is nothing to learn about more."""
+    limit = AdaptiveLimit(CEILING)
+    for number in range(5_000):
+        limit.on_answer(number * 0.1, 0.4, in_flight=4)
+    assert limit.limit == 16
+
+
+def test_a_ceiling_below_the_start_holds_from_the_start() -> None:
+    """A limit with a ceiling of 3 begins there."""
+    assert AdaptiveLimit(3).limit == 3
+
+
+@given(
+    st.integers(1, 600),
+    st.integers(0, 2**32),
+    st.lists(st.tuples(st.sampled_from("aart"), st.integers(1, 300)), min_size=1, max_size=12),
+)
+def test_the_limit_stays_within_its_bounds(ceiling: int, seed: int, phases: list[tuple[str, int]]) -> None:
+    """Whatever happens, in whatever order, the limit is at least 1 and never above the ceiling."""
+    limit, dice, now_s = AdaptiveLimit(ceiling), random.Random(seed), 0.0
+    for kind, times in phases:
+        for _ in range(times):
+            now_s += dice.expovariate(10)
+            in_flight = dice.randint(1, limit.limit)
+            if kind == "a":
+                limit.on_answer(now_s, dice.expovariate(1), in_flight)
+            elif kind == "r":
+                limit.on_refusal(now_s, in_flight)
+            else:
+                limit.on_timeout(now_s, dice.expovariate(1), in_flight)
+            assert 1 <= limit.limit <= ceiling

@@ -1,0 +1,407 @@
+"""Which endpoint the next call goes to, and when."""
+
+import asyncio
+import random
+from collections.abc import Coroutine
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from genrm_cli.errors import JudgeError
+from genrm_cli.judging.client import JudgeAddress, JudgeClient
+from genrm_cli.judging.pacing.limit import AdaptiveLimit
+from genrm_cli.judging.pacing.pool import WINDOW, Ending, Endpoint, EndpointPool, FixedLimit, Slot
+
+Events = list[tuple[str, dict[str, Any]]]
+CLIENT = JudgeClient(JudgeAddress("http://127.0.0.1:9/v1", None, 1, 1))  # never called here
+
+
+def endpoint(name: str, limit: int) -> Endpoint:
+    """Make an endpoint that takes so many calls at a time."""
+    return Endpoint(name, CLIENT, FixedLimit(limit), first_trial_s=0.02, last_trial_s=0.08)
+
+
+def make_pool(*limits: int, give_up_after_s: float = 60.0, events: Events | None = None) -> EndpointPool:
+    """Make a pool of endpoints a, b, c, ... with these limits."""
+    seen: Events = [] if events is None else events
+    endpoints = [endpoint(name, limit) for name, limit in zip("abcdef", limits, strict=False)]
+    return EndpointPool(endpoints, give_up_after_s, lambda event, fields: seen.append((event, fields)))
+
+
+def run(scenario: Coroutine[Any, Any, None]) -> None:
+    """Run a scenario; one that waits for ever fails."""
+    asyncio.run(asyncio.wait_for(scenario, 20))
+
+
+async def take(pool: EndpointPool, *, retry: bool = False) -> Slot:
+    """Take a slot, which must be there sooner or later."""
+    slot = await pool.acquire(retry=retry)
+    assert slot is not None
+    return slot
+
+
+async def turn() -> None:
+    """Let everybody who can go on do so."""
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+async def break_down(pool: EndpointPool, calls: int = 10) -> None:
+    """Let so many calls in a row find the endpoint broken."""
+    for _ in range(calls):
+        pool.release(await take(pool), Ending.BROKEN, "connection refused")
+
+
+def test_the_least_loaded_endpoint_is_next() -> None:
+    """Load is the share of an endpoint's own limit: with limits 2 and 6 a quarter of the calls goes to the first."""
+
+    async def scenario() -> None:
+        pool = make_pool(2, 6)
+        slots = [await take(pool) for _ in range(4)]
+        assert [slot.endpoint.in_flight for slot in (slots[0], slots[1])] == [1, 3]
+        for _ in range(4):
+            await take(pool)
+        assert [each.in_flight for each in pool.endpoints] == [2, 6]
+        assert (pool.in_flight, pool.limit) == (8, 8)
+        assert pool.acquire_idle() is None
+
+    run(scenario())
+
+
+def test_a_slot_that_comes_back_goes_to_whoever_waits() -> None:
+    """Those who wait get slots in the order in which they came, one for each that is given back."""
+
+    async def scenario() -> None:
+        pool = make_pool(1)
+        held = await take(pool)
+        order: list[int] = []
+
+        async def wait(number: int) -> None:
+            slot = await take(pool)
+            order.append(number)
+            pool.release(slot, Ending.ANSWERED)
+
+        waiting = [asyncio.create_task(wait(number)) for number in range(5)]
+        await turn()
+        assert order == []
+        pool.release(held, Ending.ANSWERED)
+        await asyncio.gather(*waiting)
+        assert order == [0, 1, 2, 3, 4]
+        assert pool.in_flight == 0
+
+    run(scenario())
+
+
+def test_retries_go_before_newcomers() -> None:
+    """A comparison that has begun is finished before a new one is begun, even if the new one waited longer."""
+
+    async def scenario() -> None:
+        pool = make_pool(1)
+        held = await take(pool)
+        newcomer = asyncio.create_task(take(pool))
+        await turn()
+        retry = asyncio.create_task(take(pool, retry=True))
+        await turn()
+        pool.release(held, Ending.ANSWERED)
+        await turn()
+        assert (retry.done(), newcomer.done()) == (True, False)
+        assert pool.acquire_idle() is None  # not while somebody waits
+        pool.release(retry.result(), Ending.ANSWERED)
+        await newcomer
+
+    run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("endings", "goes_down"),
+    [
+        ([Ending.BROKEN] * 10, True),
+        ([Ending.OVERLOADED] * 10, True),
+        ([Ending.BROKEN] * 9, False),
+        (([Ending.BROKEN] * 9 + [Ending.ANSWERED]) * 3, True),  # 26 of the last 50
+        ([Ending.ANSWERED, Ending.BROKEN] * 50, False),
+        ([Ending.BUSY] * WINDOW, True),
+        (([Ending.BUSY] * 49 + [Ending.ANSWERED]) * 3, False),
+        ([Ending.TIMED_OUT] * 100, False),
+        ([Ending.REFUSED] * 100, False),
+    ],
+)
+def test_what_takes_an_endpoint_out(endings: list[Ending], goes_down: bool) -> None:
+    """Ten faults in a row, more than half of the last 50, or 50 times busy in a row; never what a request caused."""
+
+    async def scenario() -> None:
+        events: Events = []
+        pool = make_pool(1, events=events)
+        for ending in endings:
+            if pool.endpoints[0].down:
+                break
+            pool.release(await take(pool), ending, "why")
+        assert pool.endpoints[0].down == goes_down
+        assert ("endpoint_down" in dict(events)) == goes_down
+
+    run(scenario())
+
+
+def test_the_calls_of_a_dead_endpoint_move() -> None:
+    """When one of two dies, everything goes to the other; nobody waits for the dead one."""
+
+    async def scenario() -> None:
+        pool = make_pool(1, 1)
+        dead, alive = pool.endpoints
+        both = [await take(pool), await take(pool)]
+        pool.release(both[0], Ending.BROKEN)
+        for _ in range(9):
+            pool.release(await take(pool), Ending.BROKEN)
+        assert (dead.down, alive.down, pool.limit) == (True, False, 1)
+        pool.release(both[1], Ending.ANSWERED)
+        for _ in range(5):
+            slot = await take(pool)
+            assert slot.endpoint is alive
+            pool.release(slot, Ending.ANSWERED)
+
+    run(scenario())
+
+
+def test_a_dead_endpoint_is_tried_with_one_call_at_a_time() -> None:
+    """Of all who wait one is let through as a trial; it is taken back, and all go on, when that one is answered."""
+
+    async def scenario() -> None:
+        events: Events = []
+        pool = make_pool(8, events=events)
+        await break_down(pool)
+        waiting = [asyncio.create_task(take(pool)) for _ in range(4)]
+        for _ in range(2):  # failing trials
+            await asyncio.sleep(0.1)
+            (let_through,) = [task for task in waiting if task.done()]
+            assert let_through.result().on_trial
+            assert pool.in_flight == 1
+            pool.release(let_through.result(), Ending.BROKEN, "still down")
+            waiting.remove(let_through)
+        await asyncio.sleep(0.1)
+        (let_through,) = [task for task in waiting if task.done()]
+        pool.release(let_through.result(), Ending.ANSWERED)
+        await asyncio.gather(*waiting)
+        assert not pool.endpoints[0].down
+        assert [event for event, _ in events] == ["endpoint_down", "paused", "endpoint_up"]
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("ending", [Ending.BROKEN, Ending.OVERLOADED, Ending.BUSY, Ending.TIMED_OUT])
+def test_a_failed_trial_proves_nothing(ending: Ending) -> None:
+    """A trial that is refused, cut off or not answered in time leaves the endpoint out."""
+
+    async def scenario() -> None:
+        pool = make_pool(2)
+        await break_down(pool)
+        pool.release(await take(pool), ending)
+        assert pool.endpoints[0].down
+        slot = await take(pool)
+        assert slot.on_trial
+        pool.release(slot, Ending.REFUSED)  # it has answered, if only to say no
+        assert not pool.endpoints[0].down
+
+    run(scenario())
+
+
+def test_waits_between_trials_double_up_to_a_bound() -> None:
+    """Trials come after 1, 2, 4, ... seconds and never further apart than the last of these waits."""
+    each = Endpoint("a", CLIENT, FixedLimit(1), first_trial_s=1.0, last_trial_s=8.0)
+    now_s = 0.0
+    for _ in range(10):
+        each.begin()
+        each.end(Ending.BROKEN, now_s, 0.1, on_trial=False)
+    gaps = []
+    for _ in range(6):
+        gaps.append(each.trial_in_s(now_s))
+        now_s += gaps[-1]
+        assert each.is_due(now_s)
+        assert not each.is_due(now_s - 0.1)
+        each.begin()
+        assert not each.is_due(now_s + 100)  # one trial at a time
+        each.end(Ending.BROKEN, now_s, 0.1, on_trial=True)
+    assert gaps == [1, 2, 4, 8, 8, 8]
+
+
+def test_a_call_under_way_that_is_answered_brings_an_endpoint_back() -> None:
+    """Ten faults among long calls are not the end, if one of those that were under way is answered after them."""
+
+    async def scenario() -> None:
+        pool = make_pool(2)
+        long_call = await take(pool)
+        await break_down(pool)
+        pool.release(long_call, Ending.ANSWERED)
+        assert not pool.endpoints[0].down
+        await take(pool)
+
+    run(scenario())
+
+
+def test_a_trial_that_is_not_made_gives_its_place_to_the_next() -> None:
+    """When the one who was to try a dead endpoint goes away, the next one tries it."""
+
+    async def scenario() -> None:
+        pool = make_pool(1)
+        await break_down(pool)
+        first = await take(pool)
+        second = asyncio.create_task(take(pool))
+        await turn()
+        pool.release_unused(first)
+        assert (await second).on_trial
+
+    run(scenario())
+
+
+def test_a_judge_that_stays_down_is_given_up() -> None:
+    """All who wait, and all who come later, get the error that names endpoints, cause and remedy."""
+
+    async def scenario() -> None:
+        pool = make_pool(1, 1, give_up_after_s=0.05)
+        await break_down(pool, 20)
+
+        async def insist(retry: bool) -> None:
+            while True:
+                pool.release(await take(pool, retry=retry), Ending.BROKEN, "connection refused")
+
+        waiting = [asyncio.create_task(insist(retry=bool(number % 2))) for number in range(4)]
+        pausing = asyncio.create_task(pool.pause(100))
+        results = await asyncio.gather(*waiting, return_exceptions=True)
+        for result in results:
+            assert isinstance(result, JudgeError)
+            for words in ("a, b", "connection refused", "--give-up-after", "journal"):
+                assert words in str(result)
+        with pytest.raises(JudgeError):
+            await pool.acquire()
+        await pausing  # nobody sleeps on
+
+    run(scenario())
+
+
+def test_a_judge_that_comes_back_in_time_is_not_given_up() -> None:
+    """The clock of giving up stops when one endpoint is back."""
+
+    async def scenario() -> None:
+        pool = make_pool(1, give_up_after_s=0.2)
+        await break_down(pool)
+        pool.release(await take(pool), Ending.ANSWERED)
+        await asyncio.sleep(0.3)
+        await take(pool)
+
+    run(scenario())
+
+
+def test_a_stop_wakes_all_who_wait() -> None:
+    """After a stop nobody gets a slot; whoever waits for one, or pauses, goes on; the first reason counts."""
+
+    async def scenario() -> None:
+        events: Events = []
+        pool = make_pool(1, events=events)
+        held = await take(pool)
+        waiting = [asyncio.create_task(pool.acquire(retry=bool(number % 2))) for number in range(4)]
+        pausing = asyncio.create_task(pool.pause(100))
+        await turn()
+        pool.stop("deadline")
+        pool.stop("max_calls")
+        assert await asyncio.gather(*waiting) == [None] * 4
+        await pausing
+        pool.release(held, Ending.ANSWERED)
+        assert await pool.acquire() is None
+        assert pool.acquire_idle() is None
+        assert (pool.stopped_by, events) == ("deadline", [("stopped", {"reason": "deadline"})])
+
+    run(scenario())
+
+
+def test_a_pause_ends_by_itself() -> None:
+    """While the run goes on, a pause takes its time and no longer."""
+
+    async def scenario() -> None:
+        pool = make_pool(1)
+        began_s = asyncio.get_running_loop().time()
+        await pool.pause(0.05)
+        assert 0.045 <= asyncio.get_running_loop().time() - began_s < 5
+
+    run(scenario())
+
+
+def test_whoever_goes_away_leaves_no_gap() -> None:
+    """One who is cancelled in the queue is passed over; one who had just been given a slot gives it back."""
+
+    async def scenario() -> None:
+        pool = make_pool(1)
+        held = await take(pool)
+        waiting = [asyncio.create_task(take(pool)) for _ in range(3)]
+        await turn()
+        waiting[0].cancel()  # in the queue
+        pool.release(held, Ending.ANSWERED)  # waiting[1] has its slot, but has not heard of it
+        waiting[1].cancel()
+        await turn()
+        assert [task.cancelled() for task in waiting[:2]] == [True, True]
+        pool.release(await waiting[2], Ending.ANSWERED)
+        assert pool.in_flight == 0
+
+    run(scenario())
+
+
+@given(seed=st.integers(0, 2**32), limits=st.lists(st.integers(1, 4), min_size=1, max_size=3))
+@settings(max_examples=40, deadline=None)
+def test_no_slot_is_lost_or_made_up(seed: int, limits: list[int]) -> None:
+    """With tasks that come, wait, end in every way and are cancelled at any time, all slots are there at the end."""
+    dice = random.Random(seed)
+
+    async def visit(pool: EndpointPool) -> None:
+        slot = await pool.acquire(retry=dice.random() < 0.3)
+        if slot is None:
+            return
+        try:
+            for _ in range(dice.randrange(4)):
+                await asyncio.sleep(0)
+        except asyncio.CancelledError:
+            pool.release_unused(slot)
+            raise
+        for each in pool.endpoints:
+            assert each.in_flight <= max(each.limit.limit, 1)
+        pool.release(slot, dice.choice([Ending.ANSWERED, Ending.ANSWERED, Ending.REFUSED, Ending.TIMED_OUT]))
+
+    async def scenario() -> None:
+        pool = make_pool(*limits)
+        tasks = []
+        for _ in range(60):
+            tasks.append(asyncio.create_task(visit(pool)))
+            if dice.random() < 0.3:
+                dice.choice(tasks).cancel()
+            if dice.random() < 0.5:
+                await asyncio.sleep(0)
+        await asyncio.gather(*tasks, return_exceptions=True)
+        failed = [task.exception() for task in tasks if not task.cancelled() and task.exception()]
+        assert failed == []
+        assert pool.in_flight == 0
+        assert all([(await take(pool)).endpoint.in_flight > 0 for _ in range(pool.limit)])
+        assert pool.acquire_idle() is None
+
+    run(scenario())
+
+
+def test_endpoints_learn_their_limits_from_how_calls_end() -> None:
+    """Answers raise an adaptive limit, refusals and overload lower it; broken calls leave it alone."""
+
+    async def scenario() -> None:
+        each = Endpoint("a", CLIENT, AdaptiveLimit(1000))
+        pool = EndpointPool([each], 60, lambda event, fields: None)
+        slots = [await take(pool) for _ in range(16)]
+        pool.release(slots.pop(), Ending.BROKEN)
+        assert each.limit.limit == 16
+        slots.append(await take(pool))
+        for slot in slots[:3]:
+            pool.release(slot, Ending.ANSWERED)
+        raised = each.limit.limit
+        assert raised > 16
+        pool.release(slots[3], Ending.BUSY)
+        lowered = each.limit.limit
+        assert lowered < raised
+        pool.release(slots[4], Ending.OVERLOADED)
+        assert each.limit.limit < lowered
+
+    run(scenario())

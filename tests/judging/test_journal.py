@@ -1,0 +1,392 @@
+"""The journal: what is kept, who may share it, and what is never destroyed."""
+
+import asyncio
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from genrm_process import PACKAGE_ROOT
+
+from genrm_cli.errors import StorageError
+from genrm_cli.judging.journal import FORMAT, Journal
+from genrm_cli.judging.verdict import Failure, FailureKind, Outcome, Verdict
+
+LABEL = "m · nemotron-1"
+GOOD = Outcome(Verdict(4, 2, 2), 2, 1.5, 900, 120, 64, '{"score_1": 4, ...}')
+BAD = Outcome(Failure(FailureKind.TRUNCATED, "no room"), attempts=4)
+
+
+def key(number: int) -> bytes:
+    """Make up the key of a question."""
+    return number.to_bytes(32, "big")
+
+
+def record_all(journal: Journal, entries: dict[bytes, Outcome], judge: str = LABEL) -> list[Outcome]:
+    """Record outcomes that arrive at the same moment; return those that count."""
+
+    async def record() -> list[Outcome]:
+        return await asyncio.gather(*(journal.record(key, judge, replace(each)) for key, each in entries.items()))
+
+    return asyncio.run(record())
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    """Name a journal that does not exist yet."""
+    return str(tmp_path / "run.journal.sqlite")
+
+
+def test_a_verdict_comes_back_as_it_was(path: str) -> None:
+    """Verdict, cost, tokens and the reply's text are those of the run that asked, marked as known."""
+    text = "Ünïcode 🎲 " * 1000
+    with Journal(path) as journal:
+        (counted,) = record_all(journal, {key(1): replace(GOOD, reply_text=text)})
+        assert not counted.from_journal
+        assert journal.recall(key(1)) == replace(GOOD, reply_text=text, from_journal=True)
+        assert (len(journal), key(1) in journal, key(2) in journal) == (1, True, False)
+    with Journal(path) as reopened:
+        assert reopened.recall(key(1)) == replace(GOOD, reply_text=text, from_journal=True)
+        assert reopened.recall(key(2)) is None
+
+
+def test_replies_are_kept_compressed(path: str) -> None:
+    """A reply of 100 kB that repeats itself takes next to no room."""
+    with Journal(path) as journal:
+        record_all(journal, {key(n): replace(GOOD, reply_text="The first is better. " * 5_000) for n in range(50)})
+    assert Path(path).stat().st_size < 100_000
+
+
+def test_what_is_recorded_is_on_disk_when_its_writer_hears_of_it(path: str) -> None:
+    """Another process, or this one after a kill, sees a verdict as soon as `record` has returned."""
+    with Journal(path) as journal, Journal(path) as other:
+
+        async def record() -> None:
+            await journal.record(key(1), LABEL, replace(GOOD))
+            assert key(1) in other
+
+        asyncio.run(record())
+
+
+def count_commits(path: str) -> int:
+    """Count the commits in a journal's write-ahead log. Source: SQLite's file format, section 4.1."""
+    log = Path(path + "-wal").read_bytes()
+    frame_bytes = 24 + int.from_bytes(log[8:12], "big")
+    return sum(log[start + 4 : start + 8] != bytes(4) for start in range(32, len(log), frame_bytes))
+
+
+def test_what_arrives_together_is_committed_together(path: str) -> None:
+    """300 verdicts and failures of one turn of the event loop cost one commit."""
+    with Journal(path) as journal:
+        before = count_commits(path)
+        record_all(journal, {key(n): BAD if n % 3 else GOOD for n in range(300)})
+        assert count_commits(path) == before + 1
+        assert len(journal) == 100
+
+
+def test_a_writer_that_is_cancelled_disturbs_nobody(path: str) -> None:
+    """When one of those who wait for a commit goes away, the others hear of theirs, and all verdicts are stored."""
+
+    async def record() -> None:
+        tasks = [asyncio.create_task(journal.record(key(n), LABEL, replace(GOOD))) for n in range(3)]
+        await asyncio.sleep(0)
+        tasks[0].cancel()
+        results = await asyncio.gather(*tasks, return_exceptions=True)
+        assert [type(result) for result in results] == [asyncio.CancelledError, Outcome, Outcome]
+
+    with Journal(path) as journal:
+        asyncio.run(record())
+        assert len(journal) == 3
+
+
+def test_closing_commits_what_waits(path: str) -> None:
+    """A verdict that was handed in before the end is stored, although the loop had no turn left for it."""
+
+    async def hand_in() -> None:
+        task = asyncio.create_task(journal.record(key(1), LABEL, replace(GOOD)))
+        await asyncio.sleep(0)
+        journal.close()
+        task.cancel()
+
+    journal = Journal(path)
+    asyncio.run(hand_in())
+    with Journal(path) as reopened:
+        assert len(reopened) == 1
+
+
+def test_what_cannot_be_stored_is_an_error_and_no_endless_wait(path: str) -> None:
+    """Whoever handed in something that SQLite does not take, and whoever shared its commit, is told."""
+
+    async def record() -> list[Outcome | BaseException]:
+        entries = (replace(GOOD, prompt_tokens=2**64), replace(GOOD))
+        writers = (journal.record(key(n), LABEL, each) for n, each in enumerate(entries))
+        return await asyncio.wait_for(asyncio.gather(*writers, return_exceptions=True), 10)
+
+    with Journal(path) as journal:
+        assert [type(result) for result in asyncio.run(record())] == [OverflowError, OverflowError]
+        assert len(journal) == 0
+        record_all(journal, {key(1): GOOD})
+        assert len(journal) == 1
+
+
+def test_failures_are_kept_for_the_report_and_never_recalled(path: str) -> None:
+    """A failure answers nothing: it is asked again next time; its last kind is reported, and it goes with a verdict."""
+    with Journal(path) as journal:
+        (counted,) = record_all(journal, {key(1): BAD})
+        assert counted.result == BAD.result
+        record_all(journal, {key(1): Outcome(Failure(FailureKind.TIMEOUT, "too late"), attempts=1)})
+        assert (journal.recall(key(1)), key(1) in journal, len(journal)) == (None, False, 0)
+        assert (journal.has_failed(key(1)), journal.has_failed(key(2))) == (True, False)
+        assert journal.statistics()["failures"] == [{"judge": LABEL, "kind": "timeout", "count": 1}]
+        record_all(journal, {key(1): GOOD})
+        assert journal.statistics()["failures"] == []
+        assert key(1) in journal
+
+
+def test_the_first_verdict_on_a_question_counts_for_all(path: str) -> None:
+    """Of two processes that ask the same, the second one takes the verdict of the first; so does one that failed."""
+    with Journal(path) as one, Journal(path) as two:
+        record_all(one, {key(1): GOOD})
+        (verdict, failure) = (
+            record_all(two, {key(1): replace(GOOD, result=Verdict(1, 5, 6))})[0],
+            record_all(two, {key(1): BAD})[0],
+        )
+        assert verdict.result == failure.result == GOOD.result
+        assert failure.from_journal
+        assert two.statistics()["failures"] == []  # it is answered
+        assert [entry.get("kind") for entry in two.iter_entries()] == [None]
+
+
+SHARER = """
+import asyncio, json, sys
+from genrm_cli.judging.journal import Journal
+from genrm_cli.judging.verdict import Outcome, Verdict
+
+async def main():
+    with Journal(sys.argv[1]) as journal:
+        score = float(sys.argv[2])
+        for start in range(0, 200, 20):
+            keys = [number.to_bytes(32, "big") for number in range(start, start + 20)]
+            outcomes = await asyncio.gather(
+                *(journal.record(key, "m", Outcome(Verdict(score, 1, 1), reply_text="r")) for key in keys)
+            )
+            print(json.dumps([outcome.result.score_1 for outcome in outcomes]))
+
+asyncio.run(main())
+"""
+
+
+def test_processes_share_a_journal(path: str) -> None:
+    """Three processes that write 200 verdicts at once into a new file agree on every one of them."""
+    command = [sys.executable, "-W", "error", "-c", SHARER, path]
+    environment = {**os.environ, "PYTHONPATH": str(PACKAGE_ROOT)}
+    processes = [
+        subprocess.Popen([*command, str(score)], stdout=subprocess.PIPE, env=environment) for score in (2, 3, 4)
+    ]
+    printed = [process.communicate(timeout=60)[0] for process in processes]
+    assert [process.returncode for process in processes] == [0, 0, 0]
+    believed = [[score for line in text.splitlines() for score in json.loads(line)] for text in printed]
+    with Journal(path) as journal:
+        stored = [entry["score_1"] for entry in journal.iter_entries()]
+    assert len(stored) == 200
+    assert believed == [stored] * 3
+
+
+def test_a_lock_of_another_process_is_waited_for(path: str) -> None:
+    """While somebody else writes for a moment, a verdict waits, and is stored."""
+    with Journal(path) as journal:
+        other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        other.execute("BEGIN IMMEDIATE")
+
+        async def record() -> None:
+            release = asyncio.to_thread(lambda: (time.sleep(0.2), other.execute("COMMIT")))
+            await asyncio.gather(release, journal.record(key(1), LABEL, replace(GOOD)))
+
+        asyncio.run(record())
+        other.close()
+        assert len(journal) == 1
+
+
+@pytest.mark.slow
+def test_a_lock_that_is_never_released_is_named(path: str) -> None:
+    """A file that another process keeps locked is an error after half a minute that says so."""
+    with Journal(path) as journal:
+        other = sqlite3.connect(path, isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(StorageError, match=r"another process holds it.*--journal"):
+            record_all(journal, {key(1): GOOD})
+        other.close()
+
+
+def refusal(path: str) -> str:
+    """Return why a file is not taken for a journal; nothing in its folder may have changed."""
+    folder = Path(path).parent
+    before = {each.name: each.read_bytes() for each in folder.iterdir()} if folder.is_dir() else {}
+    with pytest.raises(StorageError) as caught:
+        Journal(path)
+    after = {each.name: each.read_bytes() for each in folder.iterdir()} if folder.is_dir() else {}
+    assert after == before
+    assert path in str(caught.value)
+    return str(caught.value)
+
+
+def test_a_foreign_database_is_not_touched(path: str) -> None:
+    """An SQLite file of another program is named, and left as it is."""
+    other = sqlite3.connect(path)
+    other.executescript("CREATE TABLE verdicts (key); INSERT INTO verdicts VALUES (1)")
+    other.close()
+    assert "no journal of genrm; name another one with --journal" in refusal(path)
+
+
+def test_another_format_is_not_touched(path: str) -> None:
+    """A journal of a later genrm is neither read nor converted; both formats are named."""
+    with Journal(path) as journal:
+        record_all(journal, {key(1): GOOD})
+    other = sqlite3.connect(path)
+    other.execute(f"PRAGMA user_version = {FORMAT + 1}")
+    other.execute("PRAGMA journal_mode = DELETE")
+    other.close()
+    reason = refusal(path)
+    assert f"format {FORMAT + 1}" in reason
+    assert f"format {FORMAT}." in reason
+    assert "--journal" in reason
+
+
+@pytest.mark.parametrize("content", [b'{"prompt": "Why?"}\n' * 100, b"SQLite format 3\0" + bytes(range(256)) * 40])
+def test_what_is_no_database_is_not_touched(path: str, content: bytes) -> None:
+    """A text file, or one that only begins like a database, is refused and left as it is."""
+    Path(path).write_bytes(content)
+    assert "damaged or no journal; nothing in it was changed" in refusal(path)
+
+
+def test_a_damaged_journal_is_named_and_not_made_worse(path: str) -> None:
+    """When pages in the middle are garbage, reading says so with a remedy, and the file stays as it is."""
+    with Journal(path) as journal:
+        record_all(journal, {key(n): replace(GOOD, reply_text=os.urandom(500).hex()) for n in range(400)})
+    content = bytearray(Path(path).read_bytes())
+    content[8_192 : len(content) - 4_096] = os.urandom(len(content) - 12_288)
+    Path(path).write_bytes(content)
+
+    def read_all() -> None:
+        with Journal(path) as opened:
+            list(opened.iter_entries())
+
+    with pytest.raises(StorageError) as caught:
+        read_all()
+    assert "damaged or no journal" in str(caught.value)
+    assert "Move it away, or name another one with --journal" in str(caught.value)
+    assert Path(path).read_bytes() == content
+
+
+def test_a_missing_folder_is_named(tmp_path: Path) -> None:
+    """A journal in a folder that is not there is refused; the folder is not made."""
+    assert "its folder does not exist" in refusal(str(tmp_path / "away" / "run.sqlite"))
+    assert not (tmp_path / "away").exists()
+
+
+def test_a_folder_is_no_journal(tmp_path: Path) -> None:
+    """The path of a folder is refused with a reason."""
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(StorageError, match="unable to open"):
+        Journal(str(tmp_path / "folder"))
+
+
+@contextmanager
+def as_nobody() -> Iterator[None]:
+    """Give up the rights of root for a while: nothing is read-only to root."""
+    root = os.geteuid() == 0
+    if root:
+        os.seteuid(65534)
+    try:
+        yield
+    finally:
+        if root:
+            os.seteuid(0)
+
+
+@pytest.mark.skipif(not hasattr(os, "seteuid"), reason="needs POSIX rights")
+def test_a_read_only_journal_is_refused() -> None:
+    """Where verdicts could not be kept no run begins; what is there is not changed."""
+    with tempfile.TemporaryDirectory() as name:
+        path = Path(name) / "run.sqlite"
+        with Journal(str(path)) as journal:
+            record_all(journal, {key(1): GOOD})
+        before = path.read_bytes()
+        path.chmod(0o444)
+        Path(name).chmod(0o555)
+        try:
+            with as_nobody(), pytest.raises(StorageError, match=f"{path}.*check its folder"):
+                Journal(str(path))
+        finally:
+            Path(name).chmod(0o755)
+        assert path.read_bytes() == before
+
+
+def test_statistics_tell_what_is_there(path: str) -> None:
+    """Verdicts, calls and tokens are summed for each judge, failures counted by kind; times are those of answers."""
+    with Journal(path) as journal:
+        assert journal.statistics()["judges"] == []
+        assert journal.mean_tokens() is None
+        began = time.time()
+        record_all(journal, {key(n): GOOD for n in range(3)})
+        record_all(journal, {key(n): replace(GOOD, completion_tokens=0) for n in range(3, 5)}, judge="other · plain-1")
+        record_all(journal, {key(n): BAD for n in range(5, 9)})
+        statistics = journal.statistics()
+        by_judge = {judge["judge"]: judge for judge in statistics["judges"]}
+        assert by_judge[LABEL] | {"first_at": 0, "last_at": 0, "reply_bytes": 0} == {
+            "judge": LABEL, "verdicts": 3, "calls": 6, "prompt_tokens": 2700, "completion_tokens": 360,
+            "first_at": 0, "last_at": 0, "reply_bytes": 0,
+        }  # fmt: skip
+        assert began - 1 <= by_judge[LABEL]["first_at"] <= by_judge[LABEL]["last_at"] <= time.time() + 1
+        assert by_judge["other · plain-1"]["verdicts"] == 2
+        assert statistics["failures"] == [{"judge": LABEL, "kind": "truncated", "count": 4}]
+        assert (statistics["path"], statistics["size_bytes"]) == (path, Path(path).stat().st_size)
+        assert journal.mean_tokens() == (900, 120)  # of those whose server told
+
+
+def test_all_entries_come_out_ready_for_json(path: str) -> None:
+    """The export holds every verdict with its reply, then every failure."""
+    with Journal(path) as journal:
+        record_all(journal, {key(2): GOOD, key(1): GOOD, key(3): BAD})
+        entries = json.loads(json.dumps(list(journal.iter_entries())))
+    assert [entry["key"] for entry in entries] == [key(n).hex() for n in (1, 2, 3)]
+    assert [entry["reply"] for entry in entries[:2]] == [GOOD.reply_text] * 2
+    assert (entries[0]["score_1"], entries[0]["ranking"], entries[0]["judge"]) == (4, 2, LABEL)
+    assert (entries[2]["kind"], entries[2]["detail"], entries[2]["attempts"]) == ("truncated", "no room", 4)
+
+
+@pytest.mark.parametrize(
+    ("chosen", "kept", "gone"),
+    [
+        ({"failures": True}, {0, 1, 2, 3}, (0, 1)),
+        ({"before": 150.0}, {1, 3}, (2, 0)),
+        ({"judge": "a"}, {2, 3}, (2, 0)),
+        ({"before": 150.0, "judge": "a"}, {1, 2, 3}, (1, 0)),
+        ({"failures": True, "before": 1e12}, set(), (4, 1)),
+    ],
+)
+def test_pruning_takes_what_is_chosen_and_no_more(
+    path: str, chosen: dict[str, Any], kept: set[int], gone: tuple[int, int]
+) -> None:
+    """Failures, old verdicts, those of one judge, or old ones of one judge go; the numbers of both kinds are told."""
+    with Journal(path) as journal:
+        record_all(journal, {key(0): GOOD, key(1): GOOD}, judge="a")
+        record_all(journal, {key(2): GOOD, key(3): GOOD, key(4): BAD}, judge="b")
+    with sqlite3.connect(path) as other:
+        other.executemany(
+            "UPDATE verdicts SET answered_at = ? WHERE key = ?", [(100 + 100 * (n % 2), key(n)) for n in range(4)]
+        )
+    other.close()
+    with Journal(path) as journal:
+        assert journal.prune(**{"failures": False, "before": None, "judge": None, **chosen}) == gone
+        assert {n for n in range(4) if key(n) in journal} == kept
+        assert journal.has_failed(key(4)) != chosen.get("failures", False)

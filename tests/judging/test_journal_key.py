@@ -1,0 +1,87 @@
+"""What the key of a question depends on, and what it does not."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from genrm_cli.judging.pacing.allowance import Allowance
+from genrm_cli.judging.pacing.pool import EndpointPool
+from genrm_cli.judging.pacing.retry import RetryPolicy
+from genrm_cli.judging.profiles import PROFILES
+from genrm_cli.judging.profiles.profile import Profile
+from genrm_cli.judging.remote import Patience, RemoteJudge
+from genrm_cli.judging.verdict import Exhibit
+
+EXHIBIT = Exhibit([("user", "Why?")], "A word.", "A full answer.", "Be kind.")
+
+
+def asked_of(
+    exhibit: Exhibit = EXHIBIT,
+    judge_idx: int = 0,
+    *,
+    profile: Profile = PROFILES["nemotron"],
+    model: str = "m",
+    judge_id: str | None = None,
+    sampling: dict[str, float] | None = None,
+    call_timeout_s: float = 600.0,
+    retries: int = 5,
+    max_calls: int | None = None,
+) -> bytes:
+    """Return the key of a question to a judge with these settings."""
+    patience = Patience(call_timeout_s, 2 * call_timeout_s, RetryPolicy(retries), retries, hedge=retries > 5)
+    pool = EndpointPool([], 10, lambda event, fields: None)
+    allowance = Allowance(max_calls)
+    judge = RemoteJudge(pool, profile, patience, allowance, model=model, sampling=sampling or {}, judge_id=judge_id)
+    return judge.prepare(exhibit, judge_idx).key
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"judge_idx": 1},
+        {"model": "n"},
+        {"judge_id": "the one in Oslo"},
+        {"profile": PROFILES["nemotron-plain"]},
+        {"profile": replace(PROFILES["nemotron"], version=2)},
+        {"profile": replace(PROFILES["nemotron"], name="nemotron+nemo-gym")},
+        {"sampling": {"temperature": 0.0}},
+        {"sampling": {"top_p": 0.5}},
+        {"sampling": {"max_tokens": 100}},
+        {"exhibit": replace(EXHIBIT, principle=None)},
+        {"exhibit": replace(EXHIBIT, principle="Be short.")},
+        {"exhibit": replace(EXHIBIT, response_1="A full answer.", response_2="A word.")},
+        {"exhibit": replace(EXHIBIT, response_2="A full answer. ")},
+        {"exhibit": replace(EXHIBIT, conversation=[("user", "Why not?")])},
+        {"exhibit": replace(EXHIBIT, conversation=[("system", "Why?")])},
+        {"exhibit": replace(EXHIBIT, conversation=[("user", "Why?"), ("assistant", "")])},
+    ],
+)
+def test_what_changes_the_answer_changes_the_key(changes: dict[str, Any]) -> None:
+    """Texts, their order, principle, repeat, model, judge, profile and its version, and sampling are all in the key."""
+    assert asked_of(**changes) != asked_of()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"call_timeout_s": 5.0},
+        {"retries": 99},
+        {"max_calls": 7},
+        {"judge_id": "m"},  # the default, said aloud
+        {"sampling": {"temperature": 0.6, "top_p": 0.95}},  # likewise
+        {"exhibit": replace(EXHIBIT, conversation=(("user", "Why?"),))},
+    ],
+)
+def test_what_does_not_change_the_answer_is_not_in_the_key(changes: dict[str, Any]) -> None:
+    """Timeouts, tries, budgets and defaults said aloud lead to the same key."""
+    assert asked_of(**changes) == asked_of()
+
+
+@given(st.lists(st.tuples(st.sampled_from(["user", "assistant"]), st.text('ab"\\\n,[]', max_size=4)), max_size=3))
+def test_no_two_conversations_share_a_key(conversation: list[tuple[str, str]]) -> None:
+    """Texts cannot be arranged so that one question looks like another."""
+    other = [*conversation, ("user", "")]
+    assert asked_of(replace(EXHIBIT, conversation=conversation)) != asked_of(replace(EXHIBIT, conversation=other))

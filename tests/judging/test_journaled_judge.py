@@ -1,0 +1,139 @@
+"""A journal in front of a judge: nothing is asked twice, nothing is lost."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from judge_server_fixture import JudgeServer
+from opened_judge import Opened, exhibit, open_judge, with_judge
+
+from genrm_cli.errors import JudgeError
+from genrm_cli.judging.engine import judge_all
+from genrm_cli.judging.journal import Journal
+from genrm_cli.judging.pacing.allowance import Allowance
+from genrm_cli.judging.verdict import Outcome, Verdict
+
+UNREADABLE = {"content": "Both are fine."}
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Iterator[Journal]:
+    """Open an empty journal."""
+    with Journal(str(tmp_path / "run.sqlite")) as opened:
+        yield opened
+
+
+def test_what_the_journal_holds_is_not_asked_again(judge_server: JudgeServer, journal: Journal) -> None:
+    """A second run makes no call, and hears the same verdicts with what they once cost."""
+    first = with_judge(lambda each: each.ask_all(range(20)), judge_server.base_url, journal=journal)
+    second = with_judge(lambda each: each.ask_all(range(20)), judge_server.base_url, journal=journal)
+    assert judge_server.stats()["requests"] == 20
+    assert second.allowance.calls == 0
+    for place in range(20):
+        before, after = first.outcomes[place], second.outcomes[place]
+        assert (before.from_journal, after.from_journal) == (False, True)
+        assert (after.result, after.reply_text, after.attempts) == (before.result, before.reply_text, 1)
+        assert after.prompt_tokens == before.prompt_tokens > 0
+
+
+def test_equal_questions_in_flight_are_asked_once(judge_server: JudgeServer, journal: Journal) -> None:
+    """Twenty comparisons of three questions make three calls; the others share the verdict and cost nothing."""
+    judge_server.behave(latency_s=0.05)
+    opened = with_judge(lambda each: each.ask_all([0, 1, 2] * 6), judge_server.base_url, journal=journal)
+    assert judge_server.stats()["requests"] == opened.allowance.calls == 3
+    outcomes = list(opened.outcomes.values())
+    assert sum(not outcome.from_journal for outcome in outcomes) == 3
+    assert sum(outcome.attempts for outcome in outcomes if not outcome.from_journal) == 3
+    assert all(isinstance(outcome.result, Verdict) for outcome in outcomes)
+
+
+def test_equal_questions_share_a_failure_too(judge_server: JudgeServer, journal: Journal) -> None:
+    """When the one that was asked fails, those that waited for it fail alike, and the next run asks once more."""
+    judge_server.behave(fault=UNREADABLE, latency_s=0.05)
+    opened = with_judge(lambda each: each.ask_all([0] * 4), judge_server.base_url, journal=journal)
+    assert opened.kinds() == {"no_verdict": 4}
+    assert judge_server.stats()["requests"] == 1
+    judge_server.behave()
+    again = with_judge(lambda each: each.ask_all([0] * 4), judge_server.base_url, journal=journal)
+    assert again.kinds() == {None: 4}
+    assert judge_server.stats()["requests"] == 2
+
+
+def test_when_the_judge_is_given_up_those_who_wait_hear_of_it(judge_server: JudgeServer, journal: Journal) -> None:
+    """A run whose equal questions wait for one that is never answered ends with the reason, and does not hang."""
+    judge_server.behave(fault={"status": 500})
+
+    async def use(opened: Opened) -> None:
+        with pytest.raises(JudgeError, match="--give-up-after"):
+            await opened.ask_all([0, 1, 2, 3] * 5)
+
+    with_judge(use, judge_server.base_url, journal=journal, retries=100, give_up_after_s=0.3)
+    assert len(journal) == 0
+
+
+def test_a_run_that_is_cancelled_keeps_what_was_answered(judge_server: JudgeServer, journal: Journal) -> None:
+    """Whatever moment a run is cancelled at, every outcome that was told is in the journal, and no slot is missing."""
+    judge_server.behave(latency_lognormal={"mean_s": 0.01, "sigma": 1.0})
+
+    async def use(opened: Opened) -> None:
+        told: set[bytes] = set()
+        assert opened.journaled is not None
+
+        def on_outcome(number: int, outcome: Outcome) -> None:
+            told.add(opened.remote.prepare(exhibit(number), 0).key)
+
+        for start in range(0, 600, 100):
+            numbers = range(start, start + 100)
+            asking = judge_all(((n, exhibit(n), 0) for n in numbers), opened.journaled, on_outcome)
+            run = asyncio.create_task(asking)
+            await asyncio.sleep(0.02 + start / 10_000)
+            run.cancel()
+            await asyncio.gather(run, return_exceptions=True)
+            assert all(key in journal for key in told)
+            assert opened.pool.in_flight == 0
+        assert told
+
+    with_judge(use, judge_server.base_url, journal=journal, concurrency=8)
+
+
+def test_an_error_in_the_caller_ends_the_run_and_loses_nothing(judge_server: JudgeServer, journal: Journal) -> None:
+    """A bug in whoever takes the outcomes comes out, with the calls in flight cancelled and all slots returned."""
+    judge_server.behave(latency_s=0.01)
+
+    def on_outcome(number: int, outcome: Outcome) -> None:
+        if number == 5:
+            raise ZeroDivisionError("a bug")
+
+    async def run() -> None:
+        async with open_judge(judge_server.base_url, journal=journal) as opened:
+            assert opened.journaled is not None
+            await judge_all(((n, exhibit(n), 0) for n in range(50)), opened.journaled, on_outcome)
+
+    with pytest.raises(ExceptionGroup) as caught:
+        asyncio.run(run())
+    assert caught.group_contains(ZeroDivisionError) if hasattr(caught, "group_contains") else True
+    assert len(journal) >= 6
+
+
+def test_only_what_failed_is_asked_again(judge_server: JudgeServer, journal: Journal) -> None:
+    """With --only-failed verdicts are recalled, failures asked again, and what is new is not asked."""
+    judge_server.behave(fault=UNREADABLE, fault_share=0.4)
+    first = with_judge(lambda each: each.ask_all(range(30)), judge_server.base_url, journal=journal)
+    failed = first.kinds()["no_verdict"]
+    assert 0 < failed < 30
+    judge_server.behave()
+    before = judge_server.stats()["requests"]
+    second = with_judge(lambda each: each.ask_all(range(40)), judge_server.base_url, journal=journal, only_failed=True)
+    assert judge_server.stats()["requests"] - before == failed
+    assert second.kinds() == {None: 30, "not_asked": 10}
+
+
+def test_a_budget_counts_no_recalled_verdicts(judge_server: JudgeServer, journal: Journal) -> None:
+    """Runs with ten calls each get through thirty comparisons in three times."""
+    for run in range(1, 4):
+        opened = with_judge(
+            lambda each: each.ask_all(range(30)), judge_server.base_url, journal=journal, allowance=Allowance(10)
+        )
+        assert opened.kinds().get(None) == 10 * run
+        assert judge_server.stats()["requests"] == 10 * run

@@ -1,0 +1,65 @@
+"""How long calls take, in constant memory."""
+
+import json
+import math
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from genrm_cli.judging.latency import Latencies
+
+SHARES = (0.01, 0.25, 0.5, 0.9, 0.99, 1.0)
+
+
+def latencies_of(values: list[float]) -> Latencies:
+    """Take in some latencies."""
+    latencies = Latencies()
+    for value in values:
+        latencies.add(value)
+    return latencies
+
+
+@given(st.lists(st.floats(0.001, 10_000), min_size=1, max_size=300), st.sampled_from(SHARES))
+def test_quantiles_are_right_within_6_percent(values: list[float], share: float) -> None:
+    """A quantile is the latency that so many did not exceed, as if all had been kept and sorted."""
+    exact = sorted(values)[math.ceil(share * len(values)) - 1]
+    assert latencies_of(values).quantile_s(share) == pytest.approx(exact, rel=0.06)
+
+
+@given(st.lists(st.floats(0, 1e5), min_size=1, max_size=100))
+def test_quantiles_rise_with_their_share(values: list[float]) -> None:
+    """A larger share never has a smaller quantile, whatever the latencies."""
+    quantiles = [latencies_of(values).quantile_s(share) for share in SHARES]
+    assert None not in quantiles
+    assert quantiles == sorted(quantiles, key=float)  # type: ignore[arg-type]
+
+
+def test_without_a_call_nothing_is_known() -> None:
+    """No call, no quantile: null, not 0."""
+    assert Latencies().quantile_s(0.5) is None
+    assert Latencies().as_dict() == {"median_s": None, "p99_s": None, "histogram_s": {}}
+
+
+def test_what_is_faster_than_a_millisecond_counts_as_one() -> None:
+    """Latencies of next to nothing, or of nothing, are no special case."""
+    assert latencies_of([0.0, 1e-9, 0.001]).quantile_s(1.0) == pytest.approx(0.001, rel=0.06)
+
+
+def test_memory_does_not_grow_with_the_calls() -> None:
+    """A hundred thousand calls from 1 ms to an hour take as many buckets as a few hundred."""
+    dice = random.Random(0)
+    latencies = latencies_of([math.exp(dice.uniform(math.log(0.001), math.log(3600))) for _ in range(100_000)])
+    assert latencies.count == 100_000
+    assert len(vars(latencies)["_buckets"]) < 200
+
+
+def test_the_histogram_counts_every_call_once() -> None:
+    """Bounds double, are in order, hold their calls, and their counts add up."""
+    values = [0.3] * 5 + [0.7] * 3 + [20.0] * 2
+    summary = json.loads(json.dumps(latencies_of(values).as_dict()))
+    assert summary["histogram_s"] == {"0.5": 5, "1": 3, "32": 2}
+    assert list(summary["histogram_s"]) == sorted(summary["histogram_s"], key=float)
+    assert summary["median_s"] == pytest.approx(0.3, rel=0.06)
+    assert summary["p99_s"] == pytest.approx(20, rel=0.06)

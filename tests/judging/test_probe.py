@@ -1,0 +1,139 @@
+"""The probe: what it takes for a judge to be used, and what is said when it cannot be."""
+
+import asyncio
+import time
+from typing import Any
+
+import pytest
+from judge_server_fixture import JudgeServer
+
+from genrm_cli.errors import JudgeError
+from genrm_cli.judging.client import JudgeAddress, JudgeClient
+from genrm_cli.judging.pacing.allowance import Allowance
+from genrm_cli.judging.pacing.pool import Endpoint, EndpointPool, FixedLimit
+from genrm_cli.judging.pacing.retry import RetryPolicy
+from genrm_cli.judging.probe import probe_judge
+from genrm_cli.judging.profiles import PROFILES
+from genrm_cli.judging.remote import Patience, RemoteJudge
+
+FIRST_BETTER = {"score_1": 5, "score_2": 1, "ranking": 1}
+TIE = {"score_1": 3, "score_2": 3, "ranking": 3}
+
+
+def probe(*base_urls: str, profile: str = "nemotron", timeout_s: float = 10.0) -> str | None:
+    """Probe a judge at one or more endpoints."""
+
+    async def run() -> str | None:
+        clients = [JudgeClient(JudgeAddress(base_url, None, 2, 4)) for base_url in base_urls]
+        endpoints = [Endpoint(client.base_url, client, FixedLimit(4)) for client in clients]
+        pool = EndpointPool(endpoints, 10, lambda event, fields: None)
+        patience = Patience(10, 60, RetryPolicy(0), 0)
+        judge = RemoteJudge(pool, PROFILES[profile], patience, Allowance(), model="m", sampling={})
+        try:
+            return await probe_judge(judge, endpoints, timeout_s)
+        finally:
+            for client in clients:
+                await client.aclose()
+
+    return asyncio.run(run())
+
+
+def refusal(*base_urls: str, profile: str = "nemotron", timeout_s: float = 10.0) -> str:
+    """Return why a judge cannot be used."""
+    with pytest.raises(JudgeError) as caught:
+        probe(*base_urls, profile=profile, timeout_s=timeout_s)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_a_good_judge_passes_with_two_calls(judge_server: JudgeServer, profile: str) -> None:
+    """A judge that prefers the answer to the nonsense in both orders needs no third call and gets no warning."""
+    assert probe(judge_server.base_url, profile=profile) is None
+    assert judge_server.stats()["requests"] == 2
+
+
+@pytest.mark.parametrize("behaviour", [{"unknown_roles": "ignore"}, {"unknown_roles": "reject"}])
+def test_a_template_without_the_judges_roles_is_found(judge_server: JudgeServer, behaviour: dict[str, Any]) -> None:
+    """Whether the server drops the responses in silence or refuses them: the plain profile is named, and works."""
+    judge_server.behave(**behaviour)
+    reason = refusal(judge_server.base_url)
+    assert judge_server.base_url in reason
+    assert "--profile nemotron-plain" in reason
+    assert ("chat template seems to drop them" in reason) == (behaviour["unknown_roles"] == "ignore")
+    assert probe(judge_server.base_url, profile="nemotron-plain") is None
+
+
+def test_a_verdict_that_only_favours_a_place_is_a_warning(judge_server: JudgeServer) -> None:
+    """A judge that always prefers the first response, but does read both, may be used; the user is told."""
+    judge_server.behave(verdict=FIRST_BETTER)
+    warning = probe(judge_server.base_url)
+    assert warning is not None
+    assert judge_server.base_url in warning
+    assert "did not prefer a right answer to nonsense in both orders" in warning
+    assert judge_server.stats()["requests"] == 3
+
+
+def test_a_tie_is_decided_by_the_ranking(judge_server: JudgeServer) -> None:
+    """Equal scores with a ranking that follows the swap are a judge that works."""
+    contents = ('{"score_1": 3, "score_2": 3, "ranking": 2}', '{"score_1": 3, "score_2": 3, "ranking": 5}')
+    judge_server.behave(script=[{"content": content} for content in contents])
+    assert probe(judge_server.base_url) is None
+    judge_server.behave(verdict=TIE)
+    assert probe(judge_server.base_url) is not None
+
+
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        ({"content": "The first one", "finish_reason": "length"}, ("truncated", "--max-reply-tokens")),
+        ({"content": None, "reasoning": "Hm", "finish_reason": "length"}, ("truncated", "--max-reply-tokens")),
+        ({"content": ""}, ("empty", "reasoning parser")),
+        ({"content": "I like both."}, ("no_verdict", "--profile nemotron-plain", "--no-probe")),
+        ({"content": '{"score_1": 50, "score_2": 20, "ranking": 1}'}, ("out_of_range", "--profile")),
+        ({"status": 401}, ("auth", "GENRM_API_KEY", "--api-key-env")),
+        ({"status": 404}, ("404", "--base-url", "--model")),
+        ({"status": 500}, ("500", "--no-probe")),
+        ({"body": "<html>nginx</html>"}, ("bad_body", "--base-url")),
+        ({"reset": "before"}, ("connection", "Is the judge running?")),
+        ({"hang": True}, ("timeout", "look at its log")),
+    ],
+)
+def test_what_is_wrong_is_said_with_a_remedy(
+    judge_server: JudgeServer, fault: dict[str, Any], words: tuple[str, ...]
+) -> None:
+    """Endpoint, model, kind and the option to change stand in one paragraph, within seconds."""
+    judge_server.behave(fault=fault)
+    began_s = time.monotonic()
+    reason = refusal(judge_server.base_url, timeout_s=0.5)
+    assert time.monotonic() - began_s < 5
+    for word in (judge_server.base_url, "'m'", *words):
+        assert word in reason
+    assert "\n" not in reason
+
+
+def test_what_passes_at_once_is_forgiven(judge_server: JudgeServer) -> None:
+    """One bad reply or one fault is no reason to send the user away."""
+    judge_server.behave(script=[{"content": "Hm."}, {}, {"status": 502}])
+    assert probe(judge_server.base_url) is None
+
+
+@pytest.mark.parametrize("busy_calls", [1, 10])
+def test_a_busy_judge_passes(judge_server: JudgeServer, busy_calls: int) -> None:
+    """429 means that somebody is there; the run waits for its turn better than a probe could."""
+    judge_server.behave(script=[{"status": 429}] * busy_calls)
+    assert probe(judge_server.base_url) is None
+    assert judge_server.stats()["requests"] <= 2
+
+
+def test_every_endpoint_is_probed(judge_server: JudgeServer, start_judge: Any) -> None:
+    """One bad endpoint of two is found and named, and the good one is not."""
+    other = start_judge()
+    other.behave(unknown_roles="ignore")
+    reason = refusal(judge_server.base_url, other.base_url)
+    assert other.base_url in reason
+    assert judge_server.base_url not in reason
+    assert judge_server.stats()["requests"] == 2
+    other.behave(verdict=FIRST_BETTER)
+    warning = probe(judge_server.base_url, other.base_url)
+    assert warning is not None
+    assert other.base_url in warning

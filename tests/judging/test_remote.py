@@ -1,0 +1,238 @@
+"""A judge behind HTTP: retries, re-askings, timeouts, and what each comparison costs."""
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+from judge_server_fixture import JudgeServer
+
+from genrm_cli.errors import JudgeError
+from genrm_cli.judging.client import JudgeAddress, JudgeClient
+from genrm_cli.judging.pacing.allowance import Allowance
+from genrm_cli.judging.pacing.pool import Endpoint, EndpointPool, FixedLimit
+from genrm_cli.judging.pacing.retry import RetryPolicy
+from genrm_cli.judging.profiles import PROFILES
+from genrm_cli.judging.remote import Patience, RemoteJudge
+from genrm_cli.judging.verdict import Exhibit, Failure, Outcome, Verdict
+
+EXHIBIT = Exhibit([("user", "Why?")], "A word.", "A full answer that explains itself, step by step, with care.")
+GOOD = {"content": '{"score_1": 4, "score_2": 2, "ranking": 2}'}
+UNREADABLE = {"content": "Both are fine."}
+
+
+def with_judge(
+    server: JudgeServer,
+    use: Callable[[RemoteJudge, EndpointPool], Coroutine[Any, Any, Outcome | None]],
+    *,
+    retries: int = 0,
+    reask: int = 0,
+    call_timeout_s: float = 10,
+    comparison_timeout_s: float = 60,
+    give_up_after_s: float = 10,
+    sampling: dict[str, float] | None = None,
+    allowance: Allowance | None = None,
+) -> Outcome | None:
+    """Open a judge with one endpoint and next to no waits, use it, and check that all slots came back."""
+    patience = Patience(call_timeout_s, comparison_timeout_s, RetryPolicy(retries, base_s=0.01, cap_s=0.1), reask)
+
+    async def run() -> Outcome | None:
+        async with JudgeClient(JudgeAddress(server.base_url, None, 2, 4)) as client:
+            pool = EndpointPool([Endpoint("judge", client, FixedLimit(4))], give_up_after_s, lambda event, fields: None)
+            judge = RemoteJudge(
+                pool, PROFILES["nemotron"], patience, allowance or Allowance(), model="m", sampling=sampling or {}
+            )
+            try:
+                return await use(judge, pool)
+            finally:
+                assert pool.in_flight == 0
+
+    return asyncio.run(run())
+
+
+async def ask_once(judge: RemoteJudge, pool: EndpointPool) -> Outcome:
+    """Put one comparison before the judge."""
+    slot = await judge.admit()
+    assert slot is not None
+    return await judge.ask(judge.prepare(EXHIBIT, 0), slot)
+
+
+def ask(server: JudgeServer, **given: Any) -> Outcome:
+    """Put one comparison before the server."""
+    outcome = with_judge(server, ask_once, **given)
+    assert outcome is not None
+    return outcome
+
+
+def kind_of(outcome: Outcome) -> str | None:
+    """Return the kind of the failure, None for a verdict."""
+    return outcome.result.kind.value if isinstance(outcome.result, Failure) else None
+
+
+def test_a_verdict_comes_with_its_cost(judge_server: JudgeServer) -> None:
+    """An outcome tells calls, time and tokens besides the verdict."""
+    judge_server.behave(latency_s=0.05)
+    outcome = ask(judge_server)
+    assert outcome.result == Verdict(1, 5, 6)
+    assert (outcome.attempts, outcome.hedged, outcome.from_journal) == (1, False, False)
+    assert 0.05 <= outcome.latency_s < 5
+    assert outcome.prompt_tokens > 0
+    assert outcome.completion_tokens > 0
+    assert outcome.reply_text is not None
+    assert "ranking" in outcome.reply_text
+
+
+@pytest.mark.parametrize(
+    ("fault", "kind"),
+    [
+        ({"content": "The first is better.", "finish_reason": "length"}, "truncated"),
+        ({"content": "<think>Let me see", "finish_reason": "length"}, "truncated"),
+        ({"content": None, "finish_reason": "length", "reasoning": "Let me see"}, "truncated"),
+        ({"content": ""}, "empty"),
+        ({"content": None, "reasoning": "The first."}, "empty"),
+        (
+            {"content": '{"score_1": 4, "score_2": 2, "ranking": 2} {"score_1": 2, "score_2": 4, "ranking": 5}'},
+            "ambiguous",
+        ),
+        ({"content": '{"score_1": 9, "score_2": 2, "ranking": 2}'}, "out_of_range"),
+        ({"content": '{"score_1": 4, "score_2": 2, "ranking": 3.5e9}'}, "out_of_range"),
+        ({"content": '{"score_1": 4, "score_2": 2}'}, "no_verdict"),
+        ({"content": '{"score_1": "4/5", "score_2": 2, "ranking": 2}'}, "no_verdict"),
+        (UNREADABLE, "no_verdict"),
+        ({**GOOD, "finish_reason": "content_filter"}, "refused"),
+        ({"body": "<html>"}, "bad_body"),
+        ({"hang": True}, "timeout"),
+        ({"reset": "mid_body"}, "connection"),
+        ({"status": 503}, "http"),
+        ({"status": 401}, "auth"),
+        ({"status": 404}, "http"),
+        ({"status": 400}, "refused"),
+    ],
+)
+def test_every_fault_is_a_failure_of_its_kind(judge_server: JudgeServer, fault: dict[str, Any], kind: str) -> None:
+    """Whatever goes wrong is data with a kind and some words, never a number."""
+    judge_server.behave(fault=fault)
+    outcome = ask(judge_server, call_timeout_s=0.3 if kind == "timeout" else 10)
+    assert kind_of(outcome) == kind
+    assert isinstance(outcome.result, Failure)
+    assert outcome.result.detail
+    assert outcome.attempts == 1
+
+
+@pytest.mark.parametrize(
+    "fault", [{"status": 429}, {"status": 500}, {"status": 401}, {"reset": "before"}, {"body": "<html>"}]
+)
+def test_what_may_pass_is_tried_again(judge_server: JudgeServer, fault: dict[str, Any]) -> None:
+    """After a fault that passes, the same comparison gets its verdict; every try is counted."""
+    judge_server.behave(script=[fault, fault])
+    outcome = ask(judge_server, retries=2)
+    assert outcome.result == Verdict(1, 5, 6)
+    assert outcome.attempts == judge_server.stats()["requests"] == 3
+
+
+@pytest.mark.parametrize(("fault", "calls"), [({"status": 503}, 4), ({"status": 401}, 4), ({"status": 400}, 1)])
+def test_tries_end(judge_server: JudgeServer, fault: dict[str, Any], calls: int) -> None:
+    """With 3 retries a server error costs 4 calls; what cannot pass costs one, however many askings are left."""
+    judge_server.behave(fault=fault)
+    outcome = ask(judge_server, retries=3, reask=3)
+    assert kind_of(outcome) is not None
+    assert outcome.attempts == judge_server.stats()["requests"] == calls
+
+
+def test_being_told_to_wait_uses_up_no_retry(judge_server: JudgeServer) -> None:
+    """A judge that is busy for longer than there are retries is waited for, and counted as attempts."""
+    judge_server.behave(script=[{"status": 429}] * 6)
+    outcome = ask(judge_server, retries=0)
+    assert outcome.result == Verdict(1, 5, 6)
+    assert outcome.attempts == judge_server.stats()["requests"] == 7
+
+
+def test_a_judge_that_is_always_busy_ends_with_the_comparisons_time(judge_server: JudgeServer) -> None:
+    """429 without end fails as what it is when the comparison's time is over."""
+    judge_server.behave(fault={"status": 429, "headers": {"Retry-After": "60"}})
+    started_s = time.monotonic()
+    outcome = ask(judge_server, comparison_timeout_s=0.2)
+    assert kind_of(outcome) == "rate_limited"
+    assert time.monotonic() - started_s < 3
+    assert outcome.attempts == judge_server.stats()["requests"]
+
+
+def test_a_judge_that_refuses_everything_is_given_up(judge_server: JudgeServer) -> None:
+    """A key that is not taken takes the endpoint out, and ends the run when nobody mends it in time."""
+    judge_server.behave(require_key="another")
+    with pytest.raises(JudgeError, match=r"has not answered for 0\.1 s .* HTTP 401"):
+        ask(judge_server, retries=50, give_up_after_s=0.1)
+
+
+def test_no_call_outlives_its_comparison(judge_server: JudgeServer) -> None:
+    """A call that may take longer than what is left to its comparison ends with it."""
+    judge_server.behave(fault={"hang": True})
+    outcome = ask(judge_server, call_timeout_s=30, comparison_timeout_s=0.3, retries=3)
+    assert kind_of(outcome) == "timeout"
+    assert outcome.latency_s < 3
+    judge_server.wait_until(lambda stats: stats["in_flight"] == 0)
+
+
+def test_an_unreadable_reply_is_asked_again(judge_server: JudgeServer) -> None:
+    """Re-asking sends the same body until a verdict can be read; tokens of all replies are summed."""
+    judge_server.behave(script=[UNREADABLE, {"content": ""}])
+    outcome = ask(judge_server, reask=3)
+    assert outcome.result == Verdict(1, 5, 6)
+    stats = judge_server.stats()
+    assert outcome.attempts == stats["requests"] == 3
+    assert stats["repeat_answers"] == 2
+    assert outcome.prompt_tokens % 3 == 0
+
+
+def test_re_asking_ends_with_the_last_failure(judge_server: JudgeServer) -> None:
+    """When the askings are used up, the outcome is what the last reply was, and its text is kept."""
+    judge_server.behave(script=[{"content": ""}], fault=UNREADABLE)
+    outcome = ask(judge_server, reask=2)
+    assert kind_of(outcome) == "no_verdict"
+    assert outcome.attempts == judge_server.stats()["requests"] == 3
+    assert outcome.reply_text == "Both are fine."
+
+
+def test_a_budget_that_is_used_up_ends_re_asking(judge_server: JudgeServer) -> None:
+    """With two calls left, a comparison is not asked a third time, and its last failure stands."""
+    judge_server.behave(fault=UNREADABLE)
+    outcome = ask(judge_server, reask=5, allowance=Allowance(max_calls=2))
+    assert kind_of(outcome) == "no_verdict"
+    assert outcome.attempts == judge_server.stats()["requests"] == 2
+
+
+def test_the_judges_retry_after_is_waited_for(judge_server: JudgeServer) -> None:
+    """A call that was told to come back later does not come back sooner."""
+    judge_server.behave(script=[{"status": 429, "headers": {"Retry-After": "0.4"}}])
+    started_s = time.monotonic()
+    outcome = ask(judge_server)
+    assert outcome.result == Verdict(1, 5, 6)
+    assert time.monotonic() - started_s >= 0.4
+    assert outcome.latency_s >= 0.4
+
+
+def test_no_slot_is_held_while_a_comparison_waits(judge_server: JudgeServer) -> None:
+    """During a back-off the judge's slots are free for others."""
+    judge_server.behave(script=[{"status": 429, "headers": {"Retry-After": "60"}}])
+    allowance = Allowance()
+
+    async def look(judge: RemoteJudge, pool: EndpointPool) -> None:
+        asking = asyncio.create_task(ask_once(judge, pool))
+        while allowance.calls == 0 or pool.in_flight:
+            await asyncio.sleep(0.001)
+        assert not asking.done()
+        asking.cancel()
+        await asyncio.wait([asking])
+
+    with_judge(judge_server, look, allowance=allowance)
+    assert judge_server.stats()["by_status"] == {"429": 1}
+
+
+def test_sampling_of_the_user_replaces_the_profiles(judge_server: JudgeServer) -> None:
+    """Fields that are given go before the profile's; the others stay."""
+    ask(judge_server, sampling={"temperature": 0.0})
+    (request,) = judge_server.stats()["recent"]
+    body = request["body"]
+    assert (body["temperature"], body["top_p"], body["max_tokens"]) == (0.0, 0.95, 16384)
+    assert set(body) == {"model", "messages", "temperature", "top_p", "max_tokens"}

@@ -1,0 +1,178 @@
+"""What a run may spend, in calls, tokens, money and time: kept to, and said."""
+
+import asyncio
+import time
+from typing import Any
+
+import pytest
+from judge_server_fixture import JudgeServer
+from opened_judge import Opened, kind_of, with_judge
+
+from genrm_cli.judging.pacing.allowance import Allowance
+
+UNREADABLE = {"content": "Both are fine."}
+
+
+@pytest.mark.parametrize("max_calls", [0, 1, 7, 20, 21])
+def test_no_more_calls_are_made_than_allowed(judge_server: JudgeServer, max_calls: int) -> None:
+    """So many calls, so many verdicts; the rest is not asked, and only then the run counts as stopped."""
+    opened = with_judge(lambda each: each.ask_all(range(20)), judge_server.base_url, allowance=Allowance(max_calls))
+    made = min(20, max_calls)
+    assert judge_server.stats()["requests"] == made
+    assert opened.kinds() == {kind: count for kind, count in {None: made, "not_asked": 20 - made}.items() if count}
+    assert opened.pool.stopped_by == ("max_calls" if max_calls < 20 else None)
+
+
+@pytest.mark.parametrize("concurrency", [1, 4, 16])
+@pytest.mark.parametrize(
+    "behaviour",
+    [
+        {"fault": UNREADABLE, "fault_times": 2},
+        {"fault": {"status": 500}, "fault_times": 2},
+        {"fault": {"status": 429}, "fault_times": 1, "latency_s": 0.002},
+    ],
+)
+def test_retries_and_re_askings_do_not_overdraw(
+    judge_server: JudgeServer, behaviour: dict[str, Any], concurrency: int
+) -> None:
+    """However many comparisons wait for a slot at once, the calls of all of them stay within the allowance."""
+    judge_server.behave(**behaviour)
+    opened = with_judge(
+        lambda each: each.ask_all(range(60)),
+        judge_server.base_url,
+        allowance=Allowance(45),
+        concurrency=concurrency,
+        reask=3,
+    )
+    assert judge_server.stats()["requests"] == opened.allowance.calls == 45
+    assert sum(outcome.attempts for outcome in opened.outcomes.values()) == 45
+    assert opened.pool.stopped_by == "max_calls"
+    assert len(opened.outcomes) == 60
+
+
+def test_a_budget_of_tokens_is_overshot_by_calls_in_flight_at_most(judge_server: JudgeServer) -> None:
+    """After the reply that reaches the limit no call is made but those under way."""
+    judge_server.behave(latency_s=0.005)
+    opened = with_judge(
+        lambda each: each.ask_all(range(100)), judge_server.base_url, allowance=Allowance(max_tokens=1000)
+    )
+    used = opened.allowance.prompt_tokens + opened.allowance.completion_tokens
+    of_one = used / opened.allowance.calls
+    assert 1000 <= used <= 1000 + 4 * of_one
+    assert opened.pool.stopped_by == "max_tokens"
+
+
+def test_a_budget_of_money_is_reached_by_the_prices(judge_server: JudgeServer) -> None:
+    """At 1,000 a million reply tokens, one unit of money lasts for a thousand of them."""
+    judge_server.behave(latency_s=0.005)
+    allowance = Allowance(max_cost=1.0, price_out=1000.0)
+    opened = with_judge(lambda each: each.ask_all(range(100)), judge_server.base_url, allowance=allowance)
+    assert 1.0 <= allowance.cost <= 1.5
+    assert 1000 <= allowance.completion_tokens <= 1500
+    assert opened.pool.stopped_by == "max_cost"
+
+
+def test_a_deadline_lets_calls_in_flight_finish(judge_server: JudgeServer) -> None:
+    """Calls that were made before the deadline count; nothing is asked after it."""
+    judge_server.behave(latency_s=0.3)
+
+    async def use(opened: Opened) -> None:
+        opened.remote.set_deadline(0.45, grace_s=10)
+        await opened.ask_all(range(50))
+
+    opened = with_judge(use, judge_server.base_url)
+    assert judge_server.stats()["requests"] == 8
+    assert opened.kinds() == {None: 8, "not_asked": 42}
+    assert opened.pool.stopped_by == "deadline"
+
+
+def test_a_deadline_ends_calls_that_hang(judge_server: JudgeServer) -> None:
+    """After the grace nothing is waited for any more: calls that hang fail as timeouts."""
+    judge_server.behave(fault={"hang": True})
+
+    async def use(opened: Opened) -> None:
+        opened.remote.set_deadline(0.1, grace_s=0.3)
+        await opened.ask_all(range(10))
+
+    began_s = time.monotonic()
+    opened = with_judge(use, judge_server.base_url, call_timeout_s=600)
+    assert time.monotonic() - began_s < 5
+    assert opened.kinds() == {"timeout": 4, "not_asked": 6}
+
+
+def test_a_deadline_ends_waits_before_a_retry(judge_server: JudgeServer) -> None:
+    """A comparison that was told to come back in five minutes does not hold up the end of a run."""
+    judge_server.behave(fault={"status": 503, "headers": {"Retry-After": "300"}})
+
+    async def use(opened: Opened) -> None:
+        opened.remote.set_deadline(0.3, grace_s=10)
+        await opened.ask_all(range(3))
+
+    began_s = time.monotonic()
+    opened = with_judge(use, judge_server.base_url)
+    assert time.monotonic() - began_s < 5
+    assert opened.kinds() == {"http": 3}
+
+
+def test_a_deadline_that_has_passed_asks_nothing(judge_server: JudgeServer) -> None:
+    """A run that read its input for longer than it may take in all makes no call."""
+
+    async def use(opened: Opened) -> None:
+        opened.remote.set_deadline(-5.0, grace_s=10)
+        await asyncio.sleep(0)
+        await opened.ask_all(range(10))
+
+    opened = with_judge(use, judge_server.base_url)
+    assert opened.kinds() == {"not_asked": 10}
+    assert judge_server.stats()["requests"] == 0
+
+
+def test_a_comparisons_time_is_not_stretched_by_waiting_for_a_slot(judge_server: JudgeServer) -> None:
+    """A comparison that gets its slot for a retry after its time is over makes no hopeless call with it."""
+    judge_server.behave(script=[{"status": 500}], latency_s=1.2)
+
+    async def use(opened: Opened) -> None:
+        await opened.ask_all(range(2))
+
+    # The retry of the first one waits until the second one, which has its slot, is answered.
+    opened = with_judge(use, judge_server.base_url, concurrency=1, comparison_timeout_s=1.0, call_timeout_s=5.0)
+    assert kind_of(opened.outcomes[0]) == "http"
+    assert judge_server.stats()["requests"] == 2
+    assert opened.allowance.calls == 2
+
+
+def test_a_straggler_is_overtaken(judge_server: JudgeServer) -> None:
+    """With --hedge the last of many quick calls does not hold up a run: it is asked again, and that answer counts."""
+    judge_server.behave(script=[{}] * 130 + [{"latency_s": 3.0}])
+
+    async def use(opened: Opened) -> None:
+        began_s = time.monotonic()
+        await opened.ask_all(range(131))
+        assert time.monotonic() - began_s < 2.9
+        assert opened.pool.in_flight == 1  # the loser keeps its slot
+        judge_server.wait_until(lambda stats: stats["in_flight"] == 0)
+        while opened.pool.in_flight:
+            await asyncio.sleep(0.01)
+
+    opened = with_judge(use, judge_server.base_url, hedge=True)
+    assert opened.kinds() == {None: 131}
+    (hedged,) = [outcome for outcome in opened.outcomes.values() if outcome.hedged]
+    assert hedged.attempts == 2
+    assert opened.allowance.calls == judge_server.stats()["requests"] == 132
+
+
+def test_no_call_is_hedged_before_it_is_known_what_is_usual(judge_server: JudgeServer) -> None:
+    """A judge that thinks for longer than a second is not asked everything twice."""
+    judge_server.behave(latency_s=1.4)
+    opened = with_judge(lambda each: each.ask_all(range(3)), judge_server.base_url, hedge=True, concurrency=8)
+    assert opened.allowance.calls == 3
+    assert not any(outcome.hedged for outcome in opened.outcomes.values())
+
+
+def test_hedging_stays_within_the_allowance_and_does_not_end_the_run(judge_server: JudgeServer) -> None:
+    """Without a call to spare a straggler is waited for; that all calls are used up stops nothing that is done."""
+    judge_server.behave(script=[{}] * 130 + [{"latency_s": 2.5}])
+    allowance = Allowance(131)
+    opened = with_judge(lambda each: each.ask_all(range(131)), judge_server.base_url, hedge=True, allowance=allowance)
+    assert opened.kinds() == {None: 131}
+    assert (allowance.calls, opened.pool.stopped_by) == (131, None)

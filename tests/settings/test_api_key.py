@@ -1,0 +1,72 @@
+"""How the judge's key is found, and that it is never shown."""
+
+import re
+
+import pytest
+
+from genrm_cli.errors import UsageError
+from genrm_cli.settings.resolve import find_api_key
+from genrm_cli.settings.table import Settings, default_of, key_of, setting_fields
+
+
+def find(environ, name=None):
+    """Look a key up."""
+    return find_api_key(Settings(api_key_env=name), environ)
+
+
+def test_the_key_comes_from_its_own_variable_first():
+    """GENRM_API_KEY, then OPENAI_API_KEY, then none; an empty variable is not set."""
+    both = {"GENRM_API_KEY": "one", "OPENAI_API_KEY": "two"}
+    assert find(both) == "one"
+    assert find(both | {"GENRM_API_KEY": " "}) == "two"
+    assert find({}) is None
+
+
+def test_a_named_variable_replaces_both():
+    """`--api-key-env` reads that variable only; a line break at its end does not count."""
+    assert find({"GENRM_API_KEY": "one", "MY_KEY": "three\n"}, "MY_KEY") == "three"
+    with pytest.raises(UsageError, match="names MY_KEY, which is not set"):
+        find({"GENRM_API_KEY": "one"}, "MY_KEY")
+
+
+@pytest.mark.parametrize("key", ["sk-secret\nX: y", "sk-secret\x00", "„sk-secret“", "sk-secret\u200b", "sk\tsecret"])
+def test_a_key_that_cannot_be_sent_is_refused_unseen(key):
+    """A key with characters that no key has is refused, and the message does not show it."""
+    with pytest.raises(UsageError, match=r"key in GENRM_API_KEY .* has characters") as caught:
+        find({"GENRM_API_KEY": key})
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("key", ["sk-proj-secret", "hf_secretSECRET", "nvapi-secret"])
+def test_a_key_given_as_the_name_is_not_shown(key):
+    """Who gives the key itself to `--api-key-env` is told so without seeing it on the screen."""
+    with pytest.raises(UsageError, match="never the key") as caught:
+        find({}, key)
+    assert key not in str(caught.value)
+
+
+def test_no_setting_holds_the_key():
+    """The key is no setting: it can stand in no file, flag, digest or list of settings."""
+    names = {key_of(setting) for setting in setting_fields()}
+    assert {name for name in names if "key" in name} == {"api_key_env", "api_key_file"}  # where it is, not what
+    assert all(default_of(s) is None for s in setting_fields() if "key" in s.name)
+
+
+def test_a_key_may_stand_in_a_file(tmp_path):
+    """`--api-key-file` goes before every variable; white space around the key does not count."""
+    file = tmp_path / "key"
+    file.write_text(" sk-from-file\n")
+    environ = {"GENRM_API_KEY": "one", "MINE": "two"}
+    assert find_api_key(Settings(api_key_file=str(file)), environ) == "sk-from-file"
+    assert find_api_key(Settings(api_key_file=str(file), api_key_env="MINE"), environ) == "sk-from-file"
+
+
+@pytest.mark.parametrize("content", [None, b"", b" \n", b"\xff\xfesk-secret", b"sk-secret\nsk-secret"])
+def test_a_file_without_a_key_that_can_be_sent_is_refused_unseen(tmp_path, content):
+    """A file that is missing, empty, no text or more than a key is named; what stands in it is not shown."""
+    file = tmp_path / "key"
+    if content is not None:
+        file.write_bytes(content)
+    with pytest.raises(UsageError, match=re.escape(str(file))) as caught:
+        find_api_key(Settings(api_key_file=str(file)), {})
+    assert "secret" not in str(caught.value)

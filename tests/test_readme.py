@@ -1,0 +1,52 @@
+"""The README says what the code does."""
+
+import inspect
+import re
+from pathlib import Path
+
+import pytest
+
+from genrm_cli import errors
+from genrm_cli.judging.verdict import FailureKind
+from genrm_cli.rollouts.dialects import DIALECTS
+from genrm_cli.settings.table import PRESETS, default_of, flag_of, setting_fields
+
+README = (Path(__file__).resolve().parent.parent / "README.md").read_text(encoding="utf-8")
+OTHER_FLAGS = {"--help", "--config", "--prompt", "--history", "--older-than", "--failures", "--tensor-parallel-size"}
+
+
+def _table_row(setting) -> str:
+    names = [flag_of(setting), setting.metadata["flag"], setting.metadata["negative"]]
+    default = default_of(setting)
+    if isinstance(default, bool):
+        shown = "on" if default else "off"
+    else:
+        shown = "" if default in (None, ()) else f"`{default}`"
+    flags = ", ".join(f"`{name}`" for name in names if name)
+    return f"| {flags} | {shown} | {setting.metadata['meaning']} |"
+
+
+@pytest.mark.parametrize("setting", setting_fields(), ids=lambda setting: setting.name)
+def test_the_settings_table_holds_every_setting_as_it_is(setting):
+    """Each setting stands in the README's table with its flags, its default and its meaning."""
+    assert _table_row(setting) in README.splitlines()
+
+
+def test_the_readme_names_no_flag_that_does_not_exist():
+    """Whatever the README calls a flag is one."""
+    known = {flag_of(s) for s in setting_fields()} | {s.metadata["negative"] for s in setting_fields()} | OTHER_FLAGS
+    known |= {"--no-" + flag_of(s).removeprefix("--") for s in setting_fields()}
+    assert set(re.findall(r"--[a-z][a-z0-9-]+", README)) <= known
+
+
+def test_the_exit_codes_are_those_of_the_errors():
+    """Every error's exit code stands in the README's table."""
+    codes = {cls.exit_code for _, cls in inspect.getmembers(errors, inspect.isclass)}
+    listed = {int(code) for code in re.findall(r"^\| (\d+) \|", README, re.MULTILINE)}
+    assert codes | {0, 130} == listed
+
+
+@pytest.mark.parametrize("word", [*FailureKind, *DIALECTS, *PRESETS])
+def test_every_kind_dialect_and_preset_is_explained(word):
+    """The README names every kind of failure, every dialect and every preset."""
+    assert f"`{word}`" in README
