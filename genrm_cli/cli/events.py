@@ -44,22 +44,21 @@ class Events:
         """Tell what happened."""
         if not self._quiet and (tell := _SAID.get(event)) is not None:
             tell(fields)
-        if self._log is not None:
-            self._write(json.dumps({"time": round(time.time(), 3), "event": event, **fields}, default=str))
-
-    def _write(self, line: str) -> None:
-        """Write a line; a log that cannot be written is no reason to lose the run."""
         with self._lock:
-            if self._log is None:
-                return
-            try:
-                self._log.write(line + "\n")
-                self._log.flush()
-            except OSError as error:
-                say_warning(f"--log-json {self._log.name}: {error.strerror}; no more events are written to it.")
-                with contextlib.suppress(OSError):  # it tries once more to write
-                    self._log.close()
-                self._log = None
+            self._write({"time": round(time.time(), 3), "event": event, **fields})
+
+    def _write(self, line: dict[str, Any]) -> None:
+        """Write a line; a log that cannot be written is no reason to lose the run."""
+        if self._log is None:
+            return
+        try:
+            self._log.write(json.dumps(line, default=str) + "\n")
+            self._log.flush()
+        except OSError as error:
+            say_warning(f"--log-json {self._log.name}: {error.strerror}; no more events are written to it.")
+            with contextlib.suppress(OSError):  # it tries once more to write
+                self._log.close()
+            self._log = None
 
 
 def plan_text(plan: dict[str, Any]) -> str:

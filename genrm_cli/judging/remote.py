@@ -94,7 +94,15 @@ class RemoteJudge:
     def set_deadline(self, deadline_s: float, grace_s: float) -> None:
         """Stop asking in so many seconds; calls in flight then get the grace to finish."""
         self._last_call_ends_s = time.monotonic() + deadline_s + grace_s
-        asyncio.get_running_loop().call_later(deadline_s, self._pool.stop, "deadline")
+        if deadline_s <= 0:
+            self._pool.stop("deadline")
+        else:
+            asyncio.get_running_loop().call_later(deadline_s, self._pool.stop, "deadline")
+
+    def may_ask(self) -> bool:
+        """Whether calls may be made: the run has not been stopped, and something is left to spend."""
+        self._stop_when_used_up()
+        return self._pool.stopped_by is None
 
     def prepare(self, exhibit: Exhibit, judge_idx: int) -> Question:
         """Build the request, and the key: a sha256 over everything that changes the answer and nothing else."""

@@ -75,12 +75,12 @@ class JudgeDesk:
     pool: EndpointPool | None = None
 
     async def probe(self, run: Run) -> None:
-        """Try a real judge, unless told not to.
+        """Try a real judge, unless told not to, or not to make calls.
 
         Raises:
             JudgeError: it cannot be used.
         """
-        if self.remote is None or self.pool is None or not run.settings.probe:
+        if self.remote is None or self.pool is None or not run.settings.probe or not self.remote.may_ask():
             return
         warning = await probe_judge(self.remote, self.pool.endpoints, run.settings.call_timeout)
         run.on_event("probe", {"warning": warning})

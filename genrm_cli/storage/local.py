@@ -14,11 +14,16 @@ from genrm_cli.storage.codec import CHUNK_BYTES, make_encoder
 from genrm_cli.storage.location import is_stream, parse_local_path
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_OPEN_FILES = "/proc/self/fd"
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 
 
 class LocalSink:
-    """A file that appears whole: written under a hidden name beside the target, renamed in `commit`."""
+    """A file that appears whole: written without a name in the target's folder, named in `commit`.
+
+    A process that is killed leaves nothing behind; only where the system knows no nameless files (`O_TMPFILE`) is it
+    a hidden one from the beginning.
+    """
 
     def __init__(self, uri: str, *, overwrite: bool) -> None:
         self.uri = uri
@@ -27,7 +32,11 @@ class LocalSink:
         self._overwrite = overwrite
         if os.path.isdir(self._target):  # noqa: PTH112  (False, not an error, behind a closed folder)
             raise StorageError(f"{uri}: is a folder; name a file in it")
-        self._temp, self._fd = _create_beside(self._target, uri)
+        self._temp = self._target.with_name(f".genrm-{uuid.uuid4().hex}.part")
+        self._fd = _create_nameless(self._target.parent)
+        self._named = self._fd < 0
+        if self._named:
+            self._fd = _create(self._temp, uri)
         self._encoder = make_encoder(uri)
         self._buffer = bytearray()
         self._finished = False
@@ -66,6 +75,10 @@ class LocalSink:
         """
         self.finish()
         try:
+            if not self._named:
+                # With a folder given, the call follows the link to the nameless file; without, it would not.
+                os.link(f"{_OPEN_FILES}/{self._fd}", self._temp, src_dir_fd=self._fd)
+                self._named = True
             if self._overwrite:
                 self._temp.replace(self._target)
             else:
@@ -84,7 +97,8 @@ class LocalSink:
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
-            self._temp.unlink(missing_ok=True)
+            if self._named:
+                self._temp.unlink(missing_ok=True)
 
     def _store(self) -> None:
         write_all(self._fd, self._buffer, self.uri)
@@ -192,11 +206,20 @@ def unwritable(uri: str, error: OSError) -> StorageError:
     return StorageError(f"{uri}: cannot be written: {reason}; {advice}. A file of before is intact")
 
 
-def _create_beside(target: Path, uri: str) -> tuple[Path, int]:
-    """Make a new hidden file in the target's folder, with the permissions that the umask leaves."""
-    temp = target.with_name(f".genrm-{uuid.uuid4().hex}.part")
+def _create_nameless(folder: Path) -> int:
+    """Make a new file without a name, with the permissions that the umask leaves; -1 where that cannot be done."""
+    flags = getattr(os, "O_TMPFILE", 0)
+    if not flags or not os.path.isdir(_OPEN_FILES):  # noqa: PTH112
+        return -1
     try:
-        return temp, os.open(temp, _NEW_FILE, 0o666)
+        return os.open(folder, os.O_WRONLY | os.O_CLOEXEC | flags, 0o666)
+    except (OSError, ValueError):
+        return -1  # the hidden file that is tried next fails with a better reason, if it fails
+
+
+def _create(path: Path, uri: str) -> int:
+    try:
+        return os.open(path, _NEW_FILE, 0o666)
     except OSError as error:
         raise unwritable(uri, error) from error
     except ValueError as error:

@@ -38,7 +38,7 @@ def test_a_bad_reply_is_a_failure_and_asked_again_next_time(scoring: Scoring, na
     """Some comparisons get nothing but bad replies: they fail with their kind, the others count, and a resume mends."""
     fault, arguments, kind = BAD_REPLIES[name]
     scoring.server.behave(fault=fault, fault_share=0.25, seed=FOUR_OF_16)
-    finished = scoring.run("--retries", 1, "--reask", 1, "--max-unscored", 1, *arguments)
+    finished = scoring.run("--retries", 0, "--reask", 1, "--max-unscored", 1, *arguments)
     assert finished.code == 0, finished.err
     metrics = scoring.check_honest()
     assert metrics["failures_by_kind"] == {kind: 4}

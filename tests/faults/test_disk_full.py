@@ -7,7 +7,7 @@ from disturbed_scoring import OUTPUTS
 from genrm_process import COMMAND, LIMIT_S
 
 IN_FLIGHT = 4
-AT_RISK = 2 * IN_FLIGHT  # what could not be stored, and what was asked before that was known
+AT_RISK = 5 * IN_FLIGHT  # what could not be stored, and what was asked and answered until everybody knew
 LIMITED = (
     "import os, resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]),) * 2); "
     "os.execv(sys.argv[2], sys.argv[2:])"

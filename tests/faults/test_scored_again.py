@@ -1,5 +1,4 @@
 import random
-import sqlite3
 from itertools import pairwise
 
 import pytest
@@ -152,18 +151,3 @@ def test_a_damaged_journal_stops_the_run_before_any_call(complete: Scoring) -> N
     assert complete.server.stats()["requests"] == 0
     assert complete.scored == before
     assert path.read_bytes() == damaged
-
-
-def test_a_locked_journal_is_an_error_that_says_so(complete: Scoring, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A journal that another process keeps locked is named, with what to do; it stays as it was."""
-    monkeypatch.setattr("genrm_cli.judging.journal._BUSY_TIMEOUT_S", 0.2)  # a setting of time, not of what is done
-    other = sqlite3.connect(complete.folder / JOURNAL, isolation_level=None)
-    try:
-        other.execute("BEGIN IMMEDIATE")
-        finished = complete.run("--judges", 2)
-        assert finished.code == 5
-        assert "another process holds it" in finished.err
-    finally:
-        other.execute("ROLLBACK")
-        other.close()
-    complete.check_resumes(missing=0)

@@ -119,7 +119,6 @@ def test_a_deadline_that_has_passed_asks_nothing(judge_server: JudgeServer) -> N
 
     async def use(opened: Opened) -> None:
         opened.remote.set_deadline(-5.0, grace_s=10)
-        await asyncio.sleep(0)
         await opened.ask_all(range(10))
 
     opened = with_judge(use, judge_server.base_url)
@@ -129,7 +128,7 @@ def test_a_deadline_that_has_passed_asks_nothing(judge_server: JudgeServer) -> N
 
 def test_a_comparisons_time_is_not_stretched_by_waiting_for_a_slot(judge_server: JudgeServer) -> None:
     """A comparison that gets its slot for a retry after its time is over makes no hopeless call with it."""
-    judge_server.behave(script=[{"status": 500}], latency_s=1.2)
+    judge_server.behave(script=[{"status": 500, "latency_s": 0}], latency_s=1.2)
 
     async def use(opened: Opened) -> None:
         await opened.ask_all(range(2))
@@ -143,12 +142,12 @@ def test_a_comparisons_time_is_not_stretched_by_waiting_for_a_slot(judge_server:
 
 def test_a_straggler_is_overtaken(judge_server: JudgeServer) -> None:
     """With --hedge the last of many quick calls does not hold up a run: it is asked again, and that answer counts."""
-    judge_server.behave(script=[{}] * 130 + [{"latency_s": 3.0}])
+    judge_server.behave(script=[{}] * 130 + [{"latency_s": 1.9}])
 
     async def use(opened: Opened) -> None:
         began_s = time.monotonic()
         await opened.ask_all(range(131))
-        assert time.monotonic() - began_s < 2.9
+        assert time.monotonic() - began_s < 1.8
         assert opened.pool.in_flight == 1  # the loser keeps its slot
         judge_server.wait_until(lambda stats: stats["in_flight"] == 0)
         while opened.pool.in_flight:
@@ -161,17 +160,9 @@ def test_a_straggler_is_overtaken(judge_server: JudgeServer) -> None:
     assert opened.allowance.calls == judge_server.stats()["requests"] == 132
 
 
-def test_no_call_is_hedged_before_it_is_known_what_is_usual(judge_server: JudgeServer) -> None:
-    """A judge that thinks for longer than a second is not asked everything twice."""
-    judge_server.behave(latency_s=1.4)
-    opened = with_judge(lambda each: each.ask_all(range(3)), judge_server.base_url, hedge=True, concurrency=8)
-    assert opened.allowance.calls == 3
-    assert not any(outcome.hedged for outcome in opened.outcomes.values())
-
-
 def test_hedging_stays_within_the_allowance_and_does_not_end_the_run(judge_server: JudgeServer) -> None:
     """Without a call to spare a straggler is waited for; that all calls are used up stops nothing that is done."""
-    judge_server.behave(script=[{}] * 130 + [{"latency_s": 2.5}])
+    judge_server.behave(script=[{}] * 130 + [{"latency_s": 1.3}])
     allowance = Allowance(131)
     opened = with_judge(lambda each: each.ask_all(range(131)), judge_server.base_url, hedge=True, allowance=allowance)
     assert opened.kinds() == {None: 131}

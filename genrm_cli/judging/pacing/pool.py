@@ -1,8 +1,8 @@
 """Which endpoint the next call goes to, and when: limits, dead endpoints, the end of a run.
 
 An endpoint that fails for its own reasons (connection, 5xx, auth: more than half of its last 50 calls, or 10 in a
-row; or 50 refusals as busy in a row) is taken out, tried again with one call at a time, and taken back when that is
-answered. When all of them have been out for too long, the run is given up.
+row; or 50 refusals as busy and timeouts in a row) is taken out, tried again with one call at a time, and taken back
+when that is answered. When all of them have been out for too long, the run is given up.
 """
 
 import asyncio
@@ -32,6 +32,9 @@ class Ending(Enum):
     TIMED_OUT = auto()
     BROKEN = auto()  # connection, other 5xx, auth, unknown model
     REFUSED = auto()  # this request only; the endpoint works
+
+
+_WORKING = (Ending.ANSWERED, Ending.REFUSED)
 
 
 class Limit(Protocol):
@@ -86,7 +89,7 @@ class Endpoint:
     _in_trouble: bool = False
     _recent: deque[bool] = field(default_factory=lambda: deque(maxlen=WINDOW))
     _broken_in_a_row: int = 0
-    _busy_in_a_row: int = 0
+    _put_off_in_a_row: int = 0
     _trial_wait_s: float = 0.0
     _trial_at_s: float = 0.0
     _on_trial: bool = False
@@ -126,15 +129,15 @@ class Endpoint:
         elif ending is Ending.ANSWERED:
             self.limit.on_answer(now_s, latency_s, self.in_flight)
         self.in_flight -= 1
-        self._in_trouble = ending not in (Ending.ANSWERED, Ending.REFUSED)
+        self._in_trouble = ending not in _WORKING
         broken = ending in (Ending.BROKEN, Ending.OVERLOADED)
         self._recent.append(broken)
         self._broken_in_a_row = self._broken_in_a_row + 1 if broken else 0
-        self._busy_in_a_row = self._busy_in_a_row + 1 if ending is Ending.BUSY else 0
+        self._put_off_in_a_row = self._put_off_in_a_row + 1 if ending in (Ending.BUSY, Ending.TIMED_OUT) else 0
         if self.down:
-            failed = broken or ending in (Ending.BUSY, Ending.TIMED_OUT)
-            return self._end_while_down(failed, now_s, on_trial)
-        if self._broken_in_a_row >= _BROKEN_IN_A_ROW or self._busy_in_a_row >= WINDOW or sum(self._recent) > WINDOW / 2:
+            return self._end_while_down(self._in_trouble, now_s, on_trial)
+        mostly_broken = self._broken_in_a_row >= _BROKEN_IN_A_ROW or sum(self._recent) > WINDOW / 2
+        if mostly_broken or self._put_off_in_a_row >= WINDOW:
             self.down, self._on_trial = True, False
             self._trial_wait_s, self._trial_at_s = self.first_trial_s, now_s + self.first_trial_s
             return True
@@ -151,7 +154,7 @@ class Endpoint:
         if not failed:
             self.down = False
             self._recent.clear()
-            self._broken_in_a_row = self._busy_in_a_row = 0
+            self._broken_in_a_row = self._put_off_in_a_row = 0
             return True
         if on_trial:
             self._trial_wait_s = min(self.last_trial_s, 2 * self._trial_wait_s)
@@ -230,7 +233,7 @@ class EndpointPool:
     def release(self, slot: Slot, ending: Ending, detail: str = "") -> None:
         """Give a slot back and let the endpoint learn from how its call ended."""
         now_s = time.monotonic()
-        if ending in (Ending.BROKEN, Ending.OVERLOADED):
+        if ending not in _WORKING:
             self._last_detail = detail
         endpoint = slot.endpoint
         if endpoint.end(ending, now_s, now_s - slot.begun_s, on_trial=slot.on_trial):

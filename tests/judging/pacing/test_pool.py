@@ -124,12 +124,13 @@ def test_retries_go_before_newcomers() -> None:
         ([Ending.ANSWERED, Ending.BROKEN] * 50, False),
         ([Ending.BUSY] * WINDOW, True),
         (([Ending.BUSY] * 49 + [Ending.ANSWERED]) * 3, False),
-        ([Ending.TIMED_OUT] * 100, False),
+        ([Ending.BUSY, Ending.TIMED_OUT] * 25, True),
+        (([Ending.TIMED_OUT] * 49 + [Ending.ANSWERED]) * 3, False),
         ([Ending.REFUSED] * 100, False),
     ],
 )
 def test_what_takes_an_endpoint_out(endings: list[Ending], goes_down: bool) -> None:
-    """Ten faults in a row, more than half of the last 50, or 50 times busy in a row; never what a request caused."""
+    """Ten faults in a row, more than half of the last 50, or 50 times busy or silent; never what a request caused."""
 
     async def scenario() -> None:
         events: Events = []

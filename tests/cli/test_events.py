@@ -1,0 +1,175 @@
+"""What happens in a run, told in sentences and, with --log-json, in lines of JSON."""
+
+import json
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from genrm_process import Call, Genrm, Json, make_rollouts, read_lines
+from judge_server_fixture import JudgeServer
+
+from genrm_cli.cli.events import Events, plan_text
+from genrm_cli.errors import JudgeError, StorageError
+
+PLAN = {"planned": 12_000, "known": 0, "calls": 12_000, "tokens_in": 9_000_000, "tokens_out": 18_000_000}
+PLAN |= {"tokens_from": "text lengths", "cost": None}
+
+
+def logged(path: Path) -> list[Json]:
+    """Read a log; every line must have a time and the name of an event."""
+    lines = read_lines(path)
+    for line in lines:
+        assert abs(line["time"] - time.time()) < 600
+        assert isinstance(line["event"], str)
+    assert [line["time"] for line in lines] == sorted(line["time"] for line in lines)
+    return lines
+
+
+def test_a_run_is_logged_from_plan_to_end(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
+    """The log holds what was planned, what the probe found, and how the run ended; the plan is also said aloud."""
+    genrm.write("in.jsonl", make_rollouts(groups=2, size=3))
+    log = genrm.folder / "events.jsonl"
+    arguments = ("--base-url", judge_server.base_url, "--model", "m", "--log-json", log)
+    finished = call("score", "in.jsonl", *arguments)
+    assert finished.code == 0
+    plan, probe, *_, end = logged(log)
+    assert (plan["event"], probe["event"], end["event"]) == ("plan", "probe", "end")
+    assert (plan["planned"], plan["known"], plan["calls"]) == (6, 0, 6)
+    assert (probe["warning"], end["error"]) == (None, None)
+    assert "6 comparisons: 6 calls to make, about " in finished.err
+
+
+def test_a_second_run_is_logged_behind_the_first(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
+    """A log is continued, not replaced; with everything in the journal nothing is probed and no call is planned."""
+    genrm.write("in.jsonl", make_rollouts(groups=1, size=3))
+    log = genrm.folder / "events.jsonl"
+    arguments = ("score", "in.jsonl", "--base-url", judge_server.base_url, "--model", "m", "--log-json", log)
+    call(*arguments)
+    finished = call(*arguments, "--overwrite")
+    assert [line["event"] for line in logged(log)] == ["plan", "probe", "end", "plan", "end"]
+    assert logged(log)[3]["calls"] == 0
+    assert "3 of them in the journal: 0 calls to make" in finished.err
+
+
+def test_an_outage_is_told_as_it_happens(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
+    """When the judge dies the log and the terminal tell which endpoint, why, how long it is waited for, and the end."""
+    genrm.write("in.jsonl", make_rollouts(groups=2, size=3))
+    judge_server.behave(fault={"status": 500})
+    log = genrm.folder / "events.jsonl"
+    arguments = ("--base-url", judge_server.base_url, "--model", "m", "--log-json", log, "--no-probe")
+    finished = call("score", "in.jsonl", *arguments, "--give-up-after", "0.2", "--retries", "20")
+    assert finished.code == 4
+    events = {line["event"]: line for line in logged(log)}
+    assert list(events) == ["plan", "endpoint_down", "paused", "end"]
+    assert events["endpoint_down"]["endpoint"] == judge_server.base_url
+    assert "500" in events["endpoint_down"]["detail"]
+    assert events["paused"]["give_up_after_s"] == 0.2
+    assert events["end"]["error"].startswith("JudgeError: the judge has not answered for 0.2 s")
+    assert f"{judge_server.base_url} is taken out: HTTP 500" in finished.err
+    assert "giving up if it is not back in 0.2 s" in finished.err
+
+
+def test_a_stop_is_told(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
+    """A run that a budget stops says by which option, once."""
+    genrm.write("in.jsonl", make_rollouts(groups=2, size=3))
+    log = genrm.folder / "events.jsonl"
+    arguments = ("--base-url", judge_server.base_url, "--model", "m", "--log-json", log, "--max-calls", 2)
+    finished = call("score", "in.jsonl", *arguments)
+    assert finished.code == 6
+    assert [line.get("reason") for line in logged(log) if line["event"] == "stopped"] == ["max_calls"]
+    assert finished.err.count("stopped by --max-calls: no more calls, partial results will be written") == 1
+
+
+@pytest.mark.parametrize("option", [("--max-calls", 0), ("--max-tokens", 0), ("--deadline", "0.001")])
+def test_a_run_that_may_spend_nothing_asks_nothing(
+    genrm: Genrm, call: Call, judge_server: JudgeServer, option: tuple[str, object]
+) -> None:
+    """A budget of nothing, or a deadline that is over when the input has been read, costs no call, not even a probe."""
+    genrm.write("in.jsonl", make_rollouts(groups=2, size=3))
+    finished = call("score", "in.jsonl", "--base-url", judge_server.base_url, "--model", "m", *option)
+    assert finished.code == 6
+    assert judge_server.stats()["requests"] == 0
+    metrics = json.loads((genrm.folder / "in.metrics.json").read_bytes())
+    assert (metrics["partial"], metrics["calls"], metrics["failures_by_kind"]) == (True, 0, {"not_asked": 6})
+
+
+def test_a_quiet_run_is_logged_all_the_same(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
+    """--quiet silences the terminal, not the log."""
+    genrm.write("in.jsonl", make_rollouts(groups=1, size=2))
+    log = genrm.folder / "events.jsonl"
+    arguments = ("--base-url", judge_server.base_url, "--model", "m", "--log-json", log, "--quiet")
+    assert call("score", "in.jsonl", *arguments).err == ""
+    assert [line["event"] for line in logged(log)] == ["plan", "probe", "end"]
+
+
+def test_a_log_that_cannot_be_opened_ends_the_run_before_a_call(
+    genrm: Genrm, call: Call, judge_server: JudgeServer
+) -> None:
+    """A log in a folder that is not there is a storage error, said before anything is asked."""
+    genrm.write("in.jsonl", make_rollouts())
+    arguments = ("--base-url", judge_server.base_url, "--model", "m", "--log-json", "away/events.jsonl")
+    finished = call("score", "in.jsonl", *arguments)
+    assert finished.code == 5
+    assert "--log-json away/events.jsonl: cannot be opened" in finished.err
+    assert judge_server.stats()["requests"] == 0
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_a_full_disk_under_the_log_does_not_end_the_run(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
+    """When no line can be written any more, that is said once, and the verdicts are worth more than the log."""
+    genrm.write("in.jsonl", make_rollouts(groups=1, size=3))
+    arguments = ("--base-url", judge_server.base_url, "--model", "m", "--log-json", "/dev/full")
+    finished = call("score", "in.jsonl", *arguments)
+    assert finished.code == 0
+    assert finished.err.count("--log-json /dev/full: No space left on device; no more events") == 1
+
+
+def test_events_of_many_threads_are_whole_lines(tmp_path: Path) -> None:
+    """Threads that tell events at the same time do not tear each other's lines."""
+    log = tmp_path / "events.jsonl"
+    with Events(str(log), quiet=True) as events:
+
+        def tell(number: int) -> None:
+            for _ in range(50):
+                events("progress", {"number": number, "text": "x" * 500})
+
+        threads = [threading.Thread(target=tell, args=(number,)) for number in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    lines = logged(log)
+    assert [sum(line.get("number") == number for line in lines) for number in range(4)] == [50] * 4
+    assert len(lines) == 201
+
+
+@pytest.mark.parametrize("error", [JudgeError("it is gone"), KeyboardInterrupt()])
+def test_the_end_names_what_ended_the_run(tmp_path: Path, error: BaseException) -> None:
+    """The last line of a log is the error that came out, whatever its kind."""
+    log = tmp_path / "events.jsonl"
+    with pytest.raises(type(error)), Events(str(log), quiet=True):
+        raise error
+    assert logged(log)[-1]["error"] == f"{type(error).__name__}: {error}"
+
+
+def test_a_log_that_is_a_folder_is_refused(tmp_path: Path) -> None:
+    """What cannot be appended to is named with its reason."""
+    with pytest.raises(StorageError, match="Is a directory"):
+        Events(str(tmp_path), quiet=True)
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({}, "12,000 comparisons: 12,000 calls to make, about 9,000,000 tokens in and 18,000,000 out"),
+        ({"known": 2_000, "calls": 10_000}, "12,000 comparisons, 2,000 of them in the journal: 10,000 calls to make"),
+        ({"cost": 1234.5}, "(estimated from text lengths), cost about 1,234.50"),
+        ({"tokens_from": "journal"}, "(estimated from journal)"),
+    ],
+)
+def test_the_plan_is_one_sentence(changes: dict[str, Any], says: str) -> None:
+    """Comparisons, what the journal knows, calls, tokens and where they come from; the cost if there are prices."""
+    assert says in plan_text({**PLAN, **changes})
+    assert ("cost" in plan_text({**PLAN, **changes})) == ("cost" in changes)

@@ -1,0 +1,134 @@
+"""`genrm journal`: what is in a journal, and how to get rid of it."""
+
+import asyncio
+import json
+import sqlite3
+import time
+from pathlib import Path
+
+import pytest
+from genrm_process import Call, Genrm, make_rollouts
+from judge_server_fixture import JudgeServer
+
+from genrm_cli.judging.journal import Journal
+from genrm_cli.judging.verdict import Failure, FailureKind, Outcome, Verdict
+
+DAY_S = 86_400
+
+
+@pytest.fixture
+def path(genrm: Genrm) -> Path:
+    """Make a journal with two verdicts of a, an old one and a new one, one of b, and one failure."""
+    path = genrm.folder / "run.journal.sqlite"
+    entries = [
+        (b"1", "a", Outcome(Verdict(4, 2, 2), 1, 0.5, 900, 100, 0, "The first is better.")),
+        (b"2", "a", Outcome(Verdict(2, 4, 5), 3, 0.5, 900, 100, 0, "The second is better.")),
+        (b"3", "b", Outcome(Verdict(3, 3, 3), 1, 0.5, 900, 100, 0, "Both are fine.")),
+        (b"4", "a", Outcome(Failure(FailureKind.TIMEOUT, "no reply within 600 s"), 2)),
+    ]
+
+    async def record() -> None:
+        with Journal(str(path)) as journal:
+            await asyncio.gather(*(journal.record(*entry) for entry in entries))
+
+    asyncio.run(record())
+    with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE verdicts SET answered_at = ? WHERE key = ?", (time.time() - 10 * DAY_S, b"1"))
+    connection.close()
+    return path
+
+
+def test_stats_are_said_to_a_person(call: Call, path: Path) -> None:
+    """The file's size, then a line for each judge with verdicts, calls, tokens and dates, then one for each failure."""
+    finished = call("journal", "stats", path)
+    assert finished.code == 0
+    size, a, b, failures = finished.out.decode().splitlines()
+    assert size == f"{path}: {path.stat().st_size:,} bytes"
+    assert a.startswith("a: 2 verdicts in 4 calls, 1,800 tokens in, 200 out, 20")
+    assert b.startswith("b: 1 verdicts in 1 calls")
+    assert failures == "a: 1 failures (timeout)"
+
+
+def test_stats_are_told_to_programs(call: Call, path: Path) -> None:
+    """With --json the same numbers are one object on stdout."""
+    statistics = json.loads(call("journal", "stats", path, "--json").out)
+    assert [(judge["judge"], judge["verdicts"]) for judge in statistics["judges"]] == [("a", 2), ("b", 1)]
+    assert statistics["failures"] == [{"judge": "a", "kind": "timeout", "count": 1}]
+
+
+def test_export_prints_one_entry_a_line(call: Call, path: Path) -> None:
+    """Every verdict with its reply and every failure is a JSON line; nothing else is on stdout."""
+    finished = call("journal", "export", path)
+    entries = [json.loads(line) for line in finished.out.splitlines()]
+    assert finished.code == 0
+    assert [entry.get("reply") for entry in entries] == [
+        "The first is better.",
+        "The second is better.",
+        "Both are fine.",
+        None,
+    ]
+    assert entries[3]["detail"] == "no reply within 600 s"
+
+
+@pytest.mark.parametrize(
+    ("options", "says", "kept"),
+    [
+        (("--failures",), "deleted 0 verdicts and 1 failures", [b"1", b"2", b"3"]),
+        (("--older-than", "5d"), "deleted 1 verdicts and 0 failures", [b"2", b"3", b"4"]),
+        (("--judge", "a"), "deleted 2 verdicts and 0 failures", [b"3", b"4"]),
+        (("--judge", "a", "--older-than", "120h"), "deleted 1 verdicts and 0 failures", [b"2", b"3", b"4"]),
+        (("--judge", "nobody"), "deleted 0 verdicts and 0 failures", [b"1", b"2", b"3", b"4"]),
+        (("--failures", "--older-than", "0s"), "deleted 3 verdicts and 1 failures", []),
+    ],
+)
+def test_prune_deletes_what_is_chosen(
+    call: Call, path: Path, options: tuple[str, ...], says: str, kept: list[bytes]
+) -> None:
+    """What went is told in numbers, and the rest is still there."""
+    finished = call("journal", "prune", path, *options)
+    assert (finished.code, finished.out.decode().strip()) == (0, says)
+    exported = [json.loads(line) for line in call("journal", "export", path).out.splitlines()]
+    assert [bytes.fromhex(entry["key"]) for entry in exported] == kept
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ((), ("nothing is chosen", "--failures", "--older-than", "--judge")),
+        (("--older-than", "soon"), ("--older-than", "'soon'", "90d")),
+        (("--older-than", "-5d"), ("--older-than", "'-5d'")),
+    ],
+)
+def test_prune_wants_to_be_told_what(call: Call, path: Path, options: tuple[str, ...], words: tuple[str, ...]) -> None:
+    """Without a choice, or with one that cannot be read, nothing is deleted, and the code is 2."""
+    finished = call("journal", "prune", path, *options)
+    assert finished.code == 2
+    for word in words:
+        assert word in finished.err
+    assert len(call("journal", "export", path).out.splitlines()) == 4
+
+
+@pytest.mark.parametrize("command", ["stats", "export", "prune"])
+def test_what_is_no_journal_is_refused(call: Call, genrm: Genrm, command: str) -> None:
+    """A missing file ends with 3 and is not made; a file of another kind ends with 5 and stays as it is."""
+    options = ("--failures",) if command == "prune" else ()
+    missing = call("journal", command, "nowhere.sqlite", *options)
+    assert (missing.code, missing.out) == (3, b"")
+    assert "nowhere.sqlite" in missing.err
+    rollouts = genrm.write("in.jsonl", make_rollouts())
+    before = rollouts.read_bytes()
+    other = call("journal", command, rollouts, *options)
+    assert (other.code, other.out) == (5, b"")
+    assert "in.jsonl" in other.err
+    assert rollouts.read_bytes() == before
+    assert genrm.names() == {"in.jsonl"}
+
+
+def test_the_journal_of_a_run_can_be_looked_into(call: Call, genrm: Genrm, judge_server: JudgeServer) -> None:
+    """`score` names its journal, and `stats` finds the run's judge and verdicts in it."""
+    genrm.write("in.jsonl", make_rollouts(groups=2, size=3))
+    scored = call("score", "in.jsonl", "--base-url", judge_server.base_url, "--model", "org/genrm", "--no-probe")
+    assert scored.code == 0
+    assert "in.journal.sqlite" in scored.err.replace("\n", "")
+    finished = call("journal", "stats", "in.journal.sqlite")
+    assert "org/genrm · nemotron-1: 6 verdicts in 6 calls" in finished.out.decode()
