@@ -91,6 +91,7 @@ def compare_responses(rollouts: Sequence[Rollout], run: Run) -> Compared:
 
 async def _judge(case: GroupCase, run: Run) -> None:
     def on_outcome(comparison: Comparison, outcome: Outcome) -> None:
+        run.tally.add_outcome(outcome)
         case.add_outcome(comparison, outcome)
 
     askings = ((comparison, exhibit, comparison.judge_idx) for comparison, exhibit in case.iter_comparisons())

@@ -78,8 +78,10 @@ class GroupCase:
     def conclude(self, tally: Tally) -> list[dict[str, Any]]:
         """Turn the verdicts into one `{reward, detail}` a rollout, in the group's order, and count them."""
         self.outcomes.sort(key=lambda entry: (entry[0].judge_idx, entry[0].i, entry[0].j))
-        self._count_outcomes(tally)
-        rewards = self._rewards([JudgedPair(c.i, c.j, *astuple(v)) for c, v in self.verdicts_used()])
+        pairs = [JudgedPair(comparison.i, comparison.j, *astuple(used)) for comparison, used in self.verdicts_used()]
+        for _, verdict in self.verdicts_used():
+            tally.add_scores(verdict)
+        rewards = self._rewards(pairs)
         made, failed = self._comparisons_by_rollout()
         scores = [self._score_of(place, reward, made[place], failed[place]) for place, reward in enumerate(rewards)]
         self._count(scores, tally)
@@ -135,12 +137,6 @@ class GroupCase:
         for comparison, outcome in self.outcomes:
             if (verdict := self._verdict_used(outcome)) is not None:
                 yield comparison, verdict
-
-    def _count_outcomes(self, tally: Tally) -> None:
-        for _, outcome in self.outcomes:
-            tally.add_outcome(outcome)
-        for _, verdict in self.verdicts_used():
-            tally.add_scores(verdict)
 
     def _rewards(self, pairs: Sequence[JudgedPair]) -> list[RolloutReward]:
         if len(self.rollouts) == 1 and self.rollouts[0].answer is not None:

@@ -56,6 +56,7 @@ async def judge_groups(
 
     def on_outcome(ticket: tuple[GroupCase, Comparison], outcome: Outcome) -> None:
         case, comparison = ticket
+        run.tally.add_outcome(outcome)
         if case.add_outcome(comparison, outcome):
             conclude(case)
 

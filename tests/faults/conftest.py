@@ -1,15 +1,13 @@
 """The fixture `scoring`: an input, a judge that misbehaves when told to, and what an undisturbed run makes of them."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from disturbed_scoring import Scoring
+from disturbed_scoring import MakeScoring, Scoring
 from genrm_process import Genrm, Json, make_rollouts
 from judge_server_fixture import JudgeServer
-
-MakeScoring = Callable[..., Scoring]
 
 
 @pytest.fixture(scope="session")

@@ -5,6 +5,7 @@ import shutil
 import sqlite3
 import subprocess
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 from genrm_process import Finished, Genrm, Json, read_lines
@@ -123,3 +124,6 @@ class Scoring:
                 return int(copy.execute("SELECT count(*) FROM verdicts").fetchone()[0])
             finally:
                 copy.close()
+
+
+MakeScoring = Callable[..., Scoring]

@@ -5,7 +5,7 @@ import sysconfig
 from pathlib import Path
 
 import pytest
-from conftest import MakeScoring
+from disturbed_scoring import MakeScoring
 
 import genrm_cli
 

@@ -2,8 +2,7 @@ import subprocess
 import sys
 
 import pytest
-from conftest import MakeScoring
-from disturbed_scoring import OUTPUTS
+from disturbed_scoring import OUTPUTS, MakeScoring
 from genrm_process import COMMAND, LIMIT_S
 
 IN_FLIGHT = 4

@@ -1,11 +1,12 @@
+import contextlib
 import os
 import random
 import signal
 import time
+from pathlib import Path
 
 import pytest
-from conftest import MakeScoring
-from disturbed_scoring import JOURNAL, OUTPUTS, Scoring
+from disturbed_scoring import JOURNAL, OUTPUTS, MakeScoring, Scoring
 
 IN_FLIGHT = 8
 
@@ -89,6 +90,15 @@ def test_sigterm_while_the_judge_is_away(scoring: Scoring) -> None:
     scoring.check_resumes()
 
 
+def _writes_outputs(pid: int, folder: Path) -> bool:
+    """Whether a process has put bytes into a file of the folder that has no name yet."""
+    for link in Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(OSError):
+            if link.readlink().name.startswith("#") and link.readlink().parent == folder and link.stat().st_size:
+                return True
+    return False
+
+
 def test_sigterm_while_the_outputs_are_written_leaves_nothing_half(make_scoring: MakeScoring) -> None:
     """After the last verdict SIGTERM still ends a run with 130 and without hidden files."""
     scoring = make_scoring(4)
@@ -96,7 +106,7 @@ def test_sigterm_while_the_outputs_are_written_leaves_nothing_half(make_scoring:
     alone = [{"prompt": f"Alone {number}?", "completion": text, "id": 100 + number} for number in range(1_500)]
     scoring.genrm.write("in.jsonl", [*scoring.lines, *alone])
     process = scoring.start()
-    while not any(path.stat().st_size for path in scoring.folder.glob(".genrm-*.part")):
+    while not _writes_outputs(process.pid, scoring.folder):
         assert process.poll() is None
         time.sleep(0.005)
     process.send_signal(signal.SIGTERM)

@@ -5,8 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from conftest import MakeScoring
-from disturbed_scoring import OUTPUTS, Scoring
+from disturbed_scoring import OUTPUTS, MakeScoring, Scoring
 from judge_server_fixture import JudgeServer
 
 StartJudge = Callable[[], JudgeServer]

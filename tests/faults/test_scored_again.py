@@ -2,8 +2,7 @@ import random
 from itertools import pairwise
 
 import pytest
-from conftest import MakeScoring
-from disturbed_scoring import JOURNAL, MODEL, Scoring
+from disturbed_scoring import JOURNAL, MODEL, MakeScoring, Scoring
 from genrm_process import read_lines
 from judge_behaviour import render_judgement
 

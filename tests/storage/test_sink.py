@@ -279,3 +279,35 @@ def test_two_outputs_with_one_name_are_refused(tmp_path: Path) -> None:
         outputs.open(str(tmp_path / "a"))
         with pytest.raises(UsageError, match="two outputs"):
             outputs.open(f"{tmp_path}/./a")
+
+
+def test_nothing_has_a_name_before_commit(tmp_path: Path) -> None:
+    """What a killed process has written so far stands nowhere, not even under a hidden name."""
+    sink = _open(tmp_path / "out.jsonl")
+    sink.write(bytes(3 << 20))
+    sink.finish()
+    assert os.listdir(tmp_path) == []
+    sink.abort()
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_systems_without_nameless_files_get_hidden_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, overwrite: bool
+) -> None:
+    """Where the system knows no O_TMPFILE the output is as whole, and nothing else is left."""
+    monkeypatch.delattr(os, "O_TMPFILE")
+    sink = _open(tmp_path / "out.jsonl", overwrite=overwrite)
+    sink.write(b"one\n")
+    assert [name.endswith(".part") for name in os.listdir(tmp_path)] == [True]
+    sink.commit()
+    assert os.listdir(tmp_path) == ["out.jsonl"]
+    assert (tmp_path / "out.jsonl").read_bytes() == b"one\n"
+
+
+def test_an_overwritten_file_keeps_the_permissions_of_the_umask(tmp_path: Path) -> None:
+    """A nameless file that is named gets the mode that any new file would."""
+    plain = tmp_path / "plain"
+    plain.touch()
+    sink = _open(tmp_path / "out.jsonl", overwrite=True)
+    sink.commit()
+    assert stat.S_IMODE((tmp_path / "out.jsonl").stat().st_mode) == stat.S_IMODE(plain.stat().st_mode)

@@ -18,6 +18,7 @@ from genrm_cli.errors import JudgeError
 from genrm_cli.judging.client import JudgeClient
 
 WINDOW = 50  # calls that an endpoint is judged by
+_LEAST_PAUSING = 64  # comparisons that may wait for a further try before no new one begins
 _BROKEN_IN_A_ROW = 10
 
 OnEvent = Callable[[str, dict[str, Any]], None]
@@ -189,6 +190,7 @@ class EndpointPool:
         self._giving_up: asyncio.TimerHandle | None = None
         self._last_detail = ""
         self._over = asyncio.Event()
+        self._pausing = 0
 
     @property
     def in_flight(self) -> int:
@@ -211,7 +213,7 @@ class EndpointPool:
         if self.stopped_by is not None:
             return None
         waiting = self._retries if retry else self._newcomers
-        first_in_line = not self._retries and (retry or not self._newcomers)
+        first_in_line = not self._retries and (retry or (not self._newcomers and self._has_room()))
         if first_in_line and (endpoint := self._choose()) is not None:
             return self._take(endpoint)
         future: asyncio.Future[Slot | None] = asyncio.get_running_loop().create_future()
@@ -251,9 +253,14 @@ class EndpointPool:
 
     async def pause(self, wait_s: float) -> None:
         """Wait before a further try; not beyond the end of the run."""
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(wait_s):
-                await self._over.wait()
+        self._pausing += 1
+        try:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(wait_s):
+                    await self._over.wait()
+        finally:
+            self._pausing -= 1
+            self._wake()
 
     def stop(self, reason: str) -> None:
         """Make no more calls; those in flight go on."""
@@ -264,6 +271,10 @@ class EndpointPool:
             for future in (*self._retries, *self._newcomers):
                 if not future.done():
                     future.set_result(None)
+
+    def _has_room(self) -> bool:
+        """Whether a new comparison may begin: those that pause hold no slot, and would pile up without end."""
+        return self._pausing < max(_LEAST_PAUSING, 2 * self.limit)
 
     def _choose(self) -> Endpoint | None:
         now_s = time.monotonic()
@@ -282,6 +293,8 @@ class EndpointPool:
                 if waiting[0].done():
                     waiting.popleft()
                     continue
+                if waiting is self._newcomers and not self._has_room():
+                    return
                 endpoint = self._choose()
                 if endpoint is None:
                     return

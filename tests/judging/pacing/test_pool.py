@@ -406,3 +406,24 @@ def test_endpoints_learn_their_limits_from_how_calls_end() -> None:
         assert each.limit.limit < lowered
 
     run(scenario())
+
+
+def test_comparisons_that_pause_do_not_pile_up() -> None:
+    """While many wait for a further try no new one begins, so memory does not grow under a storm of refusals."""
+
+    async def scenario() -> None:
+        pool = make_pool(4)
+        pausing = [asyncio.create_task(pool.pause(60.0)) for _ in range(64)]
+        await turn()
+        newcomer = asyncio.create_task(pool.acquire())
+        await turn()
+        assert not newcomer.done()
+        retried = await take(pool, retry=True)
+        pool.release(retried, Ending.ANSWERED)
+        pausing[0].cancel()
+        await turn()
+        assert newcomer.done()
+        pool.stop("deadline")
+        await asyncio.gather(*pausing, return_exceptions=True)
+
+    run(scenario())
