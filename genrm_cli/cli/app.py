@@ -61,6 +61,8 @@ def main() -> None:
     """
     # SIGTERM (cron's timeout) ends a run like Ctrl-C: what is answered is kept, what is half-written goes.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    if sys.stderr is None:  # closed by whoever started us
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115, PTH123
     code: object = 0
     try:
         app()

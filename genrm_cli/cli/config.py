@@ -7,6 +7,7 @@ from rich.table import Table
 
 from genrm_cli.cli.console import stdout_console
 from genrm_cli.cli.options import ALL_PANELS, Invocation, with_settings
+from genrm_cli.settings.table import Value
 
 
 @with_settings(*ALL_PANELS)
@@ -21,6 +22,15 @@ def config(invocation: Invocation) -> int:
     table = Table("setting", "value", "from", box=None, pad_edge=False)
     for origin in invocation.origins:
         style = None if origin.source != "default" else "dim"
-        table.add_row(origin.key, "" if origin.value is None else str(origin.value), origin.source, style=style)
+        table.add_row(origin.key, _shown(origin.value), origin.source, style=style)
     stdout_console().print(table)
     return 0
+
+
+def _shown(value: Value) -> str:
+    """Show a value as a settings file would have it, without quotes."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, tuple):
+        return ", ".join(value)
+    return "" if value is None else str(value)

@@ -4,10 +4,10 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from typing import Any
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
@@ -18,7 +18,15 @@ from genrm_cli.summary import Tally
 LINE_EVERY_S = 30.0
 OnEvent = Callable[[str, dict[str, Any]], None]
 
-_stderr = Console(stderr=True, highlight=False)
+
+class _Console(Console):
+    """Rich's console, but a reader that has gone is told to the caller instead of ending the process with 1."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
+
+
+_stderr = _Console(stderr=True, highlight=False)
 
 
 def stderr_console() -> Console:
@@ -26,19 +34,25 @@ def stderr_console() -> Console:
     return _stderr
 
 
+def show(renderable: RenderableType, *, soft_wrap: bool = False) -> None:
+    """Show something to a person; nobody there to read it (a closed pipe, a full disk) is no reason to stop."""
+    with suppress(OSError):
+        _stderr.print(renderable, soft_wrap=soft_wrap)
+
+
 def say(text: str) -> None:
     """Say one line, unwrapped, as plain text."""
-    _stderr.print(Text(text), soft_wrap=True)
+    show(Text(text), soft_wrap=True)
 
 
 def say_warning(text: str) -> None:
     """Say what a user should know before trusting the result."""
-    _stderr.print(Text.assemble(("genrm: warning: ", "yellow"), text), soft_wrap=True)
+    show(Text.assemble(("genrm: warning: ", "yellow"), text), soft_wrap=True)
 
 
 def say_error(text: str) -> None:
     """Say why the command stops."""
-    _stderr.print(Text.assemble(("genrm: error: ", "bold red"), text), soft_wrap=True)
+    show(Text.assemble(("genrm: error: ", "bold red"), text), soft_wrap=True)
 
 
 @contextmanager
@@ -144,4 +158,4 @@ def _duration(seconds: float) -> str:
 def stdout_console() -> Console:
     """Return the console for a command whose product is a table."""
     width = None if sys.stdout.isatty() else 120
-    return Console(highlight=False, width=width)
+    return _Console(highlight=False, width=width)

@@ -6,7 +6,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from genrm_cli.cli.console import say, say_warning, showing_progress, stderr_console
+from genrm_cli.cli.console import say, say_warning, show, showing_progress, stderr_console
 from genrm_cli.cli.events import Events
 from genrm_cli.cli.options import ALL_PANELS, Invocation, with_settings
 from genrm_cli.errors import UsageError
@@ -45,7 +45,7 @@ def score(
     ):
         report = score_input(rollouts, Run(settings, invocation.api_key, tally, events))
     if not settings.quiet:
-        _show_samples(report.samples)
+        _show_samples(report.samples, report.metrics["groups"])
         _show_summary(report.metrics, places)
     if settings.json_output:
         from genrm_cli.storage.records import render_record
@@ -55,7 +55,7 @@ def score(
     return 0
 
 
-def _show_samples(samples: list[dict[str, Any]]) -> None:
+def _show_samples(samples: list[dict[str, Any]], groups: int) -> None:
     """Show the rewards of the first groups."""
     if not samples:
         return
@@ -81,7 +81,10 @@ def _show_samples(samples: list[dict[str, Any]]) -> None:
         group = Text(key)
         group.truncate(group_width, overflow="ellipsis")
         table.add_row(group, *numbers, shown)
-    stderr_console().print(table)
+    show(table)
+    shown_groups = len({sample["group"] for sample in samples})
+    if groups > shown_groups:
+        say(f"... and {groups - shown_groups} more groups")
 
 
 def _show_summary(metrics: dict[str, Any], places: Any) -> None:
@@ -123,7 +126,7 @@ def _warnings(metrics: dict[str, Any]) -> list[str]:
     elif not metrics["comparisons_planned"]:
         warnings.append("nothing could be compared: no group has two rollouts with a response to one prompt.")
     for kind, count in metrics["failures_by_kind"].items():
-        warnings.append(f"{count} comparisons failed: {kind}.")
+        warnings.append(f"{count} comparisons " + ("were not asked." if kind == "not_asked" else f"failed: {kind}."))
     for reason, count in metrics["unscored_reasons"].items():
         warnings.append(f"{count} rollouts unscored: {reason}.")
     if metrics["duplicate_rollouts"]:

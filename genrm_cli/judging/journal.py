@@ -247,7 +247,9 @@ class Journal:
             if "locked" in str(error) or "busy" in str(error):
                 remedy = "another process holds it; wait for that one, or give this run its own with --journal"
             else:
-                remedy = "free some disk or check its folder; what was stored is intact"
+                remedy = (
+                    "check that it is a file, in a folder that exists, with room on its disk; what it holds is intact"
+                )
             raise StorageError(f"journal {self.path}: {error}; {remedy}.") from error
         except (sqlite3.DatabaseError, zstandard.ZstdError) as error:
             raise StorageError(

@@ -1,6 +1,7 @@
 """Try a judge before anything is paid for: two calls, a good and a bad answer in both orders."""
 
 import asyncio
+import time
 from collections.abc import Sequence
 
 from genrm_cli.errors import JudgeError
@@ -26,6 +27,7 @@ _REMEDIES = {
     FailureKind.TRUNCATED: "Give it room with --max-reply-tokens.",
     FailureKind.EMPTY: "Give it room with --max-reply-tokens, or check its reasoning parser.",
 }
+_PASSING = (FailureKind.CONNECTION, FailureKind.TIMEOUT, FailureKind.HTTP)
 _OTHER_REMEDY = "Check --base-url (it usually ends in /v1) and --model; --no-probe skips this test."
 _UNREAD_REMEDY = f"The profile may not fit this judge; try {_PLAIN}. --no-probe skips this test."
 
@@ -36,11 +38,14 @@ async def probe_judge(judge: RemoteJudge, endpoints: Sequence[Endpoint], timeout
     Checks that each endpoint answers, that the reply holds a verdict, and that the responses reach the model: the
     verdict follows the swap, or the prompt grows with the responses.
 
+    An endpoint that is down is taken out while there are others; the run tries it again now and then. One that
+    answers wrongly ends the run: it would go on to.
+
     Returns:
         What a user should know although it is no reason to stop; None if there is nothing.
 
     Raises:
-        JudgeError: the judge cannot be used; says what was tried and what to change.
+        JudgeError: an endpoint answers wrongly, or all are down; says what was tried and what to change.
     """
     async with asyncio.TaskGroup() as tasks:
         probes = [
@@ -48,10 +53,17 @@ async def probe_judge(judge: RemoteJudge, endpoints: Sequence[Endpoint], timeout
             for endpoint in endpoints
         ]
     results = [probe.result() for probe in probes]
-    for result in results:
-        if isinstance(result, JudgeError):
+    all_down = all(isinstance(result, _DownError) for result in results)
+    for endpoint, result in zip(endpoints, results, strict=True):
+        if isinstance(result, JudgeError) and (all_down or not isinstance(result, _DownError)):
             raise result
-    return next((result for result in results if isinstance(result, str)), None)
+        if isinstance(result, _DownError):
+            endpoint.take_out(time.monotonic())
+    return "; ".join(str(result) for result in results if result is not None) or None
+
+
+class _DownError(JudgeError):
+    """An endpoint cannot be reached or fails, which may pass."""
 
 
 async def _probe_endpoint(judge: RemoteJudge, endpoint: Endpoint, timeout_s: float) -> JudgeError | str | None:
@@ -98,7 +110,8 @@ async def _ask(
         failure = result
     unread = failure.kind in (FailureKind.NO_VERDICT, FailureKind.AMBIGUOUS, FailureKind.OUT_OF_RANGE)
     remedy = _REMEDIES.get(failure.kind, _UNREAD_REMEDY if unread else _OTHER_REMEDY)
-    raise _unusable(judge, endpoint, f"{failure.kind}: {failure.detail}", remedy)
+    unusable = _unusable(judge, endpoint, f"{failure.kind}: {failure.detail}", remedy)
+    raise _DownError(str(unusable)) if failure.kind in _PASSING else unusable
 
 
 async def _prompt_grows(judge: RemoteJudge, endpoint: Endpoint, short: Reply, timeout_s: float) -> bool:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from genrm_cli.rollouts.record import Rollout, Turn
 
 _NO_INDEX = -(2**63)
+UNGROUPED = "ungrouped:"  # begins the key of a rollout without the field that `--group-by` names
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,6 @@ def plan_of(tally: Tally, settings: Settings, journal: Journal | None) -> dict[s
         "calls": left,
         "tokens_in": round(tokens_in),
         "tokens_out": round(tokens_out),
-        "tokens_from": "journal" if means is not None else "text lengths",
+        "tokens_from": "the journal" if means is not None else f"text lengths, {ASSUMED_REPLY_TOKENS:,} a reply",
         "cost": round(cost_of(tokens_in, tokens_out, settings.price_in, settings.price_out), 4) if priced else None,
     }

@@ -4,11 +4,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import astuple, dataclass, field
 from typing import Any
 
-from genrm_cli.judging.verdict import MIDDLE_RANKING, Exhibit, Failure, Outcome, Verdict
+from genrm_cli.judging.verdict import MIDDLE_RANKING, Exhibit, Failure, FailureKind, Outcome, Verdict
 from genrm_cli.pairing import Comparison, count_comparisons, plan_comparisons
 from genrm_cli.rewards.compose import RolloutReward, compose_rewards
 from genrm_cli.rewards.estimators import JudgedPair, estimate_simple_tiebreaker
 from genrm_cli.rewards.shaping import Adjustments, ShapingTerms
+from genrm_cli.rollouts.grouping import UNGROUPED
 from genrm_cli.rollouts.record import Rollout, view_group
 from genrm_cli.settings import Settings
 from genrm_cli.summary import Tally
@@ -19,6 +20,8 @@ MAX_SAMPLES = 8
 NO_RESPONSE = "the line has no response"
 NO_OPPONENT = "no other rollout of the group has a response"
 MIXED_PROMPTS = "the prompts of the group differ, so its rollouts cannot be compared"
+NO_GROUP = "it lacks the field that --group-by names"
+NOT_ASKED = "the run was stopped before any of its comparisons was asked"
 NO_VERDICT = "every comparison of the rollout failed"
 
 
@@ -139,7 +142,7 @@ class GroupCase:
                 yield comparison, verdict
 
     def _rewards(self, pairs: Sequence[JudgedPair]) -> list[RolloutReward]:
-        if len(self.rollouts) == 1 and self.rollouts[0].answer is not None:
+        if len(self.rollouts) == 1 and self.rollouts[0].answer is not None and not self._lacks_group():
             default = self.settings.default_score
             return [RolloutReward(default, Adjustments(), default, 1, 0.0)]
         return compose_rewards(
@@ -148,6 +151,9 @@ class GroupCase:
             [rollout.answer or "" for rollout in self.rollouts],
             shaping_terms(self.settings),
         )
+
+    def _lacks_group(self) -> bool:
+        return self.key.startswith(UNGROUPED)
 
     def _comparisons_by_rollout(self) -> tuple[list[int], list[int]]:
         """Count the verdicts and the failures that each rollout took part in."""
@@ -186,13 +192,22 @@ class GroupCase:
             return NO_RESPONSE
         if self.mixed_prompts:
             return MIXED_PROMPTS
-        return NO_VERDICT if self.outcomes else NO_OPPONENT
+        if self._lacks_group():
+            return NO_GROUP
+        kinds = {
+            outcome.result.kind
+            for comparison, outcome in self.outcomes
+            if place in (comparison.i, comparison.j) and isinstance(outcome.result, Failure)
+        }
+        if not kinds:
+            return NO_OPPONENT
+        return NOT_ASKED if kinds == {FailureKind.NOT_ASKED} else NO_VERDICT
 
     def _count(self, scores: Sequence[dict[str, Any]], tally: Tally) -> None:
         tally.groups_done += 1
         rewards = [score["reward"] for score in scores if score["reward"] is not None]
         tally.groups_single += len(scores) == 1
-        tally.groups_without_spread += len(rewards) > 1 and max(rewards) == min(rewards)
+        tally.groups_without_spread += len(rewards) > 1 and not any(score["detail"]["advantage"] for score in scores)
         for reward in rewards:
             tally.rewards.add(reward)
         for score in scores:
@@ -201,7 +216,7 @@ class GroupCase:
             tally.rewards_on_defaults += detail["defaulted"] > 0
             if detail["reason"]:
                 tally.reasons[detail["reason"]] += 1
-                tally.unscored_in_groups += len(scores) > 1
+                tally.unscored_in_groups += len(scores) > 1 or self._lacks_group()
 
 
 def shaping_terms(settings: Settings) -> ShapingTerms:

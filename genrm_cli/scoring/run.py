@@ -24,7 +24,7 @@ from genrm_cli.settings import Settings
 from genrm_cli.settings.resolve import state_folder
 from genrm_cli.settings.table import digest_of
 from genrm_cli.storage.lines import Line
-from genrm_cli.storage.location import is_s3, is_stream, require_rl_prefix, sibling, stem_of
+from genrm_cli.storage.location import is_s3, is_stream, parse_s3_uri, require_rl_prefix, sibling, stem_of
 from genrm_cli.storage.records import parse_record_exactly, render_document, render_record
 from genrm_cli.storage.sink import Outputs, Sink, check_writable, goes_out_at_once, is_same_place
 from genrm_cli.storage.source import Source, open_source
@@ -78,6 +78,7 @@ def score_input(input_uri: str, run: Run) -> Report:
         )
         with open_source(input_uri, run.s3, settings.max_line_bytes) as source, ExitStack() as stack:
             table = survey(source, settings, tally, lambda reject: _write_record(rejects, reject.as_dict()))
+            _refuse_unreadable(source, settings, tally)
             if settings.strict:
                 refuse_problems(source, table, settings, tally)
             book.prepare(len(table))
@@ -115,6 +116,8 @@ def output_places(input_uri: str, settings: Settings) -> OutputPlaces:
     Raises:
         UsageError: the output is the input, or S3 results would not lie under `rl/`.
     """
+    if is_s3(input_uri):
+        parse_s3_uri(input_uri)  # before anything is derived from it
     scored = settings.output
     if scored is None:
         scored = input_uri if is_stream(input_uri) else stem_of(input_uri) + ".scored.jsonl"
@@ -162,10 +165,7 @@ def refuse_problems(source: Source, table: GroupTable, settings: Settings, tally
     """
     problems = []
     if tally.rejects:
-        first: list[Reject] = []
-        survey(source, settings, Tally(), first.append)
-        named = "; ".join(f"line {reject.line}: {reject.reason}" for reject in first[:_NAMED_PROBLEMS])
-        problems.append(f"{tally.rejects} bad lines ({named})")
+        problems.append(f"{tally.rejects} bad lines ({_first_rejects(source, settings)})")
     if tally.duplicates:
         lines = [f"line {place.line}" for place in iter_duplicates(table)]
         problems.append(f"{tally.duplicates} rollouts are there twice ({', '.join(lines[:_NAMED_PROBLEMS])})")
@@ -174,6 +174,36 @@ def refuse_problems(source: Source, table: GroupTable, settings: Settings, tally
             f"{source.uri}: --strict refuses {' and '.join(problems)}. Mend them, or leave --strict out: "
             "bad lines then go to the rejects, and the rest is scored."
         )
+
+
+def _refuse_unreadable(source: Source, settings: Settings, tally: Tally) -> None:
+    """Refuse an input of which no line can be read: most likely it is not what it was taken for.
+
+    Raises:
+        InputError: there are lines, and all of them are bad.
+    """
+    if tally.rollouts or not tally.lines:
+        return
+    start = next(source.iter_lines()).raw
+    hint = next((hint for mark, hint in _LOOKS_LIKE.items() if start.startswith(mark)), "")
+    raise InputError(
+        f"{source.uri}: none of its {tally.lines} lines is a rollout ({_first_rejects(source, settings)}). {hint}"
+        "`genrm validate` shows more; expected is one JSON object a line."
+    )
+
+
+_LOOKS_LIKE = {
+    b"\x1f\x8b": "It looks compressed with gzip: name it .gz. ",
+    b"\x28\xb5\x2f\xfd": "It looks compressed with zstandard: name it .zst. ",
+    b"\xff\xfe": "It looks like UTF-16: convert it to UTF-8. ",
+    b"[": "It looks like one JSON array: write its items as lines. ",
+}
+
+
+def _first_rejects(source: Source, settings: Settings) -> str:
+    first: list[Reject] = []
+    survey(source, settings, Tally(), first.append)
+    return "; ".join(f"line {reject.line}: {reject.reason}" for reject in first[:_NAMED_PROBLEMS])
 
 
 def _run_until_interrupted(work: Coroutine[Any, Any, None]) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from genrm_cli.pairing import count_comparisons
 from genrm_cli.rollouts.dialects import DIALECTS, Dialect, recognise
-from genrm_cli.rollouts.grouping import GroupTable, Place, group_key, value_at
+from genrm_cli.rollouts.grouping import UNGROUPED, GroupTable, Place, group_key, value_at
 from genrm_cli.rollouts.record import Rollout, UnreadableRecordError
 from genrm_cli.settings import Settings
 from genrm_cli.storage.lines import Line
@@ -51,6 +51,8 @@ def survey(source: Source, settings: Settings, tally: Tally, on_reject: Callable
         tally.dialects[dialect.name] += 1
         tally.rollouts += len(rollouts)
         for position, (rollout, key) in enumerate(zip(rollouts, keys, strict=True)):
+            # One that lacks its group counts as one of a group that could not be compared.
+            tally.rollouts_in_groups += key.startswith(UNGROUPED)
             table.append(key, rollout, Place(line.number, line.offset, len(line.raw), position))
     _count_groups(table, settings, tally)
     return table
@@ -80,7 +82,10 @@ def _key_of(record: dict[str, Any], rollout: Rollout, line: int, settings: Setti
     """Return the rollout's group key; without the field that `--group-by` names it is a group of its own."""
     if settings.group_by is None:
         return group_key(rollout, line)
-    return group_key(rollout, line, value_at(record, settings.group_by) or f"line:{line}")
+    value = value_at(record, settings.group_by)
+    if value is None and not rollout.line_is_group:
+        value = f"{UNGROUPED}{line}"
+    return group_key(rollout, line, value)
 
 
 def _understand(line: Line, settings: Settings) -> tuple[Dialect, list[Rollout], list[str]]:

@@ -60,11 +60,13 @@ def parse_s3_uri(uri: str) -> tuple[str, str]:
     """Split `s3://bucket/key` into bucket and key.
 
     Raises:
-        UsageError: another scheme, or no bucket or no key.
+        UsageError: another scheme, no bucket or no key, or a key that ends as a prefix does.
     """
     bucket, _, key = uri.removeprefix(_S3).partition("/")
     if not is_s3(uri) or not bucket or not key:
         raise UsageError(f"{uri!r} is not an S3 object: expected s3://bucket/key, with all three parts")
+    if key.endswith("/"):
+        raise UsageError(f"{uri!r} is a prefix; name an object below it")
     return bucket, key
 
 

@@ -1,10 +1,13 @@
 import gzip
 import json
 import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 import zstandard
-from genrm_process import Call, Genrm, make_rollouts, read_lines, without_rewards
+from genrm_process import SAMPLE_DATA, Call, Genrm, make_rollouts, read_lines, without_rewards
 
 LEXICAL = ("--judge", "lexical")
 # Values that a careless way through Python or a double would change.
@@ -132,3 +135,15 @@ def test_a_pipe_of_the_shell_is_an_output_too(genrm: Genrm, call: Call) -> None:
     assert finished.code == 0, finished.err
     assert genrm.names() == {"rollouts.jsonl", "sink.jsonl"}
     assert (genrm.folder / "sink.jsonl").is_symlink()
+
+
+def test_a_run_goes_on_when_nobody_reads_what_it_says(tmp_path: Path) -> None:
+    """With stderr closed, full or a broken pipe the outputs are written all the same."""
+    command = f"{sys.executable} -m genrm_cli score {SAMPLE_DATA}/rollouts.jsonl --judge lexical --overwrite"
+    environment = {"PATH": os.environ["PATH"], "XDG_STATE_HOME": str(tmp_path)}
+    for place, stderr in enumerate(("2>&-", "2>/dev/full", "2>&1 | true")):
+        output = tmp_path / f"{place}.jsonl"
+        shell = f"set -o pipefail; {command} -o {output} {stderr}"
+        finished = subprocess.run(["bash", "-c", shell], env=environment, stdin=subprocess.DEVNULL, timeout=30)
+        assert finished.returncode == 0, stderr
+        assert len(output.read_bytes().splitlines()) == 36

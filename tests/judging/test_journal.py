@@ -324,7 +324,7 @@ def test_a_read_only_journal_is_refused() -> None:
         path.chmod(0o444)
         Path(name).chmod(0o555)
         try:
-            with as_nobody(), pytest.raises(StorageError, match=f"{path}.*check its folder"):
+            with as_nobody(), pytest.raises(StorageError, match=f"{path}.*check that it is a file"):
                 Journal(str(path))
         finally:
             Path(name).chmod(0o755)

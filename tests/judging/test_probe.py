@@ -133,6 +133,11 @@ def test_every_endpoint_is_probed(judge_server: JudgeServer, start_judge: Any) -
     assert other.base_url in reason
     assert judge_server.base_url not in reason
     assert judge_server.stats()["requests"] == 2
+    other.kill()
+    warning = probe(judge_server.base_url, other.base_url)
+    assert warning is not None
+    assert "Connection refused" in warning
+    other.restart()
     other.behave(verdict=FIRST_BETTER)
     warning = probe(judge_server.base_url, other.base_url)
     assert warning is not None

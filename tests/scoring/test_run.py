@@ -1,3 +1,4 @@
+import gzip
 import json
 import math
 import random
@@ -10,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from judge_server_fixture import JudgeServer
 
-from genrm_cli.errors import TooManyUnscoredError, UsageError
+from genrm_cli.errors import InputError, TooManyUnscoredError, UsageError
 from genrm_cli.scoring.context import Run
+from genrm_cli.scoring.group import NO_GROUP
 from genrm_cli.scoring.run import journal_path, output_places, refuse_unscored, score_input
 from genrm_cli.settings import Settings
 from genrm_cli.summary import Tally
@@ -122,13 +124,14 @@ def test_the_limit_of_unscored_rollouts(tmp_path: Path, limit: float, refused: b
 
 
 def test_a_field_can_name_the_group(tmp_path: Path) -> None:
-    """`group_by` groups by a dotted path; lines without that field are groups of their own."""
+    """`group_by` groups by a dotted path; a line without that field is unscored, and says so."""
     lines = [{**line, "meta": {"task": line["id"] % 2}, "prompt": "Why?"} for line in make_rollouts(2, 2)]
     lines.append({"prompt": "Why?", "completion": "So."})
     run = score(tmp_path, lines, group_by="meta.task")
     assert [line["genrm"]["group"] for line in run.lines[:4]] == ["meta.task:0", "meta.task:1"] * 2
     assert run.metrics["group_sizes"] == {"1": 1, "2": 2}
-    assert run.lines[4]["genrm"]["status"] == "single"
+    assert (run.lines[4]["reward"], run.lines[4]["genrm"]["reason"]) == (None, NO_GROUP)
+    assert run.tally.unscored_share() == pytest.approx(1 / 5)
 
 
 def test_groups_with_another_principle_are_other_groups(tmp_path: Path) -> None:
@@ -144,7 +147,27 @@ def test_a_forced_dialect_rejects_what_does_not_fit(tmp_path: Path) -> None:
     assert score(tmp_path, lines).metrics["rejected_lines"] == 0
     run = score(tmp_path, lines, dialect="completion")
     assert (run.metrics["rejected_lines"], run.metrics["dialects"]) == (1, {"completion": 2})
-    assert score(tmp_path, lines, dialect="nemo_gym").metrics["rejected_lines"] == 3
+    with pytest.raises(InputError, match=r"none of its 3 lines is a rollout \(line 1: "):
+        score(tmp_path, lines, dialect="nemo_gym")
+
+
+@pytest.mark.parametrize(
+    ("content", "hint"),
+    [
+        (gzip.compress(b'{"prompt": "Why?", "completion": "So."}'), "name it .gz"),
+        ('{"prompt": "Why?"}'.encode("utf-16"), "UTF-16"),
+        (b'[{"prompt": "Why?", "completion": "So."}]', "one JSON array"),
+    ],
+    ids=["gzip", "utf-16", "array"],
+)
+def test_an_input_that_is_something_else_replaces_nothing(tmp_path: Path, content: bytes, hint: str) -> None:
+    """An input without one readable line is refused with a hint at what it is, and old outputs stay."""
+    (tmp_path / "in.jsonl").write_bytes(content)
+    (tmp_path / "in.scored.jsonl").write_text("old")
+    settings = Settings(judge="lexical", overwrite=True)
+    with pytest.raises(InputError, match=hint):
+        score_input(str(tmp_path / "in.jsonl"), Run(settings))
+    assert (tmp_path / "in.scored.jsonl").read_text() == "old"
 
 
 def test_judges_repeat_the_whole_list(tmp_path: Path, judge_server: JudgeServer) -> None:

@@ -139,10 +139,14 @@ class Endpoint:
             return self._end_while_down(self._in_trouble, now_s, on_trial)
         mostly_broken = self._broken_in_a_row >= _BROKEN_IN_A_ROW or sum(self._recent) > WINDOW / 2
         if mostly_broken or self._put_off_in_a_row >= WINDOW:
-            self.down, self._on_trial = True, False
-            self._trial_wait_s, self._trial_at_s = self.first_trial_s, now_s + self.first_trial_s
+            self.take_out(now_s)
             return True
         return False
+
+    def take_out(self, now_s: float) -> None:
+        """Ask it no more, until a trial is answered."""
+        self.down, self._on_trial = True, False
+        self._trial_wait_s, self._trial_at_s = self.first_trial_s, now_s + self.first_trial_s
 
     def trial_in_s(self, now_s: float) -> float:
         """Return the seconds until a dead endpoint may be tried."""
