@@ -104,6 +104,10 @@ def _text_of(argument: str) -> str:
         return argument[1:]
     if argument.startswith("@"):
         return _read_file(argument[1:]).decode("utf-8", "replace")
+    try:
+        argument.encode()
+    except UnicodeEncodeError as error:
+        raise UsageError("a text on the command line is not valid UTF-8; put it into a file and pass @FILE.") from error
     return argument
 
 

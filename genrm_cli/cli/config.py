@@ -4,6 +4,7 @@ import json
 
 import typer
 from rich.table import Table
+from rich.text import Text
 
 from genrm_cli.cli.console import stdout_console
 from genrm_cli.cli.options import ALL_PANELS, Invocation, with_settings
@@ -22,7 +23,7 @@ def config(invocation: Invocation) -> int:
     table = Table("setting", "value", "from", box=None, pad_edge=False)
     for origin in invocation.origins:
         style = None if origin.source != "default" else "dim"
-        table.add_row(origin.key, _shown(origin.value), origin.source, style=style)
+        table.add_row(origin.key, Text(_shown(origin.value)), Text(origin.source), style=style)
     stdout_console().print(table)
     return 0
 

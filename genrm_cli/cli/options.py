@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from genrm_cli.cli.console import say_error, say_warning
-from genrm_cli.errors import GenrmError
+from genrm_cli.errors import GenrmError, StorageError
 from genrm_cli.settings import Settings
 from genrm_cli.settings.resolve import (
     ENVIRONMENT_PREFIX,
@@ -94,6 +94,9 @@ def run_command(command: Callable[[], int]) -> int:
         # The reader of our stdout has gone (`| head`). Python would complain once more on its way out.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as error:  # of stdout; everything else has an error of its own by now
+        say_error(f"stdout cannot be written: {error.strerror}.")
+        return StorageError.exit_code
     return code
 
 

@@ -6,7 +6,7 @@ authentication are not wanted here and cost as much as the call. Nothing outside
 """
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from pathlib import Path
@@ -148,7 +148,7 @@ class JudgeClient:
             detail = f"redirect to {response.headers.get('location', 'nowhere')}, not followed"
         detail = self._mask(f"HTTP {status}: {detail}")
         kind = _KIND_OF_STATUS.get(status, FailureKind.HTTP)
-        may_pass = status in _PASSING_STATUSES or status >= 500
+        may_pass = status in _PASSING_STATUSES or status >= 500 or 300 <= status < 400
         return CallError(
             Failure(kind, detail),
             may_pass=may_pass,
@@ -157,15 +157,18 @@ class JudgeClient:
         )
 
     def _parse_completion(self, content: bytes) -> Reply:
-        if len(self._address.api_key or "") >= _LEAST_SECRET_CHARS:
-            content = self._mask_bytes(content)  # answers are kept
         try:
-            return parse_completion(orjson.loads(content))
+            reply = parse_completion(orjson.loads(content))
         except (orjson.JSONDecodeError, ValueError) as error:
             start = self._mask_bytes(content)[:80].decode("utf-8", "replace")
             detail = self._mask(f"not a chat completion ({error}): {start!r}")
             # A proxy's HTML page with status 200 is gone when the server behind it is back.
             raise CallError(Failure(FailureKind.BAD_BODY, detail), may_pass=True) from error
+        key = self._address.api_key or ""
+        if len(key) < _LEAST_SECRET_CHARS:
+            return reply
+        # Answers are kept. Masked when parsed, as JSON may write the key's characters in several ways.
+        return replace(reply, text=reply.text.replace(key, _MASK), reasoning=reply.reasoning.replace(key, _MASK))
 
     def _mask(self, text: str) -> str:
         key = self._address.api_key
@@ -177,7 +180,8 @@ class JudgeClient:
         return content.replace(key.encode(), _MASK.encode()) if key else content
 
 
-# Keys, routes and models are put right while a run waits; what the server says of one request is not.
+# Keys, routes (and redirects, to a login) and models are put right while a run waits; what is said of one request is
+# not.
 _PASSING_STATUSES = (401, 403, 404, 408, 409, 425, 429)
 _KIND_OF_STATUS = {
     400: FailureKind.REFUSED,

@@ -52,7 +52,7 @@ class Journal:
     """A journal that is open for reading and writing.
 
     Writes of one turn of the event loop are committed together, and whoever wrote waits for the commit: what a
-    caller has been told is on disk. A killed process loses nothing that was committed.
+    caller has been told is with the system: a killed process loses nothing of it, a power cut may lose the last of it.
     """
 
     def __init__(self, path: str) -> None:
@@ -204,14 +204,16 @@ class Journal:
         batch, self._batch = self._batch, []
         now = time.time()
         execute = self._connection.execute
-        execute("BEGIN IMMEDIATE")
         try:
+            execute("BEGIN IMMEDIATE")
             for key, judge, outcome in batch:
                 self._write_entry(key, judge, outcome, now)
             execute("COMMIT")
-        except BaseException:
+        except BaseException as error:
             if self._connection.in_transaction:
                 execute("ROLLBACK")
+            if isinstance(error, sqlite3.Error):
+                self._batch = batch + self._batch  # paid for: closing tries once more
             raise
 
     def _write_entry(self, key: bytes, judge: str, outcome: Outcome, now: float) -> None:

@@ -11,7 +11,7 @@ from genrm_cli.judging.remote import RemoteJudge
 from genrm_cli.judging.verdict import Exhibit, Failure, FailureKind, Reply, Verdict
 
 _TRIES = 2
-_MAX_TIMEOUT_S = 300.0
+_MAX_TIMEOUT_S = 120.0
 _PLAIN = "--profile nemotron-plain"
 
 _CONVERSATION = (("user", "Which planet of the solar system is closest to the sun?"),)

@@ -245,6 +245,7 @@ class RemoteJudge:
             reply = await slot.endpoint.client.complete(question.body, timeout_s)
         except CallError as error:
             self._pool.release(slot, error_ending(error), error.failure.detail)
+            _raise_if_cancelled()
             raise
         except BaseException:
             self._pool.release_unused(slot)  # cancelled: that says nothing about the endpoint
@@ -261,6 +262,16 @@ class RemoteJudge:
         if self._last_call_ends_s is not None:
             left_s.append(self._last_call_ends_s - now_s)
         return max(0.001, min(left_s))
+
+
+def _raise_if_cancelled() -> None:
+    """Raise what the transport swallows when a call fails at the moment in which it is cancelled.
+
+    Without it a run that is being ended would wait for a further try.
+    """
+    task = asyncio.current_task()
+    if task is not None and task.cancelling():
+        raise asyncio.CancelledError
 
 
 def error_ending(error: CallError) -> Ending:

@@ -52,7 +52,7 @@ def group_key(rollout: Rollout, line: int, override: str | None = None) -> str:
     else:
         key = f"line:{line}"
     if rollout.principle is not None:
-        key += f" principle:{hashlib.sha256(rollout.principle.encode()).hexdigest()[:8]}"
+        key += f" principle:{hashlib.sha256(rollout.principle.encode()).hexdigest()[:16]}"
     return key
 
 

@@ -56,8 +56,8 @@ def profile_of(settings: Settings) -> Profile:
     if settings.compat is None:
         return profile
     read = partial(parse_scores_json_as_reference, default_score=settings.default_score)
-    # Its own name, so that the journal does not take verdicts read one way for those read the other.
-    return replace(profile, name=f"{profile.name}+{settings.compat}", parse_reply=read)
+    # Its own name, so that the journal does not take verdicts read one way, or filled with one default, for others.
+    return replace(profile, name=f"{profile.name}+{settings.compat}-{settings.default_score:g}", parse_reply=read)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,8 @@ class JudgeDesk:
         """
         if self.remote is None or self.pool is None or not run.settings.probe or not self.remote.may_ask():
             return
-        warning = await probe_judge(self.remote, self.pool.endpoints, run.settings.call_timeout)
+        timeout_s = min(run.settings.call_timeout, run.settings.deadline or run.settings.call_timeout)
+        warning = await probe_judge(self.remote, self.pool.endpoints, timeout_s)
         run.on_event("probe", {"warning": warning})
 
 

@@ -1,5 +1,6 @@
 """Look at an input without calling a judge."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -34,8 +35,11 @@ class _Problems:
 
 def plan_from_journal(source: Source, table: GroupTable, run: Run, input_uri: str) -> dict[str, Any]:
     """Return what a run would have before it, with what its journal already holds if a judge is named."""
-    path = journal_path(output_places(input_uri, run.settings).scored, run.settings)
-    if path is None or run.settings.model is None or not Path(path).exists():
+    if run.settings.model is None:
+        return plan_of(run.tally, run.settings, None)
+    anywhere = replace(run.settings, any_prefix=True)  # nothing is written
+    path = journal_path(output_places(input_uri, anywhere).scored, anywhere)
+    if path is None or not Path(path).exists():
         return plan_of(run.tally, run.settings, None)
     with Journal(path) as journal:
         run.tally.known = count_known(source, table, run, idle_judge(run.settings), journal)

@@ -90,6 +90,18 @@ def test_sigterm_while_the_judge_is_away(scoring: Scoring) -> None:
     scoring.check_resumes()
 
 
+def test_sigterm_in_a_storm_of_refusals(make_scoring: MakeScoring) -> None:
+    """A call that is refused in the moment of SIGTERM does not wait for its further try."""
+    scoring = make_scoring(25)
+    refusal = {"status": 429, "headers": {"Retry-After": "60"}}
+    scoring.server.behave(latency_s=0.02, fault=refusal, fault_share=0.3)
+    process = scoring.start("--concurrency", 64, "--no-probe")
+    scoring.server.wait_until(lambda stats: stats["by_status"].get("429", 0) >= 10, limit_s=20)
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=10)
+    assert process.returncode == 130
+
+
 def _writes_outputs(pid: int, folder: Path) -> bool:
     """Whether a process has put bytes into a file of the folder that has no name yet."""
     for link in Path(f"/proc/{pid}/fd").iterdir():

@@ -94,7 +94,7 @@ def test_a_reply_carries_text_and_tokens(judge_server: JudgeServer) -> None:
         (500, FailureKind.HTTP, True),
         (502, FailureKind.HTTP, True),
         (503, FailureKind.HTTP, True),
-        (302, FailureKind.HTTP, False),
+        (302, FailureKind.HTTP, True),
     ],
 )
 def test_a_status_is_a_failure_of_its_kind(

@@ -233,8 +233,8 @@ class EndpointPool:
         """Return a slot that nobody waits for, if there is one."""
         if self.stopped_by is not None or self._retries or self._newcomers:
             return None
-        endpoint = self._choose()
-        return None if endpoint is None else self._take(endpoint)
+        free = [endpoint for endpoint in self.endpoints if endpoint.is_free()]
+        return self._take(min(free, key=Endpoint.rank)) if free else None
 
     def release(self, slot: Slot, ending: Ending, detail: str = "") -> None:
         """Give a slot back and let the endpoint learn from how its call ended."""
