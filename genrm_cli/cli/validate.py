@@ -7,6 +7,7 @@ import typer
 from genrm_cli.cli.console import showing_progress
 from genrm_cli.cli.events import Events, plan_text
 from genrm_cli.cli.options import Invocation, with_settings
+from genrm_cli.errors import InputError
 from genrm_cli.summary import Tally
 
 _SHOWN_PROBLEMS = 20
@@ -44,7 +45,9 @@ def validate(
         typer.echo(render_record(report), nl=False)
     else:
         _print_report(report)
-    return 3 if settings.strict and report["problem_count"] else 0
+    # What `genrm score --strict` refuses; groups with mixed prompts are unscored, not refused.
+    refused = report["rejected_lines"] or report["duplicate_rollouts"]
+    return InputError.exit_code if settings.strict and refused else 0
 
 
 def _print_report(report: dict[str, Any]) -> None:

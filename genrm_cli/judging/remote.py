@@ -329,6 +329,9 @@ class JournaledJudge:
             self._judge.dismiss(slot)
             outcome = await asyncio.shield(earlier)
             return Outcome(outcome.result, reply_text=outcome.reply_text, from_journal=True)
+        if (known := self._journal.recall(key)) is not None:  # answered while this one waited to be admitted
+            self._judge.dismiss(slot)
+            return known
         answered = self._in_flight[key] = asyncio.get_running_loop().create_future()
         try:
             outcome = await self._judge.ask(question, slot)
