@@ -26,6 +26,7 @@ _REPLY_LEVEL = 3
 _SCHEMA = """
 CREATE TABLE verdicts (
     key BLOB PRIMARY KEY, judge TEXT NOT NULL, score_1 REAL NOT NULL, score_2 REAL NOT NULL, ranking REAL NOT NULL,
+    defaulted INTEGER NOT NULL,
     attempts INTEGER NOT NULL, latency_s REAL NOT NULL, prompt_tokens INTEGER NOT NULL,
     completion_tokens INTEGER NOT NULL, cached_tokens INTEGER NOT NULL, answered_at REAL NOT NULL, reply BLOB NOT NULL
 ) WITHOUT ROWID;
@@ -35,7 +36,7 @@ CREATE TABLE failures (
 ) WITHOUT ROWID;
 """
 _READ_VERDICT = """
-SELECT score_1, score_2, ranking, attempts, latency_s, prompt_tokens, completion_tokens, cached_tokens, reply
+SELECT score_1, score_2, ranking, defaulted, attempts, latency_s, prompt_tokens, completion_tokens, cached_tokens, reply
 FROM verdicts WHERE key = ?
 """
 # One process may fail where another one has been, or is then, answered.
@@ -94,9 +95,9 @@ class Journal:
             if row is None:
                 return None
             *numbers, reply = row
-            score_1, score_2, ranking, attempts, latency_s, prompt, completion, cached = numbers
+            score_1, score_2, ranking, defaulted, attempts, latency_s, prompt, completion, cached = numbers
             text = self._unpack(reply).decode()
-            verdict = Verdict(score_1, score_2, ranking)
+            verdict = Verdict(score_1, score_2, ranking, bool(defaulted))
             return Outcome(verdict, attempts, latency_s, prompt, completion, cached, text, from_journal=True)
 
     def has_failed(self, key: bytes) -> bool:
@@ -227,15 +228,17 @@ class Journal:
             )
             return
         stored = execute(
-            "INSERT OR IGNORE INTO verdicts VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT OR IGNORE INTO verdicts VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
-                key, judge, result.score_1, result.score_2, result.ranking, outcome.attempts, outcome.latency_s,
-                outcome.prompt_tokens, outcome.completion_tokens, outcome.cached_tokens, now,
+                key, judge, result.score_1, result.score_2, result.ranking, result.defaulted, outcome.attempts,
+                outcome.latency_s, outcome.prompt_tokens, outcome.completion_tokens, outcome.cached_tokens, now,
                 self._pack((outcome.reply_text or "").encode()),
             ),
         ).rowcount  # fmt: skip
         if not stored:
-            earlier = execute("SELECT score_1, score_2, ranking FROM verdicts WHERE key = ?", (key,)).fetchone()
+            earlier = execute(
+                "SELECT score_1, score_2, ranking, defaulted FROM verdicts WHERE key = ?", (key,)
+            ).fetchone()
             outcome.result = Verdict(*earlier)
         if self._has_failures:
             execute("DELETE FROM failures WHERE key = ?", (key,))

@@ -1,7 +1,7 @@
 """What a judge is shown, what it says, and what that means: a verdict or a failure, never a made-up number."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 MIN_SCORE, MAX_SCORE = 1.0, 5.0
@@ -55,11 +55,13 @@ class Verdict:
         score_1: helpfulness of the response shown first, 1 to 5, higher is better.
         score_2: the same for the response shown second.
         ranking: 1 = first much better ... 6 = second much better; 3.5 is the middle.
+        defaulted: True when a number is a default that the user asked for (`--compat`), not the judge's.
     """
 
     score_1: float
     score_2: float
     ranking: float
+    defaulted: bool = field(default=False, compare=False)
 
 
 class FailureKind(StrEnum):

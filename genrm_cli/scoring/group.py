@@ -1,7 +1,7 @@
 """One group on its way from comparisons to rewards."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import astuple, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 from genrm_cli.judging.verdict import MIDDLE_RANKING, Exhibit, Failure, FailureKind, Outcome, Verdict
@@ -81,12 +81,15 @@ class GroupCase:
     def conclude(self, tally: Tally) -> list[dict[str, Any]]:
         """Turn the verdicts into one `{reward, detail}` a rollout, in the group's order, and count them."""
         self.outcomes.sort(key=lambda entry: (entry[0].judge_idx, entry[0].i, entry[0].j))
-        pairs = [JudgedPair(comparison.i, comparison.j, *astuple(used)) for comparison, used in self.verdicts_used()]
+        pairs = [
+            JudgedPair(comparison.i, comparison.j, used.score_1, used.score_2, used.ranking)
+            for comparison, used in self.verdicts_used()
+        ]
         for _, verdict in self.verdicts_used():
             tally.add_scores(verdict)
         rewards = self._rewards(pairs)
-        made, failed = self._comparisons_by_rollout()
-        scores = [self._score_of(place, reward, made[place], failed[place]) for place, reward in enumerate(rewards)]
+        counts = self._comparisons_by_rollout()
+        scores = [self._score_of(place, reward, *counts[place]) for place, reward in enumerate(rewards)]
         self._count(scores, tally)
         return scores
 
@@ -133,7 +136,7 @@ class GroupCase:
         if self.settings.compat is None:
             return None
         default = self.settings.default_score
-        return Verdict(default, default, MIDDLE_RANKING)
+        return Verdict(default, default, MIDDLE_RANKING, defaulted=True)
 
     def verdicts_used(self) -> Iterator[tuple[Comparison, Verdict]]:
         """Yield the verdicts that the rewards rest on: repeat by repeat, by first and then by second response."""
@@ -155,16 +158,17 @@ class GroupCase:
     def _lacks_group(self) -> bool:
         return self.key.startswith(UNGROUPED)
 
-    def _comparisons_by_rollout(self) -> tuple[list[int], list[int]]:
-        """Count the verdicts and the failures that each rollout took part in."""
-        made, failed = [0] * len(self.rollouts), [0] * len(self.rollouts)
+    def _comparisons_by_rollout(self) -> list[list[int]]:
+        """Count for each rollout its verdicts, its failures, and those of both that rest on a default."""
+        counts = [[0, 0, 0] for _ in self.rollouts]
         for comparison, outcome in self.outcomes:
-            counts = failed if isinstance(outcome.result, Failure) else made
-            counts[comparison.i] += 1
-            counts[comparison.j] += 1
-        return made, failed
+            used = self._verdict_used(outcome)
+            for place in (comparison.i, comparison.j):
+                counts[place][isinstance(outcome.result, Failure)] += 1
+                counts[place][2] += used is not None and used.defaulted
+        return counts
 
-    def _score_of(self, place: int, reward: RolloutReward, made: int, failed: int) -> dict[str, Any]:
+    def _score_of(self, place: int, reward: RolloutReward, made: int, failed: int, defaulted: int) -> dict[str, Any]:
         reason = None if reward.reward is not None else self._reason(place)
         status = "unscored" if reason else "single" if len(self.rollouts) == 1 else "scored"
         return {
@@ -181,7 +185,7 @@ class GroupCase:
                 "place": place,
                 "comparisons": made,
                 "failed": failed,
-                "defaulted": failed if self.settings.compat else 0,
+                "defaulted": defaulted,
                 "judge": self.settings.judge or self.settings.model,
                 "stand_in": self.settings.judge is not None,
             },

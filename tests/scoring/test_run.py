@@ -329,3 +329,15 @@ def test_rewards_follow_from_base_scores_and_adjustments_with_every_term(tmp_pat
     shifts = [line["reward"] - line["genrm"]["base_score"] for line in run.lines]
     assert math.isclose(sum(shifts), 0, abs_tol=1e-9)
     assert shifts[0] > shifts[3]  # the shortest gains, the longest loses
+
+
+def test_numbers_that_compat_fills_in_are_counted(tmp_path: Path, judge_server: JudgeServer) -> None:
+    """A reply that lacks a number gives a verdict under `--compat`, and the rewards that rest on it are counted."""
+    judge_server.behave(fault={"content": '```json\n{"score_1": 4, "ranking": 2}\n```'})
+    lines = make_rollouts(groups=1, size=2)
+    given = at_judge(judge_server, compat="nemo-gym") | {"use_journal": True, "journal": str(tmp_path / "j.sqlite")}
+    for _ in range(2):  # the second time from the journal
+        run = score(tmp_path, lines, **given)
+        assert run.metrics["failures"] == 0
+        assert run.metrics["rewards_on_defaults"] == 2
+        assert [line["genrm"]["defaulted"] for line in run.lines] == [2, 2]

@@ -14,6 +14,7 @@ from genrm_cli.judging.verdict import Failure, FailureKind, Reply, Verdict
 MAX_VAIN_CHARS = 2_000_000
 
 _JSON_FENCE = re.compile("```json", re.IGNORECASE)
+_Numbers = tuple[float, float, float, bool]  # the last: whether a default stands in for one of them
 _NOTHING = Failure(FailureKind.NO_VERDICT, "no JSON object with score_1, score_2 or ranking")
 
 
@@ -43,12 +44,12 @@ def parse_scores_json_as_reference(
         return _NOTHING
     if numbers is None:
         return _NOTHING
-    if not all(map(math.isfinite, numbers)):
-        return Failure(FailureKind.OUT_OF_RANGE, f"not finite: {', '.join(f'{number:g}' for number in numbers)}")
+    if not all(map(math.isfinite, numbers[:3])):
+        return Failure(FailureKind.OUT_OF_RANGE, f"not finite: {', '.join(f'{number:g}' for number in numbers[:3])}")
     return Verdict(*numbers)
 
 
-def _read_fences(text: str, defaults: dict[str, float]) -> tuple[float, float, float] | None:
+def _read_fences(text: str, defaults: dict[str, float]) -> _Numbers | None:
     position = 0
     while opening := _JSON_FENCE.search(text, position):
         closing = text.find("```", opening.end())
@@ -61,7 +62,7 @@ def _read_fences(text: str, defaults: dict[str, float]) -> tuple[float, float, f
     return None
 
 
-def _read_anywhere(text: str, defaults: dict[str, float]) -> tuple[float, float, float] | None:
+def _read_anywhere(text: str, defaults: dict[str, float]) -> _Numbers | None:
     last = None
     for source in _iter_braced(text):
         last = _read_object(source, defaults) or last
@@ -80,7 +81,7 @@ def _iter_braced(text: str) -> Iterator[str]:
             position = closing + 1
 
 
-def _read_object(source: str, defaults: dict[str, float]) -> tuple[float, float, float] | None:
+def _read_object(source: str, defaults: dict[str, float]) -> _Numbers | None:
     try:
         value: object = json.loads(source)
     except json.JSONDecodeError:
@@ -93,4 +94,4 @@ def _read_object(source: str, defaults: dict[str, float]) -> tuple[float, float,
         score_1, score_2, ranking = (float(value.get(key, defaults[key])) for key in KEYS)
     except (TypeError, ValueError):
         return None
-    return score_1, score_2, ranking
+    return score_1, score_2, ranking, not all(key in value for key in KEYS)
