@@ -147,7 +147,7 @@ def refuse_unscored(tally: Tally, settings: Settings) -> None:
         raise TooManyUnscoredError(
             f"the run was stopped by --{tally.stopped_by.replace('_', '-')}: the outputs are partial, "
             f"{tally.failures['not_asked']} comparisons were not asked. Run the same command again with --overwrite: "
-            "verdicts in the journal are not asked again."
+            "verdicts that a journal keeps are not asked again."
         )
     if tally.unscored_share() > settings.max_unscored:
         reasons = "; ".join(f"{count} × {reason}" for reason, count in tally.reasons.most_common())

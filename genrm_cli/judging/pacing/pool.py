@@ -319,7 +319,8 @@ class EndpointPool:
         names = ", ".join(endpoint.name for endpoint in self.endpoints)
         self._given_up = JudgeError(
             f"the judge has not answered for {self._give_up_after_s:g} s (--give-up-after): {names}: "
-            f"{self._last_detail}. Verdicts so far are in the journal: run the same command again when it is back."
+            f"{self._last_detail}. Run the same command again when it is back: "
+            "verdicts that a journal keeps are not asked again."
         )
         self._over.set()
         for future in (*self._retries, *self._newcomers):
