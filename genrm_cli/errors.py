@@ -3,12 +3,15 @@
     GenrmError                   1  (a bug, if nothing more precise is raised)
     ├── UsageError               2  a flag, a setting, a combination of them
     ├── InputError               3  rollouts that cannot be read
+    │   └── ChangedInputError    3  another version of them came while they were read
     ├── JudgeError               4  a judge that cannot be reached or refuses
     ├── StorageError             5  bytes that cannot be listed, fetched or kept
     └── TooManyUnscoredError     6  the run is done, but too many rollouts stayed unscored
 
 A message is one paragraph: where, what was found, what was expected, what to do next.
 """
+
+from collections.abc import Iterable
 
 
 class GenrmError(Exception):
@@ -29,6 +32,10 @@ class InputError(GenrmError):
     exit_code = 3
 
 
+class ChangedInputError(InputError):
+    """An input changed while it was read; it may be read again later."""
+
+
 class JudgeError(GenrmError):
     """The judge cannot be reached, or refuses every request."""
 
@@ -45,3 +52,18 @@ class TooManyUnscoredError(GenrmError):
     """The run is done and its outputs are written, but too many rollouts stayed unscored."""
 
     exit_code = 6
+
+
+class StoppedError(Exception):
+    """The caller asked to stop, and knows why: no error a user meets, so without an exit code."""
+
+
+_FROM_WORST = (1, 4, 5, 2, 3, 6, 0)
+
+
+def worst_exit_code(codes: Iterable[int]) -> int:
+    """Return the exit code of a run over many inputs, from the codes of each; 0 for none.
+
+    From worst to best: a bug, judge, storage, usage, input, too many unscored, done.
+    """
+    return min(codes, key=_FROM_WORST.index, default=0)

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Protocol
 
 from genrm_cli.judging.latency import Latencies
@@ -98,6 +98,7 @@ class Tally:
     rollouts_in_groups: int = 0
     rewards_on_defaults: int = 0
     lines_dropped: int = 0
+    redactions: Counter[str] = field(default_factory=Counter)
 
     @property
     def finished(self) -> int:
@@ -145,6 +146,42 @@ class Tally:
         return self.unscored_in_groups / self.rollouts_in_groups if self.rollouts_in_groups else 0.0
 
 
+class Tallies:
+    """The tallies of all inputs of a run: those at work, and the sum of those that are done."""
+
+    def __init__(self) -> None:
+        self._done = Tally()
+        self._at_work: list[Tally] = []
+
+    def begin(self) -> Tally:
+        """Open the tally of one more input."""
+        tally = Tally()
+        self._at_work.append(tally)
+        return tally
+
+    def end(self, tally: Tally) -> None:
+        """Close the tally of an input; its counts stay in the total."""
+        self._at_work.remove(tally)
+        self._done = _sum_of([self._done, tally])
+
+    def total(self) -> Tally:
+        """Return the counts of all inputs together; not their spreads."""
+        return _sum_of([self._done, *self._at_work])
+
+
+def _sum_of(tallies: list[Tally]) -> Tally:
+    total = Tally()
+    for tally in tallies:
+        for count in fields(Tally):
+            value = getattr(tally, count.name)
+            if isinstance(value, Counter):
+                getattr(total, count.name).update(value)
+            elif isinstance(value, int):
+                setattr(total, count.name, getattr(total, count.name) + value)
+        total.pace, total.latencies = tally.pace or total.pace, tally.latencies if tally.pace else total.latencies
+    return total
+
+
 def reference_metrics(tally: Tally) -> dict[str, float]:
     """Return the three metrics of the reference's compare reply; empty without a verdict.
 
@@ -165,7 +202,8 @@ def summarise(tally: Tally, wall_time_s: float) -> dict[str, Any]:
     """Return the counts and statistics of a finished run as one JSON-ready object.
 
     Rates are null where nothing was counted. `first_place_win_rate` is the share of decided verdicts that
-    favoured the response shown first: 0.5 for a judge without position bias over balanced pairs.
+    favoured the response shown first: 0.5 for a judge without position bias over balanced pairs. `redactions` are
+    what was masked in the texts of the judged groups, each text of a group counted once.
     """
     decided = tally.first_wins + tally.second_wins
     metrics = {"mean_individual_score": None, "std_individual_score": None, "tiebreak_usage_rate": None}
@@ -189,6 +227,7 @@ def summarise(tally: Tally, wall_time_s: float) -> dict[str, Any]:
         "rewards_on_defaults": tally.rewards_on_defaults,
         "comparisons_planned": tally.planned,
         "stopped_by": tally.stopped_by,
+        "redactions": dict(sorted(tally.redactions.items())),
         "verdicts": tally.verdicts,
         "journal_hits": tally.journal_hits,
         "failures": tally.failed,

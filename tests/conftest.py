@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-pytest_plugins = ["judge_server_fixture"]
+pytest_plugins = ["judge_server_fixture", "s3_disturber_fixture", "s3_stores_fixture"]
 
 _START_LIMIT_S = 30
 

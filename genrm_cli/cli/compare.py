@@ -13,16 +13,19 @@ from genrm_cli.cli.events import Events
 from genrm_cli.cli.options import Invocation, with_settings
 from genrm_cli.cli.score import STAND_IN_NOTICE
 from genrm_cli.errors import InputError, UsageError
-from genrm_cli.summary import Tally
+from genrm_cli.summary import Tallies
 
 if TYPE_CHECKING:
     from genrm_cli.rollouts.record import Rollout
 
 
-_NOT_FOR_A_FEW = ("output", "overwrite", "keep_replies", "unscored", "deadline", "max_calls", "max_tokens", "max_cost")
+_NOT_FOR_A_FEW = (
+    *("output", "output_template", "overwrite", "dry_run", "keep_replies", "unscored", "parallel_files"),
+    *("deadline", "max_calls", "max_tokens", "max_cost", "price_in", "price_out"),
+)
 
 
-@with_settings("Pairs", "Judge", "Limits", "Rewards", "Output", leave_out=(*_NOT_FOR_A_FEW, "price_in", "price_out"))
+@with_settings("Pairs", "Judge", "Limits", "Rewards", "Output", leave_out=_NOT_FOR_A_FEW)
 def compare(
     responses: Annotated[
         list[str],
@@ -56,12 +59,13 @@ def compare(
     settings = invocation.settings
     check_judge(settings)
     rollouts = _read_rollouts(responses, prompt, history)
-    tally = Tally()
+    tallies = Tallies()
+    tally = tallies.begin()
     with (
         Events(settings.log_json, quiet=settings.quiet) as events,
-        showing_progress(tally, events, quiet=settings.quiet),
+        showing_progress(tallies, events, quiet=settings.quiet),
     ):
-        compared = compare_responses(rollouts, Run(settings, invocation.api_key, tally, events))
+        compared = compare_responses(rollouts, Run(settings, invocation.api_key, tally, tallies, events))
     if settings.judge is not None and not settings.quiet:
         say_warning(STAND_IN_NOTICE)
     for record in compared.comparisons:

@@ -13,7 +13,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from genrm_cli.summary import Tally
+from genrm_cli.summary import Tallies, Tally
 
 LINE_EVERY_S = 30.0
 OnEvent = Callable[[str, dict[str, Any]], None]
@@ -56,8 +56,8 @@ def say_error(text: str) -> None:
 
 
 @contextmanager
-def showing_progress(tally: Tally, on_event: OnEvent, *, quiet: bool) -> Iterator[None]:
-    """Show how far a run is, from its tally: a live line on a terminal, else a plain line every 30 s.
+def showing_progress(tallies: Tallies, on_event: OnEvent, *, quiet: bool) -> Iterator[None]:
+    """Show how far a run is, from its tallies: a live line on a terminal, else a plain line every 30 s.
 
     The same goes to `on_event` as `progress` every 30 s, on a terminal too.
     """
@@ -65,11 +65,11 @@ def showing_progress(tally: Tally, on_event: OnEvent, *, quiet: bool) -> Iterato
     done = threading.Event()
     live = _stderr.is_terminal and not quiet
     speaker = threading.Thread(
-        target=_speak, args=(tally, started_s, done, on_event), kwargs={"aloud": not live and not quiet}, daemon=True
+        target=_speak, args=(tallies, started_s, done, on_event), kwargs={"aloud": not live and not quiet}, daemon=True
     )
     speaker.start()
     try:
-        with _live(tally, started_s) if live else nullcontext():
+        with _live(tallies, started_s) if live else nullcontext():
             yield
     finally:
         done.set()
@@ -124,9 +124,9 @@ def progress_text(tally: Tally, elapsed_s: float) -> str:
     return ", ".join([*parts, left])
 
 
-def _live(tally: Tally, started_s: float) -> Live:
+def _live(tallies: Tallies, started_s: float) -> Live:
     return Live(
-        get_renderable=lambda: _live_lines(tally, time.monotonic() - started_s),
+        get_renderable=lambda: _live_lines(tallies.total(), time.monotonic() - started_s),
         console=_stderr,
         refresh_per_second=4,
         transient=True,
@@ -141,12 +141,12 @@ def _live_lines(tally: Tally, elapsed_s: float) -> Table:
     return lines
 
 
-def _speak(tally: Tally, started_s: float, done: threading.Event, on_event: OnEvent, *, aloud: bool) -> None:
+def _speak(tallies: Tallies, started_s: float, done: threading.Event, on_event: OnEvent, *, aloud: bool) -> None:
     while not done.wait(LINE_EVERY_S):
-        elapsed_s = time.monotonic() - started_s
+        elapsed_s, total = time.monotonic() - started_s, tallies.total()
         if aloud:
-            say(progress_text(tally, elapsed_s))
-        on_event("progress", progress_fields(tally, elapsed_s))
+            say(progress_text(total, elapsed_s))
+        on_event("progress", progress_fields(total, elapsed_s))
 
 
 def _duration(seconds: float) -> str:

@@ -4,24 +4,30 @@ import contextlib
 import json
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from types import TracebackType
 from typing import Any, Self, TextIO
 
-from genrm_cli.cli.console import say, say_warning
+from genrm_cli.cli.console import say, say_error, say_warning
 from genrm_cli.errors import StorageError
 
 
 class Events:
     """Takes events from a run; may be called from several threads."""
 
-    def __init__(self, log_path: str | None, *, quiet: bool) -> None:
+    def __init__(self, log_path: str | None, *, quiet: bool, unsaid: Container[str] = ()) -> None:
         """Open the log, if one is wanted.
+
+        Args:
+            log_path: where it lies.
+            quiet: say nothing.
+            unsaid: events that only the log is told.
 
         Raises:
             StorageError: it cannot be opened.
         """
         self._quiet = quiet
+        self._unsaid = unsaid
         self._lock = threading.Lock()
         self._log: TextIO | None = None
         if log_path is not None:
@@ -42,7 +48,7 @@ class Events:
 
     def __call__(self, event: str, fields: dict[str, Any]) -> None:
         """Tell what happened."""
-        if not self._quiet and (tell := _SAID.get(event)) is not None:
+        if not self._quiet and event not in self._unsaid and (tell := _SAID.get(event)) is not None:
             tell(fields)
         with self._lock:
             self._write({"time": round(time.time(), 3), "event": event, **fields})
@@ -76,6 +82,19 @@ def _say_probe(fields: dict[str, Any]) -> None:
         say_warning(fields["warning"])
 
 
+def file_text(result: dict[str, Any]) -> str:
+    """Say in one line what became of an input."""
+    place = f" -> {result['output']}" if result["status"] in ("score", "scored") else ""
+    return f"{result['status']}: {result['input']}{place}: {result['reason']}"
+
+
+def _say_file(result: dict[str, Any]) -> None:
+    if result["status"] == "failed":
+        say_error(file_text(result))
+    elif result["status"] != "up to date":
+        say(file_text(result))
+
+
 _SAID: dict[str, Callable[[dict[str, Any]], None]] = {
     "plan": lambda fields: say(plan_text(fields)),
     "probe": _say_probe,
@@ -83,6 +102,15 @@ _SAID: dict[str, Callable[[dict[str, Any]], None]] = {
     "endpoint_up": lambda fields: say(f"{fields['endpoint']} is back"),
     "paused": lambda fields: say_warning(
         f"the judge is down ({fields['detail']}); giving up if it is not back in {fields['give_up_after_s']:g} s"
+    ),
+    "file": _say_file,
+    "claims_uncertain": lambda fields: say_warning(
+        f"the store of {fields['output']} does not honour conditional puts (If-None-Match), so claims are not certain: "
+        "each is written and counts if it is still there two seconds later. Do not start two runs at the same moment."
+    ),
+    "copy_failing": lambda fields: say_warning(
+        f"verdicts cannot be copied to {fields['folder']} at the moment ({fields['detail']}); they are kept here, and "
+        "copied when it works again"
     ),
     "stopped": lambda fields: say_warning(
         f"stopped by --{fields['reason'].replace('_', '-')}: no more calls, partial results will be written"

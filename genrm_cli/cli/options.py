@@ -88,7 +88,10 @@ def run_command(command: Callable[[], int]) -> int:
         say_error(str(error))
         return error.exit_code
     except KeyboardInterrupt:
-        say_error("interrupted; no output has been written. Verdicts that a journal keeps are not asked again.")
+        say_error(
+            "interrupted; outputs that were not complete have not been written. Run the same command again: "
+            "verdicts that a journal keeps are not asked again."
+        )
         return INTERRUPTED
     except BrokenPipeError:
         # The reader of our stdout has gone (`| head`). Python would complain once more on its way out.

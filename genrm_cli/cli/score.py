@@ -1,16 +1,23 @@
 """`genrm score`: rewards for stored rollouts."""
 
-from typing import Annotated, Any
+import contextlib
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
 from rich.text import Text
 
-from genrm_cli.cli.console import say, say_warning, show, showing_progress, stderr_console
-from genrm_cli.cli.events import Events
+from genrm_cli.cli.console import say, say_error, say_warning, show, showing_progress, stderr_console
+from genrm_cli.cli.events import Events, file_text
 from genrm_cli.cli.options import ALL_PANELS, Invocation, with_settings
 from genrm_cli.errors import UsageError
-from genrm_cli.summary import Tally
+from genrm_cli.storage.location import sibling
+from genrm_cli.summary import Tallies, Tally
+
+if TYPE_CHECKING:
+    from genrm_cli.scoring.batch import BatchReport
+    from genrm_cli.scoring.context import Run
 
 STAND_IN_NOTICE = "judged by the embedded lexical stand-in, not by a reward model: do not train on these rewards."
 _MAX_GROUP_WIDTH, _NUMBERS_WIDTH = 24, 28
@@ -19,40 +26,131 @@ _MAX_GROUP_WIDTH, _NUMBERS_WIDTH = 24, 28
 @with_settings(*ALL_PANELS)
 def score(
     rollouts: Annotated[
-        str,
-        typer.Argument(metavar="ROLLOUTS", help="A JSONL file (.gz, .zst too), s3://bucket/key, or - for stdin."),
+        list[str],
+        typer.Argument(
+            metavar="ROLLOUTS...",
+            help="JSONL files (.gz, .zst too), folders, s3://bucket/key, s3://bucket/prefix/, patterns; - for stdin.",
+        ),
     ],
     invocation: Invocation,
 ) -> int:
     """Score rollouts: compare those of each group in pairs and write every line back with its reward.
 
     Beside the scored lines come <stem>.metrics.json, <stem>.comparisons.jsonl and <stem>.rejects.jsonl; all of
-    them appear together at the end, or none.
+    them appear together at the end, or none. What was scored before, from the same input with the same settings, is
+    up to date and left alone.
 
     Example: genrm score rollouts.jsonl --base-url http://localhost:8000/v1 --model my-genrm
+
+    Example: genrm score 's3://bucket/rl/env/' --output-template '{dir}/scored/{stem}.scored.jsonl' --dry-run
     """
+    from genrm_cli.scoring.batch import score_inputs
     from genrm_cli.scoring.context import Run
-    from genrm_cli.scoring.run import output_places, refuse_unscored, score_input
+    from genrm_cli.scoring.inputs import is_one_input
+
+    settings, alone = invocation.settings, is_one_input(rollouts)
+    if alone:
+        _refuse_two_products(rollouts[0], invocation)
+    tallies = Tallies()
+    with contextlib.ExitStack() as stack:
+        if settings.lock:
+            stack.enter_context(_lock(rollouts, invocation))
+        unsaid = ("file",) if alone else ("plan",)
+        events = stack.enter_context(Events(settings.log_json, quiet=settings.quiet, unsaid=unsaid))
+        run = Run(settings, invocation.api_key, tallies=tallies, on_event=events)
+        if settings.dry_run:
+            return _show_plan(rollouts, run)
+        with showing_progress(tallies, events, quiet=settings.quiet):
+            report = score_inputs(rollouts, run)
+    return _show_one(report, invocation) if alone else _show_all(report, tallies.total(), invocation)
+
+
+def _refuse_two_products(uri: str, invocation: Invocation) -> None:
+    from genrm_cli.scoring.inputs import output_places
+
+    if invocation.settings.json_output and output_places(uri, invocation.settings).metrics is None:
+        raise UsageError("--json and scored lines both want stdout; name an output file with -o.")
+
+
+def _lock(rollouts: Sequence[str], invocation: Invocation) -> contextlib.AbstractContextManager[None]:
+    from genrm_cli.settings.resolve import state_folder
+    from genrm_cli.storage.lock import locked
 
     settings = invocation.settings
-    places = output_places(rollouts, settings)
-    if settings.json_output and places.metrics is None:
-        raise UsageError("--json and scored lines both want stdout; name an output file with -o.")
-    tally = Tally()
-    with (
-        Events(settings.log_json, quiet=settings.quiet) as events,
-        showing_progress(tally, events, quiet=settings.quiet),
-    ):
-        report = score_input(rollouts, Run(settings, invocation.api_key, tally, events))
-    if not settings.quiet:
-        _show_samples(report.samples, report.metrics["groups"])
-        _show_summary(report.metrics, places)
-    if settings.json_output:
-        from genrm_cli.storage.records import render_record
+    return locked(state_folder(), [*rollouts, settings.output or settings.output_template])
 
-        typer.echo(render_record(report.metrics), nl=False)
-    refuse_unscored(tally, settings)
+
+def _show_plan(rollouts: Sequence[str], run: "Run") -> int:
+    """Print what would be done with each input, as it is found."""
+    from genrm_cli.errors import worst_exit_code
+    from genrm_cli.scoring.batch import BatchReport, plan_inputs
+
+    plan = BatchReport()
+    codes = set()
+    for result in plan_inputs(rollouts, run):
+        plan.counts[result.status] += 1
+        codes.add(result.exit_code)
+        if run.settings.json_output:
+            plan.results.append(result)
+        else:
+            typer.echo(file_text(result.as_dict()))
+    if run.settings.json_output:
+        _print_json(plan.as_dict())
+    if not run.settings.quiet:
+        say(f"genrm: dry run: {_counts_text(plan)}")
+    return worst_exit_code(codes)
+
+
+def _show_one(report: "BatchReport", invocation: Invocation) -> int:
+    """Show what became of the only input; what stopped it is raised."""
+    settings, result = invocation.settings, report.last
+    if report.fatal is not None:
+        raise report.fatal
+    if result is None:
+        raise UsageError("there is no input.")
+    if result.error is not None and result.report is None:
+        raise result.error
+    if not settings.quiet:
+        if result.report is not None:
+            _show_samples(result.report.samples, result.report.metrics["groups"])
+            _show_summary(result.report.metrics)
+        else:
+            say(f"{result.uri} is up to date ({result.reason}): {result.output}; --force scores it again")
+    if settings.json_output:
+        _print_json(result.metrics or {})
+    if result.error is not None:
+        raise result.error
     return 0
+
+
+def _show_all(report: "BatchReport", tally: Tally, invocation: Invocation) -> int:
+    """Show what became of many inputs; each has had its line already."""
+    settings = invocation.settings
+    if settings.json_output:
+        _print_json(report.as_dict())
+    if report.fatal is not None:
+        say_error(str(report.fatal))
+    if not settings.quiet:
+        if settings.judge is not None and tally.groups_done:
+            say_warning(STAND_IN_NOTICE)
+        if not report.counts:
+            say_warning("no rollout files were found: expected names such as run.jsonl or run.jsonl.gz.")
+        say(
+            f"genrm: done: {_counts_text(report)}; {tally.verdicts} verdicts, {tally.journal_hits} more from the "
+            f"journal, {tally.failed} failures, {tally.calls} calls; exit {report.exit_code}"
+        )
+    return report.exit_code
+
+
+def _counts_text(report: "BatchReport") -> str:
+    counts = [f"{count} {status}" for status, count in report.counts.items()]
+    return f"{report.counts.total()} files: {', '.join(counts) or 'nothing to do'}"
+
+
+def _print_json(value: dict[str, Any]) -> None:
+    from genrm_cli.storage.records import render_record
+
+    typer.echo(render_record(value), nl=False)
 
 
 def _show_samples(samples: list[dict[str, Any]], groups: int) -> None:
@@ -87,7 +185,7 @@ def _show_samples(samples: list[dict[str, Any]], groups: int) -> None:
         say(f"... and {groups - shown_groups} more groups")
 
 
-def _show_summary(metrics: dict[str, Any], places: Any) -> None:
+def _show_summary(metrics: dict[str, Any]) -> None:
     """Say what was done, what to look out for, and where the files are."""
     reward = metrics["reward"]
     say(
@@ -107,14 +205,14 @@ def _show_summary(metrics: dict[str, Any], places: Any) -> None:
         )
     for warning in _warnings(metrics):
         say_warning(warning)
-    if places.metrics is not None:
-        say(f"scored lines  {places.scored}")
-        say(f"metrics       {places.metrics}")
-        say(f"comparisons   {places.comparisons}")
+    if metrics["output_mark"] is not None:
+        say(f"scored lines  {metrics['output']}")
+        say(f"metrics       {sibling(metrics['output'], '.metrics.json')}")
+        say(f"comparisons   {sibling(metrics['output'], '.comparisons.jsonl')}")
         if metrics["journal"] is not None:
             say(f"journal       {metrics['journal']}")
         if metrics["rejected_lines"]:
-            say(f"rejects       {places.rejects}")
+            say(f"rejects       {sibling(metrics['output'], '.rejects.jsonl')}")
 
 
 def _warnings(metrics: dict[str, Any]) -> list[str]:
@@ -129,6 +227,8 @@ def _warnings(metrics: dict[str, Any]) -> list[str]:
         warnings.append(f"{count} comparisons " + ("were not asked." if kind == "not_asked" else f"failed: {kind}."))
     for reason, count in metrics["unscored_reasons"].items():
         warnings.append(f"{count} rollouts unscored: {reason}.")
+    for name, count in metrics["redactions"].items():
+        warnings.append(f"{count} matches of {name} were masked before texts went to the judge.")
     if metrics["duplicate_rollouts"]:
         warnings.append(f"{metrics['duplicate_rollouts']} rollouts are there twice (same group and rollout index).")
     if metrics["rewards_on_defaults"]:

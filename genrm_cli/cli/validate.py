@@ -8,14 +8,18 @@ from genrm_cli.cli.console import showing_progress
 from genrm_cli.cli.events import Events, plan_text
 from genrm_cli.cli.options import Invocation, with_settings
 from genrm_cli.errors import InputError
-from genrm_cli.summary import Tally
+from genrm_cli.summary import Tallies
 
 _SHOWN_PROBLEMS = 20
 
 
-@with_settings(
-    "Input", "Pairs", "Judge", "Limits", "Journal", "Output", "Storage", leave_out=("overwrite", "keep_replies")
+_NOT_FOR_A_LOOK = (
+    *("min_age", "parallel_files", "segment_calls", "segment_age", "overwrite", "dry_run", "keep_replies"),
+    *("claims", "claim_expiry", "lock"),
 )
+
+
+@with_settings("Input", "Pairs", "Judge", "Limits", "Journal", "Output", "Storage", leave_out=_NOT_FOR_A_LOOK)
 def validate(
     rollouts: Annotated[
         str,
@@ -33,12 +37,13 @@ def validate(
     from genrm_cli.scoring.validate import validate_input
 
     settings = invocation.settings
-    tally = Tally()
+    tallies = Tallies()
+    tally = tallies.begin()
     with (
         Events(settings.log_json, quiet=settings.quiet) as events,
-        showing_progress(tally, events, quiet=settings.quiet),
+        showing_progress(tallies, events, quiet=settings.quiet),
     ):
-        report = validate_input(rollouts, Run(settings, None, tally, events))
+        report = validate_input(rollouts, Run(settings, None, tally, tallies, events))
     if settings.json_output:
         from genrm_cli.storage.records import render_record
 

@@ -7,11 +7,11 @@ first one stored counts for both. Not for network file systems, whose locks cann
 import asyncio
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 import zstandard
 
@@ -22,6 +22,7 @@ FORMAT = 1
 _APPLICATION_ID = 0x67656E72  # tells our files from other SQLite files
 _BUSY_TIMEOUT_S = 30.0
 _REPLY_LEVEL = 3
+_Execute = Callable[..., sqlite3.Cursor]
 
 _SCHEMA = """
 CREATE TABLE verdicts (
@@ -35,6 +36,11 @@ CREATE TABLE failures (
     failed_at REAL NOT NULL
 ) WITHOUT ROWID;
 """
+_VERDICT_COLUMNS = (
+    "key", "judge", "score_1", "score_2", "ranking", "defaulted", "attempts", "latency_s", "prompt_tokens",
+    "completion_tokens", "cached_tokens", "answered_at", "reply",
+)  # fmt: skip
+_FAILURE_COLUMNS = ("key", "judge", "kind", "detail", "attempts", "failed_at")
 _READ_VERDICT = """
 SELECT score_1, score_2, ranking, defaulted, attempts, latency_s, prompt_tokens, completion_tokens, cached_tokens, reply
 FROM verdicts WHERE key = ?
@@ -49,6 +55,16 @@ class _Entry(NamedTuple):
     outcome: Outcome
 
 
+class Copier(Protocol):
+    """Takes what was committed, to keep it in a second place."""
+
+    def add(self, entry: dict[str, Any]) -> None:
+        """Take an entry, as `Journal.iter_entries` yields it."""
+
+    async def room(self) -> None:
+        """Wait while too much has not been copied yet."""
+
+
 class Journal:
     """A journal that is open for reading and writing.
 
@@ -56,13 +72,18 @@ class Journal:
     caller has been told is with the system: a killed process loses nothing of it, a power cut may lose the last of it.
     """
 
-    def __init__(self, path: str) -> None:
-        """Open a journal; it is made if it does not exist.
+    def __init__(self, path: str, copier: Copier | None = None) -> None:
+        """Open a journal; it is made if it does not exist. Threads may take turns with it.
+
+        Args:
+            path: of its file.
+            copier: is given everything that this process records, once it is committed.
 
         Raises:
             StorageError: it cannot be opened, is no journal, is of another format, or is damaged.
         """
         self.path = path
+        self._copier = copier
         self._batch: list[_Entry] = []
         self._committed: asyncio.Future[None] | None = None
         self._pack = zstandard.ZstdCompressor(level=_REPLY_LEVEL).compress
@@ -124,6 +145,11 @@ class Journal:
             return outcome
         return self.recall(key) or outcome
 
+    async def room(self) -> None:
+        """Wait while so much has not been copied to its second place that no new call should be made."""
+        if self._copier is not None:
+            await self._copier.room()
+
     def close(self) -> None:
         """Commit what waits and close; closing twice is harmless."""
         with self._explained():
@@ -163,11 +189,40 @@ class Journal:
         """Yield every verdict, then every failure, as JSON-ready objects."""
         with self._explained():
             for row in self._connection.execute("SELECT * FROM verdicts ORDER BY key"):
-                entry = dict(row)
-                yield entry | {"key": entry["key"].hex(), "reply": self._unpack(entry["reply"]).decode()}
+                yield self._rendered(dict(row))
             for row in self._connection.execute(f"SELECT * {_UNANSWERED} ORDER BY key"):
-                entry = dict(row)
-                yield entry | {"key": entry["key"].hex()}
+                yield self._rendered(dict(row))
+
+    def take_in(self, entries: Iterable[dict[str, Any]]) -> None:
+        """Store entries of another journal, as `iter_entries` yields them; what is known already stays.
+
+        Raises:
+            StorageError: one of them is no such entry; none of them has been stored then.
+        """
+        with self._explained(), self._transaction() as execute:
+            execute("CREATE TEMP TABLE IF NOT EXISTS copied (key BLOB PRIMARY KEY) WITHOUT ROWID")
+            for entry in entries:
+                try:
+                    row = dict(entry) | {"key": bytes.fromhex(entry["key"])}
+                    if "reply" in row:
+                        row["reply"] = self._pack(row["reply"].encode())
+                    columns = _VERDICT_COLUMNS if "reply" in row else _FAILURE_COLUMNS
+                    values = [row[name] for name in columns]
+                except (KeyError, ValueError, TypeError, AttributeError) as error:
+                    raise StorageError(
+                        f"journal {self.path}: another journal's copy holds no entry: {error}"
+                    ) from error
+                _insert(execute, "verdicts" if "reply" in row else "failures", values)
+                execute("INSERT OR IGNORE INTO copied VALUES (?)", (row["key"],))
+            self._has_failures = True
+
+    def iter_uncopied(self) -> Iterator[dict[str, Any]]:
+        """Yield the verdicts that did not come in with `take_in`."""
+        with self._explained():
+            self._connection.execute("CREATE TEMP TABLE IF NOT EXISTS copied (key BLOB PRIMARY KEY) WITHOUT ROWID")
+            rows = self._connection.execute("SELECT * FROM verdicts WHERE key NOT IN (SELECT key FROM copied)")
+            for row in rows:
+                yield self._rendered(dict(row))
 
     def prune(self, *, failures: bool, before: float | None, judge: str | None) -> tuple[int, int]:
         """Delete failures, and verdicts older than a time or of one judge; return how many of each went.
@@ -204,44 +259,59 @@ class Journal:
     def _write(self) -> None:
         batch, self._batch = self._batch, []
         now = time.time()
-        execute = self._connection.execute
         try:
-            execute("BEGIN IMMEDIATE")
-            for key, judge, outcome in batch:
-                self._write_entry(key, judge, outcome, now)
-            execute("COMMIT")
-        except BaseException as error:
-            if self._connection.in_transaction:
-                execute("ROLLBACK")
-            if isinstance(error, sqlite3.Error):
-                self._batch = batch + self._batch  # paid for: closing tries once more
+            with self._transaction() as execute:
+                stored = [self._write_entry(execute, entry, now) for entry in batch]
+        except sqlite3.Error:
+            self._batch = batch + self._batch  # paid for: closing tries once more
             raise
+        if self._copier is not None:
+            for row in stored:
+                if row is not None:
+                    self._copier.add(self._rendered(row))
 
-    def _write_entry(self, key: bytes, judge: str, outcome: Outcome, now: float) -> None:
-        execute = self._connection.execute
+    def _write_entry(self, execute: _Execute, entry: _Entry, now: float) -> dict[str, Any] | None:
+        """Store an entry and return its row; None if there is an earlier verdict, which replaces the entry's own."""
+        key, judge, outcome = entry
         result = outcome.result
         if isinstance(result, Failure):
             self._has_failures = True
-            execute(
-                "INSERT OR REPLACE INTO failures VALUES (?, ?, ?, ?, ?, ?)",
-                (key, judge, result.kind.value, result.detail, outcome.attempts, now),
-            )
-            return
-        stored = execute(
-            "INSERT OR IGNORE INTO verdicts VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (
-                key, judge, result.score_1, result.score_2, result.ranking, result.defaulted, outcome.attempts,
-                outcome.latency_s, outcome.prompt_tokens, outcome.completion_tokens, outcome.cached_tokens, now,
-                self._pack((outcome.reply_text or "").encode()),
-            ),
-        ).rowcount  # fmt: skip
-        if not stored:
+            failure = (key, judge, result.kind.value, result.detail, outcome.attempts, now)
+            execute("DELETE FROM failures WHERE key = ?", (key,))
+            _insert(execute, "failures", failure)
+            return dict(zip(_FAILURE_COLUMNS, failure, strict=True))
+        verdict = (
+            key, judge, result.score_1, result.score_2, result.ranking, result.defaulted, outcome.attempts,
+            outcome.latency_s, outcome.prompt_tokens, outcome.completion_tokens, outcome.cached_tokens, now,
+            self._pack((outcome.reply_text or "").encode()),
+        )  # fmt: skip
+        is_new = _insert(execute, "verdicts", verdict)
+        if not is_new:
             earlier = execute(
                 "SELECT score_1, score_2, ranking, defaulted FROM verdicts WHERE key = ?", (key,)
             ).fetchone()
             outcome.result = Verdict(*earlier)
         if self._has_failures:
             execute("DELETE FROM failures WHERE key = ?", (key,))
+        return dict(zip(_VERDICT_COLUMNS, verdict, strict=True)) if is_new else None
+
+    def _rendered(self, row: dict[str, Any]) -> dict[str, Any]:
+        """Return a row as a JSON-ready object."""
+        shown = row | {"key": row["key"].hex()}
+        return shown | {"reply": self._unpack(row["reply"]).decode()} if "reply" in row else shown
+
+    @contextmanager
+    def _transaction(self) -> Iterator[_Execute]:
+        """Commit what is done inside, or none of it."""
+        execute = self._connection.execute
+        execute("BEGIN IMMEDIATE")
+        try:
+            yield execute
+            execute("COMMIT")
+        except BaseException:
+            if self._connection.in_transaction:
+                execute("ROLLBACK")
+            raise
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
@@ -263,10 +333,16 @@ class Journal:
             ) from error
 
 
+def _insert(execute: _Execute, table: str, values: Sequence[object]) -> int:
+    """Add a row, unless the table has one of its key; return how many were added."""
+    places = ", ".join("?" * len(values))
+    return execute(f"INSERT OR IGNORE INTO {table} VALUES ({places})", values).rowcount  # noqa: S608  (our own names)
+
+
 def _connect(path: str) -> sqlite3.Connection:
     if not Path(path).parent.is_dir():
         raise sqlite3.OperationalError("its folder does not exist")
-    connection = sqlite3.connect(path, timeout=_BUSY_TIMEOUT_S, isolation_level=None)
+    connection = sqlite3.connect(path, timeout=_BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False)
     try:
         connection.row_factory = sqlite3.Row
         _prepare(connection, path)

@@ -320,6 +320,7 @@ class JournaledJudge:
 
     async def admit(self) -> Slot | None:
         """Wait for leave to make one more call."""
+        await self._journal.room()
         return await self._judge.admit()
 
     async def ask(self, question: Question, slot: Slot) -> Outcome:

@@ -9,6 +9,7 @@ from genrm_cli.errors import InputError
 from genrm_cli.judging.engine import judge_all
 from genrm_cli.judging.verdict import Outcome
 from genrm_cli.pairing import Comparison
+from genrm_cli.rollouts.declared import check_declared, parse_requirement
 from genrm_cli.rollouts.dialects import DIALECTS
 from genrm_cli.rollouts.dialects.fields import turns_of_prompt
 from genrm_cli.rollouts.record import Rollout, Turn, UnreadableRecordError
@@ -37,19 +38,31 @@ class Compared:
     reply: dict[str, Any]
 
 
-def parse_request(text: bytes, where: str) -> list[Rollout]:
+def parse_request(text: bytes, where: str, require_metadata: Sequence[str] = ()) -> list[Rollout]:
     """Read a compare request: `conversation_history`, `response_objs`, and perhaps a `principle`.
 
+    Args:
+        text: the request.
+        where: what an error calls it.
+        require_metadata: `FIELD=VALUE` that the request must declare.
+
     Raises:
-        InputError: it is none; says what was found.
+        InputError: it is none, or does not declare what it must; says what was found.
     """
+    requirements = [parse_requirement(required) for required in require_metadata]
     try:
-        return DIALECTS["compare"].read(parse_record(text))
+        record = parse_record(text)
+        rollouts = DIALECTS["compare"].read(record)
     except (BadLineError, UnreadableRecordError) as error:
         raise InputError(
             f"{where}: {error}. Expected a compare request, as in "
             '{"conversation_history": [{"role": "user", "content": "..."}], "response_objs": [...]}.'
         ) from error
+    try:
+        check_declared(record, requirements)
+    except UnreadableRecordError as error:
+        raise InputError(f"{where}: {error}.") from error
+    return rollouts
 
 
 def parse_history(text: bytes, where: str) -> tuple[Turn, ...]:
@@ -95,9 +108,12 @@ async def _judge(case: GroupCase, run: Run) -> None:
         case.add_outcome(comparison, outcome)
 
     askings = ((comparison, exhibit, comparison.judge_idx) for comparison, exhibit in case.iter_comparisons())
-    async with open_judge(run, None) as desk:
+    async with open_judge(run) as desk:
+        if desk.remote is not None:
+            run.tally.pace, run.tally.latencies = desk.pool, desk.remote.latencies
         await desk.probe(run)
-        await judge_all(askings, desk.judge, on_outcome)
+        await judge_all(askings, desk.judge_with(None, run.settings), on_outcome)
+        run.tally.stopped_by = desk.stopped_by
 
 
 def _reply(case: GroupCase, scores: list[dict[str, Any]], tally: Tally) -> dict[str, Any]:

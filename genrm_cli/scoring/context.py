@@ -1,14 +1,18 @@
 """What all parts of a run share."""
 
+import asyncio
+import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from genrm_cli.settings import Settings
 from genrm_cli.storage.location import S3Options
-from genrm_cli.summary import Tally
+from genrm_cli.summary import Tallies, Tally
 
 OnEvent = Callable[[str, dict[str, Any]], None]
+Result = TypeVar("Result")
 
 
 def _ignore(event: str, fields: dict[str, Any]) -> None:
@@ -22,18 +26,36 @@ class Run:
     Attributes:
         settings: the effective settings.
         api_key: the judge's key, if it needs one; never shown, not even by `repr`.
-        tally: what happened so far; another thread may read it to show progress.
+        tally: what happened so far to one input.
+        tallies: those of all inputs; another thread may read them to show progress.
         on_event: told what a person or a log should know when it happens: `plan`, `probe`, `paused`,
-            `endpoint_down`, `endpoint_up`, `stopped`.
+            `endpoint_down`, `endpoint_up`, `stopped`, `file`, ...
+        stop: set when the run is interrupted: threads that loop over an input end soon.
+        started_s: when the run began, by the monotonic clock.
     """
 
     settings: Settings
     api_key: str | None = field(default=None, repr=False)
     tally: Tally = field(default_factory=Tally)
+    tallies: Tallies = field(default_factory=Tallies)
     on_event: OnEvent = _ignore
+    stop: threading.Event = field(default_factory=threading.Event)
+    started_s: float = field(default_factory=time.monotonic)
 
     @property
     def s3(self) -> S3Options:
         """How the settings want S3 to be reached."""
         settings = self.settings
         return S3Options(settings.s3_endpoint_url, settings.s3_profile, settings.s3_region)
+
+    async def in_thread(self, work: Callable[[], Result]) -> Result:
+        """Do blocking work beside the event loop; if the run is interrupted, wait until the work has ended itself."""
+        task = asyncio.ensure_future(asyncio.to_thread(work))
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            self.stop.set()
+            await asyncio.wait({task})
+            if not task.cancelled():
+                task.exception()  # looked at: the interruption is what counts
+            raise

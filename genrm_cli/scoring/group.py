@@ -1,5 +1,6 @@
 """One group on its way from comparisons to rewards."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,7 +11,8 @@ from genrm_cli.rewards.compose import RolloutReward, compose_rewards
 from genrm_cli.rewards.estimators import JudgedPair, estimate_simple_tiebreaker
 from genrm_cli.rewards.shaping import Adjustments, ShapingTerms
 from genrm_cli.rollouts.grouping import UNGROUPED
-from genrm_cli.rollouts.record import Rollout, view_group
+from genrm_cli.rollouts.record import Rollout, SharedView, Turn, view_group
+from genrm_cli.rollouts.redaction import redactor_of
 from genrm_cli.settings import Settings
 from genrm_cli.summary import Tally
 
@@ -36,6 +38,7 @@ class GroupCase:
         rollouts: in the same order as rows.
         mixed_prompts: True when the prompts differ: nothing is compared.
         planned: how many comparisons the group has.
+        redactions: what was masked in the texts that the judge is shown, by name; each text counts once.
     """
 
     number: int
@@ -46,6 +49,7 @@ class GroupCase:
     settings: Settings
     outcomes: list[tuple[Comparison, Outcome]] = field(default_factory=list)
     planned: int = field(init=False)
+    redactions: Counter[str] = field(init=False, default_factory=Counter)
     _answered: list[int] = field(init=False, default_factory=list)
 
     def __post_init__(self) -> None:
@@ -61,8 +65,7 @@ class GroupCase:
         if not self.planned:
             return
         answered = self._answered
-        view = view_group([self.rollouts[place] for place in answered])
-        principle = self.rollouts[0].principle or self.settings.principle
+        view, principle = self._view_for_judge()
         planned = plan_comparisons(
             len(answered),
             self.settings.strategy,
@@ -72,6 +75,18 @@ class GroupCase:
         for i, j, judge_idx in sorted(planned, key=lambda comparison: comparison.i):
             exhibit = Exhibit(view.conversation, view.responses[i], view.responses[j], principle)
             yield Comparison(answered[i], answered[j], judge_idx), exhibit
+
+    def _view_for_judge(self) -> tuple[SharedView, str | None]:
+        """Return what leaves this machine, masked if the settings ask for it; lengths are measured elsewhere."""
+        view = view_group([self.rollouts[place] for place in self._answered])
+        principle = self.rollouts[0].principle or self.settings.principle
+        if not self.settings.redact_pattern:
+            return view, principle
+        redactor = redactor_of(self.settings.redact_pattern)
+        self.redactions = counts = Counter[str]()  # afresh: a group may be planned twice, to look into the journal
+        conversation = tuple(Turn(turn.role, redactor.redact(turn.text, counts)) for turn in view.conversation)
+        responses = [redactor.redact(response, counts) for response in view.responses]
+        return SharedView(conversation, responses), principle and redactor.redact(principle, counts)
 
     def add_outcome(self, comparison: Comparison, outcome: Outcome) -> bool:
         """Take in what became of one comparison; say whether it was the last one."""
@@ -87,6 +102,7 @@ class GroupCase:
         ]
         for _, verdict in self.verdicts_used():
             tally.add_scores(verdict)
+        tally.redactions.update(self.redactions)
         rewards = self._rewards(pairs)
         counts = self._comparisons_by_rollout()
         scores = [self._score_of(place, reward, *counts[place]) for place, reward in enumerate(rewards)]

@@ -1,11 +1,6 @@
 """Judge all groups of an input, a few at a time in memory."""
 
-import asyncio
-import contextlib
-import signal
-import threading
-import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 
 from genrm_cli.judging.engine import Judge, judge_all
 from genrm_cli.judging.journal import Journal
@@ -16,7 +11,7 @@ from genrm_cli.scoring.book import ScoreBook
 from genrm_cli.scoring.context import Run
 from genrm_cli.scoring.estimate import plan_of
 from genrm_cli.scoring.group import GroupCase
-from genrm_cli.scoring.judges import GRACE_S, open_judge
+from genrm_cli.scoring.judges import JudgeDesk
 from genrm_cli.scoring.survey import read_group
 from genrm_cli.storage.source import Source
 
@@ -25,7 +20,7 @@ Asking = tuple[tuple[GroupCase, Comparison], Exhibit, int]
 
 
 async def judge_groups(
-    source: Source, table: GroupTable, run: Run, book: ScoreBook, journal: Journal | None, started_s: float
+    source: Source, table: GroupTable, run: Run, book: ScoreBook, desk: JudgeDesk, journal: Journal | None
 ) -> None:
     """Judge all groups and enter what became of them in the book.
 
@@ -34,8 +29,8 @@ async def judge_groups(
         table: which rollouts form which group.
         run: settings, tally and events.
         book: gets scores and comparisons.
+        desk: the judge.
         journal: what is known already; None to keep none.
-        started_s: when the run began, by the monotonic clock; its deadline counts from there.
 
     Raises:
         JudgeError: the judge cannot be used, or has been down for too long.
@@ -60,16 +55,15 @@ async def judge_groups(
         if case.add_outcome(comparison, outcome):
             conclude(case)
 
-    async with open_judge(run, journal) as desk:
-        if desk.remote is not None:
-            run.tally.known = count_known(source, table, run, desk.judge, journal)
-            run.on_event("plan", plan_of(run.tally, run.settings, journal))
-            if run.settings.deadline is not None:
-                desk.remote.set_deadline(run.settings.deadline - (time.monotonic() - started_s), GRACE_S)
-        async with _cancelled_by_sigterm():  # not above: what does not wait ends at once by itself
-            if run.tally.planned > run.tally.known:
-                await desk.probe(run)
-            await judge_all(iter_askings(), desk.judge, on_outcome)
+    judge = desk.judge_with(journal, run.settings)
+    if desk.remote is not None:
+        run.tally.pace, run.tally.latencies = desk.pool, desk.remote.latencies
+        run.tally.known = await run.in_thread(lambda: count_known(source, table, run, judge, journal))
+        run.on_event("plan", {"input": source.uri, **plan_of(run.tally, run.settings, journal)})
+        if run.tally.planned > run.tally.known:
+            await desk.probe(run)
+    await judge_all(iter_askings(), judge, on_outcome)
+    run.tally.stopped_by = desk.stopped_by if run.tally.failed else None
 
 
 def _iter_cases(source: Source, table: GroupTable, run: Run) -> Iterator[GroupCase]:
@@ -92,20 +86,3 @@ def count_known(source: Source, table: GroupTable, run: Run, judge: Judge, journ
         for _, exhibit, judge_idx in _askings_of(case):
             known += judge.prepare(exhibit, judge_idx).key in journal
     return known
-
-
-@contextlib.asynccontextmanager
-async def _cancelled_by_sigterm() -> AsyncIterator[None]:
-    """Let SIGTERM (cron's timeout, a spot instance's end) cancel the run like Ctrl-C: what is answered is kept."""
-    task, loop = asyncio.current_task(), asyncio.get_running_loop()
-    before = signal.getsignal(signal.SIGTERM)
-    if task is None or threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    loop.add_signal_handler(signal.SIGTERM, task.cancel)
-    try:
-        yield
-    finally:
-        # The loop would leave the system's handler, which ends a process that writes its outputs half-way.
-        loop.remove_signal_handler(signal.SIGTERM)
-        signal.signal(signal.SIGTERM, before or signal.SIG_DFL)

@@ -1,8 +1,10 @@
 """Which judge the settings ask for, ready to be asked."""
 
+import asyncio
+import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from genrm_cli.errors import UsageError
@@ -60,44 +62,61 @@ def profile_of(settings: Settings) -> Profile:
     return replace(profile, name=f"{profile.name}+{settings.compat}-{settings.default_score:g}", parse_reply=read)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class JudgeDesk:
-    """A judge that is open, and what a run needs to know of it.
+    """A judge that is open; all inputs of a run share it, with its endpoints, limits and budget.
 
     Attributes:
-        judge: what is asked.
-        remote: the same without its journal; None for the embedded judge.
+        remote: what is asked over HTTP; None for the embedded judge.
         pool: its endpoints; None for the embedded judge.
     """
 
-    judge: Judge
     remote: RemoteJudge | None = None
     pool: EndpointPool | None = None
+    _probed: bool = False
+    _probing: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    def judge_with(self, journal: Journal | None, settings: Settings) -> Judge:
+        """Return the judge with a journal in front of it, if there is one."""
+        if self.remote is None:
+            return EmbeddedJudge()
+        return (
+            self.remote if journal is None else JournaledJudge(self.remote, journal, only_failed=settings.only_failed)
+        )
+
+    @property
+    def stopped_by(self) -> str | None:
+        """Why no more questions are asked."""
+        return None if self.pool is None else self.pool.stopped_by
 
     async def probe(self, run: Run) -> None:
-        """Try a real judge, unless told not to, or not to make calls.
+        """Try a real judge, once, unless told not to, or not to make calls.
 
         Raises:
             JudgeError: it cannot be used.
         """
-        if self.remote is None or self.pool is None or not run.settings.probe or not self.remote.may_ask():
-            return
-        timeout_s = min(run.settings.call_timeout, run.settings.deadline or run.settings.call_timeout)
-        warning = await probe_judge(self.remote, self.pool.endpoints, timeout_s)
-        run.on_event("probe", {"warning": warning})
+        async with self._probing:
+            if self.remote is None or self.pool is None or self._probed:
+                return
+            if not run.settings.probe or not self.remote.may_ask():
+                return
+            timeout_s = min(run.settings.call_timeout, run.settings.deadline or run.settings.call_timeout)
+            warning = await probe_judge(self.remote, self.pool.endpoints, timeout_s)
+            self._probed = True
+            run.on_event("probe", {"warning": warning})
 
 
 @asynccontextmanager
-async def open_judge(run: Run, journal: Journal | None) -> AsyncIterator[JudgeDesk]:
-    """Open the judge that the settings ask for.
+async def open_judge(run: Run) -> AsyncIterator[JudgeDesk]:
+    """Open the judge that the settings ask for; its deadline counts from when the run began.
 
     Raises:
         UsageError: the settings name none.
     """
-    settings, tally = run.settings, run.tally
+    settings = run.settings
     check_judge(settings)
     if not settings.base_url or settings.model is None:
-        yield JudgeDesk(EmbeddedJudge())
+        yield JudgeDesk()
         return
     clients = [JudgeClient(_address(base_url, settings, run.api_key)) for base_url in settings.base_url]
     pool = EndpointPool(
@@ -106,12 +125,11 @@ async def open_judge(run: Run, journal: Journal | None) -> AsyncIterator[JudgeDe
         run.on_event,
     )
     remote = _remote_judge(settings, pool)
-    tally.pace, tally.latencies = pool, remote.latencies
-    judge = JournaledJudge(remote, journal, only_failed=settings.only_failed) if journal is not None else remote
+    if settings.deadline is not None:
+        remote.set_deadline(settings.deadline - (time.monotonic() - run.started_s), GRACE_S)
     try:
-        yield JudgeDesk(judge, remote, pool)
+        yield JudgeDesk(remote, pool)
     finally:
-        tally.stopped_by = pool.stopped_by
         for client in clients:
             await client.aclose()
 

@@ -1,46 +1,31 @@
-"""Score an input: the same lines with rewards, and a summary of how far to trust them."""
+"""Score one input: the same lines with rewards, and a summary of how far to trust them."""
 
-import asyncio
-import hashlib
-import platform
 import time
-from collections.abc import Coroutine
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
-from genrm_cli import __version__
-from genrm_cli.errors import InputError, TooManyUnscoredError, UsageError
+from genrm_cli.errors import InputError, TooManyUnscoredError
 from genrm_cli.judging.journal import Journal
-from genrm_cli.judging.lexical import LEXICAL_VERSION
 from genrm_cli.rollouts.dialects import Score
 from genrm_cli.rollouts.grouping import GroupTable
 from genrm_cli.scoring.book import ScoreBook
 from genrm_cli.scoring.context import Run
+from genrm_cli.scoring.inputs import Task
+from genrm_cli.scoring.journals import open_journal
 from genrm_cli.scoring.judge_groups import judge_groups
-from genrm_cli.scoring.judges import check_judge, profile_of
+from genrm_cli.scoring.judges import JudgeDesk
+from genrm_cli.scoring.provenance import metrics_of, provenance_of
 from genrm_cli.scoring.survey import Reject, dialect_of, iter_duplicates, survey
 from genrm_cli.settings import Settings
-from genrm_cli.settings.resolve import state_folder
-from genrm_cli.settings.table import digest_of
+from genrm_cli.storage.claims import Claim
 from genrm_cli.storage.lines import Line
-from genrm_cli.storage.location import is_s3, is_stream, parse_s3_uri, require_rl_prefix, sibling, stem_of
 from genrm_cli.storage.records import parse_record_exactly, render_document, render_record
-from genrm_cli.storage.sink import Outputs, Sink, check_writable, goes_out_at_once, is_same_place
+from genrm_cli.storage.sink import Outputs, Sink
 from genrm_cli.storage.source import Source, open_source
-from genrm_cli.summary import Tally, summarise
+from genrm_cli.summary import Tally
 
 _NAMED_PROBLEMS = 3
-
-
-@dataclass(frozen=True, slots=True)
-class OutputPlaces:
-    """Where the outputs of a run go; None beside a stream or pipe, where there is no place."""
-
-    scored: str
-    comparisons: str | None = None
-    rejects: str | None = None
-    metrics: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,84 +41,86 @@ class Report:
     samples: list[dict[str, Any]]
 
 
-def score_input(input_uri: str, run: Run) -> Report:
+async def score_task(task: Task, run: Run, desk: JudgeDesk, claim: Claim | None, *, replace: bool) -> Report:
     """Score one input and write its outputs, all of them or none.
 
+    Reading and writing are done in threads, beside the calls of other inputs.
+
     Args:
-        input_uri: a path, `s3://bucket/key`, or `-`.
-        run: settings, tally and events.
+        task: the input and its output places.
+        run: settings, events, and a tally of this input's own.
+        desk: the judge.
+        claim: on the output; looked at once more before anything appears.
+        replace: whether outputs that exist may be replaced.
 
     Raises:
         GenrmError: its subclasses say what went wrong; no output has appeared then.
     """
-    started_s = time.monotonic()
-    settings, tally = run.settings, run.tally
-    check_judge(settings)
-    places = output_places(input_uri, settings)
-    check_writable(places.scored, run.s3)
-    with Outputs(run.s3, overwrite=settings.overwrite) as outputs, ScoreBook() as book:
-        scored, comparisons, rejects, metrics_sink = (
-            outputs.open(uri) if uri else None
-            for uri in (places.scored, places.comparisons, places.rejects, places.metrics)
-        )
-        with open_source(input_uri, run.s3, settings.max_line_bytes) as source, ExitStack() as stack:
-            table = survey(source, settings, tally, lambda reject: _write_record(rejects, reject.as_dict()))
-            _refuse_unreadable(source, settings, tally)
-            if settings.strict:
-                refuse_problems(source, table, settings, tally)
-            book.prepare(len(table))
-            path = journal_path(places.scored, settings)
-            journal = stack.enter_context(Journal(path)) if path is not None else None
-            _run_until_interrupted(judge_groups(source, table, run, book, journal, started_s))
-            _write_scored_lines(source, table, settings, tally, book, scored)
-            source.verify_unchanged()
-        for block in book.iter_comparison_blocks():
-            _write(comparisons, block)
-        metrics = _metrics(source, places, settings, tally, time.monotonic() - started_s) | {"journal": path}
-        _write(metrics_sink, render_document(metrics))
-        outputs.commit()
-        return Report(metrics, book.samples())
+    work = _Work(task, run, replace=replace)
+    try:
+        await run.in_thread(work.read)
+        async with open_journal(task.places.scored, run) as journal:
+            await judge_groups(work.source, work.table, run, work.book, desk, journal)
+        return await run.in_thread(lambda: work.write(claim, journal))
+    finally:
+        await run.in_thread(work.close)
 
 
-def journal_path(scored_uri: str, settings: Settings) -> str | None:
-    """Return where the verdicts of a run are kept; None if they are not.
+class _Work:
+    """One input on its way: what is open, and the two halves that block."""
 
-    Beside a local output; those of S3 objects and streams have a file each in the user's state folder.
-    """
-    if not settings.use_journal or settings.judge is not None:
-        return None
-    if settings.journal is not None:
-        return settings.journal
-    if is_s3(scored_uri) or goes_out_at_once(scored_uri):
-        name = hashlib.sha256(scored_uri.encode()).hexdigest()[:16]
-        return str(state_folder() / f"{name}.journal.sqlite")
-    return sibling(scored_uri, ".journal.sqlite")
+    def __init__(self, task: Task, run: Run, *, replace: bool) -> None:
+        self.source: Source
+        self.table: GroupTable
+        self._task = task
+        self._run = run
+        self._replace = replace
+        self._opened = ExitStack()
+        self.book = self._opened.enter_context(ScoreBook())
+        self._outputs: Outputs
+        self._sinks: dict[str, Sink] = {}
+        self._started_s = time.monotonic()
 
+    def read(self) -> None:
+        """Open everything and read the input once."""
+        run, settings, places = self._run, self._run.settings, self._task.places
+        source = open_source(self._task.uri, run.s3, settings.max_line_bytes, run.stop.is_set)
+        self.source = self._opened.enter_context(source)
+        provenance = provenance_of(source.identity, settings)
+        self._outputs = self._opened.enter_context(Outputs(run.s3, overwrite=self._replace, provenance=provenance))
+        for name in ("scored", "comparisons", "rejects", "metrics"):  # the metrics last: they vouch for the others
+            if (uri := getattr(places, name)) is not None:
+                self._sinks[name] = self._outputs.open(uri)
+        self.table = survey(source, settings, run.tally, self._reject)
+        _refuse_unreadable(source, settings, run.tally)
+        if settings.strict:
+            refuse_problems(source, self.table, settings, run.tally)
+        self.book.prepare(len(self.table))
 
-def output_places(input_uri: str, settings: Settings) -> OutputPlaces:
-    """Work out where the outputs of a run go.
+    def write(self, claim: Claim | None, journal: Journal | None) -> Report:
+        """Write every line with its rewards, and make all outputs appear."""
+        run, tally = self._run, self._run.tally
+        _write_scored_lines(self.source, self.table, run.settings, tally, self.book, self._sinks["scored"])
+        for block in self.book.iter_comparison_blocks():
+            _write(self._sinks.get("comparisons"), block)
+        self.source.verify_unchanged()
+        scored = self._sinks["scored"]
+        scored.finish()
+        wall_time_s = time.monotonic() - self._started_s
+        metrics = metrics_of(self.source.identity, self._task.places.scored, scored.mark, run, wall_time_s)
+        metrics["journal"] = None if journal is None else journal.path
+        _write(self._sinks.get("metrics"), render_document(metrics))
+        if claim is not None:
+            claim.verify()
+        self._outputs.commit()
+        return Report(metrics, self.book.samples())
 
-    Raises:
-        UsageError: the output is the input, or S3 results would not lie under `rl/`.
-    """
-    if is_s3(input_uri):
-        parse_s3_uri(input_uri)  # before anything is derived from it
-    scored = settings.output
-    if scored is None:
-        scored = input_uri if is_stream(input_uri) else stem_of(input_uri) + ".scored.jsonl"
-    require_rl_prefix(scored, settings.any_prefix)
-    if goes_out_at_once(scored):
-        return OutputPlaces(scored)
-    places = OutputPlaces(
-        scored,
-        comparisons=sibling(scored, ".comparisons.jsonl"),
-        rejects=sibling(scored, ".rejects.jsonl"),
-        metrics=sibling(scored, ".metrics.json"),
-    )
-    for uri in (places.scored, places.comparisons, places.rejects, places.metrics):
-        if uri is not None and is_same_place(uri, input_uri):
-            raise UsageError(f"the output {uri} is the input; choose another output with -o.")
-    return places
+    def close(self) -> None:
+        """Let go of everything; what has not appeared never will."""
+        self._opened.close()
+
+    def _reject(self, reject: Reject) -> None:
+        _write_record(self._sinks.get("rejects"), reject.as_dict())
 
 
 def refuse_unscored(tally: Tally, settings: Settings) -> None:
@@ -146,7 +133,7 @@ def refuse_unscored(tally: Tally, settings: Settings) -> None:
     if tally.stopped_by is not None:
         raise TooManyUnscoredError(
             f"the run was stopped by --{tally.stopped_by.replace('_', '-')}: the outputs are partial, "
-            f"{tally.failures['not_asked']} comparisons were not asked. Run the same command again with --overwrite: "
+            f"{tally.failures['not_asked']} comparisons were not asked. Run the same command again: "
             "verdicts that a journal keeps are not asked again."
         )
     if tally.unscored_share() > settings.max_unscored:
@@ -206,15 +193,8 @@ def _first_rejects(source: Source, settings: Settings) -> str:
     return "; ".join(f"line {reject.line}: {reject.reason}" for reject in first[:_NAMED_PROBLEMS])
 
 
-def _run_until_interrupted(work: Coroutine[Any, Any, None]) -> None:
-    try:
-        asyncio.run(work)
-    except asyncio.CancelledError as error:
-        raise KeyboardInterrupt from error  # SIGTERM
-
-
 def _write_scored_lines(
-    source: Source, table: GroupTable, settings: Settings, tally: Tally, book: ScoreBook, sink: Sink | None
+    source: Source, table: GroupTable, settings: Settings, tally: Tally, book: ScoreBook, sink: Sink
 ) -> None:
     """Write every line that could be read, in input order, with its rewards."""
     row = 0
@@ -238,36 +218,6 @@ def _annotated(line: Line, scores: list[Score], settings: Settings) -> dict[str,
     record = parse_record_exactly(line.raw)
     dialect_of(record, settings).annotate(record, scores)
     return record
-
-
-def _metrics(
-    source: Source, places: OutputPlaces, settings: Settings, tally: Tally, wall_time_s: float
-) -> dict[str, Any]:
-    identity = source.identity
-    embedded = settings.judge is not None
-    return {
-        "input": {
-            "uri": identity.uri,
-            "size_bytes": identity.size_bytes,
-            "etag": identity.etag,
-            "mtime_ns": identity.mtime_ns,
-        },
-        "output": places.scored,
-        "partial": tally.stopped_by is not None,
-        "judge": {
-            "name": LEXICAL_VERSION if embedded else settings.model,
-            "stand_in": embedded,
-            "base_urls": list(settings.base_url),
-            "profile": None if embedded else profile_of(settings).name,
-            "profile_version": None if embedded else profile_of(settings).version,
-            "compat": settings.compat,
-        },
-        "strategy": settings.strategy,
-        "judges": settings.judges,
-        **summarise(tally, wall_time_s),
-        "settings_digest": digest_of(settings),
-        "versions": {"genrm": __version__, "python": platform.python_version()},
-    }
 
 
 def _write(sink: Sink | None, data: bytes) -> None:

@@ -1,10 +1,11 @@
 """Read an input once: understand every line, find the groups, keep no text."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from genrm_cli.pairing import count_comparisons
+from genrm_cli.rollouts.declared import Requirement, check_declared, parse_requirement
 from genrm_cli.rollouts.dialects import DIALECTS, Dialect, recognise
 from genrm_cli.rollouts.grouping import UNGROUPED, GroupTable, Place, group_key, value_at
 from genrm_cli.rollouts.record import Rollout, UnreadableRecordError
@@ -35,15 +36,16 @@ def survey(source: Source, settings: Settings, tally: Tally, on_reject: Callable
 
     Args:
         source: the input.
-        settings: `dialect`, `group_by`, and what decides the number of comparisons.
+        settings: `dialect`, `group_by`, `require_metadata`, and what decides the number of comparisons.
         tally: gets the counts of lines, rollouts, groups and planned comparisons.
-        on_reject: called with each line that could not be read.
+        on_reject: called with each line that could not be read, or does not declare what it must.
     """
     table = GroupTable()
+    requirements = [parse_requirement(text) for text in settings.require_metadata]
     for line in source.iter_lines():
         tally.lines += 1
         try:
-            dialect, rollouts, keys = _understand(line, settings)
+            dialect, rollouts, keys = _understand(line, settings, requirements)
         except (BadLineError, UnreadableRecordError) as error:
             tally.rejects += 1
             on_reject(Reject(line.number, str(error), line.raw[:_SHOWN_CHARS].decode("utf-8", "replace")))
@@ -88,12 +90,15 @@ def _key_of(record: dict[str, Any], rollout: Rollout, line: int, settings: Setti
     return group_key(rollout, line, value)
 
 
-def _understand(line: Line, settings: Settings) -> tuple[Dialect, list[Rollout], list[str]]:
+def _understand(
+    line: Line, settings: Settings, requirements: Sequence[Requirement]
+) -> tuple[Dialect, list[Rollout], list[str]]:
     if line.oversize is not None:
         raise BadLineError(f"{line.oversize:,} bytes long, more than --max-line-bytes {settings.max_line_bytes:,}")
     record = parse_record(line.raw)
     dialect = dialect_of(record, settings)
     rollouts = dialect.read(record)
+    check_declared(record, requirements)
     return dialect, rollouts, [_key_of(record, rollout, line.number, settings) for rollout in rollouts]
 
 

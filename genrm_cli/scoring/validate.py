@@ -1,16 +1,16 @@
 """Look at an input without calling a judge."""
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from genrm_cli.judging.journal import Journal
 from genrm_cli.rollouts.grouping import GroupTable
 from genrm_cli.scoring.context import Run
 from genrm_cli.scoring.estimate import plan_of
+from genrm_cli.scoring.inputs import output_places
+from genrm_cli.scoring.journals import known_journal
 from genrm_cli.scoring.judge_groups import count_known
 from genrm_cli.scoring.judges import idle_judge
-from genrm_cli.scoring.run import journal_path, output_places
 from genrm_cli.scoring.survey import Reject, read_group, survey
 from genrm_cli.storage.source import Source, open_source
 
@@ -38,10 +38,10 @@ def plan_from_journal(source: Source, table: GroupTable, run: Run, input_uri: st
     if run.settings.model is None:
         return plan_of(run.tally, run.settings, None)
     anywhere = replace(run.settings, any_prefix=True)  # nothing is written
-    path = journal_path(output_places(input_uri, anywhere).scored, anywhere)
-    if path is None or not Path(path).exists():
+    path = known_journal(output_places(input_uri, anywhere).scored, anywhere)
+    if path is None:
         return plan_of(run.tally, run.settings, None)
-    with Journal(path) as journal:
+    with Journal(str(path)) as journal:
         run.tally.known = count_known(source, table, run, idle_judge(run.settings), journal)
         return plan_of(run.tally, run.settings, journal)
 

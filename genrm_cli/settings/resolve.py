@@ -5,6 +5,7 @@ import math
 import os
 import re
 import tomllib
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import Field, dataclass, field
 from pathlib import Path
@@ -15,6 +16,7 @@ from genrm_cli.settings.table import PRESETS, Settings, Value, flag_of, is_many,
 
 ENVIRONMENT_PREFIX = "GENRM_"
 MAX_CONCURRENCY = 16_384
+REDACTIONS = ("email", "phone", "identity")  # what --redact-pattern knows by name
 API_KEY_VARIABLES = ("GENRM_API_KEY", "OPENAI_API_KEY")
 # Variables with our prefix that are no settings: they must not be reported as misspelt ones.
 OTHER_VARIABLES = frozenset({"GENRM_API_KEY", "GENRM_CONFIG"})
@@ -195,7 +197,8 @@ def _convert(setting: "Field[Any]", raw: object, where: str) -> Value:
     """Turn text (environment) or a TOML or flag value into the setting's type, within its bounds."""
     kind = type_of(setting)
     if is_many(setting):
-        return _split(raw, where)
+        check = _TEXT_CHECKS.get(setting.name)
+        return tuple(text if check is None else check(text, where) for text in _split(raw, where))
     value = parse_duration_s(raw) if setting.metadata["duration"] else _converted(kind, raw)
     if value is None:
         expected = "a duration, such as 90s, 15m or 2h" if setting.metadata["duration"] else _DESCRIPTIONS[kind]
@@ -226,7 +229,8 @@ def parse_duration_s(raw: object) -> float | None:
 
 def _split(raw: object, where: str) -> tuple[str, ...]:
     """Read several texts: a list or tuple, or one text with commas between them."""
-    texts = raw.split(",") if isinstance(raw, str) else raw
+    # A comma within braces counts repeats in a regular expression.
+    texts = re.split(r",(?![^{}]*\})", raw) if isinstance(raw, str) else raw
     if not isinstance(texts, list | tuple) or not all(isinstance(text, str) for text in texts):
         raise UsageError(f"{where}: {raw!r} is neither a text nor a list of texts.")
     return tuple(text.strip() for text in texts if text.strip())
@@ -286,8 +290,37 @@ def _checked_concurrency(value: str, where: str) -> str:
     return value if number is None else str(number)
 
 
+def _checked_requirement(value: str, where: str) -> str:
+    field_name, equals, _ = value.partition("=")
+    if not equals or not all(part.strip() for part in field_name.split(".")):
+        raise UsageError(f"{where}: {value!r} is not FIELD=VALUE, for instance synthetic=true.")
+    return value
+
+
+def _checked_redaction(value: str, where: str) -> str:
+    if value in REDACTIONS:
+        return value
+    if {part.strip() for part in value.split(",")} & set(REDACTIONS):
+        raise UsageError(f"{where}: {value!r} is several patterns in one; give the flag once for each.")
+    near = difflib.get_close_matches(value.lower(), REDACTIONS, n=1, cutoff=0.75)
+    if near and re.fullmatch(r"[A-Za-z_ -]+", value):
+        # Taken for an expression, a misspelt name would let through what it was meant to mask.
+        raise UsageError(f"{where}: {value!r} is not one of {', '.join(REDACTIONS)}. Did you mean {near[0]}?")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # Python warns of expressions whose meaning will change
+            pattern = re.compile(value)
+    except (re.error, OverflowError, RecursionError, Warning) as error:
+        raise UsageError(f"{where}: {value!r} is not a regular expression: {error}.") from error
+    if pattern.search("") is not None:
+        raise UsageError(f"{where}: {value!r} matches the empty text, and so would mask everything.")
+    return value
+
+
 _TEXT_CHECKS: dict[str, Callable[[str, str], str]] = {
     "principle": _read_text_argument,
     "concurrency": _checked_concurrency,
     "unscored": _checked_unscored,
+    "require_metadata": _checked_requirement,
+    "redact_pattern": _checked_redaction,
 }

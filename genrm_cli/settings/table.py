@@ -98,6 +98,21 @@ class Settings:
     strict: bool = _setting(
         False, "Input", "Stop with exit code 3 before any call if a line is bad or a rollout is there twice."
     )
+    min_age: float = _setting(
+        60.0,
+        "Input",
+        "Leave files that a folder, prefix or pattern holds for the next run while they are younger than this: "
+        "they may still be written.",
+        low=0,
+        duration=True,
+    )
+    require_metadata: tuple[str, ...] = _setting(
+        (),
+        "Input",
+        "FIELD=VALUE that a rollout must declare, for instance synthetic=true (dotted path in the record, or below "
+        "its metadata); what does not goes to the rejects. Repeat it for several.",
+        changes_rewards=True,
+    )
 
     # Pairs
     strategy: str = _setting(
@@ -170,6 +185,13 @@ class Settings:
     probe: bool = _setting(
         True, "Judge", "Before the run, compare a good and a bad answer in both orders to try the judge."
     )
+    redact_pattern: tuple[str, ...] = _setting(
+        (),
+        "Judge",
+        "Mask what matches in everything that is sent to the judge: email, phone, identity, or a regular expression "
+        "of your own. Repeat it for several; the summary counts the matches.",
+        changes_rewards=True,
+    )
     compat: str | None = _setting(
         None,
         "Judge",
@@ -224,12 +246,23 @@ class Settings:
     price_in: float = _setting(0.0, "Limits", "Price of a million prompt tokens.", low=0)
     price_out: float = _setting(0.0, "Limits", "Price of a million reply tokens.", low=0)
 
+    parallel_files: int = _setting(
+        8, "Limits", "Of several inputs, how many are worked on at once; they share the judge.", low=1, high=256
+    )
+
     # Journal
     journal: str | None = _setting(
         None,
         "Journal",
-        "File that keeps every verdict; a later run asks only what is not in it. "
+        "File that keeps every verdict; a later run asks only what is not in it. Or s3://bucket/rl/.../: copied "
+        "there in small segments, so that another machine can go on. "
         "Default: <stem>.journal.sqlite beside a local output, else in the user's state folder.",
+    )
+    segment_calls: int = _setting(
+        200, "Journal", "With a journal on S3: at most so many verdicts are not copied there yet.", low=1
+    )
+    segment_age: float = _setting(
+        10.0, "Journal", "With a journal on S3: at least so often verdicts are copied there.", low=0.1, duration=True
     )
     use_journal: bool = _setting(
         True, "Journal", "Keep verdicts in a journal and take known ones from it.", negative="--no-journal"
@@ -317,7 +350,16 @@ class Settings:
         "Where the scored lines go: a path, s3://..., or - for stdout. Default: <stem>.scored.jsonl beside the input.",
         flag="-o",
     )
-    overwrite: bool = _setting(False, "Output", "Replace outputs that exist.")
+    output_template: str = _setting(
+        "{dir}/{stem}.scored.jsonl",
+        "Output",
+        "Where the scored lines of each input go: {dir} is its folder, {path} that folder below the given prefix, "
+        "{stem} its name without suffix.",
+    )
+    overwrite: bool = _setting(
+        False, "Output", "Score again what is up to date, and replace outputs whoever wrote them.", flag="--force"
+    )
+    dry_run: bool = _setting(False, "Output", "Show what would be done with each input, and do nothing.")
     keep_replies: bool = _setting(False, "Output", "Keep the judge's replies in the comparisons file.")
     json_output: bool = _setting(False, "Output", "Print one JSON object on stdout.", key="json")
     log_json: str | None = _setting(
@@ -331,6 +373,19 @@ class Settings:
     )
     s3_profile: str | None = _setting(None, "Storage", "Profile of the AWS credentials file.")
     s3_region: str | None = _setting(None, "Storage", "AWS region.")
+    claims: bool = _setting(
+        True, "Storage", "Claim each file while working on it, so that two runs do not do the same work."
+    )
+    claim_expiry: float = _setting(
+        300.0,
+        "Storage",
+        "A claim that was not renewed for this long is taken over: its owner has vanished.",
+        low=1,
+        duration=True,
+    )
+    lock: bool = _setting(
+        False, "Storage", "Do not start while the same command still runs on this machine; exit code 5."
+    )
     any_prefix: bool = _setting(
         False, "Storage", "Allow S3 results outside rl/ (RL data is kept apart from supervised data)."
     )

@@ -7,7 +7,7 @@ from typing import BinaryIO, Protocol
 
 import zstandard
 
-from genrm_cli.errors import InputError
+from genrm_cli.errors import InputError, StorageError
 
 CHUNK_BYTES = 1 << 20
 # One zstandard block of a few bytes can stand for 128 KiB, and its decoder has no limit on what one call
@@ -48,6 +48,23 @@ def make_encoder(uri: str) -> Encoder:
     if uri.endswith(".zst"):
         return zstandard.ZstdCompressor(level=_ZSTD_LEVEL, write_checksum=True).compressobj()
     return _PlainEncoder()
+
+
+def pack(data: bytes) -> bytes:
+    """Compress a small object whole."""
+    return zstandard.ZstdCompressor(level=_ZSTD_LEVEL, write_checksum=True).compress(data)
+
+
+def unpack(data: bytes, uri: str) -> bytes:
+    """Decompress what `pack` made.
+
+    Raises:
+        StorageError: it is damaged, or something else.
+    """
+    try:
+        return zstandard.ZstdDecompressor().decompress(data)
+    except zstandard.ZstdError as error:
+        raise StorageError(f"{uri}: damaged, or not written by genrm ({error}); move it away") from error
 
 
 def iter_decoded(stream: BinaryIO, uri: str) -> Iterator[bytes]:

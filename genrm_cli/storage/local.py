@@ -12,10 +12,12 @@ from typing import BinaryIO
 from genrm_cli.errors import StorageError, UsageError
 from genrm_cli.storage.codec import CHUNK_BYTES, make_encoder
 from genrm_cli.storage.location import is_stream, parse_local_path
+from genrm_cli.storage.mark import Mark
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _OPEN_FILES = "/proc/self/fd"
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+_UPLOAD_ATTRIBUTE = "user.genrm.upload"
 
 
 class LocalSink:
@@ -39,7 +41,12 @@ class LocalSink:
             self._fd = _create(self._temp, uri)
         self._encoder = make_encoder(uri)
         self._buffer = bytearray()
-        self._finished = False
+        self._mark: Mark | None = None
+
+    @property
+    def mark(self) -> Mark | None:
+        """What tells this file from others; None before `finish`."""
+        return self._mark
 
     def write(self, data: bytes) -> None:
         """Add bytes, before compression.
@@ -57,15 +64,17 @@ class LocalSink:
         Raises:
             StorageError: the disk is full.
         """
-        if self._finished:
+        if self._mark is not None:
             return
         self._buffer += self._encoder.flush()
         self._store()
+        upload = _attach_upload(self._fd)
         try:
             os.fsync(self._fd)
+            size_bytes = os.fstat(self._fd).st_size
         except OSError as error:
             raise unwritable(self.uri, error) from error
-        self._finished = True
+        self._mark = Mark(size_bytes, upload)
 
     def commit(self) -> None:
         """Give the file its name.
@@ -85,11 +94,11 @@ class LocalSink:
                 publish_new(self._temp, self._target)
         except FileExistsError as error:
             raise StorageError(
-                f"{self.uri}: exists by now, written by someone else; pass --overwrite to replace it"
+                f"{self.uri}: exists by now, written by someone else; pass --force to replace it"
             ) from error
         except OSError as error:
             raise unwritable(self.uri, error) from error
-        _sync_folder(self._target.parent)
+        sync_folder(self._target.parent)
         self.abort()
 
     def abort(self) -> None:
@@ -109,6 +118,8 @@ class StreamSink:
 
     `BrokenPipeError` is let through: a reader that has seen enough is no fault of storage.
     """
+
+    mark: Mark | None = None
 
     def __init__(self, uri: str) -> None:
         self.uri = uri
@@ -158,6 +169,18 @@ def is_special(path: str) -> bool:
     return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
 
 
+def make_parent(uri: str) -> None:
+    """Make the folder of a file, unless it is there.
+
+    Raises:
+        StorageError: it cannot be made.
+    """
+    try:
+        Path(parse_local_path(uri)).parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise unwritable(uri, error) from error
+
+
 def check_file_writable(uri: str) -> None:
     """Prove that a file could be written, by making and removing another in its folder.
 
@@ -165,6 +188,22 @@ def check_file_writable(uri: str) -> None:
         StorageError: the folder is missing or refuses, or the target is a folder.
     """
     LocalSink(uri, overwrite=True).abort()
+
+
+def mark_of_file(uri: str) -> Mark | None:
+    """Return the mark of the file that is there now, None where there is none.
+
+    Raises:
+        StorageError: it cannot be looked at.
+    """
+    path = parse_local_path(uri)
+    try:
+        size_bytes = os.stat(path).st_size  # noqa: PTH116
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise StorageError(f"{uri}: cannot be looked at: {error.strerror or error}") from error
+    return Mark(size_bytes, _read_upload(path))
 
 
 def publish_new(temp: Path, target: Path) -> None:
@@ -206,6 +245,23 @@ def unwritable(uri: str, error: OSError) -> StorageError:
     return StorageError(f"{uri}: cannot be written: {reason}; {advice}. A file of before is intact")
 
 
+def _attach_upload(fd: int) -> str | None:
+    """Give a file an id to carry with it; None where the system or the file system cannot."""
+    upload = uuid.uuid4().hex
+    if hasattr(os, "setxattr"):
+        with contextlib.suppress(OSError):
+            os.setxattr(fd, _UPLOAD_ATTRIBUTE, upload.encode())
+            return upload
+    return None
+
+
+def _read_upload(path: str) -> str | None:
+    if hasattr(os, "getxattr"):
+        with contextlib.suppress(OSError):
+            return os.getxattr(path, _UPLOAD_ATTRIBUTE).decode(errors="replace")
+    return None
+
+
 def _create_nameless(folder: Path) -> int:
     """Make a new file without a name, with the permissions that the umask leaves; -1 where that cannot be done."""
     flags = getattr(os, "O_TMPFILE", 0)
@@ -226,7 +282,8 @@ def _create(path: Path, uri: str) -> int:
         raise UsageError(f"{uri!r} is not a file name: {error}") from error
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
+    """See on disk that a folder holds a file that was just named."""
     # The file has its name already, so a folder that cannot be opened or synced must not fail the output.
     with contextlib.suppress(OSError):
         fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)

@@ -13,6 +13,11 @@ _SCHEME = re.compile(r"s3:|[A-Za-z][A-Za-z0-9+.-]+://")
 _COMPRESSION_SUFFIXES = (".gz", ".zst")
 _RECORD_SUFFIXES = (".jsonl", ".ndjson", ".json")
 _SCORED_SUFFIX = ".scored"
+_ROLLOUT_FILE = re.compile(r"[^/]\.(jsonl|ndjson)(\.gz|\.zst)?$")
+# Our own outputs, and what NeMo Gym writes beside its rollouts.
+_SIDE_FILE = re.compile(r"(\.scored|\.comparisons|\.rejects|_materialized_inputs|_failures|_aggregate_metrics)$")
+_PLACEHOLDER = re.compile(r"\{(\w*)\}")
+_DOUBLED_SLASHES = re.compile(r"(?<!:)//+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +93,45 @@ def stem_of(uri: str) -> str:
 
     A suffix that is the whole name (`dir/.json`) stays.
     """
-    stem = _without_suffix(_without_suffix(uri, _COMPRESSION_SUFFIXES), _RECORD_SUFFIXES)
-    return _without_suffix(stem, (_SCORED_SUFFIX,))
+    return _without_suffix(_without_record_suffix(uri), (_SCORED_SUFFIX,))
+
+
+def is_rollout_file(uri: str) -> bool:
+    """Say whether a file found in a folder is taken for rollouts, by its name: JSON lines, and no side file."""
+    return _ROLLOUT_FILE.search(uri) is not None and _SIDE_FILE.search(_without_record_suffix(uri)) is None
+
+
+def folder_of(uri: str) -> str:
+    """Return the folder of a file or object: `.` for a bare name, `s3://bucket` for a key without a slash."""
+    folder, slash, _ = uri.rpartition("/")
+    return folder or slash or "."
+
+
+def render_place(template: str, uri: str, below: str) -> str:
+    """Name the place of an output after its input.
+
+    Args:
+        template: `{dir}` is the input's folder, `{path}` that folder below `below`, `{stem}` the input's name
+            without its suffixes.
+        uri: the input.
+        below: the folder that was searched; for a file that was named, its own.
+
+    Raises:
+        UsageError: the template has another word in braces.
+    """
+    folder = folder_of(uri)
+    words = {
+        "dir": folder,
+        "path": "" if folder == below else folder.removeprefix("" if below == "." else below.rstrip("/") + "/"),
+        "stem": stem_of(uri).rpartition("/")[2],
+    }
+
+    def word(match: re.Match[str]) -> str:
+        if match[1] not in words:
+            raise UsageError(f"--output-template: there is no {match[0]}; it may hold {{dir}}, {{path}} and {{stem}}.")
+        return words[match[1]]
+
+    return _DOUBLED_SLASHES.sub("/", _PLACEHOLDER.sub(word, template)).removeprefix("./")
 
 
 def sibling(uri: str, suffix: str) -> str:
@@ -117,6 +159,10 @@ def require_rl_prefix(uri: str, any_prefix: bool) -> None:
             f"{uri} is not under s3://{bucket}/{RL_PREFIX}: RL data is kept apart from supervised data, so "
             f"results go under {RL_PREFIX}. Choose such an output, or pass --any-prefix to write there anyway"
         )
+
+
+def _without_record_suffix(uri: str) -> str:
+    return _without_suffix(_without_suffix(uri, _COMPRESSION_SUFFIXES), _RECORD_SUFFIXES)
 
 
 def _without_suffix(uri: str, suffixes: tuple[str, ...]) -> str:

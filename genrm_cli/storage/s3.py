@@ -1,7 +1,8 @@
 """The one place that speaks S3. Imported only when an S3 URI is used, as boto3 is slow to import."""
 
 import tempfile
-import uuid
+import threading
+from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING, BinaryIO, cast
 
@@ -10,25 +11,27 @@ from botocore.client import BaseClient
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 from s3transfer.exceptions import S3DownloadFailedError
+from s3transfer.futures import TransferFuture
 from s3transfer.manager import TransferConfig, TransferManager
+from s3transfer.subscribers import BaseSubscriber
 
-from genrm_cli.errors import InputError, StorageError, UsageError
-from genrm_cli.storage.codec import make_encoder
+from genrm_cli.errors import ChangedInputError, StoppedError, StorageError, UsageError
 from genrm_cli.storage.location import InputIdentity, S3Options, parse_s3_uri
 from genrm_cli.storage.s3_errors import error_code, s3_faults, without_password
-from genrm_cli.storage.spool import Spool, temporary_error
+from genrm_cli.storage.spool import temporary_error
 
 if TYPE_CHECKING:
     from types_boto3_s3 import S3Client
 
 # Chunks of 256 KiB wait in this queue for the disk: 25 MB at most, where the default lets 250 MB pile up.
+# The rest is as `aws s3 cp` has it: ten requests at once, each for 8 MB.
 _TRANSFER = TransferConfig(max_io_queue_size=100)
+_CONNECTIONS = 64  # several files at once, ten requests each: one beyond this number connects anew every time
+_STOP_CHECK_S = 0.1
 _CONNECT_TIMEOUT_S, _READ_TIMEOUT_S = 10, 60
-_UPLOAD_MARK = "genrm-upload"
 _MISSING = ("404", "NoSuchKey")
 _WITHOUT_REASON = ("400", "403", "404")
-_LOST_RACE = ("412", "PreconditionFailed", "409", "ConditionalRequestConflict")
-_NO_CONDITIONS = ("501", "NotImplemented", "XNotImplemented")
+_REPLACED = ("412", "PreconditionFailed", "409", "ConditionalRequestConflict", *_MISSING)
 
 
 @cache
@@ -39,6 +42,7 @@ def s3_client(options: S3Options) -> "S3Client":
         connect_timeout=_CONNECT_TIMEOUT_S,
         read_timeout=_READ_TIMEOUT_S,
         tcp_keepalive=True,
+        max_pool_connections=_CONNECTIONS,
         retries={"mode": "standard", "total_max_attempts": options.max_attempts},
     )
     try:
@@ -48,11 +52,15 @@ def s3_client(options: S3Options) -> "S3Client":
         raise UsageError(f"the S3 endpoint {endpoint} is not a URL; expected like http://host:9000") from error
 
 
-def download(uri: str, options: S3Options) -> tuple[InputIdentity, BinaryIO]:
+def download(uri: str, options: S3Options, stop: Callable[[], bool] | None = None) -> tuple[InputIdentity, BinaryIO]:
     """Fetch an object, in parallel ranges when it is large, into a temporary file; the caller closes it.
 
+    Args:
+        stop: asked ten times a second whether to give up; a connection that stands still delays that by its timeout.
+
     Raises:
-        InputError: the object was replaced meanwhile; versions are never mixed.
+        ChangedInputError: the object was replaced meanwhile; versions are never mixed.
+        StoppedError: `stop` said so.
         StorageError: the object is missing or cannot be fetched, or there is no room for it.
     """
     with s3_faults(uri):
@@ -60,17 +68,18 @@ def download(uri: str, options: S3Options) -> tuple[InputIdentity, BinaryIO]:
         identity = identify(client, uri)
         if identity is None:
             raise StorageError(f"{uri}: no such object; check the key")
-        return identity, _fetch(client, identity)
+        return identity, _fetch(client, identity, stop or _never)
 
 
-def _fetch(client: "S3Client", identity: InputIdentity) -> BinaryIO:
-    bucket, key = parse_s3_uri(identity.uri)
+def _never() -> bool:
+    return False
+
+
+def _fetch(client: "S3Client", identity: InputIdentity, stop: Callable[[], bool]) -> BinaryIO:
     try:
         file: BinaryIO = tempfile.TemporaryFile()  # noqa: SIM115  (the caller closes it)
         try:
-            pinned = _conditional(client, ("get_object",), IfMatch=f'"{identity.etag}"')
-            with TransferManager(pinned, _TRANSFER) as transfers:
-                transfers.download(bucket, key, file).result()
+            _transfer(client, identity, file, stop)
             size_bytes = file.seek(0, 2)
             file.seek(0)
             # Some stores ignore If-Match, so look again at what is there now.
@@ -86,18 +95,75 @@ def _fetch(client: "S3Client", identity: InputIdentity) -> BinaryIO:
     except S3DownloadFailedError as error:  # the transfer manager's word for a 412
         raise _changed(identity.uri) from error
     except ClientError as error:
-        if error_code(error) in (*_LOST_RACE, *_MISSING):
+        if error_code(error) in _REPLACED:
             raise _changed(identity.uri) from error
         raise
     return file
 
 
-def _changed(uri: str) -> InputError:
-    return InputError(f"{uri}: changed while being read; run again when nothing writes to it any more")
+def _transfer(client: "S3Client", identity: InputIdentity, file: BinaryIO, stop: Callable[[], bool]) -> None:
+    bucket, key = parse_s3_uri(identity.uri)
+    progress = _Progress(identity)
+    pinned = cast(BaseClient, _Pinned(client, identity, stop))
+    with TransferManager(pinned, _TRANSFER) as transfers:  # leaving it by an exception cancels what runs
+        future = transfers.download(bucket, key, file, subscribers=[progress])
+        while not progress.done.wait(_STOP_CHECK_S):
+            if stop():
+                raise StoppedError
+        future.result()
+
+
+class _Progress(BaseSubscriber):
+    """Tells a transfer what is known of the object, which saves a request, and hears when it is done."""
+
+    def __init__(self, identity: InputIdentity) -> None:
+        self._identity = identity
+        self.done = threading.Event()
+
+    def on_queued(self, future: TransferFuture, **_: object) -> None:
+        if self._identity.size_bytes is not None:
+            future.meta.provide_transfer_size(self._identity.size_bytes)
+        if hasattr(future.meta, "provide_object_etag"):  # not in older versions
+            future.meta.provide_object_etag(f'"{self._identity.etag}"')
+
+    def on_done(self, future: TransferFuture, **_: object) -> None:
+        self.done.set()
+
+
+class _Pinned:
+    """A client that reads one version of an object only, as the transfer manager cannot be told to."""
+
+    def __init__(self, client: "S3Client", identity: InputIdentity, stop: Callable[[], bool]) -> None:
+        self._client = client
+        self._condition = {"IfMatch": f'"{identity.etag}"'}
+        self._stop = stop
+
+    def get_object(self, **arguments: object) -> object:
+        if self._stop():  # the transfer manager repeats a broken read a few times, also when it was told to stop
+            raise StoppedError
+        get: Callable[..., object] = self._client.get_object
+        return get(**{**arguments, **self._condition})
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._client, name)
+
+
+def _changed(uri: str) -> ChangedInputError:
+    return ChangedInputError(f"{uri}: changed while being read; run again when nothing writes to it any more")
 
 
 def identify(client: "S3Client", uri: str) -> InputIdentity | None:
     """Return which version of an object is there, None where there is no object.
+
+    Raises:
+        ClientError: there is no bucket, or S3 refuses to say.
+    """
+    found = describe(client, uri)
+    return found[0] if found else None
+
+
+def describe(client: "S3Client", uri: str) -> tuple[InputIdentity, dict[str, str]] | None:
+    """Return the same and the object's own metadata, names in lower case.
 
     Raises:
         ClientError: there is no bucket, or S3 refuses to say.
@@ -112,7 +178,21 @@ def identify(client: "S3Client", uri: str) -> InputIdentity | None:
         if error_code(error) in _MISSING:
             return None
         raise
-    return InputIdentity(uri, size_bytes=head["ContentLength"], etag=head["ETag"].strip('"'))
+    identity = InputIdentity(uri, size_bytes=head["ContentLength"], etag=head["ETag"].strip('"'))
+    return identity, {name.lower(): value for name, value in head["Metadata"].items()}
+
+
+def identify_object(uri: str, options: S3Options) -> InputIdentity:
+    """Return which version of an object is there.
+
+    Raises:
+        StorageError: there is none, or S3 cannot be asked.
+    """
+    with s3_faults(uri):
+        identity = identify(s3_client(options), uri)
+    if identity is None:
+        raise StorageError(f"{uri}: no such object; check the key")
+    return identity
 
 
 def object_exists(uri: str, options: S3Options) -> bool:
@@ -132,99 +212,3 @@ def check_object_writable(uri: str, options: S3Options) -> None:
         client = s3_client(options)
         upload = client.create_multipart_upload(Bucket=bucket, Key=key)
         client.abort_multipart_upload(Bucket=bucket, Key=key, UploadId=upload["UploadId"])
-
-
-class S3Sink:
-    """An object that appears whole: kept in a temporary file first, uploaded in `commit`."""
-
-    def __init__(self, uri: str, options: S3Options, *, overwrite: bool) -> None:
-        self.uri = uri
-        self._bucket, self._key = parse_s3_uri(uri)
-        self._overwrite = overwrite
-        with s3_faults(uri):
-            self._client = s3_client(options)
-        self._encoder = make_encoder(uri)
-        self._spool = Spool()
-        self._finished = False
-
-    def write(self, data: bytes) -> None:
-        """Add bytes, before compression."""
-        self._spool.append(self._encoder.compress(data))
-
-    def finish(self) -> None:
-        """End the content; only `commit` and `abort` may follow."""
-        if not self._finished:
-            self._spool.append(self._encoder.flush())
-            self._finished = True
-
-    def commit(self) -> None:
-        """Upload the content; a failed upload is given up with all its parts.
-
-        Raises:
-            StorageError: S3 refuses, or the object exists by now and must not be replaced.
-        """
-        self.finish()
-        with s3_faults(self.uri):
-            if self._overwrite:
-                self._upload(self._client)
-            elif identify(self._client, self.uri) is not None:
-                raise _appeared(self.uri)
-            else:
-                self._upload_if_absent()
-        self._spool.close()
-
-    def abort(self) -> None:
-        """Drop the content; harmless after `commit`."""
-        self._spool.close()
-
-    def _upload_if_absent(self) -> None:
-        writes = ("put_object", "complete_multipart_upload")
-        try:
-            self._upload(_conditional(self._client, writes, IfNoneMatch="*"))
-        except ClientError as error:
-            if error_code(error) in _LOST_RACE:
-                raise _appeared(self.uri) from error
-            if error_code(error) not in _NO_CONDITIONS:
-                raise
-            self._upload(self._client)
-
-    def _upload(self, client: BaseClient) -> None:
-        mark = uuid.uuid4().hex
-        try:
-            with self._spool.rewound() as content, TransferManager(client, _TRANSFER) as transfers:
-                extra = {"Metadata": {_UPLOAD_MARK: mark}}
-                transfers.upload(content, self._bucket, self._key, extra).result()
-        except ClientError:
-            # When only the reply got lost, the repeated request is refused for what the first one did.
-            if not self._has_mark(mark):
-                raise
-
-    def _has_mark(self, mark: str) -> bool:
-        try:
-            head = self._client.head_object(Bucket=self._bucket, Key=self._key)
-        except ClientError:
-            return False
-        return head["Metadata"].get(_UPLOAD_MARK) == mark
-
-
-def _appeared(uri: str) -> StorageError:
-    return StorageError(f"{uri}: exists by now, written by someone else; pass --overwrite to replace it")
-
-
-def _conditional(client: "S3Client", methods: tuple[str, ...], **condition: str) -> BaseClient:
-    return cast(BaseClient, _Conditional(client, methods, condition))
-
-
-class _Conditional:
-    """A client whose requests of some kinds carry a condition, as the transfer manager can be given none."""
-
-    def __init__(self, client: "S3Client", methods: tuple[str, ...], condition: dict[str, str]) -> None:
-        self._client = client
-        self._methods = methods
-        self._condition = condition
-
-    def __getattr__(self, name: str) -> object:
-        method = getattr(self._client, name)
-        if name not in self._methods:
-            return method
-        return lambda **arguments: method(**{**arguments, **self._condition})

@@ -1,19 +1,32 @@
 """Outputs: bytes that appear whole or not at all, on disk and on S3."""
 
 import os
+from collections.abc import Mapping
 from contextlib import ExitStack
 from types import TracebackType
 from typing import Protocol, Self
 
 from genrm_cli.errors import UsageError
-from genrm_cli.storage.local import LocalSink, StreamSink, check_file_writable, is_special
+from genrm_cli.storage.local import (
+    LocalSink,
+    StreamSink,
+    check_file_writable,
+    is_special,
+    make_parent,
+    mark_of_file,
+)
 from genrm_cli.storage.location import S3Options, is_s3, is_stream, parse_local_path
+from genrm_cli.storage.mark import Mark
 
 
 class Sink(Protocol):
     """Where one output's bytes go; nothing is seen of them before `commit`, except on a stream."""
 
     uri: str
+
+    @property
+    def mark(self) -> Mark | None:
+        """What tells this output from others, known after `finish`; always None on a stream."""
 
     def write(self, data: bytes) -> None:
         """Add bytes, before compression."""
@@ -22,7 +35,7 @@ class Sink(Protocol):
         """End the content, so that only giving it its name is left to go wrong; `commit` does it if need be."""
 
     def commit(self) -> None:
-        """Make the output appear."""
+        """Make the output appear; not after `abort`."""
 
     def abort(self) -> None:
         """Drop what is not committed; harmless after `commit`, and twice."""
@@ -34,9 +47,10 @@ class Outputs:
     Open last what marks the run as done. Leaving the context without `commit` drops all of them.
     """
 
-    def __init__(self, s3: S3Options, *, overwrite: bool) -> None:
+    def __init__(self, s3: S3Options, *, overwrite: bool, provenance: Mapping[str, str] = {}) -> None:
         self._s3 = s3
         self._overwrite = overwrite
+        self._provenance = provenance
         self._sinks: list[Sink] = []
 
     def __enter__(self) -> Self:
@@ -57,12 +71,14 @@ class Outputs:
         """
         if any(_place(sink.uri) == _place(uri) for sink in self._sinks):
             raise UsageError(f"two outputs would go to {uri}; give each its own name")
-        sink = open_sink(uri, self._s3, overwrite=self._overwrite)
+        sink = open_sink(uri, self._s3, overwrite=self._overwrite, provenance=self._provenance)
         self._sinks.append(sink)
         return sink
 
     def commit(self) -> None:
-        """Make all outputs appear. They are all on disk before the first one does, so a full disk leaves none.
+        """Make all outputs appear, in the order they were opened.
+
+        Before the first one does, all content is on disk, or its parts are at S3: a full disk leaves none.
 
         Raises:
             StorageError: one could not; those before it have appeared, the rest never will.
@@ -73,8 +89,12 @@ class Outputs:
             sink.commit()
 
 
-def open_sink(uri: str, s3: S3Options, *, overwrite: bool) -> Sink:
+def open_sink(uri: str, s3: S3Options, *, overwrite: bool, provenance: Mapping[str, str] = {}) -> Sink:
     """Open an output, compressed as its suffix says. Its folder or bucket must exist.
+
+    Args:
+        provenance: where the output comes from, kept in the metadata of an S3 object under `genrm-` and the name,
+            percent-encoded, each value cut to 512 characters and all to what S3 takes. Files do not carry it.
 
     Raises:
         StorageError: it cannot be written.
@@ -83,12 +103,12 @@ def open_sink(uri: str, s3: S3Options, *, overwrite: bool) -> Sink:
     if goes_out_at_once(uri):
         return StreamSink(uri)
     if not overwrite and exists(uri, s3):
-        raise UsageError(f"{uri} exists; pass --overwrite to replace it, or choose another output")
+        raise UsageError(f"{uri} exists; pass --force to replace it, or choose another output")
     if is_s3(uri):
         # Here and below, not above: boto3 takes a fifth of a second to import, only users of S3 should pay.
-        from genrm_cli.storage.s3 import S3Sink
+        from genrm_cli.storage.s3_write import S3Sink
 
-        return S3Sink(uri, s3, overwrite=overwrite)
+        return S3Sink(uri, s3, overwrite=overwrite, provenance=provenance)
     return LocalSink(uri, overwrite=overwrite)
 
 
@@ -105,6 +125,31 @@ def exists(uri: str, s3: S3Options) -> bool:
 
         return object_exists(uri, s3)
     return os.path.lexists(parse_local_path(uri))
+
+
+def mark_of(uri: str, s3: S3Options) -> Mark | None:
+    """Return the mark of what lies at a place now; None where nothing is, or a stream, pipe or device.
+
+    Raises:
+        StorageError: it cannot be looked at.
+    """
+    if goes_out_at_once(uri):
+        return None
+    if is_s3(uri):
+        from genrm_cli.storage.s3_write import mark_of_object
+
+        return mark_of_object(uri, s3)
+    return mark_of_file(uri)
+
+
+def make_folder(uri: str) -> None:
+    """Make the folder of a local output, unless it is there.
+
+    Raises:
+        StorageError: it cannot be made.
+    """
+    if not is_s3(uri) and not goes_out_at_once(uri):
+        make_parent(uri)
 
 
 def check_writable(uri: str, s3: S3Options) -> None:

@@ -1,13 +1,15 @@
 """Inputs: lines and spans of bytes from a local file, a standard stream or an S3 object."""
 
+import io
 import os
+import select
 import stat
 import sys
 from collections.abc import Callable, Iterator
 from types import TracebackType
-from typing import BinaryIO, Self
+from typing import TYPE_CHECKING, BinaryIO, Self
 
-from genrm_cli.errors import InputError
+from genrm_cli.errors import ChangedInputError, InputError, StoppedError
 from genrm_cli.storage.codec import CHUNK_BYTES, is_compressed, iter_decoded
 from genrm_cli.storage.lines import Line, iter_lines
 from genrm_cli.storage.location import (
@@ -19,6 +21,11 @@ from genrm_cli.storage.location import (
 )
 from genrm_cli.storage.spool import Spool
 
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer as Buffer
+
+_STOP_EVERY_MS = 500
+
 
 class Source:
     """An input whose lines can be read several times, and any span of it at random.
@@ -28,6 +35,7 @@ class Source:
     Attributes:
         uri: as the user wrote it.
         identity: of the version that is being read.
+        stop: asked before each read whether to give up.
     """
 
     def __init__(
@@ -39,6 +47,7 @@ class Source:
     ) -> None:
         self.uri = identity.uri
         self.identity = identity
+        self.stop: Callable[[], bool] | None = None
         self._content = content
         self._max_line_bytes = max_line_bytes
         self._verify_unchanged = verify_unchanged
@@ -59,7 +68,7 @@ class Source:
         """Return bytes of the content: `read_span(line.offset, len(line.raw)) == line.raw`.
 
         Raises:
-            InputError: the content ends sooner, which it did not when it was opened.
+            ChangedInputError: the content ends sooner, which it did not when it was opened.
         """
         data = self._read(offset, length)
         while len(data) < length:
@@ -73,7 +82,7 @@ class Source:
         """Check that a local file read in place is still as it was opened; the others were copied, and are.
 
         Raises:
-            InputError: its size or its time of modification changed.
+            ChangedInputError: its size or its time of modification changed.
         """
         if self._verify_unchanged is not None:
             self._verify_unchanged()
@@ -89,6 +98,8 @@ class Source:
             offset += len(chunk)
 
     def _read(self, offset: int, length: int) -> bytes:
+        if self.stop is not None and self.stop():
+            raise StoppedError
         try:
             if isinstance(self._content, Spool):
                 return self._content.read(offset, length)
@@ -97,29 +108,62 @@ class Source:
             raise _unreadable(self.uri, error) from error
 
 
-def open_source(uri: str, s3: S3Options, max_line_bytes: int) -> Source:
+def open_source(uri: str, s3: S3Options, max_line_bytes: int, stop: Callable[[], bool] | None = None) -> Source:
     """Open an input; all but a plain local file is first copied, decompressed, into a temporary file.
 
+    Args:
+        stop: asked while copying, and later while reading, whether to give up.
+
     Raises:
+        ChangedInputError: it changed while it was copied.
+        StoppedError: `stop` said so.
         InputError: a local file or stream that cannot be read or decompressed.
         StorageError: an S3 object that cannot be fetched, or no room for temporary data.
         UsageError: a URI of another kind.
     """
+    source = _open(uri, s3, max_line_bytes, stop)
+    source.stop = stop
+    return source
+
+
+def _open(uri: str, s3: S3Options, max_line_bytes: int, stop: Callable[[], bool] | None) -> Source:
     if is_stream(uri):
-        return Source(InputIdentity(uri), _spooled(_standard_input(), uri), max_line_bytes)
+        return Source(InputIdentity(uri), _spooled(_standard_input(), uri, stop), max_line_bytes)
     if is_s3(uri):
         # Here, not above: boto3 takes a fifth of a second to import, which only users of S3 should pay.
         from genrm_cli.storage.s3 import download
 
-        identity, fetched = download(uri, s3)
+        identity, fetched = download(uri, s3, stop)
         if not is_compressed(uri):
             return Source(identity, fetched, max_line_bytes)
         with fetched:
-            return Source(identity, _spooled(fetched, uri), max_line_bytes)
-    return _open_local(uri, max_line_bytes)
+            return Source(identity, _spooled(fetched, uri, stop), max_line_bytes)
+    return _open_local(uri, max_line_bytes, stop)
 
 
-def _open_local(uri: str, max_line_bytes: int) -> Source:
+def identity_of(uri: str, s3: S3Options) -> InputIdentity:
+    """Return which version of an input is there now.
+
+    Raises:
+        InputError: there is none, or it cannot be seen.
+        StorageError: S3 cannot be asked, or has no such object.
+    """
+    if is_stream(uri):
+        return InputIdentity(uri)
+    if is_s3(uri):
+        from genrm_cli.storage.s3 import identify_object
+
+        return identify_object(uri, s3)
+    try:
+        now = os.stat(parse_local_path(uri))  # noqa: PTH116
+    except (OSError, ValueError) as error:
+        raise _unreadable(uri, error) from error
+    if not stat.S_ISREG(now.st_mode):  # what comes through a pipe next is not what came before
+        return InputIdentity(uri)
+    return InputIdentity(uri, size_bytes=now.st_size, mtime_ns=now.st_mtime_ns)
+
+
+def _open_local(uri: str, max_line_bytes: int, stop: Callable[[], bool] | None) -> Source:
     try:
         file = open(parse_local_path(uri), "rb", buffering=0)  # noqa: SIM115, PTH123  (the source owns it)
     except (OSError, ValueError) as error:
@@ -128,7 +172,7 @@ def _open_local(uri: str, max_line_bytes: int) -> Source:
         opened = os.fstat(file.fileno())
         if not stat.S_ISREG(opened.st_mode):  # a pipe, as from <(...): it can be read only once
             with file:
-                return Source(InputIdentity(uri), _spooled(file, uri), max_line_bytes)
+                return Source(InputIdentity(uri), _spooled(file, uri, stop), max_line_bytes)
         identity = InputIdentity(uri, size_bytes=opened.st_size, mtime_ns=opened.st_mtime_ns)
 
         def verify() -> None:
@@ -139,7 +183,7 @@ def _open_local(uri: str, max_line_bytes: int) -> Source:
         if not is_compressed(uri):
             return Source(identity, file, max_line_bytes, verify)
         with file:
-            content = _spooled(file, uri)
+            content = _spooled(file, uri, stop)
             source = Source(identity, content, max_line_bytes)
             try:
                 verify()
@@ -158,11 +202,11 @@ def _standard_input() -> BinaryIO:
     return sys.stdin.buffer
 
 
-def _spooled(stream: BinaryIO, uri: str) -> Spool:
+def _spooled(stream: BinaryIO, uri: str, stop: Callable[[], bool] | None) -> Spool:
     """Copy a stream, decompressed, to where it can be read again."""
     spool = Spool()
     try:
-        for chunk in iter_decoded(stream, uri):
+        for chunk in iter_decoded(stream if stop is None else io.BufferedReader(_Awaited(stream, stop)), uri):
             spool.append(chunk)
     except OSError as error:
         spool.close()
@@ -171,6 +215,32 @@ def _spooled(stream: BinaryIO, uri: str) -> Spool:
         spool.close()
         raise
     return spool
+
+
+class _Awaited(io.RawIOBase):
+    """A stream that is read when it has something; while it has not, somebody may ask to stop."""
+
+    def __init__(self, stream: BinaryIO, stop: Callable[[], bool]) -> None:
+        self._stream = stream
+        self._stop = stop
+        self._ready = select.poll()
+        self._ready.register(stream, select.POLLIN)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: "Buffer") -> int:
+        with memoryview(buffer) as view:
+            while not self._ready.poll(_STOP_EVERY_MS):
+                self._raise_if_stopped()
+            self._raise_if_stopped()
+            data = os.read(self._stream.fileno(), len(view))
+            view[: len(data)] = data
+            return len(data)
+
+    def _raise_if_stopped(self) -> None:
+        if self._stop():
+            raise StoppedError
 
 
 def _unreadable(uri: str, error: OSError | ValueError) -> InputError:
@@ -184,5 +254,5 @@ def _unreadable(uri: str, error: OSError | ValueError) -> InputError:
     return InputError(f"{uri}: cannot be read: {reason}")
 
 
-def _changed(uri: str) -> InputError:
-    return InputError(f"{uri}: changed while being read; run again when nothing writes to it any more")
+def _changed(uri: str) -> ChangedInputError:
+    return ChangedInputError(f"{uri}: changed while being read; run again when nothing writes to it any more")

@@ -2,9 +2,8 @@
 
 import os
 import tempfile
-from collections.abc import Iterator
 from types import TracebackType
-from typing import BinaryIO, Self
+from typing import Self
 
 from genrm_cli.errors import StorageError
 from genrm_cli.storage.codec import CHUNK_BYTES
@@ -53,19 +52,6 @@ class Spool:
             self._store()
         return os.pread(self._file.fileno(), length, offset)
 
-    def iter_chunks(self) -> Iterator[bytes]:
-        """Yield all bytes from the start, a megabyte at a time."""
-        offset = 0
-        while chunk := self.read(offset, CHUNK_BYTES):
-            yield chunk
-            offset += len(chunk)
-
-    def rewound(self) -> BinaryIO:
-        """Return a file to read everything from the start; closing it leaves the spool open."""
-        self._store()
-        os.lseek(self._file.fileno(), 0, os.SEEK_SET)
-        return os.fdopen(os.dup(self._file.fileno()), "rb")
-
     def close(self) -> None:
         """Drop the bytes; closing twice is harmless."""
         self._buffer.clear()
@@ -74,8 +60,8 @@ class Spool:
     def _store(self) -> None:
         try:
             while self._buffer:
-                # pwrite, as `rewound` moves the file's position; it may take less than all near a full disk.
-                written = os.pwrite(self._file.fileno(), self._buffer, self._stored_bytes)
+                # It may take less than all near a full disk.
+                written = os.write(self._file.fileno(), self._buffer)
                 self._stored_bytes += written
                 del self._buffer[:written]
         except OSError as error:

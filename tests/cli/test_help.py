@@ -16,9 +16,12 @@ LEFT_OUT = {
         "max_line_bytes",
         "strict",
         "output",
+        "output_template",
         "overwrite",
+        "dry_run",
         "keep_replies",
         "unscored",
+        "parallel_files",
         "deadline",
         "max_calls",
         "max_tokens",
@@ -26,7 +29,18 @@ LEFT_OUT = {
         "price_in",
         "price_out",
     ),
-    "validate": ("overwrite", "keep_replies"),
+    "validate": (
+        "min_age",
+        "parallel_files",
+        "segment_calls",
+        "segment_age",
+        "overwrite",
+        "dry_run",
+        "keep_replies",
+        "claims",
+        "claim_expiry",
+        "lock",
+    ),
 }
 # Panels that a command has no use for.
 PANELS_LEFT_OUT = {"score": (), "config": (), "compare": ("Journal", "Storage"), "validate": ("Rewards",)}
@@ -49,17 +63,15 @@ def test_help_of_a_command_shows_every_option(call: Call, command: str) -> None:
     assert call(command, "-h", **PLAIN).out == finished.out
     text = " ".join(re.sub(r"[│╭╮╰╯─]", " ", finished.out.decode()).split())
     for setting in setting_fields():
-        if setting.metadata["panel"] in PANELS_LEFT_OUT[command] or setting.name in LEFT_OUT[command]:
-            assert f" {flag_of(setting)} " not in text
-        else:
-            assert f" {flag_of(setting)} " in text
+        shown = re.search(rf" {flag_of(setting)}[ ,]", text) is not None
+        left_out = setting.metadata["panel"] in PANELS_LEFT_OUT[command] or setting.name in LEFT_OUT[command]
+        assert shown != left_out, setting.name
+        if shown:
             assert setting.metadata["meaning"][:40] in text
     assert " --config " in text
 
 
-@pytest.mark.parametrize(
-    "arguments", [("--colour",), ("scroe", "in.jsonl"), ("score",), ("score", "a", "b"), ("compare",)]
-)
+@pytest.mark.parametrize("arguments", [("--colour",), ("scroe", "in.jsonl"), ("score",), ("compare",)])
 def test_what_there_is_not_ends_with_2(call: Call, arguments: tuple[str, ...]) -> None:
     """An unknown option or command, a missing or a second argument is a usage error."""
     finished = call(*arguments)

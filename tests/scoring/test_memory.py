@@ -9,14 +9,14 @@ from genrm_process import PACKAGE_ROOT
 
 CHILD = """
 import resource, sys
+from genrm_cli.scoring.batch import score_inputs
 from genrm_cli.scoring.context import Run
-from genrm_cli.scoring.run import score_input
 from genrm_cli.settings import Settings
 
 small, large = sys.argv[1:]
 peaks_kb = []
 for path in (small, large):
-    score_input(path, Run(Settings(judge="lexical")))
+    score_inputs([path], Run(Settings(judge="lexical")))
     peaks_kb.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 print(*peaks_kb)
 """

@@ -12,9 +12,12 @@ from hypothesis import strategies as st
 from judge_server_fixture import JudgeServer
 
 from genrm_cli.errors import InputError, TooManyUnscoredError, UsageError
+from genrm_cli.scoring.batch import score_inputs
 from genrm_cli.scoring.context import Run
 from genrm_cli.scoring.group import NO_GROUP
-from genrm_cli.scoring.run import journal_path, output_places, refuse_unscored, score_input
+from genrm_cli.scoring.inputs import output_places
+from genrm_cli.scoring.journals import journal_path
+from genrm_cli.scoring.run import Report, refuse_unscored
 from genrm_cli.settings import Settings
 from genrm_cli.summary import Tally
 
@@ -41,7 +44,19 @@ def score(folder: Path, lines: list[Json], **given: Any) -> Scored:
     run = Run(Settings(**judge, overwrite=True, **given))
     report = score_input(str(path), run)
     comparisons = read_lines(folder / "in.comparisons.jsonl")
-    return Scored(read_lines(folder / "in.scored.jsonl"), report.metrics, comparisons, run.tally)
+    return Scored(read_lines(folder / "in.scored.jsonl"), report.metrics, comparisons, run.tallies.total())
+
+
+def score_input(uri: str, run: Run) -> Report:
+    """Score one input, or raise what kept it from being scored."""
+    batch = score_inputs([uri], run)
+    if batch.fatal is not None:
+        raise batch.fatal
+    assert batch.last is not None
+    if batch.last.report is None:
+        assert batch.last.error is not None
+        raise batch.last.error
+    return batch.last.report
 
 
 def at_judge(server: JudgeServer, **given: Any) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from genrm_cli.errors import InputError, StorageError, UsageError
+from genrm_cli.errors import InputError, StoppedError, StorageError, UsageError
 from genrm_cli.storage.location import S3Options
 from genrm_cli.storage.sink import Outputs, check_writable, exists, open_sink
 from genrm_cli.storage.source import open_source
@@ -94,11 +94,11 @@ def test_missing_bucket_is_told_from_a_missing_key(s3_bucket: Any) -> None:
 
 
 def test_upload_to_a_bucket_that_vanished_is_a_storage_error(s3_bucket: Any) -> None:
-    """A refusal at commit is our error, for one put and for many parts."""
-    for size in (10, 20 << 20):
+    """A refusal is our error, for one put at commit and for many parts as soon as one is waited for."""
+    for size in (10, 40 << 20):
         sink = open_sink(f"s3://{s3_bucket.name}-not/rl/x.jsonl", _S3, overwrite=True)
-        sink.write(bytes(size))
-        with pytest.raises(StorageError, match="no such bucket"):
+        with pytest.raises(StorageError, match="no such bucket"):  # noqa: PT012
+            sink.write(bytes(size))
             sink.commit()
         sink.abort()
 
@@ -107,7 +107,7 @@ def test_existing_object_is_refused_at_once(s3_bucket: Any) -> None:
     """Without overwrite an existing object is refused before anything is written; with it, replaced."""
     uri = f"s3://{s3_bucket.name}/rl/x.jsonl"
     s3_bucket.client.put_object(Bucket=s3_bucket.name, Key="rl/x.jsonl", Body=b"old")
-    with pytest.raises(UsageError, match="--overwrite"):
+    with pytest.raises(UsageError, match="--force"):
         open_sink(uri, _S3, overwrite=False)
     sink = open_sink(uri, _S3, overwrite=True)
     sink.write(b"new")
@@ -185,3 +185,17 @@ def test_impossible_bucket_name_is_a_usage_error() -> None:
     """A bucket's name that S3 could never have is refused without a request."""
     with pytest.raises(UsageError, match="bucket"):
         exists("s3://no such bucket!/rl/x", _S3)
+
+
+def test_decompression_can_be_stopped(s3_bucket: Any) -> None:
+    """An object that was fetched is not unpacked to its end when the caller wants no more of it."""
+    data, asked = gzip.compress(bytes(5 << 20)), []
+
+    def stop() -> bool:
+        asked.append(None)
+        return len(asked) > 3
+
+    s3_bucket.client.put_object(Bucket=s3_bucket.name, Key="rl/x.jsonl.gz", Body=data)
+    with pytest.raises(StoppedError):
+        open_source(f"s3://{s3_bucket.name}/rl/x.jsonl.gz", _S3, _LIMIT, stop)
+    assert len(asked) == 4

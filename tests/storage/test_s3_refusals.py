@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from genrm_cli.errors import InputError, StorageError
+from genrm_cli.errors import ChangedInputError, StoppedError, StorageError
 from genrm_cli.storage.sink import Sink, check_writable, exists, open_sink
 from genrm_cli.storage.source import open_source
 
@@ -100,19 +100,19 @@ def test_object_replaced_while_being_read_is_an_input_error(scripted_s3: Any, st
         if request.method == "HEAD"
         else (status, {}, _refusal({412: "PreconditionFailed", 404: "NoSuchKey"}[status]))
     )
-    with pytest.raises(InputError, match="changed while being read"):
+    with pytest.raises(ChangedInputError, match="changed while being read"):
         open_source(_URI, scripted_s3.options, 100)
 
 
 def test_replacement_is_seen_where_conditions_are_ignored(scripted_s3: Any) -> None:
     """A store that ignores If-Match is asked again at the end."""
-    etags = iter(["a", "a"])
+    etags = iter(["a"])
     scripted_s3.answer = lambda request: (
         200,
         {"ETag": f'"{next(etags, "b") if request.method == "HEAD" else "b"}"'},
         b"body",
     )
-    with pytest.raises(InputError, match="changed while being read"):
+    with pytest.raises(ChangedInputError, match="changed while being read"):
         open_source(_URI, scripted_s3.options, 100)
 
 
@@ -238,3 +238,33 @@ def test_connection_that_always_breaks_is_a_storage_error(scripted_s3: Any) -> N
     )
     with pytest.raises(StorageError, match="the connection broke again and again"):
         open_source(_URI, scripted_s3.options, 100)
+
+
+def test_read_can_be_stopped(scripted_s3: Any) -> None:
+    """A transfer that is told to stop ends without fetching the rest, though S3 answers slowly and breaks off."""
+    size, stopped = 400 << 20, threading.Event()
+
+    def answer(request: Any) -> tuple[int, dict[str, str], bytes]:
+        if request.method == "HEAD":
+            return 200, {"ETag": '"a"', "Content-Length": str(size)}, b""
+        stopped.wait(10)
+        return 206, {"ETag": '"a"', "Content-Length": "4", "Connection": "close"}, b"abc"
+
+    def stop() -> bool:
+        if any(request.method == "GET" for request in scripted_s3.requests):
+            stopped.set()
+        return stopped.is_set()
+
+    scripted_s3.answer = answer
+    with pytest.raises(StoppedError):
+        open_source(_URI, scripted_s3.options, 100, stop)
+    gets = sum(request.method == "GET" for request in scripted_s3.requests)
+    assert 0 < gets <= 10
+
+
+def test_read_that_need_not_stop_asks_no_more_than_it_must(scripted_s3: Any) -> None:
+    """An object is looked at before and after it is fetched, and fetched once."""
+    scripted_s3.answer = lambda request: (200, {"ETag": '"a"', "Content-Length": "4"}, b"body")
+    with open_source(_URI, scripted_s3.options, 100, lambda: False) as source:
+        assert [line.raw for line in source.iter_lines()] == [b"body"]
+    assert [request.method for request in scripted_s3.requests] == ["HEAD", "GET", "HEAD"]

@@ -1,0 +1,107 @@
+"""What a record must declare about itself before it may be judged: `synthetic=true` and the like."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from genrm_cli.errors import UsageError
+from genrm_cli.rollouts.record import UnreadableRecordError
+
+_CONSTANTS: dict[str, bool | None] = {"true": True, "false": False, "null": None}
+_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]{0,300})(?:\.[0-9]{1,300})?(?:[eE][-+]?[0-9]{1,4})?")
+_SHOWN_CHARS = 40
+_FLAG = "--require-metadata"
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """One field and the value that it must have.
+
+    Attributes:
+        path: the field's dotted path.
+        text: the value as the user wrote it.
+        value: what it says as JSON: true, false, null or a number; else the text.
+    """
+
+    path: str
+    text: str
+    value: str | float | bool | None
+
+    def admits(self, found: object) -> bool:
+        """Say whether a value found in a record is the required one.
+
+        JSON true and the text "true" both declare `true`: several formats keep metadata as text. Numbers are
+        compared by value, 1 as 1.0; true is not 1. Lists and objects are never a match.
+        """
+        if isinstance(found, str):
+            return found == self.text
+        if isinstance(found, bool) or found is None:
+            return found is self.value
+        if isinstance(found, int | float):
+            return isinstance(self.value, int | float) and not isinstance(self.value, bool) and found == self.value
+        return False
+
+
+def parse_requirement(text: str) -> Requirement:
+    """Parse `FIELD=VALUE`; spaces around either are left out, and VALUE may hold further equals signs.
+
+    Raises:
+        UsageError: there is no equals sign, or no field (or an empty part of one) before it.
+    """
+    path, equals, value = (part.strip() for part in text.partition("="))
+    if not equals or not all(path.split(".")):
+        raise UsageError(f"{_FLAG}: {text!r} is not FIELD=VALUE, for instance synthetic=true.")
+    return Requirement(path, value, _parse_scalar(value))
+
+
+def check_declared(record: Mapping[str, Any], requirements: Sequence[Requirement]) -> None:
+    """Check that a record declares all that is required.
+
+    A field is looked up in the record, and if it is not there, below its `metadata`. What the record itself says
+    goes first: there is no falling back from a wrong value to a right one.
+
+    Raises:
+        UnreadableRecordError: a field is missing or says something else.
+    """
+    for required in requirements:
+        parts = required.path.split(".")
+        there, found = _look_up(record, parts)
+        if not there:
+            there, found = _look_up(record.get("metadata"), parts)
+        if not there:
+            raise UnreadableRecordError(f"does not declare {required.path}={required.text} ({_FLAG})")
+        if not required.admits(found):
+            raise UnreadableRecordError(
+                f"declares {required.path}={_shown(found)}, not {required.text or 'an empty text'} ({_FLAG})"
+            )
+
+
+def _look_up(record: object, parts: Sequence[str]) -> tuple[bool, object]:
+    """Return whether there is a value at a path, null included, and the value."""
+    for part in parts:
+        if not isinstance(record, Mapping) or part not in record:
+            return False, None
+        record = record[part]
+    return True, record
+
+
+def _parse_scalar(text: str) -> str | float | bool | None:
+    if text in _CONSTANTS:
+        return _CONSTANTS[text]
+    if _NUMBER.fullmatch(text) is None:
+        return text
+    return int(text) if text.lstrip("-").isdigit() else float(text)
+
+
+def _shown(found: object) -> str:
+    if isinstance(found, bool):
+        return "true" if found else "false"
+    if found is None:
+        return "null"
+    if isinstance(found, Mapping):
+        return "an object"
+    if isinstance(found, list):
+        return "a list"
+    shown = found if isinstance(found, str) else str(found)
+    return repr(shown[:_SHOWN_CHARS]) if isinstance(found, str) else shown[:_SHOWN_CHARS]

@@ -1,0 +1,103 @@
+"""Whether an input still has to be scored: what its outputs say that they were made from."""
+
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Any
+
+from genrm_cli.scoring.inputs import OutputPlaces
+from genrm_cli.settings import Settings
+from genrm_cli.settings.table import digest_of
+from genrm_cli.storage.location import InputIdentity, S3Options
+from genrm_cli.storage.mark import Mark
+from genrm_cli.storage.objects import read_object
+from genrm_cli.storage.records import BadLineError, parse_record
+from genrm_cli.storage.sink import mark_of
+
+
+class Standing(Enum):
+    """How the outputs of an input stand."""
+
+    NEW = auto()  # there are none
+    CURRENT = auto()  # made from this version of the input, with these settings
+    STALE = auto()  # ours, to be replaced
+    FOREIGN = auto()  # not known to be ours: never replaced unasked
+
+
+@dataclass(frozen=True, slots=True)
+class Freshness:
+    """How the outputs of an input stand, and why; with the metrics that lie there."""
+
+    standing: Standing
+    reason: str
+    metrics: dict[str, Any] | None = None
+
+
+def look_at_outputs(places: OutputPlaces, identity: InputIdentity, settings: Settings, s3: S3Options) -> Freshness:
+    """Read how the outputs of an input stand. The metrics are written last: only what they vouch for is complete.
+
+    Raises:
+        StorageError: a place cannot be looked at.
+    """
+    if places.metrics is None:
+        return Freshness(Standing.NEW, "goes out at once")
+    scored = mark_of(places.scored, s3)
+    metrics = _read_metrics(places.metrics, s3)
+    if scored is None:
+        return _without_scored_lines(places, metrics, s3)
+    recorded = _recorded_mark(metrics)
+    if identity.etag is None and identity.mtime_ns is None:
+        return Freshness(Standing.FOREIGN, "what a stream brings cannot be told from what it brought before")
+    if metrics is None or recorded is None or not _is_marked(scored, recorded):
+        if scored.upload is not None and (recorded is None or scored.upload != recorded.upload):
+            return Freshness(Standing.STALE, "a run ended while it wrote its outputs")
+        return Freshness(Standing.FOREIGN, "it is not as genrm wrote it, or was not written by genrm")
+    reason = _stale_reason(metrics, identity, settings)
+    if reason is not None:
+        return Freshness(Standing.STALE, reason, metrics)
+    return Freshness(Standing.CURRENT, "same input, same settings", metrics)
+
+
+def _stale_reason(metrics: dict[str, Any], identity: InputIdentity, settings: Settings) -> str | None:
+    made_from = metrics.get("input", {})
+    now = {"size_bytes": identity.size_bytes, "etag": identity.etag, "mtime_ns": identity.mtime_ns}
+    if {name: made_from.get(name) for name in now} != now:
+        return "the input has changed"
+    if metrics.get("settings_digest") != digest_of(settings):
+        return "the settings have changed"
+    if metrics.get("partial"):
+        return "its results are partial"
+    if settings.only_failed and metrics.get("failures"):
+        return "some of its comparisons failed"
+    return "asked for again" if settings.overwrite else None
+
+
+def _without_scored_lines(places: OutputPlaces, metrics: dict[str, Any] | None, s3: S3Options) -> Freshness:
+    marks = [mark_of(uri, s3) for uri in places.sides()]
+    left = [mark for mark in marks if mark is not None]
+    if not left:
+        return Freshness(Standing.NEW, "not scored yet")
+    if metrics is not None or all(mark.upload is not None for mark in left):
+        return Freshness(Standing.STALE, "its scored lines are missing")
+    return Freshness(Standing.FOREIGN, "files with the names of its outputs were not written by genrm")
+
+
+def _read_metrics(uri: str, s3: S3Options) -> dict[str, Any] | None:
+    """Return the metrics that lie there; None if nothing does, or it is something else."""
+    content = read_object(uri, s3)
+    try:
+        metrics = None if content is None else parse_record(content)
+    except BadLineError:
+        return None
+    return metrics if metrics is not None and "settings_digest" in metrics else None
+
+
+def _recorded_mark(metrics: dict[str, Any] | None) -> Mark | None:
+    recorded = (metrics or {}).get("output_mark")
+    if not isinstance(recorded, dict):
+        return None
+    return Mark(recorded.get("size_bytes", -1), recorded.get("upload"))
+
+
+def _is_marked(found: Mark, recorded: Mark) -> bool:
+    """Say whether what was found is what was recorded; a copy may have lost the id that a file carries."""
+    return found.size_bytes == recorded.size_bytes and found.upload in (None, recorded.upload)

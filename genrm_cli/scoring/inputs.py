@@ -1,0 +1,134 @@
+"""Which inputs a command line means, and where the outputs of each go."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from genrm_cli.errors import UsageError
+from genrm_cli.settings import Settings
+from genrm_cli.storage.listing import Found, iter_found, literal_folder, names_many
+from genrm_cli.storage.location import (
+    S3Options,
+    folder_of,
+    is_rollout_file,
+    is_s3,
+    is_stream,
+    parse_s3_uri,
+    render_place,
+    require_rl_prefix,
+    sibling,
+)
+from genrm_cli.storage.sink import goes_out_at_once, is_same_place
+
+
+@dataclass(frozen=True, slots=True)
+class OutputPlaces:
+    """Where the outputs of a run go; None beside a stream or pipe, where there is no place."""
+
+    scored: str
+    comparisons: str | None = None
+    rejects: str | None = None
+    metrics: str | None = None
+
+    def sides(self) -> list[str]:
+        """Return the places beside the scored lines."""
+        return [uri for uri in (self.comparisons, self.rejects, self.metrics) if uri is not None]
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One input and the places of its outputs.
+
+    Attributes:
+        uri: of the input.
+        places: of its outputs.
+        found: what a listing said of it; None for an input that the user named.
+        problem: why it cannot be scored at all; None if it can.
+    """
+
+    uri: str
+    places: OutputPlaces
+    found: Found | None = None
+    problem: UsageError | None = None
+
+
+def is_one_input(inputs: Sequence[str]) -> bool:
+    """Say whether a command line names exactly one file, object or stream."""
+    return len(inputs) == 1 and not names_many(inputs[0])
+
+
+def iter_tasks(inputs: Sequence[str], settings: Settings, s3: S3Options) -> Iterator[Task]:
+    """Yield the inputs that a command line means, each once, lazily; about 200 bytes a file are kept.
+
+    Side files (our outputs, NeMo Gym's) are left out of folders, prefixes and patterns.
+
+    Raises:
+        UsageError: `-` or one output for several inputs, or a place that is not allowed.
+        InputError: a folder that does not exist.
+    """
+    if is_one_input(inputs):
+        yield Task(inputs[0], output_places(inputs[0], settings))
+        return
+    if settings.output is not None:
+        raise UsageError("-o names one output, but there are several inputs; use --output-template.")
+    taken: dict[int, int] = {}  # hashes of outputs, and of the inputs they belong to
+    for given in inputs:
+        for task in _tasks_of(given, settings, s3):
+            output, uri = hash(task.places.scored), hash(task.uri)
+            if output not in taken:
+                taken[output] = uri
+                yield task
+            elif taken[output] != uri:
+                yield replace(task, problem=_shared_output(task))
+
+
+def output_places(uri: str, settings: Settings, below: str | None = None) -> OutputPlaces:
+    """Work out where the outputs of an input go.
+
+    Args:
+        uri: the input.
+        settings: `output`, `output_template`, `any_prefix`.
+        below: the folder that was searched for it; its own by default.
+
+    Raises:
+        UsageError: the output is the input, or S3 results would not lie under `rl/`.
+    """
+    if is_s3(uri):
+        parse_s3_uri(uri)  # before anything is derived from it
+    scored = settings.output
+    if scored is None and is_stream(uri):
+        scored = uri
+    if scored is None:
+        scored = render_place(settings.output_template, uri, folder_of(uri) if below is None else below)
+    require_rl_prefix(scored, settings.any_prefix)
+    if goes_out_at_once(scored):
+        return OutputPlaces(scored)
+    places = OutputPlaces(
+        scored,
+        comparisons=sibling(scored, ".comparisons.jsonl"),
+        rejects=sibling(scored, ".rejects.jsonl"),
+        metrics=sibling(scored, ".metrics.json"),
+    )
+    for place in (places.scored, *places.sides()):
+        if is_same_place(place, uri):
+            raise UsageError(f"the output {place} is the input; choose another output with -o.")
+    return places
+
+
+def _tasks_of(given: str, settings: Settings, s3: S3Options) -> Iterator[Task]:
+    if is_stream(given):
+        raise UsageError("- is one input of several; pipe it to a genrm of its own.")
+    if not names_many(given):
+        yield Task(given, output_places(given, settings))
+        return
+    below = literal_folder(given)
+    for found in iter_found(given, s3):
+        uri = found.identity.uri
+        if is_rollout_file(uri):
+            yield Task(uri, output_places(uri, settings, below), found)
+
+
+def _shared_output(task: Task) -> UsageError:
+    return UsageError(
+        f"{task.uri}: another input has the same output {task.places.scored}; "
+        "tell them apart with {dir} or {path} in --output-template, or rename one."
+    )

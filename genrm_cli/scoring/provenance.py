@@ -1,0 +1,75 @@
+"""What outputs say of where they come from: in the metrics, and in the metadata of S3 objects."""
+
+import platform
+from datetime import UTC, datetime
+from typing import Any
+
+from genrm_cli import __version__
+from genrm_cli.judging.lexical import LEXICAL_VERSION
+from genrm_cli.scoring.context import Run
+from genrm_cli.scoring.judges import profile_of
+from genrm_cli.settings import Settings
+from genrm_cli.settings.table import digest_of
+from genrm_cli.storage.location import InputIdentity
+from genrm_cli.storage.mark import Mark
+from genrm_cli.summary import summarise
+
+
+def provenance_of(identity: InputIdentity, settings: Settings) -> dict[str, str]:
+    """Return what every output object on S3 carries in its metadata; what is not known is left out."""
+    known = {
+        "version": __version__,
+        "settings-digest": digest_of(settings),
+        "judge": judge_name(settings),
+        "input-uri": identity.uri,
+        "input-etag": identity.etag,
+        "input-size-bytes": identity.size_bytes,
+        "time": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+    return {name: str(value) for name, value in known.items() if value is not None}
+
+
+def metrics_of(
+    identity: InputIdentity, scored_uri: str, mark: Mark | None, run: Run, wall_time_s: float
+) -> dict[str, Any]:
+    """Return the metrics object of a finished input.
+
+    Args:
+        identity: of the version that was scored.
+        scored_uri: where its scored lines go.
+        mark: tells these scored lines from others; None for a stream.
+        run: settings and the tally of this input.
+        wall_time_s: from the beginning of this input.
+    """
+    settings = run.settings
+    embedded = settings.judge is not None
+    return {
+        "input": {
+            "uri": identity.uri,
+            "size_bytes": identity.size_bytes,
+            "etag": identity.etag,
+            "mtime_ns": identity.mtime_ns,
+        },
+        "output": scored_uri,
+        "output_mark": None if mark is None else {"size_bytes": mark.size_bytes, "upload": mark.upload},
+        "time": datetime.now(UTC).isoformat(timespec="seconds"),
+        "partial": run.tally.stopped_by is not None,
+        "judge": {
+            "name": judge_name(settings),
+            "stand_in": embedded,
+            "base_urls": list(settings.base_url),
+            "profile": None if embedded else profile_of(settings).name,
+            "profile_version": None if embedded else profile_of(settings).version,
+            "compat": settings.compat,
+        },
+        "strategy": settings.strategy,
+        "judges": settings.judges,
+        **summarise(run.tally, wall_time_s),
+        "settings_digest": digest_of(settings),
+        "versions": {"genrm": __version__, "python": platform.python_version()},
+    }
+
+
+def judge_name(settings: Settings) -> str | None:
+    """Name the judge: its model, or the embedded one with its version."""
+    return LEXICAL_VERSION if settings.judge is not None else settings.model

@@ -1,0 +1,265 @@
+"""Which files a folder, an S3 prefix or a pattern holds, and how old each is.
+
+A pattern is matched name by name, on disk and on S3 alike: `*`, `?` and `[...]` stay within a name, a name `**` is
+any number of folders, and a name that begins with `.` is only found by a pattern that begins so too.
+"""
+
+import errno
+import os
+import re
+import stat
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fnmatch import translate
+
+from genrm_cli.errors import InputError, UsageError
+from genrm_cli.storage.location import InputIdentity, S3Options, is_s3, is_stream, parse_local_path
+
+# Names of files beside their target that are still being written.
+UNFINISHED_PREFIX, UNFINISHED_SUFFIX = ".genrm-", ".part"
+
+_WILDCARD = re.compile(r"[*?\[]")
+_ANY_FOLDERS = "**"
+_GONE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)  # the last is a symbolic link to itself
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A file or object that a listing found.
+
+    Attributes:
+        identity: of the version that was listed.
+        age_s: seconds since it was last modified, by the clock of where it is stored; never negative.
+    """
+
+    identity: InputIdentity
+    age_s: float
+
+
+class _Pattern:
+    """A relative path with wildcards, as a machine that is fed one name after the other.
+
+    A state is the set of how many parts of the pattern the names so far may have used up; an empty one is hopeless.
+    """
+
+    def __init__(self, text: str) -> None:
+        names = text.split("/")
+        if names[-1] == "":  # all that lies below a folder
+            names[-1] = _ANY_FOLDERS
+        if names[-1] == _ANY_FOLDERS:
+            names.append("*")
+        self._names = names
+        self._matches = [re.compile(translate(name)).match for name in names]
+        self.start = self._skip({0})
+        self.is_flat = len(names) == 1
+
+    def advance(self, state: frozenset[int], name: str) -> frozenset[int]:
+        """Return the state after one more name."""
+        after = set()
+        for used in state:
+            if used < len(self._names) and self._fits(used, name):
+                after.add(used if self._names[used] == _ANY_FOLDERS else used + 1)
+        return self._skip(after)
+
+    def accepts(self, state: frozenset[int]) -> bool:
+        """Say whether a file may end here."""
+        return len(self._names) in state
+
+    def matches(self, path: str) -> bool:
+        """Say whether a whole path fits."""
+        state = self.start
+        for name in path.split("/"):
+            state = self.advance(state, name)
+        return self.accepts(state)
+
+    def _fits(self, used: int, name: str) -> bool:
+        if name.startswith(".") and not self._names[used].startswith("."):
+            return False
+        return self._matches[used](name) is not None
+
+    def _skip(self, state: set[int]) -> frozenset[int]:
+        """Add what is reached when `**` stands for no folder at all."""
+        reached = set(state)
+        for used in state:
+            while used < len(self._names) and self._names[used] == _ANY_FOLDERS:
+                used += 1
+                reached.add(used)
+        return frozenset(reached)
+
+
+def names_many(uri: str) -> bool:
+    """Say whether an input is a folder, a prefix or a pattern, and so for `iter_found`; `-` never is.
+
+    A local file whose own name has a wildcard is one file. An S3 key with a wildcard is a pattern, that finds itself.
+    """
+    if is_stream(uri):
+        return False
+    if is_s3(uri):
+        return uri.endswith("/") or _WILDCARD.search(uri) is not None or "/" not in uri.removeprefix("s3://")
+    if uri.endswith("/") or os.path.isdir(uri):  # noqa: PTH112  (False, not an error, behind a closed folder)
+        return True
+    return _WILDCARD.search(uri) is not None and not os.path.lexists(uri)
+
+
+def literal_folder(uri: str) -> str:
+    """Return the folder or prefix before the first wildcard, without `/` at its end; `.` where none is named.
+
+    Of a single file it is the folder that holds it, of a local folder that folder itself.
+    """
+    if is_s3(uri):
+        bucket, pattern = _split_bucket(uri)
+        return f"s3://{bucket}/{_split_pattern(pattern)[0]}".removesuffix("/")
+    if os.path.isdir(uri):  # noqa: PTH112
+        folder = uri
+    elif os.path.lexists(uri):
+        folder = uri[: uri.rfind("/") + 1]
+    else:
+        folder = _split_pattern(uri)[0]
+    return folder.rstrip("/") or ("/" if folder else ".")
+
+
+def iter_found(uri: str, s3: S3Options) -> Iterator[Found]:
+    """Yield every file below a folder or prefix, at any depth, or that a pattern fits, ordered as S3 orders keys.
+
+    Hidden files and folders and S3 objects that stand for a folder are left out, symbolic links to folders are not
+    followed, and only regular files count. On disk the names of one folder are held in memory, of S3 one page.
+    A prefix or pattern without a match yields nothing.
+
+    Raises:
+        InputError: there is no such local folder, or it cannot be read.
+        StorageError: S3 cannot be asked, or has no such bucket.
+        UsageError: a URI of another kind, or a wildcard in a bucket's name.
+    """
+    return _iter_matching_objects(uri, s3) if is_s3(uri) else _iter_matching_files(parse_local_path(uri))
+
+
+def iter_named(start: str, s3: S3Options) -> Iterator[Found]:
+    """Yield every file whose URI begins with a text, hidden ones too; on disk those of that one folder only.
+
+    A missing folder has none.
+
+    Raises:
+        InputError: the local folder cannot be read.
+        StorageError: S3 cannot be asked, or has no such bucket.
+    """
+    if is_s3(start):
+        bucket, prefix = _split_bucket(start)
+        yield from _iter_objects(bucket, prefix, s3, flat=False)
+        return
+    folder, slash, name_start = parse_local_path(start).rpartition("/")
+    for name in _sorted_entries(folder + slash):
+        unfinished = name.startswith(UNFINISHED_PREFIX) and name.endswith(UNFINISHED_SUFFIX)
+        if name.startswith(name_start) and not name.endswith("/") and not unfinished:
+            yield from _iter_if_file(folder + slash + name)
+
+
+def _iter_matching_objects(uri: str, s3: S3Options) -> Iterator[Found]:
+    bucket, text = _split_bucket(uri)
+    folder, rest = _split_pattern(text)
+    pattern = _Pattern(rest)
+    prefix = folder + _WILDCARD.split(rest, maxsplit=1)[0]
+    skipped = len(f"s3://{bucket}/{folder}")
+    for found in _iter_objects(bucket, prefix, s3, flat=pattern.is_flat):
+        # A key may itself have wildcards, and then is also meant when named as it is.
+        if pattern.matches(found.identity.uri[skipped:]) or found.identity.uri == uri:
+            yield found
+
+
+def _iter_objects(bucket: str, prefix: str, s3: S3Options, *, flat: bool) -> Iterator[Found]:
+    # Here, not above: boto3 takes a fifth of a second to import, which only users of S3 should pay.
+    from genrm_cli.storage.s3_objects import iter_objects
+
+    for identity, age_s in iter_objects(bucket, prefix, s3, flat=flat):
+        yield Found(identity, age_s)
+
+
+def _iter_matching_files(path: str) -> Iterator[Found]:
+    if os.path.isdir(path):  # noqa: PTH112
+        rest = ""
+    elif os.path.lexists(path):
+        yield from _iter_if_file(path)
+        return
+    else:
+        rest = _split_pattern(path)[1]
+    folder = literal_folder(path)
+    if not os.path.isdir(folder):  # noqa: PTH112
+        raise InputError(f"{path}: there is no folder {folder}; check the path")
+    # Doubled slashes name the same folder here, though not on S3.
+    pattern = _Pattern(re.sub("/+", "/", rest))
+    start = "" if folder == "." else f"{folder.rstrip('/')}/"
+    for relative in _iter_walk(start, pattern):
+        # A file that happens to be called as something else is written must not be taken for that.
+        safe = "./" if not start and (relative == "-" or relative.startswith("s3:")) else start
+        yield from _iter_if_file(safe + relative)
+
+
+def _iter_walk(start: str, pattern: _Pattern) -> Iterator[str]:
+    """Yield the paths that fit, relative to where the walk starts, of whatever kind but folders."""
+    walks = [_iter_fitting(start, "", pattern, pattern.start)]  # a stack, as folders may nest deeper than calls
+    while walks:
+        step = next(walks[-1], None)
+        if step is None:
+            walks.pop()
+            continue
+        path, state = step
+        if path.endswith("/"):
+            walks.append(_iter_fitting(start, path, pattern, state))
+        else:
+            yield path
+
+
+def _iter_fitting(
+    start: str, folder: str, pattern: _Pattern, state: frozenset[int]
+) -> Iterator[tuple[str, frozenset[int]]]:
+    """Yield the files of one folder that fit, and the folders, with `/` at their end, below which some may."""
+    for name in _sorted_entries(start + folder):
+        after = pattern.advance(state, name.removesuffix("/"))
+        if after if name.endswith("/") else pattern.accepts(after):
+            yield folder + name, after
+
+
+def _sorted_entries(folder: str) -> list[str]:
+    """Return the names in a folder, those of folders with `/` at their end: so they sort as S3 sorts keys."""
+    try:
+        with os.scandir(folder or ".") as entries:
+            names = [f"{entry.name}/" if entry.is_dir(follow_symlinks=False) else entry.name for entry in entries]
+    except OSError as error:
+        if error.errno in _GONE:
+            return []
+        raise _unreadable(folder or ".", error) from error
+    names.sort(key=os.fsencode)
+    return names
+
+
+def _iter_if_file(path: str) -> Iterator[Found]:
+    """Yield a regular file, or nothing for what is of another kind or gone by now."""
+    try:
+        status = os.stat(path)  # noqa: PTH116  (the path stays as the user wrote it)
+    except OSError as error:
+        if error.errno in _GONE:
+            return
+        raise _unreadable(path, error) from error
+    if stat.S_ISREG(status.st_mode):
+        identity = InputIdentity(path, size_bytes=status.st_size, mtime_ns=status.st_mtime_ns)
+        yield Found(identity, max(0.0, time.time() - status.st_mtime))
+
+
+def _split_bucket(uri: str) -> tuple[str, str]:
+    """Split into the bucket and the rest, which may be empty."""
+    bucket, _, rest = uri.removeprefix("s3://").partition("/")
+    if not bucket or _WILDCARD.search(bucket):
+        raise UsageError(f"{uri!r} does not name a bucket: expected s3://bucket/prefix/, wildcards only after it")
+    return bucket, rest
+
+
+def _split_pattern(text: str) -> tuple[str, str]:
+    """Split before the first name with a wildcard, or the last name; the first half is empty or ends in `/`."""
+    end = text.rfind("/", 0, len(_WILDCARD.split(text, maxsplit=1)[0])) + 1
+    return text[:end], text[end:]
+
+
+def _unreadable(path: str, error: OSError) -> InputError:
+    if isinstance(error, PermissionError):
+        return InputError(f"{path}: permission denied; make it readable for this user")
+    return InputError(f"{path}: cannot be read: {error.strerror or error}")

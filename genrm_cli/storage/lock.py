@@ -1,0 +1,40 @@
+"""A lock on this machine, which the system gives back however its holder ends."""
+
+import fcntl
+import hashlib
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from genrm_cli.errors import StorageError
+
+
+@contextmanager
+def locked(folder: Path, words: Sequence[str]) -> Iterator[None]:
+    """Hold the lock that these words and the working folder name.
+
+    Args:
+        folder: where lock files lie; they are left there.
+        words: what is being done.
+
+    Raises:
+        StorageError: another process holds it.
+    """
+    name = hashlib.sha256("\0".join([str(Path.cwd()), *words]).encode()).hexdigest()[:16]
+    path = folder / f"{name}.lock"
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            owner = os.pread(fd, 32, 0).decode("ascii", "replace").strip() or "unknown"
+            raise StorageError(
+                f"the same command still runs (process {owner}), and --lock was given; nothing was done. "
+                f"The lock is {path}."
+            ) from error
+        os.ftruncate(fd, 0)
+        os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
+        yield
+    finally:
+        os.close(fd)

@@ -1,0 +1,139 @@
+"""Small whole objects, as claims and journal segments: local files or S3 objects, read and written in one piece."""
+
+import os
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from genrm_cli.errors import StorageError
+from genrm_cli.storage.listing import UNFINISHED_PREFIX, UNFINISHED_SUFFIX
+from genrm_cli.storage.local import publish_new, sync_folder, unwritable, write_all
+from genrm_cli.storage.location import S3Options, is_s3, parse_local_path
+
+_TRIAL_NAME = ".genrm-conditional-put"
+_TRIAL_BODIES = (
+    b"genrm tried here whether this store refuses to create an object twice; delete it whenever you like.\n",
+    b"genrm found that this store replaces objects where asked not to; delete this one whenever you like.\n",
+)
+
+
+def read_object(uri: str, s3: S3Options) -> bytes | None:
+    """Return the content of an object, None where nothing is.
+
+    Raises:
+        StorageError: it cannot be read.
+    """
+    if is_s3(uri):
+        # Here and below, not above: boto3 takes a fifth of a second to import, only users of S3 should pay.
+        from genrm_cli.storage import s3_objects
+
+        return s3_objects.read(uri, s3)
+    try:
+        return Path(parse_local_path(uri)).read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise StorageError(f"{uri}: cannot be read: {error.strerror or error}") from error
+
+
+def create_object(uri: str, s3: S3Options, data: bytes) -> bool:
+    """Make an object, with all its content at once, unless something is there; a missing local folder is made.
+
+    Of several that try at once at most one succeeds, if the place `creates_atomically`.
+
+    Returns:
+        False when something is there already.
+
+    Raises:
+        StorageError: it cannot be written. On S3 it may be there nevertheless, if the last reply was lost.
+    """
+    if is_s3(uri):
+        from genrm_cli.storage import s3_objects
+
+        return s3_objects.create(uri, s3, data)
+    target = Path(parse_local_path(uri))
+    with _written_beside(target, uri, data) as temp:
+        try:
+            publish_new(temp, target)
+        except FileExistsError:
+            return False
+    return True
+
+
+def replace_object(uri: str, s3: S3Options, data: bytes) -> None:
+    """Make an object or replace it: a reader sees the old content or the new; a missing local folder is made.
+
+    Raises:
+        StorageError: it cannot be written; what was there is intact.
+    """
+    if is_s3(uri):
+        from genrm_cli.storage import s3_objects
+
+        s3_objects.replace(uri, s3, data)
+        return
+    target = Path(parse_local_path(uri))
+    with _written_beside(target, uri, data) as temp:
+        temp.replace(target)
+
+
+def remove_object(uri: str, s3: S3Options) -> None:
+    """Remove an object; nothing to remove is fine.
+
+    Raises:
+        StorageError: it cannot be removed.
+    """
+    if is_s3(uri):
+        from genrm_cli.storage import s3_objects
+
+        s3_objects.remove(uri, s3)
+        return
+    try:
+        Path(parse_local_path(uri)).unlink(missing_ok=True)
+    except NotADirectoryError:
+        return
+    except OSError as error:
+        raise StorageError(f"{uri}: cannot be removed: {error.strerror or error}") from error
+
+
+def creates_atomically(folder_uri: str, s3: S3Options) -> bool:
+    """Find out by trying whether `create_object` below a folder or prefix refuses what is there already.
+
+    On S3 a small hidden object stays behind, so that the next trial is a single request that writes nothing.
+
+    Raises:
+        StorageError: the trial could not be made.
+    """
+    if not is_s3(folder_uri):
+        return True
+    from genrm_cli.storage import s3_objects
+
+    return s3_objects.honours_conditions(f"{folder_uri.removesuffix('/')}/{_TRIAL_NAME}", s3, _TRIAL_BODIES)
+
+
+@contextmanager
+def _written_beside(target: Path, uri: str, data: bytes) -> Iterator[Path]:
+    """Give a finished hidden file in the target's folder, to be renamed or linked; remove what is left of it."""
+    temp = target.with_name(f"{UNFINISHED_PREFIX}{uuid.uuid4().hex}{UNFINISHED_SUFFIX}")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        _write_synced(temp, uri, data)
+        try:
+            yield temp
+        finally:
+            temp.unlink(missing_ok=True)
+        sync_folder(target.parent)
+    except OSError as error:
+        raise unwritable(uri, error) from error
+
+
+def _write_synced(path: Path, uri: str, data: bytes) -> None:
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+    try:
+        write_all(fd, bytearray(data), uri)
+        os.fsync(fd)
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
+    finally:
+        os.close(fd)

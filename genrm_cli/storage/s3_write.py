@@ -1,0 +1,282 @@
+"""Objects on S3 that appear whole, whose parts go up while they are written. Imported as `s3` is, only when used."""
+
+import re
+import string
+import uuid
+from collections import deque
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from genrm_cli.errors import StorageError, UsageError
+from genrm_cli.storage.codec import make_encoder
+from genrm_cli.storage.location import S3Options, parse_s3_uri
+from genrm_cli.storage.mark import Mark
+from genrm_cli.storage.s3 import describe, identify, s3_client
+from genrm_cli.storage.s3_errors import error_code, s3_faults
+
+if TYPE_CHECKING:
+    from types_boto3_s3 import S3Client
+
+_PART_BYTES = 8 << 20
+_EVEN_PARTS, _PARTS_OF_A_SIZE = 4000, 1000
+_OPEN_PARTS = 2
+_METADATA_PREFIX = "genrm-"
+_UPLOAD_KEY = "genrm-upload"
+_VALUE_CHARS = 512
+_METADATA_CHARS = 2000  # S3 takes 2 KB, names included
+_UNQUOTED = string.punctuation.replace("%", "")
+_TORN_ESCAPE = re.compile("%.?$")
+_LOST_RACE = ("412", "PreconditionFailed", "409", "ConditionalRequestConflict")
+_NO_CONDITIONS = ("501", "NotImplemented", "XNotImplemented")
+
+
+class S3Sink:
+    """An object that appears whole: parts of 8 MiB and more go up in the background, and are joined in `commit`.
+
+    A smaller object is one put in `commit`. About three parts are in memory: one that fills, two that go up.
+    Not safe for use by several threads at once.
+    """
+
+    def __init__(self, uri: str, options: S3Options, *, overwrite: bool, provenance: Mapping[str, str]) -> None:
+        self.uri = uri
+        self._bucket, self._key = parse_s3_uri(uri)
+        self._overwrite = overwrite
+        self._upload = uuid.uuid4().hex
+        self._metadata = _metadata(self._upload, provenance)
+        with s3_faults(uri):
+            self._client = s3_client(options)
+        self._encoder = make_encoder(uri)
+        self._buffer = bytearray()
+        self._parts: _Parts | None = None
+        self._size_bytes = 0
+        self._ended = self._finished = self._committed = False
+
+    @property
+    def mark(self) -> Mark | None:
+        """What tells this object from others; None before `finish`."""
+        return Mark(self._size_bytes, self._upload) if self._finished else None
+
+    def write(self, data: bytes) -> None:
+        """Add bytes, before compression; wait while two parts are on their way.
+
+        Raises:
+            StorageError: S3 refused a part, this or one before; only `abort` may follow.
+        """
+        self._append(self._encoder.compress(data))
+        self._send_full_parts()
+
+    def finish(self) -> None:
+        """End the content and see all parts at S3; only `commit` and `abort` may follow.
+
+        Raises:
+            StorageError: S3 refused a part.
+        """
+        if not self._ended:
+            self._append(self._encoder.flush())
+            self._ended = True
+        self._send_full_parts()
+        if self._parts is not None:
+            if self._buffer:
+                self._send(self._parts, len(self._buffer))
+            with s3_faults(self.uri):
+                self._parts.wait()
+        self._finished = True
+
+    def commit(self) -> None:
+        """Make the object appear; a second call does nothing.
+
+        Raises:
+            StorageError: S3 refuses, or the object exists by now and must not be replaced.
+        """
+        if self._committed:
+            return
+        self.finish()
+        with s3_faults(self.uri):
+            try:
+                self._publish()
+            except (ClientError, BotoCoreError) as error:
+                # When only the reply got lost, the repeated request is refused for what the first one did.
+                if not self._is_published():
+                    if isinstance(error, ClientError) and error_code(error) in _LOST_RACE:
+                        raise _appeared(self.uri) from error
+                    raise
+        self._committed = True
+        self._buffer.clear()
+        if self._parts is not None:
+            self._parts.close()
+            self._parts = None
+
+    def abort(self) -> None:
+        """Give up the upload with all its parts; harmless after `commit`, and twice."""
+        self._buffer.clear()
+        if self._parts is not None:
+            with suppress(StorageError, UsageError), s3_faults(self.uri):
+                self._parts.abort()
+            self._parts = None
+
+    def _append(self, data: bytes) -> None:
+        self._buffer += data
+        self._size_bytes += len(data)
+
+    def _send_full_parts(self) -> None:
+        while len(self._buffer) >= (size_bytes := part_bytes(self._parts.count + 1 if self._parts else 1)):
+            if self._parts is None:
+                self._parts = _Parts(self._client, self._bucket, self._key, self._metadata)
+            self._send(self._parts, size_bytes)
+
+    def _send(self, parts: "_Parts", size_bytes: int) -> None:
+        with s3_faults(self.uri):
+            parts.wait_for_room()  # before the bytes are copied, so that memory stays bounded
+        with memoryview(self._buffer) as content:
+            body = bytes(content[:size_bytes])
+        del self._buffer[:size_bytes]
+        parts.send(body)
+
+    def _publish(self) -> None:
+        if self._overwrite:
+            self._put()
+            return
+        self._refuse_existing()  # some stores ignore conditions
+        try:
+            self._put(IfNoneMatch="*")
+        except ClientError as error:
+            if error_code(error) not in _NO_CONDITIONS:
+                raise
+            self._refuse_existing()
+            self._put()
+
+    def _put(self, **condition: str) -> None:
+        if self._parts is not None:
+            self._parts.complete(**condition)
+            return
+        put: Callable[..., object] = self._client.put_object
+        put(Bucket=self._bucket, Key=self._key, Body=bytes(self._buffer), Metadata=self._metadata, **condition)
+
+    def _refuse_existing(self) -> None:
+        if identify(self._client, self.uri) is not None:
+            raise _appeared(self.uri)
+
+    def _is_published(self) -> bool:
+        try:
+            found = _mark_of(self._client, self.uri)
+        except (ClientError, BotoCoreError):
+            return False
+        return found is not None and found.upload == self._upload
+
+
+class _Parts:
+    """A multipart upload. Its requests run on two threads, none of which waits for whoever writes.
+
+    What a request raised is raised by every later wait.
+    """
+
+    def __init__(self, client: "S3Client", bucket: str, key: str, metadata: dict[str, str]) -> None:
+        self._client = client
+        self._bucket = bucket
+        self._key = key
+        self._threads = ThreadPoolExecutor(_OPEN_PARTS, thread_name_prefix="genrm-upload")
+        self._open: deque[Future[dict[str, str | int]]] = deque()
+        self._done: list[dict[str, str | int]] = []
+        # On a thread too, so that an interrupt here cannot lose the id, without which nobody can give the upload up.
+        self._upload_id = self._threads.submit(self._begin, metadata)
+
+    @property
+    def count(self) -> int:
+        """Number of parts so far."""
+        return len(self._done) + len(self._open)
+
+    def wait_for_room(self) -> None:
+        """Wait until another part may be sent."""
+        self._wait(_OPEN_PARTS)
+
+    def wait(self) -> None:
+        """Wait until all parts are there."""
+        self._wait(1)
+
+    def send(self, body: bytes) -> None:
+        """Send one more part in the background."""
+        self._open.append(self._threads.submit(self._send, self.count + 1, body))
+
+    def complete(self, **condition: str) -> None:
+        """Join the parts to an object."""
+        complete: Callable[..., object] = self._client.complete_multipart_upload
+        parts, upload_id = {"Parts": self._done}, self._upload_id.result()
+        complete(Bucket=self._bucket, Key=self._key, UploadId=upload_id, MultipartUpload=parts, **condition)
+
+    def close(self) -> None:
+        """End the threads."""
+        self._threads.shutdown()
+
+    def abort(self) -> None:
+        """Drop the parts, after those in flight: one that arrives later would stay, and cost money."""
+        self._threads.shutdown(cancel_futures=True)
+        if not self._upload_id.cancelled() and self._upload_id.exception() is None:
+            upload_id = self._upload_id.result()
+            self._client.abort_multipart_upload(Bucket=self._bucket, Key=self._key, UploadId=upload_id)
+
+    def _wait(self, below: int) -> None:
+        while self._open and (len(self._open) >= below or self._open[0].done()):
+            self._done.append(self._open[0].result())
+            self._open.popleft()
+
+    def _begin(self, metadata: dict[str, str]) -> str:
+        return self._client.create_multipart_upload(Bucket=self._bucket, Key=self._key, Metadata=metadata)["UploadId"]
+
+    def _send(self, number: int, body: bytes) -> dict[str, str | int]:
+        upload_id = self._upload_id.result()  # its request was the first in the queue, so it has a thread
+        reply = self._client.upload_part(
+            Bucket=self._bucket, Key=self._key, UploadId=upload_id, PartNumber=number, Body=body
+        )
+        part: dict[str, str | int] = {"PartNumber": number, "ETag": reply["ETag"]}
+        return part | ({"ChecksumCRC32": reply["ChecksumCRC32"]} if "ChecksumCRC32" in reply else {})
+
+
+def part_bytes(number: int) -> int:
+    """Return the size of a part, counted from 1: 8 MiB, doubled every thousand parts from 4,001 on.
+
+    The 10,000 parts that S3 allows then hold 1.09 TB, and objects up to 31 GiB have parts of one size, which some
+    stores ask for.
+    """
+    return _PART_BYTES << max(0, -((_EVEN_PARTS - number) // _PARTS_OF_A_SIZE))
+
+
+def mark_of_object(uri: str, options: S3Options) -> Mark | None:
+    """Return the mark of the object that is there now, None where there is none.
+
+    Raises:
+        StorageError: S3 cannot be asked, or has no such bucket.
+    """
+    with s3_faults(uri):
+        return _mark_of(s3_client(options), uri)
+
+
+def _mark_of(client: "S3Client", uri: str) -> Mark | None:
+    found = describe(client, uri)
+    return Mark(found[0].size_bytes or 0, found[1].get(_UPLOAD_KEY)) if found else None
+
+
+def _metadata(upload: str, provenance: Mapping[str, str]) -> dict[str, str]:
+    """Render what the object carries with it; what would be too much for S3 is cut."""
+    metadata = {_UPLOAD_KEY: upload}
+    room = _METADATA_CHARS - len(_UPLOAD_KEY) - len(upload)
+    for name, value in provenance.items():
+        key = _METADATA_PREFIX + name
+        # Blanks too: HTTP drops those at the ends, and signatures fold those between.
+        text = _cut(quote(value, safe=_UNQUOTED, errors="replace"), min(_VALUE_CHARS, room - len(key)))
+        if text:
+            metadata[key] = text
+            room -= len(key) + len(text)
+    return metadata
+
+
+def _cut(text: str, length: int) -> str:
+    return text if len(text) <= length else _TORN_ESCAPE.sub("", text[: max(0, length)])
+
+
+def _appeared(uri: str) -> StorageError:
+    return StorageError(f"{uri}: exists by now, written by someone else; pass --force to replace it")

@@ -1,0 +1,220 @@
+"""What may be sent to a judge: masked texts only, of rollouts that declare what they must."""
+
+import json
+
+import pytest
+from genrm_process import Call, Genrm, Json, make_rollouts, read_lines
+from judge_server_fixture import JudgeServer
+
+MODEL = "nvidia/Qwen3-Nemotron-235B-A22B-GenRM-2603"
+ADDRESS = "ana.lima@example.com"
+CARD = "4111 1111 1111 1111"
+REDACT_ALL = tuple(part for name in ("email", "phone", "identity") for part in ("--redact-pattern", name))
+
+
+def private_rollouts() -> list[Json]:
+    """Make one group of four with private data in prompt, answers and principle."""
+    return [
+        {
+            **line,
+            "prompt": f"Question 0? Write to {ADDRESS}.",
+            "completion": f"{line['completion']} {ADDRESS} or 555-123-4567" + f" {CARD}" * (place == 2),
+            "principle": f"Do not quote {ADDRESS}.",
+        }
+        for place, line in enumerate(make_rollouts(groups=1, size=4))
+    ]
+
+
+def judge(server: JudgeServer, *more: object) -> tuple[object, ...]:
+    """Name a judge on the command line."""
+    return ("--base-url", server.base_url, "--model", MODEL, *more)
+
+
+def sent(server: JudgeServer) -> str:
+    """Return all messages that the judge was sent, as one text."""
+    return json.dumps([request["body"]["messages"] for request in server.stats()["recent"]])
+
+
+def metrics_of(genrm: Genrm) -> Json:
+    """Return the metrics of the input `in.jsonl`."""
+    metrics: Json = json.loads((genrm.folder / "in.metrics.json").read_bytes())
+    return metrics
+
+
+@pytest.mark.parametrize("profile", ["nemotron", "nemotron-plain"])
+def test_nothing_private_reaches_the_judge(genrm: Genrm, call: Call, judge_server: JudgeServer, profile: str) -> None:
+    """Prompt, answers and principle are masked, each text counted once however many comparisons show it."""
+    genrm.write("in.jsonl", private_rollouts())
+    finished = call("score", "in.jsonl", *judge(judge_server, "--profile", profile, "--judges", 2, *REDACT_ALL))
+    assert finished.code == 0, finished.err
+    text = sent(judge_server)
+    for private in (ADDRESS, "example.com", "555-123-4567", CARD):
+        assert private not in text
+    for shown in ("Write to [EMAIL].", "[EMAIL] or [PHONE]", "[IDENTITY]", "Do not quote [EMAIL]."):
+        assert shown in text
+    # One prompt, four answers and one principle; the card is in one answer.
+    assert metrics_of(genrm)["redactions"] == {"email": 6, "identity": 1, "phone": 4}
+    assert ADDRESS in read_lines(genrm.folder / "in.scored.jsonl")[0]["prompt"]  # the user's own file stays whole
+
+
+def test_without_patterns_everything_is_sent_as_it_is(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
+    """Masking happens only where it was asked for, and the metrics then count none."""
+    genrm.write("in.jsonl", private_rollouts())
+    assert call("score", "in.jsonl", *judge(judge_server)).code == 0
+    assert ADDRESS in sent(judge_server)
+    assert metrics_of(genrm)["redactions"] == {}
+
+
+def test_an_episode_and_the_principle_flag_are_masked_too(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
+    """A session shown as one transcript, and what --principle says, pass the same mask."""
+    turns = [{"role": "user", "content": f"I am {ADDRESS}."}]
+    episodes = [
+        {"prompt_id": "p", "messages": [*turns, {"role": "assistant", "content": f"{reply} {ADDRESS}"}]}
+        for reply in ("Hello", "Good day to you")
+    ]
+    genrm.write("in.jsonl", episodes)
+    arguments = judge(judge_server, "--principle", f"As {ADDRESS} wants.", "--redact-pattern", "email")
+    finished = call("score", "in.jsonl", *arguments)
+    assert finished.code == 0, finished.err
+    assert "example.com" not in sent(judge_server)
+    assert metrics_of(genrm)["redactions"] == {"email": 4}
+
+
+def test_the_journal_knows_masked_and_unmasked_questions_apart(
+    genrm: Genrm, call: Call, judge_server: JudgeServer
+) -> None:
+    """A second run with the same mask asks nothing and counts the same; without the mask it asks anew."""
+    genrm.write("in.jsonl", private_rollouts())
+    arguments = ("score", "in.jsonl", *judge(judge_server), "--no-probe", "--force")
+    assert call(*arguments, *REDACT_ALL).code == 0
+    counted = metrics_of(genrm)["redactions"]
+    assert call(*arguments, *REDACT_ALL).code == 0
+    assert judge_server.stats()["requests"] == 4
+    assert metrics_of(genrm)["journal_hits"] == 4
+    assert metrics_of(genrm)["redactions"] == counted
+    assert call(*arguments).code == 0
+    assert judge_server.stats()["requests"] == 8
+
+
+def test_lengths_are_those_of_the_unmasked_texts(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
+    """A length penalty is the same with a mask that changes the lengths and without one."""
+    genrm.write("in.jsonl", private_rollouts())
+    arguments = ("score", "in.jsonl", *judge(judge_server), "--force", "--group-answer-length-penalty-coeff", 0.5)
+    adjustments = []
+    for mask in ((), ("--redact-pattern", "[a-z ]+")):
+        finished = call(*arguments, *mask)
+        assert finished.code == 0, finished.err
+        lines = read_lines(genrm.folder / "in.scored.jsonl")
+        adjustments.append([line["genrm"]["adjustments"] for line in lines])
+    assert adjustments[0] == adjustments[1]
+    assert any(any(adjustment.values()) for adjustment in adjustments[0])
+
+
+def test_compare_masks_what_is_typed(call: Call, judge_server: JudgeServer) -> None:
+    """The few responses of `genrm compare` pass the same mask."""
+    finished = call("compare", "-p", f"Who is {ADDRESS}?", ADDRESS, "No idea.", *judge(judge_server), *REDACT_ALL)
+    assert finished.code == 0, finished.err
+    assert "Who is [EMAIL]?" in sent(judge_server)
+    assert "example.com" not in sent(judge_server)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "where", "problem"),
+    [
+        ("(", "--redact-pattern", "not a regular expression"),
+        ("x*", "--redact-pattern", "matches the empty text"),
+        ("emails", "--redact-pattern", "Did you mean email?"),
+        ("email,phone", "--redact-pattern", "give the flag once for each"),
+        ("[[a]", "--redact-pattern", "not a regular expression"),
+    ],
+)
+def test_a_pattern_that_cannot_be_used_is_a_usage_error(call: Call, pattern: str, where: str, problem: str) -> None:
+    """Exit code 2, with the flag and what is wrong, before the input is looked at."""
+    finished = call("score", "missing.jsonl", "--judge", "lexical", "--redact-pattern", pattern)
+    assert finished.code == 2
+    for part in (where, problem):
+        assert part in " ".join(finished.err.split())
+
+
+def test_patterns_from_environment_and_file_are_checked_too(genrm: Genrm, call: Call) -> None:
+    """The error names the variable, or the file and its key; a comma within braces does not part two patterns."""
+    arguments = ("score", "missing.jsonl", "--judge", "lexical")
+    finished = call(*arguments, GENRM_REDACT_PATTERN="email,(")
+    assert (finished.code, "GENRM_REDACT_PATTERN: '('" in finished.err) == (2, True), finished.err
+    (genrm.folder / "genrm.toml").write_text('require_metadata = ["synthetic"]\n')
+    finished = call(*arguments)
+    assert (finished.code, "genrm.toml: require_metadata" in finished.err) == (2, True), finished.err
+    (genrm.folder / "genrm.toml").unlink()
+    shown = call("config", "--json", GENRM_REDACT_PATTERN=r"[0-9]{3,5}x,email")
+    assert json.loads(shown.out)["redact_pattern"]["value"] == ["[0-9]{3,5}x", "email"]
+
+
+# Required metadata
+
+
+@pytest.mark.parametrize("text", ["synthetic", "=true", "a..b=1"])
+def test_a_requirement_of_another_form_is_a_usage_error(call: Call, text: str) -> None:
+    """Exit code 2, with the flag and the form that is expected."""
+    finished = call("score", "missing.jsonl", "--judge", "lexical", "--require-metadata", text)
+    assert finished.code == 2
+    assert "--require-metadata" in finished.err
+    assert "FIELD=VALUE" in finished.err
+
+
+def declared_rollouts() -> list[Json]:
+    """Make two groups of two: one declares itself in full, of the other one line says false and one nothing."""
+    lines = make_rollouts(groups=2, size=2)
+    lines[0]["synthetic"] = True
+    lines[1]["metadata"] = {"synthetic": "true"}
+    lines[2]["synthetic"] = False
+    return lines
+
+
+def test_rollouts_that_do_not_declare_it_are_never_sent(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
+    """They go to the rejects with the reason; the judge sees the others only."""
+    genrm.write("in.jsonl", declared_rollouts())
+    arguments = judge(judge_server, "--no-probe", "--require-metadata", "synthetic=true")
+    finished = call("score", "in.jsonl", *arguments)
+    assert finished.code == 0, finished.err
+    assert "Question 0?" in sent(judge_server)
+    assert "Question 1?" not in sent(judge_server)
+    rejects = read_lines(genrm.folder / "in.rejects.jsonl")
+    assert [(reject["line"], reject["reason"]) for reject in rejects] == [
+        (3, "declares synthetic=false, not true (--require-metadata)"),
+        (4, "does not declare synthetic=true (--require-metadata)"),
+    ]
+    assert metrics_of(genrm)["rejected_lines"] == 2
+
+
+def test_strict_stops_before_any_call(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
+    """With --strict one rollout that does not declare it ends the run with exit code 3, and nothing is asked."""
+    genrm.write("in.jsonl", declared_rollouts())
+    finished = call("score", "in.jsonl", *judge(judge_server, "--strict", "--require-metadata", "synthetic=true"))
+    assert finished.code == 3
+    assert "declares synthetic=false, not true" in " ".join(finished.err.split())
+    assert judge_server.stats()["requests"] == 0
+
+
+def test_a_line_that_is_a_whole_group_declares_for_all_its_responses(
+    genrm: Genrm, call: Call, judge_server: JudgeServer
+) -> None:
+    """Many responses in one line and compare requests are checked by the line; every requirement counts."""
+    lines = [
+        {"prompt": "Many?", "responses": ["a", "b"], "synthetic": True, "metadata": {"level": 2}},
+        {"prompt": "Refused?", "responses": ["a", "b"], "synthetic": True, "metadata": {"level": 3}},
+        {"conversation_history": [{"role": "user", "content": "Refused too?"}], "response_objs": ["a", "b"]},
+    ]
+    genrm.write("in.jsonl", lines)
+    required = ("--require-metadata", "synthetic=true", "--require-metadata", "level=2")
+    assert call("score", "in.jsonl", *judge(judge_server, *required)).code == 0
+    assert "Many?" in sent(judge_server)
+    assert "Refused" not in sent(judge_server)
+    assert metrics_of(genrm)["rejected_lines"] == 2
+
+
+def test_an_input_that_declares_nothing_is_refused(genrm: Genrm, call: Call) -> None:
+    """When no line declares it there is nothing to score: exit code 3 with the reason."""
+    genrm.write("in.jsonl", make_rollouts(groups=1, size=2))
+    finished = call("score", "in.jsonl", "--judge", "lexical", "--require-metadata", "synthetic=true")
+    assert finished.code == 3
+    assert "does not declare synthetic=true" in " ".join(finished.err.split())

@@ -1,0 +1,383 @@
+import glob
+import os
+import socket
+import tempfile
+import tracemalloc
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, quote, urlsplit
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from genrm_cli.errors import InputError, StorageError, UsageError
+from genrm_cli.storage.listing import iter_found, iter_named, literal_folder, names_many
+from genrm_cli.storage.location import S3Options
+from genrm_cli.storage.objects import read_object
+from genrm_cli.storage.s3 import identify, s3_client
+from genrm_cli.storage.source import open_source
+
+_S3 = S3Options()
+_TREE = ("a.jsonl", "a.jsonl.gz", "a/b.jsonl", "a/b/c.jsonl", "a-b.jsonl", "run-1/x.jsonl", "run-2/sub/x.jsonl")
+_HIDDEN = (".x.jsonl", "a/.x.jsonl", ".genrm/x.jsonl")
+
+
+def _uris(uri: str) -> list[str]:
+    return [found.identity.uri for found in iter_found(uri, _S3)]
+
+
+def _make_files(folder: Path, names: tuple[str, ...]) -> None:
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(b"{}\n")
+
+
+def _put(bucket: Any, keys: list[str]) -> None:
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(lambda key: bucket.client.put_object(Bucket=bucket.name, Key=key, Body=b"{}\n"), keys))
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Make an empty folder the current one."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+_PATTERNS = [
+    ("", ["a-b.jsonl", "a.jsonl", "a.jsonl.gz", "a/b.jsonl", "a/b/c.jsonl", "run-1/x.jsonl", "run-2/sub/x.jsonl"]),
+    ("a/", ["a/b.jsonl", "a/b/c.jsonl"]),
+    ("*.jsonl", ["a-b.jsonl", "a.jsonl"]),
+    ("a?b.jsonl", ["a-b.jsonl"]),
+    ("a.jsonl*", ["a.jsonl", "a.jsonl.gz"]),
+    ("*/b.jsonl", ["a/b.jsonl"]),
+    ("**/b.jsonl", ["a/b.jsonl"]),
+    ("**/*.jsonl", ["a-b.jsonl", "a.jsonl", "a/b.jsonl", "a/b/c.jsonl", "run-1/x.jsonl", "run-2/sub/x.jsonl"]),
+    ("a/**", ["a/b.jsonl", "a/b/c.jsonl"]),
+    ("a/**/c.jsonl", ["a/b/c.jsonl"]),
+    ("run-*/", ["run-1/x.jsonl", "run-2/sub/x.jsonl"]),
+    ("run-[13]/*", ["run-1/x.jsonl"]),
+    ("run-[!1]/**/x.jsonl", ["run-2/sub/x.jsonl"]),
+    (".*", [".x.jsonl"]),
+    (".genrm/*", [".genrm/x.jsonl"]),
+    ("*/none", []),
+]
+
+
+@pytest.mark.parametrize(("pattern", "expected"), _PATTERNS)
+def test_pattern_finds_files_on_disk(tmp_path: Path, pattern: str, expected: list[str]) -> None:
+    """Wildcards stay within a name, `**` crosses folders, and what is hidden is found only when asked for."""
+    _make_files(tmp_path, _TREE + _HIDDEN)
+    assert _uris(f"{tmp_path}/{pattern}") == [f"{tmp_path}/{name}" for name in expected]
+
+
+def test_patterns_find_the_same_on_s3(s3_bucket: Any) -> None:
+    """The same tree as objects gives the same names in the same order, whatever the pattern."""
+    _put(s3_bucket, [f"rl/{name}" for name in (*_TREE, *_HIDDEN, "", "a/")] + ["rl-other/a.jsonl", "a.jsonl"])
+    start = f"s3://{s3_bucket.name}/rl/"
+    found = {pattern: _uris(start + pattern) for pattern, _ in _PATTERNS}
+    assert found == {pattern: [start + name for name in expected] for pattern, expected in _PATTERNS}
+    assert len(_uris(f"s3://{s3_bucket.name}/")) == len(_TREE) + 2
+    assert _uris(f"s3://{s3_bucket.name}") == _uris(f"s3://{s3_bucket.name}/")
+    assert _uris(f"s3://{s3_bucket.name}/*.jsonl") == [f"s3://{s3_bucket.name}/a.jsonl"]
+    assert _uris(f"s3://{s3_bucket.name}/nothing/") == []
+
+
+_NAMES = st.text("ab.[", min_size=1, max_size=3).filter(lambda name: name.strip("."))
+_PARTS = st.one_of(st.just("**"), st.text("ab.*?[]!", min_size=1, max_size=4)).filter(lambda part: part.strip("."))
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.lists(_NAMES, min_size=1, max_size=3), max_size=8), st.lists(_PARTS, min_size=1, max_size=3))
+@example([["a", "b", "a"], [".a", "b"], ["a"]], ["**", "**"])
+@example([["a", "a", "b"], ["a", "b"]], ["**", "a", "**", "b"])
+@example([["a", ".b"], ["b"]], ["**", ".*"])
+def test_patterns_mean_what_they_mean_in_the_standard_library(paths: list[list[str]], parts: list[str]) -> None:
+    """Any pattern finds the files that `glob` finds, each once, in the order of their names."""
+    with tempfile.TemporaryDirectory() as folder:
+        for path in paths:
+            with suppress(FileExistsError, NotADirectoryError, IsADirectoryError):
+                _make_files(Path(folder), ("/".join(path),))
+        pattern = "/".join([glob.escape(folder), *parts])
+        expected = {path for path in glob.glob(pattern, recursive=True) if os.path.isfile(path)}
+        found: list[str] = []
+        with suppress(InputError):  # the folder before the wildcards is missing
+            found = _uris("/".join([folder, *parts]))
+        if not os.path.isdir("/".join([folder, *parts])):  # it is a folder of that very name
+            assert set(found) == expected
+        assert found == sorted(set(found), key=os.fsencode)
+
+
+@pytest.mark.parametrize(
+    ("uri", "many"),
+    [
+        ("-", False),
+        ("s3://b", True),
+        ("s3://b/", True),
+        ("s3://b/rl/x.jsonl", False),
+        ("s3://b/rl/", True),
+        ("s3://b/rl/*.jsonl", True),
+        ("s3://b/rl/x?.jsonl", True),
+        ("s3://b/rl/[ab].jsonl", True),
+        ("*.jsonl", True),
+        ("missing/", True),
+        ("missing.jsonl", False),
+        ("folder", True),
+        ("folder/x.jsonl", False),
+        ("folder/x[1].jsonl", False),
+        ("folder/x[2].jsonl", True),
+        (".", True),
+    ],
+)
+def test_inputs_that_name_many_files(here: Path, uri: str, many: bool) -> None:
+    """A folder, a prefix and a pattern name many files; a local file with brackets in its name is one."""
+    _make_files(here, ("folder/x.jsonl", "folder/x[1].jsonl"))
+    assert names_many(uri) is many
+
+
+@pytest.mark.parametrize(
+    ("uri", "folder"),
+    [
+        ("s3://b/rl/env/*.jsonl.gz", "s3://b/rl/env"),
+        ("s3://b/rl/env/", "s3://b/rl/env"),
+        ("s3://b/rl/env/x.jsonl", "s3://b/rl/env"),
+        ("s3://b/rl/env-*/x.jsonl", "s3://b/rl"),
+        ("s3://b/*", "s3://b"),
+        ("s3://b/", "s3://b"),
+        ("s3://b", "s3://b"),
+        ("data/*/x.jsonl", "data"),
+        ("data/", "data"),
+        ("data", "data"),
+        ("data/x.jsonl", "data"),
+        ("run[1]", "run[1]"),
+        ("run[1]/x.jsonl", "run[1]"),
+        ("*.jsonl", "."),
+        ("x.jsonl", "."),
+        (".", "."),
+        ("/*.jsonl", "/"),
+        ("/", "/"),
+        ("../data/**", "../data"),
+    ],
+)
+def test_literal_folder_is_what_precedes_the_wildcards(here: Path, uri: str, folder: str) -> None:
+    """The place relative to which files are named has no wildcard, unless a folder is called so."""
+    _make_files(here, ("data/x.jsonl", "run[1]/x.jsonl"))
+    assert literal_folder(uri) == folder
+
+
+def test_found_files_are_named_as_the_user_writes_them(here: Path) -> None:
+    """Relative stays relative, without a leading `./` of its own, and a file called as a stream stays a file."""
+    _make_files(here, ("data/x.jsonl", "-", "y[1].jsonl"))
+    assert _uris("data") == _uris("data/") == _uris("data/*") == _uris("*/x.jsonl") == ["data/x.jsonl"]
+    assert _uris("./data/*") == ["./data/x.jsonl"]
+    assert _uris("../" + here.name + "/data//") == [f"../{here.name}/data/x.jsonl"]
+    assert _uris(".") == _uris("./") == _uris("**") == ["./-", "data/x.jsonl", "y[1].jsonl"]
+    assert _uris("y[1].jsonl") == ["y[1].jsonl"]
+
+
+def test_found_file_has_the_identity_it_is_read_with(here: Path, s3_bucket: Any) -> None:
+    """What a listing says of a version is what opening it says, on disk and on S3."""
+    _make_files(here, ("data/x.jsonl",))
+    _put(s3_bucket, ["rl/x.jsonl"])
+    for uri in ("data", f"s3://{s3_bucket.name}/rl/"):
+        (found,) = iter_found(uri, _S3)
+        with open_source(found.identity.uri, _S3, 100) as source:
+            assert found.identity == source.identity
+        assert 0 <= found.age_s < 60
+
+
+def test_age_on_disk_is_never_negative(tmp_path: Path) -> None:
+    """A file from an hour ago is an hour old; one from the future has no age."""
+    _make_files(tmp_path, ("new", "old"))
+    now_s = os.stat(tmp_path / "new").st_mtime
+    os.utime(tmp_path / "old", (now_s - 3600, now_s - 3600))
+    os.utime(tmp_path / "new", (now_s + 3600, now_s + 3600))
+    ages = {os.path.basename(found.identity.uri): found.age_s for found in iter_found(str(tmp_path), _S3)}
+    assert ages["new"] == 0
+    assert 3600 <= ages["old"] < 3700
+
+
+def _page(keys: list[str], following: int | None, modified: str = "2026-01-01T00:00:00.000Z") -> bytes:
+    entries = "".join(
+        f"<Contents><Key>{quote(key)}</Key><LastModified>{modified}</LastModified>"
+        f"<ETag>&quot;e&quot;</ETag><Size>3</Size></Contents>"
+        for key in keys
+    )
+    more = "" if following is None else f"<NextContinuationToken>{following}</NextContinuationToken>"
+    truncated = str(following is not None).lower()
+    return (
+        f"<ListBucketResult><EncodingType>url</EncodingType><IsTruncated>{truncated}</IsTruncated>"
+        f"{more}{entries}</ListBucketResult>"
+    ).encode()
+
+
+def test_age_on_s3_is_by_the_clock_of_s3(scripted_s3: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine whose clock is years off still knows that an object is ninety seconds old."""
+    handler = scripted_s3.server.RequestHandlerClass
+    monkeypatch.setattr(handler, "date_time_string", lambda self, timestamp=None: "Fri, 01 Jan 2010 00:01:30 GMT")
+    scripted_s3.answer = lambda request: (200, {}, _page(["rl/x"], None, "2010-01-01T00:00:00.000Z"))
+    assert [found.age_s for found in iter_found("s3://b/rl/", scripted_s3.options)] == [90]
+    scripted_s3.answer = lambda request: (200, {}, _page(["rl/x"], None, "2010-01-01T01:00:00.000Z"))
+    assert [found.age_s for found in iter_found("s3://b/rl/", scripted_s3.options)] == [0]
+
+
+def test_pages_are_fetched_as_they_are_needed_in_flat_memory(scripted_s3: Any) -> None:
+    """The first file comes after one request, and 12 pages take no more memory than three."""
+    peaks = {}
+
+    def answer(request: Any) -> tuple[int, dict[str, str], bytes]:
+        page = int(parse_qs(urlsplit(request.path).query).get("continuation-token", ["0"])[0])
+        if page in (3, 11):
+            peaks[page] = tracemalloc.get_traced_memory()[1]
+        keys = [f"rl/{page:03}{place:03}.jsonl" for place in range(200)]
+        return 200, {}, _page(keys, page + 1 if page < 11 else None)
+
+    scripted_s3.answer = answer
+    listing = iter_found("s3://b/rl/*.jsonl", scripted_s3.options)
+    tracemalloc.start()
+    try:
+        assert next(listing).identity.uri == "s3://b/rl/000000.jsonl"
+        assert len(scripted_s3.requests) == 1
+        scripted_s3.requests.clear()  # they are kept in memory too
+        assert sum(1 for _ in listing) == 2_399
+    finally:
+        tracemalloc.stop()
+    assert peaks[11] < 1.1 * peaks[3] + 100_000
+    query = parse_qs(urlsplit(scripted_s3.requests[0].path).query)
+    assert query["prefix"] == ["rl/"]
+    assert query["delimiter"] == ["/"]
+
+
+def test_listing_starts_from_the_longest_literal_prefix(scripted_s3: Any) -> None:
+    """S3 is asked for no more than the wildcard leaves open, and for one level only where the pattern has one."""
+    scripted_s3.answer = lambda request: (200, {}, _page([], None))
+    asked = []
+    for pattern in ("rl/env/run-*.jsonl", "rl/*/x", "rl/env/"):
+        assert list(iter_found(f"s3://b/{pattern}", scripted_s3.options)) == []
+        query = parse_qs(urlsplit(scripted_s3.requests[-1].path).query)
+        asked.append((query["prefix"], query.get("delimiter")))
+    assert asked == [(["rl/env/run-"], ["/"]), (["rl/"], None), (["rl/env/"], None)]
+
+
+def test_listing_goes_on_over_the_pages_of_a_server(s3_bucket: Any) -> None:
+    """More objects than S3 gives in a page are found once each and in order, twice the same."""
+    keys = [f"rl/{number:04}.jsonl" for number in range(250)]
+    _put(s3_bucket, keys)
+    options = S3Options(max_attempts=7)  # a client of its own, which asks for small pages
+    hook = "before-parameter-build.s3.ListObjectsV2"
+    s3_client(options).meta.events.register(hook, lambda params, **_: params.update(MaxKeys=100))
+    for pattern in ("", "*", "**/*.jsonl"):
+        found = [each.identity.uri for each in iter_found(f"s3://{s3_bucket.name}/rl/{pattern}", options)]
+        assert found == [f"s3://{s3_bucket.name}/{key}" for key in keys]
+    assert len(_uris(f"s3://{s3_bucket.name}/rl/02*")) == 50
+
+
+_ODD = ["a b", "ü", "a%20b", "a+b", "[x]", "a&b", "a#b", "a?b", "a*", "'\"", "🙂", "a;b=c", "~", "a\\b"]
+
+
+def test_odd_characters_come_back_as_they_are(here: Path, s3_bucket: Any) -> None:
+    """A key or file name may hold nearly anything, and what is found can be opened under the name given."""
+    _make_files(here, tuple(f"data/{name}.jsonl" for name in _ODD))
+    _put(s3_bucket, [f"rl/{name}.jsonl" for name in _ODD])
+    for start in ("data/", f"s3://{s3_bucket.name}/rl/"):
+        found = list(iter_found(start, _S3))
+        assert sorted(each.identity.uri for each in found) == sorted(f"{start}{name}.jsonl" for name in _ODD)
+        assert {read_object(each.identity.uri, _S3) for each in found} == {b"{}\n"}
+    assert [identify(s3_client(_S3), each.identity.uri) for each in found] == [each.identity for each in found]
+
+
+def test_s3_key_with_wildcards_is_found_under_its_own_name(s3_bucket: Any) -> None:
+    """A pattern that is a key finds that key, besides what it matches."""
+    _put(s3_bucket, ["rl/x[1].jsonl", "rl/x1.jsonl", "rl/x2.jsonl"])
+    start = f"s3://{s3_bucket.name}/rl"
+    assert _uris(f"{start}/x[1].jsonl") == [f"{start}/x1.jsonl", f"{start}/x[1].jsonl"]
+    assert _uris(f"{start}/x[[]1].jsonl") == [f"{start}/x[1].jsonl"]
+    assert _uris(f"{start}/x2.jsonl") == [f"{start}/x2.jsonl"]
+
+
+def test_only_files_are_found(here: Path) -> None:
+    """Links to files count; links to folders, links to nowhere or to themselves, pipes and sockets do not."""
+    _make_files(here, ("data/x.jsonl", "other/y.jsonl"))
+    os.symlink("../other/y.jsonl", "data/link.jsonl")
+    os.symlink("../other", "data/folder")
+    os.symlink("..", "data/up")
+    os.symlink("nowhere", "data/broken")
+    os.symlink("loop", "data/loop")
+    os.mkfifo("data/pipe")
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind("data/socket")
+        assert _uris("data") == _uris("data/*") == ["data/link.jsonl", "data/x.jsonl"]
+    os.symlink("data", "named")
+    assert _uris("named/*") == ["named/link.jsonl", "named/x.jsonl"]
+
+
+def test_name_that_is_no_text_is_found(here: Path) -> None:
+    """A file name that is not UTF-8 can be listed and read."""
+    with open(b"\xff.jsonl", "wb") as file:
+        file.write(b"{}\n")
+    (uri,) = _uris("*.jsonl")
+    assert read_object(uri, _S3) == b"{}\n"
+
+
+@pytest.mark.parametrize(
+    ("uri", "message"),
+    [
+        ("missing/", "missing/: there is no folder missing; check the path"),
+        ("missing/*/x", "there is no folder missing"),
+        ("x.jsonl/*", "there is no folder x.jsonl"),
+        ("sub/missing.jsonl", "there is no folder sub"),
+    ],
+)
+def test_missing_folder_is_an_error(here: Path, uri: str, message: str) -> None:
+    """A mistyped folder is named, while a pattern without a match in one that exists just finds nothing."""
+    _make_files(here, ("x.jsonl",))
+    with pytest.raises(InputError, match=message):
+        _uris(uri)
+    assert _uris("y*") == []
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_closed_folder_is_an_error(here: Path) -> None:
+    """A folder that may not be read is not passed over in silence."""
+    _make_files(here, ("data/closed/x.jsonl",))
+    os.chmod("data/closed", 0)
+    try:
+        with pytest.raises(InputError, match="data/closed/: permission denied"):
+            _uris("data")
+    finally:
+        os.chmod("data/closed", 0o700)
+
+
+@pytest.mark.parametrize("uri", ["s3://", "s3:///x/", "s3://b*/x/", "https://host/x/", "gs://b/*"])
+def test_other_places_cannot_be_listed(uri: str) -> None:
+    """A pattern needs a bucket without wildcards, or a local path."""
+    with pytest.raises(UsageError):
+        _uris(uri)
+
+
+def test_missing_bucket_is_an_error(s3: str) -> None:
+    """A bucket that is not there is told from an empty one."""
+    with pytest.raises(StorageError, match=r"^s3://no-such-bucket/rl/: no such bucket"):
+        _uris("s3://no-such-bucket/rl/*")
+
+
+def test_files_are_found_by_the_beginning_of_their_name(here: Path, s3_bucket: Any) -> None:
+    """Everything that begins so is found, hidden or not; what is being written and folders are not."""
+    names = ("x.claim-1", "x.claim-2", ".x.claim", "x.jsonl", ".genrm-1.part")
+    _make_files(here, tuple(f"data/{name}" for name in names))
+    os.mkdir("data/x.claim-folder")
+    _put(s3_bucket, [f"rl/{name}" for name in names[:4]])
+    for start in ("data/", f"s3://{s3_bucket.name}/rl/"):
+        found = {name: [each.identity.uri for each in iter_named(start + name, _S3)] for name in ("x.c", "", ".x", "z")}
+        assert found == {
+            "x.c": [f"{start}x.claim-1", f"{start}x.claim-2"],
+            "": [start + name for name in sorted(names[:4])],
+            ".x": [f"{start}.x.claim"],
+            "z": [],
+        }
+    os.chdir("data")
+    assert [each.identity.uri for each in iter_named("x.j", _S3)] == ["x.jsonl"]
+    assert list(iter_named("nowhere/x", _S3)) == []

@@ -1,0 +1,290 @@
+import os
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from genrm_cli.errors import StorageError, UsageError
+from genrm_cli.storage.listing import iter_found
+from genrm_cli.storage.location import S3Options
+from genrm_cli.storage.objects import create_object, creates_atomically, read_object, remove_object, replace_object
+
+_S3 = S3Options()
+_URI = "s3://bucket/rl/x.claim"
+_TRIAL = ".genrm-conditional-put"
+
+
+def _refusal(code: str) -> bytes:
+    return f"<Error><Code>{code}</Code><Message>said by the server</Message></Error>".encode()
+
+
+@pytest.fixture(params=["disk", "s3"])
+def folder(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Give a place that does not exist yet, on disk and on S3."""
+    if request.param == "disk":
+        return f"{tmp_path}/not/yet"
+    return f"s3://{request.getfixturevalue('s3_bucket').name}/rl/claims"
+
+
+def test_object_lives_through_all_of_it(folder: str) -> None:
+    """An object is created once, read, replaced, removed, and created anew; bytes are kept as they are."""
+    uri = f"{folder}/ü [1].jsonl.gz"
+    assert read_object(uri, _S3) is None
+    assert create_object(uri, _S3, b"one") is True
+    assert create_object(uri, _S3, b"two") is False
+    assert read_object(uri, _S3) == b"one"
+    replace_object(uri, _S3, b"")
+    assert read_object(uri, _S3) == b""
+    remove_object(uri, _S3)
+    remove_object(uri, _S3)
+    assert read_object(uri, _S3) is None
+    assert create_object(uri, _S3, bytes(range(256)) * 4000) is True
+    assert read_object(uri, _S3) == bytes(range(256)) * 4000
+
+
+def test_object_may_be_replaced_before_it_exists(folder: str) -> None:
+    """Replacing needs nothing to replace."""
+    replace_object(f"{folder}/x", _S3, b"x")
+    assert read_object(f"{folder}/x", _S3) == b"x"
+
+
+def test_of_many_that_create_one_succeeds(folder: str) -> None:
+    """Eight threads that create the same objects at the same time: each object has one winner, whose content it has."""
+    together = threading.Barrier(8)
+
+    def create_all(thread: int) -> list[bool]:
+        won = []
+        for number in range(10):
+            together.wait(timeout=30)
+            won.append(create_object(f"{folder}/{number}", _S3, b"%d" % thread * 1000))
+        return won
+
+    with ThreadPoolExecutor(8) as threads:
+        wins = list(threads.map(create_all, range(8)))
+    for number in range(10):
+        (winner,) = [thread for thread in range(8) if wins[thread][number]]
+        assert read_object(f"{folder}/{number}", _S3) == b"%d" % winner * 1000
+
+
+_CREATE_ALL = """
+import sys
+from genrm_cli.storage.location import S3Options
+from genrm_cli.storage.objects import create_object
+print("ready", flush=True)
+sys.stdin.readline()
+for number in range(200):
+    print(int(create_object(f"{sys.argv[1]}/{number}", S3Options(), sys.argv[2].encode())))
+"""
+
+
+def test_of_two_processes_that_create_one_succeeds(tmp_path: Path) -> None:
+    """Two processes on one disk create 200 files: each is made by exactly one, and nothing else is left."""
+    command = [sys.executable, "-c", _CREATE_ALL, str(tmp_path / "claims")]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with (
+        subprocess.Popen([*command, "one"], **pipes) as one,
+        subprocess.Popen([*command, "two"], **pipes) as two,
+    ):
+        for process in (one, two):
+            assert process.stdout.readline() == "ready\n"
+        for process in (one, two):
+            process.stdin.write("\n")
+            process.stdin.flush()
+        wins = [process.communicate(timeout=60)[0].split() for process in (one, two)]
+    assert [sorted(pair) for pair in zip(*wins, strict=True)] == [["0", "1"]] * 200
+    assert sorted(os.listdir(tmp_path / "claims")) == sorted(map(str, range(200)))
+
+
+def test_reader_sees_old_or_new_while_it_is_replaced(tmp_path: Path) -> None:
+    """A file that is replaced again and again is never missing, empty or mixed."""
+    uri, done = f"{tmp_path}/x", threading.Event()
+    replace_object(uri, _S3, b"0" * 20_000)
+
+    def replace_all() -> None:
+        for number in range(40):
+            replace_object(uri, _S3, b"%d" % (number % 10) * 20_000)
+        done.set()
+
+    with ThreadPoolExecutor(1) as threads:
+        replacing = threads.submit(replace_all)
+        while not done.is_set() and not replacing.done():
+            content = read_object(uri, _S3)
+            assert content is not None
+            assert len(content) == 20_000
+            assert len(set(content)) == 1
+        replacing.result()
+    assert os.listdir(tmp_path) == ["x"]
+
+
+def test_link_to_nowhere_is_something(tmp_path: Path) -> None:
+    """A name that is taken by a broken link is not created through it."""
+    os.symlink("nowhere", tmp_path / "x")
+    assert create_object(f"{tmp_path}/x", _S3, b"x") is False
+    assert os.listdir(tmp_path) == ["x"]
+
+
+def test_place_below_a_file_holds_nothing(tmp_path: Path) -> None:
+    """Below a file there is nothing to read or remove, and nothing can be made: an error, not False."""
+    (tmp_path / "file").write_bytes(b"")
+    uri = f"{tmp_path}/file/x"
+    assert read_object(uri, _S3) is None
+    remove_object(uri, _S3)
+    with pytest.raises(StorageError, match="file/x: cannot be written: File exists"):
+        create_object(uri, _S3, b"x")
+    with pytest.raises(StorageError):
+        replace_object(uri, _S3, b"x")
+
+
+def test_folder_is_no_object(tmp_path: Path) -> None:
+    """A folder cannot be read, replaced or removed as an object, and counts as something that is there."""
+    uri = f"{tmp_path}/folder"
+    os.mkdir(uri)
+    for attempt in (read_object, remove_object):
+        with pytest.raises(StorageError, match=r"folder: cannot be (read|removed): Is a directory"):
+            attempt(uri, _S3)
+    with pytest.raises(StorageError, match="Is a directory"):
+        replace_object(uri, _S3, b"x")
+    assert create_object(uri, _S3, b"x") is False
+    assert os.listdir(tmp_path) == ["folder"]
+
+
+def test_full_disk_leaves_nothing_behind(tmp_path: Path) -> None:
+    """A write that fails in the middle keeps the old content and no half a file."""
+    (tmp_path / "x").write_bytes(b"old")
+    program = (
+        "import resource, sys, signal\n"
+        "from genrm_cli.storage.location import S3Options\n"
+        "from genrm_cli.storage.objects import create_object, replace_object\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
+        "for make, name in ((replace_object, 'x'), (create_object, 'y')):\n"
+        "    try: make(f'{sys.argv[1]}/{name}', S3Options(), bytes(5000))\n"
+        "    except Exception as error: print(type(error).__name__, error)\n"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert ended.stdout.count("StorageError") == ended.stdout.count("free some disk") == 2
+    assert os.listdir(tmp_path) == ["x"]
+    assert (tmp_path / "x").read_bytes() == b"old"
+
+
+def test_missing_object_is_no_error_but_a_missing_bucket_is(s3_bucket: Any) -> None:
+    """Nothing there is an answer; no such place is a mistake."""
+    assert read_object(f"s3://{s3_bucket.name}/rl/x", _S3) is None
+    for attempt in (read_object, remove_object, lambda uri, s3: create_object(uri, s3, b"x")):
+        with pytest.raises(StorageError, match="no such bucket"):
+            attempt("s3://no-such-bucket/rl/x", _S3)
+
+
+def test_success_whose_reply_got_lost_is_a_success(scripted_s3: Any) -> None:
+    """When boto3 repeats a put that had worked and is refused for its own object, the object is known as ours."""
+    stored: list[dict[str, str]] = []
+
+    def answer(request: Any) -> tuple[int, dict[str, str], bytes]:
+        if request.method == "PUT":
+            stored.append({n: v for n, v in request.headers.items() if n.startswith("x-amz-meta-")})
+            return (500, {}, _refusal("InternalError")) if len(stored) == 1 else (412, {}, _refusal("412"))
+        return 200, {"ETag": '"e"', **stored[0]}, b""
+
+    scripted_s3.answer = answer
+    assert create_object(_URI, scripted_s3.options, b"mine") is True
+    assert create_object(_URI, scripted_s3.options, b"mine") is False
+    assert [request.method for request in scripted_s3.requests] == ["PUT", "PUT", "HEAD", "PUT", "HEAD"]
+    assert {request.headers.get("if-none-match") for request in scripted_s3.requests} == {"*", None}
+
+
+@pytest.mark.parametrize("code", ["PreconditionFailed", "ConditionalRequestConflict"])
+def test_refused_condition_is_false_even_if_the_other_is_gone(scripted_s3: Any, code: str) -> None:
+    """An object that was there and vanished before one could look was another's."""
+    scripted_s3.answer = lambda request: (412 if request.method == "PUT" else 404, {}, _refusal(code))
+    assert create_object(_URI, scripted_s3.options, b"mine") is False
+
+
+@pytest.mark.parametrize(("there", "created"), [(True, False), (False, True)])
+def test_store_without_conditions_is_looked_at_first(scripted_s3: Any, there: bool, created: bool) -> None:
+    """Where conditional puts are not implemented, the object is put only if there is none."""
+
+    def answer(request: Any) -> tuple[int, dict[str, str], bytes]:
+        if "if-none-match" in request.headers:
+            return 501, {}, _refusal("NotImplemented")
+        if request.method == "HEAD":
+            return (200, {"ETag": '"e"'}, b"") if there else (404, {}, b"")
+        return 200, {}, b"<ListBucketResult></ListBucketResult>" if request.method == "GET" else b""
+
+    scripted_s3.answer = answer
+    assert create_object(_URI, scripted_s3.options, b"mine") is created
+    unconditional = [r for r in scripted_s3.requests if r.method == "PUT" and "if-none-match" not in r.headers]
+    assert len(unconditional) == int(created)
+
+
+def test_reply_that_breaks_off_is_asked_for_again(scripted_s3: Any) -> None:
+    """A body that ends too early is not taken for the object; one that always does is an error."""
+    replies = count()
+
+    def answer(request: Any) -> tuple[int, dict[str, str], bytes]:
+        if next(replies) == 0:
+            return 200, {"Content-Length": "9", "Connection": "close"}, b"who"
+        return 200, {"Connection": "close"}, b"whole one"
+
+    scripted_s3.answer = answer
+    assert read_object(_URI, scripted_s3.options) == b"whole one"
+    scripted_s3.answer = lambda request: (200, {"Content-Length": "9", "Connection": "close"}, b"who")
+    with pytest.raises(StorageError, match=f"^{_URI}: "):
+        read_object(_URI, scripted_s3.options)
+
+
+@pytest.mark.parametrize("attempt", [read_object, remove_object, create_object, replace_object, creates_atomically])
+def test_refusal_is_one_line_that_names_the_place(scripted_s3: Any, attempt: Any) -> None:
+    """Whatever S3 refuses becomes an error of storage, with the action that was denied and no secret."""
+    scripted_s3.answer = lambda request: (403, {}, _refusal("AccessDenied"))
+    data = (b"x",) if attempt in (create_object, replace_object) else ()
+    with pytest.raises(StorageError, match=rf"^{_URI}.*: access denied \(.*these credentials need s3:") as caught:
+        attempt(_URI, scripted_s3.options, *data)
+    assert "\n" not in str(caught.value)
+    assert "SKTEST" not in str(caught.value)
+
+
+def test_prefix_is_no_object(s3: str) -> None:
+    """A key that ends as a prefix does is a mistake of whoever calls."""
+    with pytest.raises(UsageError):
+        read_object("s3://bucket/rl/", _S3)
+
+
+def test_disk_creates_atomically_without_a_trial(tmp_path: Path) -> None:
+    """Every disk is trusted, and nothing is written to find out."""
+    assert creates_atomically(f"{tmp_path}/claims", _S3)
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("suffix", ["", "/"])
+def test_store_that_keeps_conditions_is_found_out(s3_bucket: Any, suffix: str) -> None:
+    """A store that refuses the second put is trusted; the trial explains itself and is no rollout file."""
+    start = f"s3://{s3_bucket.name}/rl/claims"
+    assert creates_atomically(start + suffix, _S3)
+    assert creates_atomically(start + suffix, _S3)
+    trial = read_object(f"{start}/{_TRIAL}", _S3)
+    assert trial is not None
+    assert b"genrm tried here whether this store refuses" in trial
+    assert list(iter_found(f"{start}/", _S3)) == []
+
+
+def test_trial_is_one_request_once_it_was_made(scripted_s3: Any) -> None:
+    """Where the object of an earlier trial is there, one refused put is all."""
+    scripted_s3.answer = lambda request: (412, {}, _refusal("PreconditionFailed"))
+    assert creates_atomically("s3://bucket/rl", scripted_s3.options)
+    assert [(each.method, each.path) for each in scripted_s3.requests] == [("PUT", f"/bucket/rl/{_TRIAL}")]
+
+
+@pytest.mark.parametrize(("status", "requests"), [(200, 2), (501, 1)])
+def test_store_that_does_not_is_found_out(scripted_s3: Any, status: int, requests: int) -> None:
+    """A store that replaces what it was asked not to, or knows no conditions, is not trusted."""
+    scripted_s3.answer = lambda request: (status, {}, b"" if status == 200 else _refusal("NotImplemented"))
+    assert creates_atomically("s3://bucket/rl", scripted_s3.options) is False
+    bodies = {each.body for each in scripted_s3.requests}
+    assert len(bodies) == len(scripted_s3.requests) == requests

@@ -1,0 +1,371 @@
+import re
+import shutil
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import pytest
+
+from genrm_cli.errors import StorageError
+from genrm_cli.storage.location import S3Options
+from genrm_cli.storage.s3_write import part_bytes
+from genrm_cli.storage.sink import Outputs, mark_of, open_sink
+
+_S3 = S3Options()
+_URI = "s3://bucket/rl/x.jsonl"
+_PART = 8 << 20
+_LIMIT_S = 10
+_UPLOAD = b"<InitiateMultipartUploadResult><UploadId>U1</UploadId></InitiateMultipartUploadResult>"
+_COMPLETED = b"<CompleteMultipartUploadResult><ETag>x</ETag></CompleteMultipartUploadResult>"
+_LISTING = b"<ListBucketResult></ListBucketResult>"
+
+Answer = tuple[int, dict[str, str], bytes]
+
+
+def _refusal(status: int, code: str) -> Answer:
+    return status, {}, f"<Error><Code>{code}</Code><Message>said by the server</Message></Error>".encode()
+
+
+def _kind(request: Any) -> str:
+    """Name what a request wants, as S3 does."""
+    query = request.path.partition("?")[2]
+    if request.method == "POST":
+        return "complete" if "uploadId" in query else "begin"
+    part = re.search(r"partNumber=(\d+)", query)
+    return f"part {part[1]}" if part else {"PUT": "put", "DELETE": "abort", "HEAD": "head"}.get(request.method, "list")
+
+
+def _kinds(scripted_s3: Any) -> list[str]:
+    return [_kind(request) for request in scripted_s3.requests]
+
+
+def _accept(request: Any) -> Answer:
+    """Answer as a store that takes everything and holds no object."""
+    kind = _kind(request)
+    if kind == "head":
+        return 404, {}, b""
+    return 200, {"ETag": '"x"'}, {"begin": _UPLOAD, "complete": _COMPLETED, "list": _LISTING}.get(kind, b"")
+
+
+def _accept_but(kind: str, answer: Answer) -> Callable[[Any], Answer]:
+    return lambda request: answer if _kind(request) == kind else _accept(request)
+
+
+def _wait_until(is_true: Callable[[], bool]) -> None:
+    limit = time.monotonic() + _LIMIT_S
+    while not is_true():
+        assert time.monotonic() < limit
+        time.sleep(0.01)
+
+
+def _uploads(bucket: Any) -> list[Any]:
+    return bucket.client.list_multipart_uploads(Bucket=bucket.name).get("Uploads", [])
+
+
+def _keys(bucket: Any) -> list[str]:
+    return [item["Key"] for item in bucket.client.list_objects_v2(Bucket=bucket.name).get("Contents", [])]
+
+
+def test_parts_go_up_while_the_object_is_written(s3_bucket: Any) -> None:
+    """Full parts are at S3 before the content ends; the object itself is not, before commit."""
+    sink = open_sink(f"s3://{s3_bucket.name}/rl/x.jsonl", _S3, overwrite=False)
+    sink.write(bytes(2 * _PART + 5))
+    _wait_until(lambda: bool(_uploads(s3_bucket)))
+    place = {"Bucket": s3_bucket.name, "Key": "rl/x.jsonl", "UploadId": _uploads(s3_bucket)[0]["UploadId"]}
+    _wait_until(lambda: len(s3_bucket.client.list_parts(**place).get("Parts", [])) == 2)
+    sink.finish()
+    assert [part["Size"] for part in s3_bucket.client.list_parts(**place)["Parts"]] == [_PART, _PART, 5]
+    assert _keys(s3_bucket) == []
+    sink.commit()
+    assert _keys(s3_bucket) == ["rl/x.jsonl"]
+    assert _uploads(s3_bucket) == []
+
+
+def test_small_object_is_one_put_at_commit(scripted_s3: Any) -> None:
+    """Less than a part makes no request before commit, and no upload in parts; a second commit does nothing."""
+    scripted_s3.answer = _accept
+    sink = open_sink(_URI, scripted_s3.options, overwrite=True)
+    sink.write(bytes(_PART - 1))
+    sink.finish()
+    assert scripted_s3.requests == []
+    sink.commit()
+    sink.commit()
+    assert _kinds(scripted_s3) == ["put"]
+
+
+@pytest.mark.parametrize("answer", [_refusal(403, "AccessDenied"), _refusal(500, "InternalError")])
+def test_part_that_fails_ends_the_upload(scripted_s3: Any, answer: Answer) -> None:
+    """When the third part of five is refused, all parts are given up after the last one in flight."""
+    scripted_s3.answer = _accept_but("part 3", answer)
+    with pytest.raises(StorageError, match=f"^{_URI}: "), Outputs(scripted_s3.options, overwrite=True) as outputs:  # noqa: PT012
+        sink = outputs.open(_URI)
+        for _ in range(40):
+            sink.write(bytes(1 << 20))
+        outputs.commit()
+    kinds = _kinds(scripted_s3)
+    assert "complete" not in kinds
+    assert kinds.index("abort") == len(kinds) - 1
+
+
+def test_failed_part_cannot_be_forgotten(scripted_s3: Any) -> None:
+    """Every later step says again what went wrong, so that no object misses a part."""
+    scripted_s3.answer = _accept_but("part 1", _refusal(403, "AccessDenied"))
+    sink = open_sink(_URI, scripted_s3.options, overwrite=True)
+    sink.write(bytes(_PART))
+    for step in (sink.finish, sink.finish, sink.commit):
+        with pytest.raises(StorageError, match=r"access denied \(UploadPart\)"):
+            step()
+    assert sink.mark is None
+    sink.abort()
+
+
+def test_upload_that_cannot_begin_leaves_nothing_to_give_up(scripted_s3: Any) -> None:
+    """A refused beginning is told as such, no part is sent, and there is nothing to abort."""
+    scripted_s3.answer = _accept_but("begin", _refusal(403, "AccessDenied"))
+    sink = open_sink(_URI, scripted_s3.options, overwrite=True)
+    with pytest.raises(StorageError, match=r"access denied \(CreateMultipartUpload\).*s3:PutObject"):  # noqa: PT012
+        sink.write(bytes(3 * _PART))
+        sink.finish()
+    sink.abort()
+    assert set(_kinds(scripted_s3)) == {"begin"}
+
+
+@pytest.mark.parametrize(("kind", "size"), [("put", 10), ("complete", _PART)])
+def test_refused_commit_leaves_nothing(scripted_s3: Any, kind: str, size: int) -> None:
+    """A put, or the joining of parts, that is refused is a storage error; parts are given up."""
+    scripted_s3.answer = _accept_but(kind, _refusal(403, "AccessDenied"))
+    sink = open_sink(_URI, scripted_s3.options, overwrite=True)
+    sink.write(bytes(size))
+    with pytest.raises(StorageError, match="access denied"):
+        sink.commit()
+    sink.abort()
+    assert _kinds(scripted_s3).count("abort") == (kind == "complete")
+
+
+def test_memory_is_bounded_by_waiting_for_the_parts_in_flight(scripted_s3: Any) -> None:
+    """While S3 takes no more, two parts are on their way and a third is full, and then writing waits."""
+    gate, lock, inside, written = threading.Event(), threading.Lock(), [0, 0], [0]
+
+    def answer(request: Any) -> Answer:
+        if _kind(request).startswith("part"):
+            with lock:
+                inside[0] += 1
+                inside[1] = max(inside)
+            gate.wait(_LIMIT_S)
+            with lock:
+                inside[0] -= 1
+        return _accept(request)
+
+    scripted_s3.answer = answer
+    sink = open_sink(_URI, scripted_s3.options, overwrite=True)
+
+    def write() -> None:
+        for _ in range(6 * 8):
+            sink.write(bytes(1 << 20))
+            written[0] += 1 << 20
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    _wait_until(lambda: inside[0] == 2)
+    writer.join(0.3)
+    assert writer.is_alive()
+    assert written[0] < 3 * _PART
+    gate.set()
+    writer.join(_LIMIT_S)
+    sink.commit()
+    assert inside[1] == 2
+    (completion,) = (request.body for request in scripted_s3.requests if _kind(request) == "complete")
+    assert re.findall(rb"<PartNumber>(\d)</PartNumber>", completion) == [b"%d" % n for n in range(1, 7)]
+
+
+@pytest.mark.parametrize("stage", ["opened", "written", "in flight", "finished"])
+def test_abort_leaves_nothing_at_any_stage(s3_bucket: Any, stage: str) -> None:
+    """Neither an object nor an upload stays, whenever the output is given up; giving it up twice is harmless."""
+    sink = open_sink(f"s3://{s3_bucket.name}/rl/x.jsonl", _S3, overwrite=False)
+    if stage != "opened":
+        sink.write(bytes(10 if stage == "written" else 3 * _PART))
+    if stage == "finished":
+        sink.finish()
+    sink.abort()
+    sink.abort()
+    assert _uploads(s3_bucket) == []
+    assert _keys(s3_bucket) == []
+
+
+@pytest.mark.parametrize("size", [10, _PART])
+def test_abort_after_commit_keeps_the_object(s3_bucket: Any, size: int) -> None:
+    """What was committed stays."""
+    sink = open_sink(f"s3://{s3_bucket.name}/rl/x.jsonl", _S3, overwrite=False)
+    sink.write(bytes(size))
+    sink.commit()
+    sink.abort()
+    assert s3_bucket.client.head_object(Bucket=s3_bucket.name, Key="rl/x.jsonl")["ContentLength"] == size
+
+
+@pytest.mark.parametrize("answer", [_refusal(403, "AccessDenied"), _refusal(404, "NoSuchUpload")])
+def test_abort_that_is_refused_hides_no_other_error(scripted_s3: Any, answer: Answer) -> None:
+    """Giving up raises nothing: why it came to that matters more."""
+    scripted_s3.answer = _accept_but("abort", answer)
+    sink = open_sink(_URI, scripted_s3.options, overwrite=True)
+    sink.write(bytes(_PART))
+    sink.finish()
+    sink.abort()
+    assert _kinds(scripted_s3)[-1] == "abort"
+
+
+def test_everything_goes_up_with_a_checksum(scripted_s3: Any) -> None:
+    """Puts and parts carry a CRC32, and the joining repeats those that S3 acknowledged."""
+    scripted_s3.answer = lambda request: (
+        (200, {"ETag": '"x"', "x-amz-checksum-crc32": request.headers["x-amz-checksum-crc32"]}, b"")
+        if _kind(request).startswith("part")
+        else _accept(request)
+    )
+    for size in (10, 2 * _PART):
+        sink = open_sink(_URI, scripted_s3.options, overwrite=True)
+        sink.write(bytes(size))
+        sink.commit()
+    sent = {_kind(r): r.headers.get("x-amz-checksum-crc32") for r in scripted_s3.requests if r.method == "PUT"}
+    assert sent.keys() == {"put", "part 1", "part 2"}
+    assert all(sent.values())
+    completion = scripted_s3.requests[-1].body.decode()
+    assert re.findall("<ChecksumCRC32>(.*?)</ChecksumCRC32>", completion) == [sent["part 1"], sent["part 2"]]
+
+
+@pytest.mark.parametrize("size", [10, _PART])
+def test_store_without_conditions_is_looked_at_again(scripted_s3: Any, size: int) -> None:
+    """An object that came while a store refused the condition is not replaced."""
+    tried = threading.Event()
+
+    def answer(request: Any) -> Answer:
+        if "if-none-match" in request.headers:
+            tried.set()
+            return _refusal(501, "NotImplemented")
+        if request.method == "HEAD" and tried.is_set():
+            return 200, {"ETag": '"theirs"'}, b""
+        return _accept(request)
+
+    scripted_s3.answer = answer
+    sink = open_sink(_URI, scripted_s3.options, overwrite=False)
+    sink.write(bytes(size))
+    with pytest.raises(StorageError, match="written by someone else"):
+        sink.commit()
+    sink.abort()
+    assert sum(_kind(request) in ("put", "complete") for request in scripted_s3.requests) == 1
+
+
+def test_joining_whose_reply_got_lost_is_no_failure(scripted_s3: Any) -> None:
+    """A repeated joining finds no upload as the first one ended it; the object's mark shows that it is ours."""
+    begun: dict[str, str] = {}
+    answers = iter([_refusal(500, "InternalError"), _refusal(404, "NoSuchUpload")])
+
+    def answer(request: Any) -> Answer:
+        if _kind(request) == "begin":
+            begun.update({name: value for name, value in request.headers.items() if name.startswith("x-amz-meta-")})
+        if _kind(request) == "complete":
+            return next(answers)
+        return (200, {**begun, "ETag": '"x"'}, b"") if request.method == "HEAD" else _accept(request)
+
+    scripted_s3.answer = answer
+    sink = open_sink(_URI, scripted_s3.options, overwrite=True)
+    sink.write(bytes(_PART))
+    sink.commit()
+    sink.abort()
+    assert "abort" not in _kinds(scripted_s3)
+
+
+@pytest.mark.parametrize("size", [0, 10, _PART + 1])
+@pytest.mark.parametrize("name", ["x.jsonl", "x.jsonl.gz"])
+def test_object_is_known_again_by_its_mark(s3_bucket: Any, size: int, name: str) -> None:
+    """The mark of a finished output is that of the object, until another one with the same content replaces it."""
+    uri = f"s3://{s3_bucket.name}/rl/{name}"
+    assert mark_of(uri, _S3) is None
+    marks = []
+    for _ in range(2):
+        sink = open_sink(uri, _S3, overwrite=True)
+        sink.write(bytes(size))
+        assert sink.mark is None
+        sink.finish()
+        marks.append(sink.mark)
+        sink.commit()
+        assert mark_of(uri, _S3) == sink.mark == marks[-1]
+    assert marks[0] != marks[1]
+    s3_bucket.client.put_object(Bucket=s3_bucket.name, Key=f"rl/{name}", Body=b"theirs")
+    theirs = mark_of(uri, _S3)
+    assert theirs is not None
+    assert (theirs.size_bytes, theirs.upload) == (6, None)
+
+
+def test_file_is_known_again_by_its_mark(tmp_path: Path) -> None:
+    """A file carries its id with it; a copy of its content has none, and another write has another."""
+    uri, copy = str(tmp_path / "out.jsonl.gz"), str(tmp_path / "copy")
+    assert mark_of(uri, _S3) is None
+    assert mark_of(f"{uri}/below", _S3) is None
+    marks = []
+    for _ in range(2):
+        sink = open_sink(uri, _S3, overwrite=True)
+        sink.write(b"{}\n" * 1000)
+        assert sink.mark is None
+        sink.commit()
+        marks.append(sink.mark)
+        assert mark_of(uri, _S3) == marks[-1]
+    assert marks[0] != marks[1]
+    shutil.copyfile(uri, copy)
+    copied = mark_of(copy, _S3)
+    assert copied is not None
+    assert (copied.size_bytes, copied.upload) == (Path(uri).stat().st_size, None)
+
+
+def test_file_without_attributes_is_known_by_its_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the system has no extended attributes, files are written all the same and their marks have no id."""
+    monkeypatch.delattr("os.setxattr", raising=False)
+    monkeypatch.delattr("os.getxattr", raising=False)
+    sink = open_sink(str(tmp_path / "out.jsonl"), _S3, overwrite=False)
+    sink.write(b"{}\n")
+    sink.commit()
+    assert sink.mark is not None
+    assert sink.mark == mark_of(str(tmp_path / "out.jsonl"), _S3)
+    assert (sink.mark.size_bytes, sink.mark.upload) == (3, None)
+
+
+def test_stream_has_no_mark() -> None:
+    """What cannot be looked at again has nothing to be known by."""
+    sink = open_sink("/dev/null", _S3, overwrite=False)
+    sink.commit()
+    assert sink.mark is None
+    assert mark_of("/dev/null", _S3) is None
+    assert mark_of("-", _S3) is None
+
+
+@pytest.mark.parametrize("size", [10, _PART])
+def test_object_carries_where_it_comes_from(s3_bucket: Any, size: int) -> None:
+    """Provenance is in the object's metadata, whatever characters it has, cut to what S3 takes."""
+    provenance = {
+        "settings-digest": "ab12",
+        "input-uri": "s3://b/ü %41/\n名.jsonl ",
+        "judge-model": "ü" * 1000,
+        **{f"more-{number}": "x" * 600 for number in range(9)},
+    }
+    with Outputs(_S3, overwrite=False, provenance=provenance) as outputs:
+        sink = outputs.open(f"s3://{s3_bucket.name}/rl/x.jsonl")
+        sink.write(bytes(size))
+        outputs.commit()
+    metadata = s3_bucket.client.head_object(Bucket=s3_bucket.name, Key="rl/x.jsonl")["Metadata"]
+    assert metadata["genrm-upload"] == (sink.mark and sink.mark.upload)
+    assert metadata["genrm-settings-digest"] == "ab12"
+    assert unquote(metadata["genrm-input-uri"]) == provenance["input-uri"]
+    assert re.fullmatch("(%C3%BC)+", metadata["genrm-judge-model"])
+    assert len(metadata["genrm-more-0"]) == 512
+    assert sum(len(name) + len(value) for name, value in metadata.items()) <= 2000
+
+
+def test_size_of_parts_grows_with_their_number() -> None:
+    """Ten thousand parts hold a terabyte, none is larger than S3 takes, and up to 31 GiB all are alike."""
+    sizes = [part_bytes(number) for number in range(1, 10_001)]
+    assert sizes == sorted(sizes)
+    assert set(sizes[:4000]) == {_PART}
+    assert sizes[4000] == 2 * _PART
+    assert sum(sizes) > 10**12
+    assert sizes[-1] < 5 << 30
