@@ -58,7 +58,7 @@ def compare(
 
     settings = invocation.settings
     check_judge(settings)
-    rollouts = _read_rollouts(responses, prompt, history)
+    rollouts = _read_rollouts(responses, prompt, history, settings.require_metadata)
     tallies = Tallies()
     tally = tallies.begin()
     with (
@@ -81,7 +81,9 @@ def compare(
     return 0
 
 
-def _read_rollouts(responses: list[str], prompt: str | None, history: str | None) -> "list[Rollout]":
+def _read_rollouts(
+    responses: list[str], prompt: str | None, history: str | None, require_metadata: tuple[str, ...]
+) -> "list[Rollout]":
     from genrm_cli.rollouts.record import Rollout, Turn
     from genrm_cli.scoring.compare import parse_history, parse_request
 
@@ -90,7 +92,7 @@ def _read_rollouts(responses: list[str], prompt: str | None, history: str | None
             raise UsageError(
                 "a compare request on stdin brings its own conversation; leave --prompt and --history out."
             )
-        return parse_request(sys.stdin.buffer.read(), "stdin")
+        return parse_request(sys.stdin.buffer.read(), "stdin", require_metadata)
     if responses.count("-") > 1:
         raise UsageError("stdin can be read once only; give - for one response at most.")
     turns = parse_history(_read_file(history), history) if history is not None else ()

@@ -20,7 +20,7 @@ class Events:
 
         Args:
             log_path: where it lies.
-            quiet: say nothing.
+            quiet: say nothing but what makes a run end in error.
             unsaid: events that only the log is told.
 
         Raises:
@@ -48,7 +48,8 @@ class Events:
 
     def __call__(self, event: str, fields: dict[str, Any]) -> None:
         """Tell what happened."""
-        if not self._quiet and event not in self._unsaid and (tell := _SAID.get(event)) is not None:
+        wanted = not self._quiet or fields.get("exit_code", 0) != 0
+        if wanted and event not in self._unsaid and (tell := _SAID.get(event)) is not None:
             tell(fields)
         with self._lock:
             self._write({"time": round(time.time(), 3), "event": event, **fields})
@@ -83,9 +84,11 @@ def _say_probe(fields: dict[str, Any]) -> None:
 
 
 def file_text(result: dict[str, Any]) -> str:
-    """Say in one line what became of an input."""
+    """Say in one line what became of an input, whatever characters its name has."""
     place = f" -> {result['output']}" if result["status"] in ("score", "scored") else ""
-    return f"{result['status']}: {result['input']}{place}: {result['reason']}"
+    code = f"; exit {result['exit_code']}" if result["status"] == "scored" and result["exit_code"] else ""
+    text = f"{result['status']}: {result['input']}{place}: {result['reason']}{code}"
+    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
 
 
 def _say_file(result: dict[str, Any]) -> None:

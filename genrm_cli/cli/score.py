@@ -62,7 +62,7 @@ def score(
             return _show_plan(rollouts, run)
         with showing_progress(tallies, events, quiet=settings.quiet):
             report = score_inputs(rollouts, run)
-    return _show_one(report, invocation) if alone else _show_all(report, tallies.total(), invocation)
+        return _show_one(report, invocation) if alone else _show_all(report, tallies.total(), invocation)
 
 
 def _refuse_two_products(uri: str, invocation: Invocation) -> None:
@@ -83,7 +83,8 @@ def _lock(rollouts: Sequence[str], invocation: Invocation) -> contextlib.Abstrac
 def _show_plan(rollouts: Sequence[str], run: "Run") -> int:
     """Print what would be done with each input, as it is found."""
     from genrm_cli.errors import worst_exit_code
-    from genrm_cli.scoring.batch import BatchReport, plan_inputs
+    from genrm_cli.scoring.batch import BatchReport
+    from genrm_cli.scoring.decisions import plan_inputs
 
     plan = BatchReport()
     codes = set()

@@ -7,7 +7,7 @@ first one stored counts for both. Not for network file systems, whose locks cann
 import asyncio
 import sqlite3
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -16,31 +16,10 @@ from typing import Any, NamedTuple, Protocol, Self
 import zstandard
 
 from genrm_cli.errors import StorageError
+from genrm_cli.judging.journal_file import FAILURE_COLUMNS, VERDICT_COLUMNS, Execute, connect, insert_row, parse_row
 from genrm_cli.judging.verdict import Failure, Outcome, Verdict
 
-FORMAT = 1
-_APPLICATION_ID = 0x67656E72  # tells our files from other SQLite files
-_BUSY_TIMEOUT_S = 30.0
 _REPLY_LEVEL = 3
-_Execute = Callable[..., sqlite3.Cursor]
-
-_SCHEMA = """
-CREATE TABLE verdicts (
-    key BLOB PRIMARY KEY, judge TEXT NOT NULL, score_1 REAL NOT NULL, score_2 REAL NOT NULL, ranking REAL NOT NULL,
-    defaulted INTEGER NOT NULL,
-    attempts INTEGER NOT NULL, latency_s REAL NOT NULL, prompt_tokens INTEGER NOT NULL,
-    completion_tokens INTEGER NOT NULL, cached_tokens INTEGER NOT NULL, answered_at REAL NOT NULL, reply BLOB NOT NULL
-) WITHOUT ROWID;
-CREATE TABLE failures (
-    key BLOB PRIMARY KEY, judge TEXT NOT NULL, kind TEXT NOT NULL, detail TEXT NOT NULL, attempts INTEGER NOT NULL,
-    failed_at REAL NOT NULL
-) WITHOUT ROWID;
-"""
-_VERDICT_COLUMNS = (
-    "key", "judge", "score_1", "score_2", "ranking", "defaulted", "attempts", "latency_s", "prompt_tokens",
-    "completion_tokens", "cached_tokens", "answered_at", "reply",
-)  # fmt: skip
-_FAILURE_COLUMNS = ("key", "judge", "kind", "detail", "attempts", "failed_at")
 _READ_VERDICT = """
 SELECT score_1, score_2, ranking, defaulted, attempts, latency_s, prompt_tokens, completion_tokens, cached_tokens, reply
 FROM verdicts WHERE key = ?
@@ -89,7 +68,7 @@ class Journal:
         self._pack = zstandard.ZstdCompressor(level=_REPLY_LEVEL).compress
         self._unpack = zstandard.ZstdDecompressor().decompress
         with self._explained():
-            self._connection = _connect(path)
+            self._connection = connect(path)
             # Most journals have none: then there is nothing to delete when a question is answered.
             self._has_failures = self._connection.execute("SELECT 1 FROM failures LIMIT 1").fetchone() is not None
 
@@ -193,8 +172,12 @@ class Journal:
             for row in self._connection.execute(f"SELECT * {_UNANSWERED} ORDER BY key"):
                 yield self._rendered(dict(row))
 
-    def take_in(self, entries: Iterable[dict[str, Any]]) -> None:
+    def take_in(self, entries: Iterable[dict[str, Any]], origin: str = "another journal's copy") -> None:
         """Store entries of another journal, as `iter_entries` yields them; what is known already stays.
+
+        Args:
+            entries: checked before use, as they come from outside.
+            origin: where they come from, for errors.
 
         Raises:
             StorageError: one of them is no such entry; none of them has been stored then.
@@ -203,16 +186,14 @@ class Journal:
             execute("CREATE TEMP TABLE IF NOT EXISTS copied (key BLOB PRIMARY KEY) WITHOUT ROWID")
             for entry in entries:
                 try:
-                    row = dict(entry) | {"key": bytes.fromhex(entry["key"])}
-                    if "reply" in row:
-                        row["reply"] = self._pack(row["reply"].encode())
-                    columns = _VERDICT_COLUMNS if "reply" in row else _FAILURE_COLUMNS
-                    values = [row[name] for name in columns]
-                except (KeyError, ValueError, TypeError, AttributeError) as error:
-                    raise StorageError(
-                        f"journal {self.path}: another journal's copy holds no entry: {error}"
-                    ) from error
-                _insert(execute, "verdicts" if "reply" in row else "failures", values)
+                    row = parse_row(entry)
+                except (ValueError, TypeError) as error:
+                    raise StorageError(f"{origin}: holds no entry of a journal ({error}); move it away.") from error
+                if "reply" not in row:  # what failed there may be answered here, and that is not copied yet
+                    insert_row(execute, "failures", list(row.values()))
+                    continue
+                row["reply"] = self._pack(row["reply"].encode())
+                insert_row(execute, "verdicts", list(row.values()))
                 execute("INSERT OR IGNORE INTO copied VALUES (?)", (row["key"],))
             self._has_failures = True
 
@@ -270,7 +251,7 @@ class Journal:
                 if row is not None:
                     self._copier.add(self._rendered(row))
 
-    def _write_entry(self, execute: _Execute, entry: _Entry, now: float) -> dict[str, Any] | None:
+    def _write_entry(self, execute: Execute, entry: _Entry, now: float) -> dict[str, Any] | None:
         """Store an entry and return its row; None if there is an earlier verdict, which replaces the entry's own."""
         key, judge, outcome = entry
         result = outcome.result
@@ -278,14 +259,14 @@ class Journal:
             self._has_failures = True
             failure = (key, judge, result.kind.value, result.detail, outcome.attempts, now)
             execute("DELETE FROM failures WHERE key = ?", (key,))
-            _insert(execute, "failures", failure)
-            return dict(zip(_FAILURE_COLUMNS, failure, strict=True))
+            insert_row(execute, "failures", failure)
+            return dict(zip(FAILURE_COLUMNS, failure, strict=True))
         verdict = (
             key, judge, result.score_1, result.score_2, result.ranking, result.defaulted, outcome.attempts,
             outcome.latency_s, outcome.prompt_tokens, outcome.completion_tokens, outcome.cached_tokens, now,
             self._pack((outcome.reply_text or "").encode()),
         )  # fmt: skip
-        is_new = _insert(execute, "verdicts", verdict)
+        is_new = insert_row(execute, "verdicts", verdict)
         if not is_new:
             earlier = execute(
                 "SELECT score_1, score_2, ranking, defaulted FROM verdicts WHERE key = ?", (key,)
@@ -293,7 +274,7 @@ class Journal:
             outcome.result = Verdict(*earlier)
         if self._has_failures:
             execute("DELETE FROM failures WHERE key = ?", (key,))
-        return dict(zip(_VERDICT_COLUMNS, verdict, strict=True)) if is_new else None
+        return dict(zip(VERDICT_COLUMNS, verdict, strict=True)) if is_new else None
 
     def _rendered(self, row: dict[str, Any]) -> dict[str, Any]:
         """Return a row as a JSON-ready object."""
@@ -301,7 +282,7 @@ class Journal:
         return shown | {"reply": self._unpack(row["reply"]).decode()} if "reply" in row else shown
 
     @contextmanager
-    def _transaction(self) -> Iterator[_Execute]:
+    def _transaction(self) -> Iterator[Execute]:
         """Commit what is done inside, or none of it."""
         execute = self._connection.execute
         execute("BEGIN IMMEDIATE")
@@ -331,44 +312,3 @@ class Journal:
                 f"journal {self.path}: {error}. It is damaged or no journal; nothing in it was changed. "
                 "Move it away, or name another one with --journal."
             ) from error
-
-
-def _insert(execute: _Execute, table: str, values: Sequence[object]) -> int:
-    """Add a row, unless the table has one of its key; return how many were added."""
-    places = ", ".join("?" * len(values))
-    return execute(f"INSERT OR IGNORE INTO {table} VALUES ({places})", values).rowcount  # noqa: S608  (our own names)
-
-
-def _connect(path: str) -> sqlite3.Connection:
-    if not Path(path).parent.is_dir():
-        raise sqlite3.OperationalError("its folder does not exist")
-    connection = sqlite3.connect(path, timeout=_BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False)
-    try:
-        connection.row_factory = sqlite3.Row
-        _prepare(connection, path)
-    except BaseException:
-        connection.close()
-        raise
-    return connection
-
-
-def _prepare(connection: sqlite3.Connection, path: str) -> None:
-    """Check that the file is a journal of our format, or make it one if it is empty."""
-    tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
-    application = connection.execute("PRAGMA application_id").fetchone()[0]
-    version = connection.execute("PRAGMA user_version").fetchone()[0]
-    if tables and application != _APPLICATION_ID:
-        raise StorageError(f"{path} is an SQLite file, but no journal of genrm; name another one with --journal.")
-    if tables and version != FORMAT:
-        raise StorageError(
-            f"journal {path} has format {version}, this genrm reads format {FORMAT}. Use the genrm that wrote it, "
-            "or name another journal with --journal."
-        )
-    # WAL: readers and the writer do not wait for each other, and a killed process loses no commit.
-    connection.execute("PRAGMA journal_mode = WAL")
-    connection.execute("PRAGMA synchronous = NORMAL")
-    if not tables:
-        connection.executescript(
-            f"BEGIN IMMEDIATE; {_SCHEMA.replace('CREATE TABLE', 'CREATE TABLE IF NOT EXISTS')}"
-            f"PRAGMA application_id = {_APPLICATION_ID}; PRAGMA user_version = {FORMAT}; COMMIT;"
-        )

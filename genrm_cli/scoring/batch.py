@@ -6,10 +6,9 @@ import signal
 import threading
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 from itertools import islice
 from typing import Any
 
@@ -19,71 +18,18 @@ from genrm_cli.errors import (
     JudgeError,
     StorageError,
     TooManyUnscoredError,
-    UsageError,
     worst_exit_code,
 )
-from genrm_cli.scoring.context import Run
-from genrm_cli.scoring.freshness import Freshness, Standing, look_at_outputs
-from genrm_cli.scoring.inputs import Task, iter_tasks
+from genrm_cli.scoring.claiming import claimed
+from genrm_cli.scoring.context import Run, first_error_of
+from genrm_cli.scoring.decisions import LISTED_AT_ONCE, Decision, FileResult, Status, decide_again, iter_decisions
+from genrm_cli.scoring.inputs import Task
 from genrm_cli.scoring.judges import JudgeDesk, check_judge, open_judge
-from genrm_cli.scoring.run import Report, refuse_unscored, score_task
+from genrm_cli.scoring.run import refuse_unscored, score_task
 from genrm_cli.storage.claims import Claim, ClaimLostError, Claims, HeldClaim
 from genrm_cli.storage.sink import check_writable, make_folder
-from genrm_cli.storage.source import identity_of
 
 _LOOKS_AT_ONCE = 32
-_LISTED_AT_ONCE = 256
-
-
-class Status(StrEnum):
-    """What became of an input, or with `--dry-run` would."""
-
-    SCORE = "score"  # to be scored
-    SCORED = "scored"
-    CURRENT = "up to date"
-    WAITS = "waits"  # for the next run
-    FAILED = "failed"
-
-
-@dataclass(frozen=True, slots=True)
-class FileResult:
-    """What became of one input.
-
-    Attributes:
-        uri: of the input.
-        output: where its scored lines are, or would be.
-        status: what became of it.
-        reason: why, or with what result.
-        error: what went wrong; also of an input that was scored, but with too many unscored.
-        report: of an input that was scored now.
-        metrics: of its outputs, if there are some.
-        wall_time_s: what it took.
-    """
-
-    uri: str
-    output: str
-    status: Status
-    reason: str
-    error: GenrmError | None = None
-    report: Report | None = None
-    metrics: dict[str, Any] | None = None
-    wall_time_s: float = 0.0
-
-    @property
-    def exit_code(self) -> int:
-        """What a run over this input alone would end with."""
-        return 0 if self.error is None else self.error.exit_code
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the result as it stands in the run's JSON object."""
-        return {
-            "input": self.uri,
-            "output": self.output,
-            "status": self.status.value,
-            "reason": self.reason,
-            "exit_code": self.exit_code,
-            "wall_time_s": round(self.wall_time_s, 3),
-        }
 
 
 @dataclass(slots=True)
@@ -120,67 +66,6 @@ class BatchReport:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """What is to be done with an input: to score it, or what became of it without."""
-
-    task: Task
-    status: Status
-    reason: str
-    error: GenrmError | None = None
-    freshness: Freshness | None = None
-
-    def result(self) -> FileResult:
-        """Return what became of an input that is not scored now."""
-        metrics = None if self.freshness is None else self.freshness.metrics
-        places = self.task.places
-        return FileResult(self.task.uri, places.scored, self.status, self.reason, self.error, metrics=metrics)
-
-
-def iter_decisions(inputs: Sequence[str], run: Run) -> Iterator[Decision]:
-    """Yield what is to be done with each input, in the order of the listing; blocks on storage.
-
-    Raises:
-        UsageError: the inputs and settings do not go together.
-    """
-    tasks = iter_tasks(inputs, run.settings, run.s3)
-    with ThreadPoolExecutor(_LOOKS_AT_ONCE) as looks:
-        while chunk := list(islice(tasks, _LISTED_AT_ONCE)):
-            yield from looks.map(lambda task: decide(task, run), chunk)
-
-
-def decide(task: Task, run: Run) -> Decision:
-    """Look at an input and its outputs, and decide what is to be done; blocks on storage."""
-    settings = run.settings
-    if task.problem is not None:
-        return Decision(task, Status.FAILED, str(task.problem), task.problem)
-    try:
-        identity = identity_of(task.uri, run.s3) if task.found is None else task.found.identity
-        freshness = look_at_outputs(task.places, identity, settings, run.s3)
-    except GenrmError as error:
-        return Decision(task, Status.FAILED, str(error), error)
-    if freshness.standing is Standing.CURRENT:
-        return Decision(task, Status.CURRENT, freshness.reason, freshness=freshness)
-    if freshness.standing is Standing.FOREIGN and not settings.overwrite:
-        foreign = UsageError(
-            f"{task.places.scored} exists, but {freshness.reason}; pass --force to replace it, "
-            "or choose another output."
-        )
-        return Decision(task, Status.FAILED, str(foreign), foreign)
-    if task.found is not None and task.found.age_s < settings.min_age:
-        reason = f"{task.found.age_s:.0f} s old, younger than --min-age {settings.min_age:g} s: perhaps still written"
-        return Decision(task, Status.WAITS, reason, freshness=freshness)
-    return Decision(task, Status.SCORE, freshness.reason, freshness=freshness)
-
-
-def plan_inputs(inputs: Sequence[str], run: Run) -> Iterator[FileResult]:
-    """Yield what a run would do with each input, claims of others included; nothing is written."""
-    claims = Claims(run.s3, run.settings.claim_expiry)
-    for decision in iter_decisions(inputs, run):
-        held = claims.look(decision.task.places.scored) if _is_claimable(decision, run) else None
-        yield (decision if held is None else replace(decision, status=Status.WAITS, reason=str(held))).result()
-
-
 def score_inputs(inputs: Sequence[str], run: Run) -> BatchReport:
     """Score all inputs that are not up to date.
 
@@ -206,7 +91,7 @@ class _Batch:
         self.report = BatchReport()
         self._run = run
         self._claims = Claims(run.s3, run.settings.claim_expiry)
-        self._said_uncertain = self._has_begun = False
+        self._has_begun = False
 
     async def score(self, inputs: Sequence[str]) -> None:
         """Score all inputs, a few at a time."""
@@ -222,14 +107,14 @@ class _Batch:
                 for _ in range(lanes):
                     await queue.put(None)
         except BaseExceptionGroup as group:
-            error = _first_of(group)
+            error = first_error_of(group)
             if not isinstance(error, GenrmError):
                 raise error from None
             self.report.fatal = error
 
     async def _fill(self, queue: asyncio.Queue[Decision | None], inputs: Sequence[str]) -> None:
         decisions = iter_decisions(inputs, self._run)
-        while chunk := await self._run.in_thread(lambda: list(islice(decisions, _LISTED_AT_ONCE))):
+        while chunk := await self._run.in_thread(lambda: list(islice(decisions, LISTED_AT_ONCE))):
             for decision in chunk:
                 if decision.status is Status.SCORE:
                     await queue.put(decision)
@@ -240,44 +125,42 @@ class _Batch:
         while (decision := await queue.get()) is not None:
             started_s = time.monotonic()
             try:
-                result = await self._score_claimed(decision, desk)
+                result = await self._score_unless_stopped(decision, desk)
             except JudgeError:
                 raise  # the others would meet the same judge
             except (ChangedInputError, ClaimLostError) as error:
-                result = _put_off(decision, str(error), error)
+                result = decision.put_off(error).result()
             except GenrmError as error:
-                result = replace(decision, status=Status.FAILED, reason=str(error), error=error).result()
+                result = decision.failed(error).result()
             self._enter(replace(result, wall_time_s=time.monotonic() - started_s))
+
+    async def _score_unless_stopped(self, decision: Decision, desk: JudgeDesk) -> FileResult:
+        if desk.stopped_by is not None and self._has_begun:
+            stopped = TooManyUnscoredError(f"not begun: the run was stopped by --{desk.stopped_by.replace('_', '-')}")
+            return decision.waiting(str(stopped), stopped).result()
+        self._has_begun = True
+        await self._run.in_thread(lambda: self._prove_writable(decision.task))
+        if self._run.settings.claims and decision.is_claimable:
+            return await self._score_claimed(decision, desk)
+        return await self._score(decision, desk)
 
     async def _score_claimed(self, decision: Decision, desk: JudgeDesk) -> FileResult:
         """Score an input under a claim, unless somebody else has one, or was quicker."""
-        if desk.stopped_by is not None and self._has_begun:
-            stopped = TooManyUnscoredError(f"not begun: the run was stopped by --{desk.stopped_by.replace('_', '-')}")
-            return replace(decision, status=Status.WAITS, reason=str(stopped), error=stopped).result()
-        self._has_begun = True
-        await self._run.in_thread(lambda: self._prove_writable(decision.task))
-        if not _is_claimable(decision, self._run):
-            return await self._score(decision, desk)
         output = decision.task.places.scored
-        claim = await self._run.in_thread(lambda: self._take(output))
-        if isinstance(claim, HeldClaim):
-            return _put_off(decision, str(claim), StorageError(f"{output}: {claim}; run again when it is done."))
-        try:
-            decision = await self._run.in_thread(lambda: decide(decision.task, self._run))
+        async with claimed(output, self._claims, self._run) as claim:
+            if isinstance(claim, HeldClaim):
+                return decision.put_off(StorageError(f"{claim}; run again when it is done")).result()
+            decision = await self._run.in_thread(lambda: decide_again(decision, self._run))
             if decision.status is not Status.SCORE:
                 return decision.result()
-            async with _renewed(claim, self._claims.expiry_s):
-                return await self._score(decision, desk, claim)
-        finally:
-            await self._run.in_thread(claim.release)
+            return await self._score(decision, desk, claim)
 
     async def _score(self, decision: Decision, desk: JudgeDesk, claim: Claim | None = None) -> FileResult:
         task, settings = decision.task, self._run.settings
         tally = self._run.tallies.begin()
-        is_there = decision.freshness is not None and decision.freshness.standing is not Standing.NEW
         try:
             run = replace(self._run, tally=tally, stop=threading.Event())  # one input may stop alone
-            report = await score_task(task, run, desk, claim, replace=is_there)
+            report = await score_task(task, run, desk, claim, replace=decision.replaces)
         finally:
             self._run.tallies.end(tally)
         error = None
@@ -295,63 +178,12 @@ class _Batch:
             make_folder(task.places.scored)
         check_writable(task.places.scored, self._run.s3)
 
-    def _take(self, output: str) -> Claim | HeldClaim:
-        if not self._claims.are_certain(output) and not self._said_uncertain:
-            self._said_uncertain = True
-            self._run.on_event("claims_uncertain", {"output": output})
-        return self._claims.take(output)
-
     def _enter(self, result: FileResult) -> None:
         self.report.last = result
         self.report.counts[result.status] += 1
         if result.status is not Status.CURRENT:
             self.report.results.append(result)
         self._run.on_event("file", result.as_dict())
-
-
-def _is_claimable(decision: Decision, run: Run) -> bool:
-    """Say whether an input is to be scored to a place where other runs could score it, too."""
-    return decision.status is Status.SCORE and run.settings.claims and decision.task.places.metrics is not None
-
-
-def _put_off(decision: Decision, reason: str, error: GenrmError) -> FileResult:
-    """Leave an input to the next run; one that the user named has failed, as nobody else looks for it."""
-    if decision.task.found is not None:
-        return replace(decision, status=Status.WAITS, reason=reason).result()
-    return replace(decision, status=Status.FAILED, reason=reason, error=error).result()
-
-
-@contextlib.asynccontextmanager
-async def _renewed(claim: Claim, expiry_s: float) -> AsyncIterator[None]:
-    """Renew a claim while something is done under it; losing it ends what is done.
-
-    Raises:
-        ClaimLostError: another run has taken it over.
-    """
-
-    async def renew() -> None:
-        while True:
-            await asyncio.sleep(expiry_s / 3)
-            try:
-                await asyncio.to_thread(claim.renew)
-            except ClaimLostError:
-                raise
-            except StorageError:
-                continue  # it is tried again before it expires; what is lost is found out in the end
-
-    try:
-        async with asyncio.TaskGroup() as group:
-            renewing = group.create_task(renew())
-            yield
-            renewing.cancel()
-    except BaseExceptionGroup as group:
-        raise _first_of(group) from None
-
-
-def _first_of(group: BaseExceptionGroup) -> BaseException:
-    """Return the first error of a group of tasks; the others are most often the same."""
-    error = group.exceptions[0]
-    return _first_of(error) if isinstance(error, BaseExceptionGroup) else error
 
 
 @contextlib.asynccontextmanager

@@ -49,13 +49,30 @@ class Run:
         return S3Options(settings.s3_endpoint_url, settings.s3_profile, settings.s3_region)
 
     async def in_thread(self, work: Callable[[], Result]) -> Result:
-        """Do blocking work beside the event loop; if the run is interrupted, wait until the work has ended itself."""
-        task = asyncio.ensure_future(asyncio.to_thread(work))
-        try:
-            return await asyncio.shield(task)
-        except asyncio.CancelledError:
-            self.stop.set()
-            await asyncio.wait({task})
-            if not task.cancelled():
-                task.exception()  # looked at: the interruption is what counts
-            raise
+        """Do blocking work beside the event loop; if the run is interrupted, the work is told to stop."""
+        return await in_thread(work, self.stop.set)
+
+
+async def in_thread(work: Callable[[], Result], on_cancel: Callable[[], None] | None = None) -> Result:
+    """Do blocking work beside the event loop. Who is cancelled waits for its end, as a thread cannot be cancelled.
+
+    Args:
+        work: what to do.
+        on_cancel: tells the work to end soon.
+    """
+    task = asyncio.ensure_future(asyncio.to_thread(work))
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        if on_cancel is not None:
+            on_cancel()
+        await asyncio.wait({task})
+        if not task.cancelled():
+            task.exception()  # looked at: the interruption is what counts
+        raise
+
+
+def first_error_of(group: BaseExceptionGroup) -> BaseException:
+    """Return the first error of a group of tasks; the others are most often the same."""
+    error = group.exceptions[0]
+    return first_error_of(error) if isinstance(error, BaseExceptionGroup) else error

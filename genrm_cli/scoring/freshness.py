@@ -58,9 +58,9 @@ def look_at_outputs(places: OutputPlaces, identity: InputIdentity, settings: Set
 
 
 def _stale_reason(metrics: dict[str, Any], identity: InputIdentity, settings: Settings) -> str | None:
-    made_from = metrics.get("input", {})
+    made_from = metrics.get("input")
     now = {"size_bytes": identity.size_bytes, "etag": identity.etag, "mtime_ns": identity.mtime_ns}
-    if {name: made_from.get(name) for name in now} != now:
+    if not isinstance(made_from, dict) or {name: made_from.get(name) for name in now} != now:
         return "the input has changed"
     if metrics.get("settings_digest") != digest_of(settings):
         return "the settings have changed"

@@ -1,9 +1,11 @@
 """Which inputs a command line means, and where the outputs of each go."""
 
-from collections.abc import Iterator, Sequence
+import os
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
-from genrm_cli.errors import UsageError
+from genrm_cli.errors import GenrmError, UsageError
 from genrm_cli.settings import Settings
 from genrm_cli.storage.listing import Found, iter_found, literal_folder, names_many
 from genrm_cli.storage.location import (
@@ -34,6 +36,9 @@ class OutputPlaces:
         return [uri for uri in (self.comparisons, self.rejects, self.metrics) if uri is not None]
 
 
+_NO_PLACES = OutputPlaces("")
+
+
 @dataclass(frozen=True, slots=True)
 class Task:
     """One input and the places of its outputs.
@@ -42,13 +47,14 @@ class Task:
         uri: of the input.
         places: of its outputs.
         found: what a listing said of it; None for an input that the user named.
-        problem: why it cannot be scored at all; None if it can.
+        problem: why it cannot be scored at all; None if it can. Then the input may be a whole folder or prefix, that
+            could not be listed, or not to its end.
     """
 
     uri: str
     places: OutputPlaces
     found: Found | None = None
-    problem: UsageError | None = None
+    problem: GenrmError | None = None
 
 
 def is_one_input(inputs: Sequence[str]) -> bool:
@@ -59,21 +65,25 @@ def is_one_input(inputs: Sequence[str]) -> bool:
 def iter_tasks(inputs: Sequence[str], settings: Settings, s3: S3Options) -> Iterator[Task]:
     """Yield the inputs that a command line means, each once, lazily; about 200 bytes a file are kept.
 
-    Side files (our outputs, NeMo Gym's) are left out of folders, prefixes and patterns.
+    Side files (our outputs, NeMo Gym's) are left out of folders, prefixes and patterns. Of several inputs, one that
+    cannot be listed or has no place for its output is a task with a problem, and the others go on.
 
     Raises:
-        UsageError: `-` or one output for several inputs, or a place that is not allowed.
-        InputError: a folder that does not exist.
+        UsageError: `-` or one output for several inputs, or a template that does not tell their outputs apart from
+            each other and from inputs; the only input has no place for its output.
     """
     if is_one_input(inputs):
         yield Task(inputs[0], output_places(inputs[0], settings))
         return
-    if settings.output is not None:
-        raise UsageError("-o names one output, but there are several inputs; use --output-template.")
+    _refuse_ambiguous(inputs, settings)
     taken: dict[int, int] = {}  # hashes of outputs, and of the inputs they belong to
+    real_folder = lru_cache(16)(os.path.realpath)
     for given in inputs:
         for task in _tasks_of(given, settings, s3):
-            output, uri = hash(task.places.scored), hash(task.uri)
+            if task.problem is not None:
+                yield task
+                continue
+            output, uri = hash(_place(task.places.scored, real_folder)), hash(_place(task.uri, real_folder))
             if output not in taken:
                 taken[output] = uri
                 yield task
@@ -114,17 +124,51 @@ def output_places(uri: str, settings: Settings, below: str | None = None) -> Out
     return places
 
 
-def _tasks_of(given: str, settings: Settings, s3: S3Options) -> Iterator[Task]:
-    if is_stream(given):
+def _refuse_ambiguous(inputs: Sequence[str], settings: Settings) -> None:
+    """Refuse what does not go together with several inputs, before any of them is touched."""
+    template = settings.output_template
+    if settings.output is not None:
+        raise UsageError("-o names one output, but there are several inputs; use --output-template.")
+    if any(is_stream(given) for given in inputs):
         raise UsageError("- is one input of several; pipe it to a genrm of its own.")
+    if "{stem}" not in template:
+        raise UsageError(
+            f"--output-template {template}: of several inputs all in one folder would have the same output; "
+            "put {stem} into it, as in '{dir}/scored/{stem}.scored.jsonl'."
+        )
+    if is_rollout_file(render_place(template, "folder/name.jsonl", "folder")):
+        raise UsageError(
+            f"--output-template {template}: the next run would take these outputs for rollouts; "
+            "end it in .scored.jsonl (.scored.jsonl.gz, .scored.jsonl.zst)."
+        )
+
+
+def _tasks_of(given: str, settings: Settings, s3: S3Options) -> Iterator[Task]:
     if not names_many(given):
-        yield Task(given, output_places(given, settings))
+        yield _task(given, settings)
         return
-    below = literal_folder(given)
-    for found in iter_found(given, s3):
-        uri = found.identity.uri
-        if is_rollout_file(uri):
-            yield Task(uri, output_places(uri, settings, below), found)
+    try:
+        below = literal_folder(given)
+        for found in iter_found(given, s3):
+            if is_rollout_file(found.identity.uri):
+                yield _task(found.identity.uri, settings, below, found)
+    except GenrmError as error:
+        yield Task(given, _NO_PLACES, problem=error)
+
+
+def _task(uri: str, settings: Settings, below: str | None = None, found: Found | None = None) -> Task:
+    try:
+        return Task(uri, output_places(uri, settings, below), found)
+    except UsageError as error:
+        return Task(uri, _NO_PLACES, found, error)
+
+
+def _place(uri: str, real_folder: Callable[[str], str]) -> str:
+    """Name a place so that two spellings of it are one."""
+    if is_s3(uri):
+        return uri
+    folder, name = os.path.split(uri)
+    return os.path.join(real_folder(folder), name)  # noqa: PTH118
 
 
 def _shared_output(task: Task) -> UsageError:

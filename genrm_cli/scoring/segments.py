@@ -12,7 +12,7 @@ import orjson
 
 from genrm_cli.errors import StorageError
 from genrm_cli.judging.journal import Journal
-from genrm_cli.scoring.context import Run
+from genrm_cli.scoring.context import Run, in_thread
 from genrm_cli.storage.codec import pack, unpack
 from genrm_cli.storage.listing import iter_named
 from genrm_cli.storage.objects import create_object, read_object
@@ -50,8 +50,15 @@ class Segments:
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait({self._task})
-        if self._waiting:
+        if not self._waiting:
+            return
+        try:
             await asyncio.shield(self._copy())
+        except StorageError as failed:
+            if error is None:
+                raise
+            # What ended the run counts, an interruption above all; the journal here has everything.
+            self._run.on_event("copy_failing", {"folder": self._folder, "detail": str(failed)})
 
     def add(self, entry: dict[str, Any]) -> None:
         """Take an entry that the journal has committed."""
@@ -72,7 +79,7 @@ class Segments:
             uri = found.identity.uri
             content = read_object(uri, self._run.s3) if uri.endswith(_SUFFIX) else None
             if content is not None:
-                journal.take_in(_entries_of(uri, content))
+                journal.take_in(_entries_of(uri, content), uri)
         uncopied = (orjson.dumps(entry) for entry in journal.iter_uncopied())
         while batch := list(islice(uncopied, self._most)):
             self._write(batch)
@@ -100,18 +107,19 @@ class Segments:
         """Copy what waits as one segment; it waits again if that fails."""
         batch, self._waiting = self._waiting, []
         self._under_way = len(batch)
+        written: list[str] = []
         try:
-            await asyncio.to_thread(self._write, batch)
-        except BaseException:
-            self._waiting = batch + self._waiting
-            raise
+            await in_thread(lambda: written.append(self._write(batch)))
         finally:
+            if not written:
+                self._waiting = batch + self._waiting
             self._under_way = 0
             self._look()
 
-    def _write(self, batch: list[bytes]) -> None:
+    def _write(self, batch: list[bytes]) -> str:
         uri = f"{self._folder}{time.time_ns():020d}-{uuid.uuid4().hex[:8]}{_SUFFIX}"
         create_object(uri, self._run.s3, pack(b"\n".join(batch)))
+        return uri
 
     def _look(self) -> None:
         """Say to those who wait how full it is."""

@@ -11,10 +11,13 @@ import os
 import socket
 import time
 import uuid
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
+from math import isfinite
 from pathlib import Path
+from typing import NamedTuple
 
 from genrm_cli.errors import StorageError
 from genrm_cli.storage.listing import Found, iter_named
@@ -80,12 +83,21 @@ class Claim:
             remove_object(self.uri, self.s3)
 
 
+class _Owner(NamedTuple):
+    host: str
+    pid: int
+    started: str | None
+    since: str
+    expiry_s: float
+
+
 class Claims:
     """Takes the claims of one run."""
 
     def __init__(self, s3: S3Options, expiry_s: float) -> None:
         self.expiry_s = expiry_s
         self._s3 = s3
+        self._doubted = False
 
     def are_certain(self, output_uri: str) -> bool:
         """Say whether the place of an output honours conditional creation, found out by trying.
@@ -94,6 +106,12 @@ class Claims:
         within these two seconds do not both have it, but a slow one may overwrite another's.
         """
         return _are_certain(folder_of(output_uri), self._s3)
+
+    def begin_to_doubt(self, output_uri: str) -> bool:
+        """Say once that claims are not certain, where that is so."""
+        begins = not self._doubted and not self.are_certain(output_uri)
+        self._doubted = self._doubted or begins
+        return begins
 
     def take(self, output_uri: str) -> Claim | HeldClaim:
         """Claim an output, or say who has it.
@@ -108,9 +126,7 @@ class Claims:
                 return held
             number = numbered[-1][0] + 1 if numbered else 1
             claim = Claim(f"{stem}{_MARK}{number}", self._content(), self._s3)
-            if create_object(claim.uri, self._s3, claim.content) and self._has_settled(claim, output_uri):
-                for _, found in numbered:
-                    remove_object(found.identity.uri, self._s3)
+            if create_object(claim.uri, self._s3, claim.content) and self._settle(claim, numbered):
                 return claim
         return HeldClaim("another run", "a moment ago")
 
@@ -124,16 +140,13 @@ class Claims:
         content = read_object(found.identity.uri, self._s3)
         if content is None:
             return None
-        try:
-            owner = json.loads(content)
-            expired = found.age_s > float(owner["expiry_s"])
-            host, pid, started, since = owner["host"], int(owner["pid"]), owner["started"], owner["since"]
-        except (ValueError, TypeError, KeyError):
-            host, pid, started, since, expired = "unknown", 0, "", "unknown", found.age_s > self.expiry_s
-        gone = host == _host() and _started(pid) != started
-        if expired or gone:
+        owner = _parse_owner(content)
+        if owner is None:
+            return None if found.age_s > self.expiry_s else HeldClaim("somebody unknown", "an unknown time")
+        gone = owner.host == _host() and _started(owner.pid) != owner.started
+        if gone or found.age_s > owner.expiry_s:
             return None
-        return HeldClaim(f"process {pid} on {host.partition(' ')[0]}", since)
+        return HeldClaim(f"process {owner.pid} on {owner.host.partition(' ')[0]}", owner.since)
 
     def _content(self) -> bytes:
         claim = {
@@ -146,11 +159,41 @@ class Claims:
         }
         return json.dumps(claim).encode()
 
-    def _has_settled(self, claim: Claim, output_uri: str) -> bool:
-        if self.are_certain(output_uri):
-            return True
-        time.sleep(_SETTLE_S)
-        return read_object(claim.uri, self._s3) == claim.content
+    def _settle(self, claim: Claim, before: list[tuple[int, Found]]) -> bool:
+        """Make sure of a new claim and remove those before it: an owner that comes back must not find its own."""
+        try:
+            if not self.are_certain(claim.uri):
+                time.sleep(_SETTLE_S)
+                if read_object(claim.uri, self._s3) != claim.content:
+                    return False
+            if not self._is_highest(claim, before):
+                claim.release()
+                return False
+            for _, found in before:
+                remove_object(found.identity.uri, self._s3)
+        except StorageError:
+            with suppress(StorageError):  # nobody would renew it, or give it up
+                claim.release()
+            raise
+        return True
+
+    def _is_highest(self, claim: Claim, before: list[tuple[int, Found]]) -> bool:
+        """Look once more, for a claim that was made while one was taken over is in neither half of that listing."""
+        start, _, number = claim.uri.rpartition(_MARK)
+        known = {found.identity for _, found in before}
+        others = (entry for entry in _numbered(start, self._s3) if entry[1].identity.uri != claim.uri)
+        return all(other < int(number) and found.identity in known for other, found in others)
+
+
+def _parse_owner(content: bytes) -> _Owner | None:
+    """Read who made a claim; None for what is no claim of ours."""
+    try:
+        found = json.loads(content)
+        expiry_s = float(found["expiry_s"])
+        owner = _Owner(str(found["host"]), int(found["pid"]), found["started"], str(found["since"]), expiry_s)
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
+        return None
+    return owner if isfinite(expiry_s) else None  # infinite, or not a number, would be held for ever
 
 
 def _numbered(stem: str, s3: S3Options) -> list[tuple[int, Found]]:

@@ -198,12 +198,14 @@ def mark_of_file(uri: str) -> Mark | None:
     """
     path = parse_local_path(uri)
     try:
-        size_bytes = os.stat(path).st_size  # noqa: PTH116
+        found = os.stat(path)  # noqa: PTH116
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
         raise StorageError(f"{uri}: cannot be looked at: {error.strerror or error}") from error
-    return Mark(size_bytes, _read_upload(path))
+    if stat.S_ISDIR(found.st_mode):
+        raise StorageError(f"{uri}: is a folder; name a file in it")
+    return Mark(found.st_size, _read_upload(path))
 
 
 def publish_new(temp: Path, target: Path) -> None:

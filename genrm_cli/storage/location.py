@@ -117,7 +117,7 @@ def render_place(template: str, uri: str, below: str) -> str:
         below: the folder that was searched; for a file that was named, its own.
 
     Raises:
-        UsageError: the template has another word in braces.
+        UsageError: the template has another word in braces, or an object's key would lead out of a local folder.
     """
     folder = folder_of(uri)
     words = {
@@ -131,6 +131,10 @@ def render_place(template: str, uri: str, below: str) -> str:
             raise UsageError(f"--output-template: there is no {match[0]}; it may hold {{dir}}, {{path}} and {{stem}}.")
         return words[match[1]]
 
+    if not words["path"]:  # its slash goes with it, or `{path}/x` would lie in the root
+        template = template.replace("{path}/", "")
+    if ".." in words["path"].split("/") and "{path}" in template and is_s3(uri) and not is_s3(template):
+        raise UsageError(f"{uri}: its key has '..' in it, so {{path}} could lead anywhere on this machine; rename it.")
     return _DOUBLED_SLASHES.sub("/", _PLACEHOLDER.sub(word, template)).removeprefix("./")
 
 

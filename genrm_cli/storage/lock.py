@@ -4,7 +4,7 @@ import fcntl
 import hashlib
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from genrm_cli.errors import StorageError
@@ -19,11 +19,14 @@ def locked(folder: Path, words: Sequence[str]) -> Iterator[None]:
         words: what is being done.
 
     Raises:
-        StorageError: another process holds it.
+        StorageError: another process holds it, or the folder allows no lock files.
     """
     name = hashlib.sha256("\0".join([str(Path.cwd()), *words]).encode()).hexdigest()[:16]
     path = folder / f"{name}.lock"
-    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise StorageError(f"--lock: {path} cannot be made: {error.strerror}.") from error
     try:
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -33,8 +36,9 @@ def locked(folder: Path, words: Sequence[str]) -> Iterator[None]:
                 f"the same command still runs (process {owner}), and --lock was given; nothing was done. "
                 f"The lock is {path}."
             ) from error
-        os.ftruncate(fd, 0)
-        os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
+        with suppress(OSError):  # a full disk: the lock holds, and only the message is poorer
+            os.ftruncate(fd, 0)
+            os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
         yield
     finally:
         os.close(fd)

@@ -34,7 +34,7 @@ _PERMISSIONS = {
     "HeadObject": "s3:GetObject, and s3:ListBucket to see whether an object exists",
     "GetObject": "s3:GetObject, and s3:ListBucket to see whether an object exists",
     "DeleteObject": "s3:DeleteObject",
-    "ListObjectsV2": "s3:ListBucket, to find objects and to see whether one exists",
+    "ListObjectsV2": "s3:GetObject, and s3:ListBucket to find objects and to see whether one exists",
     "AbortMultipartUpload": "s3:AbortMultipartUpload, so that a failed upload leaves nothing behind",
 }
 _TRANSFER_FAULTS = (

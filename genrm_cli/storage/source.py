@@ -206,7 +206,7 @@ def _spooled(stream: BinaryIO, uri: str, stop: Callable[[], bool] | None) -> Spo
     """Copy a stream, decompressed, to where it can be read again."""
     spool = Spool()
     try:
-        for chunk in iter_decoded(stream if stop is None else io.BufferedReader(_Awaited(stream, stop)), uri):
+        for chunk in iter_decoded(_awaited(stream, stop), uri):
             spool.append(chunk)
     except OSError as error:
         spool.close()
@@ -215,6 +215,15 @@ def _spooled(stream: BinaryIO, uri: str, stop: Callable[[], bool] | None) -> Spo
         spool.close()
         raise
     return spool
+
+
+def _awaited(stream: BinaryIO, stop: Callable[[], bool] | None) -> BinaryIO:
+    """Make a stream one that can be stopped while it waits; one without a file behind it never waits."""
+    try:
+        stream.fileno()
+    except OSError:
+        return stream
+    return stream if stop is None else io.BufferedReader(_Awaited(stream, stop))
 
 
 class _Awaited(io.RawIOBase):

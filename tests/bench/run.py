@@ -147,6 +147,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--rollouts", type=int, default=176_000)
+    parser.add_argument("--s3-mb", type=int, default=2_000)
     arguments = parser.parse_args()
     bench_help(arguments.runs)
     judge = JudgeServer()
@@ -159,6 +160,8 @@ def main() -> None:
     finally:
         judge.stop()
     bench_lexical(arguments.rollouts, arguments.runs)
+    print(f"\nreading an S3 object of {arguments.s3_mb:,} MB (goal: at least 0.8 of `aws s3 cp`)", flush=True)
+    subprocess.run([sys.executable, str(HERE / "s3_read.py"), "--size-mb", str(arguments.s3_mb)], check=True)
 
 
 if __name__ == "__main__":

@@ -48,8 +48,8 @@ def test_a_second_run_is_logged_behind_the_first(genrm: Genrm, call: Call, judge
     arguments = ("score", "in.jsonl", "--base-url", judge_server.base_url, "--model", "m", "--log-json", log)
     call(*arguments)
     finished = call(*arguments, "--overwrite")
-    assert [line["event"] for line in logged(log)] == ["plan", "probe", "end", "plan", "end"]
-    assert logged(log)[3]["calls"] == 0
+    assert [line["event"] for line in logged(log)] == ["plan", "probe", "file", "end", "plan", "file", "end"]
+    assert logged(log)[4]["calls"] == 0
     assert "3 of them in the journal: 0 calls to make" in finished.err
 
 
@@ -101,7 +101,7 @@ def test_a_quiet_run_is_logged_all_the_same(genrm: Genrm, call: Call, judge_serv
     log = genrm.folder / "events.jsonl"
     arguments = ("--base-url", judge_server.base_url, "--model", "m", "--log-json", log, "--quiet")
     assert call("score", "in.jsonl", *arguments).err == ""
-    assert [line["event"] for line in logged(log)] == ["plan", "probe", "end"]
+    assert [line["event"] for line in logged(log)] == ["plan", "probe", "file", "end"]
 
 
 def test_a_log_that_cannot_be_opened_ends_the_run_before_a_call(

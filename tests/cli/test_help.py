@@ -11,10 +11,6 @@ LEFT_OUT = {
     "score": (),
     "config": (),
     "compare": (
-        "dialect",
-        "group_by",
-        "max_line_bytes",
-        "strict",
         "output",
         "output_template",
         "overwrite",
@@ -43,7 +39,7 @@ LEFT_OUT = {
     ),
 }
 # Panels that a command has no use for.
-PANELS_LEFT_OUT = {"score": (), "config": (), "compare": ("Journal", "Storage"), "validate": ("Rewards",)}
+PANELS_LEFT_OUT = {"score": (), "config": (), "compare": ("Input", "Journal", "Storage"), "validate": ("Rewards",)}
 
 
 def test_help_of_the_whole_names_all_commands_and_exit_codes(genrm: Genrm) -> None:

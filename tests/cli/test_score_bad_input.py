@@ -113,9 +113,9 @@ def test_a_line_over_the_limit_is_rejected(genrm: Genrm, call: Call) -> None:
     assert len(read_lines(genrm.folder / "in.scored.jsonl")) == 3
 
 
-@pytest.mark.parametrize("name", ["missing.jsonl", ".", "folder/missing.jsonl"])
+@pytest.mark.parametrize("name", ["missing.jsonl", "folder/missing.jsonl"])
 def test_an_input_that_cannot_be_read_ends_with_3(genrm: Genrm, call: Call, name: str) -> None:
-    """A missing file or a folder is named in one line, and nothing is written."""
+    """A missing file is named in one line, and nothing is written."""
     finished = call("score", name, *LEXICAL, "-o", "out.jsonl")
     assert finished.code == 3
     assert finished.err.startswith(f"genrm: error: {name}")

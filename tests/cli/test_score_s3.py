@@ -41,7 +41,8 @@ def test_results_go_beside_the_input_by_default(genrm: Genrm, s3_bucket: Any, aw
     finished = genrm.run("score", f"s3://{s3_bucket.name}/{FOLDER}/run-7.jsonl", *LEXICAL, **aws)
     assert finished.code == 0, finished.err
     suffixes = ("jsonl", "scored.jsonl", "metrics.json", "comparisons.jsonl", "rejects.jsonl")
-    assert keys_in(s3_bucket) == {f"{FOLDER}/run-7.{suffix}" for suffix in suffixes}
+    trial = f"{FOLDER}/.genrm-conditional-put"  # whether the store honours conditional puts
+    assert keys_in(s3_bucket) == {f"{FOLDER}/run-7.{suffix}" for suffix in suffixes} | {trial}
     after = [json.loads(line) for line in get(s3_bucket, f"{FOLDER}/run-7.scored.jsonl").splitlines()]
     assert [without_rewards(line) for line in after] == lines
     metrics = json.loads(get(s3_bucket, f"{FOLDER}/run-7.metrics.json"))
@@ -77,12 +78,12 @@ def test_results_stay_under_rl_unless_told_otherwise(call: Call, s3_bucket: Any,
 
 
 def test_outputs_that_exist_are_kept_on_s3_too(genrm: Genrm, call: Call, s3_bucket: Any, aws: dict[str, str]) -> None:
-    """Without --overwrite an object in the way is refused with 2 and keeps its content."""
+    """Without --force an object in the way is refused with 2 and keeps its content."""
     genrm.write("in.jsonl", make_rollouts())
     s3_bucket.client.put_object(Bucket=s3_bucket.name, Key="rl/out.metrics.json", Body=b"precious")
     finished = call("score", "in.jsonl", *LEXICAL, "-o", f"s3://{s3_bucket.name}/rl/out.jsonl", **aws)
     assert finished.code == 2
-    assert "--overwrite" in finished.err
+    assert "--force" in finished.err
     assert keys_in(s3_bucket) == {"rl/out.metrics.json"}
     assert get(s3_bucket, "rl/out.metrics.json") == b"precious"
 

@@ -142,17 +142,17 @@ def outputs_of(folder: Path) -> dict[str, bytes]:
 
 
 def test_outputs_that_exist_are_replaced_only_when_asked(genrm: Genrm) -> None:
-    """A second run is refused with code 2 and leaves every byte; with --overwrite it replaces all four."""
+    """A second run is refused with code 2 and leaves every byte; with --force it replaces all four."""
     genrm.sample("rollouts.jsonl")
     arguments = ("score", "rollouts.jsonl", "--judge", "lexical")
     for name in OUTPUTS:
         (genrm.folder / f"rollouts.{name}").write_bytes(b"precious")
     refused = genrm.run(*arguments)
     assert refused.code == 2
-    assert "--overwrite" in refused.err
+    assert "--force" in refused.err
     assert set(outputs_of(genrm.folder).values()) == {b"precious"}
     assert len(genrm.names()) == 5
-    assert genrm.run(*arguments, "--overwrite").code == 0
+    assert genrm.run(*arguments, "--force").code == 0
     assert b"precious" not in outputs_of(genrm.folder).values()
     assert len(genrm.names()) == 5
 

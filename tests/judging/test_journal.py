@@ -18,7 +18,8 @@ import pytest
 from genrm_process import PACKAGE_ROOT
 
 from genrm_cli.errors import StorageError
-from genrm_cli.judging.journal import FORMAT, Journal
+from genrm_cli.judging.journal import Journal
+from genrm_cli.judging.journal_file import FORMAT
 from genrm_cli.judging.verdict import Failure, FailureKind, Outcome, Verdict
 
 LABEL = "m · nemotron-1"
@@ -390,3 +391,96 @@ def test_pruning_takes_what_is_chosen_and_no_more(
         assert journal.prune(**{"failures": False, "before": None, "judge": None, **chosen}) == gone
         assert {n for n in range(4) if key(n) in journal} == kept
         assert journal.has_failed(key(4)) != chosen.get("failures", False)
+
+
+def entries_of(path: Path, entries: dict[bytes, Outcome]) -> list[dict[str, Any]]:
+    """Make what another machine's journal yields, as it comes out of JSON."""
+    with Journal(str(path)) as journal:
+        record_all(journal, entries)
+        return list(json.loads(json.dumps(list(journal.iter_entries()))))
+
+
+def test_taking_in_adds_what_is_new_and_keeps_what_is_known(path: str, tmp_path: Path) -> None:
+    """Verdicts and failures of another machine count here, except where this journal has a verdict already."""
+    theirs = entries_of(tmp_path / "theirs", {key(1): replace(GOOD, reply_text="theirs"), key(2): GOOD, key(3): BAD})
+    with Journal(path) as journal:
+        record_all(journal, {key(1): replace(GOOD, reply_text="mine")})
+        for _ in range(2):
+            journal.take_in(theirs)
+        assert [entry["reply"] for entry in list(journal.iter_entries())[:2]] == ["mine", GOOD.reply_text]
+        assert journal.recall(key(2)) == replace(GOOD, from_journal=True)
+        assert journal.has_failed(key(3))
+        record_all(journal, {key(3): GOOD})
+        assert not journal.has_failed(key(3))
+
+
+RUBBISH = {
+    "no object": 5,
+    "a list": ["key"],
+    "no key": {"judge": "a"},
+    "a key that is no text": {"key": 5},
+    "a key that is no hex": {"key": "zz"},
+    "a column is missing": {"score_1": None},
+    "no number": {"score_1": "4"},
+    "null": {"score_2": None},
+    "a list for a number": {"ranking": [1]},
+    "a number that is too large": {"attempts": 2**63},
+    "a reply that is no text": {"reply": 5},
+}
+
+
+@pytest.mark.parametrize("wrong", RUBBISH.values(), ids=RUBBISH)
+def test_rubbish_is_refused_whole(path: str, tmp_path: Path, wrong: Any) -> None:
+    """One entry that is none refuses all that came with it, with an error that a user may meet."""
+    good, other = entries_of(tmp_path / "theirs", {key(1): GOOD, key(2): GOOD})
+    bad = other | wrong if isinstance(wrong, dict) and len(wrong) == 1 and "judge" not in wrong else wrong
+    with Journal(path) as journal:
+        with pytest.raises(StorageError, match="another journal's copy: holds no entry"):
+            journal.take_in([good, bad])
+        assert list(journal.iter_entries()) == []
+        journal.take_in([good])
+        assert len(journal) == 1
+
+
+def test_only_what_is_new_here_is_left_to_copy(path: str, tmp_path: Path) -> None:
+    """What came from elsewhere is not copied back; a verdict on what failed elsewhere is copied."""
+    theirs = entries_of(tmp_path / "theirs", {key(1): GOOD, key(2): BAD})
+    with Journal(path) as journal:
+        assert list(journal.iter_uncopied()) == []
+        record_all(journal, {key(2): GOOD, key(3): GOOD, key(4): BAD})
+    with Journal(path) as reopened:
+        reopened.take_in(theirs)
+        uncopied = list(reopened.iter_uncopied())
+    assert [entry["key"] for entry in uncopied] == [key(2).hex(), key(3).hex()]
+    with Journal(str(tmp_path / "third")) as third:
+        third.take_in([*theirs, *uncopied])
+        assert [third.recall(key(n)) is not None for n in (1, 2, 3)] == [True] * 3
+
+
+class Copies:
+    """A second place that keeps what it is given."""
+
+    def __init__(self) -> None:
+        self.entries: list[dict[str, Any]] = []
+
+    def add(self, entry: dict[str, Any]) -> None:
+        self.entries.append(entry)
+
+    async def room(self) -> None:
+        pass
+
+
+def test_the_copier_gets_what_was_committed_and_nothing_twice(path: str, tmp_path: Path) -> None:
+    """A copier is given each new verdict and failure once, and not what another process had answered before."""
+    copies = Copies()
+    with Journal(path) as first:
+        record_all(first, {key(1): GOOD})
+    with Journal(path, copies) as journal:
+        record_all(journal, {key(1): GOOD, key(2): GOOD, key(3): BAD})
+        record_all(journal, {key(2): GOOD})
+        exported = [entry for entry in journal.iter_entries() if entry["key"] != key(1).hex()]
+    assert copies.entries == exported
+    with Journal(str(tmp_path / "elsewhere")) as elsewhere:
+        elsewhere.take_in(copies.entries)
+        assert elsewhere.recall(key(2)) == replace(GOOD, from_journal=True)
+        assert elsewhere.has_failed(key(3))

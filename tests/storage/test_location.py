@@ -1,14 +1,25 @@
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from genrm_cli.errors import UsageError
 from genrm_cli.storage.location import (
+    folder_of,
+    is_rollout_file,
     is_s3,
     parse_local_path,
     parse_s3_uri,
+    render_place,
     require_rl_prefix,
     sibling,
     stem_of,
 )
+
+NAMES = st.text(st.sampled_from("ab.-_{} ü*"), min_size=1, max_size=8).filter(lambda name: name not in (".", ".."))
+FOLDERS = st.lists(NAMES, max_size=3).map("/".join)
+PLACES = st.sampled_from(["", "/", "s3://b/"])
+RECORD_SUFFIXES = st.sampled_from([".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.zst"])
+SIDE_SUFFIXES = (".scored", ".comparisons", ".rejects", "_materialized_inputs", "_failures", "_aggregate_metrics")
 
 
 def test_s3_uri_splits_at_the_first_slash_only() -> None:
@@ -82,3 +93,101 @@ def test_results_outside_the_rl_prefix_are_refused(uri: str) -> None:
 def test_results_under_rl_and_local_results_are_allowed(uri: str) -> None:
     """The rule is about S3 keys only."""
     require_rl_prefix(uri, any_prefix=False)
+
+
+@given(PLACES, FOLDERS, NAMES, RECORD_SUFFIXES)
+def test_rollouts_are_known_by_their_name(place: str, folders: str, name: str, suffix: str) -> None:
+    """Any JSON lines are rollouts, whatever their folder is called; with the mark of a side file they are not."""
+    folder = f"{place}{folders}/" if folders else place
+    if not name.endswith(SIDE_SUFFIXES):
+        assert is_rollout_file(f"{folder}{name}{suffix}")
+    for side in SIDE_SUFFIXES:
+        assert not is_rollout_file(f"{folder}{name}{side}{suffix}")
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "run.json",
+        "run.metrics.json",
+        "run_aggregate_metrics.json",
+        "run.journal.sqlite",
+        "run.claim-1",
+        "run.jsonl.part",
+        "run.jsonl.bz2",
+        "run.JSONL",
+        "runjsonl",
+        "d.jsonl/run",
+        "d/.jsonl",
+        ".jsonl.gz",
+        "",
+        "-",
+    ],
+)
+def test_other_files_are_no_rollouts(uri: str) -> None:
+    """Other suffixes, unfinished files, a folder with such a name, a suffix without a name."""
+    assert not is_rollout_file(uri)
+
+
+@given(PLACES, FOLDERS, NAMES)
+def test_a_folder_and_a_name_make_the_file(place: str, folders: str, name: str) -> None:
+    """The folder of a URI is what is left before its last name, `.` for a bare one."""
+    uri = f"{place}{folders}/{name}" if folders else f"{place}{name}"
+    folder = folder_of(uri)
+    assert f"{folder.removesuffix('/')}/{name}" == (uri if "/" in uri else f"./{uri}")
+    assert folder == "/" or not folder.endswith("/")
+
+
+@given(PLACES, FOLDERS.filter(bool), FOLDERS, NAMES, RECORD_SUFFIXES)
+def test_the_usual_place_is_beside_the_input(place: str, above: str, below: str, name: str, suffix: str) -> None:
+    """The default template gives the stem with `.scored.jsonl`, whatever folder was searched and whatever braces
+    the names hold.
+    """
+    folder = f"{place}{above}/{below}".rstrip("/")
+    uri = f"{folder}/{name}{suffix}"
+    assert render_place("{dir}/{stem}.scored.jsonl", uri, f"{place}{above}") == f"{stem_of(uri)}.scored.jsonl"
+
+
+@given(PLACES, FOLDERS.filter(bool), FOLDERS, NAMES, RECORD_SUFFIXES)
+def test_a_place_elsewhere_keeps_the_folders_below(place: str, above: str, below: str, name: str, suffix: str) -> None:
+    """{path} is what lies between the folder that was searched and the file, and nothing for a file right in it."""
+    folder = f"{place}{above}/{below}".rstrip("/")
+    found = render_place("s3://out/rl/{path}/{stem}.x", f"{folder}/{name}{suffix}", f"{place}{above}")
+    stem = stem_of(f"{name}{suffix}")
+    assert found == (f"s3://out/rl/{below}/{stem}.x" if below else f"s3://out/rl/{stem}.x")
+
+
+@pytest.mark.parametrize(
+    ("template", "uri", "below", "place"),
+    [
+        ("{dir}/{stem}.s", "run.jsonl", ".", "run.s"),
+        ("{dir}/{stem}.s", "/run.jsonl", "/", "/run.s"),
+        ("{path}/{stem}.s", "run.jsonl", ".", "run.s"),
+        ("{path}/{stem}.s", "x/run.jsonl", ".", "x/run.s"),
+        ("/{path}/{stem}.s", "run.jsonl", ".", "/run.s"),
+        ("s3://o/rl/{path}/{stem}.s", "s3://b/../run.jsonl", "s3://b", "s3://o/rl/../run.s"),
+        ("out/{path}/{stem}.s", "run.jsonl", ".", "out/run.s"),
+        ("out/{path}/{stem}.s", "x/run.jsonl", ".", "out/x/run.s"),
+        ("out/{path}/{stem}.s", "/x/run.jsonl", "/", "out/x/run.s"),
+        ("out/{path}/{stem}.s", "s3://b/x/run.jsonl", "s3://b", "out/x/run.s"),
+        ("out/{path}/{stem}.s", "in/x/run.jsonl", "in/", "out/x/run.s"),
+        ("{dir}/scored/{stem}.s", "s3://b/rl/run.scored.jsonl.gz", "s3://b/rl", "s3://b/rl/scored/run.s"),
+    ],
+)
+def test_places_at_the_edges(template: str, uri: str, below: str, place: str) -> None:
+    """Bare names, the root, a whole bucket, a searched folder with a slash at its end."""
+    assert render_place(template, uri, below) == place
+
+
+@pytest.mark.parametrize("word", ["{name}", "{}", "{DIR}"])
+def test_an_unknown_placeholder_is_refused(word: str) -> None:
+    """The message says which words there are."""
+    with pytest.raises(UsageError, match=r"there is no \{.*it may hold \{dir\}, \{path\} and \{stem\}"):
+        render_place(f"{{dir}}/{word}.jsonl", "run.jsonl", ".")
+
+
+@pytest.mark.parametrize("key", ["../run.jsonl", "x/../../../etc/run.jsonl"])
+def test_a_key_does_not_lead_out_of_a_local_folder(key: str) -> None:
+    """Who may write to the bucket may not choose where files on this machine go."""
+    with pytest.raises(UsageError, match=r"'\.\.' in it"):
+        render_place("out/{path}/{stem}.scored.jsonl", f"s3://b/rl/{key}", "s3://b/rl")

@@ -1,0 +1,93 @@
+"""The file of a journal: its tables, their rows, and how it is opened and known."""
+
+import sqlite3
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from genrm_cli.errors import StorageError
+
+FORMAT = 1
+_APPLICATION_ID = 0x67656E72  # tells our files from other SQLite files
+_BUSY_TIMEOUT_S = 30.0
+Execute = Callable[..., sqlite3.Cursor]
+
+_SCHEMA = """
+CREATE TABLE verdicts (
+    key BLOB PRIMARY KEY, judge TEXT NOT NULL, score_1 REAL NOT NULL, score_2 REAL NOT NULL, ranking REAL NOT NULL,
+    defaulted INTEGER NOT NULL,
+    attempts INTEGER NOT NULL, latency_s REAL NOT NULL, prompt_tokens INTEGER NOT NULL,
+    completion_tokens INTEGER NOT NULL, cached_tokens INTEGER NOT NULL, answered_at REAL NOT NULL, reply BLOB NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE failures (
+    key BLOB PRIMARY KEY, judge TEXT NOT NULL, kind TEXT NOT NULL, detail TEXT NOT NULL, attempts INTEGER NOT NULL,
+    failed_at REAL NOT NULL
+) WITHOUT ROWID;
+"""
+VERDICT_COLUMNS = (
+    "key", "judge", "score_1", "score_2", "ranking", "defaulted", "attempts", "latency_s", "prompt_tokens",
+    "completion_tokens", "cached_tokens", "answered_at", "reply",
+)  # fmt: skip
+FAILURE_COLUMNS = ("key", "judge", "kind", "detail", "attempts", "failed_at")
+_TEXT_COLUMNS = ("key", "judge", "reply", "kind", "detail")
+_TOO_LARGE = 2**63  # for an integer of SQLite
+
+
+def parse_row(entry: dict[str, Any]) -> dict[str, Any]:
+    """Return the row of an entry, the reply still as text; SQLite itself would store any value in any column."""
+    if not isinstance(entry, dict):
+        raise TypeError(f"{entry!r:.40}")
+    columns = VERDICT_COLUMNS if "reply" in entry else FAILURE_COLUMNS
+    row: dict[str, Any] = {name: entry.get(name) for name in columns}
+    for name, value in row.items():
+        wanted = str if name in _TEXT_COLUMNS else (int, float)
+        if not isinstance(value, wanted) or (not isinstance(value, str) and abs(value) >= _TOO_LARGE):
+            raise TypeError(f"{name} is {value!r:.40}")
+    return row | {"key": bytes.fromhex(row["key"])}
+
+
+def insert_row(execute: Execute, table: str, values: Sequence[object]) -> int:
+    """Add a row, unless the table has one of its key; return how many were added."""
+    places = ", ".join("?" * len(values))
+    return execute(f"INSERT OR IGNORE INTO {table} VALUES ({places})", values).rowcount  # noqa: S608  (our own names)
+
+
+def connect(path: str) -> sqlite3.Connection:
+    """Open the file of a journal, made if it does not exist; threads may take turns with it.
+
+    Raises:
+        sqlite3.Error: it cannot be opened, or is no SQLite file.
+        StorageError: it is no journal, or one of another format.
+    """
+    if not Path(path).parent.is_dir():
+        raise sqlite3.OperationalError("its folder does not exist")
+    connection = sqlite3.connect(path, timeout=_BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False)
+    try:
+        connection.row_factory = sqlite3.Row
+        _prepare(connection, path)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _prepare(connection: sqlite3.Connection, path: str) -> None:
+    """Check that the file is a journal of our format, or make it one if it is empty."""
+    tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+    application = connection.execute("PRAGMA application_id").fetchone()[0]
+    version = connection.execute("PRAGMA user_version").fetchone()[0]
+    if tables and application != _APPLICATION_ID:
+        raise StorageError(f"{path} is an SQLite file, but no journal of genrm; name another one with --journal.")
+    if tables and version != FORMAT:
+        raise StorageError(
+            f"journal {path} has format {version}, this genrm reads format {FORMAT}. Use the genrm that wrote it, "
+            "or name another journal with --journal."
+        )
+    # WAL: readers and the writer do not wait for each other, and a killed process loses no commit.
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = NORMAL")
+    if not tables:
+        connection.executescript(
+            f"BEGIN IMMEDIATE; {_SCHEMA.replace('CREATE TABLE', 'CREATE TABLE IF NOT EXISTS')}"
+            f"PRAGMA application_id = {_APPLICATION_ID}; PRAGMA user_version = {FORMAT}; COMMIT;"
+        )

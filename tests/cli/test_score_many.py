@@ -1,0 +1,536 @@
+import gzip
+import json
+import os
+import shutil
+import signal
+import sqlite3
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import zstandard
+from genrm_process import Call, Finished, Genrm, make_rollouts, read_lines, without_rewards
+from judge_server_fixture import JudgeServer
+
+LEXICAL = ("--judge", "lexical")
+NOW = ("--min-age", "0")
+SUFFIXES = ("scored.jsonl", "metrics.json", "comparisons.jsonl", "rejects.jsonl")
+BEFORE_OUR_TIME = (1_600_000_000, 1_600_000_000)
+
+
+def fill(genrm: Genrm, *names: str) -> dict[str, list[dict[str, Any]]]:
+    """Write a rollout file under each name, no two of them alike; return what each holds."""
+    content = {}
+    for number, name in enumerate(names):
+        lines = [line | {"id": f"{name} {line['id']}"} for line in make_rollouts(groups=1 + number % 2, size=2)]
+        data = "".join(json.dumps(line) + "\n" for line in lines).encode()
+        path = genrm.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if name.endswith(".gz"):
+            data = gzip.compress(data)
+        elif name.endswith(".zst"):
+            data = zstandard.compress(data)
+        path.write_bytes(data)
+        content[name] = lines
+    return content
+
+
+def state_of(folder: Path) -> dict[str, tuple[int, bytes]]:
+    """Take down every file below a folder, with its time and content."""
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return {str(path.relative_to(folder)): (path.stat().st_mtime_ns, path.read_bytes()) for path in files}
+
+
+def names_below(folder: Path) -> set[str]:
+    """Name all files below a folder, but no journals."""
+    return {name for name in state_of(folder) if ".journal.sqlite" not in name}
+
+
+def last_line(finished: Finished) -> str:
+    """Return what a log grep would look for."""
+    return finished.err.splitlines()[-1]
+
+
+def file_lines(finished: Finished, status: str) -> list[str]:
+    """Return the lines on stderr about files that ended so."""
+    return [line for line in finished.err.splitlines() if line.removeprefix("genrm: error: ").startswith(f"{status}:")]
+
+
+def judged_by(server: JudgeServer) -> tuple[str, ...]:
+    """Return the flags for a real judge."""
+    return ("--base-url", server.base_url, "--model", "m")
+
+
+@pytest.mark.parametrize("given", [".", "runs/", "runs", "runs/**/*.jsonl*", "runs/*.jsonl*|runs/deep/*.jsonl.gz"])
+def test_every_rollout_file_below_is_scored(call: Call, genrm: Genrm, given: str) -> None:
+    """A folder or a pattern, compressed or not: each file has its outputs beside it, with its own lines in them."""
+    content = fill(genrm, "runs/a.jsonl", "runs/b.jsonl.zst", "runs/deep/c.jsonl.gz")
+    finished = call("score", *given.split("|"), *LEXICAL, *NOW)
+    assert finished.code == 0, finished.err
+    stems = {"runs/a": "runs/a.jsonl", "runs/b": "runs/b.jsonl.zst", "runs/deep/c": "runs/deep/c.jsonl.gz"}
+    assert names_below(genrm.folder) == {*content, *(f"{stem}.{suffix}" for stem in stems for suffix in SUFFIXES)}
+    for stem, name in stems.items():
+        scored = read_lines(genrm.folder / f"{stem}.scored.jsonl")
+        assert [without_rewards(line) for line in scored] == content[name]
+        assert all(line["reward"] is not None for line in scored)
+    assert last_line(finished).startswith("genrm: done: 3 files: 3 scored; ")
+    assert last_line(finished).endswith("; exit 0")
+
+
+def test_side_files_are_no_inputs(call: Call, genrm: Genrm) -> None:
+    """Our outputs, NeMo Gym's side files, journals, claims, hidden and other files are left out of a folder."""
+    fill(genrm, "a.jsonl")
+    others = [
+        *(f"old.{suffix}" for suffix in SUFFIXES),
+        "old.scored.jsonl.gz",
+        "a_materialized_inputs.jsonl",
+        "a_failures.jsonl",
+        "a_aggregate_metrics.json",
+        "a_aggregate_metrics.jsonl",
+        "old.journal.sqlite",
+        "old.claim-1",
+        ".hidden.jsonl",
+        "notes.txt",
+        "config.json",
+    ]
+    for name in others:
+        (genrm.folder / name).write_text("{}\n")
+    planned = call("score", ".", *LEXICAL, *NOW, "--dry-run", "--json")
+    assert [result["input"] for result in json.loads(planned.out)["results"]] == ["a.jsonl"]
+
+
+def test_overlapping_inputs_score_a_file_once(call: Call, genrm: Genrm) -> None:
+    """A file that is named, found in a folder and by a pattern, in three spellings, is one file."""
+    fill(genrm, "runs/a.jsonl", "runs/b.jsonl")
+    inputs = ("runs/a.jsonl", "runs", "./runs/*.jsonl", genrm.folder / "runs", "runs/../runs/b.jsonl")
+    finished = call("score", *inputs, *LEXICAL, *NOW)
+    assert finished.code == 0, finished.err
+    assert last_line(finished).startswith("genrm: done: 2 files: 2 scored; ")
+
+
+def test_two_inputs_with_one_output(call: Call, genrm: Genrm) -> None:
+    """The second of two files that would have one output fails with 2 and a remedy; all others are scored."""
+    fill(genrm, "a.jsonl", "a.jsonl.gz", "b.jsonl")
+    finished = call("score", ".", *LEXICAL, *NOW)
+    assert finished.code == 2
+    (failed,) = file_lines(finished, "failed")
+    assert "a.jsonl.gz: another input has the same output a.scored.jsonl" in failed
+    assert "--output-template" in failed
+    assert last_line(finished).startswith("genrm: done: 3 files: ")
+    assert {"a.scored.jsonl", "b.scored.jsonl"} < genrm.names()
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (("a.jsonl", "b.jsonl", "-o", "out.jsonl"), "use --output-template"),
+        (("a.jsonl", "-"), "- is one input of several"),
+        ((".", "--output-template", "{dir}/all.scored.jsonl"), "put {stem} into it"),
+        ((".", "--output-template", "{dir}/{stem}.rewards.jsonl"), "end it in .scored.jsonl"),
+        ((".", "--output-template", "scored/{stem}.jsonl.gz"), "end it in .scored.jsonl"),
+        ((".", "--output-template", "{folder}/{stem}.scored.jsonl"), "there is no {folder}"),
+        ((".", "--output-template", "s3://bucket/sft/{stem}.scored.jsonl"), "RL data is kept apart"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_what_does_not_go_with_several_inputs(call: Call, genrm: Genrm, flags: tuple[str, ...], said: str) -> None:
+    """One place for several outputs, stdin among files, outputs that would be inputs: 2, before anything is done."""
+    fill(genrm, "a.jsonl", "b.jsonl")
+    finished = call("score", *flags, *LEXICAL, *NOW)
+    assert finished.code == 2
+    assert said in finished.err
+    assert genrm.names() == {"a.jsonl", "b.jsonl"}
+
+
+def test_a_template_places_the_outputs(call: Call, genrm: Genrm) -> None:
+    """{path} keeps the folders below what was given; folders are made, and the next run takes nothing for input."""
+    fill(genrm, "in/x/run.jsonl", "in/y/run.jsonl.gz")
+    template = ("--output-template", "out/{path}/{stem}.scored.jsonl.gz")
+    finished = call("score", "in/", *LEXICAL, *NOW, *template)
+    assert finished.code == 0, finished.err
+    for name in ("x", "y"):
+        assert gzip.decompress((genrm.folder / f"out/{name}/run.scored.jsonl.gz").read_bytes())
+        assert (genrm.folder / f"out/{name}/run.metrics.json").exists()
+    again = call("score", "in/", "out/", *LEXICAL, *NOW, *template)
+    assert last_line(again).startswith("genrm: done: 2 files: 2 up to date; ")
+
+
+def test_nothing_to_do_is_no_error(call: Call, genrm: Genrm) -> None:
+    """An empty folder or a pattern without a match ends with 0 and a warning, as cron may be early."""
+    (genrm.folder / "empty").mkdir()
+    finished = call("score", "empty/", "empty/*.jsonl", *LEXICAL)
+    assert finished.code == 0
+    assert "genrm: warning: no rollout files were found" in finished.err
+    assert last_line(finished).startswith("genrm: done: 0 files: nothing to do; ")
+
+
+def test_a_missing_folder_does_not_stop_the_others(call: Call, genrm: Genrm) -> None:
+    """A folder that is not there is an error with 3 and one line; what else was given is scored, before and after."""
+    fill(genrm, "a/run.jsonl", "b/run.jsonl")
+    finished = call("score", "a/", "nowhere/", "nowhere-else/", "b/", *LEXICAL, *NOW)
+    assert finished.code == 3
+    assert len(file_lines(finished, "failed")) == 2
+    assert "nowhere/: there is no folder nowhere" in finished.err
+    assert (genrm.folder / "a/run.scored.jsonl").exists()
+    assert (genrm.folder / "b/run.scored.jsonl").exists()
+    assert last_line(finished).endswith("; exit 3")
+
+
+def test_a_missing_folder_does_not_cancel_what_is_worked_on(
+    call: Call, genrm: Genrm, judge_server: JudgeServer
+) -> None:
+    """Files that wait for a slow judge while a listing fails are finished all the same."""
+    judge_server.behave(latency_s=0.3)
+    fill(genrm, "a/run.jsonl")
+    finished = call("score", "a/", "nowhere/", *judged_by(judge_server), *NOW, "--no-probe")
+    assert finished.code == 3
+    assert (genrm.folder / "a/run.scored.jsonl").exists(), finished.err
+
+
+def test_the_second_run_does_nothing(call: Call, genrm: Genrm, judge_server: JudgeServer) -> None:
+    """All is up to date: no call, not even the probe's, no file touched, 0, and one line is said."""
+    fill(genrm, "a.jsonl", "b.jsonl.gz", "deep/c.jsonl")
+    assert call("score", ".", *judged_by(judge_server), *NOW).code == 0
+    judge_server.reset()
+    before = state_of(genrm.folder)
+    finished = call("score", ".", *judged_by(judge_server), *NOW)
+    assert finished.code == 0
+    assert judge_server.stats()["requests"] == 0
+    assert state_of(genrm.folder) == before
+    (line,) = finished.err.splitlines()
+    assert line.startswith("genrm: done: 3 files: 3 up to date; 0 verdicts, ")
+
+
+@pytest.mark.parametrize(
+    ("flags", "reason"),
+    [
+        (("--answer-bonus", "0.5"), "the settings have changed"),
+        (("--unscored", "drop"), "the settings have changed"),
+        (("--force",), "asked for again"),
+        (("--concurrency", "3"), None),
+        (("--parallel-files", "1", "--call-timeout", "7"), None),
+        (("--keep-replies",), None),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_settings_that_change_rewards_score_again(
+    call: Call, genrm: Genrm, flags: tuple[str, ...], reason: str | None
+) -> None:
+    """Another reward setting, or --force, scores again; a setting that changes no reward does not."""
+    fill(genrm, "a.jsonl", "b.jsonl")
+    assert call("score", ".", *LEXICAL, *NOW).code == 0
+    finished = call("score", ".", *LEXICAL, *NOW, *flags)
+    assert finished.code == 0, finished.err
+    status = "up to date" if reason is None else "scored"
+    assert last_line(finished).startswith(f"genrm: done: 2 files: 2 {status}; ")
+    if reason is not None:
+        assert all(reason in line for line in file_lines(finished, "scored"))
+
+
+def test_only_the_changed_input_is_scored_again(call: Call, genrm: Genrm) -> None:
+    """A file with other lines, or the same lines written anew, is scored again; its neighbour is left alone."""
+    fill(genrm, "a.jsonl", "b.jsonl")
+    assert call("score", ".", *LEXICAL, *NOW).code == 0
+    neighbour = (genrm.folder / "b.scored.jsonl").stat().st_mtime_ns
+    genrm.write("a.jsonl", make_rollouts(groups=3, size=2))
+    finished = call("score", ".", *LEXICAL, *NOW)
+    assert last_line(finished).startswith("genrm: done: 2 files: ")
+    (line,) = file_lines(finished, "scored")
+    assert "(the input has changed)" in line
+    assert len(read_lines(genrm.folder / "a.scored.jsonl")) == 6
+    os.utime(genrm.folder / "a.jsonl", BEFORE_OUR_TIME)
+    assert "1 scored" in last_line(call("score", ".", *LEXICAL, *NOW))
+    assert (genrm.folder / "b.scored.jsonl").stat().st_mtime_ns == neighbour
+
+
+@pytest.mark.parametrize("damage", ["metrics deleted", "scored deleted", "scored and metrics deleted", "half-written"])
+def test_incomplete_outputs_are_made_again(call: Call, genrm: Genrm, damage: str) -> None:
+    """Outputs of which a part is missing, or that no metrics vouch for, are ours to replace."""
+    fill(genrm, "a.jsonl", "b.jsonl")
+    assert call("score", ".", *LEXICAL, *NOW).code == 0
+    whole = (genrm.folder / "a.scored.jsonl").read_bytes()
+    if "scored" in damage:
+        (genrm.folder / "a.scored.jsonl").unlink()
+    if "metrics" in damage:
+        (genrm.folder / "a.metrics.json").unlink()
+    if damage == "half-written":  # new scored lines, but still the metrics of the old ones
+        old = (genrm.folder / "a.metrics.json").read_bytes()
+        assert call("score", "a.jsonl", *LEXICAL, "--force").code == 0
+        (genrm.folder / "a.metrics.json").write_bytes(old)
+    finished = call("score", ".", *LEXICAL, *NOW)
+    assert finished.code == 0, finished.err
+    assert "1 scored" in last_line(finished)
+    assert (genrm.folder / "a.scored.jsonl").read_bytes() == whole
+    assert "2 up to date" in last_line(call("score", ".", *LEXICAL, *NOW))
+
+
+@pytest.mark.parametrize("damage", ["edited", "truncated", "written by hand", "metrics of something else"])
+def test_what_is_not_ours_is_refused_and_stays(call: Call, genrm: Genrm, damage: str) -> None:
+    """Scored lines that somebody edited, or wrote, fail with 2 and stay as they are; the others go on."""
+    fill(genrm, "a.jsonl", "b.jsonl")
+    scored, metrics = genrm.folder / "a.scored.jsonl", genrm.folder / "a.metrics.json"
+    if damage in ("edited", "truncated"):
+        assert call("score", "a.jsonl", *LEXICAL).code == 0
+    if damage == "edited":
+        with scored.open("a") as file:
+            file.write('{"note": "mine"}\n')
+    elif damage == "truncated":
+        os.truncate(scored, 20)
+    else:
+        scored.write_text('{"note": "mine"}\n')
+    if damage == "metrics of something else":
+        metrics.write_text('{"accuracy": 1, "settings_digest": 1, "output_mark": "none", "input": null}')
+    before = scored.read_bytes()
+    finished = call("score", ".", *LEXICAL, *NOW)
+    assert finished.code == 2
+    (failed,) = file_lines(finished, "failed")
+    assert "--force" in failed
+    assert scored.read_bytes() == before
+    assert (genrm.folder / "b.scored.jsonl").exists()
+    assert call("score", ".", *LEXICAL, *NOW, "--force").code == 0
+    assert "2 up to date" in last_line(call("score", ".", *LEXICAL, *NOW))
+
+
+def test_strange_metrics_are_no_bug(call: Call, genrm: Genrm) -> None:
+    """Metrics whose input says nothing readable make the outputs stale, not the run crash."""
+    fill(genrm, "a.jsonl")
+    assert call("score", "a.jsonl", *LEXICAL).code == 0
+    path = genrm.folder / "a.metrics.json"
+    path.write_text(json.dumps(json.loads(path.read_bytes()) | {"input": None}))
+    assert b"the input has changed" in call("score", ".", *LEXICAL, *NOW, "--dry-run").out
+
+
+def test_copies_are_up_to_date(call: Call, genrm: Genrm) -> None:
+    """Inputs and outputs copied together with their times, as by a backup, lose attributes and stay up to date."""
+    fill(genrm, "in/a.jsonl", "in/b.jsonl.gz")
+    assert call("score", "in/", *LEXICAL, *NOW).code == 0
+    for path in (genrm.folder / "in").iterdir():
+        if hasattr(os, "listxattr"):
+            for name in os.listxattr(path):
+                os.removexattr(path, name)
+    shutil.copytree(genrm.folder / "in", genrm.folder / "copy", copy_function=shutil.copy2)
+    finished = call("score", "copy/", "in/", *LEXICAL, *NOW)
+    assert last_line(finished).startswith("genrm: done: 4 files: 4 up to date; "), finished.err
+
+
+def test_partial_results_are_completed_by_the_next_runs(call: Call, genrm: Genrm, judge_server: JudgeServer) -> None:
+    """--max-calls holds over all files; each run ends with 6 and goes on where the last one stopped, until 0."""
+    content = fill(genrm, *(f"{name}.jsonl" for name in "abcdef"))
+    total = sum(len(lines) for lines in content.values())  # in groups of two: as many comparisons as rollouts
+    asked, codes = 0, []
+    while not codes or codes[-1] == 6:
+        judge_server.reset()
+        arguments = (".", *judged_by(judge_server), *NOW, "--max-calls", "7", "--no-probe", "--parallel-files", "2")
+        finished = call("score", *arguments)
+        codes.append(finished.code)
+        requests = judge_server.stats()["requests"]
+        assert requests <= 7
+        asked += requests
+        assert last_line(finished).endswith(f"; exit {finished.code}")
+        assert len(codes) < 10, finished.err
+    assert asked == total == 18
+    assert codes == [6, 6, 0]
+    assert all((genrm.folder / name.replace(".", ".scored.", 1)).exists() for name in content)
+
+
+def test_files_not_begun_wait_for_the_next_run(call: Call, genrm: Genrm, judge_server: JudgeServer) -> None:
+    """After a stop no further file is begun: it has no outputs, one line, and the exit code 6."""
+    fill(genrm, *(f"{name}.jsonl" for name in "abcd"))
+    flags = ("--max-calls", "1", "--no-probe", "--parallel-files", "1")
+    finished = call("score", ".", *judged_by(judge_server), *NOW, *flags)
+    assert finished.code == 6
+    assert len(file_lines(finished, "waits")) == 3
+    assert "stopped by --max-calls" in finished.err
+    assert {name for name in genrm.names() if name.endswith("scored.jsonl")} == {"a.scored.jsonl"}
+
+
+def test_young_files_wait(call: Call, genrm: Genrm) -> None:
+    """A file of a folder that changed a moment ago waits, with 0; one that is old, or named, is scored."""
+    fill(genrm, "old.jsonl", "young.jsonl", "named.jsonl")
+    os.utime(genrm.folder / "old.jsonl", BEFORE_OUR_TIME)
+    finished = call("score", "named.jsonl", ".", *LEXICAL)
+    assert finished.code == 0, finished.err
+    (waiting,) = file_lines(finished, "waits")
+    assert waiting.startswith("waits: young.jsonl: ")
+    assert "--min-age 60 s" in waiting
+    assert {"old.scored.jsonl", "named.scored.jsonl"} < genrm.names()
+    assert "young.scored.jsonl" not in genrm.names()
+    os.utime(genrm.folder / "young.jsonl", (time.time() - 30,) * 2)
+    assert "1 waits" in last_line(call("score", ".", *LEXICAL))
+    assert "1 scored" in last_line(call("score", ".", *LEXICAL, "--min-age", "20s"))
+
+
+def test_a_bad_file_does_not_stop_the_others(genrm: Genrm) -> None:
+    """Each file has one plain line, the last line counts, and the exit code is the worst, as cron sees it."""
+    fill(genrm, "a.jsonl", "z.jsonl")
+    (genrm.folder / "bad.jsonl").write_text("no rollouts\n")
+    (genrm.folder / "broken.jsonl.gz").write_bytes(b"\x1f\x8b no gzip")
+    (genrm.folder / "new\nline\x1b[31m.jsonl").write_text("also bad\n")
+    finished = genrm.run("score", ".", "missing.jsonl", *LEXICAL, *NOW)
+    assert finished.code == 3
+    lines = finished.err.splitlines()
+    assert len(lines) == 8, finished.err  # six files, that the judge is a stand-in, and the end
+    assert len(file_lines(finished, "scored")) == 2
+    assert len(file_lines(finished, "failed")) == 4
+    assert lines[-1].startswith("genrm: done: 6 files: ")
+    assert lines[-1].endswith("; exit 3")
+    assert "4 failed" in lines[-1]
+    assert "2 scored" in lines[-1]
+    assert "\x1b" not in finished.err
+    assert "\r" not in finished.err
+    assert finished.out == b""
+
+
+def test_quiet_says_only_errors(call: Call, genrm: Genrm) -> None:
+    """With --quiet a run without errors says nothing, and one with a bad file only which and why."""
+    fill(genrm, "a.jsonl", "b.jsonl")
+    assert call("score", ".", *LEXICAL, *NOW, "--quiet") == (0, b"", "")
+    (genrm.folder / "bad.jsonl").write_text("no rollouts\n")
+    finished = call("score", ".", *LEXICAL, *NOW, "--quiet")
+    assert finished.code == 3
+    (line,) = finished.err.splitlines()
+    assert line.startswith("genrm: error: failed: bad.jsonl: ")
+
+
+def test_json_is_one_object(call: Call, genrm: Genrm) -> None:
+    """--json prints one object on stdout with a result for each file that was not up to date."""
+    fill(genrm, "a.jsonl", "b.jsonl")
+    assert call("score", "b.jsonl", *LEXICAL).code == 0
+    (genrm.folder / "bad.jsonl").write_text("no rollouts\n")
+    finished = call("score", ".", *LEXICAL, *NOW, "--json")
+    run = json.loads(finished.out)
+    assert finished.out.count(b"\n") == 1
+    assert (run["files"], run["scored"], run["up_to_date"], run["failed"], run["exit_code"]) == (3, 1, 1, 1, 3)
+    results = {result["input"]: result for result in run["results"]}
+    assert results.keys() == {"a.jsonl", "bad.jsonl"}
+    assert results["a.jsonl"]["output"] == "a.scored.jsonl"
+    assert (results["a.jsonl"]["status"], results["a.jsonl"]["exit_code"]) == ("scored", 0)
+    assert (results["bad.jsonl"]["status"], results["bad.jsonl"]["exit_code"]) == ("failed", 3)
+
+
+def test_a_dry_run_does_nothing(call: Call, genrm: Genrm, judge_server: JudgeServer) -> None:
+    """--dry-run lists what would be done with each file, writes nothing, claims nothing and asks nothing."""
+    fill(genrm, "current.jsonl", "new.jsonl", "stale.jsonl", "young.jsonl")
+    judge = judged_by(judge_server)
+    assert call("score", "current.jsonl", "stale.jsonl", *judge, "--no-probe").code == 0
+    genrm.write("stale.jsonl", make_rollouts(groups=1, size=3))
+    for name in ("new.jsonl", "stale.jsonl"):
+        os.utime(genrm.folder / name, BEFORE_OUR_TIME)
+    judge_server.reset()
+    before = state_of(genrm.folder)
+    template = ("--output-template", "{dir}/{stem}.scored.jsonl")
+    finished = call("score", ".", *judge, *template, "--dry-run")
+    assert finished.code == 0, finished.err
+    assert [line.split(": ")[:2] for line in finished.out.decode().splitlines()] == [
+        ["up to date", "current.jsonl"],
+        ["score", "new.jsonl -> new.scored.jsonl"],
+        ["score", "stale.jsonl -> stale.scored.jsonl"],
+        ["waits", "young.jsonl"],
+    ]
+    assert state_of(genrm.folder) == before
+    assert not genrm.state_folder.exists()
+    assert judge_server.stats()["requests"] == 0
+    assert call("score", ".", *judge, "--output-template", "out/{stem}.scored.jsonl", "--dry-run").code == 0
+    assert state_of(genrm.folder) == before
+
+
+def test_the_judge_is_probed_once(call: Call, genrm: Genrm, judge_server: JudgeServer) -> None:
+    """Many files side by side share one judge: it is tried before the first comparison, not for each file."""
+    content = fill(genrm, *(f"{number}.jsonl" for number in range(9)))
+    finished = call("score", ".", *judged_by(judge_server), *NOW)
+    assert finished.code == 0, finished.err
+    stats = judge_server.stats()
+    assert stats["requests"] == sum(map(len, content.values())) + 2
+
+
+def test_a_judge_that_is_down_ends_the_run(call: Call, genrm: Genrm, judge_server: JudgeServer) -> None:
+    """Files that are finished stay; the judge that then refuses ends the run with 4, and is not asked file by file."""
+    fill(genrm, "a.jsonl")
+    for name in "bcd":  # with so many calls in flight that the judge is soon known to be down
+        genrm.write(f"{name}.jsonl", make_rollouts(groups=10, size=2))
+    judge_server.behave(script=[{}] * 4, fault={"status": 401})
+    flags = ("--no-probe", "--parallel-files", "1", "--give-up-after", "0.5")
+    finished = call("score", ".", *judged_by(judge_server), *NOW, *flags)
+    assert finished.code == 4
+    assert (genrm.folder / "a.scored.jsonl").exists()
+    assert "d.scored.jsonl" not in genrm.names()
+    assert not [name for name in genrm.names() if ".claim-" in name]
+    assert last_line(finished).endswith("; exit 4")
+    assert judge_server.stats()["requests"] < 2 + 2 * 20
+    judge_server.behave()
+    again = call("score", ".", *judged_by(judge_server), *NOW, "--no-probe")
+    assert again.code == 0, again.err
+    assert "up to date" in last_line(again)
+
+
+def test_outputs_say_where_they_come_from(call: Call, genrm: Genrm, judge_server: JudgeServer) -> None:
+    """The metrics hold versions, the settings' digest, the judge, the input's identity and the time."""
+    fill(genrm, "a.jsonl", "b.jsonl")
+    assert call("score", ".", *judged_by(judge_server), *NOW).code == 0
+    metrics = json.loads((genrm.folder / "b.metrics.json").read_bytes())
+    status = (genrm.folder / "b.jsonl").stat()
+    identity = {"uri": "b.jsonl", "size_bytes": status.st_size, "etag": None, "mtime_ns": status.st_mtime_ns}
+    assert metrics["input"] == identity
+    assert metrics["versions"].keys() == {"genrm", "python"}
+    assert len(metrics["settings_digest"]) == 64
+    assert metrics["judge"]["name"] == "m"
+    assert time.time() - 60 < time.mktime(time.strptime(metrics["time"][:19], "%Y-%m-%dT%H:%M:%S")) - time.timezone
+
+
+def test_a_second_start_is_refused_under_a_lock(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
+    """--lock: the same command ends with 5 while the first works, which is not disturbed; kill -9 frees the lock."""
+    judge_server.behave(fault={"hang": True})
+    fill(genrm, "a.jsonl", "b.jsonl")
+    arguments = ("score", ".", *judged_by(judge_server), *NOW, "--no-probe", "--lock")
+    first = genrm.start(*arguments)
+    try:
+        judge_server.wait_until(lambda stats: stats["hangs"] > 0, limit_s=20)
+        before = names_below(genrm.folder)
+        second = call(*arguments)
+        assert second.code == 5
+        (line,) = second.err.splitlines()
+        assert f"the same command still runs (process {first.pid})" in line
+        assert names_below(genrm.folder) == before
+        assert first.poll() is None
+    finally:
+        first.kill()
+        first.communicate(timeout=10)
+    judge_server.reset()
+    third = call(*arguments)
+    assert third.code == 0, third.err
+    assert "2 scored" in last_line(third)
+
+
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_run_of_many_files_goes_on(
+    genrm: Genrm, call: Call, judge_server: JudgeServer, sent: signal.Signals
+) -> None:
+    """130 within seconds, whole outputs or none, no claims; the next run repeats no call that was answered."""
+    content = fill(genrm, *(f"{name}.jsonl" for name in "abcdefgh"))
+    judge_server.behave(script=[{}] * 10, fault={"hang": True})
+    arguments = ("score", ".", *judged_by(judge_server), *NOW, "--no-probe", "--parallel-files", "3")
+    first = genrm.start(*arguments, "--concurrency", "4")
+    try:
+        judge_server.wait_until(lambda stats: stats["hangs"] == 4, limit_s=20)
+        first.send_signal(sent)
+        started_s = time.monotonic()
+        _, err = first.communicate(timeout=10)
+        assert time.monotonic() - started_s < 5
+    finally:
+        first.kill()
+    assert first.returncode == 130, err
+    assert "interrupted" in err.decode().splitlines()[-1]
+    names = names_below(genrm.folder)
+    assert not [name for name in names if ".claim-" in name or ".genrm-" in name]
+    done = {name.partition(".")[0] for name in names if ".scored." in name}
+    assert {name.partition(".")[0] for name in names if ".metrics." in name} == done
+    judge_server.reset()
+    again = call(*arguments)
+    assert again.code == 0, again.err
+    assert judge_server.stats()["requests"] == sum(map(len, content.values())) - 10
+    assert all((genrm.folder / name.replace(".", ".scored.", 1)).exists() for name in content)
+    for path in genrm.folder.glob("*.journal.sqlite"):
+        with sqlite3.connect(path) as journal:
+            assert journal.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+        journal.close()

@@ -1,0 +1,299 @@
+import gzip
+import json
+import re
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from genrm_process import COMMAND, Call, Finished, Genrm, make_rollouts, without_rewards
+from judge_server_fixture import JudgeServer
+from s3_disturber_fixture import DisturbedS3
+
+from genrm_cli.scoring.inputs import iter_tasks
+from genrm_cli.settings import Settings
+from genrm_cli.storage.location import S3Options
+
+LEXICAL = ("--judge", "lexical")
+NOW = ("--min-age", "0")
+CREDENTIALS = {"AWS_ACCESS_KEY_ID": "AKTEST", "AWS_SECRET_ACCESS_KEY": "SKTEST-never-shown"}
+FOLDER = "rl/pixelated/übung 1"
+SUFFIXES = ("scored.jsonl", "metrics.json", "comparisons.jsonl", "rejects.jsonl")
+BODY = "".join(json.dumps(line) + "\n" for line in make_rollouts(groups=1, size=2)).encode()
+PEAK_KIB = "import resource, subprocess, sys; subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL, check=True); \
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"
+
+
+@pytest.fixture
+def aws(s3: str) -> dict[str, str]:
+    """Give the environment of a process that reaches the S3 server."""
+    return {**CREDENTIALS, "AWS_ENDPOINT_URL": s3, "AWS_DEFAULT_REGION": "us-east-1"}
+
+
+def put(bucket: Any, *keys: str, body: bytes = BODY) -> None:
+    """Make objects, compressed where the name says so."""
+    for key in keys:
+        content = gzip.compress(body) if key.endswith(".gz") else body
+        bucket.client.put_object(Bucket=bucket.name, Key=key, Body=content)
+
+
+def keys_in(bucket: Any) -> set[str]:
+    """Name all objects but the trial of conditional puts; an upload that was left open counts as one."""
+    found = {item["Key"] for item in bucket.client.list_objects_v2(Bucket=bucket.name).get("Contents", [])}
+    uploads = bucket.client.list_multipart_uploads(Bucket=bucket.name).get("Uploads", [])
+    left = {f"unfinished {upload['Key']}" for upload in uploads}
+    return {key for key in found | left if not key.endswith("/.genrm-conditional-put")}
+
+
+def state_of(bucket: Any) -> dict[str, tuple[str, object]]:
+    """Take down the ETag and the time of every object."""
+    contents = bucket.client.list_objects_v2(Bucket=bucket.name).get("Contents", [])
+    return {item["Key"]: (item["ETag"], item["LastModified"]) for item in contents}
+
+
+def get(bucket: Any, key: str) -> bytes:
+    """Fetch an object."""
+    content: bytes = bucket.client.get_object(Bucket=bucket.name, Key=key)["Body"].read()
+    return content
+
+
+def last_line(finished: Finished) -> str:
+    """Return what a log grep would look for."""
+    return finished.err.splitlines()[-1]
+
+
+def judged_by(server: JudgeServer) -> tuple[str, ...]:
+    """Return the flags for a real judge."""
+    return ("--base-url", server.base_url, "--model", "m")
+
+
+def test_a_prefix_from_cron(genrm: Genrm, s3_bucket: Any, aws: dict[str, str]) -> None:
+    """With next to nothing in the environment: every file below the prefix gets its outputs, nothing is put here."""
+    put(s3_bucket, f"{FOLDER}/a.jsonl", f"{FOLDER}/deep/b.jsonl.gz", f"{FOLDER}/a_failures.jsonl", "rl/other/c.jsonl")
+    before = keys_in(s3_bucket)
+    prefix = f"s3://{s3_bucket.name}/{FOLDER}/"
+    finished = genrm.run("score", prefix, *LEXICAL, *NOW, "--no-journal", **aws)
+    assert finished.code == 0, finished.err
+    stems = (f"{FOLDER}/a", f"{FOLDER}/deep/b")
+    assert keys_in(s3_bucket) - before == {f"{stem}.{suffix}" for stem in stems for suffix in SUFFIXES}
+    for stem in stems:
+        lines = [json.loads(line) for line in get(s3_bucket, f"{stem}.scored.jsonl").splitlines()]
+        assert [without_rewards(line) for line in lines] == make_rollouts(groups=1, size=2)
+    assert genrm.names() == set()
+    assert last_line(finished).startswith("genrm: done: 2 files: 2 scored; ")
+    assert not re.search(r"[\x1b\r]", finished.err)
+    before_again = state_of(s3_bucket)
+    again = genrm.run("score", prefix, *LEXICAL, *NOW, "--no-journal", "--quiet", **aws)
+    assert again == (0, b"", "")
+    assert state_of(s3_bucket) == before_again
+
+
+def test_inputs_of_all_kinds_in_one_run(call: Call, genrm: Genrm, s3_bucket: Any, aws: dict[str, str]) -> None:
+    """Keys, patterns, prefixes and local files, overlapping: each file once, outputs by one template on S3."""
+    put(s3_bucket, "rl/x/a.jsonl", "rl/x/b.jsonl.gz", "rl/y/c.jsonl", "rl/y/d.jsonl")
+    genrm.write("local.jsonl", make_rollouts(groups=1, size=2))
+    bucket = f"s3://{s3_bucket.name}"
+    inputs = (
+        f"{bucket}/rl/x/",
+        f"{bucket}/rl/x/a.jsonl",
+        f"{bucket}/rl/*/[cd].jsonl",
+        f"{bucket}/rl/y/*",
+        "local.jsonl",
+    )
+    template = ("--output-template", f"{bucket}/rl/out/{{stem}}.scored.jsonl.gz")
+    finished = call("score", *inputs, *LEXICAL, *NOW, *template, **aws)
+    assert finished.code == 0, finished.err
+    assert last_line(finished).startswith("genrm: done: 5 files: 5 scored; ")
+    out = {key for key in keys_in(s3_bucket) if key.startswith("rl/out/") and "scored" in key}
+    assert out == {f"rl/out/{stem}.scored.jsonl.gz" for stem in ("a", "b", "c", "d", "local")}
+    assert gzip.decompress(get(s3_bucket, "rl/out/local.scored.jsonl.gz")).count(b"\n") == 2
+    assert "5 up to date" in last_line(call("score", *inputs, *LEXICAL, *NOW, *template, **aws))
+
+
+def test_what_cannot_be_done_on_s3(call: Call, genrm: Genrm, s3_bucket: Any, aws: dict[str, str]) -> None:
+    """An empty prefix is no error; a bucket that is not there is 5, results outside rl/ are 2; the others go on."""
+    put(s3_bucket, "rl/a.jsonl", "sft/b.jsonl")
+    bucket = f"s3://{s3_bucket.name}"
+    empty = call("score", f"{bucket}/rl/nothing/", f"{bucket}/rl/*.ndjson", *LEXICAL, **aws)
+    assert empty.code == 0
+    assert "no rollout files were found" in empty.err
+    outside = call("score", f"{bucket}/sft/", f"{bucket}/rl/", *LEXICAL, *NOW, **aws)
+    assert outside.code == 2
+    assert "RL data is kept apart" in outside.err
+    assert "1 scored" in last_line(outside)
+    missing = call("score", "s3://no-such-bucket/rl/", f"{bucket}/rl/", *LEXICAL, *NOW, "--force", **aws)
+    assert missing.code == 5
+    assert "no-such-bucket" in missing.err
+    assert "1 scored" in last_line(missing)
+    elsewhere = call("score", "s3://no-such-bucket/rl/", f"{bucket}/sft/", *LEXICAL, *NOW, **aws)
+    assert elsewhere.code == 5  # the worse of 5 and 2
+
+
+def test_once_on_s3(call: Call, s3_bucket: Any, aws: dict[str, str], judge_server: JudgeServer) -> None:
+    """Nothing is asked or written again until an input has another version; then that one is."""
+    put(s3_bucket, "rl/a.jsonl", "rl/b.jsonl")
+    arguments = ("score", f"s3://{s3_bucket.name}/rl/", *judged_by(judge_server), *NOW)
+    assert call(*arguments, **aws).code == 0
+    before = state_of(s3_bucket)
+    judge_server.reset()
+    assert "2 up to date" in last_line(call(*arguments, **aws))
+    assert judge_server.stats()["requests"] == 0
+    assert state_of(s3_bucket) == before
+    put(s3_bucket, "rl/b.jsonl", body=BODY + b'{"prompt": "q", "completion": "alone"}\n')
+    finished = call(*arguments, **aws)
+    assert finished.code == 0
+    assert "(the input has changed)" in finished.err
+    after = state_of(s3_bucket)
+    changed = {key for key, state in after.items() if before[key] != state}
+    assert {"rl/b.jsonl", "rl/b.scored.jsonl", "rl/b.metrics.json"} <= changed
+    assert not [key for key in changed if key.startswith("rl/a.")]
+
+
+@pytest.mark.parametrize("damage", ["metrics deleted", "scored deleted", "all but scored deleted"])
+def test_half_committed_outputs_are_made_again(call: Call, s3_bucket: Any, aws: dict[str, str], damage: str) -> None:
+    """Objects that a run of ours left without the metrics, which come last, are replaced."""
+    put(s3_bucket, "rl/a.jsonl")
+    arguments = ("score", f"s3://{s3_bucket.name}/rl/", *LEXICAL, *NOW)
+    assert call(*arguments, **aws).code == 0
+    whole = get(s3_bucket, "rl/a.scored.jsonl")
+    gone = {"metrics deleted": SUFFIXES[1:2], "scored deleted": SUFFIXES[:1], "all but scored deleted": SUFFIXES[1:]}
+    for suffix in gone[damage]:
+        s3_bucket.client.delete_object(Bucket=s3_bucket.name, Key=f"rl/a.{suffix}")
+    finished = call(*arguments, **aws)
+    assert finished.code == 0, finished.err
+    assert "1 scored" in last_line(finished)
+    assert get(s3_bucket, "rl/a.scored.jsonl") == whole
+    assert keys_in(s3_bucket) == {"rl/a.jsonl", *(f"rl/a.{suffix}" for suffix in SUFFIXES)}
+
+
+def test_foreign_objects_are_refused(call: Call, s3_bucket: Any, aws: dict[str, str]) -> None:
+    """An object of an output's name that is not ours, or is not as we wrote it, stays; --force replaces it."""
+    put(s3_bucket, "rl/a.jsonl", "rl/b.jsonl", "rl/c.jsonl")
+    arguments = ("score", f"s3://{s3_bucket.name}/rl/", *LEXICAL, *NOW)
+    put(s3_bucket, "rl/a.scored.jsonl", body=b"precious\n")
+    assert call("score", f"s3://{s3_bucket.name}/rl/b.jsonl", *LEXICAL, **aws).code == 0
+    put(s3_bucket, "rl/b.scored.jsonl", body=b"edited\n")
+    finished = call(*arguments, **aws)
+    assert finished.code == 2
+    assert "2 failed" in last_line(finished)
+    assert "1 scored" in last_line(finished)
+    assert get(s3_bucket, "rl/a.scored.jsonl") == b"precious\n"
+    assert get(s3_bucket, "rl/b.scored.jsonl") == b"edited\n"
+    assert call(*arguments, "--force", **aws).code == 0
+    assert "3 up to date" in last_line(call(*arguments, **aws))
+
+
+def test_copies_without_metadata_are_up_to_date(call: Call, s3_bucket: Any, aws: dict[str, str]) -> None:
+    """Outputs that were copied down and up again have lost their metadata, not their standing."""
+    put(s3_bucket, "rl/a.jsonl")
+    arguments = ("score", f"s3://{s3_bucket.name}/rl/", *LEXICAL, *NOW)
+    assert call(*arguments, **aws).code == 0
+    for suffix in SUFFIXES:
+        put(s3_bucket, f"rl/a.{suffix}", body=get(s3_bucket, f"rl/a.{suffix}"))
+    assert "1 up to date" in last_line(call(*arguments, **aws))
+
+
+def test_young_objects_wait(call: Call, s3_bucket: Any, aws: dict[str, str]) -> None:
+    """By the store's clock; an object that is named does not wait."""
+    put(s3_bucket, "rl/a.jsonl", "rl/b.jsonl")
+    bucket = f"s3://{s3_bucket.name}"
+    finished = call("score", f"{bucket}/rl/", f"{bucket}/rl/b.jsonl", *LEXICAL, **aws)
+    assert finished.code == 0
+    assert "2 waits" in last_line(finished)
+    finished = call("score", f"{bucket}/rl/b.jsonl", f"{bucket}/rl/", *LEXICAL, **aws)
+    assert "1 waits" in last_line(finished)
+    assert "1 scored" in last_line(finished)
+    time.sleep(1.1)
+    assert "1 scored" in last_line(call("score", f"{bucket}/rl/", *LEXICAL, "--min-age", "1s", **aws))
+
+
+def test_objects_say_where_they_come_from(call: Call, s3_bucket: Any, aws: dict[str, str]) -> None:
+    """All four objects carry tool, settings, judge, input and time in their metadata, a non-ASCII name included."""
+    key = f"{FOLDER}/läuf.jsonl"
+    put(s3_bucket, key)
+    assert call("score", f"s3://{s3_bucket.name}/rl/", *LEXICAL, *NOW, **aws).code == 0
+    etag = s3_bucket.client.head_object(Bucket=s3_bucket.name, Key=key)["ETag"].strip('"')
+    metrics = json.loads(get(s3_bucket, f"{FOLDER}/läuf.metrics.json"))
+    assert metrics["input"] == {
+        "uri": f"s3://{s3_bucket.name}/{key}", "size_bytes": len(BODY), "etag": etag, "mtime_ns": None,
+    }  # fmt: skip
+    uploads = set()
+    for suffix in SUFFIXES:
+        found = s3_bucket.client.head_object(Bucket=s3_bucket.name, Key=f"{FOLDER}/läuf.{suffix}")["Metadata"]
+        assert found["genrm-version"] == metrics["versions"]["genrm"]
+        assert found["genrm-settings-digest"] == metrics["settings_digest"]
+        assert found["genrm-judge"] == metrics["judge"]["name"]
+        assert found["genrm-input-etag"] == etag
+        assert found["genrm-input-size-bytes"] == str(len(BODY))
+        assert found["genrm-time"]
+        assert found["genrm-input-uri"].isascii()
+        assert s3_bucket.name in found["genrm-input-uri"]
+        uploads.add(found["genrm-upload"])
+    assert metrics["output_mark"]["upload"] in uploads
+
+
+def test_a_dry_run_writes_nothing_on_s3(
+    call: Call, genrm: Genrm, s3_bucket: Any, aws: dict[str, str], disturbed_s3: DisturbedS3, judge_server: JudgeServer
+) -> None:
+    """Only requests that read are made: no claim, no trial of conditional puts, no output; and no call."""
+    put(s3_bucket, "rl/a.jsonl", "rl/b.jsonl.gz")
+    arguments = ("score", f"s3://{s3_bucket.name}/rl/", *judged_by(judge_server), *NOW, "--dry-run", "--json")
+    finished = call(*arguments, "--s3-endpoint-url", disturbed_s3.url, **aws)
+    assert finished.code == 0, finished.err
+    plan = json.loads(finished.out)
+    assert [result["output"].rpartition("/")[2] for result in plan["results"]] == ["a.scored.jsonl", "b.scored.jsonl"]
+    assert {request["method"] for request in disturbed_s3.requests()} <= {"GET", "HEAD"}
+    assert judge_server.stats()["requests"] == 0
+    assert genrm.names() == set()
+
+
+def test_a_listing_that_is_refused_fails_alone(
+    call: Call, s3_bucket: Any, aws: dict[str, str], disturbed_s3: DisturbedS3
+) -> None:
+    """A prefix that may not be listed is one failed input; what else was given is scored."""
+    put(s3_bucket, "rl/x/a.jsonl", "rl/y/b.jsonl")
+    disturbed_s3.rule(method="GET", query={"prefix": "rl/x/"}, answer={"code": "AccessDenied"})
+    bucket = f"s3://{s3_bucket.name}"
+    flags = (*LEXICAL, *NOW, "--s3-endpoint-url", disturbed_s3.url)
+    finished = call("score", f"{bucket}/rl/x/", f"{bucket}/rl/y/", *flags, **aws)
+    assert finished.code == 5, finished.err
+    assert "rl/y/b.scored.jsonl" in keys_in(s3_bucket)
+    assert "1 failed" in last_line(finished)
+
+
+def test_an_output_that_cannot_be_put_fails_alone(
+    call: Call, s3_bucket: Any, aws: dict[str, str], disturbed_s3: DisturbedS3
+) -> None:
+    """The file whose scored lines the store refuses has no metrics and no claim left; its neighbour is done."""
+    put(s3_bucket, "rl/a.jsonl", "rl/b.jsonl")
+    disturbed_s3.rule(key_contains="a.scored.jsonl", method="PUT", answer={"code": "AccessDenied"})
+    arguments = ("score", f"s3://{s3_bucket.name}/rl/", *LEXICAL, *NOW)
+    finished = call(*arguments, "--s3-endpoint-url", disturbed_s3.url, **aws)
+    assert finished.code == 5, finished.err
+    keys = keys_in(s3_bucket)
+    assert not [key for key in keys if key.startswith("rl/a.metrics") or ".claim-" in key or "unfinished" in key]
+    assert "rl/b.metrics.json" in keys
+    assert call(*arguments, **aws).code == 0
+
+
+@pytest.mark.slow
+def test_three_thousand_keys(genrm: Genrm, s3_bucket: Any, aws: dict[str, str], tmp_path: Path) -> None:
+    """All of 3,000 keys are found, and --dry-run over them takes no more memory than over 300."""
+    keys = [f"rl/{'few' if number < 300 else 'many'}/{number:05}.jsonl" for number in range(3300)]
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda key: put(s3_bucket, key), keys))
+    tasks = iter_tasks([f"s3://{s3_bucket.name}/rl/many/"], Settings(), S3Options())
+    assert [task.uri.removeprefix(f"s3://{s3_bucket.name}/") for task in tasks] == keys[300:]
+    peaks_kib = []
+    for name in ("few", "many"):
+        arguments = ("score", f"s3://{s3_bucket.name}/rl/{name}/", *LEXICAL, *NOW, "--dry-run", "--quiet")
+        arguments += ("--output-template", "out/{stem}.scored.jsonl")  # the server would be slow to look at each
+        ended = subprocess.run(
+            [sys.executable, "-c", PEAK_KIB, *COMMAND, *arguments],
+            capture_output=True, cwd=tmp_path, env=genrm.environment(**aws), timeout=110, check=True,
+        )  # fmt: skip
+        peaks_kib.append(int(ended.stdout))
+    assert peaks_kib[1] - peaks_kib[0] < 10_000, peaks_kib

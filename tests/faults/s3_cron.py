@@ -1,0 +1,134 @@
+"""`genrm score s3://...` as cron would run it, on machines that vanish, against an S3 that fails when told to."""
+
+import itertools
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import orjson
+from genrm_process import Finished, Genrm, Json, make_rollouts
+from judge_server_fixture import JudgeServer
+from s3_disturber_fixture import DisturbedS3
+from typer.testing import CliRunner
+
+from genrm_cli.cli.app import app
+from genrm_cli.scoring.journals import segments_folder
+from genrm_cli.settings import Settings
+from genrm_cli.storage.codec import unpack
+
+PREFIX = "rl/env/"
+JOURNAL_PREFIX = "rl/_genrm/journal/"
+CREDENTIALS = {"AWS_ACCESS_KEY_ID": "AKTEST", "AWS_SECRET_ACCESS_KEY": "SKTEST", "AWS_DEFAULT_REGION": "us-east-1"}
+
+
+class Cron:
+    """A bucket that runs work on, each on the machine it is told to."""
+
+    def __init__(self, folder: Path, bucket: Any, s3: DisturbedS3, judge: JudgeServer) -> None:
+        self.s3, self.judge, self.bucket, self.client = s3, judge, bucket.name, bucket.client
+        self._folder = folder
+        self._machines = (Genrm(self._made(f"machine-{number}")) for number in itertools.count())
+        self.machine = next(self._machines)
+
+    def _made(self, name: str) -> Path:
+        (self._folder / name).mkdir()
+        return self._folder / name
+
+    def move(self) -> None:
+        """Go on with another machine, whose disk is empty."""
+        self.machine = next(self._machines)
+
+    def uri(self, key: str = PREFIX) -> str:
+        """Return the URI of a key."""
+        return f"s3://{self.bucket}/{key}"
+
+    def put(self, name: str, lines: list[Json] | bytes) -> str:
+        """Put a dump below the prefix and return its URI."""
+        content = lines if isinstance(lines, bytes) else body_of(lines)
+        self.client.put_object(Bucket=self.bucket, Key=PREFIX + name, Body=content)
+        return self.uri(PREFIX + name)
+
+    def get(self, key: str) -> bytes:
+        """Fetch an object."""
+        content: bytes = self.client.get_object(Bucket=self.bucket, Key=key)["Body"].read()
+        return content
+
+    def names(self) -> set[str]:
+        """Name what lies below the prefix, but for inputs and the trial of conditional puts; uploads count, too."""
+        keys = {one["Key"] for one in self._listed(PREFIX)}
+        uploads = self.client.list_multipart_uploads(Bucket=self.bucket).get("Uploads", [])
+        keys |= {f"{one['Key']} (upload)" for one in uploads}
+        names = {key.removeprefix(PREFIX) for key in keys}
+        return {name for name in names if name.count(".") > 1 or not name.endswith(".jsonl")} - {
+            ".genrm-conditional-put"
+        }
+
+    def copied(self) -> list[Json]:
+        """Return the entries of all journal segments."""
+        keys = [one["Key"] for one in self._listed(JOURNAL_PREFIX)]
+        return [orjson.loads(line) for key in keys for line in unpack(self.get(key), key).splitlines()]
+
+    def segments_uri(self, scored: str) -> str:
+        """Return the folder of an output's segments, ending in a slash."""
+        folder = segments_folder(scored, Settings(journal=self.uri(JOURNAL_PREFIX)))
+        assert folder is not None
+        return folder
+
+    def arguments(self, *more: object, uri: str | None = None) -> list[str]:
+        """Return the command line."""
+        places = (uri or self.uri(), "--s3-endpoint-url", self.s3.url, "--min-age", "0s")
+        judge = ("--base-url", self.judge.base_url, "--model", "a-judge", "--no-probe")
+        return [str(one) for one in ("score", *places, *judge, "--concurrency", 4, *more)]
+
+    def run(self, *more: object, uri: str | None = None) -> Finished:
+        """Score to the end, within this process."""
+        environment = {"XDG_STATE_HOME": str(self.machine.state_folder)}
+        result = CliRunner().invoke(app, self.arguments(*more, uri=uri), env=environment)
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        return Finished(result.exit_code, result.stdout_bytes, " ".join(result.stderr.split()))
+
+    def start(self, *more: object, uri: str | None = None) -> "subprocess.Popen[bytes]":
+        """Begin to score, in a process of its own."""
+        return self.machine.start(*self.arguments(*more, uri=uri), **CREDENTIALS)
+
+    def wait_for_requests(self, count: int) -> None:
+        """Wait until the judge has been asked so often."""
+        self.judge.wait_until(lambda stats: stats["requests"] >= count, limit_s=30)
+
+    @property
+    def asked(self) -> int:
+        """How often the judge was asked."""
+        return int(self.judge.stats()["requests"])
+
+    def _listed(self, prefix: str) -> list[Json]:
+        pages = self.client.get_paginator("list_objects_v2").paginate(Bucket=self.bucket, Prefix=prefix)
+        return [one for page in pages for one in page.get("Contents", [])]
+
+
+def outputs_of(stem: str) -> set[str]:
+    """Name the outputs of a dump."""
+    return {f"{stem}.{kind}" for kind in ("scored.jsonl", "metrics.json", "comparisons.jsonl", "rejects.jsonl")}
+
+
+def body_of(lines: list[Json]) -> bytes:
+    """Render rollouts as an object's content."""
+    return b"".join(json.dumps(line).encode() + b"\n" for line in lines)
+
+
+def finish(process: "subprocess.Popen[bytes]", limit_s: float = 40.0) -> Finished:
+    """Wait for a process; a traceback is a failed test."""
+    try:
+        out, err = process.communicate(timeout=limit_s)
+    finally:
+        process.kill()
+        process.communicate()
+    assert b"Traceback" not in err, err.decode()
+    assert b"never retrieved" not in err, err.decode()
+    return Finished(process.returncode, out, " ".join(err.decode().split()))
+
+
+def some_rollouts(seed: int, groups: int = 1) -> list[Json]:
+    """Make groups of four that no other seed makes."""
+    return [line | {"prompt": f"{seed}: {line['prompt']}"} for line in make_rollouts(groups)]

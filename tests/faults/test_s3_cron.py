@@ -1,0 +1,388 @@
+import json
+import os
+import random
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from genrm_process import Json
+from judge_server_fixture import JudgeServer
+from s3_cron import JOURNAL_PREFIX, PREFIX, Cron, body_of, finish, outputs_of, some_rollouts
+from s3_disturber_fixture import DisturbedS3
+
+from genrm_cli.storage.codec import pack
+
+DENIED = {"code": "AccessDenied"}
+IN_FLIGHT, SEGMENT_CALLS = 4, 8
+SEGMENTED = ("--segment-calls", SEGMENT_CALLS, "--segment-age", "1s")
+
+
+@pytest.fixture
+def cron(
+    tmp_path: Path,
+    s3_bucket: Any,
+    disturbed_s3: DisturbedS3,
+    judge_server: JudgeServer,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Cron:
+    """Give a test an empty bucket, a healthy judge and a first machine."""
+    for name in list(os.environ):
+        if name.startswith(("GENRM_", "OPENAI_")):
+            monkeypatch.delenv(name)
+    monkeypatch.chdir(tmp_path)
+    return Cron(tmp_path, s3_bucket, disturbed_s3, judge_server)
+
+
+@pytest.fixture
+def journal(cron: Cron) -> tuple[object, ...]:
+    """Give the arguments of a journal on S3 in small segments."""
+    return ("--journal", cron.uri(JOURNAL_PREFIX), *SEGMENTED)
+
+
+def claim_of_another_machine(expiry_s: float) -> bytes:
+    """Make the content of a claim whose owner cannot be looked at."""
+    claim = {"id": "x", "host": "far-away boot pid", "pid": 7, "started": "1", "since": "2026-01-01T00:00:00+00:00"}
+    return json.dumps({**claim, "expiry_s": expiry_s}).encode()
+
+
+def test_two_runs_started_together_score_each_file_once(cron: Cron) -> None:
+    """Of two processes on 20 files each file is asked about by one only; both end well and leave no claims."""
+    for number in range(20):
+        cron.put(f"run-{number:02}.jsonl", some_rollouts(number))
+    cron.judge.behave(latency_s=0.05)
+    finished = [finish(process) for process in [cron.start("--no-journal"), cron.start("--no-journal")]]
+    assert [one.code for one in finished] == [0, 0], finished
+    assert cron.asked == 80
+    assert cron.judge.stats()["repeat_answers"] == 0
+    assert cron.names() == set().union(*(outputs_of(f"run-{number:02}") for number in range(20)))
+    assert sum(one.err.count("scored: s3://") for one in finished) == 20
+    again = cron.run("--no-journal")
+    assert (again.code, cron.asked) == (0, 80), again.err
+
+
+def test_two_runs_where_conditions_are_ignored_never_mix(cron: Cron) -> None:
+    """Where conditional puts are ignored the rule is weaker and said so: work may be doubled, outputs are whole."""
+    cron.s3.rule(method="PUT", strip=["if-none-match"])
+    for number in range(6):
+        cron.put(f"run-{number}.jsonl", some_rollouts(number))
+    finished = [finish(process) for process in [cron.start("--no-journal"), cron.start("--no-journal")]]
+    assert [one.code for one in finished] == [0, 0], finished
+    assert all(one.err.count("does not honour conditional puts") == 1 for one in finished)
+    assert 24 <= cron.asked <= 48
+    assert cron.names() == set().union(*(outputs_of(f"run-{number}") for number in range(6)))
+    assert sum(one.err.count("scored: s3://") for one in finished) == 6
+    again = cron.run("--no-journal")
+    assert again.code == 0
+    assert "6 files: 6 up to date" in again.err
+
+
+@pytest.mark.parametrize(("kills", "seed"), [(3, 1), pytest.param(10, 2, marks=pytest.mark.slow)])
+def test_a_machine_that_vanishes_costs_a_segment_at_most(
+    cron: Cron, journal: tuple[object, ...], kills: int, seed: int
+) -> None:
+    """Killed again and again, each time followed by a run on an empty disk: little is repeated, the end is the same."""
+    lines = some_rollouts(0, groups=15 * (kills + 1))
+    uri = cron.put("run.jsonl", lines)
+    assert cron.run("--no-journal", "-o", cron.uri("rl/calm.scored.jsonl"), uri=uri).code == 0
+    cron.judge.reset()
+    cron.judge.behave(latency_s=0.02)
+    rng = random.Random(seed)
+    for _ in range(kills):
+        process = cron.start(*journal, uri=uri)
+        cron.wait_for_requests(cron.asked + rng.randint(5, 50))
+        time.sleep(rng.uniform(0.0, 0.05))
+        process.kill()
+        process.communicate()
+        stats = cron.judge.wait_until(lambda stats: stats["in_flight"] == 0)
+        copied = {entry["key"] for entry in cron.copied()}
+        assert 0 <= stats["distinct_answered"] - len(copied) <= SEGMENT_CALLS + IN_FLIGHT
+        assert not outputs_of("run") & cron.names()
+        cron.move()
+    finished = cron.run(*journal, uri=uri)
+    assert finished.code == 0, finished.err
+    stats = cron.judge.stats()
+    assert stats["distinct_answered"] == len(lines)
+    assert stats["repeat_answers"] <= kills * (SEGMENT_CALLS + IN_FLIGHT)
+    assert cron.get(PREFIX + "run.scored.jsonl") == cron.get("rl/calm.scored.jsonl")
+    assert cron.names() == outputs_of("run")
+    cron.move()
+    asked = cron.asked
+    assert cron.run(*journal, "--force", uri=uri).code == 0
+    assert cron.asked == asked
+
+
+def test_a_claim_of_another_machine_is_waited_for_until_it_expires(cron: Cron) -> None:
+    """While it stands a found file waits and a named one fails with 5; after its expiry it is taken over."""
+    uri = cron.put("run.jsonl", some_rollouts(0))
+    cron.put("run.claim-4", claim_of_another_machine(4.0))
+    found, named = cron.run(), cron.run(uri=uri)
+    assert (found.code, named.code, cron.asked) == (0, 5, 0), (found, named)
+    for one in (found, named):
+        assert "process 7 on far-away works on it since 2026-01-01T00:00:00+00:00" in one.err
+    assert "waits: " in found.err
+    time.sleep(5.1)
+    assert cron.run().code == 0
+    assert cron.names() == outputs_of("run")
+
+
+def test_failures_travel_too(cron: Cron, journal: tuple[object, ...]) -> None:
+    """What failed on one machine is asked again, alone, by --only-failed on another."""
+    uri = cron.put("run.jsonl", some_rollouts(0, groups=3))
+    cron.judge.behave(fault={"content": "no verdict"}, fault_share=0.4)
+    first = cron.run(*journal, "--retries", 0, "--max-unscored", 1, uri=uri)
+    assert first.code == 0, first.err
+    failed = {entry["key"] for entry in cron.copied() if "kind" in entry}
+    assert 0 < len(failed) < 12
+    cron.judge.reset()
+    cron.move()
+    assert cron.run(*journal, "--only-failed", uri=uri).code == 0
+    assert cron.asked == len(failed)
+    assert len({entry["key"] for entry in cron.copied() if "reply" in entry}) == 12
+
+
+def test_copies_are_made_up_for(cron: Cron, journal: tuple[object, ...]) -> None:
+    """A store that refuses segments for a while is warned about once; the run goes on and all is copied in the end."""
+    uri = cron.put("run.jsonl", some_rollouts(0, groups=10))
+    cron.s3.rule(method="PUT", key_contains=JOURNAL_PREFIX, times=1, answer=DENIED)
+    finished = cron.run(*journal, uri=uri)
+    assert finished.code == 0, finished.err
+    assert finished.err.count("cannot be copied") == 1
+    assert cron.asked == 40
+    assert len({entry["key"] for entry in cron.copied()}) == 40
+
+
+def test_copies_that_cannot_be_made_at_all(cron: Cron, journal: tuple[object, ...]) -> None:
+    """If segments are refused to the end the run ends with 5; nothing paid for is lost, and the next run copies it."""
+    uri = cron.put("run.jsonl", some_rollouts(0, groups=10))
+    cron.s3.rule(method="PUT", key_contains=JOURNAL_PREFIX, answer=DENIED)
+    failed = cron.run(*journal, uri=uri)
+    assert failed.code == 5, failed.err
+    assert "access denied" in failed.err
+    assert (cron.asked, cron.names(), cron.copied()) == (40, set(), [])
+    cron.s3.clear()
+    assert cron.run(*journal, uri=uri).code == 0
+    assert cron.asked == 40
+    assert len({entry["key"] for entry in cron.copied()}) == 40
+    assert cron.names() == outputs_of("run")
+
+
+RUBBISH = {
+    "no zstandard": b"rubbish",
+    "empty": b"",
+    "no JSON": pack(b"rubbish"),
+    "no text": pack(b"\xff\xfe"),
+    "no entry": pack(b"{}"),
+    "torn": pack(b'{"key": "00"}')[:-3],
+}
+
+
+@pytest.mark.parametrize("content", RUBBISH.values(), ids=RUBBISH)
+def test_a_segment_that_is_rubbish_is_named(cron: Cron, journal: tuple[object, ...], content: bytes) -> None:
+    """What cannot be read ends the run with 5 and its name before anything is asked."""
+    uri = cron.put("run.jsonl", some_rollouts(0))
+    bad = cron.segments_uri(cron.uri(PREFIX + "run.scored.jsonl")) + "00000-bad.jsonl.zst"
+    cron.client.put_object(Bucket=cron.bucket, Key=bad.removeprefix(cron.uri("")), Body=content)
+    failed = cron.run(*journal, uri=uri)
+    assert (failed.code, cron.asked) == (5, 0), failed.err
+    assert bad in failed.err
+    assert cron.names() == set()
+
+
+def test_a_part_that_fails_for_good(cron: Cron) -> None:
+    """If S3 refuses part 3 of 5, nothing appears, no upload stays open, and the next run makes no call."""
+    lines: list[Json] = [line | {"kept": "x" * 4_600_000} for line in some_rollouts(0, groups=2)]
+    uri = cron.put("run.jsonl", lines)
+    cron.s3.rule(method="PUT", key_contains="run.scored", query={"partNumber": "3"}, answer=DENIED)
+    failed = cron.run(uri=uri)
+    assert failed.code == 5, failed.err
+    assert "access denied (UploadPart)" in failed.err
+    assert (cron.asked, cron.names()) == (8, set())
+    cron.s3.clear()
+    assert cron.run(uri=uri).code == 0
+    parts = cron.s3.requests("PUT", "run.scored")
+    assert {one["query"].get("partNumber") for one in parts} == {"1", "2", "3", "4", "5"}
+    assert (cron.asked, cron.names()) == (8, outputs_of("run"))
+
+
+def test_a_token_that_expires_in_the_middle(cron: Cron) -> None:
+    """From then on S3 refuses everything: 5 and the reason, no output; the next run asks only what is missing."""
+    cron.put("run.jsonl", some_rollouts(0, groups=10))
+    cron.judge.behave(latency_s=0.1)
+    process = cron.start()
+    cron.wait_for_requests(8)
+    cron.s3.rule(answer={"code": "ExpiredToken"})
+    failed = finish(process)
+    assert failed.code == 5, failed.err
+    assert "the AWS session token has expired; sign in again" in failed.err
+    assert cron.asked == 40
+    cron.s3.clear()
+    assert not outputs_of("run") & cron.names()
+    assert cron.run().code == 0
+    assert (cron.asked, cron.names()) == (40, outputs_of("run"))
+
+
+def test_a_store_that_asks_to_slow_down(cron: Cron, journal: tuple[object, ...]) -> None:
+    """A few 503s everywhere cost time, and nothing else."""
+    cron.put("run.jsonl", some_rollouts(0))
+    for method in ("PUT", "GET", "HEAD", "DELETE"):
+        cron.s3.rule(method=method, after=1, times=1, answer={"code": "SlowDown"})
+    finished = cron.run(*journal)
+    assert finished.code == 0, finished.err
+    assert (cron.asked, cron.names()) == (4, outputs_of("run"))
+
+
+def test_replies_that_get_lost(cron: Cron, journal: tuple[object, ...]) -> None:
+    """A put that S3 made and whose reply was lost is neither made twice nor taken for another's."""
+    lines: list[Json] = [line | {"kept": "x" * 2_500_000} for line in some_rollouts(0)]
+    cron.put("run.jsonl", lines)
+    for part in (".claim-1", "comparisons", "metrics", JOURNAL_PREFIX):
+        cron.s3.rule(method="PUT", key_contains=part, times=1, drop="after")
+    cron.s3.rule(method="POST", key_contains="run.scored", query={"uploadId": None}, times=1, drop="after")
+    finished = cron.run(*journal)
+    assert finished.code == 0, finished.err
+    assert finished.err.count("scored: s3://") == 1
+    assert (cron.asked, cron.names()) == (4, outputs_of("run"))
+    assert len(cron.copied()) == 4
+    assert "1 up to date" in cron.run(*journal).err
+
+
+@pytest.mark.parametrize("is_named", [False, True])
+def test_a_version_that_changes_while_it_is_read(cron: Cron, is_named: bool) -> None:
+    """A found file waits for the next run, which scores its new version; a named one ends the run with 3."""
+    old, new = some_rollouts(0, groups=2), some_rollouts(1, groups=2)
+    uri = cron.put("run.jsonl", old)
+    cron.s3.rule(method="GET", key_contains=f"{PREFIX}run.jsonl", times=1, replace_after=body_of(new))
+    finished = cron.run(uri=uri if is_named else None)
+    assert finished.code == (3 if is_named else 0), finished.err
+    assert "changed while being read" in finished.err
+    assert (cron.asked, cron.names()) == (0, set())
+    assert cron.run().code == 0
+    assert prompts_scored(cron) == [line["prompt"] for line in new]
+
+
+def test_a_version_that_changes_while_it_is_judged(cron: Cron) -> None:
+    """The version that was read is scored whole and recorded as such; the next run scores the new one."""
+    old, new = some_rollouts(0, groups=2), some_rollouts(1, groups=2)
+    cron.put("run.jsonl", old)
+    cron.judge.behave(latency_s=0.3)
+    process = cron.start()
+    cron.wait_for_requests(1)
+    cron.put("run.jsonl", new)
+    assert finish(process).code == 0
+    assert prompts_scored(cron) == [line["prompt"] for line in old]
+    again = cron.run()
+    assert (again.code, cron.asked) == (0, 16), again.err
+    assert "the input has changed" in again.err
+    assert prompts_scored(cron) == [line["prompt"] for line in new]
+
+
+def prompts_scored(cron: Cron) -> list[str]:
+    """Return the prompts of the scored lines."""
+    return [json.loads(line)["prompt"] for line in cron.get(PREFIX + "run.scored.jsonl").splitlines()]
+
+
+def test_slow_storage_does_not_slow_the_judge(cron: Cron, journal: tuple[object, ...]) -> None:
+    """While every request to S3 takes 1.5 s, the judge goes on being asked, and one file waits for no other."""
+    cron.put("a.jsonl", some_rollouts(0, groups=20))
+    cron.put("b.jsonl", some_rollouts(1))
+    cron.judge.behave(latency_s=0.1)
+    more = ("--parallel-files", 2, "--claim-expiry", "3s", *journal, "--segment-calls", 1_000)
+    process = cron.start(*more)
+    cron.wait_for_requests(5)
+    cron.s3.rule(delay_s=1.5)
+    longest_s, before, since_s = 0.0, cron.asked, time.monotonic()
+    while before < 75:
+        time.sleep(0.02)
+        now = cron.asked
+        longest_s = max(longest_s, time.monotonic() - since_s)
+        if now != before:
+            before, since_s = now, time.monotonic()
+        assert longest_s < 5
+    delayed = [one for one in cron.s3.requests() if one["rule"] is not None]
+    cron.s3.clear()
+    assert finish(process).code == 0
+    assert longest_s < 0.8
+    assert len(delayed) >= 1
+
+
+def test_renewals_that_fail_for_a_while_do_no_harm(cron: Cron) -> None:
+    """A claim that cannot be renewed is kept as long as nobody takes it over."""
+    cron.put("run.jsonl", some_rollouts(0, groups=2))
+    cron.judge.behave(latency_s=1.0)
+    cron.s3.rule(method="PUT", key_contains=".claim-", after=1, answer=DENIED)
+    finished = cron.run("--claim-expiry", "1s")
+    assert finished.code == 0, finished.err
+    assert len(cron.s3.requests("PUT", ".claim-")) > 3
+    assert cron.names() == outputs_of("run")
+
+
+@pytest.mark.parametrize("is_named", [False, True])
+def test_a_claim_that_is_taken_over_in_the_middle(cron: Cron, is_named: bool) -> None:
+    """The run that lost its claim stops working on the file and writes nothing; the other's claim stays."""
+    uri = cron.put("run.jsonl", some_rollouts(0, groups=25))
+    cron.judge.behave(latency_s=0.2)
+    process = cron.start("--claim-expiry", "1s", uri=uri if is_named else None)
+    cron.wait_for_requests(4)
+    cron.put("run.claim-2", claim_of_another_machine(60.0))
+    finished = finish(process)
+    assert finished.code == (5 if is_named else 0), finished.err
+    assert "another run has taken this claim over" in finished.err
+    assert cron.asked < 50
+    assert cron.names() == {"run.claim-2"}
+
+
+def test_a_slow_renewal_does_not_bring_a_claim_back(cron: Cron) -> None:
+    """A renewal that is under way when the work ends is waited for, so that no claim stays behind."""
+    cron.put("run.jsonl", some_rollouts(0))
+    cron.judge.behave(latency_s=1.0)
+    cron.s3.rule(method="PUT", key_contains=".claim-", after=1, delay_s=1.5)
+    finished = cron.run("--claim-expiry", "1s")
+    assert finished.code == 0, finished.err
+    time.sleep(1.6)
+    assert cron.names() == outputs_of("run")
+
+
+def test_a_claim_that_cannot_be_given_up_does_not_spoil_a_result(cron: Cron) -> None:
+    """A file that was scored counts as scored, though its claim stays behind until it expires."""
+    cron.put("run.jsonl", some_rollouts(0))
+    cron.s3.rule(method="DELETE", key_contains=".claim-", answer=DENIED)
+    finished = cron.run()
+    assert finished.code == 0, finished.err
+    assert "scored: s3://" in finished.err
+    assert "1 up to date" in cron.run().err
+
+
+def test_sigterm_while_the_store_is_down(cron: Cron, journal: tuple[object, ...]) -> None:
+    """SIGTERM ends a run soon with 130, begins no other file, and loses nothing, though the store takes nothing."""
+    for number in range(3):
+        cron.put(f"run-{number}.jsonl", some_rollouts(number, groups=5))
+    cron.judge.behave(script=[{}] * 3, fault={"hang": True})
+    process = cron.start(*journal, "--parallel-files", 1)
+    cron.wait_for_requests(3 + IN_FLIGHT)
+    cron.s3.rule(answer={"code": "ExpiredToken"})
+    process.send_signal(signal.SIGTERM)
+    assert finish(process, limit_s=10).code == 130
+    cron.s3.clear()
+    cron.judge.reset()
+    assert cron.run(*journal).code == 0
+    assert cron.asked == 60 - 3
+    assert cron.names() == set().union(*(outputs_of(f"run-{number}") for number in range(3)))
+
+
+def test_sigterm_while_a_claim_is_taken(cron: Cron) -> None:
+    """A claim that is made while the run is told to end is given up again."""
+    cron.put("run.jsonl", some_rollouts(0))
+    cron.s3.rule(method="PUT", key_contains=".claim-", delay_s=1.0)
+    process = cron.start()
+    time.sleep(0.1)
+    give_up_at = time.monotonic() + 20
+    while not cron.s3.requests(key_contains="run.scored"):  # the proof that outputs can be written comes before
+        assert time.monotonic() < give_up_at
+        time.sleep(0.02)
+    time.sleep(0.4)
+    process.send_signal(signal.SIGTERM)
+    assert finish(process, limit_s=10).code == 130
+    assert len(cron.s3.requests("PUT", ".claim-")) == 1
+    assert cron.names() == set()

@@ -1,0 +1,253 @@
+"""What the tool relies on, at S3 servers other than the suite's; rclone is the one that ignores conditions."""
+
+import asyncio
+import io
+import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+from genrm_process import Genrm, make_rollouts
+from judge_server_fixture import JudgeServer
+from s3_stores_fixture import RealStore
+
+from genrm_cli.judging.journal import Journal
+from genrm_cli.judging.verdict import Outcome, Verdict
+from genrm_cli.scoring.context import Run
+from genrm_cli.scoring.segments import Segments
+from genrm_cli.settings import Settings
+from genrm_cli.storage.claims import Claim, ClaimLostError, Claims, HeldClaim
+from genrm_cli.storage.listing import iter_named
+from genrm_cli.storage.location import S3Options
+from genrm_cli.storage.objects import create_object, read_object
+
+pytestmark = pytest.mark.real_stores
+MIB = 1 << 20
+
+
+@pytest.fixture(scope="module")
+def client(real_store: RealStore) -> Any:
+    """Give one client for all tests of a store."""
+    return real_store.client()
+
+
+@pytest.fixture
+def bucket(real_store: RealStore) -> str:
+    """Make a fresh bucket."""
+    return real_store.make_bucket()
+
+
+def test_puts_and_gets(client: Any, bucket: str) -> None:
+    """Objects come back whole, with their metadata, whose names rclone capitalises."""
+    target = {"Bucket": bucket, "Key": "rl/a b+ü/k.jsonl"}
+    etag = client.put_object(**target, Body=b"0123456789", Metadata={"made-by": "genrm"})["ETag"]
+    got = client.get_object(**target)
+    assert (got["Body"].read(), got["ETag"]) == (b"0123456789", etag)
+    assert {name.lower(): value for name, value in got["Metadata"].items()}["made-by"] == "genrm"
+
+
+def test_conditional_puts(client: Any, bucket: str, real_store: RealStore) -> None:
+    """Of eight conditional puts at once one wins; where conditions are ignored, all do."""
+
+    def put(turn: int) -> bool:
+        try:
+            client.put_object(Bucket=bucket, Key="claim", Body=b"%d" % turn, IfNoneMatch="*")
+        except ClientError as error:
+            if error.response["Error"]["Code"] not in ("PreconditionFailed", "ConditionalRequestConflict"):
+                raise
+            return False
+        return True
+
+    with ThreadPoolExecutor(8) as pool:
+        assert sum(pool.map(put, range(8))) == (1 if real_store.honours_conditions else 8)
+
+
+def test_pinned_gets(client: Any, bucket: str, real_store: RealStore) -> None:
+    """If-Match on a get refuses another version; where conditions are ignored, it comes all the same."""
+    target = {"Bucket": bucket, "Key": "dump"}
+    old = client.put_object(**target, Body=b"old")["ETag"]
+    client.put_object(**target, Body=b"new")
+    if real_store.honours_conditions:
+        with pytest.raises(ClientError, match="PreconditionFailed"):
+            client.get_object(**target, IfMatch=old)
+    else:
+        assert client.get_object(**target, IfMatch=old)["Body"].read() == b"new"
+
+
+def test_multipart(client: Any, bucket: str) -> None:
+    """An upload in parts arrives whole, and any range of it."""
+    target = {"Bucket": bucket, "Key": "rl/parts"}
+    upload = client.create_multipart_upload(**target)["UploadId"]
+    parts = []
+    for number, body in ((1, b"x" * 5 * MIB), (2, b"end")):
+        etag = client.upload_part(**target, UploadId=upload, PartNumber=number, Body=body)["ETag"]
+        parts.append({"PartNumber": number, "ETag": etag})
+    client.complete_multipart_upload(**target, UploadId=upload, MultipartUpload={"Parts": parts})
+    assert client.get_object(**target)["Body"].read() == b"x" * 5 * MIB + b"end"
+    # Not of an object put at once: rclone answers a range with the checksum of the whole, which boto3 refuses.
+    assert client.get_object(**target, Range="bytes=5242879-5242880")["Body"].read() == b"xe"
+
+
+def test_aborted_multipart_leaves_nothing(client: Any, bucket: str) -> None:
+    """An upload under way is listed; given up, neither it nor an object is there."""
+    target = {"Bucket": bucket, "Key": "rl/parts"}
+    upload = client.create_multipart_upload(**target)["UploadId"]
+    client.upload_part(**target, UploadId=upload, PartNumber=1, Body=b"x")
+    assert [one["UploadId"] for one in client.list_multipart_uploads(Bucket=bucket)["Uploads"]] == [upload]
+    client.abort_multipart_upload(**target, UploadId=upload)
+    assert "Uploads" not in client.list_multipart_uploads(Bucket=bucket)
+    assert "Contents" not in client.list_objects_v2(Bucket=bucket)
+
+
+def test_lists_pages(client: Any, bucket: str) -> None:
+    """A listing goes on page by page, in order, below a prefix only; its ETags are those of HEAD but for quotes."""
+    keys = [f"rl/env/{place:03}.jsonl" for place in range(25)]
+    for key in [*keys, "rl/other/x", "rl/env-2/y"]:
+        client.put_object(Bucket=bucket, Key=key, Body=key.encode())
+    paginator = client.get_paginator("list_objects_v2")
+    pages = list(paginator.paginate(Bucket=bucket, Prefix="rl/env/", PaginationConfig={"PageSize": 10}))
+    listed = [one for page in pages for one in page["Contents"]]
+    assert [one["Key"] for one in listed] == keys
+    assert len(pages) == 3
+    head = client.head_object(Bucket=bucket, Key=keys[0])
+    assert listed[0]["ETag"].strip('"') == head["ETag"].strip('"')
+
+
+def test_wrong_secret_is_refused(bucket: str, real_store: RealStore) -> None:
+    """Both stores check signatures, which the suite's server does not."""
+    with pytest.raises(ClientError, match="SignatureDoesNotMatch"):
+        real_store._replace(secret_key="wrong").client().list_objects_v2(Bucket=bucket)
+
+
+@pytest.fixture
+def options(real_store: RealStore, monkeypatch: pytest.MonkeyPatch, fresh_clients: None) -> S3Options:
+    """Point the package at the store, with credentials that it takes."""
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", real_store.access_key)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", real_store.secret_key)
+    return S3Options(endpoint_url=real_store.url)
+
+
+def names_in(bucket: str, options: S3Options) -> set[str]:
+    """Name all objects of a bucket, but for the trial of conditional puts."""
+    found = {found.identity.uri.removeprefix(f"s3://{bucket}/") for found in iter_named(f"s3://{bucket}/", options)}
+    return {name for name in found if not name.endswith(".genrm-conditional-put")}
+
+
+def test_claims_know_how_certain_they_are(bucket: str, options: S3Options, real_store: RealStore) -> None:
+    """Whether the store honours conditions is found out, twice alike, by a trial that leaves one object."""
+    output = f"s3://{bucket}/rl/a/x.scored.jsonl"
+    assert Claims(options, 60.0).are_certain(output) == real_store.honours_conditions
+    assert Claims(options, 60.0).are_certain(output) == real_store.honours_conditions
+    assert {found.identity.uri for found in iter_named(f"s3://{bucket}/", options)} == {
+        f"s3://{bucket}/rl/a/.genrm-conditional-put"
+    }
+
+
+def test_of_many_one_has_the_claim(bucket: str, options: S3Options, real_store: RealStore) -> None:
+    """Of eight that try at once one gets the claim; released, nothing of it is left."""
+    output = f"s3://{bucket}/rl/x.scored.jsonl"
+    # Not at rclone: it answers 500, or a wrong checksum, while an object is read that others overwrite.
+    threads_count = 8 if real_store.honours_conditions else 1
+    together = threading.Barrier(threads_count)
+
+    def try_it(_: int) -> Claim | HeldClaim:
+        together.wait(timeout=30)
+        return Claims(options, 60.0).take(output)
+
+    with ThreadPoolExecutor(threads_count) as threads:
+        claims = [one for one in threads.map(try_it, range(threads_count)) if isinstance(one, Claim)]
+    assert len(claims) == 1
+    claims[0].renew()
+    assert isinstance(Claims(options, 60.0).take(output), HeldClaim)
+    claims[0].release()
+    assert names_in(bucket, options) == set()
+
+
+def test_a_claim_that_expired_is_taken_over(bucket: str, options: S3Options) -> None:
+    """Ages by the store's own clock: the old owner is told that it lost."""
+    output = f"s3://{bucket}/rl/x.scored.jsonl"
+    content = b'{"host": "elsewhere", "pid": 1, "started": "1", "since": "then", "expiry_s": 2}'
+    create_object(f"s3://{bucket}/rl/x.claim-1", options, content)
+    held = Claims(options, 60.0).take(output)
+    assert str(held) == "process 1 on elsewhere works on it since then"
+    threading.Event().wait(3.2)
+    claim = Claims(options, 60.0).take(output)
+    assert isinstance(claim, Claim)
+    with pytest.raises(ClaimLostError):
+        Claim(f"s3://{bucket}/rl/x.claim-1", content, options).renew()
+    claim.release()
+    assert names_in(bucket, options) == set()
+
+
+def test_the_weaker_rule_tells_who_was_overwritten(bucket: str, options: S3Options, real_store: RealStore) -> None:
+    """Where conditions are ignored a late one overwrites a claim; the first owner finds out before it writes."""
+    if real_store.honours_conditions:
+        pytest.skip("this store honours conditions")
+    claim = Claims(options, 60.0).take(f"s3://{bucket}/rl/x.scored.jsonl")
+    assert isinstance(claim, Claim)
+    assert create_object(claim.uri, options, b"late")
+    with pytest.raises(ClaimLostError):
+        claim.verify()
+    claim.release()
+    assert read_object(claim.uri, options) == b"late"
+
+
+def test_segments_carry_a_journal_to_another_machine(
+    bucket: str, options: S3Options, real_store: RealStore, tmp_path: Path
+) -> None:
+    """What one journal recorded, another one knows after an exchange."""
+    run = Run(Settings(segment_calls=4, s3_endpoint_url=real_store.url))
+    keys = [number.to_bytes(32, "big") for number in range(10)]
+
+    async def record() -> None:
+        async with Segments(f"s3://{bucket}/rl/j/", run) as segments:
+            with Journal(str(tmp_path / "here"), segments) as journal:
+                for key in keys:
+                    await journal.record(key, "a-judge", Outcome(Verdict(4, 2, 2), reply_text="ü"))
+
+    asyncio.run(record())
+    with Journal(str(tmp_path / "there")) as journal:
+        Segments(f"s3://{bucket}/rl/j/", run).exchange(journal)
+        assert all(journal.recall(key) is not None for key in keys)
+
+
+def test_whole_runs(
+    bucket: str, client: Any, options: S3Options, real_store: RealStore, judge_server: JudgeServer, tmp_path: Path
+) -> None:
+    """Two runs started together score a prefix once between them, parts and all; later runs find it up to date."""
+    kept = {"kept": "x" * 5_000_000}  # 20 MB a file: uploads in parts, ranged reads
+    for number in range(3):
+        lines = [line | kept | {"prompt": f"{number}: {line['prompt']}"} for line in make_rollouts(groups=1)]
+        body = b"".join(json.dumps(line).encode() + b"\n" for line in lines)
+        # In parts: of an object put at once rclone answers ranges with the checksum of the whole.
+        client.upload_fileobj(io.BytesIO(body), bucket, f"rl/env/run-{number}.jsonl")
+    names = {"AWS_ACCESS_KEY_ID": real_store.access_key, "AWS_SECRET_ACCESS_KEY": real_store.secret_key}
+    places = (f"s3://{bucket}/rl/env/", "--s3-endpoint-url", real_store.url, "--s3-region", "us-east-1", "--min-age", 0)
+    judge = ("--base-url", judge_server.base_url, "--model", "a-judge", "--no-probe")
+    arguments = ("score", *places, *judge, "--journal", f"s3://{bucket}/rl/_genrm/journal/")
+    machines = [Genrm(tmp_path / name) for name in ("one", "two")]
+    for machine in machines:
+        machine.folder.mkdir()
+    processes = [machine.start(*arguments, **names) for machine in machines]
+    ended = [(process.communicate(timeout=90)[1].decode(), process.returncode) for process in processes]
+    if real_store.honours_conditions:
+        assert [code for _, code in ended] == [0, 0], ended
+        assert judge_server.stats()["requests"] == 12
+    else:  # the one that meets a claim while it is overwritten may fail, but not half-way
+        assert {code for _, code in ended} <= {0, 5}, ended
+        assert machines[0].run(*arguments, **names).code == 0
+    suffixes = ("jsonl", "scored.jsonl", "metrics.json", "comparisons.jsonl", "rejects.jsonl")
+    expected = {f"rl/env/run-{number}.{suffix}" for number in range(3) for suffix in suffixes}
+    assert {name for name in names_in(bucket, options) if not name.startswith("rl/_genrm/")} == expected
+    assert "Uploads" not in client.list_multipart_uploads(Bucket=bucket)
+    asked = judge_server.stats()["requests"]
+    again = machines[0].run(*arguments, **names)
+    assert again.code == 0, again.err
+    assert "3 files: 3 up to date" in again.err
+    forced = Genrm(tmp_path / "three")
+    forced.folder.mkdir()
+    assert forced.run(*arguments, "--force", **names).code == 0
+    assert judge_server.stats()["requests"] == asked
