@@ -62,7 +62,8 @@ def score(
             return _show_plan(rollouts, run)
         with showing_progress(tallies, events, quiet=settings.quiet):
             report = score_inputs(rollouts, run)
-        return _show_one(report, invocation) if alone else _show_all(report, tallies.total(), invocation)
+        show_report = _show_one if alone else _show_all
+        return show_report(report, tallies.total(), invocation)
 
 
 def _refuse_two_products(uri: str, invocation: Invocation) -> None:
@@ -102,7 +103,7 @@ def _show_plan(rollouts: Sequence[str], run: "Run") -> int:
     return worst_exit_code(codes)
 
 
-def _show_one(report: "BatchReport", invocation: Invocation) -> int:
+def _show_one(report: "BatchReport", tally: Tally, invocation: Invocation) -> int:
     """Show what became of the only input; what stopped it is raised."""
     settings, result = invocation.settings, report.last
     if report.fatal is not None:
@@ -117,6 +118,7 @@ def _show_one(report: "BatchReport", invocation: Invocation) -> int:
             _show_summary(result.report.metrics)
         else:
             say(f"{result.uri} is up to date ({result.reason}): {result.output}; --force scores it again")
+        say(_done_text(report, tally))
     if settings.json_output:
         _print_json(result.metrics or {})
     if result.error is not None:
@@ -136,16 +138,22 @@ def _show_all(report: "BatchReport", tally: Tally, invocation: Invocation) -> in
             say_warning(STAND_IN_NOTICE)
         if not report.counts:
             say_warning("no rollout files were found: expected names such as run.jsonl or run.jsonl.gz.")
-        say(
-            f"genrm: done: {_counts_text(report)}; {tally.verdicts} verdicts, {tally.journal_hits} more from the "
-            f"journal, {tally.failed} failures, {tally.calls} calls; exit {report.exit_code}"
-        )
+        say(_done_text(report, tally))
     return report.exit_code
+
+
+def _done_text(report: "BatchReport", tally: Tally) -> str:
+    """Say in one line, that a search in a log finds, how a run ended."""
+    return (
+        f"genrm: done: {_counts_text(report)}; {tally.verdicts} verdicts, {tally.journal_hits} more from the "
+        f"journal, {tally.failed} failures, {tally.calls} calls; exit {report.exit_code}"
+    )
 
 
 def _counts_text(report: "BatchReport") -> str:
     counts = [f"{count} {status}" for status, count in report.counts.items()]
-    return f"{report.counts.total()} files: {', '.join(counts) or 'nothing to do'}"
+    files = report.counts.total()
+    return f"{files} file{'' if files == 1 else 's'}: {', '.join(counts) or 'nothing to do'}"
 
 
 def _print_json(value: dict[str, Any]) -> None:

@@ -126,8 +126,12 @@ class _Batch:
             started_s = time.monotonic()
             try:
                 result = await self._score_unless_stopped(decision, desk)
-            except JudgeError:
-                raise  # the others would meet the same judge
+            except JudgeError:  # the others would meet the same judge
+                self._enter(decision.waiting("not finished: the judge failed").result())
+                raise
+            except asyncio.CancelledError:
+                self._enter(decision.waiting("not finished: the run ended").result())
+                raise
             except (ChangedInputError, ClaimLostError) as error:
                 result = decision.put_off(error).result()
             except GenrmError as error:
@@ -170,6 +174,8 @@ class _Batch:
             error = too_many
         scored = tally.rollouts - tally.statuses["unscored"]
         reason = f"{scored} of {tally.rollouts} rollouts, {tally.calls} calls ({decision.reason})"
+        if error is not None:
+            reason += f"; {error}"
         return FileResult(task.uri, task.places.scored, Status.SCORED, reason, error, report, metrics=report.metrics)
 
     def _prove_writable(self, task: Task) -> None:
@@ -182,7 +188,7 @@ class _Batch:
         self.report.last = result
         self.report.counts[result.status] += 1
         if result.status is not Status.CURRENT:
-            self.report.results.append(result)
+            self.report.results.append(replace(result, report=None, metrics=None))  # each is a few kilobytes
         self._run.on_event("file", result.as_dict())
 
 

@@ -11,7 +11,7 @@ from genrm_cli.storage.location import InputIdentity, S3Options
 from genrm_cli.storage.mark import Mark
 from genrm_cli.storage.objects import read_object
 from genrm_cli.storage.records import BadLineError, parse_record
-from genrm_cli.storage.sink import mark_of
+from genrm_cli.storage.sink import mark_of, which_exist
 
 
 class Standing(Enum):
@@ -41,9 +41,9 @@ def look_at_outputs(places: OutputPlaces, identity: InputIdentity, settings: Set
     if places.metrics is None:
         return Freshness(Standing.NEW, "goes out at once")
     scored = mark_of(places.scored, s3)
-    metrics = _read_metrics(places.metrics, s3)
     if scored is None:
-        return _without_scored_lines(places, metrics, s3)
+        return _without_scored_lines(places, s3)
+    metrics = _read_metrics(places.metrics, s3)
     recorded = _recorded_mark(metrics)
     if identity.etag is None and identity.mtime_ns is None:
         return Freshness(Standing.FOREIGN, "what a stream brings cannot be told from what it brought before")
@@ -71,14 +71,18 @@ def _stale_reason(metrics: dict[str, Any], identity: InputIdentity, settings: Se
     return "asked for again" if settings.overwrite else None
 
 
-def _without_scored_lines(places: OutputPlaces, metrics: dict[str, Any] | None, s3: S3Options) -> Freshness:
-    marks = [mark_of(uri, s3) for uri in places.sides()]
-    left = [mark for mark in marks if mark is not None]
+def _without_scored_lines(places: OutputPlaces, s3: S3Options) -> Freshness:
+    left = which_exist(places.sides(), s3)
     if not left:
         return Freshness(Standing.NEW, "not scored yet")
-    if metrics is not None or all(mark.upload is not None for mark in left):
+    has_metrics = places.metrics in left and _read_metrics(str(places.metrics), s3) is not None
+    if has_metrics or all(_is_ours(mark_of(uri, s3)) for uri in left):
         return Freshness(Standing.STALE, "its scored lines are missing")
     return Freshness(Standing.FOREIGN, "files with the names of its outputs were not written by genrm")
+
+
+def _is_ours(mark: Mark | None) -> bool:
+    return mark is None or mark.upload is not None
 
 
 def _read_metrics(uri: str, s3: S3Options) -> dict[str, Any] | None:

@@ -9,6 +9,7 @@ only the conditional creation is relied on, which S3 and most stores like it off
 import json
 import os
 import socket
+import threading
 import time
 import uuid
 from contextlib import suppress
@@ -98,6 +99,7 @@ class Claims:
         self.expiry_s = expiry_s
         self._s3 = s3
         self._doubted = False
+        self._doubting = threading.Lock()
 
     def are_certain(self, output_uri: str) -> bool:
         """Say whether the place of an output honours conditional creation, found out by trying.
@@ -109,8 +111,10 @@ class Claims:
 
     def begin_to_doubt(self, output_uri: str) -> bool:
         """Say once that claims are not certain, where that is so."""
-        begins = not self._doubted and not self.are_certain(output_uri)
-        self._doubted = self._doubted or begins
+        if self.are_certain(output_uri):
+            return False
+        with self._doubting:
+            begins, self._doubted = not self._doubted, True
         return begins
 
     def take(self, output_uri: str) -> Claim | HeldClaim:

@@ -152,17 +152,24 @@ def _changed(uri: str) -> ChangedInputError:
     return ChangedInputError(f"{uri}: changed while being read; run again when nothing writes to it any more")
 
 
-def identify(client: "S3Client", uri: str) -> InputIdentity | None:
+def identify(client: "S3Client", uri: str, *, sure_of_bucket: bool = False) -> InputIdentity | None:
     """Return which version of an object is there, None where there is no object.
+
+    Args:
+        client: of this S3.
+        uri: of the object.
+        sure_of_bucket: spare the request that tells a missing bucket from a missing object.
 
     Raises:
         ClientError: there is no bucket, or S3 refuses to say.
     """
-    found = describe(client, uri)
+    found = describe(client, uri, sure_of_bucket=sure_of_bucket)
     return found[0] if found else None
 
 
-def describe(client: "S3Client", uri: str) -> tuple[InputIdentity, dict[str, str]] | None:
+def describe(
+    client: "S3Client", uri: str, *, sure_of_bucket: bool = False
+) -> tuple[InputIdentity, dict[str, str]] | None:
     """Return the same and the object's own metadata, names in lower case.
 
     Raises:
@@ -172,10 +179,11 @@ def describe(client: "S3Client", uri: str) -> tuple[InputIdentity, dict[str, str
     try:
         head = client.head_object(Bucket=bucket, Key=key)
     except ClientError as error:
-        if error_code(error) in _WITHOUT_REASON:
+        is_missing = error_code(error) in _MISSING
+        if error_code(error) in _WITHOUT_REASON and not (is_missing and sure_of_bucket):
             # A reply to HEAD has no body. A listing of that key is refused for the same reason, and says it.
             client.list_objects_v2(Bucket=bucket, Prefix=key, MaxKeys=1)
-        if error_code(error) in _MISSING:
+        if is_missing:
             return None
         raise
     identity = InputIdentity(uri, size_bytes=head["ContentLength"], etag=head["ETag"].strip('"'))
@@ -196,9 +204,9 @@ def identify_object(uri: str, options: S3Options) -> InputIdentity:
 
 
 def object_exists(uri: str, options: S3Options) -> bool:
-    """Say whether there is an object; a missing bucket is an error."""
+    """Say whether there is an object, in a bucket that there is."""
     with s3_faults(uri):
-        return identify(s3_client(options), uri) is not None
+        return identify(s3_client(options), uri, sure_of_bucket=True) is not None
 
 
 def check_object_writable(uri: str, options: S3Options) -> None:

@@ -158,7 +158,7 @@ class S3Sink:
         put(Bucket=self._bucket, Key=self._key, Body=bytes(self._buffer), Metadata=self._metadata, **condition)
 
     def _refuse_existing(self) -> None:
-        if identify(self._client, self.uri) is not None:
+        if identify(self._client, self.uri, sure_of_bucket=True) is not None:
             raise _appeared(self.uri)
 
     def _is_published(self) -> bool:
@@ -246,17 +246,17 @@ def part_bytes(number: int) -> int:
 
 
 def mark_of_object(uri: str, options: S3Options) -> Mark | None:
-    """Return the mark of the object that is there now, None where there is none.
+    """Return the mark of the object that is there now, None where there is none, or no such bucket.
 
     Raises:
-        StorageError: S3 cannot be asked, or has no such bucket.
+        StorageError: S3 cannot be asked.
     """
     with s3_faults(uri):
         return _mark_of(s3_client(options), uri)
 
 
 def _mark_of(client: "S3Client", uri: str) -> Mark | None:
-    found = describe(client, uri)
+    found = describe(client, uri, sure_of_bucket=True)
     return Mark(found[0].size_bytes or 0, found[1].get(_UPLOAD_KEY)) if found else None
 
 

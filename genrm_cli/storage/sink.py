@@ -1,12 +1,13 @@
 """Outputs: bytes that appear whole or not at all, on disk and on S3."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from types import TracebackType
 from typing import Protocol, Self
 
 from genrm_cli.errors import UsageError
+from genrm_cli.storage.listing import iter_named
 from genrm_cli.storage.local import (
     LocalSink,
     StreamSink,
@@ -116,7 +117,7 @@ def exists(uri: str, s3: S3Options) -> bool:
     """Say whether writing to a URI would replace something; a stream, pipe or device has nothing to lose.
 
     Raises:
-        StorageError: S3 cannot be asked, or has no such bucket.
+        StorageError: S3 cannot be asked.
     """
     if goes_out_at_once(uri):
         return False
@@ -150,6 +151,18 @@ def make_folder(uri: str) -> None:
     """
     if not is_s3(uri) and not goes_out_at_once(uri):
         make_parent(uri)
+
+
+def which_exist(uris: Sequence[str], s3: S3Options) -> list[str]:
+    """Return those of some files beside each other that are there; one listing where they are objects.
+
+    Raises:
+        StorageError: S3 cannot be asked, or has no such bucket.
+    """
+    if not uris or not is_s3(uris[0]):
+        return [uri for uri in uris if exists(uri, s3)]
+    there = {found.identity.uri for found in iter_named(os.path.commonprefix(uris), s3)}  # noqa: RUF071  (of keys)
+    return [uri for uri in uris if uri in there]
 
 
 def check_writable(uri: str, s3: S3Options) -> None:

@@ -62,7 +62,7 @@ def test_an_outage_is_told_as_it_happens(genrm: Genrm, call: Call, judge_server:
     finished = call("score", "in.jsonl", *arguments, "--give-up-after", "0.2", "--retries", "20")
     assert finished.code == 4
     events = {line["event"]: line for line in logged(log)}
-    assert list(events) == ["plan", "endpoint_down", "paused", "end"]
+    assert list(events) == ["plan", "endpoint_down", "paused", "file", "end"]
     assert events["endpoint_down"]["endpoint"] == judge_server.base_url
     assert "500" in events["endpoint_down"]["detail"]
     assert events["paused"]["give_up_after_s"] == 0.2

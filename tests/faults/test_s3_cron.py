@@ -62,6 +62,7 @@ def test_two_runs_started_together_score_each_file_once(cron: Cron) -> None:
     assert (again.code, cron.asked) == (0, 80), again.err
 
 
+@pytest.mark.slow
 def test_two_runs_where_conditions_are_ignored_never_mix(cron: Cron) -> None:
     """Where conditional puts are ignored the rule is weaker and said so: work may be doubled, outputs are whole."""
     cron.s3.rule(method="PUT", strip=["if-none-match"])
@@ -113,6 +114,7 @@ def test_a_machine_that_vanishes_costs_a_segment_at_most(
     assert cron.asked == asked
 
 
+@pytest.mark.slow
 def test_a_claim_of_another_machine_is_waited_for_until_it_expires(cron: Cron) -> None:
     """While it stands a found file waits and a named one fails with 5; after its expiry it is taken over."""
     uri = cron.put("run.jsonl", some_rollouts(0))
@@ -333,6 +335,7 @@ def test_a_claim_that_is_taken_over_in_the_middle(cron: Cron, is_named: bool) ->
     assert cron.names() == {"run.claim-2"}
 
 
+@pytest.mark.slow
 def test_a_slow_renewal_does_not_bring_a_claim_back(cron: Cron) -> None:
     """A renewal that is under way when the work ends is waited for, so that no claim stays behind."""
     cron.put("run.jsonl", some_rollouts(0))

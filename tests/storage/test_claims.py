@@ -137,6 +137,7 @@ def test_release_leaves_nothing_behind(output: str) -> None:
     assert take(output).uri.endswith("/x.claim-1")
 
 
+@pytest.mark.slow
 def test_a_claim_is_held_while_it_is_renewed(output: str) -> None:
     """An owner elsewhere that renews in time keeps its claim beyond its expiry; silent, it loses it."""
     expiry_s = 2 * short_s(output)

@@ -7,8 +7,8 @@ import pytest
 
 from genrm_cli.errors import InputError, StoppedError, StorageError, UsageError
 from genrm_cli.storage.location import S3Options
-from genrm_cli.storage.sink import Outputs, check_writable, exists, open_sink
-from genrm_cli.storage.source import open_source
+from genrm_cli.storage.sink import Outputs, check_writable, exists, open_sink, which_exist
+from genrm_cli.storage.source import identity_of, open_source
 
 _S3 = S3Options()
 _LIMIT = 1 << 20
@@ -85,9 +85,9 @@ def test_missing_bucket_is_told_from_a_missing_key(s3_bucket: Any) -> None:
         open_source(f"s3://{s3_bucket.name}/rl/x.jsonl", _S3, _LIMIT)
     for attempt in (
         lambda: open_source(missing, _S3, _LIMIT),
-        lambda: exists(missing, _S3),
+        lambda: identity_of(missing, _S3),
         lambda: check_writable(missing, _S3),
-        lambda: open_sink(missing, _S3, overwrite=False),
+        lambda: which_exist([missing], _S3),
     ):
         with pytest.raises(StorageError, match=f"^{missing}: no such bucket"):
             attempt()

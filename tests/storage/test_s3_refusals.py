@@ -5,7 +5,7 @@ import pytest
 
 from genrm_cli.errors import ChangedInputError, StoppedError, StorageError
 from genrm_cli.storage.sink import Sink, check_writable, exists, open_sink
-from genrm_cli.storage.source import open_source
+from genrm_cli.storage.source import identity_of, open_source
 
 _URI = "s3://bucket/rl/x.jsonl"
 _MULTIPART_BYTES = 9 << 20
@@ -35,7 +35,7 @@ def test_reason_is_found_though_head_has_no_body(scripted_s3: Any, status: int, 
     scripted_s3.answer = lambda request: (status, {}, _refusal(code))
     for attempt in (
         lambda: open_source(_URI, scripted_s3.options, 100),
-        lambda: exists(_URI, scripted_s3.options),
+        lambda: identity_of(_URI, scripted_s3.options),
     ):
         with pytest.raises(StorageError, match=f"^{_URI}: .*{message}") as caught:
             attempt()
