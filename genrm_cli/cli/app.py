@@ -73,7 +73,8 @@ def main() -> None:
     except Exception:  # noqa: BLE001  a bug: said whole, like Python would on its way out
         traceback.print_exc()
         code = 1
-    with contextlib.suppress(OSError, ValueError):
-        sys.stdout.flush()
-        sys.stderr.flush()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):
+            if stream is not None:
+                stream.flush()
     os._exit(code if isinstance(code, int) else 1)

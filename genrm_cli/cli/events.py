@@ -4,7 +4,7 @@ import contextlib
 import json
 import threading
 import time
-from collections.abc import Callable, Container
+from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Any, Self, TextIO
 
@@ -15,7 +15,7 @@ from genrm_cli.errors import StorageError
 class Events:
     """Takes events from a run; may be called from several threads."""
 
-    def __init__(self, log_path: str | None, *, quiet: bool, unsaid: Container[str] = ()) -> None:
+    def __init__(self, log_path: str | None, *, quiet: bool, unsaid: Iterable[str] = ()) -> None:
         """Open the log, if one is wanted.
 
         Args:
@@ -27,7 +27,7 @@ class Events:
             StorageError: it cannot be opened.
         """
         self._quiet = quiet
-        self._unsaid = unsaid
+        self._unsaid = set(unsaid)
         self._lock = threading.Lock()
         self._log: TextIO | None = None
         if log_path is not None:
@@ -50,6 +50,8 @@ class Events:
         """Tell what happened."""
         wanted = not self._quiet or fields.get("exit_code", 0) != 0
         if wanted and event not in self._unsaid and (tell := _SAID.get(event)) is not None:
+            if event in _SAID_ONCE:
+                self._unsaid.add(event)
             tell(fields)
         with self._lock:
             self._write({"time": round(time.time(), 3), "event": event, **fields})
@@ -98,6 +100,7 @@ def _say_file(result: dict[str, Any]) -> None:
         say(file_text(result))
 
 
+_SAID_ONCE = {"claims_uncertain", "claim_left"}
 _SAID: dict[str, Callable[[dict[str, Any]], None]] = {
     "plan": lambda fields: say(plan_text(fields)),
     "probe": _say_probe,
@@ -110,6 +113,13 @@ _SAID: dict[str, Callable[[dict[str, Any]], None]] = {
     "claims_uncertain": lambda fields: say_warning(
         f"the store of {fields['output']} does not honour conditional puts (If-None-Match), so claims are not certain: "
         "each is written and counts if it is still there two seconds later. Do not start two runs at the same moment."
+    ),
+    "claim_left": lambda fields: say_warning(
+        f"a claim cannot be given up ({fields['detail']}); it stays until it expires. The role needs s3:DeleteObject "
+        "for *.claim-* objects."
+    ),
+    "nothing_found": lambda fields: say_warning(
+        f"{fields['input']}: no rollout files; expected names such as run.jsonl or run.jsonl.gz."
     ),
     "copy_failing": lambda fields: say_warning(
         f"verdicts cannot be copied to {fields['folder']} at the moment ({fields['detail']}); they are kept here, and "

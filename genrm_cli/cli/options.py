@@ -83,7 +83,8 @@ def run_command(command: Callable[[], int]) -> int:
     """Run a command and return its exit code, saying what went wrong in a user's words."""
     try:
         code = command()
-        sys.stdout.flush()
+        if sys.stdout is not None:  # it may be closed
+            sys.stdout.flush()
     except GenrmError as error:
         say_error(str(error))
         return error.exit_code

@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -47,6 +48,7 @@ def score(
     from genrm_cli.scoring.batch import score_inputs
     from genrm_cli.scoring.context import Run
     from genrm_cli.scoring.inputs import is_one_input
+    from genrm_cli.scoring.judges import check_judge
 
     settings, alone = invocation.settings, is_one_input(rollouts)
     if alone:
@@ -59,6 +61,7 @@ def score(
         events = stack.enter_context(Events(settings.log_json, quiet=settings.quiet, unsaid=unsaid))
         run = Run(settings, invocation.api_key, tallies=tallies, on_event=events)
         if settings.dry_run:
+            check_judge(settings)
             return _show_plan(rollouts, run)
         with showing_progress(tallies, events, quiet=settings.quiet):
             report = score_inputs(rollouts, run)
@@ -83,24 +86,20 @@ def _lock(rollouts: Sequence[str], invocation: Invocation) -> contextlib.Abstrac
 
 def _show_plan(rollouts: Sequence[str], run: "Run") -> int:
     """Print what would be done with each input, as it is found."""
-    from genrm_cli.errors import worst_exit_code
     from genrm_cli.scoring.batch import BatchReport
     from genrm_cli.scoring.decisions import plan_inputs
 
     plan = BatchReport()
-    codes = set()
     for result in plan_inputs(rollouts, run):
-        plan.counts[result.status] += 1
-        codes.add(result.exit_code)
-        if run.settings.json_output:
-            plan.results.append(result)
-        else:
+        plan.enter(result, keep=run.settings.json_output)
+        if not run.settings.json_output:
             typer.echo(file_text(result.as_dict()))
+    plan.is_listed = True
     if run.settings.json_output:
         _print_json(plan.as_dict())
     if not run.settings.quiet:
         say(f"genrm: dry run: {_counts_text(plan)}")
-    return worst_exit_code(codes)
+    return plan.exit_code
 
 
 def _show_one(report: "BatchReport", tally: Tally, invocation: Invocation) -> int:
@@ -136,24 +135,29 @@ def _show_all(report: "BatchReport", tally: Tally, invocation: Invocation) -> in
     if not settings.quiet:
         if settings.judge is not None and tally.groups_done:
             say_warning(STAND_IN_NOTICE)
-        if not report.counts:
-            say_warning("no rollout files were found: expected names such as run.jsonl or run.jsonl.gz.")
         say(_done_text(report, tally))
     return report.exit_code
 
 
 def _done_text(report: "BatchReport", tally: Tally) -> str:
     """Say in one line, that a search in a log finds, how a run ended."""
-    return (
-        f"genrm: done: {_counts_text(report)}; {tally.verdicts} verdicts, {tally.journal_hits} more from the "
-        f"journal, {tally.failed} failures, {tally.calls} calls; exit {report.exit_code}"
-    )
+    not_asked = tally.failures["not_asked"]
+    parts = [
+        f"{tally.verdicts} verdicts",
+        f"{tally.journal_hits} more from the journal",
+        f"{tally.failed - not_asked} failures",
+        *([f"{not_asked} not asked"] if not_asked else []),
+        f"{tally.calls} calls",
+    ]
+    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return f"genrm: done: {_counts_text(report)}; {', '.join(parts)}; {now}; exit {report.exit_code}"
 
 
 def _counts_text(report: "BatchReport") -> str:
     counts = [f"{count} {status}" for status, count in report.counts.items()]
     files = report.counts.total()
-    return f"{files} file{'' if files == 1 else 's'}: {', '.join(counts) or 'nothing to do'}"
+    unfinished = " (more were not looked for)" if report.fatal is not None and not report.is_listed else ""
+    return f"{files} file{'' if files == 1 else 's'}: {', '.join(counts) or 'nothing to do'}{unfinished}"
 
 
 def _print_json(value: dict[str, Any]) -> None:

@@ -24,12 +24,11 @@ from genrm_cli.scoring.claiming import claimed
 from genrm_cli.scoring.context import Run, first_error_of
 from genrm_cli.scoring.decisions import LISTED_AT_ONCE, Decision, FileResult, Status, decide_again, iter_decisions
 from genrm_cli.scoring.inputs import Task
+from genrm_cli.scoring.journals import check_journal_place
 from genrm_cli.scoring.judges import JudgeDesk, check_judge, open_judge
 from genrm_cli.scoring.run import refuse_unscored, score_task
 from genrm_cli.storage.claims import Claim, ClaimLostError, Claims, HeldClaim
 from genrm_cli.storage.sink import check_writable, make_folder
-
-_LOOKS_AT_ONCE = 32
 
 
 @dataclass(slots=True)
@@ -37,28 +36,40 @@ class BatchReport:
     """What became of all inputs of a run.
 
     Attributes:
-        results: of all but those that were up to date.
+        results: with `--json`, of all but those that were up to date.
         last: of the last one, whatever became of it.
         counts: of all, by status.
+        exit_code: the worst of all inputs' exit codes.
         fatal: what ended the run before its end; None if nothing did.
+        is_listed: whether all inputs were found before the run ended.
     """
 
     results: list[FileResult] = field(default_factory=list)
     last: FileResult | None = None
     counts: Counter[Status] = field(default_factory=Counter)
+    exit_code: int = 0
     fatal: GenrmError | None = None
+    is_listed: bool = False
 
-    @property
-    def exit_code(self) -> int:
-        """The worst of all inputs' exit codes."""
-        codes = [result.exit_code for result in self.results]
-        return worst_exit_code([*codes, self.fatal.exit_code] if self.fatal is not None else codes)
+    def enter(self, result: FileResult, *, keep: bool) -> None:
+        """Take in what became of one more input."""
+        self.last = result
+        self.counts[result.status] += 1
+        self.exit_code = worst_exit_code([self.exit_code, result.exit_code])
+        if keep and result.status is not Status.CURRENT:
+            self.results.append(replace(result, report=None, metrics=None))  # each is a few kilobytes
+
+    def end(self, fatal: GenrmError) -> None:
+        """Say what ended the run before its end."""
+        self.fatal = fatal
+        self.exit_code = worst_exit_code([self.exit_code, fatal.exit_code])
 
     def as_dict(self) -> dict[str, Any]:
         """Return the run as one JSON-ready object."""
         counts = {status.value.replace(" ", "_"): self.counts[status] for status in Status if self.counts[status]}
         return {
             "files": self.counts.total(),
+            "all_listed": self.is_listed,
             **counts,
             "error": None if self.fatal is None else str(self.fatal),
             "exit_code": self.exit_code,
@@ -76,6 +87,7 @@ def score_inputs(inputs: Sequence[str], run: Run) -> BatchReport:
         KeyboardInterrupt: the run was interrupted, by SIGTERM too.
     """
     check_judge(run.settings)
+    check_journal_place(run.settings)
     batch = _Batch(run)
     try:
         asyncio.run(batch.score(inputs))
@@ -110,7 +122,10 @@ class _Batch:
             error = first_error_of(group)
             if not isinstance(error, GenrmError):
                 raise error from None
-            self.report.fatal = error
+            self.report.end(error)
+            while not queue.empty():
+                if (decision := queue.get_nowait()) is not None:
+                    self._enter(decision.waiting("not begun: the run ended").result())
 
     async def _fill(self, queue: asyncio.Queue[Decision | None], inputs: Sequence[str]) -> None:
         decisions = iter_decisions(inputs, self._run)
@@ -120,6 +135,7 @@ class _Batch:
                     await queue.put(decision)
                 else:
                     self._enter(decision.result())
+        self.report.is_listed = True
 
     async def _work_through(self, queue: asyncio.Queue[Decision | None], desk: JudgeDesk) -> None:
         while (decision := await queue.get()) is not None:
@@ -146,7 +162,7 @@ class _Batch:
         await self._run.in_thread(lambda: self._prove_writable(decision.task))
         if self._run.settings.claims and decision.is_claimable:
             return await self._score_claimed(decision, desk)
-        return await self._score(decision, desk)
+        return await self._score_if_still_due(decision, desk)
 
     async def _score_claimed(self, decision: Decision, desk: JudgeDesk) -> FileResult:
         """Score an input under a claim, unless somebody else has one, or was quicker."""
@@ -154,12 +170,13 @@ class _Batch:
         async with claimed(output, self._claims, self._run) as claim:
             if isinstance(claim, HeldClaim):
                 return decision.put_off(StorageError(f"{claim}; run again when it is done")).result()
-            decision = await self._run.in_thread(lambda: decide_again(decision, self._run))
-            if decision.status is not Status.SCORE:
-                return decision.result()
-            return await self._score(decision, desk, claim)
+            return await self._score_if_still_due(decision, desk, claim)
 
-    async def _score(self, decision: Decision, desk: JudgeDesk, claim: Claim | None = None) -> FileResult:
+    async def _score_if_still_due(self, decision: Decision, desk: JudgeDesk, claim: Claim | None = None) -> FileResult:
+        decision = await self._run.in_thread(lambda: decide_again(decision, self._run))
+        return await self._score(decision, desk, claim) if decision.status is Status.SCORE else decision.result()
+
+    async def _score(self, decision: Decision, desk: JudgeDesk, claim: Claim | None) -> FileResult:
         task, settings = decision.task, self._run.settings
         tally = self._run.tallies.begin()
         try:
@@ -173,9 +190,10 @@ class _Batch:
         except TooManyUnscoredError as too_many:
             error = too_many
         scored = tally.rollouts - tally.statuses["unscored"]
-        reason = f"{scored} of {tally.rollouts} rollouts, {tally.calls} calls ({decision.reason})"
+        failures = f"{tally.failed} failures, " if tally.failed else ""
+        reason = f"{scored} of {tally.rollouts} rollouts, {failures}{tally.calls} calls ({decision.reason})"
         if error is not None:
-            reason += f"; {error}"
+            reason += f"; {str(error).rstrip('.')}"
         return FileResult(task.uri, task.places.scored, Status.SCORED, reason, error, report, metrics=report.metrics)
 
     def _prove_writable(self, task: Task) -> None:
@@ -185,10 +203,7 @@ class _Batch:
         check_writable(task.places.scored, self._run.s3)
 
     def _enter(self, result: FileResult) -> None:
-        self.report.last = result
-        self.report.counts[result.status] += 1
-        if result.status is not Status.CURRENT:
-            self.report.results.append(replace(result, report=None, metrics=None))  # each is a few kilobytes
+        self.report.enter(result, keep=self._run.settings.json_output)
         self._run.on_event("file", result.as_dict())
 
 

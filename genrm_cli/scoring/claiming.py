@@ -20,7 +20,7 @@ async def claimed(output_uri: str, claims: Claims, run: Run) -> AsyncIterator[Cl
     taken: list[Claim] = []  # known here even if the run is interrupted while the claim is taken
 
     def take() -> Claim | HeldClaim:
-        if claims.begin_to_doubt(output_uri):
+        if not claims.are_certain(output_uri):
             run.on_event("claims_uncertain", {"output": output_uri})
         claim = claims.take(output_uri)
         if isinstance(claim, Claim):
@@ -35,10 +35,11 @@ async def claimed(output_uri: str, claims: Claims, run: Run) -> AsyncIterator[Cl
         async with _renewed(claim, claims.expiry_s):
             yield claim
     finally:
-        # What happened counts, not whether the claim can be given up: left behind, it expires.
-        with contextlib.suppress(StorageError):
-            if taken:
-                await run.in_thread(taken[0].release)
+        for claim in taken:
+            try:
+                await run.in_thread(claim.release)
+            except StorageError as error:  # what happened counts, not whether the claim can be given up
+                run.on_event("claim_left", {"claim": claim.uri, "detail": str(error)})
 
 
 @contextlib.asynccontextmanager

@@ -7,7 +7,7 @@ from enum import StrEnum
 from itertools import islice
 from typing import Any
 
-from genrm_cli.errors import GenrmError, UsageError
+from genrm_cli.errors import GenrmError, StoppedError, UsageError
 from genrm_cli.scoring.context import Run
 from genrm_cli.scoring.freshness import Freshness, Standing, look_at_outputs
 from genrm_cli.scoring.inputs import Task, iter_tasks
@@ -124,11 +124,15 @@ def iter_decisions(inputs: Sequence[str], run: Run, claims: Claims | None = None
     """
 
     def look(task: Task) -> Decision:
+        if run.stop.is_set():
+            raise StoppedError
         decision = decide(task, run)
         held = claims.look(task.places.scored) if claims is not None and decision.is_claimable else None
         return decision if held is None else decision.waiting(str(held))
 
-    tasks = iter_tasks(inputs, run.settings, run.s3)
+    tasks = iter_tasks(
+        inputs, run.settings, run.s3, lambda given: run.on_event("nothing_found", {"input": given, "exit_code": 0})
+    )
     with ThreadPoolExecutor(_LOOKS_AT_ONCE) as looks:
         while chunk := list(islice(tasks, LISTED_AT_ONCE)):
             yield from looks.map(look, chunk)
@@ -146,11 +150,15 @@ def decide(task: Task, run: Run) -> Decision:
 
 
 def decide_again(decision: Decision, run: Run) -> Decision:
-    """Decide once more when the input has been claimed: another run may have scored it just before."""
+    """Decide once more when the input's turn has come: another run may have scored it, and its writer gone on."""
+    found = decision.task.found
     try:
-        return _decide_by(decision, identity_of(decision.task.uri, run.s3), run)
+        identity = identity_of(decision.task.uri, run.s3)
+        if found is not None and identity != found.identity:
+            return decision.waiting("changed since it was listed: perhaps still written")
+        return _decide_by(decision, identity, run)
     except GenrmError as error:
-        return decision.failed(error)
+        return decision.put_off(error)
 
 
 def _decide_by(decision: Decision, identity: InputIdentity, run: Run) -> Decision:

@@ -11,7 +11,10 @@ from genrm_cli.storage.location import InputIdentity, S3Options
 from genrm_cli.storage.mark import Mark
 from genrm_cli.storage.objects import read_object
 from genrm_cli.storage.records import BadLineError, parse_record
-from genrm_cli.storage.sink import mark_of, which_exist
+from genrm_cli.storage.sink import mark_of, place_of, which_exist
+
+# Failures of calls, that a later run may not have; those of replies would most likely come again.
+_MAY_PASS = {"connection", "timeout", "rate_limited", "http", "auth"}
 
 
 class Standing(Enum):
@@ -52,23 +55,49 @@ def look_at_outputs(places: OutputPlaces, identity: InputIdentity, settings: Set
             return Freshness(Standing.STALE, "a run ended while it wrote its outputs")
         return Freshness(Standing.FOREIGN, "it is not as genrm wrote it, or was not written by genrm")
     reason = _stale_reason(metrics, identity, settings)
-    if reason is not None:
-        return Freshness(Standing.STALE, reason, metrics)
-    return Freshness(Standing.CURRENT, "same input, same settings", metrics)
+    if reason is None:
+        return Freshness(Standing.CURRENT, "same input, same settings", metrics)
+    if (kept := _reason_to_keep(metrics, identity, settings)) is not None:
+        return Freshness(Standing.FOREIGN, kept, metrics)
+    return Freshness(Standing.STALE, reason, metrics)
 
 
 def _stale_reason(metrics: dict[str, Any], identity: InputIdentity, settings: Settings) -> str | None:
-    made_from = metrics.get("input")
-    now = {"size_bytes": identity.size_bytes, "etag": identity.etag, "mtime_ns": identity.mtime_ns}
-    if not isinstance(made_from, dict) or {name: made_from.get(name) for name in now} != now:
+    if not _is_made_from(metrics, identity):
         return "the input has changed"
     if metrics.get("settings_digest") != digest_of(settings):
         return "the settings have changed"
     if metrics.get("partial"):
         return "its results are partial"
-    if settings.only_failed and metrics.get("failures"):
+    kinds = metrics.get("failures_by_kind")
+    may_pass = isinstance(kinds, dict) and not _MAY_PASS.isdisjoint(kinds)
+    if may_pass or (settings.only_failed and metrics.get("failures")):
         return "some of its comparisons failed"
+    if _is_over(metrics.get("unscored_share"), settings.max_unscored):
+        return "too much of it stayed unscored"
     return "asked for again" if settings.overwrite else None
+
+
+def _reason_to_keep(metrics: dict[str, Any], identity: InputIdentity, settings: Settings) -> str | None:
+    """Say why outputs of ours are not to be replaced, though they are not what would be written now."""
+    made_from, judge = metrics.get("input"), metrics.get("judge")
+    if isinstance(judge, dict) and settings.judge is not None and not judge.get("stand_in", True):
+        return f"it was judged by {judge.get('name')}, which the embedded stand-in must not replace"
+    if _is_made_from(metrics, identity) or not isinstance(made_from, dict):
+        return None
+    if made_from.get("place") not in (None, place_of(identity.uri)):
+        return f"it was made from another input, {made_from.get('uri')}"
+    return None
+
+
+def _is_made_from(metrics: dict[str, Any], identity: InputIdentity) -> bool:
+    made_from = metrics.get("input")
+    now = {"size_bytes": identity.size_bytes, "etag": identity.etag, "mtime_ns": identity.mtime_ns}
+    return isinstance(made_from, dict) and {name: made_from.get(name) for name in now} == now
+
+
+def _is_over(share: object, limit: float) -> bool:
+    return isinstance(share, int | float) and share > limit
 
 
 def _without_scored_lines(places: OutputPlaces, s3: S3Options) -> Freshness:
@@ -99,9 +128,10 @@ def _recorded_mark(metrics: dict[str, Any] | None) -> Mark | None:
     recorded = (metrics or {}).get("output_mark")
     if not isinstance(recorded, dict):
         return None
-    return Mark(recorded.get("size_bytes", -1), recorded.get("upload"))
+    return Mark(recorded.get("size_bytes", -1), recorded.get("upload"), recorded.get("mtime_ns"))
 
 
 def _is_marked(found: Mark, recorded: Mark) -> bool:
-    """Say whether what was found is what was recorded; a copy may have lost the id that a file carries."""
-    return found.size_bytes == recorded.size_bytes and found.upload in (None, recorded.upload)
+    """Say whether what was found is what was recorded; a copy has another time, and not the id that a file carries."""
+    is_copy = found.upload is None
+    return found.size_bytes == recorded.size_bytes and (is_copy or found == recorded)

@@ -23,7 +23,7 @@ NO_RESPONSE = "the line has no response"
 NO_OPPONENT = "no other rollout of the group has a response"
 MIXED_PROMPTS = "the prompts of the group differ, so its rollouts cannot be compared"
 NO_GROUP = "it lacks the field that --group-by names"
-NOT_ASKED = "the run was stopped before any of its comparisons was asked"
+NOT_ASKED = "none of its comparisons was asked"
 NO_VERDICT = "every comparison of the rollout failed"
 
 
@@ -132,15 +132,22 @@ class GroupCase:
             yield record | {"reply": outcome.reply_text} if keep_replies else record
 
     def samples(self, scores: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Return the group for a person to look at, best rollout first, with the beginnings of the answers."""
+        """Return the group for a person to look at, best rollout first, with the beginnings of the answers.
+
+        They are masked as for the judge: they may end in a log.
+        """
+        shown = [rollout.answer or "" for rollout in self.rollouts]
+        if self.settings.redact_pattern:
+            redactor = redactor_of(self.settings.redact_pattern)
+            shown = [redactor.redact(answer, Counter()) for answer in shown]
         rows = [
             {
                 "group": self.key,
                 "reward": score["reward"],
-                "answer": " ".join((rollout.answer or "")[:EXCERPT_CHARS].split()),
+                "answer": " ".join(answer[:EXCERPT_CHARS].split()),
                 **{name: score["detail"][name] for name in ("rank", "advantage", "reason")},
             }
-            for score, rollout in zip(scores, self.rollouts, strict=True)
+            for score, answer in zip(scores, shown, strict=True)
         ]
         rows.sort(key=lambda row: (row["rank"] is None, row["rank"]))
         return rows[:MAX_SAMPLES]

@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from hashlib import blake2b
 
 from genrm_cli.errors import GenrmError, UsageError
 from genrm_cli.settings import Settings
@@ -62,11 +63,19 @@ def is_one_input(inputs: Sequence[str]) -> bool:
     return len(inputs) == 1 and not names_many(inputs[0])
 
 
-def iter_tasks(inputs: Sequence[str], settings: Settings, s3: S3Options) -> Iterator[Task]:
+def iter_tasks(
+    inputs: Sequence[str], settings: Settings, s3: S3Options, on_nothing: Callable[[str], None] = str
+) -> Iterator[Task]:
     """Yield the inputs that a command line means, each once, lazily; about 200 bytes a file are kept.
 
     Side files (our outputs, NeMo Gym's) are left out of folders, prefixes and patterns. Of several inputs, one that
     cannot be listed or has no place for its output is a task with a problem, and the others go on.
+
+    Args:
+        inputs: as on the command line.
+        settings: where outputs go.
+        s3: how S3 is reached.
+        on_nothing: told of a folder, prefix or pattern without rollout files.
 
     Raises:
         UsageError: `-` or one output for several inputs, or a template that does not tell their outputs apart from
@@ -79,16 +88,19 @@ def iter_tasks(inputs: Sequence[str], settings: Settings, s3: S3Options) -> Iter
     taken: dict[int, int] = {}  # hashes of outputs, and of the inputs they belong to
     real_folder = lru_cache(16)(os.path.realpath)
     for given in inputs:
+        task = None
         for task in _tasks_of(given, settings, s3):
             if task.problem is not None:
                 yield task
                 continue
-            output, uri = hash(_place(task.places.scored, real_folder)), hash(_place(task.uri, real_folder))
+            output, uri = (_hash_of(_place(place, real_folder)) for place in (task.places.scored, task.uri))
             if output not in taken:
                 taken[output] = uri
                 yield task
             elif taken[output] != uri:
                 yield replace(task, problem=_shared_output(task))
+        if task is None:
+            on_nothing(given)
 
 
 def output_places(uri: str, settings: Settings, below: str | None = None) -> OutputPlaces:
@@ -158,9 +170,17 @@ def _tasks_of(given: str, settings: Settings, s3: S3Options) -> Iterator[Task]:
 
 def _task(uri: str, settings: Settings, below: str | None = None, found: Found | None = None) -> Task:
     try:
+        uri.encode()
         return Task(uri, output_places(uri, settings, below), found)
+    except UnicodeEncodeError:
+        shown = uri.encode(errors="backslashreplace").decode()
+        return Task(shown, _NO_PLACES, found, UsageError(f"{shown}: its name is not UTF-8; rename it."))
     except UsageError as error:
         return Task(uri, _NO_PLACES, found, error)
+
+
+def _hash_of(place: str) -> int:
+    return int.from_bytes(blake2b(place.encode(), digest_size=8).digest())
 
 
 def _place(uri: str, real_folder: Callable[[str], str]) -> str:

@@ -10,7 +10,7 @@ from genrm_cli.scoring.context import Run
 from genrm_cli.scoring.segments import Segments
 from genrm_cli.settings import Settings
 from genrm_cli.settings.resolve import state_folder
-from genrm_cli.storage.location import is_s3, sibling, stem_of
+from genrm_cli.storage.location import is_s3, require_rl_prefix, sibling, stem_of
 from genrm_cli.storage.sink import goes_out_at_once
 
 
@@ -26,6 +26,16 @@ def journal_path(scored_uri: str, settings: Settings) -> str | None:
     if settings.journal is not None or is_s3(scored_uri) or goes_out_at_once(scored_uri):
         return str(state_folder() / f"{_digest(scored_uri)}.journal.sqlite")
     return sibling(scored_uri, ".journal.sqlite")
+
+
+def check_journal_place(settings: Settings) -> None:
+    """Refuse a journal on S3 outside `rl/`: it holds the judge's replies.
+
+    Raises:
+        UsageError: such a place, without `any_prefix`, or no place at all.
+    """
+    if settings.journal is not None and is_s3(settings.journal):
+        require_rl_prefix(settings.journal.rstrip("/") + "/segments", settings.any_prefix)
 
 
 def segments_folder(scored_uri: str, settings: Settings) -> str | None:

@@ -63,7 +63,9 @@ async def judge_groups(
         if run.tally.planned > run.tally.known:
             await desk.probe(run)
     await judge_all(iter_askings(), judge, on_outcome)
-    run.tally.stopped_by = desk.stopped_by if run.tally.failed else None
+    # At the deadline calls are cut off, too; a budget only keeps calls from being made.
+    is_cut = run.tally.failures["not_asked"] or (desk.stopped_by == "deadline" and run.tally.failed)
+    run.tally.stopped_by = desk.stopped_by if is_cut else None
 
 
 def _iter_cases(source: Source, table: GroupTable, run: Run) -> Iterator[GroupCase]:

@@ -1,6 +1,7 @@
 """What outputs say of where they come from: in the metrics, and in the metadata of S3 objects."""
 
 import platform
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
@@ -12,6 +13,7 @@ from genrm_cli.settings import Settings
 from genrm_cli.settings.table import digest_of
 from genrm_cli.storage.location import InputIdentity
 from genrm_cli.storage.mark import Mark
+from genrm_cli.storage.sink import place_of
 from genrm_cli.summary import summarise
 
 
@@ -46,14 +48,15 @@ def metrics_of(
     return {
         "input": {
             "uri": identity.uri,
+            "place": place_of(identity.uri),
             "size_bytes": identity.size_bytes,
             "etag": identity.etag,
             "mtime_ns": identity.mtime_ns,
         },
         "output": scored_uri,
-        "output_mark": None if mark is None else {"size_bytes": mark.size_bytes, "upload": mark.upload},
+        "output_mark": None if mark is None else asdict(mark),
         "time": datetime.now(UTC).isoformat(timespec="seconds"),
-        "partial": run.tally.stopped_by is not None,
+        "partial": run.tally.stopped_by is not None or run.tally.failures["not_asked"] > 0,
         "judge": {
             "name": judge_name(settings),
             "stand_in": embedded,

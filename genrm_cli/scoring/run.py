@@ -174,8 +174,8 @@ def _refuse_unreadable(source: Source, settings: Settings, tally: Tally) -> None
     start = next(source.iter_lines()).raw
     hint = next((hint for mark, hint in _LOOKS_LIKE.items() if start.startswith(mark)), "")
     raise InputError(
-        f"{source.uri}: none of its {tally.lines} lines is a rollout ({_first_rejects(source, settings)}). {hint}"
-        "`genrm validate` shows more; expected is one JSON object a line."
+        f"{source.uri}: none of its {tally.lines} lines can be scored ({_first_rejects(source, settings)}). {hint}"
+        "`genrm validate` shows more."
     )
 
 

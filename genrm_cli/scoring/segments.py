@@ -4,20 +4,22 @@ import asyncio
 import contextlib
 import time
 import uuid
+from dataclasses import replace
 from itertools import islice
 from types import TracebackType
 from typing import Any, Self
 
 import orjson
 
-from genrm_cli.errors import StorageError
+from genrm_cli.errors import GenrmError, StorageError
 from genrm_cli.judging.journal import Journal
 from genrm_cli.scoring.context import Run, in_thread
 from genrm_cli.storage.codec import pack, unpack
 from genrm_cli.storage.listing import iter_named
-from genrm_cli.storage.objects import create_object, read_object
+from genrm_cli.storage.location import S3Options
+from genrm_cli.storage.objects import read_object, replace_object
 
-_SUFFIX = ".jsonl.zst"
+_SUFFIX = ".journal.zst"  # no name of a rollout file
 _RETRY_S = 5.0
 
 
@@ -25,8 +27,8 @@ class Segments:
     """Copies what a journal commits to `<folder>/<time>-<id>.jsonl.zst`, each object written once.
 
     Of the verdicts that may be lost (`segment_calls`, beside the calls in flight), half is collected while the other
-    half is on its way; no new call is made while there are more. While the store cannot be written, nobody waits: the
-    copy is made up for later. Use it as an asynchronous context manager; leaving it copies the rest.
+    half is on its way; no new call is made while there are more. Once the store has refused for good (half a minute),
+    nobody waits: the copy is made up for later. Use it as an asynchronous context manager; leaving it copies the rest.
     """
 
     def __init__(self, folder_uri: str, run: Run) -> None:
@@ -42,6 +44,7 @@ class Segments:
 
     async def __aenter__(self) -> Self:
         self._task = asyncio.create_task(self._copy_now_and_then())
+        self._task.add_done_callback(lambda _: self._has_room.set())
         return self
 
     async def __aexit__(
@@ -52,9 +55,11 @@ class Segments:
             await asyncio.wait({self._task})
         if not self._waiting:
             return
+        # What ends in an error, an interruption above all, must not wait through all tries.
+        s3 = self._run.s3 if error is None else replace(self._run.s3, max_attempts=2)
         try:
-            await asyncio.shield(self._copy())
-        except StorageError as failed:
+            await asyncio.shield(self._copy(s3))
+        except GenrmError as failed:
             if error is None:
                 raise
             # What ended the run counts, an interruption above all; the journal here has everything.
@@ -68,6 +73,8 @@ class Segments:
     async def room(self) -> None:
         """Wait while as many entries as may be lost have not been copied."""
         await self._has_room.wait()
+        if self._task is not None and self._task.done() and not self._task.cancelled():
+            self._task.result()  # it only ends by a bug, which must not be waited for in silence
 
     def exchange(self, journal: Journal) -> None:
         """Take in what all machines copied so far, and copy what only this journal has. Blocks on storage.
@@ -82,7 +89,7 @@ class Segments:
                 journal.take_in(_entries_of(uri, content), uri)
         uncopied = (orjson.dumps(entry) for entry in journal.iter_uncopied())
         while batch := list(islice(uncopied, self._most)):
-            self._write(batch)
+            self._write(batch, self._run.s3)
 
     async def _copy_now_and_then(self) -> None:
         """Copy as soon as half of what may be lost is there, or when its time has come."""
@@ -93,8 +100,8 @@ class Segments:
             if not self._waiting:
                 continue
             try:
-                await self._copy()
-            except StorageError as error:
+                await self._copy(self._run.s3)
+            except GenrmError as error:
                 if not self._failing:
                     self._run.on_event("copy_failing", {"folder": self._folder, "detail": str(error)})
                 self._failing = True
@@ -103,22 +110,22 @@ class Segments:
             else:
                 self._failing = False
 
-    async def _copy(self) -> None:
+    async def _copy(self, s3: S3Options) -> None:
         """Copy what waits as one segment; it waits again if that fails."""
         batch, self._waiting = self._waiting, []
         self._under_way = len(batch)
         written: list[str] = []
         try:
-            await in_thread(lambda: written.append(self._write(batch)))
+            await in_thread(lambda: written.append(self._write(batch, s3)))
         finally:
             if not written:
                 self._waiting = batch + self._waiting
             self._under_way = 0
             self._look()
 
-    def _write(self, batch: list[bytes]) -> str:
+    def _write(self, batch: list[bytes], s3: S3Options) -> str:
         uri = f"{self._folder}{time.time_ns():020d}-{uuid.uuid4().hex[:8]}{_SUFFIX}"
-        create_object(uri, self._run.s3, pack(b"\n".join(batch)))
+        replace_object(uri, s3, pack(b"\n".join(batch)))  # a name of its own: there is nothing to replace
         return uri
 
     def _look(self) -> None:

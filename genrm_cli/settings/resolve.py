@@ -82,7 +82,7 @@ def resolve_settings(
         variable = ENVIRONMENT_PREFIX + key.upper()
         if flags.get(setting.name) not in (None, [], ()):
             chosen[setting.name] = (_convert(setting, flags[setting.name], flag_of(setting)), "flag")
-        elif environ.get(variable):
+        elif environ.get(variable) or (variable in environ and is_many(setting) and setting.name in _TEXT_CHECKS):
             chosen[setting.name] = (
                 _convert(setting, environ[variable], variable),
                 f"environment {variable}",
@@ -198,6 +198,8 @@ def _convert(setting: "Field[Any]", raw: object, where: str) -> Value:
     kind = type_of(setting)
     if is_many(setting):
         check = _TEXT_CHECKS.get(setting.name)
+        if check is not None and raw in ("", [""], ("",)):
+            raise UsageError(f"{where}: it is empty, which would guard nothing; give a value or leave it out.")
         return tuple(text if check is None else check(text, where) for text in _split(raw, where))
     value = parse_duration_s(raw) if setting.metadata["duration"] else _converted(kind, raw)
     if value is None:

@@ -9,7 +9,6 @@ only the conditional creation is relied on, which S3 and most stores like it off
 import json
 import os
 import socket
-import threading
 import time
 import uuid
 from contextlib import suppress
@@ -41,13 +40,16 @@ class HeldClaim:
     Attributes:
         owner: host and process, for a person.
         since: when it was taken, as its owner's clock says.
+        expiry_s: how long its owner may be silent before it is taken over.
     """
 
     owner: str
     since: str
+    expiry_s: float
 
     def __str__(self) -> str:
-        return f"{self.owner} works on it since {self.since}"
+        over = f"it is taken over when its owner is silent for {self.expiry_s:g} s"
+        return f"{self.owner} works on it since {self.since}; {over}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +100,6 @@ class Claims:
     def __init__(self, s3: S3Options, expiry_s: float) -> None:
         self.expiry_s = expiry_s
         self._s3 = s3
-        self._doubted = False
-        self._doubting = threading.Lock()
 
     def are_certain(self, output_uri: str) -> bool:
         """Say whether the place of an output honours conditional creation, found out by trying.
@@ -108,14 +108,6 @@ class Claims:
         within these two seconds do not both have it, but a slow one may overwrite another's.
         """
         return _are_certain(folder_of(output_uri), self._s3)
-
-    def begin_to_doubt(self, output_uri: str) -> bool:
-        """Say once that claims are not certain, where that is so."""
-        if self.are_certain(output_uri):
-            return False
-        with self._doubting:
-            begins, self._doubted = not self._doubted, True
-        return begins
 
     def take(self, output_uri: str) -> Claim | HeldClaim:
         """Claim an output, or say who has it.
@@ -132,7 +124,7 @@ class Claims:
             claim = Claim(f"{stem}{_MARK}{number}", self._content(), self._s3)
             if create_object(claim.uri, self._s3, claim.content) and self._settle(claim, numbered):
                 return claim
-        return HeldClaim("another run", "a moment ago")
+        return HeldClaim("another run", "a moment ago", self.expiry_s)
 
     def look(self, output_uri: str) -> HeldClaim | None:
         """Say who has an output; None if nobody does."""
@@ -146,11 +138,13 @@ class Claims:
             return None
         owner = _parse_owner(content)
         if owner is None:
-            return None if found.age_s > self.expiry_s else HeldClaim("somebody unknown", "an unknown time")
+            return (
+                None if found.age_s > self.expiry_s else HeldClaim("somebody unknown", "an unknown time", self.expiry_s)
+            )
         gone = owner.host == _host() and _started(owner.pid) != owner.started
         if gone or found.age_s > owner.expiry_s:
             return None
-        return HeldClaim(f"process {owner.pid} on {owner.host.partition(' ')[0]}", owner.since)
+        return HeldClaim(f"process {owner.pid} on {owner.host.partition(' ')[0]}", owner.since, owner.expiry_s)
 
     def _content(self) -> bytes:
         claim = {
@@ -174,7 +168,8 @@ class Claims:
                 claim.release()
                 return False
             for _, found in before:
-                remove_object(found.identity.uri, self._s3)
+                with suppress(StorageError):  # perhaps it may not; the highest number counts anyway
+                    remove_object(found.identity.uri, self._s3)
         except StorageError:
             with suppress(StorageError):  # nobody would renew it, or give it up
                 claim.release()
@@ -228,7 +223,8 @@ def _started(pid: int) -> str | None:
     """
     try:
         # The name in parentheses may hold spaces; the start is the 22nd field, the 20th after it.
-        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[19]
+        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+        return None if fields[0] in "ZX" else fields[19]  # dead, though nobody has taken notice
     except (FileNotFoundError, ProcessLookupError):
         return None if Path("/proc/self/stat").exists() else ""
     except OSError:

@@ -71,10 +71,10 @@ class LocalSink:
         upload = _attach_upload(self._fd)
         try:
             os.fsync(self._fd)
-            size_bytes = os.fstat(self._fd).st_size
+            written = os.fstat(self._fd)
         except OSError as error:
             raise unwritable(self.uri, error) from error
-        self._mark = Mark(size_bytes, upload)
+        self._mark = Mark(written.st_size, upload, written.st_mtime_ns)
 
     def commit(self) -> None:
         """Give the file its name.
@@ -205,7 +205,7 @@ def mark_of_file(uri: str) -> Mark | None:
         raise StorageError(f"{uri}: cannot be looked at: {error.strerror or error}") from error
     if stat.S_ISDIR(found.st_mode):
         raise StorageError(f"{uri}: is a folder; name a file in it")
-    return Mark(found.st_size, _read_upload(path))
+    return Mark(found.st_size, _read_upload(path), found.st_mtime_ns)
 
 
 def publish_new(temp: Path, target: Path) -> None:

@@ -135,6 +135,8 @@ def render_place(template: str, uri: str, below: str) -> str:
         template = template.replace("{path}/", "")
     if ".." in words["path"].split("/") and "{path}" in template and is_s3(uri) and not is_s3(template):
         raise UsageError(f"{uri}: its key has '..' in it, so {{path}} could lead anywhere on this machine; rename it.")
+    if set("{}") & set(_PLACEHOLDER.sub("", template)):
+        raise UsageError(f"--output-template {template}: a brace stands alone; write {{dir}}, {{path}} or {{stem}}.")
     place = _PLACEHOLDER.sub(word, template)
     return place if is_s3(place) else _DOUBLED_SLASHES.sub("/", place).removeprefix("./")  # in keys each slash counts
 

@@ -17,7 +17,7 @@ from s3transfer.subscribers import BaseSubscriber
 
 from genrm_cli.errors import ChangedInputError, StoppedError, StorageError, UsageError
 from genrm_cli.storage.location import InputIdentity, S3Options, parse_s3_uri
-from genrm_cli.storage.s3_errors import error_code, s3_faults, without_password
+from genrm_cli.storage.s3_errors import MISSING, REFUSED_CONDITION, error_code, s3_faults, without_password
 from genrm_cli.storage.spool import temporary_error
 
 if TYPE_CHECKING:
@@ -29,9 +29,8 @@ _TRANSFER = TransferConfig(max_io_queue_size=100)
 _CONNECTIONS = 64  # several files at once, ten requests each: one beyond this number connects anew every time
 _STOP_CHECK_S = 0.1
 _CONNECT_TIMEOUT_S, _READ_TIMEOUT_S = 10, 60
-_MISSING = ("404", "NoSuchKey")
 _WITHOUT_REASON = ("400", "403", "404")
-_REPLACED = ("412", "PreconditionFailed", "409", "ConditionalRequestConflict", *_MISSING)
+_REPLACED = (*REFUSED_CONDITION, *MISSING)
 
 
 @cache
@@ -67,7 +66,7 @@ def download(uri: str, options: S3Options, stop: Callable[[], bool] | None = Non
         client = s3_client(options)
         identity = identify(client, uri)
         if identity is None:
-            raise StorageError(f"{uri}: no such object; check the key")
+            raise StorageError(f"{uri}: no such object; check the key (a prefix ends in /)")
         return identity, _fetch(client, identity, stop or _never)
 
 
@@ -179,10 +178,12 @@ def describe(
     try:
         head = client.head_object(Bucket=bucket, Key=key)
     except ClientError as error:
-        is_missing = error_code(error) in _MISSING
+        is_missing = error_code(error) in MISSING
         if error_code(error) in _WITHOUT_REASON and not (is_missing and sure_of_bucket):
-            # A reply to HEAD has no body. A listing of that key is refused for the same reason, and says it.
-            client.list_objects_v2(Bucket=bucket, Prefix=key, MaxKeys=1)
+            # A reply to HEAD has no body. A listing of that key is refused for the same reason, and says it; if it is
+            # not refused, some stores have only hidden that there is no such object.
+            listing = client.list_objects_v2(Bucket=bucket, Prefix=key, MaxKeys=1)
+            is_missing = is_missing or key not in [entry["Key"] for entry in listing.get("Contents", [])]
         if is_missing:
             return None
         raise
@@ -199,7 +200,7 @@ def identify_object(uri: str, options: S3Options) -> InputIdentity:
     with s3_faults(uri):
         identity = identify(s3_client(options), uri)
     if identity is None:
-        raise StorageError(f"{uri}: no such object; check the key")
+        raise StorageError(f"{uri}: no such object; check the key (a prefix ends in /)")
     return identity
 
 

@@ -13,8 +13,8 @@ from genrm_cli.errors import StorageError, UsageError
 
 _ADVICE = {
     "NoSuchBucket": "no such bucket; check its name, the account and the S3 endpoint",
-    "NoSuchKey": "no such object; check the key",
-    "404": "no such object; check the key",
+    "NoSuchKey": "no such object; check the key (a prefix ends in /)",
+    "404": "no such object; check the key (a prefix ends in /)",
     "ExpiredToken": "the AWS session token has expired; sign in again",
     "ExpiredTokenException": "the AWS session token has expired; sign in again",
     "InvalidToken": "the AWS session token is not valid; sign in again",
@@ -29,6 +29,9 @@ _ADVICE = {
     "QuotaExceeded": "the bucket's quota is used up; free some space",
     "NoSuchUpload": "the upload was ended from outside; run again",
 }
+MISSING = ("404", "NoSuchKey")
+REFUSED_CONDITION = ("412", "PreconditionFailed", "409", "ConditionalRequestConflict")
+NO_CONDITIONS = ("501", "NotImplemented", "XNotImplemented")
 _DENIED = ("AccessDenied", "403", "Forbidden", "AllAccessDisabled")
 _PERMISSIONS = {
     "HeadObject": "s3:GetObject, and s3:ListBucket to see whether an object exists",

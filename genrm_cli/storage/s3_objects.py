@@ -9,18 +9,16 @@ from typing import TYPE_CHECKING
 from botocore.exceptions import ClientError, HTTPClientError, IncompleteReadError
 
 from genrm_cli.storage.location import InputIdentity, S3Options, parse_s3_uri
-from genrm_cli.storage.s3 import identify, s3_client
-from genrm_cli.storage.s3_errors import error_code, s3_faults
+from genrm_cli.storage.s3 import describe, identify, s3_client
+from genrm_cli.storage.s3_errors import MISSING, NO_CONDITIONS, REFUSED_CONDITION, error_code, s3_faults
 
 if TYPE_CHECKING:
     from types_boto3_s3 import S3Client
     from types_boto3_s3.type_defs import ListObjectsV2OutputTypeDef
 
 _MARK = "genrm-create"
+_CREATE_TRIES = 3
 _READ_TRIES = 3
-_MISSING = ("404", "NoSuchKey")
-_REFUSED_CONDITION = ("412", "PreconditionFailed", "409", "ConditionalRequestConflict")
-_NO_CONDITIONS = ("501", "NotImplemented", "XNotImplemented")
 
 
 def iter_objects(bucket: str, prefix: str, options: S3Options, *, flat: bool) -> Iterator[tuple[InputIdentity, float]]:
@@ -71,16 +69,27 @@ def create(uri: str, options: S3Options, data: bytes) -> bool:
     mark = uuid.uuid4().hex
     with s3_faults(uri):
         client = s3_client(options)
-        try:
-            client.put_object(Bucket=bucket, Key=key, Body=data, IfNoneMatch="*", Metadata={_MARK: mark})
-        except ClientError as error:
-            if error_code(error) in _REFUSED_CONDITION:
-                return _has_mark(client, bucket, key, mark)
-            if error_code(error) not in _NO_CONDITIONS:
-                raise
-            if identify(client, uri) is not None:
-                return False
-            client.put_object(Bucket=bucket, Key=key, Body=data)
+        for _ in range(_CREATE_TRIES):
+            try:
+                client.put_object(Bucket=bucket, Key=key, Body=data, IfNoneMatch="*", Metadata={_MARK: mark})
+            except ClientError as error:
+                if error_code(error) in NO_CONDITIONS:
+                    return _create_unconditionally(client, uri, data)
+                if error_code(error) not in REFUSED_CONDITION:
+                    raise
+                found = describe(client, uri, sure_of_bucket=True)
+                if found is None:  # somebody else's put was under way, and came to nothing
+                    continue
+                return found[1].get(_MARK) == mark  # its reply got lost: boto3 repeated it, and was refused
+            return True
+    return False
+
+
+def _create_unconditionally(client: "S3Client", uri: str, data: bytes) -> bool:
+    if identify(client, uri, sure_of_bucket=True) is not None:
+        return False
+    bucket, key = parse_s3_uri(uri)
+    client.put_object(Bucket=bucket, Key=key, Body=data)
     return True
 
 
@@ -98,7 +107,7 @@ def remove(uri: str, options: S3Options) -> None:
         try:
             s3_client(options).delete_object(Bucket=bucket, Key=key)
         except ClientError as error:
-            if error_code(error) not in _MISSING:  # S3 itself says nothing then, some other stores do
+            if error_code(error) not in MISSING:  # S3 itself says nothing then, some other stores do
                 raise
 
 
@@ -111,9 +120,9 @@ def honours_conditions(uri: str, options: S3Options, bodies: tuple[bytes, bytes]
             try:
                 client.put_object(Bucket=bucket, Key=key, Body=body, IfNoneMatch="*")
             except ClientError as error:
-                if error_code(error) in _NO_CONDITIONS:
+                if error_code(error) in NO_CONDITIONS:
                     return False
-                if error_code(error) in _REFUSED_CONDITION:
+                if error_code(error) in REFUSED_CONDITION:
                     return True
                 raise
     return False
@@ -123,7 +132,7 @@ def _read(client: "S3Client", bucket: str, key: str, tries: int) -> bytes | None
     try:
         body = client.get_object(Bucket=bucket, Key=key)["Body"]
     except ClientError as error:
-        if error_code(error) in _MISSING:
+        if error_code(error) in MISSING:
             return None
         raise
     try:
@@ -132,15 +141,3 @@ def _read(client: "S3Client", bucket: str, key: str, tries: int) -> bytes | None
         if tries == 1:
             raise
     return _read(client, bucket, key, tries - 1)
-
-
-def _has_mark(client: "S3Client", bucket: str, key: str, mark: str) -> bool:
-    """Say whether our own put made the object: when its reply is lost, boto3 repeats it and is refused."""
-    try:
-        head = client.head_object(Bucket=bucket, Key=key)
-    except ClientError as error:
-        if error_code(error) in _MISSING:  # gone by now, so it was another's
-            return False
-        raise
-    # Some stores capitalise the names.
-    return {name.lower(): value for name, value in head["Metadata"].items()}.get(_MARK) == mark

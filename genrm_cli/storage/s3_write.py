@@ -17,7 +17,7 @@ from genrm_cli.storage.codec import make_encoder
 from genrm_cli.storage.location import S3Options, parse_s3_uri
 from genrm_cli.storage.mark import Mark
 from genrm_cli.storage.s3 import describe, identify, s3_client
-from genrm_cli.storage.s3_errors import error_code, s3_faults
+from genrm_cli.storage.s3_errors import NO_CONDITIONS, REFUSED_CONDITION, error_code, s3_faults
 
 if TYPE_CHECKING:
     from types_boto3_s3 import S3Client
@@ -31,8 +31,6 @@ _VALUE_CHARS = 512
 _METADATA_CHARS = 2000  # S3 takes 2 KB, names included
 _UNQUOTED = string.punctuation.replace("%", "")
 _TORN_ESCAPE = re.compile("%.?$")
-_LOST_RACE = ("412", "PreconditionFailed", "409", "ConditionalRequestConflict")
-_NO_CONDITIONS = ("501", "NotImplemented", "XNotImplemented")
 
 
 class S3Sink:
@@ -102,7 +100,7 @@ class S3Sink:
             except (ClientError, BotoCoreError) as error:
                 # When only the reply got lost, the repeated request is refused for what the first one did.
                 if not self._is_published():
-                    if isinstance(error, ClientError) and error_code(error) in _LOST_RACE:
+                    if isinstance(error, ClientError) and error_code(error) in REFUSED_CONDITION:
                         raise _appeared(self.uri) from error
                     raise
         self._committed = True
@@ -145,7 +143,7 @@ class S3Sink:
         try:
             self._put(IfNoneMatch="*")
         except ClientError as error:
-            if error_code(error) not in _NO_CONDITIONS:
+            if error_code(error) not in NO_CONDITIONS:
                 raise
             self._refuse_existing()
             self._put()

@@ -70,7 +70,7 @@ class Outputs:
         Raises:
             UsageError: two outputs with one name, or one that exists and must not be replaced.
         """
-        if any(_place(sink.uri) == _place(uri) for sink in self._sinks):
+        if any(place_of(sink.uri) == place_of(uri) for sink in self._sinks):
             raise UsageError(f"two outputs would go to {uri}; give each its own name")
         sink = open_sink(uri, self._s3, overwrite=self._overwrite, provenance=self._provenance)
         self._sinks.append(sink)
@@ -183,11 +183,11 @@ def check_writable(uri: str, s3: S3Options) -> None:
 
 def is_same_place(uri: str, other: str) -> bool:
     """Say whether two URIs name one file or object; a stream is never the same as another."""
-    return not is_stream(uri) and not is_stream(other) and _place(uri) == _place(other)
+    return not is_stream(uri) and not is_stream(other) and place_of(uri) == place_of(other)
 
 
-def _place(uri: str) -> str:
-    """Name where an output goes, so that two spellings of one file are found out."""
+def place_of(uri: str) -> str:
+    """Name where something lies, so that two spellings of one file are found out."""
     return uri if is_s3(uri) or is_stream(uri) else os.path.realpath(uri)
 
 

@@ -161,7 +161,7 @@ def test_nothing_to_do_is_no_error(call: Call, genrm: Genrm) -> None:
     (genrm.folder / "empty").mkdir()
     finished = call("score", "empty/", "empty/*.jsonl", *LEXICAL)
     assert finished.code == 0
-    assert "genrm: warning: no rollout files were found" in finished.err
+    assert "genrm: warning: empty/: no rollout files; expected names" in finished.err
     assert last_line(finished).startswith("genrm: done: 0 files: nothing to do; ")
 
 
@@ -470,7 +470,14 @@ def test_outputs_say_where_they_come_from(call: Call, genrm: Genrm, judge_server
     assert call("score", ".", *judged_by(judge_server), *NOW).code == 0
     metrics = json.loads((genrm.folder / "b.metrics.json").read_bytes())
     status = (genrm.folder / "b.jsonl").stat()
-    identity = {"uri": "b.jsonl", "size_bytes": status.st_size, "etag": None, "mtime_ns": status.st_mtime_ns}
+    place = str(genrm.folder / "b.jsonl")
+    identity = {
+        "uri": "b.jsonl",
+        "place": place,
+        "size_bytes": status.st_size,
+        "etag": None,
+        "mtime_ns": status.st_mtime_ns,
+    }
     assert metrics["input"] == identity
     assert metrics["versions"].keys() == {"genrm", "python"}
     assert len(metrics["settings_digest"]) == 64

@@ -119,7 +119,7 @@ def test_what_cannot_be_done_on_s3(call: Call, genrm: Genrm, s3_bucket: Any, aws
     bucket = f"s3://{s3_bucket.name}"
     empty = call("score", f"{bucket}/rl/nothing/", f"{bucket}/rl/*.ndjson", *LEXICAL, **aws)
     assert empty.code == 0
-    assert "no rollout files were found" in empty.err
+    assert "no rollout files; expected names" in empty.err
     outside = call("score", f"{bucket}/sft/", f"{bucket}/rl/", *LEXICAL, *NOW, **aws)
     assert outside.code == 2
     assert "RL data is kept apart" in outside.err
@@ -218,7 +218,11 @@ def test_objects_say_where_they_come_from(call: Call, s3_bucket: Any, aws: dict[
     etag = s3_bucket.client.head_object(Bucket=s3_bucket.name, Key=key)["ETag"].strip('"')
     metrics = json.loads(get(s3_bucket, f"{FOLDER}/läuf.metrics.json"))
     assert metrics["input"] == {
-        "uri": f"s3://{s3_bucket.name}/{key}", "size_bytes": len(BODY), "etag": etag, "mtime_ns": None,
+        "uri": f"s3://{s3_bucket.name}/{key}",
+        "place": f"s3://{s3_bucket.name}/{key}",
+        "size_bytes": len(BODY),
+        "etag": etag,
+        "mtime_ns": None,
     }  # fmt: skip
     uploads = set()
     for suffix in SUFFIXES:

@@ -184,7 +184,7 @@ RUBBISH = {
 def test_a_segment_that_is_rubbish_is_named(cron: Cron, journal: tuple[object, ...], content: bytes) -> None:
     """What cannot be read ends the run with 5 and its name before anything is asked."""
     uri = cron.put("run.jsonl", some_rollouts(0))
-    bad = cron.segments_uri(cron.uri(PREFIX + "run.scored.jsonl")) + "00000-bad.jsonl.zst"
+    bad = cron.segments_uri(cron.uri(PREFIX + "run.scored.jsonl")) + "00000-bad.journal.zst"
     cron.client.put_object(Bucket=cron.bucket, Key=bad.removeprefix(cron.uri("")), Body=content)
     failed = cron.run(*journal, uri=uri)
     assert (failed.code, cron.asked) == (5, 0), failed.err

@@ -162,7 +162,7 @@ def test_a_forced_dialect_rejects_what_does_not_fit(tmp_path: Path) -> None:
     assert score(tmp_path, lines).metrics["rejected_lines"] == 0
     run = score(tmp_path, lines, dialect="completion")
     assert (run.metrics["rejected_lines"], run.metrics["dialects"]) == (1, {"completion": 2})
-    with pytest.raises(InputError, match=r"none of its 3 lines is a rollout \(line 1: "):
+    with pytest.raises(InputError, match=r"none of its 3 lines can be scored \(line 1: "):
         score(tmp_path, lines, dialect="nemo_gym")
 
 

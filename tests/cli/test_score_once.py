@@ -1,0 +1,198 @@
+"""What is scored again, what is left alone, and what is refused."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from genrm_process import COMMAND, Call, Genrm, make_rollouts
+from judge_server_fixture import JudgeServer
+from s3_disturber_fixture import DisturbedS3
+
+NOW = ("--min-age", 0)
+LEXICAL = ("--judge", "lexical")
+
+
+@pytest.fixture
+def aws(s3: str) -> dict[str, str]:
+    """Give the environment of a process that reaches the S3 server."""
+    return {"AWS_ACCESS_KEY_ID": "AKTEST", "AWS_SECRET_ACCESS_KEY": "SKTEST-never-shown", "AWS_ENDPOINT_URL": s3}
+
+
+def at(judge: JudgeServer, *more: object) -> tuple[object, ...]:
+    """Return the arguments that name a judge, without probe and further tries."""
+    return ("--base-url", judge.base_url, "--model", "m", "--no-probe", "--retries", 0, "--reask", 0, *more)
+
+
+def body(groups: int = 1, size: int = 3) -> bytes:
+    """Render rollouts as the content of a file or object."""
+    return b"".join(json.dumps(line).encode() + b"\n" for line in make_rollouts(groups=groups, size=size))
+
+
+def rewards_in(genrm: Genrm, name: str = "in.scored.jsonl") -> list[float | None]:
+    """Return the rewards of a scored file."""
+    return [json.loads(line)["reward"] for line in (genrm.folder / name).read_bytes().splitlines()]
+
+
+def test_another_inputs_results_are_not_replaced(genrm: Genrm, call: Call) -> None:
+    """Two inputs with one output do not replace each other, run by run; the refusal names the first one."""
+    for name in ("a.jsonl", "b.jsonl"):
+        (genrm.folder / name).write_bytes(body(size=len(name)) + body(groups=ord(name[0]) - 95))
+    assert call("score", "a.jsonl", *LEXICAL, "-o", "out.scored.jsonl").code == 0
+    before = (genrm.folder / "out.scored.jsonl").read_bytes()
+    refused = call("score", "b.jsonl", *LEXICAL, "-o", "out.scored.jsonl")
+    assert (refused.code, (genrm.folder / "out.scored.jsonl").read_bytes()) == (2, before)
+    assert "made from another input, a.jsonl" in refused.err
+    assert call("score", "b.jsonl", *LEXICAL, "-o", "out.scored.jsonl", "--force").code == 0
+
+
+def test_an_edit_in_place_is_not_overwritten(genrm: Genrm, call: Call) -> None:
+    """A reward that was changed by hand, the size of the file kept, is noticed and not lost."""
+    genrm.write("in.jsonl", make_rollouts())
+    assert call("score", "in.jsonl", *LEXICAL).code == 0
+    with (genrm.folder / "in.scored.jsonl").open("r+b") as file:
+        start = file.read().index(b'"reward":') + len(b'"reward":')
+        file.seek(start)
+        file.write(b"9")
+    edited = (genrm.folder / "in.scored.jsonl").read_bytes()
+    assert call("score", "in.jsonl", *LEXICAL).code == 2
+    assert (genrm.folder / "in.scored.jsonl").read_bytes() == edited
+
+
+def test_the_stand_in_does_not_replace_a_judge(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
+    """Trying --judge lexical on what a reward model judged is refused; the model may replace the stand-in."""
+    genrm.write("in.jsonl", make_rollouts())
+    assert call("score", "in.jsonl", *LEXICAL).code == 0
+    assert call("score", "in.jsonl", *at(judge_server)).code == 0
+    refused = call("score", "in.jsonl", *LEXICAL)
+    assert refused.code == 2
+    assert "judged by m" in refused.err
+
+
+@pytest.mark.parametrize("fault", [{"status": 500}, {"status": 400}], ids=["server", "request"])
+def test_a_file_with_too_many_unscored_is_tried_again(
+    genrm: Genrm, call: Call, judge_server: JudgeServer, fault: dict[str, int]
+) -> None:
+    """What ended with exit code 6 is no result: the next run asks what failed, and nothing else."""
+    genrm.write("in.jsonl", make_rollouts(groups=2, size=3))
+    judge_server.behave(script=[{}] * 3, fault=fault)
+    assert call("score", "in.jsonl", *at(judge_server, "--concurrency", 1)).code == 6
+    judge_server.reset()
+    again = call("score", "in.jsonl", *at(judge_server))
+    assert again.code == 0, again.err
+    assert judge_server.stats()["requests"] == 3
+    assert None not in rewards_in(genrm)
+    assert "is up to date" in call("score", "in.jsonl", *at(judge_server)).err
+
+
+def test_few_failures_of_calls_are_asked_again_of_replies_not(
+    genrm: Genrm, call: Call, judge_server: JudgeServer
+) -> None:
+    """A lost connection may not come again, a reply without a verdict most likely would."""
+    genrm.write("in.jsonl", make_rollouts(groups=4, size=4))
+    judge_server.behave(script=[{"status": 503}])
+    first = call("score", "in.jsonl", *at(judge_server, "--concurrency", 1))
+    assert (first.code, "failed: http" in first.err) == (0, True), first.err
+    judge_server.reset()
+    judge_server.behave(script=[{"content": "no verdict"}])
+    assert call("score", "in.jsonl", *at(judge_server)).code == 0
+    assert judge_server.stats()["requests"] == 1
+    assert "is up to date" in call("score", "in.jsonl", *at(judge_server)).err
+
+
+def test_only_failed_leaves_partial_results(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
+    """--only-failed on what was never asked gives nulls that the next run does not take for results."""
+    genrm.write("in.jsonl", make_rollouts())
+    first = call("score", "in.jsonl", *at(judge_server, "--only-failed"))
+    assert (first.code, judge_server.stats()["requests"]) == (6, 0)
+    assert call("score", "in.jsonl", *at(judge_server)).code == 0
+    assert None not in rewards_in(genrm)
+
+
+def test_a_name_that_is_not_utf_8_does_not_stop_the_others(genrm: Genrm, call: Call) -> None:
+    """Such a file is refused by itself, before anything is paid for."""
+    Path(os.fsdecode(os.fsencode(str(genrm.folder)) + b"/bad\xff.jsonl")).write_bytes(body())
+    (genrm.folder / "good.jsonl").write_bytes(body())
+    finished = call("score", ".", *LEXICAL, *NOW)
+    assert finished.code == 2
+    assert "not UTF-8" in finished.err
+    assert "1 scored" in finished.err
+
+
+@pytest.mark.parametrize("flag", ["--redact-pattern", "--require-metadata"])
+def test_a_guard_that_is_empty_is_refused(genrm: Genrm, call: Call, flag: str) -> None:
+    """An unset variable in a script must not switch a guard off."""
+    genrm.write("in.jsonl", make_rollouts())
+    assert call("score", "in.jsonl", *LEXICAL, flag, "").code == 2
+    variable = "GENRM_" + flag.removeprefix("--").replace("-", "_").upper()
+    assert call("score", "in.jsonl", *LEXICAL, **{variable: ""}).code == 2
+
+
+def test_a_closed_stdout_is_no_fault(genrm: Genrm) -> None:
+    """`>&-` changes nothing for a command whose product is files."""
+    genrm.write("in.jsonl", make_rollouts())
+    command = [sys.executable, "-c", "import os, sys; os.close(1); os.execv(sys.argv[1], sys.argv[1:])", *COMMAND]
+    done = subprocess.run(
+        [*command, "score", "in.jsonl", *LEXICAL], cwd=genrm.folder, capture_output=True, text=True, timeout=30
+    )
+    assert (done.returncode, "Traceback" in done.stderr) == (0, False), done.stderr
+
+
+def test_a_journal_on_s3_stays_under_rl(genrm: Genrm, call: Call, s3_bucket: Any, aws: dict[str, str]) -> None:
+    """The judge's replies are RL data, too."""
+    genrm.write("in.jsonl", make_rollouts())
+    refused = call("score", "in.jsonl", *LEXICAL, "--journal", f"s3://{s3_bucket.name}/sft/journal/", **aws)
+    assert (refused.code, "rl/" in refused.err) == (2, True)
+
+
+def test_a_journal_below_the_prefix_is_no_input(
+    genrm: Genrm, s3_bucket: Any, aws: dict[str, str], judge_server: JudgeServer, tmp_path: Path
+) -> None:
+    """Segments below the prefix that is scored are never taken for rollouts."""
+    s3_bucket.client.put_object(Bucket=s3_bucket.name, Key="rl/env/run.jsonl", Body=body())
+    where = (f"s3://{s3_bucket.name}/rl/", *NOW, "--journal", f"s3://{s3_bucket.name}/rl/_genrm/journal/")
+    environment = {**aws, "XDG_STATE_HOME": str(tmp_path / "state")}
+    for files in ("1 file: 1 scored", "1 file: 1 up to date"):
+        finished = genrm.run("score", *where, *at(judge_server), **environment)
+        assert (finished.code, files in finished.err) == (0, True), finished.err
+    names = [item["Key"] for item in s3_bucket.client.list_objects_v2(Bucket=s3_bucket.name)["Contents"]]
+    assert any(name.startswith("rl/_genrm/journal/run-") for name in names)
+
+
+def test_a_role_that_may_not_delete_scores_again_and_again(
+    genrm: Genrm, s3_bucket: Any, aws: dict[str, str], disturbed_s3: DisturbedS3
+) -> None:
+    """Claims that cannot be given up are told once, and neither this run nor the next one fails for it."""
+    for number in range(3):
+        s3_bucket.client.put_object(Bucket=s3_bucket.name, Key=f"rl/env/{number}.jsonl", Body=body())
+    disturbed_s3.rule(method="DELETE", key_contains=".claim-", answer={"code": "AccessDenied"})
+    for more in ((), ("--force",)):
+        environment = {**aws, "AWS_ENDPOINT_URL": disturbed_s3.url}
+        finished = genrm.run("score", f"s3://{s3_bucket.name}/rl/env/", *LEXICAL, *NOW, *more, **environment)
+        assert (finished.code, "3 scored" in finished.err) == (0, True), finished.err
+        assert finished.err.count("s3:DeleteObject") <= 2
+        assert finished.err.count("a claim cannot be given up") == 1
+
+
+def test_a_conflict_is_no_refusal(genrm: Genrm, s3_bucket: Any, aws: dict[str, str], disturbed_s3: DisturbedS3) -> None:
+    """A 409 to a conditional put, as while another one is under way, is tried again."""
+    s3_bucket.client.put_object(Bucket=s3_bucket.name, Key="rl/env/run.jsonl", Body=body())
+    conflict = {"status": 409, "code": "ConditionalRequestConflict"}
+    disturbed_s3.rule(method="PUT", key_contains=".claim-", times=1, answer=conflict)
+    environment = {**aws, "AWS_ENDPOINT_URL": disturbed_s3.url}
+    finished = genrm.run("score", f"s3://{s3_bucket.name}/rl/env/", *LEXICAL, *NOW, **environment)
+    assert (finished.code, "1 scored" in finished.err) == (0, True), finished.err
+
+
+def test_a_store_that_hides_what_is_missing(
+    genrm: Genrm, s3_bucket: Any, aws: dict[str, str], disturbed_s3: DisturbedS3
+) -> None:
+    """Some stores answer HEAD of a missing object with 403; where listing is allowed that is no refusal."""
+    s3_bucket.client.put_object(Bucket=s3_bucket.name, Key="rl/env/run.jsonl", Body=body())
+    disturbed_s3.rule(method="HEAD", key_contains=".scored.jsonl", times=1, answer={"code": "AccessDenied"})
+    environment = {**aws, "AWS_ENDPOINT_URL": disturbed_s3.url}
+    finished = genrm.run("score", f"s3://{s3_bucket.name}/rl/env/", *LEXICAL, *NOW, **environment)
+    assert (finished.code, "1 scored" in finished.err) == (0, True), finished.err
