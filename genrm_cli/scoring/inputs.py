@@ -64,7 +64,7 @@ def is_one_input(inputs: Sequence[str]) -> bool:
 
 
 def iter_tasks(
-    inputs: Sequence[str], settings: Settings, s3: S3Options, on_nothing: Callable[[str], None] = str
+    inputs: Sequence[str], settings: Settings, s3: S3Options, on_nothing: Callable[[str], None] | None = None
 ) -> Iterator[Task]:
     """Yield the inputs that a command line means, each once, lazily; about 200 bytes a file are kept.
 
@@ -99,7 +99,7 @@ def iter_tasks(
                 yield task
             elif taken[output] != uri:
                 yield replace(task, problem=_shared_output(task))
-        if task is None:
+        if task is None and on_nothing is not None:
             on_nothing(given)
 
 
