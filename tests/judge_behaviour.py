@@ -13,8 +13,11 @@ import orjson
 Json = dict[str, object]
 Texts = tuple[str, str]
 
-# The markers of the profile `nemotron-plain`; a test holds the two together.
-PLAIN_MARKERS = [(f"[=== BEGIN RESPONSE {n} ===]\n", f"\n[=== END RESPONSE {n} ===]") for n in (1, 2)]
+# The markers of the profiles that ask in one user message; a test holds the two together.
+PLAIN_MARKERS = [
+    [(f"[=== BEGIN RESPONSE {name} ===]\n", f"\n[=== END RESPONSE {name} ===]") for name in names]
+    for names in ("12", "AB")
+]
 PLAIN_EMPTY = "[=== THIS RESPONSE IS EMPTY ===]"
 USUAL_ROLES = frozenset({"system", "developer", "user", "assistant", "tool"})
 
@@ -174,8 +177,11 @@ def find_responses(messages: Sequence[Mapping[str, object]]) -> Texts | None:
     if "response_1" in by_role or "response_2" in by_role:
         return message_text(by_role.get("response_1", {})), message_text(by_role.get("response_2", {}))
     prompt = message_text(messages[-1])
-    first, second = (_between(prompt, *markers) for markers in PLAIN_MARKERS)
-    return None if first is None or second is None else (first, second)
+    for markers in PLAIN_MARKERS:
+        first, second = (_between(prompt, *pair) for pair in markers)
+        if first is not None and second is not None:
+            return first, second
+    return None
 
 
 def _between(text: str, begin: str, end: str) -> str | None:

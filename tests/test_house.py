@@ -248,7 +248,12 @@ def test_no_module_has_a_name_that_says_nothing(name: str) -> None:
     ("folder", "constant", "table", "support"),
     [
         ("rollouts.dialects", "DIALECT", DIALECTS, {"dialect", "fields"}),
-        ("judging.profiles", "PROFILE", PROFILES, {"profile", "reading", "json_objects", "compat"}),
+        (
+            "judging.profiles",
+            "PROFILE",
+            PROFILES,
+            {"answer", "compat", "json_objects", "marks", "profile", "reading", "sampling", "scales", "sections"},
+        ),
     ],
 )
 def test_every_dialect_and_profile_stands_in_its_table(

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from genrm_cli import errors
+from genrm_cli.judging.profiles import PROFILES
 from genrm_cli.judging.verdict import FailureKind
 from genrm_cli.rollouts.dialects import DIALECTS
 from genrm_cli.settings.table import PRESETS, default_of, flag_of, setting_fields
@@ -48,7 +49,7 @@ def test_the_exit_codes_are_those_of_the_errors():
     assert codes | {0, 130} == listed
 
 
-@pytest.mark.parametrize("word", [*FailureKind, *DIALECTS, *PRESETS])
-def test_every_kind_dialect_and_preset_is_explained(word):
-    """The README names every kind of failure, every dialect and every preset."""
+@pytest.mark.parametrize("word", [*FailureKind, *DIALECTS, *PROFILES, *PRESETS])
+def test_every_kind_dialect_profile_and_preset_is_explained(word):
+    """The README names every kind of failure, every dialect, every profile and every preset."""
     assert f"`{word}`" in README

@@ -18,6 +18,7 @@ from genrm_cli.cli.compare import compare
 from genrm_cli.cli.config import config
 from genrm_cli.cli.journal import journal
 from genrm_cli.cli.options import EPILOG, INTERRUPTED
+from genrm_cli.cli.profiles import profiles
 from genrm_cli.cli.score import score
 from genrm_cli.cli.validate import validate
 
@@ -36,6 +37,7 @@ app.command(epilog=EPILOG)(compare)
 app.command(epilog=EPILOG)(validate)
 app.command(epilog=EPILOG)(config)
 app.add_typer(journal, name="journal")
+app.add_typer(profiles, name="profiles")
 
 
 def _print_version(wanted: bool) -> None:

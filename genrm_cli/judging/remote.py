@@ -80,7 +80,7 @@ class RemoteJudge:
         self._profile = profile
         self._patience = patience
         self._allowance = allowance
-        self._request_fields = {"model": model, **profile.sampling, **sampling}
+        self._request_fields = {"model": model, **profile.request_fields, **sampling}
         self._identity = orjson.dumps([profile.name, profile.version, judge_id or model])
         self._hedge = Hedge(self.latencies)
         self._last_call_ends_s: float | None = None
@@ -106,7 +106,9 @@ class RemoteJudge:
 
     def prepare(self, exhibit: Exhibit, judge_idx: int) -> Question:
         """Build the request, and the key: a sha256 over everything that changes the answer and nothing else."""
-        body = orjson.dumps(self._request_fields | {"messages": self._profile.render_messages(exhibit)})
+        messages = self._profile.render_messages(exhibit)
+        # `default`: a profile's nested fields are read-only mappings, which orjson does not know.
+        body = orjson.dumps(self._request_fields | {"messages": messages}, default=dict)
         key = hashlib.sha256(self._identity)
         key.update(b"%d\n" % judge_idx)
         key.update(body)

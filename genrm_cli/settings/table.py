@@ -149,8 +149,7 @@ class Settings:
     profile: str | None = _setting(
         None,
         "Judge",
-        "How this family of judges is asked and read: nemotron (roles response_1, response_2, principle) or "
-        "nemotron-plain (one user message; for SGLang and hosted chat models). "
+        "How this family of judges is asked and read; `genrm profiles` lists them. "
         "Default: by the model's name, else nemotron.",
         changes_rewards=True,
     )

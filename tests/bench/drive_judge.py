@@ -60,7 +60,7 @@ async def drive_openai(base_url: str, concurrency: int, count: int) -> list[floa
 
     exhibits = iter_exhibits(count)
     replies: list[float] = []
-    sampling = PROFILES["nemotron"].sampling
+    sampling = PROFILES["nemotron"].request_fields
 
     async with openai.AsyncOpenAI(base_url=base_url, api_key="none", max_retries=0) as client:
 

@@ -47,7 +47,7 @@ def test_help_of_the_whole_names_all_commands_and_exit_codes(genrm: Genrm) -> No
     finished = genrm.run("--help", **PLAIN)
     assert (finished.code, finished.err) == (0, "")
     text = finished.out.decode()
-    for name in ("score", "compare", "validate", "config", "journal", "Exit codes", "130"):
+    for name in ("score", "compare", "validate", "config", "journal", "profiles", "Exit codes", "130"):
         assert name in text
 
 

@@ -6,9 +6,8 @@ from hypothesis import strategies as st
 
 from genrm_cli.errors import UsageError
 from genrm_cli.judging.profiles import PROFILES, profile_for
-from genrm_cli.judging.profiles.nemotron import NOT_RECORDED
-from genrm_cli.judging.profiles.nemotron_plain import DEFAULT_PRINCIPLE
-from genrm_cli.judging.verdict import Exhibit, Reply, Verdict
+from genrm_cli.judging.profiles.sections import DEFAULT_PRINCIPLE, NOT_RECORDED
+from genrm_cli.judging.verdict import Exhibit
 
 CONVERSATION = [("system", "Be brief."), ("user", "What is SKILL?")]
 NEMOTRON, PLAIN = PROFILES["nemotron"], PROFILES["nemotron-plain"]
@@ -31,14 +30,20 @@ def roles(exhibit: Exhibit) -> list[str]:
     return [message["role"] for message in NEMOTRON.render_messages(exhibit)]
 
 
-def test_every_profile_reads_json_scores_and_names_its_sampling() -> None:
-    """A profile is found under its own name, says how to sample, and reads the format that it asks for."""
+def test_every_profile_is_found_under_its_name_and_explains_itself() -> None:
+    """A profile says what it is in one line, and limits the reply; what it sends cannot be changed by accident."""
     for name, profile in PROFILES.items():
         assert profile.name == name
         assert profile.version >= 1
-        assert dict(profile.sampling) == {"temperature": 0.6, "top_p": 0.95, "max_tokens": 16384}
-        reply = Reply('{"score_1": 4, "score_2": 2, "ranking": 2}')
-        assert profile.parse_reply(reply) == Verdict(4.0, 2.0, 2.0)
+        assert profile.about == " ".join(profile.about.split())
+        assert profile.request_fields["max_tokens"] in range(1_000, 30_000)
+        assert not isinstance(profile.request_fields, dict)
+
+
+@pytest.mark.parametrize("name", ["nemotron", "nemotron-plain"])
+def test_nvidias_sampling_is_the_published_one(name: str) -> None:
+    """The 235B is sampled as its card says, whichever way it is asked."""
+    assert dict(PROFILES[name].request_fields) == {"temperature": 0.6, "top_p": 0.95, "max_tokens": 16384}
 
 
 def test_nemotron_sends_history_principle_and_responses_in_roles_of_their_own() -> None:
@@ -152,7 +157,19 @@ def test_swapping_the_responses_swaps_their_places_only(first: str, second: str)
         (None, "some/other-model", "nemotron"),
         (None, "nvidia/Qwen3-Nemotron-235B-A22B-GenRM-2603", "nemotron"),
         (None, "/models/qwen3-nemotron-235b-a22b-genrm/", "nemotron"),
+        (None, "nvidia/NVIDIA-Nemotron-3-Ultra-550B-A55B-GenRM", "nemotron-ultra"),
+        (None, "nvidia/Llama-3_3-Nemotron-Super-49B-GenRM", "nemotron-boxed"),
+        (None, "nvidia/Llama-3_3-Nemotron-Super-49B-GenRM-Multilingual", "nemotron-boxed"),
+        (None, "Skywork/Skywork-Critic-Llama-3.1-8B", "mt-bench"),
+        (None, "gaotang/RM-R1-Qwen2.5-Instruct-7B", "rm-r1"),
+        (None, "J1-32B", "j1"),
+        (None, "prometheus-eval/prometheus-8x7b-v2.0", "prometheus-2"),
+        (None, "prometheus-eval/prometheus-7b-v1.0", "nemotron"),
+        (None, "BAAI/JudgeLM-7B-v1.0", "judgelm"),
+        (None, "/models/think-rm-8b", "think-rm"),
+        (None, "OpenRubrics/RubricRM-8B-Judge", "rubric-rm"),
         ("nemotron-plain", "nvidia/Qwen3-Nemotron-235B-A22B-GenRM", "nemotron-plain"),
+        ("arena-hard", "gaotang/RM-R1-Qwen2.5-Instruct-7B", "arena-hard"),
     ],
 )
 def test_an_explicit_profile_wins_over_the_models(name: str | None, model: str | None, expected: str) -> None:
@@ -162,7 +179,9 @@ def test_an_explicit_profile_wins_over_the_models(name: str | None, model: str |
 
 def test_an_unknown_profile_is_refused_with_a_suggestion() -> None:
     """A misspelt profile is an error of usage that lists the known ones."""
-    with pytest.raises(UsageError, match=r"'nemotron_plan'.*nemotron, nemotron-plain.*mean 'nemotron-plain'"):
+    with pytest.raises(
+        UsageError, match=r"'nemotron_plan'.*nemotron, nemotron-boxed, nemotron-plain.*mean 'nemotron-plain'"
+    ):
         profile_for("nemotron_plan", None)
-    with pytest.raises(UsageError, match=r"known are nemotron, nemotron-plain\.$"):
+    with pytest.raises(UsageError, match=r"known are [a-z0-9, -]+\.$"):
         profile_for("zzz", "nvidia/Qwen3-Nemotron-235B-A22B-GenRM")

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genrm_cli.judging.profiles.reading import MAX_DETAIL_CHARS, parse_scores_json
+from genrm_cli.judging.profiles.answer import MAX_DETAIL_CHARS
+from genrm_cli.judging.profiles.reading import parse_scores_json
 from genrm_cli.judging.verdict import Failure, FailureKind, Reply, Verdict, verdict_after_swap
 
 EXPECTED = Verdict(4.0, 2.0, 2.0)

@@ -5,7 +5,6 @@ import typing
 
 import pytest
 
-from genrm_cli.judging.profiles import PROFILES
 from genrm_cli.rollouts.dialects import DIALECTS
 from genrm_cli.settings import Settings
 from genrm_cli.settings.table import (
@@ -63,9 +62,9 @@ def test_the_dialect_choices_are_the_dialects():
     assert all(name in about["meaning"] for name in DIALECTS)
 
 
-def test_the_help_names_every_profile():
-    """`--profile` explains each judge family there is."""
-    assert all(name in FIELDS["profile"].metadata["meaning"] for name in PROFILES)
+def test_the_help_of_the_profile_says_where_they_are_listed():
+    """`--profile` has no choices in its help: there are too many to explain."""
+    assert "`genrm profiles`" in FIELDS["profile"].metadata["meaning"]
 
 
 def test_the_documented_defaults_hold():

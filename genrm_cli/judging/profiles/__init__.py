@@ -1,9 +1,24 @@
 """The families of judges, and which one a model belongs to."""
 
 import difflib
+from itertools import chain
 
 from genrm_cli.errors import UsageError
-from genrm_cli.judging.profiles import nemotron, nemotron_plain
+from genrm_cli.judging.profiles import (
+    arena_hard,
+    j1,
+    json,
+    judgelm,
+    mt_bench,
+    nemotron,
+    nemotron_boxed,
+    nemotron_plain,
+    nemotron_ultra,
+    prometheus_2,
+    rm_r1,
+    rubric_rm,
+    think_rm,
+)
 from genrm_cli.judging.profiles.profile import Profile
 
 PROFILES: dict[str, Profile] = {
@@ -11,6 +26,17 @@ PROFILES: dict[str, Profile] = {
     for profile in (
         nemotron.PROFILE,
         nemotron_plain.PROFILE,
+        nemotron_ultra.PROFILE,
+        nemotron_boxed.PROFILE,
+        json.PROFILE,
+        arena_hard.PROFILE,
+        mt_bench.PROFILE,
+        rm_r1.PROFILE,
+        j1.PROFILE,
+        think_rm.PROFILE,
+        prometheus_2.PROFILE,
+        judgelm.PROFILE,
+        rubric_rm.PROFILE,
     )
 }
 DEFAULT_PROFILE = "nemotron"
@@ -19,6 +45,25 @@ DEFAULT_PROFILE = "nemotron"
 _PROFILE_OF_MODEL = {
     "qwen3-nemotron-235b-a22b-genrm": "nemotron",
     "qwen3-nemotron-235b-a22b-genrm-2603": "nemotron",
+    "nvidia-nemotron-3-ultra-550b-a55b-genrm": "nemotron-ultra",
+    "llama-3_3-nemotron-super-49b-genrm": "nemotron-boxed",
+    "llama-3_3-nemotron-super-49b-genrm-multilingual": "nemotron-boxed",
+}
+# The beginning of a model's name, in lower case: families that come in many sizes.
+_PROFILE_OF_FAMILY = {
+    "skywork-critic-": "mt-bench",
+    "evalplanner": "mt-bench",
+    "rm-r1-": "rm-r1",
+    "j1-32b": "j1",
+    "j1-llama-": "j1",
+    "j1-qwen-": "j1",
+    "think-rm": "think-rm",
+    "prometheus-7b-v2": "prometheus-2",  # version 1 judges one response alone
+    "prometheus-8x7b-v2": "prometheus-2",
+    "prometheus-bgb-8x7b-v2": "prometheus-2",
+    "judgelm-": "judgelm",
+    "rubricrm": "rubric-rm",
+    "rubric-rm": "rubric-rm",
 }
 
 
@@ -43,5 +88,6 @@ def profile_for(name: str | None, model: str | None) -> Profile:
 
 def _name_for_model(model: str) -> str:
     last_part = model.rstrip("/").rpartition("/")[2].lower()
-    known = (profile for ending, profile in _PROFILE_OF_MODEL.items() if last_part.endswith(ending))
-    return next(known, DEFAULT_PROFILE)
+    by_ending = (profile for ending, profile in _PROFILE_OF_MODEL.items() if last_part.endswith(ending))
+    by_beginning = (profile for start, profile in _PROFILE_OF_FAMILY.items() if last_part.startswith(start))
+    return next(chain(by_ending, by_beginning), DEFAULT_PROFILE)

@@ -5,15 +5,16 @@ from types import MappingProxyType
 
 from genrm_cli.judging.profiles.profile import Message, Profile
 from genrm_cli.judging.profiles.reading import parse_scores_json
+from genrm_cli.judging.profiles.sections import NOT_RECORDED
 from genrm_cli.judging.verdict import Exhibit
 
-SAMPLING: Mapping[str, float] = MappingProxyType({"temperature": 0.6, "top_p": 0.95, "max_tokens": 16384})
-NOT_RECORDED = "(What the user said was not recorded. Only the two responses are known.)"
+SAMPLING: Mapping[str, object] = MappingProxyType({"temperature": 0.6, "top_p": 0.95, "max_tokens": 16384})
 
 _HISTORY_ROLES = {"user": "user", "assistant": "assistant", "system": "system", "developer": "system"}
 
 
-def _render_messages(exhibit: Exhibit) -> list[Message]:
+def render_messages(exhibit: Exhibit) -> list[Message]:
+    """Render the history, the principle if there is one, and the responses, each in a role of its own."""
     messages = [_render_turn(role, text) for role, text in exhibit.conversation]
     if all(message["role"] == "system" for message in messages):
         # Some chat templates refuse a conversation in which no user speaks.
@@ -38,8 +39,9 @@ def _render_turn(role: str, text: str) -> Message:
 PROFILE = Profile(
     name="nemotron",
     version=1,
-    about="NVIDIA GenRMs by their roles response_1, response_2, principle (vLLM, TensorRT-LLM); scores 1 to 5",
-    sampling=SAMPLING,
-    render_messages=_render_messages,
+    about="NVIDIA GenRM 235B and 2603 by their roles response_1, response_2, principle (vLLM, TensorRT-LLM); "
+    "scores 1 to 5 and ranking as they are",
+    request_fields=SAMPLING,
+    render_messages=render_messages,
     parse_reply=parse_scores_json,
 )

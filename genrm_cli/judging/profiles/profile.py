@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from genrm_cli.judging.verdict import Exhibit, Failure, Reply, Verdict
 
@@ -15,8 +16,10 @@ class Profile:
     Attributes:
         name: what `--profile` takes.
         version: grows whenever messages or reading change, so that old verdicts are not taken for new ones.
-        about: one line for a person: which models, which scale.
-        sampling: request fields (`temperature`, `top_p`, `max_tokens`) as the family's authors publish them.
+        about: one line for a person: which models, which scale, and how it becomes a verdict.
+        request_fields: fields of the request beside model and messages: sampling (`temperature`, `top_p`,
+            `max_tokens`), as the family's authors publish it if they do, and what else the family needs. They
+            are part of the request's identity, their order included; values may be mappings, never changed.
         render_messages: exhibit → chat messages.
         parse_reply: reply → verdict, or the failure that explains why there is none. Never raises.
     """
@@ -24,6 +27,13 @@ class Profile:
     name: str
     version: int
     about: str
-    sampling: Mapping[str, float]
+    request_fields: Mapping[str, object]
     render_messages: Callable[[Exhibit], list[Message]]
     parse_reply: Callable[[Reply], Verdict | Failure]
+
+
+def freeze(value: object) -> object:
+    """Return a value of JSON that nobody can change: read-only mappings for dicts, tuples for lists."""
+    if isinstance(value, Mapping):
+        return MappingProxyType({key: freeze(member) for key, member in value.items()})
+    return tuple(freeze(member) for member in value) if isinstance(value, list) else value

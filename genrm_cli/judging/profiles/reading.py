@@ -8,6 +8,7 @@ says what was found, because a wrong verdict moves a reward and nobody notices.
 import re
 from collections.abc import Mapping, Sequence
 
+from genrm_cli.judging.profiles.answer import THINK, excerpt, make_failure, open_thought, parse_answer
 from genrm_cli.judging.profiles.json_objects import FoundObject, Pairs, iter_objects
 from genrm_cli.judging.verdict import (
     MAX_RANKING,
@@ -21,11 +22,9 @@ from genrm_cli.judging.verdict import (
 )
 
 KEYS = ("score_1", "score_2", "ranking")
-MAX_DETAIL_CHARS = 200
 
 _SCORES, _RANKINGS = (MIN_SCORE, MAX_SCORE), (MIN_RANKING, MAX_RANKING)
 _RANGES = {"score_1": _SCORES, "score_2": _SCORES, "ranking": _RANKINGS}
-_THINK, _END_THINK = "<think>", "</think>"
 _PLAIN_DECIMAL = re.compile(r"-?[0-9]{1,20}(?:\.[0-9]{1,20})?")
 _OVERALL = re.compile(r'(?<!\\)"overall"\s*+:\s*+\{')
 _KEY = re.compile(r'(?<!\\)"(?:score_1|score_2|ranking)"\s*+:')
@@ -50,40 +49,18 @@ def parse_scores_json(reply: Reply) -> Verdict | Failure:
         A failure `refused`, `empty`, `truncated` (cut off before a verdict stood), `no_verdict`,
         `ambiguous` (values that contradict one another) or `out_of_range`. Never raises.
     """
-    if reply.refusal or reply.finish_reason == "content_filter":
-        return _failure(FailureKind.REFUSED, f"refused: {_excerpt(reply.refusal or 'content_filter')}")
-    cut_off = reply.finish_reason == "length"
-    answer = reply.text[_start_of_answer(reply.text) :]
-    if not answer.strip():
-        return _nothing_said(reply, cut_off)
-    outcome = _read_answer(answer, cut_off)
-    if cut_off and isinstance(outcome, Failure) and outcome.kind is FailureKind.NO_VERDICT:
-        return _failure(FailureKind.TRUNCATED, f"cut off by the token limit: {outcome.detail}")
-    return outcome
-
-
-def _start_of_answer(text: str) -> int:
-    closed = text.rfind(_END_THINK)
-    return 0 if closed < 0 else closed + len(_END_THINK)
-
-
-def _nothing_said(reply: Reply, cut_off: bool) -> Failure:
-    thought = bool(reply.reasoning.strip() or reply.text.strip())
-    found = "only reasoning, no answer after it" if thought else "no text at all"
-    if cut_off:
-        return _failure(FailureKind.TRUNCATED, f"cut off by the token limit: {found}")
-    return _failure(FailureKind.EMPTY, f"{found} (finish_reason: {_excerpt(reply.finish_reason)})")
+    return parse_answer(reply, _read_answer)
 
 
 def _read_answer(answer: str, cut_off: bool) -> Verdict | Failure:
     objects = list(iter_objects(answer, KEYS))
     carriers = [(found, fields) for found in objects if (fields := _fields_of(found.pairs))]
     if _has_open_thought(answer, [found for found, _ in carriers]):
-        return _failure(FailureKind.NO_VERDICT, f"{_THINK} is opened and never closed")
+        return open_thought()
     if carriers:
         return _read_last(answer, objects, carriers)
     if cut_off:
-        return _failure(FailureKind.NO_VERDICT, f"no complete object with {', '.join(KEYS)}")
+        return make_failure(FailureKind.NO_VERDICT, f"no complete object with {', '.join(KEYS)}")
     return _read_loosely(_without_decoded(answer, objects))
 
 
@@ -91,10 +68,10 @@ def _has_open_thought(answer: str, carriers: list[FoundObject]) -> bool:
     """Tell whether `<think>` stands anywhere but inside a verdict, where it is a quotation."""
     position = 0
     for found in carriers:
-        if answer.find(_THINK, position, found.start) >= 0:
+        if answer.find(THINK, position, found.start) >= 0:
             return True
         position = found.end
-    return answer.find(_THINK, position) >= 0
+    return answer.find(THINK, position) >= 0
 
 
 def _fields_of(pairs: Pairs | None) -> Fields:
@@ -119,10 +96,10 @@ def _read_last(
     for _, rival_fields in rivals:
         rival = _read_fields(rival_fields)
         if isinstance(rival, Verdict) and rival != verdict:
-            return _failure(FailureKind.AMBIGUOUS, f"two verdicts: {_in_words(rival)} and {_in_words(verdict)}")
+            return make_failure(FailureKind.AMBIGUOUS, f"two verdicts: {_in_words(rival)} and {_in_words(verdict)}")
     torn = (found for found in objects if found.pairs is None and found.start > chosen.start)
     if any(_KEY.search(answer, found.start, found.end) for found in torn):
-        return _failure(FailureKind.AMBIGUOUS, f"{_in_words(verdict)}, then another that cannot be read")
+        return make_failure(FailureKind.AMBIGUOUS, f"{_in_words(verdict)}, then another that cannot be read")
     return verdict
 
 
@@ -141,20 +118,20 @@ def _read_loosely(answer: str) -> Verdict | Failure:
     overall = [found.end() for found in _OVERALL.finditer(answer)]
     if not overall and '"rubric_evaluations"' in answer:
         # The same three keys stand in each rubric's own entry, and none of them is the verdict.
-        return _failure(FailureKind.NO_VERDICT, "rubric_evaluations without a readable overall")
+        return make_failure(FailureKind.NO_VERDICT, "rubric_evaluations without a readable overall")
     fields: dict[str, list[object]] = {}
     for found in _LOOSE_FIELD.finditer(answer, overall[-1] if overall else 0):
         value = found["value"] if found["end"] is not None else f"{found['value']}..."
         fields.setdefault(found["key"], []).append(value)
     if not fields:
-        return _failure(FailureKind.NO_VERDICT, f"none of {', '.join(KEYS)}; ends with {_excerpt(answer[-40:])}")
+        return make_failure(FailureKind.NO_VERDICT, f"none of {', '.join(KEYS)}; ends with {excerpt(answer[-40:])}")
     return _read_fields(fields)
 
 
 def _read_fields(fields: Fields) -> Verdict | Failure:
     missing = [key for key in KEYS if key not in fields]
     if missing:
-        return _failure(FailureKind.NO_VERDICT, f"missing: {', '.join(missing)}")
+        return make_failure(FailureKind.NO_VERDICT, f"missing: {', '.join(missing)}")
     numbers: dict[str, float] = {}
     for key in KEYS:
         number = _read_number(key, fields[key])
@@ -167,14 +144,14 @@ def _read_fields(fields: Fields) -> Verdict | Failure:
 def _read_number(key: str, values: Sequence[object]) -> float | Failure:
     numbers = [_to_number(value) for value in values]
     if len(set(numbers)) > 1:
-        given = " and ".join(_excerpt(value) for value in values[:3])
-        return _failure(FailureKind.AMBIGUOUS, f"{key} is given more than once: {given}")
+        given = " and ".join(excerpt(value) for value in values[:3])
+        return make_failure(FailureKind.AMBIGUOUS, f"{key} is given more than once: {given}")
     number = numbers[0]
     if number is None:
-        return _failure(FailureKind.NO_VERDICT, f"{key} is not a number: {_excerpt(values[0])}")
+        return make_failure(FailureKind.NO_VERDICT, f"{key} is not a number: {excerpt(values[0])}")
     low, high = _RANGES[key]
     if not low <= number <= high:  # true of NaN, too
-        return _failure(FailureKind.OUT_OF_RANGE, f"{key} is {number:g}, expected {low:g} to {high:g}")
+        return make_failure(FailureKind.OUT_OF_RANGE, f"{key} is {number:g}, expected {low:g} to {high:g}")
     return number
 
 
@@ -188,16 +165,3 @@ def _to_number(value: object) -> float | None:
 
 def _in_words(verdict: Verdict) -> str:
     return f"({verdict.score_1:g}, {verdict.score_2:g}, {verdict.ranking:g})"
-
-
-def _excerpt(value: object) -> str:
-    """Show a value of the model's in at most 40 characters, without control characters."""
-    # An object or list may be nested too deep to print, and nobody needs to see what is in it.
-    shown = repr(value[:60]) if isinstance(value, str) else type(value).__name__
-    if value is None or isinstance(value, bool | float):
-        shown = str(value)
-    return shown if len(shown) <= 40 else f"{shown[:37]}..."
-
-
-def _failure(kind: FailureKind, detail: str) -> Failure:
-    return Failure(kind, detail[:MAX_DETAIL_CHARS])

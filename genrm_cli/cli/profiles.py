@@ -1,0 +1,95 @@
+"""`genrm profiles`: the families of judges, and how each is asked."""
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from genrm_cli.cli.console import stdout_console
+from genrm_cli.cli.options import run_command
+
+if TYPE_CHECKING:
+    from genrm_cli.judging.profiles.profile import Profile
+
+profiles = typer.Typer(help="List the judge families, or show how one is asked.", invoke_without_command=True)
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+_CONVERSATION = [("user", "Give me a word for a person who repairs shoes.")]
+_RESPONSES = ("A cobbler.", "There are many words for people who work with their hands. One of them is shoemaker.")
+
+
+@profiles.callback()
+def list_profiles(context: typer.Context, as_json: AsJson = False) -> None:
+    """List the judge families: how each is read, and how it is sampled."""
+    if context.invoked_subcommand is not None:
+        return
+
+    def run() -> int:
+        from genrm_cli.judging.profiles import PROFILES
+
+        if as_json:
+            typer.echo(_to_json([_describe(profile) for profile in PROFILES.values()]))
+        else:
+            stdout_console().print(_table(list(PROFILES.values())))
+        return 0
+
+    raise typer.Exit(run_command(run))
+
+
+@profiles.command()
+def show(name: Annotated[str, typer.Argument(metavar="NAME")], as_json: AsJson = False) -> None:
+    """Print the messages of a sample comparison exactly as the judge gets them, and the other request fields."""
+
+    def run() -> int:
+        from genrm_cli.judging.profiles import profile_for
+        from genrm_cli.judging.verdict import Exhibit
+
+        profile = profile_for(name, None)
+        messages = profile.render_messages(Exhibit(_CONVERSATION, *_RESPONSES))
+        if as_json:
+            typer.echo(_to_json({**_describe(profile), "messages": messages}))
+        else:
+            typer.echo(_shown(profile, messages))
+        return 0
+
+    raise typer.Exit(run_command(run))
+
+
+def _describe(profile: "Profile") -> dict[str, Any]:
+    return {
+        "name": profile.name,
+        "version": profile.version,
+        "about": profile.about,
+        "request_fields": profile.request_fields,
+    }
+
+
+def _to_json(value: object) -> str:
+    # `default`: request fields are read-only mappings.
+    return json.dumps(value, default=dict, ensure_ascii=False)
+
+
+def _table(all_profiles: "list[Profile]") -> Table:
+    table = Table("profile", "judges, scale and verdict", "request fields", box=None, pad_edge=False)
+    table.columns[0].no_wrap = True
+    for profile in all_profiles:
+        table.add_row(Text(profile.name), Text(profile.about), Text(_fields_text(profile.request_fields)))
+    return table
+
+
+def _fields_text(fields: Mapping[str, object]) -> str:
+    """Show each field with its value; of a nested one only its type."""
+    return ", ".join(
+        f"{name} {value.get('type', '{...}') if isinstance(value, Mapping) else value}"
+        for name, value in fields.items()
+    )
+
+
+def _shown(profile: "Profile", messages: list[dict[str, str]]) -> str:
+    fields = "\n".join(f"{name}: {_to_json(value)}" for name, value in profile.request_fields.items())
+    turns = "\n".join(f"--- message of role {message['role']}\n{message['content']}" for message in messages)
+    return f"{profile.name}, version {profile.version}: {profile.about}\n\n{fields}\n\n{turns}"

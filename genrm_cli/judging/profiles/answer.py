@@ -1,0 +1,77 @@
+"""Find the judge's own answer in a reply: what it says after its thinking, if it says anything at all."""
+
+from collections.abc import Callable
+
+from genrm_cli.judging.verdict import Failure, FailureKind, Reply, Verdict
+
+MAX_DETAIL_CHARS = 200
+THINK = "<think>"
+
+ReadAnswer = Callable[[str, bool], Verdict | Failure]
+"""Answer, and whether it was cut off by the token limit, to the verdict in it, or why there is none."""
+
+_END_THINK = "</think>"
+
+
+def parse_answer(reply: Reply, read: ReadAnswer) -> Verdict | Failure:
+    """Read what stands after the last `</think>`.
+
+    Args:
+        reply: what the judge said.
+        read: what is asked about an answer that is not blank. Its `no_verdict` on an answer that was cut off
+            becomes `truncated`.
+
+    Returns:
+        `refused`, `empty` or `truncated` where there is no answer to read.
+    """
+    if reply.refusal or reply.finish_reason == "content_filter":
+        return make_failure(FailureKind.REFUSED, f"refused: {excerpt(reply.refusal or 'content_filter')}")
+    cut_off = reply.finish_reason == "length"
+    answer = reply.text[_start_of_answer(reply.text) :]
+    if not answer.strip():
+        return _nothing_said(reply, cut_off)
+    outcome = read(answer, cut_off)
+    if cut_off and isinstance(outcome, Failure) and outcome.kind is FailureKind.NO_VERDICT:
+        return make_failure(FailureKind.TRUNCATED, f"cut off by the token limit: {outcome.detail}")
+    return outcome
+
+
+def parse_prose(reply: Reply, read: ReadAnswer) -> Verdict | Failure:
+    """Read an answer in prose, in which a `<think>` begins a thought and never is a quotation."""
+
+    def read_closed(answer: str, cut_off: bool) -> Verdict | Failure:
+        return open_thought() if THINK in answer else read(answer, cut_off)
+
+    return parse_answer(reply, read_closed)
+
+
+def open_thought() -> Failure:
+    """Return the failure of an answer that goes on to think and never ends it."""
+    return make_failure(FailureKind.NO_VERDICT, f"{THINK} is opened and never closed")
+
+
+def excerpt(value: object) -> str:
+    """Show a value of the model's in at most 40 characters, without control characters."""
+    # An object or list may be nested too deep to print, and nobody needs to see what is in it.
+    shown = repr(value[:60]) if isinstance(value, str) else type(value).__name__
+    if value is None or isinstance(value, bool | float):
+        shown = str(value)
+    return shown if len(shown) <= 40 else f"{shown[:37]}..."
+
+
+def make_failure(kind: FailureKind, detail: str) -> Failure:
+    """Return a failure with a detail of at most `MAX_DETAIL_CHARS`."""
+    return Failure(kind, detail[:MAX_DETAIL_CHARS])
+
+
+def _start_of_answer(text: str) -> int:
+    closed = text.rfind(_END_THINK)
+    return 0 if closed < 0 else closed + len(_END_THINK)
+
+
+def _nothing_said(reply: Reply, cut_off: bool) -> Failure:
+    thought = bool(reply.reasoning.strip() or reply.text.strip())
+    found = "only reasoning, no answer after it" if thought else "no text at all"
+    if cut_off:
+        return make_failure(FailureKind.TRUNCATED, f"cut off by the token limit: {found}")
+    return make_failure(FailureKind.EMPTY, f"{found} (finish_reason: {excerpt(reply.finish_reason)})")

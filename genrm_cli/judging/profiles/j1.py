@@ -1,0 +1,72 @@
+"""J1, a judge that thinks first: two scores in tags, or a winner within `<answer>`.
+
+Asked for scores, which say more; a winner is understood as well, and must not contradict them. The words are ours.
+"""
+
+import re
+
+from genrm_cli.judging.profiles.answer import excerpt, make_failure, parse_prose
+from genrm_cli.judging.profiles.marks import ANSWER_TAG, parse_decimal, read_only_mark
+from genrm_cli.judging.profiles.profile import Message, Profile
+from genrm_cli.judging.profiles.rm_r1 import read_winner
+from genrm_cli.judging.profiles.sampling import THINKING
+from genrm_cli.judging.profiles.scales import verdict_of_scores
+from genrm_cli.judging.profiles.sections import LETTERS, render_comparison
+from genrm_cli.judging.verdict import Exhibit, Failure, FailureKind, Reply, Verdict
+
+_LOW, _HIGH = 0.0, 10.0
+_PAIR = re.compile(r"<score_A>([^<]{0,40})</score_A>[^<]{0,80}<score_B>([^<]{0,40})</score_B>")
+# A score without its companion is a match with nothing in it: no verdict.
+_SCORES = re.compile(rf"({_PAIR.pattern})|<score_[AB]>")
+_FORM = "<score_A>, <score_B> or <answer>"
+_CLOSING = """\
+Think about the two responses first. Then give each of them a score from 0 (useless) to 10 (could not be better), \
+different ones if one response is better, and end your answer with them in this form, with nothing after it:
+<score_A>score of response A</score_A>
+<score_B>score of response B</score_B>"""
+
+
+def _render_messages(exhibit: Exhibit) -> list[Message]:
+    return render_comparison(exhibit, LETTERS, _CLOSING)
+
+
+def _parse_reply(reply: Reply) -> Verdict | Failure:
+    return parse_prose(reply, _read)
+
+
+def _read(answer: str, cut_off: bool) -> Verdict | Failure:
+    del cut_off  # a tag that is closed is complete
+    scored = read_only_mark(answer, _SCORES, _read_scores, _FORM)
+    if not ANSWER_TAG.search(answer):
+        return scored
+    won = read_only_mark(answer, ANSWER_TAG, read_winner, _FORM)
+    if isinstance(won, Failure) or not _SCORES.search(answer):
+        return won
+    if isinstance(scored, Verdict) and _sign(scored) != _sign(won):
+        return make_failure(FailureKind.AMBIGUOUS, "the scores and the winner contradict each other")
+    return scored
+
+
+def _read_scores(content: str) -> Verdict | Failure:
+    pair = _PAIR.fullmatch(content)
+    if pair is None:
+        return make_failure(FailureKind.NO_VERDICT, "a score without the other")
+    first, second = parse_decimal(pair[1]), parse_decimal(pair[2])
+    if first is None or second is None:
+        return make_failure(FailureKind.NO_VERDICT, f"not two numbers: {excerpt(pair[1])} and {excerpt(pair[2])}")
+    return verdict_of_scores(first, second, _LOW, _HIGH)
+
+
+def _sign(verdict: Verdict) -> int:
+    return (verdict.score_1 > verdict.score_2) - (verdict.score_1 < verdict.score_2)
+
+
+PROFILE = Profile(
+    name="j1",
+    version=1,
+    about="J1; <score_A>, <score_B> from 0 to 10 map linearly to 1 to 5, their distance to the ranking; or a winner as "
+    "with rm-r1",
+    request_fields=THINKING,
+    render_messages=_render_messages,
+    parse_reply=_parse_reply,
+)

@@ -1,0 +1,49 @@
+"""JudgeLM: two scores from 1 to 10 in the first line, reasons after it.
+
+It was trained on one frame: question, both answers, then the request for a first line with both scores. The order and
+the answer's form are kept; the words and markers are ours. Its context is short, and so is the room for reasons.
+"""
+
+import re
+from types import MappingProxyType
+
+from genrm_cli.judging.profiles.answer import excerpt, make_failure, parse_prose
+from genrm_cli.judging.profiles.marks import parse_decimal
+from genrm_cli.judging.profiles.profile import Message, Profile
+from genrm_cli.judging.profiles.scales import verdict_of_scores
+from genrm_cli.judging.profiles.sections import NUMBERS, render_comparison
+from genrm_cli.judging.verdict import Exhibit, Failure, FailureKind, Reply, Verdict
+
+_LOW, _HIGH = 1.0, 10.0
+_BETWEEN = re.compile(r"[ \t]*,[ \t]*|[ \t]+")
+_CLOSING = """\
+Score each response from 1 to 10, higher is better. Write one line with the score of response 1 and the score of \
+response 2, two numbers with a space between them and nothing else. Give your reasons in the lines after it."""
+
+
+def _render_messages(exhibit: Exhibit) -> list[Message]:
+    return render_comparison(exhibit, NUMBERS, _CLOSING)
+
+
+def _parse_reply(reply: Reply) -> Verdict | Failure:
+    return parse_prose(reply, _read)
+
+
+def _read(answer: str, cut_off: bool) -> Verdict | Failure:
+    line, newline, _ = answer.lstrip().partition("\n")
+    if cut_off and not newline:
+        return make_failure(FailureKind.NO_VERDICT, f"the first line is not complete: {excerpt(line)}")
+    numbers = [parse_decimal(part) for part in _BETWEEN.split(line.strip(), maxsplit=2)]
+    if len(numbers) != 2 or numbers[0] is None or numbers[1] is None:
+        return make_failure(FailureKind.NO_VERDICT, f"the first line is {excerpt(line)}, expected two numbers")
+    return verdict_of_scores(numbers[0], numbers[1], _LOW, _HIGH)
+
+
+PROFILE = Profile(
+    name="judgelm",
+    version=1,
+    about="JudgeLM; two scores from 1 to 10 in the first line map linearly to 1 to 5, their distance to the ranking",
+    request_fields=MappingProxyType({"temperature": 0.0, "max_tokens": 1024}),
+    render_messages=_render_messages,
+    parse_reply=_parse_reply,
+)

@@ -1,0 +1,93 @@
+r"""NVIDIA's Llama 3.3 Nemotron Super 49B GenRM: two roles, and numbers in `\boxed{}` between fences of words.
+
+Its card knows no role for a principle, and a chat template may drop a role that it does not know: ours goes into the
+system turn. Its sampling is not published: temperature is left to the server.
+"""
+
+import re
+from types import MappingProxyType
+
+from genrm_cli.judging.profiles import nemotron
+from genrm_cli.judging.profiles.answer import excerpt, make_failure, parse_prose
+from genrm_cli.judging.profiles.marks import parse_decimal
+from genrm_cli.judging.profiles.profile import Message, Profile
+from genrm_cli.judging.verdict import (
+    MAX_RANKING,
+    MAX_SCORE,
+    MIN_RANKING,
+    MIN_SCORE,
+    Exhibit,
+    Failure,
+    FailureKind,
+    Reply,
+    Verdict,
+)
+
+_PRINCIPLE = "Judge the responses by this principle:\n"
+# A fence ends at the next one: that a judge forgets to close it makes its number no less complete.
+_FENCED = r"\[The Begin of {}\](.*?)(?=\[The (?:Begin|End) of |\Z)"
+_SCORES = re.compile(_FENCED.format("Individual Scores?"), re.DOTALL)
+_RANKING = re.compile(_FENCED.format("Ranking Scores?"), re.DOTALL)
+_BOX = re.compile(r"\\boxed\{([^{}]{0,60})\}")
+
+_Numbers = tuple[float, ...]
+
+
+def _render_messages(exhibit: Exhibit) -> list[Message]:
+    history = list(exhibit.conversation)
+    if exhibit.principle is not None:
+        system = _PRINCIPLE + exhibit.principle
+        if history and history[0][0] in ("system", "developer"):
+            system += "\n\n" + history.pop(0)[1]
+        history.insert(0, ("system", system))
+    return nemotron.render_messages(Exhibit(history, exhibit.response_1, exhibit.response_2))
+
+
+def _parse_reply(reply: Reply) -> Verdict | Failure:
+    return parse_prose(reply, _read)
+
+
+def _read(answer: str, cut_off: bool) -> Verdict | Failure:
+    del cut_off  # a box that is closed is complete
+    scores = _read_boxes(answer, _SCORES, "Individual Scores", 2, (MIN_SCORE, MAX_SCORE))
+    if isinstance(scores, Failure):
+        return scores
+    ranking = _read_boxes(answer, _RANKING, "Ranking Score", 1, (MIN_RANKING, MAX_RANKING))
+    return ranking if isinstance(ranking, Failure) else Verdict(scores[0], scores[1], ranking[0])
+
+
+def _read_boxes(
+    answer: str, fenced: re.Pattern[str], title: str, count: int, bounds: tuple[float, float]
+) -> _Numbers | Failure:
+    """Read the last box within the last fence of this title; other readable boxes in such fences must agree."""
+    bodies = [found[1] for found in fenced.finditer(answer)]
+    boxes = [box for body in bodies for box in _BOX.findall(body)]
+    if not bodies or not _BOX.search(bodies[-1]):
+        return make_failure(FailureKind.NO_VERDICT, rf"no \boxed{{}} under {title}; ends with {excerpt(answer[-40:])}")
+    numbers = _parse_numbers(boxes[-1], count)
+    if numbers is None:
+        return make_failure(FailureKind.NO_VERDICT, f"{title}: {excerpt(boxes[-1])} is not {count} number(s)")
+    low, high = bounds
+    if not all(low <= number <= high for number in numbers):
+        return make_failure(
+            FailureKind.OUT_OF_RANGE, f"{title}: {excerpt(boxes[-1])} is not within {low:g} to {high:g}"
+        )
+    if any(_parse_numbers(box, count) not in (None, numbers) for box in boxes):
+        return make_failure(FailureKind.AMBIGUOUS, f"{title} are given more than once, and differ")
+    return numbers
+
+
+def _parse_numbers(box: str, count: int) -> _Numbers | None:
+    numbers = tuple(number for part in box.split(",") if (number := parse_decimal(part)) is not None)
+    return numbers if len(numbers) == count == len(box.split(",")) else None
+
+
+PROFILE = Profile(
+    name="nemotron-boxed",
+    version=1,
+    about="NVIDIA Nemotron Super 49B GenRM by its roles response_1, response_2; boxed scores 1 to 5 and ranking 1 to 6 "
+    "as they are",
+    request_fields=MappingProxyType({"max_tokens": 16384}),
+    render_messages=_render_messages,
+    parse_reply=_parse_reply,
+)

@@ -1,0 +1,44 @@
+"""NVIDIA's Nemotron 3 Ultra GenRM: the roles of `nemotron`, several principles as a numbered list, nested JSON."""
+
+import re
+from dataclasses import replace
+from types import MappingProxyType
+
+from genrm_cli.judging.profiles import nemotron
+from genrm_cli.judging.profiles.profile import Message, Profile
+from genrm_cli.judging.profiles.reading import parse_scores_json
+from genrm_cli.judging.verdict import Exhibit
+
+_BULLET = re.compile(r"(?:[-*•]|[0-9]{1,3}[.)])[ \t]+")
+
+
+def _render_messages(exhibit: Exhibit) -> list[Message]:
+    if exhibit.principle is not None:
+        exhibit = replace(exhibit, principle=_render_principles(exhibit.principle))
+    return nemotron.render_messages(exhibit)
+
+
+def _render_principles(principle: str) -> str:
+    """Number the principles, one a line; an indented line without a bullet goes on with the one before."""
+    items: list[str] = []
+    for line in filter(str.strip, principle.splitlines()):
+        text = line.strip()
+        bullet = _BULLET.match(text)
+        if items and line[0].isspace() and bullet is None:
+            items[-1] += " " + text
+        else:
+            items.append(text[bullet.end() :] if bullet else text)
+    if len(items) < 2:
+        return principle
+    return "\n".join(f"{number}. {item}" for number, item in enumerate(items, 1))
+
+
+PROFILE = Profile(
+    name="nemotron-ultra",
+    version=1,
+    about="NVIDIA Nemotron 3 Ultra GenRM by its roles, one principle a line; scores 1 to 5 and ranking of `overall` "
+    "as they are",
+    request_fields=MappingProxyType({"temperature": 1.0, "top_p": 0.95, "max_tokens": 24576}),
+    render_messages=_render_messages,
+    parse_reply=parse_scores_json,
+)

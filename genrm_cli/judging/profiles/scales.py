@@ -1,0 +1,43 @@
+"""From what families of judges say (a winner, a label, two scores on a scale of theirs) to a verdict."""
+
+from genrm_cli.judging.profiles.answer import make_failure
+from genrm_cli.judging.verdict import MAX_SCORE, MIDDLE_RANKING, MIN_SCORE, Failure, FailureKind, Verdict
+
+MUCH_BETTER = Verdict(5.0, 1.0, 1.0)
+BETTER = Verdict(4.0, 2.0, 2.0)
+SLIGHTLY_BETTER = Verdict(3.5, 2.5, 3.0)
+TIE = Verdict(3.0, 3.0, MIDDLE_RANKING)
+SLIGHTLY_WORSE = Verdict(2.5, 3.5, 4.0)
+WORSE = Verdict(2.0, 4.0, 5.0)
+MUCH_WORSE = Verdict(1.0, 5.0, 6.0)
+
+WINNERS = {"A": BETTER, "B": WORSE, "C": TIE}
+"""The first response wins, the second wins, neither."""
+
+# How far apart two scores are, in shares of their scale, and the ranking that this makes: `A` ahead, `B` ahead.
+_RANKINGS = ((0.75, 1.0, 6.0), (0.375, 2.0, 5.0), (0.0, 3.0, 4.0))
+
+
+def verdict_of_scores(first: float, second: float, low: float, high: float) -> Verdict | Failure:
+    """Map two scores, higher is better, linearly from `low`..`high` to 1..5; the ranking is that of their distance.
+
+    Equal scores rank 3.5. A lead of less than 3/8 of the scale ranks 3 (1.5 points of 1..5), of less than 3/4
+    ranks 2 (3 points), more ranks 1; mirrored if the second leads.
+
+    Returns:
+        `out_of_range` for a score that is not within the scale.
+    """
+    for score in (first, second):
+        if not low <= score <= high:  # true of NaN, too
+            return make_failure(FailureKind.OUT_OF_RANGE, f"a score is {score:g}, expected {low:g} to {high:g}")
+    return Verdict(_rescale(first, low, high), _rescale(second, low, high), _ranking((first - second) / (high - low)))
+
+
+def _rescale(score: float, low: float, high: float) -> float:
+    return MIN_SCORE + (MAX_SCORE - MIN_SCORE) * ((score - low) / (high - low))
+
+
+def _ranking(lead: float) -> float:
+    if lead == 0:
+        return MIDDLE_RANKING
+    return next(ahead if lead > 0 else behind for least, ahead, behind in _RANKINGS if abs(lead) >= least)

@@ -1,0 +1,76 @@
+"""`genrm profiles`: which judge families there are, and what each is sent."""
+
+import json
+
+import pytest
+from genrm_process import Call, Genrm, make_rollouts, read_lines
+from judge_server_fixture import JudgeServer
+
+from genrm_cli.judging.profiles import PROFILES
+
+
+def test_profiles_are_listed_with_what_they_are(genrm: Genrm) -> None:
+    """A line for each family, on stdout, with its scale and its sampling."""
+    finished = genrm.run("profiles")
+    assert (finished.code, finished.err) == (0, "")
+    lines = finished.out.decode().splitlines()
+    assert {line.split()[0] for line in lines if line[:1].strip()} == {"profile", *PROFILES}
+    assert "temperature 0.6, top_p 0.95, max_tokens 16384" in finished.out.decode()
+    assert "response_format" in finished.out.decode()
+
+
+def test_the_list_is_also_json(call: Call) -> None:
+    """With --json it is one list of objects, nested request fields and all."""
+    listed = json.loads(call("profiles", "--json").out)
+    assert [entry["name"] for entry in listed] == list(PROFILES)
+    assert all(set(entry) == {"name", "version", "about", "request_fields"} for entry in listed)
+    by_name = {entry["name"]: entry for entry in listed}
+    assert by_name["json"]["request_fields"]["response_format"]["json_schema"]["strict"] is True
+
+
+@pytest.mark.parametrize("name", PROFILES)
+def test_a_profile_shows_the_messages_it_sends(call: Call, name: str) -> None:
+    """The sample comparison stands there word by word, and as JSON exactly as a judge gets it."""
+    shown = call("profiles", "show", name).out.decode()
+    described = json.loads(call("profiles", "show", name, "--json").out)
+    assert shown.startswith(f"{name}, version {PROFILES[name].version}: ")
+    for message in described["messages"]:
+        assert f"--- message of role {message['role']}\n{message['content']}\n" in shown
+    assert f"max_tokens: {described['request_fields']['max_tokens']}\n" in shown
+    assert "A cobbler." in shown
+
+
+def test_a_profile_that_does_not_exist_is_an_error_of_usage(call: Call) -> None:
+    """Exit code 2, with the names there are and the one that was probably meant."""
+    finished = call("profiles", "show", "arena_hard")
+    assert (finished.code, finished.out) == (2, b"")
+    assert "Did you mean 'arena-hard'?" in finished.err
+    assert "nemotron-boxed" in finished.err
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "mean"),
+    [("arena-hard", "A is right. [[A>>B]]", 3.0), ("judgelm", "10 5.5\nThe first is right.", 4.0)],
+)
+def test_a_run_is_judged_by_another_family(
+    genrm: Genrm, call: Call, judge_server: JudgeServer, name: str, content: str, mean: float
+) -> None:
+    """What the family says, first place or second, ends in the rewards; the metrics name the profile."""
+    judge_server.behave(fault={"content": content})
+    genrm.write("in.jsonl", make_rollouts(groups=1, size=2))
+    judge = ("--base-url", judge_server.base_url, "--model", "m", "--profile", name, "--no-probe")
+    finished = call("score", "in.jsonl", *judge)
+    assert finished.code == 0, finished.err
+    assert [line["reward"] for line in read_lines(genrm.folder / "in.scored.jsonl")] == [mean, mean]
+    metrics = json.loads((genrm.folder / "in.metrics.json").read_bytes())
+    assert (metrics["verdicts"], metrics["failures"], metrics["judge"]["profile"]) == (2, 0, name)
+
+
+def test_the_schema_reaches_the_server(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
+    """A judge that is held to JSON gets `response_format` with each request, the probe's included."""
+    genrm.write("in.jsonl", make_rollouts(groups=1, size=2))
+    judge = ("--base-url", judge_server.base_url, "--model", "m", "--profile", "json")
+    finished = call("score", "in.jsonl", *judge)
+    assert finished.code == 0, finished.err
+    forms = [one["body"]["response_format"]["type"] for one in judge_server.stats()["recent"]]
+    assert forms == ["json_schema"] * 4

@@ -1,0 +1,333 @@
+"""Each family's verdicts are read as its table says, and nothing else is taken for one."""
+
+import random
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from judge_families import BETTER, FAMILIES, MUCH, TIE, WORSE, boxed, score_tags, swap_judgelm, swap_letters
+
+from genrm_cli.judging.profiles import PROFILES
+from genrm_cli.judging.verdict import Failure, FailureKind, Reply, Verdict, verdict_after_swap
+
+NO_VERDICT, AMBIGUOUS, OUT_OF_RANGE = FailureKind.NO_VERDICT, FailureKind.AMBIGUOUS, FailureKind.OUT_OF_RANGE
+TRUNCATED, EMPTY = FailureKind.TRUNCATED, FailureKind.EMPTY
+
+EVERY = pytest.mark.parametrize("name", FAMILIES)
+EVERY_WORDS = pytest.mark.parametrize(
+    ("name", "words", "verdict"),
+    [(name, words, verdict) for name, family in FAMILIES.items() for words, verdict in family.says.items()],
+)
+# Nothing that any family could take for a verdict can be made of it.
+PROSE = st.text("abcAB>=., :;'\"`*()#\n\té", max_size=60)
+
+
+def read(name: str, text: str, finish_reason: str = "stop", reasoning: str = "") -> Verdict | Failure:
+    """Read a reply as a profile does."""
+    return PROFILES[name].parse_reply(Reply(text, finish_reason=finish_reason, reasoning=reasoning))
+
+
+def kind_of(outcome: Verdict | Failure) -> FailureKind | Verdict:
+    """Return the kind of a failure; a verdict stays what it is."""
+    return outcome.kind if isinstance(outcome, Failure) else outcome
+
+
+def embed(name: str, words: str, before: str, after: str) -> str:
+    """Put text around a verdict, where its family allows any."""
+    family = FAMILIES[name]
+    text = words if family.before is None else before + family.before + words
+    return text if family.after is None else text + family.after + after
+
+
+def test_every_profile_has_its_family_here() -> None:
+    """No profile goes without these tests."""
+    assert set(FAMILIES) == set(PROFILES)
+
+
+@EVERY_WORDS
+def test_each_verdict_is_read_as_the_table_says(name: str, words: str, verdict: Verdict) -> None:
+    """parse(render(v)) = v; within the scales; also among blanks, after thinking, and beside separated reasoning."""
+    assert FAMILIES[name].words_for(verdict) == words
+    assert 1 <= min(verdict.score_1, verdict.score_2) <= max(verdict.score_1, verdict.score_2) <= 5
+    for text in (words, f"\n {words}\n", f"<think>Hm.</think>\n\n{words}", f"Hm.</think>{words}", f"{words}\r\n"):
+        assert read(name, text) == verdict
+    assert read(name, words, reasoning="Well, <think>") == verdict
+
+
+@EVERY_WORDS
+def test_a_mirrored_reply_is_the_swapped_verdict(name: str, words: str, verdict: Verdict) -> None:
+    """No family favours a place: the same opinion on swapped responses is the verdict after a swap."""
+    assert read(name, FAMILIES[name].mirrored(words)) == verdict_after_swap(verdict)
+    leads = (verdict.score_1 > verdict.score_2) - (verdict.score_1 < verdict.score_2)
+    assert leads == (verdict.ranking < 3.5) - (verdict.ranking > 3.5)
+
+
+@EVERY
+@settings(max_examples=40)
+@given(data=st.data(), before=PROSE, after=PROSE)
+def test_prose_around_a_verdict_changes_nothing(name: str, data: st.DataObject, before: str, after: str) -> None:
+    """Whatever is said beside it, where the family lets a judge say something."""
+    words = data.draw(st.sampled_from(sorted(FAMILIES[name].says)))
+    assert read(name, embed(name, words, before, after)) == FAMILIES[name].says[words]
+
+
+@EVERY
+@settings(max_examples=40)
+@given(prose=PROSE)
+def test_prose_alone_is_no_verdict(name: str, prose: str) -> None:
+    """Text without a verdict fails, and says that there is none; cut off, it is truncated."""
+    assert kind_of(read(name, prose)) in (NO_VERDICT, EMPTY)
+    assert kind_of(read(name, prose, "length")) is TRUNCATED
+
+
+@EVERY
+def test_what_is_no_answer_is_no_verdict(name: str) -> None:
+    """Nothing, blanks, thoughts alone, and a thought without an end, whatever verdict stands in them."""
+    words = next(iter(FAMILIES[name].says))
+    assert kind_of(read(name, "")) is EMPTY
+    assert kind_of(read(name, " \n")) is EMPTY
+    assert kind_of(read(name, "", reasoning=words)) is EMPTY
+    assert kind_of(read(name, f"{words}</think>")) is EMPTY
+    assert kind_of(read(name, "", "length", reasoning=words)) is TRUNCATED
+    assert kind_of(read(name, f"<think>\n{words}\n")) is NO_VERDICT
+    assert kind_of(read(name, f"<think>\n{words}\n", "length")) is TRUNCATED
+    refused = PROFILES[name].parse_reply(Reply(words, refusal="I will not."))
+    assert kind_of(refused) is kind_of(read(name, words, "content_filter")) is FailureKind.REFUSED
+
+
+@EVERY
+def test_a_verdict_that_is_cut_in_two_is_truncated(name: str) -> None:
+    """A reply that ends within its verdict has none, at whatever character it ends."""
+    for words in FAMILIES[name].says:
+        for end in range(1, len(words)):
+            outcome = read(name, words[:end], "length")
+            if outcome != FAMILIES[name].says[words]:  # only fences may be missing, or a last newline
+                assert kind_of(outcome) is TRUNCATED, words[:end]
+            else:
+                assert name == "nemotron-boxed"
+                assert "}" not in words[end:]
+
+
+@EVERY
+def test_a_complete_verdict_survives_the_token_limit(name: str) -> None:
+    """What is cut off after the verdict does no harm, except where the verdict has to be the end."""
+    words, verdict = next(iter(FAMILIES[name].says.items()))
+    outcome = read(name, embed(name, words, "So:\n", "\nBecause resp"), "length")
+    assert outcome == verdict or (name == "prometheus-2" and kind_of(outcome) is TRUNCATED)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("prometheus-2", "[RESULT] A"), ("rubric-rm", "So:\nWinner: Response A"), ("judgelm", "10 1")],
+)
+def test_an_end_that_the_token_limit_made_ends_no_verdict(name: str, text: str) -> None:
+    """Where the end of the line or the text is part of the verdict, more might have come: "A and B", "10"."""
+    assert isinstance(read(name, text), Verdict)
+    assert kind_of(read(name, text, "length")) is TRUNCATED
+
+
+@EVERY
+def test_a_verdict_in_the_thoughts_is_none(name: str) -> None:
+    """A thought of the opposite, or a candidate's fake verdict quoted in it, changes nothing."""
+    for words, verdict in FAMILIES[name].says.items():
+        fake = FAMILIES[name].mirrored(words)
+        assert read(name, f"<think>It says:\n{fake}\nHm.</think>\n{words}") == verdict
+
+
+# What becomes of a quoted fake before the judge's own verdict: it does not count, or it makes two of them.
+LAST_COUNTS = {"arena-hard", "think-rm", "prometheus-2"}
+
+
+@EVERY
+def test_a_quoted_fake_never_wins(name: str) -> None:
+    """A candidate's fake verdict that the judge quotes in its answer is not what is read."""
+    for words, verdict in FAMILIES[name].says.items():
+        fake = FAMILIES[name].mirrored(words)
+        outcome = read(name, f"Response 2 says:\n{fake}\nI do not follow it.\n{words}")
+        if name in LAST_COUNTS or (fake == words and name != "judgelm"):
+            assert outcome == verdict
+        else:
+            assert kind_of(outcome) is (NO_VERDICT if name == "judgelm" else AMBIGUOUS)
+    first_line = "7.75 3.25\nResponse 2 says:\n1 10"
+    assert read("judgelm", first_line) == BETTER
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "expected"),
+    [
+        ("arena-hard", "[[A<B]]", WORSE),
+        ("arena-hard", "[[B<<A]]", MUCH),
+        ("arena-hard", "[[B=A]]", TIE),
+        ("arena-hard", "[[ A >> B ]]", MUCH),
+        ("arena-hard", "My verdict: **[[A>B]]**.", BETTER),
+        ("arena-hard", "```\n[[A>B]]\n```", BETTER),
+        ("arena-hard", "The matrix [[1, 2], [3, 4]] is right in A. [[A>B]] [1]", BETTER),
+        ("arena-hard", "[[A>B]] ... no: [[B>A]]", WORSE),
+        ("arena-hard", "[[A]]", NO_VERDICT),
+        ("arena-hard", "[[A>B]] See [[Notes]]", NO_VERDICT),
+        ("arena-hard", "[[A>>>B]]", NO_VERDICT),
+        ("arena-hard", "[[a>b]]", NO_VERDICT),
+        ("arena-hard", "[[A>A]]", NO_VERDICT),
+        ("arena-hard", "[A>B]", NO_VERDICT),
+        ("mt-bench", "**[[B]]**", WORSE),
+        ("mt-bench", "[[A]], so [[A]].", BETTER),
+        ("mt-bench", "[[A]] or [[B]]", AMBIGUOUS),
+        ("mt-bench", "[[D]]", NO_VERDICT),
+        ("mt-bench", "[[A>B]]", NO_VERDICT),
+        ("mt-bench", "[[Link]] [[C]]", TIE),
+        ("rm-r1", "<rubric>x</rubric>\n<answer> [[A]]\n</answer>", BETTER),
+        ("rm-r1", "```\n<answer>[[A]]</answer>\n```", BETTER),
+        ("rm-r1", "[[A]]", NO_VERDICT),
+        ("rm-r1", "<answer>A</answer>", NO_VERDICT),
+        ("rm-r1", "<answer>[[A]] or [[B]]</answer>", NO_VERDICT),
+        ("rm-r1", "<answer>[[D]]</answer>", NO_VERDICT),
+        ("rm-r1", "<answer>[[A]]</answer><answer>[[B]]</answer>", AMBIGUOUS),
+        ("rm-r1", "<answer>[[A]]</answer> <answer>[[B]", NO_VERDICT),
+        ("j1", score_tags(7, 7) + "<answer>[[C]]</answer>", Verdict(1 + 4 * 0.7, 1 + 4 * 0.7, 3.5)),
+        ("j1", score_tags(7.5, 2.5) + "<answer>[[A]]</answer>", BETTER),
+        ("j1", score_tags(7.5, 2.5) + "<answer>[[B]]</answer>", AMBIGUOUS),
+        ("j1", score_tags(7.5, 2.5) + "<answer>me</answer>", NO_VERDICT),
+        ("j1", score_tags(7.5, 11) + "<answer>[[B]]</answer>", OUT_OF_RANGE),
+        ("j1", score_tags(7.5, 2.5) + score_tags(2.5, 7.5), AMBIGUOUS),
+        ("j1", score_tags(7.5, 2.5) + score_tags(7.50, "2.5 "), BETTER),
+        ("j1", score_tags(10.5, 2), OUT_OF_RANGE),
+        ("j1", score_tags(-1, 2), OUT_OF_RANGE),
+        ("j1", score_tags("8/10", 2), NO_VERDICT),
+        ("j1", score_tags("", 2), NO_VERDICT),
+        ("j1", score_tags("nan", "inf"), NO_VERDICT),
+        ("j1", "<score_A>7</score_A>", NO_VERDICT),
+        ("j1", score_tags(7, 2) + "<score_A>8</score_A>", NO_VERDICT),
+        ("think-rm", "<answer> -2\n</answer>", BETTER),
+        ("think-rm", "<answer>+2</answer>", WORSE),
+        ("think-rm", "<answer>3</answer> rather <answer>-3</answer>", MUCH),
+        ("think-rm", "<answer>0</answer>", OUT_OF_RANGE),
+        ("think-rm", "<answer>-4</answer>", OUT_OF_RANGE),
+        ("think-rm", "<answer>1.5</answer>", NO_VERDICT),
+        ("think-rm", "<answer>-2 or -3</answer>", NO_VERDICT),
+        ("think-rm", "<answer>-2</answer> <answer>", NO_VERDICT),
+        ("think-rm", "-2", NO_VERDICT),
+        ("prometheus-2", "Feedback: Both fine. [RESULT] A", BETTER),
+        ("prometheus-2", "[RESULT] Response B.\n", WORSE),
+        ("prometheus-2", "**[RESULT]** **B**", WORSE),
+        ("prometheus-2", "It ends with [RESULT] A. [RESULT] B", WORSE),
+        ("prometheus-2", "[RESULT] A because it is right", NO_VERDICT),
+        ("prometheus-2", "[RESULT] A and B", NO_VERDICT),
+        ("prometheus-2", "[RESULT] C", NO_VERDICT),
+        ("prometheus-2", "[RESULT]", NO_VERDICT),
+        ("prometheus-2", "A", NO_VERDICT),
+        ("judgelm", "10, 1\nThe first is better.", MUCH),
+        ("judgelm", "\n\n 10\t1 \r\nWhy: 1 10", MUCH),
+        ("judgelm", "10", NO_VERDICT),
+        ("judgelm", "10 1 5", NO_VERDICT),
+        ("judgelm", "10/10 1/10", NO_VERDICT),
+        ("judgelm", "10 1 because", NO_VERDICT),
+        ("judgelm", "Scores:\n10 1", NO_VERDICT),
+        ("judgelm", "11 5\n", OUT_OF_RANGE),
+        ("judgelm", "5 0\n", OUT_OF_RANGE),
+        ("rubric-rm", "Analysis.\n\n### **Winner:** Response A.", BETTER),
+        ("rubric-rm", "Winner: Response A\nI am sure.\n**Winner: Response A**", BETTER),
+        ("rubric-rm", "Winner: Response A\nWinner: Response B", AMBIGUOUS),
+        ("rubric-rm", "Winner: Response A or B", NO_VERDICT),
+        ("rubric-rm", "The Winner: Response A", NO_VERDICT),
+        ("rubric-rm", "Winner: A", NO_VERDICT),
+        ("rubric-rm", "Winner: Tie", NO_VERDICT),
+        (
+            "nemotron-boxed",
+            f"[The Begin of Analysis on Response 1]\\boxed{{7}}[The End of...]\n{boxed(4, 2, 2)}",
+            BETTER,
+        ),
+        ("nemotron-boxed", boxed(4, 2, 2).replace("[The End of Ranking Score]", ""), BETTER),
+        ("nemotron-boxed", boxed(4, 2, 2) + "\n" + boxed(4, 2, 2), BETTER),
+        ("nemotron-boxed", boxed(4, 2, 2) + "\n" + boxed(2, 4, 5), AMBIGUOUS),
+        ("nemotron-boxed", boxed(4, 2, 2).replace("boxed{2}", "boxed{2} \\boxed{5}"), AMBIGUOUS),
+        ("nemotron-boxed", boxed(6, 2, 2), OUT_OF_RANGE),
+        ("nemotron-boxed", boxed(4, 2, 7), OUT_OF_RANGE),
+        ("nemotron-boxed", boxed(4, 2, 0), OUT_OF_RANGE),
+        ("nemotron-boxed", boxed(4, 2, 2).replace("4, 2", "4"), NO_VERDICT),
+        ("nemotron-boxed", boxed(4, 2, 2).replace("4, 2", "4, two"), NO_VERDICT),
+        ("nemotron-boxed", "\\boxed{4, 2} \\boxed{2}", NO_VERDICT),
+        ("nemotron-boxed", boxed(4, 2, 2).partition("[The Begin of Ranking")[0], NO_VERDICT),
+        ("nemotron-boxed", "[The Begin of Ranking Score]\n\\boxed{1}\n[The End of Ranking Score]", NO_VERDICT),
+    ],
+)
+def test_replies_of_a_family(name: str, text: str, expected: Verdict | FailureKind) -> None:
+    """Spellings, contradictions and near misses of each family."""
+    assert kind_of(read(name, text)) == expected
+
+
+SCORES = st.integers(0, 900).map(lambda number: number / 100)
+
+
+@pytest.mark.parametrize(("name", "low", "high"), [("j1", 0, 10), ("judgelm", 1, 10)])
+@given(first=SCORES, second=SCORES)
+def test_scores_map_linearly_and_mirror(name: str, low: int, high: int, first: float, second: float) -> None:
+    """The ends of a scale become 1 and 5, half-way stays half-way, and the ranking follows the distance."""
+    first, second = first + low, second + low
+    words = score_tags(first, second) if name == "j1" else f"{first:.2f} {second:.2f}"
+    verdict = read(name, words)
+    assert isinstance(verdict, Verdict)
+    assert verdict.score_1 == pytest.approx(1 + 4 * (first - low) / (high - low))
+    assert read(name, score_tags(second, first) if name == "j1" else swap_judgelm(words)) == verdict_after_swap(verdict)
+    lead = abs(first - second) / (high - low)
+    distance = 0 if lead == 0 else 0.5 if lead < 0.375 else 1.5 if lead < 0.75 else 2.5
+    assert abs(verdict.ranking - 3.5) == distance
+    assert (verdict.ranking < 3.5) == (first > second)
+
+
+PIECES = [
+    *(words for family in FAMILIES.values() for words in family.says),
+    *("<answer>", "</answer>", "[[", "]]", "[[A", "<score_A>", "</score_A>", "<score_B>9", "[RESULT]", "Winner:", "{"),
+    *("\\boxed{", "}", "[The Begin of Ranking Score]", "[The Begin of Individual Scores]", "</think>", "<think>", '"'),
+    *("A", "B", "C", " ", "\n", "-3", "10", "1e999", "nan", "\x00", "\ud800", "²", "٣", "Response A", "```json"),
+]
+
+
+def mutated(rng: random.Random) -> str:
+    """Make a reply of pieces of verdicts, with characters deleted, doubled or exchanged."""
+    text = "".join(rng.choices(PIECES, k=rng.randint(1, 5)))
+    for _ in range(rng.randint(0, 3)):
+        at = rng.randrange(len(text) + 1)
+        text = text[:at] + rng.choice(["", "", rng.choice(PIECES)[:3], chr(rng.randrange(0x250))]) + text[at + 1 :]
+    return text
+
+
+@pytest.mark.parametrize("name", [name for name in FAMILIES if FAMILIES[name] is not FAMILIES["nemotron"]])
+def test_no_reply_breaks_a_family(name: str) -> None:
+    """20,000 torn and joined replies end in a verdict of the family's own table or in a failure; nothing raises."""
+    rng = random.Random(name)
+    parse = PROFILES[name].parse_reply
+    numeric = name in ("nemotron-ultra", "nemotron-boxed", "j1", "judgelm")
+    known = set(FAMILIES[name].says.values())
+    for _ in range(20_000):
+        outcome = parse(Reply(mutated(rng), finish_reason=rng.choice(("stop", "length", None))))
+        if isinstance(outcome, Failure):
+            assert 0 < len(outcome.detail) <= 200
+        else:
+            assert outcome in known or (numeric and 1 <= outcome.score_1 <= 5 and 1 <= outcome.ranking <= 6)
+
+
+BY_LETTERS = ("arena-hard", "mt-bench", "rm-r1", "prometheus-2", "rubric-rm")
+
+
+@pytest.mark.parametrize("name", BY_LETTERS)
+def test_no_torn_reply_favours_a_place(name: str) -> None:
+    """With A and B exchanged throughout, any reply is read as the swapped verdict, or fails in the same way."""
+    rng = random.Random(f"mirror {name}")
+    for _ in range(5_000):
+        text = mutated(rng)
+        outcome, mirrored = read(name, text), read(name, swap_letters(text))
+        if isinstance(outcome, Verdict):
+            assert mirrored == verdict_after_swap(outcome)
+        else:
+            assert kind_of(mirrored) is outcome.kind
+
+
+@EVERY
+def test_long_replies_are_read_in_linear_time(name: str) -> None:
+    """Half a million characters of what a verdict begins with take no longer than ordinary text."""
+    began_s = time.perf_counter()
+    for piece in ("[[", "<answer>", "<score_A>1</score_A>", "[RESULT]", "Winner:", "\\boxed{", "1 ", " ", "\n", "**"):
+        read(name, piece * (200_000 // len(piece)))
+        read(name, "[The Begin of Ranking Score]" + piece * (200_000 // len(piece)))
+    assert time.perf_counter() - began_s < 5
