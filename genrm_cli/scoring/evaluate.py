@@ -6,9 +6,10 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
+from itertools import zip_longest
 from typing import Any
 
-from genrm_cli.errors import InputError, TooManyUnscoredError, UsageError
+from genrm_cli.errors import ChangedInputError, InputError, TooManyUnscoredError, UsageError
 from genrm_cli.evaluation.figures import (
     Judgement,
     PairOutcome,
@@ -246,8 +247,7 @@ async def _judge(source: Source, survey: _Survey, journal_for: str, run: Run) ->
     tally = run.tally
 
     def iter_askings() -> Iterator[Asking]:
-        pairs = _iter_pairs(source, run.settings, lambda bad: None)
-        for case, (_, pair) in zip(survey.cases, pairs, strict=True):
+        for case, pair in _iter_again(source, survey, run.settings):
             yield from _askings_of(case, pair, survey, run.settings)
 
     def on_outcome(ticket: tuple[_Case, bool], outcome: Outcome) -> None:
@@ -263,6 +263,15 @@ async def _judge(source: Source, survey: _Survey, journal_for: str, run: Run) ->
         await judge_all(iter_askings(), judge, on_outcome)
         tally.redactions.update(survey.redactions)
         tally.stopped_by = desk.stopped_by if tally.failed else None
+
+
+def _iter_again(source: Source, survey: _Survey, settings: Settings) -> Iterator[tuple[_Case, LabelledPair]]:
+    """Yield the pairs that were found before, now with their texts."""
+    pairs = _iter_pairs(source, settings, lambda bad: None)
+    for case, found in zip_longest(survey.cases, pairs):
+        if case is None or found is None or found[1].key != case.pair.key:
+            raise ChangedInputError(f"{source.uri}: changed while being read; run again when nothing writes to it")
+        yield case, found[1]
 
 
 async def _prepare(

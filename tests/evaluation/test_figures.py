@@ -115,6 +115,7 @@ def test_what_was_never_asked_counts_nowhere():
     figures = evaluate([outcome(RIGHT, SKIPPED), outcome(SKIPPED, SKIPPED)])
     assert (figures.not_asked, figures.failures, figures.failure_rate) == (3, 0, 0.0)
     assert figures.accuracy_if_failures_lose.value == 1.0
+    assert evaluate([outcome(FAILED, SKIPPED), outcome(RIGHT, SKIPPED)]).failure_rate == 0.5
 
 
 def test_length_bias_is_the_difference_that_length_makes():

@@ -6,7 +6,7 @@ import pytest
 from genrm_process import SAMPLE_DATA, Json
 from judge_server_fixture import JudgeServer
 
-from genrm_cli.errors import InputError, JudgeError, TooManyUnscoredError, UsageError
+from genrm_cli.errors import ChangedInputError, InputError, JudgeError, TooManyUnscoredError, UsageError
 from genrm_cli.scoring.contest import compare_results
 from genrm_cli.scoring.context import Run
 from genrm_cli.scoring.evaluate import evaluate_judge, refuse_partial
@@ -142,6 +142,13 @@ def test_a_budget_leaves_a_partial_result(tmp_path: Path, judge_server: JudgeSer
         refuse_partial(result)
 
 
+def test_a_budget_that_is_just_enough_leaves_nothing_out(tmp_path: Path, judge_server: JudgeServer) -> None:
+    """As many calls as there are judgements: the result is whole."""
+    uri = write(tmp_path / "pairs.jsonl", make_pairs(3, 0))
+    result = evaluate(uri, settings_for(judge_server, use_journal=False, concurrency="1", max_calls=6))
+    assert (result["partial"], result["figures"]["verdicts"]) == (False, 6)
+
+
 def test_a_judge_that_is_down_leaves_no_result(tmp_path: Path, judge_server: JudgeServer) -> None:
     """A connection that is refused ends the run, and nothing is written."""
     uri, result_uri = write(tmp_path / "pairs.jsonl", make_pairs()), tmp_path / "out.json"
@@ -184,6 +191,33 @@ def test_what_must_be_declared_or_masked_holds_here_too(tmp_path: Path, judge_se
     result = evaluate(uri, settings_for(judge_server, use_journal=False, **rules))
     assert (result["rejected_lines"], result["redactions"]) == (1, {"email": 2})
     assert "a@example.org" not in json.dumps(judge_server.stats()["recent"])
+
+
+def test_matches_are_counted_once_however_often_the_journal_is_looked_into(
+    tmp_path: Path, judge_server: JudgeServer
+) -> None:
+    """A second run, which reads all pairs to see what is known, counts as many masked matches as the first."""
+    pair = {"prompt": "Mail a@example.org", "chosen": "to a@example.org", "rejected": "no"}
+    uri, result_uri = write(tmp_path / "pairs.jsonl", [pair]), str(tmp_path / "out.json")
+    settings = settings_for(judge_server, redact_pattern=("email",), overwrite=True)
+    assert [evaluate(uri, settings, result_uri)["redactions"] for _ in range(2)] == [{"email": 2}] * 2
+
+
+@pytest.mark.parametrize("change", [(9, 9), (1, 0), (2, 3), (3, 2)])
+def test_pairs_that_change_while_they_are_judged_give_no_result(
+    tmp_path: Path, judge_server: JudgeServer, change: tuple[int, int]
+) -> None:
+    """More pairs, fewer, others or the same written anew: what was judged may be neither the old nor the new ones."""
+    uri, result_uri = write(tmp_path / "pairs.jsonl", make_pairs()), tmp_path / "out.json"
+
+    def on_event(event: str, fields: Json) -> None:
+        if event == "plan":
+            write(Path(uri), make_pairs(*change))
+
+    run = Run(settings_for(judge_server, use_journal=False), on_event=on_event)
+    with pytest.raises(ChangedInputError):
+        evaluate_judge(uri, str(result_uri), run)
+    assert not result_uri.exists()
 
 
 def test_defaults_in_the_place_of_verdicts_are_refused(tmp_path: Path) -> None:
