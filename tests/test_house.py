@@ -30,12 +30,17 @@ LAYERS = (
     ("__main__",),
     ("cli",),
     ("scoring",),
-    ("judging", "rewards", "pairing", "rollouts", "storage", "summary"),
+    ("judging", "rewards", "pairing", "rollouts", "storage", "summary", "evaluation"),
     ("settings",),
     ("errors", "version"),
 )
-# Within one layer only this: the summary counts verdicts and latencies, and so knows what they are.
-NEIGHBOURS = {("summary", "judging.verdict"), ("summary", "judging.latency")}
+# Within one layer only this: summary and evaluation count verdicts and costs, and so know what they are.
+NEIGHBOURS = {
+    ("summary", "judging.verdict"),
+    ("summary", "judging.latency"),
+    ("evaluation", "judging.verdict"),
+    ("evaluation", "judging.pacing.allowance"),
+}
 
 # Rule 2. Prefixes of the modules that know only what they are given.
 PURE = (
@@ -50,6 +55,7 @@ PURE = (
     "judging.pacing.retry",
     "rewards",
     "summary",
+    "evaluation",
     "errors",
 )
 IMPURE_LIBRARY = (

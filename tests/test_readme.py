@@ -13,7 +13,16 @@ from genrm_cli.rollouts.dialects import DIALECTS
 from genrm_cli.settings.table import PRESETS, default_of, flag_of, setting_fields
 
 README = (Path(__file__).resolve().parent.parent / "README.md").read_text(encoding="utf-8")
-OTHER_FLAGS = {"--help", "--config", "--prompt", "--history", "--older-than", "--failures", "--tensor-parallel-size"}
+OTHER_FLAGS = {
+    "--compare",
+    "--help",
+    "--config",
+    "--prompt",
+    "--history",
+    "--older-than",
+    "--failures",
+    "--tensor-parallel-size",
+}
 
 
 def _table_row(setting) -> str:

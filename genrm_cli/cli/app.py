@@ -16,6 +16,7 @@ import typer
 from genrm_cli import __version__
 from genrm_cli.cli.compare import compare
 from genrm_cli.cli.config import config
+from genrm_cli.cli.eval import eval_
 from genrm_cli.cli.journal import journal
 from genrm_cli.cli.options import EPILOG, INTERRUPTED
 from genrm_cli.cli.profiles import profiles
@@ -35,6 +36,7 @@ app = typer.Typer(
 app.command(epilog=EPILOG)(score)
 app.command(epilog=EPILOG)(compare)
 app.command(epilog=EPILOG)(validate)
+app.command(name="eval", epilog=EPILOG)(eval_)
 app.command(epilog=EPILOG)(config)
 app.add_typer(journal, name="journal")
 app.add_typer(profiles, name="profiles")

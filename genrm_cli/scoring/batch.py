@@ -1,12 +1,10 @@
 """Score many inputs in one run: each once, some side by side, all with one judge."""
 
 import asyncio
-import contextlib
-import signal
 import threading
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -21,7 +19,7 @@ from genrm_cli.errors import (
     worst_exit_code,
 )
 from genrm_cli.scoring.claiming import claimed
-from genrm_cli.scoring.context import Run, first_error_of
+from genrm_cli.scoring.context import Run, cancelled_by_sigterm, first_error_of
 from genrm_cli.scoring.decisions import LISTED_AT_ONCE, Decision, FileResult, Status, decide_again, iter_decisions
 from genrm_cli.scoring.inputs import Task
 from genrm_cli.scoring.journals import check_journal_place
@@ -112,7 +110,7 @@ class _Batch:
         asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(4 + 3 * lanes))
         queue: asyncio.Queue[Decision | None] = asyncio.Queue(maxsize=lanes)
         try:
-            async with _cancelled_by_sigterm(), open_judge(self._run) as desk, asyncio.TaskGroup() as group:
+            async with cancelled_by_sigterm(), open_judge(self._run) as desk, asyncio.TaskGroup() as group:
                 for _ in range(lanes):
                     group.create_task(self._work_through(queue, desk))
                 await self._fill(queue, inputs)
@@ -205,20 +203,3 @@ class _Batch:
     def _enter(self, result: FileResult) -> None:
         self.report.enter(result, keep=self._run.settings.json_output)
         self._run.on_event("file", result.as_dict())
-
-
-@contextlib.asynccontextmanager
-async def _cancelled_by_sigterm() -> AsyncIterator[None]:
-    """Let SIGTERM (cron's timeout, a spot instance's end) cancel the run like Ctrl-C: what is answered is kept."""
-    task, loop = asyncio.current_task(), asyncio.get_running_loop()
-    before = signal.getsignal(signal.SIGTERM)
-    if task is None or threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    loop.add_signal_handler(signal.SIGTERM, task.cancel)
-    try:
-        yield
-    finally:
-        # The loop would leave the system's handler, which ends a process that writes its outputs half-way.
-        loop.remove_signal_handler(signal.SIGTERM)
-        signal.signal(signal.SIGTERM, before or signal.SIG_DFL)

@@ -1,9 +1,11 @@
 """What all parts of a run share."""
 
 import asyncio
+import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -76,3 +78,20 @@ def first_error_of(group: BaseExceptionGroup) -> BaseException:
     """Return the first error of a group of tasks; the others are most often the same."""
     error = group.exceptions[0]
     return first_error_of(error) if isinstance(error, BaseExceptionGroup) else error
+
+
+@asynccontextmanager
+async def cancelled_by_sigterm() -> AsyncIterator[None]:
+    """Let SIGTERM (cron's timeout, a spot instance's end) cancel the run like Ctrl-C: what is answered is kept."""
+    task, loop = asyncio.current_task(), asyncio.get_running_loop()
+    before = signal.getsignal(signal.SIGTERM)
+    if task is None or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    loop.add_signal_handler(signal.SIGTERM, task.cancel)
+    try:
+        yield
+    finally:
+        # The loop would leave the system's handler, which ends a process that writes its outputs half-way.
+        loop.remove_signal_handler(signal.SIGTERM)
+        signal.signal(signal.SIGTERM, before or signal.SIG_DFL)

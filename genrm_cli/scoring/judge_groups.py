@@ -63,9 +63,7 @@ async def judge_groups(
         if run.tally.planned > run.tally.known:
             await desk.probe(run)
     await judge_all(iter_askings(), judge, on_outcome)
-    # At the deadline calls are cut off, too; a budget only keeps calls from being made.
-    is_cut = run.tally.failures["not_asked"] or (desk.stopped_by == "deadline" and run.tally.failed)
-    run.tally.stopped_by = desk.stopped_by if is_cut else None
+    run.tally.stopped_by = desk.what_cut_short(run.tally)
 
 
 def _iter_cases(source: Source, table: GroupTable, run: Run) -> Iterator[GroupCase]:

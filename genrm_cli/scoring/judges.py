@@ -23,6 +23,7 @@ from genrm_cli.judging.remote import JournaledJudge, Patience, RemoteJudge
 from genrm_cli.scoring.context import Run
 from genrm_cli.settings import Settings
 from genrm_cli.settings.resolve import concurrency_of
+from genrm_cli.summary import Tally
 
 AUTO_CEILING = 4_096
 GRACE_S = 60.0
@@ -88,6 +89,14 @@ class JudgeDesk:
     def stopped_by(self) -> str | None:
         """Why no more questions are asked."""
         return None if self.pool is None else self.pool.stopped_by
+
+    def what_cut_short(self, tally: Tally) -> str | None:
+        """Say what kept some of an input's comparisons from being judged; None if nothing did.
+
+        At the deadline calls are cut off, too; a budget only keeps calls from being made.
+        """
+        is_cut = tally.failures["not_asked"] or (self.stopped_by == "deadline" and tally.failed)
+        return self.stopped_by if is_cut else None
 
     async def probe(self, run: Run) -> None:
         """Try a real judge, once, unless told not to, or not to make calls.

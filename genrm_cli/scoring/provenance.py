@@ -44,33 +44,48 @@ def metrics_of(
         wall_time_s: from the beginning of this input.
     """
     settings = run.settings
-    embedded = settings.judge is not None
     return {
-        "input": {
-            "uri": identity.uri,
-            "place": place_of(identity.uri),
-            "size_bytes": identity.size_bytes,
-            "etag": identity.etag,
-            "mtime_ns": identity.mtime_ns,
-        },
+        "input": input_record(identity),
         "output": scored_uri,
         "output_mark": None if mark is None else asdict(mark),
         "time": datetime.now(UTC).isoformat(timespec="seconds"),
         "partial": run.tally.stopped_by is not None or run.tally.failures["not_asked"] > 0,
-        "judge": {
-            "name": judge_name(settings),
-            "stand_in": embedded,
-            "base_urls": list(settings.base_url),
-            "profile": None if embedded else profile_of(settings).name,
-            "profile_version": None if embedded else profile_of(settings).version,
-            "compat": settings.compat,
-        },
+        "judge": judge_record(settings),
         "strategy": settings.strategy,
         "judges": settings.judges,
         **summarise(run.tally, wall_time_s),
         "settings_digest": digest_of(settings),
-        "versions": {"genrm": __version__, "python": platform.python_version()},
+        "versions": versions_record(),
     }
+
+
+def input_record(identity: InputIdentity) -> dict[str, Any]:
+    """Return which version of an input it was."""
+    return {
+        "uri": identity.uri,
+        "place": place_of(identity.uri),
+        "size_bytes": identity.size_bytes,
+        "etag": identity.etag,
+        "mtime_ns": identity.mtime_ns,
+    }
+
+
+def judge_record(settings: Settings) -> dict[str, Any]:
+    """Return who judged, and how it was asked."""
+    embedded = settings.judge is not None
+    return {
+        "name": judge_name(settings),
+        "stand_in": embedded,
+        "base_urls": list(settings.base_url),
+        "profile": None if embedded else profile_of(settings).name,
+        "profile_version": None if embedded else profile_of(settings).version,
+        "compat": settings.compat,
+    }
+
+
+def versions_record() -> dict[str, str]:
+    """Return what this was made with."""
+    return {"genrm": __version__, "python": platform.python_version()}
 
 
 def judge_name(settings: Settings) -> str | None:

@@ -1,0 +1,1 @@
+"""How good a judge is: from its verdicts on labelled pairs, asked in both orders, to figures."""

@@ -1,0 +1,165 @@
+"""What a labelled line means: a question and two answers of which one is known to be better."""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from genrm_cli.rollouts.dialects.fields import principle_of, split_reasoning, turns_of_messages, turns_of_prompt
+from genrm_cli.rollouts.record import Turn, UnreadableRecordError
+
+Record = dict[str, Any]
+
+_ID_FIELDS = ("pair_id", "id", "prompt_id", "example_id")
+_CATEGORY_FIELDS = ("category", "subset", "domain", "source")
+_KEY_DIGITS = 16
+_EXPECTED = (
+    "expected question, response_A, response_B and label (JudgeBench), or prompt, chosen and rejected "
+    "(RewardBench; RM-Bench with a list of styles each)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LabelledPair:
+    """Two answers to one conversation, of which the chosen one is known to be better.
+
+    Attributes:
+        key: names the pair by what it holds, so that runs over different files can be matched.
+        item: the key of the line's first pair. Pairs of one line share question and answers, so a line is one
+            independent observation, however many pairs it holds.
+        id: the line's own name for the pair, else `line:` and its number; `#1-3` behind it tells the styles of
+            chosen and rejected, from 1, when the line has several.
+        category: as the line says; None if it does not.
+        conversation: what both answers answer.
+        chosen: the better answer, reasoning left out; may be empty.
+        rejected: the other one, likewise.
+        principle: what to judge by, if the line says so.
+    """
+
+    key: str
+    item: str
+    id: str
+    category: str | None
+    conversation: tuple[Turn, ...]
+    chosen: str
+    rejected: str
+    principle: str | None = None
+
+
+def parse_pairs(record: Record, line: int) -> list[LabelledPair]:
+    """Parse a labelled line: one pair, or each chosen style against each rejected one.
+
+    Args:
+        record: JudgeBench's, RewardBench's or RM-Bench's shape, or just `prompt`, `chosen`, `rejected`, each a text or
+            messages. Of messages the last assistant turn is the answer, and what comes before it the conversation.
+        line: its number, for pairs without a name.
+
+    Raises:
+        UnreadableRecordError: it is none of these, or there is nothing to tell apart; says why.
+    """
+    if "response_A" in record or "response_B" in record:
+        return _pairs_of(record, line, _conversation_of(record, "question"), *_sides_by_label(record))
+    if "chosen" not in record or "rejected" not in record:
+        raise UnreadableRecordError(f"no labelled pair; {_EXPECTED}")
+    if _is_styles(record["chosen"]) or _is_styles(record["rejected"]):
+        sides = _styles_of(record, "chosen"), _styles_of(record, "rejected")
+        return _pairs_of(record, line, _conversation_of(record, "prompt"), *sides)
+    before_chosen, chosen = _answer_of(record, "chosen")
+    before_rejected, rejected = _answer_of(record, "rejected")
+    if before_chosen != before_rejected:
+        raise UnreadableRecordError("chosen and rejected are answers to different conversations")
+    prompt = _conversation_of(record, "prompt") if record.get("prompt") is not None or not before_chosen else ()
+    repeated = set(prompt) <= set(before_chosen)  # many data sets write the prompt out again in both answers
+    conversation = before_chosen if repeated else prompt + before_chosen
+    return _pairs_of(record, line, conversation, [chosen], [rejected])
+
+
+def _pairs_of(
+    record: Record,
+    line: int,
+    conversation: tuple[Turn, ...],
+    chosen: Sequence[str],
+    rejected: Sequence[str],
+) -> list[LabelledPair]:
+    name = _first_of(record, _ID_FIELDS) or f"line:{line}"
+    category = _first_of(record, _CATEGORY_FIELDS)
+    principle = principle_of(record)
+    several = len(chosen) > 1 or len(rejected) > 1
+    item = ""
+    pairs = []
+    for i, better in enumerate(chosen, 1):
+        for j, worse in enumerate(rejected, 1):
+            if better == worse:
+                raise UnreadableRecordError("chosen and rejected are the same text")
+            style = f"#{i}-{j}" if several else ""
+            key = _key_of(conversation, better, worse, style, principle)
+            item = item or key
+            pairs.append(LabelledPair(key, item, name + style, category, conversation, better, worse, principle))
+    return pairs
+
+
+def _sides_by_label(record: Record) -> tuple[list[str], list[str]]:
+    a, b = _text_of(record, "response_A"), _text_of(record, "response_B")
+    label = record.get("label")
+    if label == "A>B":
+        return [a], [b]
+    if label == "B>A":
+        return [b], [a]
+    raise UnreadableRecordError(f"the label is {_shown(label)}, expected 'A>B' or 'B>A'")
+
+
+def _is_styles(value: object) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(text, str) for text in value)
+
+
+def _styles_of(record: Record, name: str) -> list[str]:
+    value = record[name]
+    styles = [value] if isinstance(value, str) else value
+    if not _is_styles(styles):
+        raise UnreadableRecordError(f"{name} is {_shown(value)}, expected a list of texts like the other one")
+    return [split_reasoning(text)[1] for text in styles]
+
+
+def _answer_of(record: Record, name: str) -> tuple[tuple[Turn, ...], str]:
+    """Return the turns before an answer, and the answer without its reasoning."""
+    value = record[name]
+    if not isinstance(value, list):
+        return (), _text_of(record, name)
+    turns = turns_of_messages(value)
+    if not turns or turns[-1].role != "assistant":
+        raise UnreadableRecordError(f"{name} does not end in an assistant turn")
+    return turns[:-1], split_reasoning(turns[-1].text)[1]
+
+
+def _conversation_of(record: Record, name: str) -> tuple[Turn, ...]:
+    turns = turns_of_prompt(record.get(name))
+    if not any(turn.text.strip() for turn in turns):
+        raise UnreadableRecordError(f"{name} is missing or empty")
+    return turns
+
+
+def _text_of(record: Record, name: str) -> str:
+    value = record.get(name)
+    if not isinstance(value, str):
+        raise UnreadableRecordError(f"{name} is {_shown(value)}, expected a text or messages")
+    return split_reasoning(value)[1]
+
+
+def _first_of(record: Record, names: Sequence[str]) -> str | None:
+    for name in names:
+        value = record.get(name)
+        if isinstance(value, str | int) and not isinstance(value, bool) and str(value).strip():
+            return str(value)
+    return None
+
+
+def _key_of(conversation: tuple[Turn, ...], chosen: str, rejected: str, style: str, principle: str | None) -> str:
+    text = json.dumps([conversation, chosen, rejected, style, principle])
+    return hashlib.sha256(text.encode()).hexdigest()[:_KEY_DIGITS]
+
+
+def _shown(value: object) -> str:
+    if value is None:
+        return "missing"
+    return repr(value[:20]) if isinstance(value, str) else f"no text but {type(value).__name__}"

@@ -1,0 +1,159 @@
+import json
+import signal
+from typing import Any
+
+import pytest
+from genrm_process import Call, Genrm, Json
+from judge_server_fixture import JudgeServer
+
+LEXICAL = ("--judge", "lexical")
+PAIRS = "labelled-pairs.jsonl"
+
+
+def judge(server: JudgeServer, *more: object) -> tuple[object, ...]:
+    """Name a judge on the command line."""
+    return ("--base-url", server.base_url, "--model", "m", *more)
+
+
+def make_pairs(count: int) -> list[Json]:
+    """Make pairs whose better answer is the longer one."""
+    return [{"prompt": f"Q{n}?", "chosen": "good " * 9, "rejected": "bad", "subset": "s"} for n in range(count)]
+
+
+def test_a_person_gets_tables(genrm: Genrm, call: Call) -> None:
+    """Without --json stdout holds the figures with their intervals, overall and by category."""
+    genrm.sample(PAIRS)
+    finished = call("eval", PAIRS, *LEXICAL)
+    assert finished.code == 0, finished.err
+    out = finished.out.decode()
+    for text in ("accuracy", "95 % interval", "flips when swapped", "28 pairs on 12 lines", "science", "(none)"):
+        assert text in out
+    assert "stand-in" in finished.err
+    assert genrm.names() == {PAIRS}
+
+
+def test_a_machine_gets_one_object_and_a_file(genrm: Genrm, judge_server: JudgeServer) -> None:
+    """--json prints what -o writes, in one line; the probe is not among the calls."""
+    genrm.write("pairs.jsonl", make_pairs(5))
+    finished = genrm.run("eval", "pairs.jsonl", "--json", "-o", "m.json", *judge(judge_server))
+    assert finished.code == 0, finished.err
+    assert finished.out.count(b"\n") == 1
+    printed = json.loads(finished.out)
+    assert printed == json.loads((genrm.folder / "m.json").read_bytes())
+    assert printed["figures"]["accuracy"]["value"] == 1.0
+    assert printed["calls"] == 10
+    assert "10 comparisons: 10 calls to make" in finished.err
+    assert genrm.names() == {"pairs.jsonl", "m.json", "m.journal.sqlite"}
+
+
+def test_pairs_come_through_a_pipe_and_the_result_goes_into_one(genrm: Genrm, call: Call) -> None:
+    """`-` is stdin, `-o -` is stdout; then no table is in the way."""
+    finished = call("eval", "-", "-o", "-", *LEXICAL, "--quiet", stdin=genrm.sample(PAIRS).read_bytes())
+    assert (finished.code, finished.err) == (0, "")
+    assert json.loads(finished.out)["figures"]["pairs"] == 28
+
+
+def test_bad_lines_are_said_and_strict_stops_at_them(genrm: Genrm, call: Call) -> None:
+    """A bad line is named on stderr and left out; with --strict the code is 3."""
+    genrm.write("pairs.jsonl", [{"prompt": "no answers"}, *make_pairs(2)])
+    finished = call("eval", "pairs.jsonl", *LEXICAL)
+    assert finished.code == 0
+    assert "line 1 is left out: no labelled pair" in finished.err
+    finished = call("eval", "pairs.jsonl", *LEXICAL, "--strict")
+    assert (finished.code, finished.out) == (3, b"")
+    assert "line 1" in finished.err
+
+
+def test_a_judge_that_is_down_is_4(genrm: Genrm, call: Call) -> None:
+    """Nothing is written when the judge cannot be reached."""
+    genrm.write("pairs.jsonl", make_pairs(2))
+    down = ("--base-url", "http://127.0.0.1:9/v1", "--model", "m", "--give-up-after", 0.2)
+    finished = call("eval", "pairs.jsonl", "-o", "m.json", *down)
+    assert (finished.code, finished.out) == (4, b"")
+    assert not (genrm.folder / "m.json").exists()
+
+
+def test_a_run_that_was_stopped_is_6_and_goes_on_next_time(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
+    """A budget leaves a partial result and code 6; with more of it the rest is asked."""
+    genrm.write("pairs.jsonl", make_pairs(3))
+    arguments = ("eval", "pairs.jsonl", "-o", "m.json", *judge(judge_server, "--no-probe", "--concurrency", 1))
+    finished = call(*arguments, "--max-calls", 2)
+    assert finished.code == 6
+    assert "--max-calls" in finished.err
+    assert json.loads((genrm.folder / "m.json").read_bytes())["partial"] is True
+    assert call(*arguments, "--overwrite").code == 0
+    assert json.loads((genrm.folder / "m.json").read_bytes())["partial"] is False
+    assert judge_server.stats()["requests"] == 6
+
+
+def test_two_results_are_compared(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
+    """--compare says which judge is better, with p, for a person and as JSON; the same judge twice is no better."""
+    genrm.write("pairs.jsonl", make_pairs(7))
+    assert call("eval", "pairs.jsonl", "-o", "a.json", *judge(judge_server)).code == 0
+    judge_server.behave(verdict={"score_1": 4, "score_2": 2, "ranking": 2})
+    b = judge(judge_server, "--judge-id", "other", "--no-probe")
+    assert call("eval", "pairs.jsonl", "-o", "b.json", *b).code == 0
+    finished = call("eval", "--compare", "a.json", "b.json")
+    assert (finished.code, finished.err) == (0, "")
+    assert "A is better: p = 0.0156" in finished.out.decode()
+    printed = json.loads(call("eval", "--compare", "b.json", "a.json", "--json").out)
+    assert (printed["better"], printed["a_better"], printed["b_better"]) == ("b", 0, 7)
+    assert "no significant difference" in call("eval", "--compare", "a.json", "a.json").out.decode()
+
+
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_run_keeps_what_was_paid_for(
+    genrm: Genrm, judge_server: JudgeServer, sent: signal.Signals
+) -> None:
+    """Ctrl-C and SIGTERM end with 130 and no result; the same command then asks only what is missing."""
+    genrm.write("pairs.jsonl", make_pairs(4))
+    judge_server.behave(script=[{}, {}, {}, {"hang": True}])
+    arguments = ("eval", "pairs.jsonl", "-o", "m.json", *judge(judge_server, "--no-probe", "--concurrency", 1))
+    process = genrm.start(*arguments)
+    judge_server.wait_until(lambda stats: stats["requests"] == 4)
+    process.send_signal(sent)
+    _, err = process.communicate(timeout=20)
+    assert process.returncode == 130, err
+    assert b"interrupted" in err
+    assert not (genrm.folder / "m.json").exists()
+    judge_server.reset()
+    assert genrm.run(*arguments).code == 0
+    assert judge_server.stats()["requests"] == 8 - 3
+
+
+def test_pairs_and_results_may_lie_on_s3(call: Call, genrm: Genrm, s3_bucket: Any) -> None:
+    """Both are read and written there; a result outside rl/ is refused without --any-prefix."""
+    pairs, result = (f"s3://{s3_bucket.name}/rl/{name}" for name in ("pairs.jsonl", "m.json"))
+    s3_bucket.client.put_object(Bucket=s3_bucket.name, Key="rl/pairs.jsonl", Body=genrm.sample(PAIRS).read_bytes())
+    assert call("eval", pairs, "-o", result, *LEXICAL).code == 0
+    finished = call("eval", "--compare", result, result, "--json")
+    assert finished.code == 0, finished.err
+    assert json.loads(finished.out)["pairs"] == 28
+    finished = call("eval", pairs, "-o", f"s3://{s3_bucket.name}/m.json", *LEXICAL)
+    assert (finished.code, finished.out) == (2, b"")
+    assert "--any-prefix" in finished.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        ((), 2, "--compare"),
+        ((PAIRS,), 2, "--judge lexical"),
+        ((PAIRS, "--compare", "a.json", "b.json"), 2, "--compare"),
+        (("--compare", "a.json", "b.json", "-o", "c.json"), 2, "-o"),
+        (("--compare", "a.json", "b.json"), 3, "a.json: no such file"),
+        (("--compare", PAIRS, PAIRS), 3, PAIRS),
+        ((PAIRS, *LEXICAL, "--json", "-o", "-"), 2, "stdout"),
+        (("missing.jsonl", *LEXICAL), 3, "missing.jsonl"),
+        ((PAIRS, *LEXICAL, "-o", "missing/out.json"), 5, "missing"),
+    ],
+)
+def test_what_cannot_be_done_is_said(
+    genrm: Genrm, call: Call, arguments: tuple[str, ...], code: int, says: str
+) -> None:
+    """Wrong combinations end with 2, unreadable input with 3, an output without a place with 5."""
+    genrm.sample(PAIRS)
+    finished = call("eval", *arguments)
+    assert finished.code == code, finished.err
+    assert says in finished.err
+    assert finished.out == b""

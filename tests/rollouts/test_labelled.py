@@ -1,0 +1,195 @@
+"""What labelled lines mean, and which are refused."""
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from genrm_cli.rollouts.labelled import parse_pairs
+from genrm_cli.rollouts.record import Turn, UnreadableRecordError
+
+SAMPLE = Path(__file__).parents[2] / "sample_data" / "labelled-pairs.jsonl"
+JUDGEBENCH = {"pair_id": "p1", "source": "law", "question": "Q?", "response_A": "a", "response_B": "b", "label": "A>B"}
+REWARDBENCH = {"id": 7, "subset": "chat", "prompt": "Q?", "chosen": "good", "rejected": "bad"}
+RM_BENCH = {"id": "x", "domain": "math", "prompt": "Q?", "chosen": ["a", "b", "c"], "rejected": ["d", "e", "f"]}
+
+
+def user(text):
+    """Make a user's message."""
+    return {"role": "user", "content": text}
+
+
+def assistant(text):
+    """Make an assistant's message."""
+    return {"role": "assistant", "content": text}
+
+
+def only(record, line=1):
+    """Return the only pair of a record."""
+    (pair,) = parse_pairs(record, line)
+    return pair
+
+
+@pytest.mark.parametrize(("label", "chosen", "rejected"), [("A>B", "a", "b"), ("B>A", "b", "a")])
+def test_a_judgebench_line_is_read_by_its_label(label, chosen, rejected):
+    """The label says which response is the better one; the source is the category."""
+    pair = only({**JUDGEBENCH, "label": label})
+    assert (pair.chosen, pair.rejected, pair.id, pair.category) == (chosen, rejected, "p1", "law")
+    assert pair.conversation == (Turn("user", "Q?"),)
+
+
+def test_a_rewardbench_line_has_its_subset_as_category():
+    """Chosen and rejected are the answers, the subset is the category, a number may be the id."""
+    pair = only(REWARDBENCH)
+    assert (pair.chosen, pair.rejected, pair.id, pair.category) == ("good", "bad", "7", "chat")
+
+
+def test_an_rm_bench_line_is_all_nine_pairs_of_one_item():
+    """Each chosen style meets each rejected one; the pairs have names of their own and one item."""
+    pairs = parse_pairs(RM_BENCH, 3)
+    assert [(pair.id, pair.chosen, pair.rejected) for pair in pairs][:4] == [
+        ("x#1-1", "a", "d"),
+        ("x#1-2", "a", "e"),
+        ("x#1-3", "a", "f"),
+        ("x#2-1", "b", "d"),
+    ]
+    assert len(pairs) == len({pair.key for pair in pairs}) == 9
+    assert {pair.item for pair in pairs} == {pairs[0].key}
+    assert {pair.category for pair in pairs} == {"math"}
+
+
+def test_a_plain_line_needs_a_prompt_and_two_answers():
+    """Without name and category the line's number is the name and there is no category."""
+    pair = only({"prompt": "Q?", "chosen": "good", "rejected": "bad"}, line=12)
+    assert (pair.id, pair.category, pair.principle) == ("line:12", None, None)
+
+
+def test_the_prompt_may_be_messages():
+    """All turns are the conversation."""
+    prompt = [{"role": "system", "content": "Be brief."}, user("Q?"), assistant("What?"), user("Q!")]
+    pair = only({"prompt": prompt, "chosen": "good", "rejected": "bad"})
+    assert [turn.role for turn in pair.conversation] == ["system", "user", "assistant", "user"]
+
+
+@pytest.mark.parametrize("prompt", [None, "Q?", [user("Q?")]])
+def test_answers_may_be_messages_that_bring_the_prompt_along(prompt):
+    """The last assistant turn is the answer; a prompt that stands in both places is shown once."""
+    record = {"chosen": [user("Q?"), assistant("good")], "rejected": [user("Q?"), assistant("bad")], "prompt": prompt}
+    pair = only(record)
+    assert pair.conversation == (Turn("user", "Q?"),)
+    assert (pair.chosen, pair.rejected) == ("good", "bad")
+
+
+def test_messages_of_the_answer_alone_follow_the_prompt():
+    """Answers of one assistant message add nothing to the conversation."""
+    pair = only({"prompt": [user("Q?")], "chosen": [assistant("good")], "rejected": [assistant("bad")]})
+    assert pair.conversation == (Turn("user", "Q?"),)
+    assert (pair.chosen, pair.rejected) == ("good", "bad")
+
+
+def test_reasoning_is_never_shown_to_a_judge():
+    """What stands in <think> is left out of every answer."""
+    pair = only({**REWARDBENCH, "chosen": "<think>hm</think>good", "rejected": [assistant("hm</think>bad")]})
+    assert (pair.chosen, pair.rejected) == ("good", "bad")
+
+
+def test_a_principle_of_the_line_is_kept():
+    """The line may say what to judge by."""
+    assert only({**REWARDBENCH, "principle": "Be brief."}).principle == "Be brief."
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"label": "A=B"}, "label"),
+        ({"label": None}, "label is missing"),
+        ({"response_B": None}, "response_B is missing"),
+        ({"response_A": 4}, "response_A"),
+        ({"question": " "}, "question is missing or empty"),
+        ({"response_B": "a"}, "same text"),
+    ],
+)
+def test_a_bad_judgebench_line_says_what_is_wrong(change, reason):
+    """Missing texts, other labels and equal answers are refused with a reason."""
+    with pytest.raises(UnreadableRecordError, match=reason):
+        parse_pairs({**JUDGEBENCH, **change}, 1)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"prompt": None}, "prompt is missing"),
+        ({"prompt": 5}, "prompt"),
+        ({"chosen": None}, "chosen is missing"),
+        ({"rejected": {}}, "rejected"),
+        ({"rejected": "good"}, "same text"),
+        ({"chosen": []}, "assistant turn"),
+        ({"chosen": [user("Q?")]}, "assistant turn"),
+        ({"chosen": [user("P?"), assistant("good")], "rejected": [user("Q?"), assistant("bad")]}, "different"),
+        ({"chosen": ["a", "b"], "rejected": [user("Q?")]}, "list of texts"),
+        ({"chosen": ["a", "b"], "rejected": ["c", "b"]}, "same text"),
+    ],
+)
+def test_a_bad_line_with_chosen_and_rejected_says_what_is_wrong(change, reason):
+    """A line that leaves nothing to tell apart, or whose answers cannot be read, is refused with a reason."""
+    with pytest.raises(UnreadableRecordError, match=reason):
+        parse_pairs({**REWARDBENCH, **change}, 1)
+
+
+def test_another_shape_is_refused_with_what_was_expected():
+    """The reason names the fields of all shapes."""
+    with pytest.raises(UnreadableRecordError, match=r"response_A.*chosen"):
+        parse_pairs({"prompt": "Q?", "completion": "a"}, 1)
+
+
+ODD = [
+    *(
+        None,
+        True,
+        0,
+        1.5,
+        "",
+        "a",
+        "b",
+        "A>B",
+        "<think>",
+        [],
+        ["a"],
+        ["a", "b"],
+        ["a", 1],
+        [None],
+        {},
+        {"role": "user"},
+    ),
+    *([user("Q?")], [assistant("a")], [user("Q?"), assistant("b")], [{"role": 3}], [{"role": "assistant"}]),
+    [{"role": "assistant", "content": [{"type": "text", "text": "a"}, {"type": "image"}]}],
+]
+
+
+@given(st.fixed_dictionaries({}, optional={name: st.sampled_from(ODD) for name in {**JUDGEBENCH, **RM_BENCH}}))
+def test_any_record_is_pairs_or_a_reason(record):
+    """Whatever stands in the fields, they give pairs with two different answers, or are refused."""
+    try:
+        pairs = parse_pairs(record, 1)
+    except UnreadableRecordError:
+        return
+    assert pairs
+    assert all(pair.chosen != pair.rejected for pair in pairs)
+
+
+def test_the_key_depends_on_the_content_and_on_nothing_else():
+    """Name, category and line do not change the key; which answer is the better one does."""
+    key = only(JUDGEBENCH).key
+    assert only({**JUDGEBENCH, "pair_id": "other", "source": "x"}, line=9).key == key
+    assert only({"prompt": "Q?", "chosen": "a", "rejected": "b"}).key == key
+    assert only({**JUDGEBENCH, "label": "B>A"}).key != key
+    assert only({**JUDGEBENCH, "question": "R?"}).key != key
+
+
+def test_every_line_of_the_sample_can_be_read():
+    """The sample holds twelve lines of all shapes: ten of one pair, two of nine."""
+    lines = SAMPLE.read_text(encoding="utf-8").splitlines()
+    sizes = [len(parse_pairs(json.loads(line), number)) for number, line in enumerate(lines, 1)]
+    assert sorted(sizes) == [1] * 10 + [9] * 2
