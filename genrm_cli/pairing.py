@@ -33,7 +33,9 @@ _STRATEGIES: dict[str, Callable[[int], list[tuple[int, int]]]] = {
 }
 
 
-def plan_comparisons(n: int, strategy: str, *, judges: int = 1, order_balanced: bool = False) -> Iterator[Comparison]:
+def plan_comparisons(
+    n: int, strategy: str, *, judges: int = 1, order_balanced: bool = False, swap: bool = False
+) -> Iterator[Comparison]:
     """Plan a group's comparisons, the whole list once for each repeat; none when n < 2.
 
     Args:
@@ -42,17 +44,22 @@ def plan_comparisons(n: int, strategy: str, *, judges: int = 1, order_balanced: 
         judges: how often the whole list is asked (outermost loop).
         order_balanced: turn round every pair whose places differ by an even number, so that a rollout of
             `all_pairs` is shown first about as often as second. `circular` is balanced as it is.
+        swap: plan every pair in both orders, one after the other; none twice.
     """
     pairs = _STRATEGIES[strategy](n)
     if order_balanced and strategy == "all_pairs":
         pairs = [(j, i) if (j - i) % 2 == 0 else (i, j) for i, j in pairs]
+    if swap:
+        pairs = list(dict.fromkeys(order for i, j in pairs for order in ((i, j), (j, i))))
     for judge_idx in range(judges):
         for i, j in pairs:
             yield Comparison(i, j, judge_idx)
 
 
-def count_comparisons(n: int, strategy: str, judges: int = 1) -> int:
+def count_comparisons(n: int, strategy: str, judges: int = 1, *, swap: bool = False) -> int:
     """Count what `plan_comparisons` plans, without planning it."""
     if n < 2:
         return 0
-    return judges * (n if strategy == "circular" else n * (n - 1) // 2)
+    pairs = n if strategy == "circular" else n * (n - 1) // 2
+    is_both_ways = strategy == "circular" and n == 2
+    return judges * pairs * (2 if swap and not is_both_ways else 1)

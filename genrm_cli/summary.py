@@ -2,11 +2,13 @@
 
 import math
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 from typing import Any, Protocol
 
+from genrm_cli.evaluation.significance import wilson_interval
 from genrm_cli.judging.latency import Latencies
-from genrm_cli.judging.verdict import MIDDLE_RANKING, Failure, Outcome, Verdict
+from genrm_cli.judging.verdict import Failure, Outcome, Verdict, lead_of
 
 
 @dataclass(slots=True)
@@ -44,6 +46,28 @@ class Spread:
             "min": self.low,
             "max": self.high,
         }
+
+
+@dataclass(slots=True)
+class Agreement:
+    """How often two verdicts on one pair prefer the same response; a tie agrees with a tie only."""
+
+    pairs: int = 0
+    agreeing: int = 0
+
+    def add(self, pairs: Iterable[tuple[Verdict, Verdict]]) -> None:
+        """Take in pairs of verdicts."""
+        for one, other in pairs:
+            self.pairs += 1
+            self.agreeing += _sign(lead_of(one)) == _sign(lead_of(other))
+
+    def rate(self) -> float | None:
+        """Return the share that agree; None without a pair."""
+        return self.agreeing / self.pairs if self.pairs else None
+
+
+def _sign(number: float) -> int:
+    return (number > 0) - (number < 0)
 
 
 class Pace(Protocol):
@@ -90,6 +114,8 @@ class Tally:
     first_wins: int = 0
     second_wins: int = 0
     score_ties: int = 0
+    swapped: Agreement = field(default_factory=Agreement)
+    repeated: Agreement = field(default_factory=Agreement)
     individual_scores: Spread = field(default_factory=Spread)
     rewards: Spread = field(default_factory=Spread)
     statuses: Counter[str] = field(default_factory=Counter)
@@ -135,9 +161,8 @@ class Tally:
         """Count the scores that a comparison brought into the rewards, and who won."""
         self.individual_scores.add(verdict.score_1)
         self.individual_scores.add(verdict.score_2)
-        tied = verdict.score_1 == verdict.score_2
-        self.score_ties += tied
-        lead = MIDDLE_RANKING - verdict.ranking if tied else verdict.score_1 - verdict.score_2
+        self.score_ties += verdict.score_1 == verdict.score_2
+        lead = lead_of(verdict)
         self.first_wins += lead > 0
         self.second_wins += lead < 0
 
@@ -198,12 +223,22 @@ def reference_metrics(tally: Tally) -> dict[str, float]:
     }
 
 
+def _interval(count: int, of: int) -> list[float] | None:
+    return list(wilson_interval(count / of, of)) if of else None
+
+
+def _complement(share: float | None) -> float | None:
+    return None if share is None else 1.0 - share
+
+
 def summarise(tally: Tally, wall_time_s: float) -> dict[str, Any]:
     """Return the counts and statistics of a finished run as one JSON-ready object.
 
     Rates are null where nothing was counted. `first_place_win_rate` is the share of decided verdicts that
-    favoured the response shown first: 0.5 for a judge without position bias over balanced pairs. `redactions` are
-    what was masked in the texts of the judged groups, each text of a group counted once.
+    favoured the response shown first, with Wilson's 95 % interval: 0.5 for a judge without position bias over balanced
+    pairs. `flip_rate` is the share of pairs judged in both orders whose two verdicts disagree, `repeat_agreement` the
+    share of pairs of repeats that agree. `redactions` are what was masked in the texts of the judged groups, each text
+    of a group counted once.
     """
     decided = tally.first_wins + tally.second_wins
     metrics = {"mean_individual_score": None, "std_individual_score": None, "tiebreak_usage_rate": None}
@@ -241,6 +276,12 @@ def summarise(tally: Tally, wall_time_s: float) -> dict[str, Any]:
         **metrics,
         **reference_metrics(tally),
         "first_place_win_rate": tally.first_wins / decided if decided else None,
+        "first_place_win_rate_interval": list(wilson_interval(tally.first_wins / decided, decided))
+        if decided
+        else None,
+        "pairs_in_both_orders": tally.swapped.pairs,
+        "flip_rate": _complement(tally.swapped.rate()),
+        "repeat_agreement": tally.repeated.rate(),
         "reward": tally.rewards.as_dict(),
         "latency": tally.latencies.as_dict(),
         "wall_time_s": round(wall_time_s, 3),

@@ -38,6 +38,7 @@ LAYERS = (
 NEIGHBOURS = {
     ("summary", "judging.verdict"),
     ("summary", "judging.latency"),
+    ("summary", "evaluation.significance"),
     ("evaluation", "judging.verdict"),
     ("evaluation", "judging.pacing.allowance"),
 }

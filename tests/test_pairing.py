@@ -54,11 +54,20 @@ def test_repeats_are_the_outermost_loop():
     ]
 
 
-@given(st.integers(0, 24), STRATEGIES, st.integers(1, 4), st.booleans())
-def test_the_count_is_what_the_plan_has(n, strategy, judges, balanced):
+@given(st.integers(0, 24), STRATEGIES, st.integers(1, 4), st.booleans(), st.booleans())
+def test_the_count_is_what_the_plan_has(n, strategy, judges, balanced, swap):
     """Counting without planning gives the length of the plan."""
-    plan = list(plan_comparisons(n, strategy, judges=judges, order_balanced=balanced))
-    assert count_comparisons(n, strategy, judges) == len(plan)
+    plan = list(plan_comparisons(n, strategy, judges=judges, order_balanced=balanced, swap=swap))
+    assert count_comparisons(n, strategy, judges, swap=swap) == len(plan)
+
+
+@given(st.integers(0, 24), STRATEGIES, st.integers(1, 3))
+def test_a_swap_adds_the_other_order_of_every_pair_and_nothing_twice(n, strategy, judges):
+    """Each rollout is then shown first exactly as often as second."""
+    plan = list(plan_comparisons(n, strategy, judges=judges, swap=True))
+    assert len(set(plan)) == len(plan)
+    assert {Comparison(j, i, judge_idx) for i, j, judge_idx in plan} == set(plan)
+    assert set(plan_comparisons(n, strategy, judges=judges)) <= set(plan)
 
 
 @given(st.integers(0, 24), STRATEGIES, st.booleans())

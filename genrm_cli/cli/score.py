@@ -216,6 +216,10 @@ def _show_summary(metrics: dict[str, Any]) -> None:
             f"reward mean {reward['mean']:.3f}, std {reward['std']:.3f}, min {reward['min']:.3f}, "
             f"max {reward['max']:.3f}; {metrics['groups_without_spread']} groups without spread"
         )
+    if metrics["pairs_in_both_orders"]:
+        say(f"{metrics['pairs_in_both_orders']} pairs in both orders, flip rate {metrics['flip_rate']:.1%}")
+    if metrics["repeat_agreement"] is not None:
+        say(f"repeats agree in {metrics['repeat_agreement']:.1%} of their pairs")
     for warning in _warnings(metrics):
         say_warning(warning)
     if metrics["output_mark"] is not None:

@@ -8,7 +8,7 @@ from statistics import fmean, median
 
 from genrm_cli.evaluation.significance import mcnemar_p_value, wilson_interval
 from genrm_cli.judging.pacing.allowance import cost_of
-from genrm_cli.judging.verdict import MIDDLE_RANKING, FailureKind, Verdict
+from genrm_cli.judging.verdict import FailureKind, Verdict, lead_of
 
 PARSE_FAILURES = frozenset(
     {
@@ -167,7 +167,7 @@ class Figures:
 
 def preference_of(verdict: Verdict, *, chosen_first: bool) -> Preference:
     """Return which answer a verdict prefers: the higher score; on equal scores the ranking's side of the middle."""
-    lead = verdict.score_1 - verdict.score_2 or MIDDLE_RANKING - verdict.ranking
+    lead = lead_of(verdict)
     if not lead:
         return Preference.TIE
     return Preference.CHOSEN if (lead > 0) == chosen_first else Preference.REJECTED

@@ -90,6 +90,14 @@ class Failure:
     detail: str
 
 
+def lead_of(verdict: Verdict) -> float:
+    """Return by how much the first response is preferred: by the scores, on equal ones by the ranking.
+
+    Above 0 the first is preferred, below 0 the second, at 0 neither.
+    """
+    return verdict.score_1 - verdict.score_2 or MIDDLE_RANKING - verdict.ranking
+
+
 def verdict_after_swap(verdict: Verdict) -> Verdict:
     """Return the same opinion with the two responses shown in the other order."""
     return Verdict(verdict.score_2, verdict.score_1, MIN_RANKING + MAX_RANKING - verdict.ranking)

@@ -5,7 +5,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from genrm_cli.judging.verdict import MIDDLE_RANKING, Exhibit, Failure, FailureKind, Outcome, Verdict
+from genrm_cli.judging.verdict import (
+    MIDDLE_RANKING,
+    Exhibit,
+    Failure,
+    FailureKind,
+    Outcome,
+    Verdict,
+    verdict_after_swap,
+)
 from genrm_cli.pairing import Comparison, count_comparisons, plan_comparisons
 from genrm_cli.rewards.compose import RolloutReward, compose_rewards
 from genrm_cli.rewards.estimators import JudgedPair, estimate_simple_tiebreaker
@@ -25,6 +33,7 @@ MIXED_PROMPTS = "the prompts of the group differ, so its rollouts cannot be comp
 NO_GROUP = "it lacks the field that --group-by names"
 NOT_ASKED = "none of its comparisons was asked"
 NO_VERDICT = "every comparison of the rollout failed"
+NO_BOTH_ORDERS = "none of its pairs has verdicts in both orders"
 
 
 @dataclass(slots=True)
@@ -55,7 +64,9 @@ class GroupCase:
     def __post_init__(self) -> None:
         if not self.mixed_prompts:
             self._answered = [place for place, rollout in enumerate(self.rollouts) if rollout.answer is not None]
-        self.planned = count_comparisons(len(self._answered), self.settings.strategy, self.settings.judges)
+        self.planned = count_comparisons(
+            len(self._answered), self.settings.strategy, self.settings.judges, swap=self.settings.swap
+        )
 
     def iter_comparisons(self) -> Iterator[tuple[Comparison, Exhibit]]:
         """Yield the planned comparisons with what the judge is to be shown of each.
@@ -71,6 +82,7 @@ class GroupCase:
             self.settings.strategy,
             judges=self.settings.judges,
             order_balanced=self.settings.order_balanced,
+            swap=self.settings.swap,
         )
         for i, j, judge_idx in sorted(planned, key=lambda comparison: comparison.i):
             exhibit = Exhibit(view.conversation, view.responses[i], view.responses[j], principle)
@@ -97,11 +109,14 @@ class GroupCase:
         """Turn the verdicts into one `{reward, detail}` a rollout, in the group's order, and count them."""
         self.outcomes.sort(key=lambda entry: (entry[0].judge_idx, entry[0].i, entry[0].j))
         pairs = [
-            JudgedPair(comparison.i, comparison.j, used.score_1, used.score_2, used.ranking)
-            for comparison, used in self.verdicts_used()
+            JudgedPair(comparison.i, comparison.j, verdict.score_1, verdict.score_2, verdict.ranking)
+            for comparison, verdict in self.verdicts_used()
         ]
-        for _, verdict in self.verdicts_used():
+        used = dict(self.verdicts_used())
+        for verdict in used.values():
             tally.add_scores(verdict)
+        tally.swapped.add(_pairs_of_orders(used))
+        tally.repeated.add(_pairs_of_repeats(used))
         tally.redactions.update(self.redactions)
         rewards = self._rewards(pairs)
         counts = self._comparisons_by_rollout()
@@ -162,9 +177,15 @@ class GroupCase:
         return Verdict(default, default, MIDDLE_RANKING, defaulted=True)
 
     def verdicts_used(self) -> Iterator[tuple[Comparison, Verdict]]:
-        """Yield the verdicts that the rewards rest on: repeat by repeat, by first and then by second response."""
-        for comparison, outcome in self.outcomes:
-            if (verdict := self._verdict_used(outcome)) is not None:
+        """Yield the verdicts that the rewards rest on: repeat by repeat, by first and then by second response.
+
+        With `swap` a verdict without the one on the other order is left out: half a pair would bring the preference
+        for a place into the rewards that asking both orders is there to keep out.
+        """
+        verdicts = {comparison: self._verdict_used(outcome) for comparison, outcome in self.outcomes}
+        for comparison, verdict in verdicts.items():
+            other = verdicts.get(Comparison(comparison.j, comparison.i, comparison.judge_idx))
+            if verdict is not None and (other is not None or not self.settings.swap):
                 yield comparison, verdict
 
     def _rewards(self, pairs: Sequence[JudgedPair]) -> list[RolloutReward]:
@@ -184,11 +205,13 @@ class GroupCase:
     def _comparisons_by_rollout(self) -> list[list[int]]:
         """Count for each rollout its verdicts, its failures, and those of both that rest on a default."""
         counts = [[0, 0, 0] for _ in self.rollouts]
+        used = dict(self.verdicts_used())
         for comparison, outcome in self.outcomes:
-            used = self._verdict_used(outcome)
+            verdict, failed = used.get(comparison), isinstance(outcome.result, Failure)
             for place in (comparison.i, comparison.j):
-                counts[place][isinstance(outcome.result, Failure)] += 1
-                counts[place][2] += used is not None and used.defaulted
+                counts[place][0] += verdict is not None and not failed
+                counts[place][1] += failed
+                counts[place][2] += verdict is not None and verdict.defaulted
         return counts
 
     def _score_of(self, place: int, reward: RolloutReward, made: int, failed: int, defaulted: int) -> dict[str, Any]:
@@ -228,7 +251,9 @@ class GroupCase:
         }
         if not kinds:
             return NO_OPPONENT
-        return NOT_ASKED if kinds == {FailureKind.NOT_ASKED} else NO_VERDICT
+        if kinds == {FailureKind.NOT_ASKED}:
+            return NOT_ASKED
+        return NO_BOTH_ORDERS if self.settings.swap else NO_VERDICT
 
     def _count(self, scores: Sequence[dict[str, Any]], tally: Tally) -> None:
         tally.groups_done += 1
@@ -244,6 +269,22 @@ class GroupCase:
             if detail["reason"]:
                 tally.reasons[detail["reason"]] += 1
                 tally.unscored_in_groups += len(scores) > 1 or self._lacks_group()
+
+
+def _pairs_of_orders(verdicts: dict[Comparison, Verdict]) -> Iterator[tuple[Verdict, Verdict]]:
+    """Yield each pair of verdicts on the two orders of one pair, both as opinions on the same order."""
+    for (i, j, judge_idx), verdict in verdicts.items():
+        other = verdicts.get(Comparison(j, i, judge_idx))
+        if i < j and other is not None:
+            yield verdict, verdict_after_swap(other)
+
+
+def _pairs_of_repeats(verdicts: dict[Comparison, Verdict]) -> Iterator[tuple[Verdict, Verdict]]:
+    """Yield each pair of verdicts on one comparison that was asked again."""
+    for (i, j, judge_idx), verdict in verdicts.items():
+        for earlier in range(judge_idx):
+            if (other := verdicts.get(Comparison(i, j, earlier))) is not None:
+                yield other, verdict
 
 
 def shaping_terms(settings: Settings) -> ShapingTerms:

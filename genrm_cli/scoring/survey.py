@@ -112,7 +112,9 @@ def _count_groups(table: GroupTable, settings: Settings, tally: Tally) -> None:
         if table.prompts_differ(rows):
             tally.groups_with_mixed_prompts += 1
         else:
-            planned = count_comparisons(table.count_answered(rows), settings.strategy, settings.judges)
+            planned = count_comparisons(
+                table.count_answered(rows), settings.strategy, settings.judges, swap=settings.swap
+            )
             tally.planned += planned
             tally.exhibit_chars += round(planned * table.chars_per_comparison(rows))
 

@@ -126,6 +126,13 @@ class Settings:
     judges: int = _setting(
         1, "Pairs", "How often the whole list of comparisons is asked.", low=1, high=64, changes_rewards=True
     )
+    swap: bool = _setting(
+        False,
+        "Pairs",
+        "Ask every pair in both orders; a pair counts only with both verdicts, and the metrics tell how often they "
+        "contradict each other. Twice the calls.",
+        changes_rewards=True,
+    )
     order_balanced: bool = _setting(
         False, "Pairs", "all_pairs: alternate which rollout is shown first.", changes_rewards=True
     )
