@@ -5,6 +5,7 @@ from enum import Enum, auto
 from typing import Any
 
 from genrm_cli.scoring.inputs import OutputPlaces
+from genrm_cli.scoring.provenance import judge_record
 from genrm_cli.settings import Settings
 from genrm_cli.settings.table import digest_of
 from genrm_cli.storage.location import InputIdentity, S3Options
@@ -15,6 +16,9 @@ from genrm_cli.storage.sink import mark_of, place_of, which_exist
 
 # Failures of calls, that a later run may not have; those of replies would most likely come again.
 _MAY_PASS = {"connection", "timeout", "rate_limited", "http", "auth"}
+
+
+_JUDGED_ALIKE = ("name", "profile", "profile_version")
 
 
 class Standing(Enum):
@@ -67,6 +71,8 @@ def _stale_reason(metrics: dict[str, Any], identity: InputIdentity, settings: Se
         return "the input has changed"
     if metrics.get("settings_digest") != digest_of(settings):
         return "the settings have changed"
+    if not _is_judged_alike(metrics, settings):
+        return "the judge is asked or read in another way by now"
     if metrics.get("partial"):
         return "its results are partial"
     kinds = metrics.get("failures_by_kind")
@@ -94,6 +100,12 @@ def _is_made_from(metrics: dict[str, Any], identity: InputIdentity) -> bool:
     made_from = metrics.get("input")
     now = {"size_bytes": identity.size_bytes, "etag": identity.etag, "mtime_ns": identity.mtime_ns}
     return isinstance(made_from, dict) and {name: made_from.get(name) for name in now} == now
+
+
+def _is_judged_alike(metrics: dict[str, Any], settings: Settings) -> bool:
+    """Say whether the profile, or the stand-in, still has the version that the outputs were made with."""
+    before, now = metrics.get("judge"), judge_record(settings)
+    return isinstance(before, dict) and all(before.get(key) == now[key] for key in _JUDGED_ALIKE)
 
 
 def _is_over(share: object, limit: float) -> bool:

@@ -26,6 +26,7 @@ from genrm_cli.settings.resolve import concurrency_of
 from genrm_cli.summary import Tally
 
 AUTO_CEILING = 4_096
+_READ_BY_THE_REFERENCE = ("nemotron", "nemotron-plain", "nemotron-ultra", "json")
 GRACE_S = 60.0
 
 NO_JUDGE = (
@@ -58,6 +59,10 @@ def profile_of(settings: Settings) -> Profile:
     profile = profile_for(settings.profile, settings.model)
     if settings.compat is None:
         return profile
+    if profile.name not in _READ_BY_THE_REFERENCE:
+        raise UsageError(
+            f"--compat {settings.compat} reads JSON scores, which the profile {profile.name} does not ask for."
+        )
     read = partial(parse_scores_json_as_reference, default_score=settings.default_score)
     # Its own name, so that the journal does not take verdicts read one way, or filled with one default, for others.
     return replace(profile, name=f"{profile.name}+{settings.compat}-{settings.default_score:g}", parse_reply=read)

@@ -196,3 +196,26 @@ def test_a_store_that_hides_what_is_missing(
     environment = {**aws, "AWS_ENDPOINT_URL": disturbed_s3.url}
     finished = genrm.run("score", f"s3://{s3_bucket.name}/rl/env/", *LEXICAL, *NOW, **environment)
     assert (finished.code, "1 scored" in finished.err) == (0, True), finished.err
+
+
+def test_another_version_of_the_judge_is_another_judge(genrm: Genrm, call: Call) -> None:
+    """After an upgrade that asks or reads in another way, what was scored before is scored again."""
+    genrm.write("in.jsonl", make_rollouts())
+    assert call("score", "in.jsonl", *LEXICAL).code == 0
+    path = genrm.folder / "in.metrics.json"
+    metrics = json.loads(path.read_bytes())
+    metrics["judge"]["name"] = "lexical-0"
+    path.write_text(json.dumps(metrics))
+    planned = call("score", "in.jsonl", *LEXICAL, "--dry-run")
+    assert "asked or read in another way" in planned.out.decode()
+    assert json.loads(path.read_bytes()) == metrics
+    assert call("score", "in.jsonl", *LEXICAL).code == 0
+    assert json.loads(path.read_bytes())["judge"]["name"] != "lexical-0"
+
+
+def test_the_references_reading_needs_a_profile_that_asks_for_json(genrm: Genrm, call: Call) -> None:
+    """--compat with a judge that answers in labels would turn every reply into a default."""
+    genrm.write("in.jsonl", make_rollouts())
+    judge = ("--base-url", "http://127.0.0.1:9/v1", "--model", "m", "--profile", "mt-bench")
+    refused = call("score", "in.jsonl", *judge, "--compat", "nemo-gym")
+    assert (refused.code, "mt-bench" in refused.err) == (2, True)

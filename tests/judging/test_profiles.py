@@ -185,3 +185,13 @@ def test_an_unknown_profile_is_refused_with_a_suggestion() -> None:
         profile_for("nemotron_plan", None)
     with pytest.raises(UsageError, match=r"known are [a-z0-9, -]+\.$"):
         profile_for("zzz", "nvidia/Qwen3-Nemotron-235B-A22B-GenRM")
+
+
+@pytest.mark.parametrize(
+    "model", ["nvidia/Qwen3-Nemotron-32B-GenRM-Principle", "nvidia/Qwen3-Nemotron-14B-BRRM", "RewardAnything-8B-v1"]
+)
+def test_a_family_without_a_profile_is_not_asked_as_another(model: str) -> None:
+    """What would be misunderstood is refused, unless the user names a profile."""
+    with pytest.raises(UsageError, match="--profile"):
+        profile_for(None, model)
+    assert profile_for("json", model).name == "json"

@@ -65,6 +65,9 @@ _PROFILE_OF_FAMILY = {
     "rubricrm": "rubric-rm",
     "rubric-rm": "rubric-rm",
 }
+# Parts of the names of families that compare no pairs in one call, and have no profile yet. Asked as `nemotron` they
+# would be misunderstood, not refused.
+_WITHOUT_PROFILE = ("genrm-principle", "-brrm", "rewardanything")
 
 
 def profile_for(name: str | None, model: str | None) -> Profile:
@@ -75,8 +78,12 @@ def profile_for(name: str | None, model: str | None) -> Profile:
         model: the model's name as the endpoint knows it, `organisation/name` or a path included.
 
     Raises:
-        UsageError: There is no profile of that name.
+        UsageError: there is no profile of that name, or none for a model that is known to need its own.
     """
+    if name is None and any(part in (model or "").lower() for part in _WITHOUT_PROFILE):
+        raise UsageError(
+            f"{model} is asked in a way that genrm does not know yet; name a profile with --profile to try another one."
+        )
     if name is None:
         return PROFILES[_name_for_model(model or "")]
     if name in PROFILES:
