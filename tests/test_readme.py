@@ -14,6 +14,7 @@ from genrm_cli.settings.table import PRESETS, default_of, flag_of, setting_field
 
 README = (Path(__file__).resolve().parent.parent / "README.md").read_text(encoding="utf-8")
 OTHER_FLAGS = {
+    "--reply",
     "--compare",
     "--help",
     "--config",

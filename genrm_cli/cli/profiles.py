@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 profiles = typer.Typer(help="List the judge families, or show how one is asked.", invoke_without_command=True)
 
+NameOrFile = Annotated[str, typer.Argument(metavar="NAME", help="A profile, or a TOML file that holds one.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 _CONVERSATION = [("user", "Give me a word for a person who repairs shoes.")]
@@ -40,15 +41,39 @@ def list_profiles(context: typer.Context, as_json: AsJson = False) -> None:
     raise typer.Exit(run_command(run))
 
 
+@profiles.command("test")
+def read_reply(
+    name: NameOrFile,
+    reply: Annotated[str, typer.Option(help="What a judge said: a text, or @FILE.")],
+    truncated: Annotated[bool, typer.Option("--truncated", help="It ended at the token limit.")] = False,
+) -> None:
+    """Show how a reply would be read: as a verdict, or as which failure."""
+
+    def run() -> int:
+        from genrm_cli.judging.verdict import Failure, Reply
+        from genrm_cli.scoring.judges import find_profile
+        from genrm_cli.settings.resolve import read_text_argument
+
+        text = read_text_argument(reply, "--reply")
+        read = find_profile(name, None).parse_reply(Reply(text, finish_reason="length" if truncated else "stop"))
+        if isinstance(read, Failure):
+            typer.echo(f"no verdict: {read.kind}: {read.detail}")
+        else:
+            typer.echo(f"score_1 {read.score_1:g}, score_2 {read.score_2:g}, ranking {read.ranking:g}")
+        return 0
+
+    raise typer.Exit(run_command(run))
+
+
 @profiles.command()
-def show(name: Annotated[str, typer.Argument(metavar="NAME")], as_json: AsJson = False) -> None:
+def show(name: NameOrFile, as_json: AsJson = False) -> None:
     """Print the messages of a sample comparison exactly as the judge gets them, and the other request fields."""
 
     def run() -> int:
-        from genrm_cli.judging.profiles import profile_for
         from genrm_cli.judging.verdict import Exhibit
+        from genrm_cli.scoring.judges import find_profile
 
-        profile = profile_for(name, None)
+        profile = find_profile(name, None)
         messages = profile.render_messages(Exhibit(_CONVERSATION, *_RESPONSES))
         if as_json:
             typer.echo(_to_json({**_describe(profile), "messages": messages}))

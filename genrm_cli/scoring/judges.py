@@ -5,7 +5,8 @@ import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache, partial
+from pathlib import Path
 
 from genrm_cli.errors import UsageError
 from genrm_cli.judging.client import JudgeAddress, JudgeClient, chat_url
@@ -16,13 +17,14 @@ from genrm_cli.judging.pacing.limit import AdaptiveLimit
 from genrm_cli.judging.pacing.pool import Endpoint, EndpointPool, FixedLimit
 from genrm_cli.judging.pacing.retry import RetryPolicy
 from genrm_cli.judging.probe import probe_judge
-from genrm_cli.judging.profiles import profile_for
+from genrm_cli.judging.profiles import PROFILES, profile_for
 from genrm_cli.judging.profiles.compat import parse_scores_json_as_reference
+from genrm_cli.judging.profiles.own import parse_own_profile
 from genrm_cli.judging.profiles.profile import Profile
 from genrm_cli.judging.remote import JournaledJudge, Patience, RemoteJudge
 from genrm_cli.scoring.context import Run
 from genrm_cli.settings import Settings
-from genrm_cli.settings.resolve import concurrency_of
+from genrm_cli.settings.resolve import concurrency_of, read_toml
 from genrm_cli.summary import Tally
 
 AUTO_CEILING = 4_096
@@ -54,9 +56,26 @@ def check_judge(settings: Settings) -> None:
     profile_of(settings)
 
 
+def find_profile(name: str | None, model: str | None) -> Profile:
+    """Return a profile by its name, the user's own by its TOML file, or else by the model's name.
+
+    Raises:
+        UsageError: there is none, or the file holds none.
+    """
+    return _own_profile(name) if name is not None and name.endswith(".toml") else profile_for(name, model)
+
+
+@cache
+def _own_profile(path: str) -> Profile:
+    profile = parse_own_profile(read_toml(Path(path)), path)
+    if profile.name in PROFILES:
+        raise UsageError(f"{path}: {profile.name} is the name of a profile that there is; give yours another one.")
+    return profile
+
+
 def profile_of(settings: Settings) -> Profile:
     """Return the profile that the settings ask for, with the reference's reading under `--compat`."""
-    profile = profile_for(settings.profile, settings.model)
+    profile = find_profile(settings.profile, settings.model)
     if settings.compat is None:
         return profile
     if profile.name not in _READ_BY_THE_REFERENCE:

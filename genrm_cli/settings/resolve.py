@@ -46,12 +46,12 @@ def read_settings_file(path: str | None, folder: Path) -> SettingsFile:
         UsageError: the named file is missing, or a file is no valid TOML.
     """
     if path is not None:
-        return SettingsFile(path, _read_toml(Path(path)))
+        return SettingsFile(path, read_toml(Path(path)))
     for name, table in (("genrm.toml", ()), ("pyproject.toml", ("tool", "genrm"))):
         candidate = folder / name
         if not candidate.is_file():
             continue
-        values: Any = _read_toml(candidate)
+        values: Any = read_toml(candidate)
         for part in table:
             values = values.get(part, {})
             if not isinstance(values, dict):
@@ -168,11 +168,16 @@ def _checked_key(text: str, where: str) -> str:
     return key
 
 
-def _read_toml(path: Path) -> dict[str, object]:
+def read_toml(path: Path) -> dict[str, object]:
+    """Read a TOML file.
+
+    Raises:
+        UsageError: it cannot be read, or is no TOML.
+    """
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise UsageError(f"{path}: the settings file cannot be read: {error.strerror}.") from error
+        raise UsageError(f"{path}: the file cannot be read: {error.strerror}.") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"{path}: not a valid TOML file: {error}.") from error
 
@@ -269,7 +274,7 @@ def _converted(kind: type, raw: object) -> str | int | float | bool | None:
     return int(number) if kind is int else number
 
 
-def _read_text_argument(value: str, where: str) -> str:
+def read_text_argument(value: str, where: str) -> str:
     """Return the text itself, or for `@FILE` what the file holds."""
     if not value.startswith("@"):
         return value
@@ -320,7 +325,7 @@ def _checked_redaction(value: str, where: str) -> str:
 
 
 _TEXT_CHECKS: dict[str, Callable[[str, str], str]] = {
-    "principle": _read_text_argument,
+    "principle": read_text_argument,
     "concurrency": _checked_concurrency,
     "unscored": _checked_unscored,
     "require_metadata": _checked_requirement,

@@ -156,7 +156,7 @@ class Settings:
     profile: str | None = _setting(
         None,
         "Judge",
-        "How this family of judges is asked and read; `genrm profiles` lists them. "
+        "How this family of judges is asked and read; `genrm profiles` lists them; or a TOML file of your own. "
         "Default: by the model's name, else nemotron.",
         changes_rewards=True,
     )

@@ -74,3 +74,33 @@ def test_the_schema_reaches_the_server(genrm: Genrm, call: Call, judge_server: J
     assert finished.code == 0, finished.err
     forms = [one["body"]["response_format"]["type"] for one in judge_server.stats()["recent"]]
     assert forms == ["json_schema"] * 4
+
+
+OWN = """
+[[messages]]
+role = "user"
+content = "{conversation} A: {response_1} B: {response_2}"
+[verdict]
+pattern = 'Better: (?P<label>[AB])'
+labels = { A = "better", B = "worse" }
+"""
+
+
+def test_a_profile_of_ones_own_is_shown_tried_and_used(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
+    """A TOML file stands wherever a profile's name does; its replies can be tried without a judge."""
+    (genrm.folder / "house.toml").write_text(OWN)
+    assert "--- message of role user" in call("profiles", "show", "house.toml").out.decode()
+    (genrm.folder / "reply.txt").write_text("Both are fine. Better: B")
+    tried = call("profiles", "test", "house.toml", "--reply", "@reply.txt")
+    assert (tried.code, tried.out) == (0, b"score_1 2, score_2 4, ranking 5\n")
+    assert call("profiles", "test", "house.toml", "--reply", "hm").out.startswith(b"no verdict: no_verdict: ")
+    genrm.write("in.jsonl", make_rollouts(groups=1, size=3))
+    judge_server.behave(fault={"content": "Better: A"})
+    judge = ("--base-url", judge_server.base_url, "--model", "m", "--profile", "house.toml", "--no-probe")
+    assert call("score", "in.jsonl", *judge).code == 0
+    assert [line["reward"] for line in read_lines(genrm.folder / "in.scored.jsonl")] == [3.0] * 3
+    metrics = json.loads((genrm.folder / "in.metrics.json").read_bytes())
+    assert metrics["judge"]["profile"] == "house"
+    (genrm.folder / "house.toml").write_text(OWN.replace("[verdict]", "[verdict]\nwrong = 1"))
+    refused = genrm.run("score", "in.jsonl", *judge)
+    assert (refused.code, "house.toml: [verdict]: there is no 'wrong'" in refused.err) == (2, True), refused.err
