@@ -172,7 +172,7 @@ class JudgeClient:
 
     def _mask(self, text: str) -> str:
         key = self._address.api_key
-        return (text.replace(key, _MASK) if key else text)[:_MAX_DETAIL_CHARS]
+        return _shorten(text.replace(key, _MASK) if key else text)
 
     def _mask_bytes(self, content: bytes) -> bytes:
         """Mask the key before a text is cut: half of it could not be found any more, and would be shown."""
@@ -286,7 +286,7 @@ async def _read_bounded(response: httpx.Response) -> bytes | None:
 
 
 def _message_in(content: bytes) -> str:
-    """Find the server's own words in an error body: OpenAI's, vLLM's or FastAPI's shape, else the text."""
+    """Find the server's own words in an error body, in one line: OpenAI's, vLLM's or FastAPI's shape, else the text."""
     text = content[:2_000].decode("utf-8", "replace").strip()
     try:
         body = orjson.loads(content)
@@ -295,7 +295,15 @@ def _message_in(content: bytes) -> str:
     error = body.get("error", body) if isinstance(body, dict) else body
     if isinstance(error, dict):
         error = error.get("message") or error.get("detail") or text
-    return str(error)
+    return " ".join(str(error).split())
+
+
+def _shorten(text: str) -> str:
+    """Cut a long text in its middle: servers put what happened first or, after a trace, last."""
+    if len(text) <= _MAX_DETAIL_CHARS:
+        return text
+    kept_chars = (_MAX_DETAIL_CHARS - 3) // 2
+    return f"{text[:kept_chars]}...{text[-kept_chars:]}"
 
 
 def _retry_after_s(response: httpx.Response) -> float | None:

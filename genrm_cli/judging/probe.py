@@ -29,6 +29,8 @@ _REMEDIES = {
 }
 _PASSING = (FailureKind.CONNECTION, FailureKind.TIMEOUT, FailureKind.HTTP)
 _OTHER_REMEDY = "Check --base-url (it usually ends in /v1) and --model; --no-probe skips this test."
+_TOO_LONG_WORDS = ("max_tokens", "context length", "context size")  # vLLM's and llama.cpp's
+_TOO_LONG_REMEDY = "Lower --max-reply-tokens, or serve the judge with a longer context."
 _UNREAD_REMEDY = f"The profile may not fit this judge; try {_PLAIN}. --no-probe skips this test."
 
 
@@ -66,25 +68,44 @@ class _DownError(JudgeError):
     """An endpoint cannot be reached or fails, which may pass."""
 
 
+class _UnreadError(JudgeError):
+    """A reply holds no verdict."""
+
+    def __init__(self, message: str, reply: Reply) -> None:
+        super().__init__(message)
+        self.reply = reply
+
+
 async def _probe_endpoint(judge: RemoteJudge, endpoint: Endpoint, timeout_s: float) -> JudgeError | str | None:
+    try:
+        return await _compare_both_orders(judge, endpoint, timeout_s)
+    except JudgeError as error:
+        return error
+
+
+async def _compare_both_orders(judge: RemoteJudge, endpoint: Endpoint, timeout_s: float) -> str | None:
     exhibits = (Exhibit(_CONVERSATION, _GOOD, _BAD), Exhibit(_CONVERSATION, _BAD, _GOOD))
     try:
         first = await _ask(judge, endpoint, exhibits[0], timeout_s)
         second = await _ask(judge, endpoint, exhibits[1], timeout_s)
-        if first is None or second is None:
-            return None  # it is there, and busy: the run will wait for it
-        if _lead(first[1]) > 0 > _lead(second[1]):
-            return None
-        if await _prompt_grows(judge, endpoint, first[0], timeout_s):
-            return f"{endpoint.name}: the judge did not prefer a right answer to nonsense in both orders"
-    except JudgeError as error:
-        return error
-    return _unusable(
-        judge,
-        endpoint,
-        "its verdict does not follow the responses: its chat template seems to drop them",
-        f"Try {_PLAIN}.",
-    )
+    except _UnreadError as error:
+        # A model that is shown nothing but the question answers that.
+        if await _prompt_grows(judge, endpoint, error.reply, timeout_s) is False:
+            raise _dropping(
+                judge, endpoint, "it gives no verdict, and longer responses make its prompt no longer"
+            ) from error
+        raise
+    if first is None or second is None:
+        return None  # it is there, and busy: the run will wait for it
+    if _lead(first[1]) > 0 > _lead(second[1]):
+        return None
+    if await _prompt_grows(judge, endpoint, first[0], timeout_s):
+        return f"{endpoint.name}: the judge did not prefer a right answer to nonsense in both orders"
+    raise _dropping(judge, endpoint, "its verdict does not follow the responses")
+
+
+def _dropping(judge: RemoteJudge, endpoint: Endpoint, sign: str) -> JudgeError:
+    return _unusable(judge, endpoint, f"{sign}: its chat template seems to drop them", f"Try {_PLAIN}.")
 
 
 async def _ask(
@@ -93,11 +114,12 @@ async def _ask(
     """Ask once and read the reply, with a second try for what may pass; None if the endpoint is busy."""
     body = judge.prepare(exhibit, 0).body
     failure = Failure(FailureKind.NO_VERDICT, "not asked")
+    unread: Reply | None = None
     for tries_left in reversed(range(_TRIES)):
         try:
             reply = await endpoint.client.complete(body, timeout_s)
         except CallError as error:
-            failure = error.failure
+            failure, unread = error.failure, None
             if failure.kind == FailureKind.RATE_LIMITED:
                 return None
             if not (tries_left and error.may_pass) or failure.kind in (FailureKind.AUTH, FailureKind.TIMEOUT):
@@ -107,19 +129,30 @@ async def _ask(
         result = judge.read(reply)
         if isinstance(result, Verdict):
             return reply, result
-        failure = result
-    unread = failure.kind in (FailureKind.NO_VERDICT, FailureKind.AMBIGUOUS, FailureKind.OUT_OF_RANGE)
-    remedy = _REMEDIES.get(failure.kind, _UNREAD_REMEDY if unread else _OTHER_REMEDY)
-    unusable = _unusable(judge, endpoint, f"{failure.kind}: {failure.detail}", remedy)
+        failure, unread = result, reply
+    unusable = _unusable(judge, endpoint, f"{failure.kind}: {failure.detail}", _remedy(failure))
+    if unread is not None:
+        raise _UnreadError(str(unusable), unread)
     raise _DownError(str(unusable)) if failure.kind in _PASSING else unusable
 
 
-async def _prompt_grows(judge: RemoteJudge, endpoint: Endpoint, short: Reply, timeout_s: float) -> bool:
-    """Whether longer responses make a longer prompt, by the server's own count."""
-    asked = await _ask(judge, endpoint, Exhibit(_CONVERSATION, 20 * (_GOOD + " "), _BAD), timeout_s)
-    if asked is None or asked[0].prompt_tokens is None or short.prompt_tokens is None:
-        return False
-    return asked[0].prompt_tokens > short.prompt_tokens
+def _remedy(failure: Failure) -> str:
+    if failure.kind == FailureKind.REFUSED and any(words in failure.detail for words in _TOO_LONG_WORDS):
+        return _TOO_LONG_REMEDY
+    of_another_form = failure.kind in (FailureKind.NO_VERDICT, FailureKind.AMBIGUOUS, FailureKind.OUT_OF_RANGE)
+    return _REMEDIES.get(failure.kind, _UNREAD_REMEDY if of_another_form else _OTHER_REMEDY)
+
+
+async def _prompt_grows(judge: RemoteJudge, endpoint: Endpoint, short: Reply, timeout_s: float) -> bool | None:
+    """Whether longer responses make a longer prompt, by the server's own count; None if it gives none."""
+    try:
+        asked = await _ask(judge, endpoint, Exhibit(_CONVERSATION, 20 * (_GOOD + " "), _BAD), timeout_s)
+        longer = asked and asked[0]
+    except _UnreadError as error:
+        longer = error.reply
+    if longer is None or longer.prompt_tokens is None or short.prompt_tokens is None:
+        return None
+    return longer.prompt_tokens > short.prompt_tokens
 
 
 def _lead(verdict: Verdict) -> float:

@@ -15,16 +15,18 @@ def plan_of(tally: Tally, settings: Settings, journal: Journal | None) -> dict[s
     """Return the calls, tokens and cost that a run still has before it.
 
     Tokens are estimates: 4 characters of conversation and responses a token, and for replies the mean of the
-    journal, else 1,500 a call. Re-askings are not foreseen. `cost` is null without prices.
+    journal, else 1,500 a call, or as many as a reply may have. Re-askings are not foreseen. `cost` is null without
+    prices.
     """
     left = tally.planned - tally.known
     share = left / tally.planned if tally.planned else 0.0
+    a_reply = min(ASSUMED_REPLY_TOKENS, settings.max_reply_tokens or ASSUMED_REPLY_TOKENS)
     means = journal.mean_tokens() if journal is not None else None
     if means is not None:
         tokens_in, tokens_out = means[0] * left, means[1] * left
     else:
         tokens_in = tally.exhibit_chars / CHARS_PER_TOKEN * share
-        tokens_out = float(ASSUMED_REPLY_TOKENS * left)
+        tokens_out = float(a_reply * left)
     priced = settings.price_in or settings.price_out
     return {
         "planned": tally.planned,
@@ -32,6 +34,6 @@ def plan_of(tally: Tally, settings: Settings, journal: Journal | None) -> dict[s
         "calls": left,
         "tokens_in": round(tokens_in),
         "tokens_out": round(tokens_out),
-        "tokens_from": "the journal" if means is not None else f"text lengths, {ASSUMED_REPLY_TOKENS:,} a reply",
+        "tokens_from": "the journal" if means is not None else f"text lengths, {a_reply:,} a reply",
         "cost": round(cost_of(tokens_in, tokens_out, settings.price_in, settings.price_out), 4) if priced else None,
     }

@@ -126,6 +126,25 @@ def test_the_servers_own_words_are_told(judge_server: JudgeServer, body: str, wo
     assert words in failed_call(address(judge_server)).failure.detail
 
 
+TRACE = (
+    "Unable to generate parser for this template. Automatic parser generation failed: \n------------\n"
+    "While executing CallExpression at line 2, column 78 in source:\n"
+    "...ser', 'assistant') -%}{{ raise_exception('Unknown role: ' + m['role']) }}{%- end...\n"
+    "                                           ^\nError: Jinja Exception: Unknown role: response_1"
+)
+
+
+def test_a_trace_is_told_in_one_line_with_its_end(judge_server: JudgeServer) -> None:
+    """As llama.cpp on a template that refuses a role: the cause stands last, and is not what is cut off."""
+    body = orjson.dumps({"error": {"code": 400, "message": TRACE, "type": "invalid_request_error"}}).decode()
+    judge_server.behave(fault={"status": 400, "body": body})
+    detail = failed_call(address(judge_server)).failure.detail
+    assert detail.startswith("HTTP 400: Unable to generate parser")
+    assert detail.endswith("Unknown role: response_1")
+    assert "\n" not in detail
+    assert len(detail) <= 300
+
+
 @pytest.mark.parametrize(
     "body",
     [

@@ -1,6 +1,7 @@
 """The probe: what it takes for a judge to be used, and what is said when it cannot be."""
 
 import asyncio
+import json
 import time
 from typing import Any
 
@@ -139,6 +140,74 @@ def test_every_endpoint_is_probed(judge_server: JudgeServer, start_judge: Any) -
     assert "Connection refused" in warning
     other.restart()
     other.behave(verdict=FIRST_BETTER)
+    warning = probe(judge_server.base_url, other.base_url)
+    assert warning is not None
+    assert other.base_url in warning
+
+
+def completion(content: str, prompt_tokens: int) -> str:
+    """Return a chat completion as a server sends it."""
+    message = {"role": "assistant", "content": content}
+    usage = {"prompt_tokens": prompt_tokens, "completion_tokens": 9}
+    return json.dumps({"choices": [{"index": 0, "message": message, "finish_reason": "stop"}], "usage": usage})
+
+
+@pytest.mark.parametrize(("longer_tokens", "dropped"), [(221, True), (700, False)])
+def test_a_model_that_answers_the_question_instead_of_judging(
+    judge_server: JudgeServer, longer_tokens: int, dropped: bool
+) -> None:
+    """As vLLM and llama.cpp with a template that drops the responses: the unchanged count of tokens tells."""
+    answers = [
+        ("It is Mercury.", 221),
+        ("Mercury.", 221),
+        ("Mercury, I think.", longer_tokens),
+        ("Mercury.", longer_tokens),
+    ]
+    judge_server.behave(script=[{"body": completion(*answer)} for answer in answers])
+    reason = refusal(judge_server.base_url)
+    assert ("chat template seems to drop them" in reason) == dropped
+    assert ("no_verdict" in reason) != dropped
+    assert "--profile nemotron-plain" in reason
+
+
+@pytest.mark.parametrize("kind", ["no usage", "cannot be asked"])
+def test_without_a_count_no_template_is_blamed(judge_server: JudgeServer, kind: str) -> None:
+    """Where the tokens of a longer prompt are not known, a reply without a verdict is just that, or what ended it."""
+    unread = {"content": "Mercury."}
+    judge_server.behave(script=[unread, unread], fault={"status": 400} if kind == "cannot be asked" else None)
+    if kind == "no usage":
+        body = {"choices": [{"message": {"content": "Mercury."}}]}
+        judge_server.behave(fault={"body": json.dumps(body)})
+    reason = refusal(judge_server.base_url)
+    assert "chat template" not in reason
+    assert ("no_verdict" in reason) == (kind == "no usage")
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "max_tokens=16384 cannot be greater than max_model_len=8192. Please request fewer output tokens. "
+        "(parameter=max_tokens, value=16384)",
+        "This model's maximum context length is 8192 tokens. However, your prompt contains at least 8193 input tokens, "
+        "which exceeds this limit even without any output tokens.",
+        "request (9471 tokens) exceeds the available context size (4096 tokens), try increasing it",
+    ],
+)
+def test_a_context_that_is_too_short_is_not_blamed_on_the_model(judge_server: JudgeServer, message: str) -> None:
+    """vLLM refuses a token limit above its context, llama.cpp a prompt: the option to lower is named."""
+    error = {"message": message, "type": "BadRequestError", "param": "max_tokens", "code": 400}
+    judge_server.behave(fault={"status": 400, "body": json.dumps({"error": error})})
+    reason = refusal(judge_server.base_url)
+    assert message[:30] in reason
+    assert "--max-reply-tokens" in reason
+    assert "--model" not in reason
+    assert "--profile" not in reason
+
+
+def test_an_endpoint_that_fails_after_an_unread_reply_is_down(judge_server: JudgeServer, start_judge: Any) -> None:
+    """What counts is how the last try ended: among others such an endpoint is taken out, and the run goes on."""
+    other = start_judge()
+    other.behave(script=[{"content": "Hm."}], fault={"reset": "before"})
     warning = probe(judge_server.base_url, other.base_url)
     assert warning is not None
     assert other.base_url in warning
