@@ -79,7 +79,7 @@ def _stale_reason(metrics: dict[str, Any], identity: InputIdentity, settings: Se
     may_pass = isinstance(kinds, dict) and not _MAY_PASS.isdisjoint(kinds)
     if may_pass or (settings.only_failed and metrics.get("failures")):
         return "some of its comparisons failed"
-    if _is_over(metrics.get("unscored_share"), settings.max_unscored):
+    if metrics.get("failures") and _is_over(metrics.get("unscored_share"), settings.max_unscored):
         return "too much of it stayed unscored"
     return "asked for again" if settings.overwrite else None
 

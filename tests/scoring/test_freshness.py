@@ -162,3 +162,16 @@ def test_sides_without_scored_lines(scored: Scored) -> None:
     assert scored.look().standing is Standing.NEW
     Path(scored.places.sides()[0]).write_text("mine")
     assert scored.look().standing is Standing.FOREIGN
+
+
+def test_what_no_judge_can_score_is_up_to_date_all_the_same(tmp_path: Path) -> None:
+    """A group with differing prompts stays unscored whenever it is read: another run would change nothing."""
+    lines = [{"prompt_id": 1, "prompt": f"Which? {number}", "completion": "This."} for number in range(3)]
+    (tmp_path / "in.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    settings = Settings(judge="lexical")
+    first = score_inputs([str(tmp_path / "in.jsonl")], Run(settings)).last
+    assert first is not None
+    assert first.exit_code == 6
+    again = score_inputs([str(tmp_path / "in.jsonl")], Run(settings)).last
+    assert again is not None
+    assert again.status == "up to date"
