@@ -19,7 +19,7 @@ from genrm_cli.errors import (
     worst_exit_code,
 )
 from genrm_cli.scoring.claiming import claimed
-from genrm_cli.scoring.context import Run, cancelled_by_sigterm, first_error_of
+from genrm_cli.scoring.context import Run, cancelled_by_sigterm, first_error_of, in_thread
 from genrm_cli.scoring.decisions import LISTED_AT_ONCE, Decision, FileResult, Status, decide_again, iter_decisions
 from genrm_cli.scoring.inputs import Task
 from genrm_cli.scoring.journals import check_journal_place
@@ -157,7 +157,7 @@ class _Batch:
             stopped = TooManyUnscoredError(f"not begun: the run was stopped by --{desk.stopped_by.replace('_', '-')}")
             return decision.waiting(str(stopped), stopped).result()
         self._has_begun = True
-        await self._run.in_thread(lambda: self._prove_writable(decision.task))
+        await in_thread(lambda: self._prove_writable(decision.task))
         if self._run.settings.claims and decision.is_claimable:
             return await self._score_claimed(decision, desk)
         return await self._score_if_still_due(decision, desk)
@@ -167,11 +167,11 @@ class _Batch:
         output = decision.task.places.scored
         async with claimed(output, self._claims, self._run) as claim:
             if isinstance(claim, HeldClaim):
-                return decision.put_off(StorageError(f"{claim}; run again when it is done")).result()
+                return decision.put_off(StorageError(f"{output}: {claim}; run again when it is done")).result()
             return await self._score_if_still_due(decision, desk, claim)
 
     async def _score_if_still_due(self, decision: Decision, desk: JudgeDesk, claim: Claim | None = None) -> FileResult:
-        decision = await self._run.in_thread(lambda: decide_again(decision, self._run))
+        decision = await in_thread(lambda: decide_again(decision, self._run))
         return await self._score(decision, desk, claim) if decision.status is Status.SCORE else decision.result()
 
     async def _score(self, decision: Decision, desk: JudgeDesk, claim: Claim | None) -> FileResult:

@@ -28,7 +28,7 @@ async def claimed(output_uri: str, claims: Claims, run: Run) -> AsyncIterator[Cl
         return claim
 
     try:
-        claim = await run.in_thread(take)
+        claim = await in_thread(take)
         if isinstance(claim, HeldClaim):
             yield claim
             return
@@ -37,7 +37,7 @@ async def claimed(output_uri: str, claims: Claims, run: Run) -> AsyncIterator[Cl
     finally:
         for claim in taken:
             try:
-                await run.in_thread(claim.release)
+                await in_thread(claim.release)
             except StorageError as error:  # what happened counts, not whether the claim can be given up
                 run.on_event("claim_left", {"claim": claim.uri, "detail": str(error)})
 

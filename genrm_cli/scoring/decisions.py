@@ -14,6 +14,7 @@ from genrm_cli.scoring.inputs import Task, iter_tasks
 from genrm_cli.scoring.run import Report
 from genrm_cli.storage.claims import Claims
 from genrm_cli.storage.location import InputIdentity
+from genrm_cli.storage.sink import exists
 from genrm_cli.storage.source import identity_of
 
 LISTED_AT_ONCE = 256
@@ -153,12 +154,14 @@ def decide_again(decision: Decision, run: Run) -> Decision:
     """Decide once more when the input's turn has come: another run may have scored it, and its writer gone on."""
     found = decision.task.found
     try:
+        if found is not None and not exists(decision.task.uri, run.s3):
+            return decision.waiting("gone since it was listed")
         identity = identity_of(decision.task.uri, run.s3)
         if found is not None and identity != found.identity:
             return decision.waiting("changed since it was listed: perhaps still written")
         return _decide_by(decision, identity, run)
     except GenrmError as error:
-        return decision.put_off(error)
+        return decision.failed(error)
 
 
 def _decide_by(decision: Decision, identity: InputIdentity, run: Run) -> Decision:

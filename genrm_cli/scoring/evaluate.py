@@ -27,6 +27,7 @@ from genrm_cli.rollouts.record import Turn, UnreadableRecordError
 from genrm_cli.rollouts.redaction import redactor_of
 from genrm_cli.scoring.context import Run, cancelled_by_sigterm
 from genrm_cli.scoring.estimate import plan_of
+from genrm_cli.scoring.group import outcome_record
 from genrm_cli.scoring.journals import check_journal_place, open_journal
 from genrm_cli.scoring.judges import JudgeDesk, check_judge, open_judge
 from genrm_cli.scoring.provenance import input_record, judge_record, provenance_of, versions_record
@@ -137,18 +138,8 @@ class _Case:
         outcome = self.outcome(chosen_first)
         meaning = _meaning_of(outcome, chosen_first)
         verdict = outcome.result if isinstance(outcome.result, Verdict) else None
-        failure = outcome.result if isinstance(outcome.result, Failure) else None
-        return {
-            "result": _WORDS[meaning] if isinstance(meaning, Preference) else None,
-            "score_1": verdict and verdict.score_1,
-            "score_2": verdict and verdict.score_2,
-            "ranking": verdict and verdict.ranking,
-            "failure": failure and {"kind": failure.kind, "detail": failure.detail},
-            "attempts": outcome.attempts,
-            "latency_s": round(outcome.latency_s, 4),
-            "prompt_tokens": outcome.prompt_tokens,
-            "completion_tokens": outcome.completion_tokens,
-        }
+        result = _WORDS[meaning] if isinstance(meaning, Preference) else None
+        return {"result": result, **outcome_record(outcome, verdict)}
 
 
 @dataclass(slots=True)

@@ -16,8 +16,6 @@ from genrm_cli.storage.sink import mark_of, place_of, which_exist
 
 # Failures of calls, that a later run may not have; those of replies would most likely come again.
 _MAY_PASS = {"connection", "timeout", "rate_limited", "http", "auth"}
-
-
 _JUDGED_ALIKE = ("name", "profile", "profile_version")
 
 
@@ -145,5 +143,5 @@ def _recorded_mark(metrics: dict[str, Any] | None) -> Mark | None:
 
 def _is_marked(found: Mark, recorded: Mark) -> bool:
     """Say whether what was found is what was recorded; a copy has another time, and not the id that a file carries."""
-    is_copy = found.upload is None
+    is_copy = found.upload is None and recorded.upload is not None
     return found.size_bytes == recorded.size_bytes and (is_copy or found == recorded)

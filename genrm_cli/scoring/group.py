@@ -128,20 +128,12 @@ class GroupCase:
         """Yield the group's comparisons as they stand in the comparisons file."""
         for comparison, outcome in self.outcomes:
             verdict = self._verdict_used(outcome)
-            failure = outcome.result if isinstance(outcome.result, Failure) else None
             record = {
                 "group": self.key,
                 "i": comparison.i,
                 "j": comparison.j,
                 "judge_idx": comparison.judge_idx,
-                "score_1": verdict and verdict.score_1,
-                "score_2": verdict and verdict.score_2,
-                "ranking": verdict and verdict.ranking,
-                "failure": failure and {"kind": failure.kind, "detail": failure.detail},
-                "attempts": outcome.attempts,
-                "latency_s": round(outcome.latency_s, 4),
-                "prompt_tokens": outcome.prompt_tokens,
-                "completion_tokens": outcome.completion_tokens,
+                **outcome_record(outcome, verdict),
                 "judge": self.settings.judge or self.settings.model,
             }
             yield record | {"reply": outcome.reply_text} if keep_replies else record
@@ -269,6 +261,21 @@ class GroupCase:
             if detail["reason"]:
                 tally.reasons[detail["reason"]] += 1
                 tally.unscored_in_groups += len(scores) > 1 or self._lacks_group()
+
+
+def outcome_record(outcome: Outcome, verdict: Verdict | None) -> dict[str, Any]:
+    """Return what became of one question as it stands in files; the verdict is the one that counts for it."""
+    failure = outcome.result if isinstance(outcome.result, Failure) else None
+    return {
+        "score_1": verdict and verdict.score_1,
+        "score_2": verdict and verdict.score_2,
+        "ranking": verdict and verdict.ranking,
+        "failure": failure and {"kind": failure.kind, "detail": failure.detail},
+        "attempts": outcome.attempts,
+        "latency_s": round(outcome.latency_s, 4),
+        "prompt_tokens": outcome.prompt_tokens,
+        "completion_tokens": outcome.completion_tokens,
+    }
 
 
 def _pairs_of_orders(verdicts: dict[Comparison, Verdict]) -> Iterator[tuple[Verdict, Verdict]]:

@@ -24,7 +24,7 @@ _RETRY_S = 5.0
 
 
 class Segments:
-    """Copies what a journal commits to `<folder>/<time>-<id>.jsonl.zst`, each object written once.
+    """Copies what a journal commits to `<folder>/<time>-<id>.journal.zst`, each object written once.
 
     Of the verdicts that may be lost (`segment_calls`, beside the calls in flight), half is collected while the other
     half is on its way; no new call is made while there are more. Once the store has refused for good (half a minute),

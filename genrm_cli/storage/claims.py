@@ -138,9 +138,8 @@ class Claims:
             return None
         owner = _parse_owner(content)
         if owner is None:
-            return (
-                None if found.age_s > self.expiry_s else HeldClaim("somebody unknown", "an unknown time", self.expiry_s)
-            )
+            unknown = HeldClaim("somebody unknown", "an unknown time", self.expiry_s)
+            return None if found.age_s > self.expiry_s else unknown
         gone = owner.host == _host() and _started(owner.pid) != owner.started
         if gone or found.age_s > owner.expiry_s:
             return None

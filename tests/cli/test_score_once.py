@@ -219,3 +219,25 @@ def test_the_references_reading_needs_a_profile_that_asks_for_json(genrm: Genrm,
     judge = ("--base-url", "http://127.0.0.1:9/v1", "--model", "m", "--profile", "mt-bench")
     refused = call("score", "in.jsonl", *judge, "--compat", "nemo-gym")
     assert (refused.code, "mt-bench" in refused.err) == (2, True)
+
+
+def test_a_store_that_refuses_when_the_turn_comes_is_no_wait(
+    genrm: Genrm, s3_bucket: Any, aws: dict[str, str], disturbed_s3: DisturbedS3
+) -> None:
+    """An input that was listed and then cannot be looked at has failed with 5; it does not pass for one that waits."""
+    s3_bucket.client.put_object(Bucket=s3_bucket.name, Key="rl/env/run.jsonl", Body=body())
+    disturbed_s3.rule(method="HEAD", key_contains="env/run.jsonl", answer={"code": "AccessDenied"})
+    environment = {**aws, "AWS_ENDPOINT_URL": disturbed_s3.url}
+    finished = genrm.run("score", f"s3://{s3_bucket.name}/rl/env/", *LEXICAL, *NOW, **environment)
+    assert (finished.code, "1 failed" in finished.err) == (5, True), finished.err
+
+
+def test_an_input_that_is_gone_when_its_turn_comes_waits(
+    genrm: Genrm, s3_bucket: Any, aws: dict[str, str], disturbed_s3: DisturbedS3
+) -> None:
+    """What was deleted after the listing needs no result, and is no fault of this run."""
+    s3_bucket.client.put_object(Bucket=s3_bucket.name, Key="rl/env/run.jsonl", Body=body())
+    disturbed_s3.rule(method="HEAD", key_contains="env/run.jsonl", answer={"status": 404, "code": "NoSuchKey"})
+    environment = {**aws, "AWS_ENDPOINT_URL": disturbed_s3.url}
+    finished = genrm.run("score", f"s3://{s3_bucket.name}/rl/env/", *LEXICAL, *NOW, **environment)
+    assert (finished.code, "gone since it was listed" in finished.err) == (0, True), finished.err

@@ -4,11 +4,11 @@ from functools import partial
 
 from genrm_cli.judging.profiles.answer import parse_prose
 from genrm_cli.judging.profiles.marks import LABEL, read_label, read_last_mark
-from genrm_cli.judging.profiles.profile import Message, Profile
+from genrm_cli.judging.profiles.profile import Profile
 from genrm_cli.judging.profiles.sampling import GREEDY
 from genrm_cli.judging.profiles.scales import BETTER, MUCH_BETTER, MUCH_WORSE, TIE, WORSE
 from genrm_cli.judging.profiles.sections import LETTERS, render_comparison
-from genrm_cli.judging.verdict import Exhibit, Failure, Reply, Verdict
+from genrm_cli.judging.verdict import Failure, Verdict
 
 _VERDICTS = {
     "A>>B": MUCH_BETTER,
@@ -33,14 +33,6 @@ write nothing after it:
 [[B>>A]] if response B is much better."""
 
 
-def _render_messages(exhibit: Exhibit) -> list[Message]:
-    return render_comparison(exhibit, LETTERS, _CLOSING)
-
-
-def _parse_reply(reply: Reply) -> Verdict | Failure:
-    return parse_prose(reply, _read)
-
-
 def _read(answer: str, cut_off: bool) -> Verdict | Failure:
     del cut_off  # a label that is closed is complete
     return read_last_mark(answer, LABEL, partial(read_label, verdicts=_VERDICTS), "label [[...]]")
@@ -52,6 +44,6 @@ PROFILE = Profile(
     about="chat models as Arena-Hard asks them; the last label: [[A>>B]] is 5, 1, ranking 1; [[A>B]] 4, 2, 2; "
     "[[A=B]] 3, 3, 3.5; mirrored for B",
     request_fields=GREEDY,
-    render_messages=_render_messages,
-    parse_reply=_parse_reply,
+    render_messages=partial(render_comparison, names=LETTERS, closing=_CLOSING),
+    parse_reply=partial(parse_prose, read=_read),
 )

@@ -4,15 +4,16 @@ Asked for scores, which say more; a winner is understood as well, and must not c
 """
 
 import re
+from functools import partial
 
 from genrm_cli.judging.profiles.answer import excerpt, make_failure, parse_prose
 from genrm_cli.judging.profiles.marks import ANSWER_TAG, parse_decimal, read_only_mark
-from genrm_cli.judging.profiles.profile import Message, Profile
+from genrm_cli.judging.profiles.profile import Profile
 from genrm_cli.judging.profiles.rm_r1 import read_winner
 from genrm_cli.judging.profiles.sampling import THINKING
 from genrm_cli.judging.profiles.scales import verdict_of_scores
 from genrm_cli.judging.profiles.sections import LETTERS, render_comparison
-from genrm_cli.judging.verdict import Exhibit, Failure, FailureKind, Reply, Verdict
+from genrm_cli.judging.verdict import Failure, FailureKind, Verdict
 
 _LOW, _HIGH = 0.0, 10.0
 _PAIR = re.compile(r"<score_A>([^<]{0,40})</score_A>[^<]{0,80}<score_B>([^<]{0,40})</score_B>")
@@ -24,14 +25,6 @@ Think about the two responses first. Then give each of them a score from 0 (usel
 different ones if one response is better, and end your answer with them in this form, with nothing after it:
 <score_A>score of response A</score_A>
 <score_B>score of response B</score_B>"""
-
-
-def _render_messages(exhibit: Exhibit) -> list[Message]:
-    return render_comparison(exhibit, LETTERS, _CLOSING)
-
-
-def _parse_reply(reply: Reply) -> Verdict | Failure:
-    return parse_prose(reply, _read)
 
 
 def _read(answer: str, cut_off: bool) -> Verdict | Failure:
@@ -67,6 +60,6 @@ PROFILE = Profile(
     about="J1; <score_A>, <score_B> from 0 to 10 map linearly to 1 to 5, their distance to the ranking; or a winner as "
     "with rm-r1",
     request_fields=THINKING,
-    render_messages=_render_messages,
-    parse_reply=_parse_reply,
+    render_messages=partial(render_comparison, names=LETTERS, closing=_CLOSING),
+    parse_reply=partial(parse_prose, read=_read),
 )

@@ -4,14 +4,14 @@ For servers that know `response_format: json_schema` (vLLM, SGLang, llama.cpp, h
 `nemotron-plain` asks the same in words alone.
 """
 
+from functools import partial
 from types import MappingProxyType
 
 from genrm_cli.judging.profiles.nemotron_plain import JSON_FORM, SCALES
-from genrm_cli.judging.profiles.profile import Message, Profile, freeze
+from genrm_cli.judging.profiles.profile import Profile, freeze
 from genrm_cli.judging.profiles.reading import parse_scores_json
 from genrm_cli.judging.profiles.sampling import GREEDY
 from genrm_cli.judging.profiles.sections import NUMBERS, render_comparison
-from genrm_cli.judging.verdict import Exhibit
 
 _CLOSING = SCALES + "\n\nAnswer with one JSON object in this form and nothing else:\n" + JSON_FORM
 
@@ -33,15 +33,11 @@ _SCHEMA = {
 _RESPONSE_FORMAT = {"type": "json_schema", "json_schema": {"name": "verdict", "strict": True, "schema": _SCHEMA}}
 
 
-def _render_messages(exhibit: Exhibit) -> list[Message]:
-    return render_comparison(exhibit, NUMBERS, _CLOSING)
-
-
 PROFILE = Profile(
     name="json",
     version=1,
     about="any chat model whose server knows response_format json_schema; scores 1 to 5 and ranking 1 to 6 as they are",
     request_fields=MappingProxyType({**GREEDY, "response_format": freeze(_RESPONSE_FORMAT)}),
-    render_messages=_render_messages,
+    render_messages=partial(render_comparison, names=NUMBERS, closing=_CLOSING),
     parse_reply=parse_scores_json,
 )

@@ -5,28 +5,21 @@ the answer's form are kept; the words and markers are ours. Its context is short
 """
 
 import re
+from functools import partial
 from types import MappingProxyType
 
 from genrm_cli.judging.profiles.answer import excerpt, make_failure, parse_prose
 from genrm_cli.judging.profiles.marks import parse_decimal
-from genrm_cli.judging.profiles.profile import Message, Profile
+from genrm_cli.judging.profiles.profile import Profile
 from genrm_cli.judging.profiles.scales import verdict_of_scores
 from genrm_cli.judging.profiles.sections import NUMBERS, render_comparison
-from genrm_cli.judging.verdict import Exhibit, Failure, FailureKind, Reply, Verdict
+from genrm_cli.judging.verdict import Failure, FailureKind, Verdict
 
 _LOW, _HIGH = 1.0, 10.0
 _BETWEEN = re.compile(r"[ \t]*,[ \t]*|[ \t]+")
 _CLOSING = """\
 Score each response from 1 to 10, higher is better. Write one line with the score of response 1 and the score of \
 response 2, two numbers with a space between them and nothing else. Give your reasons in the lines after it."""
-
-
-def _render_messages(exhibit: Exhibit) -> list[Message]:
-    return render_comparison(exhibit, NUMBERS, _CLOSING)
-
-
-def _parse_reply(reply: Reply) -> Verdict | Failure:
-    return parse_prose(reply, _read)
 
 
 def _read(answer: str, cut_off: bool) -> Verdict | Failure:
@@ -44,6 +37,6 @@ PROFILE = Profile(
     version=1,
     about="JudgeLM; two scores from 1 to 10 in the first line map linearly to 1 to 5, their distance to the ranking",
     request_fields=MappingProxyType({"temperature": 0.0, "max_tokens": 1024}),
-    render_messages=_render_messages,
-    parse_reply=_parse_reply,
+    render_messages=partial(render_comparison, names=NUMBERS, closing=_CLOSING),
+    parse_reply=partial(parse_prose, read=_read),
 )

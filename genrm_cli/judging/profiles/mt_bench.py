@@ -7,23 +7,15 @@ from functools import partial
 
 from genrm_cli.judging.profiles.answer import parse_prose
 from genrm_cli.judging.profiles.marks import LABEL, read_label, read_only_mark
-from genrm_cli.judging.profiles.profile import Message, Profile
+from genrm_cli.judging.profiles.profile import Profile
 from genrm_cli.judging.profiles.sampling import GREEDY
 from genrm_cli.judging.profiles.scales import WINNERS
 from genrm_cli.judging.profiles.sections import LETTERS, render_comparison
-from genrm_cli.judging.verdict import Exhibit, Failure, Reply, Verdict
+from genrm_cli.judging.verdict import Failure, Verdict
 
 _CLOSING = """\
 Compare the two responses in a few sentences. Then end your answer with your verdict, and write nothing after it: \
 [[A]] if response A is better, [[B]] if response B is better, [[C]] if neither is. Give one verdict only."""
-
-
-def _render_messages(exhibit: Exhibit) -> list[Message]:
-    return render_comparison(exhibit, LETTERS, _CLOSING)
-
-
-def _parse_reply(reply: Reply) -> Verdict | Failure:
-    return parse_prose(reply, _read)
 
 
 def _read(answer: str, cut_off: bool) -> Verdict | Failure:
@@ -37,6 +29,6 @@ PROFILE = Profile(
     about="chat models as MT-bench asks them, Skywork-Critic, EvalPlanner; [[A]] is 4, 2, ranking 2; [[B]] 2, 4, 5; "
     "[[C]] 3, 3, 3.5; two different ones are ambiguous",
     request_fields=GREEDY,
-    render_messages=_render_messages,
-    parse_reply=_parse_reply,
+    render_messages=partial(render_comparison, names=LETTERS, closing=_CLOSING),
+    parse_reply=partial(parse_prose, read=_read),
 )

@@ -5,6 +5,7 @@ system turn. Its sampling is not published: temperature is left to the server.
 """
 
 import re
+from functools import partial
 from types import MappingProxyType
 
 from genrm_cli.judging.profiles import nemotron
@@ -19,7 +20,6 @@ from genrm_cli.judging.verdict import (
     Exhibit,
     Failure,
     FailureKind,
-    Reply,
     Verdict,
 )
 
@@ -41,10 +41,6 @@ def _render_messages(exhibit: Exhibit) -> list[Message]:
             system += "\n\n" + history.pop(0)[1]
         history.insert(0, ("system", system))
     return nemotron.render_messages(Exhibit(history, exhibit.response_1, exhibit.response_2))
-
-
-def _parse_reply(reply: Reply) -> Verdict | Failure:
-    return parse_prose(reply, _read)
 
 
 def _read(answer: str, cut_off: bool) -> Verdict | Failure:
@@ -89,5 +85,5 @@ PROFILE = Profile(
     "as they are",
     request_fields=MappingProxyType({"max_tokens": 16384}),
     render_messages=_render_messages,
-    parse_reply=_parse_reply,
+    parse_reply=partial(parse_prose, read=_read),
 )

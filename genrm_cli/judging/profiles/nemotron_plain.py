@@ -1,10 +1,11 @@
 """The same question in one plain user message, for endpoints that do not know a GenRM's own roles."""
 
+from functools import partial
+
 from genrm_cli.judging.profiles.nemotron import SAMPLING
-from genrm_cli.judging.profiles.profile import Message, Profile
+from genrm_cli.judging.profiles.profile import Profile
 from genrm_cli.judging.profiles.reading import parse_scores_json
 from genrm_cli.judging.profiles.sections import NUMBERS, render_comparison
-from genrm_cli.judging.verdict import Exhibit
 
 SCALES = """\
 Give each response a score for helpfulness from 1 to 5:
@@ -31,16 +32,12 @@ _CLOSING = (
 )
 
 
-def _render_messages(exhibit: Exhibit) -> list[Message]:
-    return render_comparison(exhibit, NUMBERS, _CLOSING)
-
-
 PROFILE = Profile(
     name="nemotron-plain",
     version=1,
     about="nemotron in one user message, for endpoints without its roles (SGLang, hosted chat models); scores 1 to 5 "
     "and ranking as they are",
     request_fields=SAMPLING,
-    render_messages=_render_messages,
+    render_messages=partial(render_comparison, names=NUMBERS, closing=_CLOSING),
     parse_reply=parse_scores_json,
 )

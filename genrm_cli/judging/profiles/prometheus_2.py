@@ -5,14 +5,15 @@ and the answer's form are kept; the words and markers are ours, and the evaluati
 """
 
 import re
+from functools import partial
 from types import MappingProxyType
 
 from genrm_cli.judging.profiles.answer import excerpt, make_failure, parse_prose
 from genrm_cli.judging.profiles.marks import read_label
-from genrm_cli.judging.profiles.profile import Message, Profile
+from genrm_cli.judging.profiles.profile import Profile
 from genrm_cli.judging.profiles.scales import BETTER, WORSE
 from genrm_cli.judging.profiles.sections import LETTERS, render_comparison
-from genrm_cli.judging.verdict import Exhibit, Failure, FailureKind, Reply, Verdict
+from genrm_cli.judging.verdict import Failure, FailureKind, Verdict
 
 _MARK = "[RESULT]"
 _WINNER = re.compile(r"[\s*\"'`(]*+(?:Response )?([A-Z])[\s*\"'`).]*+")
@@ -21,14 +22,6 @@ _CLOSING = """\
 The evaluation plan is your score rubric. Write feedback that compares the two responses by it and nothing else, then \
 the better response, in this form, with nothing after it:
 Feedback: <your comparison> [RESULT] <A or B>"""
-
-
-def _render_messages(exhibit: Exhibit) -> list[Message]:
-    return render_comparison(exhibit, LETTERS, _CLOSING)
-
-
-def _parse_reply(reply: Reply) -> Verdict | Failure:
-    return parse_prose(reply, _read)
 
 
 def _read(answer: str, cut_off: bool) -> Verdict | Failure:
@@ -47,6 +40,6 @@ PROFILE = Profile(
     version=1,
     about="Prometheus 2, pairwise; [RESULT] A at the end is 4, 2, ranking 2; B is 2, 4, 5",
     request_fields=MappingProxyType({"temperature": 0.0, "max_tokens": 4096}),
-    render_messages=_render_messages,
-    parse_reply=_parse_reply,
+    render_messages=partial(render_comparison, names=LETTERS, closing=_CLOSING),
+    parse_reply=partial(parse_prose, read=_read),
 )

@@ -5,27 +5,20 @@ asks for the same answer form in other words, with the evaluation plan of the ot
 """
 
 import re
+from functools import partial
 
 from genrm_cli.judging.profiles.answer import excerpt, make_failure, parse_prose
 from genrm_cli.judging.profiles.marks import ANSWER_TAG, read_label, read_only_mark
-from genrm_cli.judging.profiles.profile import Message, Profile
+from genrm_cli.judging.profiles.profile import Profile
 from genrm_cli.judging.profiles.sampling import THINKING
 from genrm_cli.judging.profiles.scales import WINNERS
 from genrm_cli.judging.profiles.sections import LETTERS, render_comparison
-from genrm_cli.judging.verdict import Exhibit, Failure, FailureKind, Reply, Verdict
+from genrm_cli.judging.verdict import Failure, FailureKind, Verdict
 
 _LABEL = re.compile(r"\s*+\[\[([A-Z])\]\]\s*+")
 _CLOSING = """\
 Reason about the two responses first. Then end your answer with your verdict in this form, and write nothing after \
 it: <answer>[[A]]</answer> if response A is better, <answer>[[B]]</answer> if response B is better."""
-
-
-def _render_messages(exhibit: Exhibit) -> list[Message]:
-    return render_comparison(exhibit, LETTERS, _CLOSING)
-
-
-def _parse_reply(reply: Reply) -> Verdict | Failure:
-    return parse_prose(reply, _read)
 
 
 def _read(answer: str, cut_off: bool) -> Verdict | Failure:
@@ -47,6 +40,6 @@ PROFILE = Profile(
     about="RM-R1; <answer>[[A]]</answer> is 4, 2, ranking 2; [[B]] 2, 4, 5; [[C]] 3, 3, 3.5; two different ones are "
     "ambiguous",
     request_fields=THINKING,
-    render_messages=_render_messages,
-    parse_reply=_parse_reply,
+    render_messages=partial(render_comparison, names=LETTERS, closing=_CLOSING),
+    parse_reply=partial(parse_prose, read=_read),
 )

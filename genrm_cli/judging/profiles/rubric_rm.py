@@ -4,14 +4,15 @@ The words of the question are ours; the evaluation plan stands for the rubric.
 """
 
 import re
+from functools import partial
 
 from genrm_cli.judging.profiles.answer import parse_prose
 from genrm_cli.judging.profiles.marks import read_label, read_only_mark
-from genrm_cli.judging.profiles.profile import Message, Profile
+from genrm_cli.judging.profiles.profile import Profile
 from genrm_cli.judging.profiles.sampling import GREEDY
 from genrm_cli.judging.profiles.scales import BETTER, WORSE
 from genrm_cli.judging.profiles.sections import LETTERS, render_comparison
-from genrm_cli.judging.verdict import Exhibit, Failure, Reply, Verdict
+from genrm_cli.judging.verdict import Failure, Verdict
 
 # The whole line: "Winner: Response A or B?" is none. Markdown around its words is not part of it.
 _WINNER = re.compile(r"^[ \t#>*_]*+Winner[*_]*+:[ \t*_]*+([^\n]*)$", re.MULTILINE)
@@ -20,14 +21,6 @@ _CLOSING = """\
 The evaluation plan is your rubric: check both responses against each of its points, then weigh the points. End your \
 answer with a line of its own that names the better response, in this form, and write nothing after it:
 Winner: Response <A or B>"""
-
-
-def _render_messages(exhibit: Exhibit) -> list[Message]:
-    return render_comparison(exhibit, LETTERS, _CLOSING)
-
-
-def _parse_reply(reply: Reply) -> Verdict | Failure:
-    return parse_prose(reply, _read)
 
 
 def _read(answer: str, cut_off: bool) -> Verdict | Failure:
@@ -45,6 +38,6 @@ PROFILE = Profile(
     version=1,
     about="OpenRubrics RubricRM; `Winner: Response A` is 4, 2, ranking 2; B is 2, 4, 5; two different: ambiguous",
     request_fields=GREEDY,
-    render_messages=_render_messages,
-    parse_reply=_parse_reply,
+    render_messages=partial(render_comparison, names=LETTERS, closing=_CLOSING),
+    parse_reply=partial(parse_prose, read=_read),
 )

@@ -4,10 +4,11 @@ The words of the question are ours.
 """
 
 import re
+from functools import partial
 
 from genrm_cli.judging.profiles.answer import excerpt, make_failure, parse_prose
 from genrm_cli.judging.profiles.marks import ANSWER_TAG, read_last_mark
-from genrm_cli.judging.profiles.profile import Message, Profile
+from genrm_cli.judging.profiles.profile import Profile
 from genrm_cli.judging.profiles.sampling import THINKING
 from genrm_cli.judging.profiles.scales import (
     BETTER,
@@ -18,7 +19,7 @@ from genrm_cli.judging.profiles.scales import (
     WORSE,
 )
 from genrm_cli.judging.profiles.sections import LETTERS, render_comparison
-from genrm_cli.judging.verdict import Exhibit, Failure, FailureKind, Reply, Verdict
+from genrm_cli.judging.verdict import Failure, FailureKind, Verdict
 
 _VERDICTS = {-3: MUCH_BETTER, -2: BETTER, -1: SLIGHTLY_BETTER, 1: SLIGHTLY_WORSE, 2: WORSE, 3: MUCH_WORSE}
 _INTEGER = re.compile(r"[+-]?[0-9]{1,9}")
@@ -27,14 +28,6 @@ Think about the two responses first. Then end your answer with one number in thi
 <answer>number</answer>. The number says which response is better, and by how much:
 -3 = response A is much better, -2 = response A is better, -1 = response A is slightly better,
 1 = response B is slightly better, 2 = response B is better, 3 = response B is much better."""
-
-
-def _render_messages(exhibit: Exhibit) -> list[Message]:
-    return render_comparison(exhibit, LETTERS, _CLOSING)
-
-
-def _parse_reply(reply: Reply) -> Verdict | Failure:
-    return parse_prose(reply, _read)
 
 
 def _read(answer: str, cut_off: bool) -> Verdict | Failure:
@@ -57,6 +50,6 @@ PROFILE = Profile(
     about="Think-RM; the last <answer>: -3 is 5, 1, ranking 1; -2 is 4, 2, 2; -1 is 3.5, 2.5, 3; mirrored for 1 to 3; "
     "0 is out of range",
     request_fields=THINKING,
-    render_messages=_render_messages,
-    parse_reply=_parse_reply,
+    render_messages=partial(render_comparison, names=LETTERS, closing=_CLOSING),
+    parse_reply=partial(parse_prose, read=_read),
 )

@@ -288,7 +288,9 @@ def test_a_judge_that_comes_back_in_time_is_not_given_up() -> None:
         await break_down(pool)
         pool.release(await take(pool), Ending.ANSWERED)
         await asyncio.sleep(0.3)
-        await take(pool)
+        slot = await take(pool)
+        assert not slot.on_trial
+        assert pool.stopped_by is None
 
     run(scenario())
 
