@@ -172,7 +172,9 @@ def test_a_claim_that_expired_is_taken_over(bucket: str, options: S3Options) -> 
     content = b'{"host": "elsewhere", "pid": 1, "started": "1", "since": "then", "expiry_s": 2}'
     create_object(f"s3://{bucket}/rl/x.claim-1", options, content)
     held = Claims(options, 60.0).take(output)
-    assert str(held) == "process 1 on elsewhere works on it since then"
+    assert (
+        str(held) == "process 1 on elsewhere works on it since then; it is taken over when its owner is silent for 2 s"
+    )
     threading.Event().wait(3.2)
     claim = Claims(options, 60.0).take(output)
     assert isinstance(claim, Claim)
