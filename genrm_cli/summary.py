@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 from typing import Any, Protocol
 
+from genrm_cli.evaluation.agreement import PanelFigures
 from genrm_cli.evaluation.significance import wilson_interval
 from genrm_cli.judging.latency import Latencies
 from genrm_cli.judging.verdict import Failure, Outcome, Verdict, lead_of
@@ -125,6 +126,7 @@ class Tally:
     rewards_on_defaults: int = 0
     lines_dropped: int = 0
     redactions: Counter[str] = field(default_factory=Counter)
+    panel: PanelFigures | None = None
 
     @property
     def finished(self) -> int:
@@ -237,8 +239,8 @@ def summarise(tally: Tally, wall_time_s: float) -> dict[str, Any]:
     Rates are null where nothing was counted. `first_place_win_rate` is the share of decided verdicts that
     favoured the response shown first, with Wilson's 95 % interval: 0.5 for a judge without position bias over balanced
     pairs. `flip_rate` is the share of pairs judged in both orders whose two verdicts disagree, `repeat_agreement` the
-    share of pairs of repeats that agree. `redactions` are what was masked in the texts of the judged groups, each text
-    of a group counted once.
+    share of pairs of repeats that agree. `panel` is null for a single judge. `redactions` are what was masked in the
+    texts of the judged groups, each text of a group counted once.
     """
     decided = tally.first_wins + tally.second_wins
     metrics = {"mean_individual_score": None, "std_individual_score": None, "tiebreak_usage_rate": None}
@@ -282,6 +284,7 @@ def summarise(tally: Tally, wall_time_s: float) -> dict[str, Any]:
         "pairs_in_both_orders": tally.swapped.pairs,
         "flip_rate": _complement(tally.swapped.rate()),
         "repeat_agreement": tally.repeated.rate(),
+        "panel": None if tally.panel is None else tally.panel.as_dict(),
         "reward": tally.rewards.as_dict(),
         "latency": tally.latencies.as_dict(),
         "wall_time_s": round(wall_time_s, 3),

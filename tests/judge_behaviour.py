@@ -184,6 +184,33 @@ def find_responses(messages: Sequence[Mapping[str, object]]) -> Texts | None:
     return None
 
 
+def find_lineup(messages: Sequence[Mapping[str, object]]) -> list[str]:
+    """Find the responses to grade: that of the assistant before a principle, or all of a group; none otherwise."""
+    if messages[-1].get("role") == "principle" and messages[-2].get("role") == "assistant":
+        return [message_text(messages[-2])]
+    prompt, texts = message_text(messages[-1]), list[str]()
+    while True:
+        name = f"RESPONSE model-{len(texts) + 1} ===]"
+        text = _between(prompt, f"[=== BEGIN {name}\n", f"\n[=== END {name}")
+        if text is None:
+            return texts
+        texts.append(text)
+
+
+def render_grades(texts: Sequence[str]) -> tuple[str, Json | None]:
+    """Return what a judge of lineups writes, and the log probabilities that its server sends: longer is better."""
+    if len(texts) == 1:
+        margin = min(len(texts[0]), 200) / 20 - 4
+        word, other = ("Yes", "No") if margin > 0 else ("No", "Yes")
+        likely = [{"token": f" {word}", "logprob": -0.01}, {"token": f" {other}", "logprob": -0.01 - abs(margin)}]
+        said = [{"token": "Final Judgement:", "logprob": 0.0, "top_logprobs": []}, likely[0] | {"top_logprobs": likely}]
+        return f"Final Judgement: {word}", {"content": said}
+    order = sorted(range(len(texts)), key=lambda place: (-len(texts[place]), place))
+    scores = {f"model-{place + 1}": min(5.0, 1 + len(text) / 50) for place, text in enumerate(texts)}
+    ranked = {"scores": scores, "best-to-worst": [f"model-{place + 1}" for place in order]}
+    return orjson.dumps(ranked).decode(), None
+
+
 def _between(text: str, begin: str, end: str) -> str | None:
     start = text.find(begin)
     stop = text.find(end, start)
@@ -261,11 +288,11 @@ def render_completion(
     behaviour: Behaviour, fault: Fault, request: Json, messages: Sequence[Json], cached_chars: int
 ) -> bytes:
     """Return the JSON of a chat completion for these messages."""
-    kept = kept_messages(messages, behaviour.unknown_roles)
+    kept, logprobs = kept_messages(messages, behaviour.unknown_roles), None
     if fault.content is not Unset.UNSET:
         content = fault.content
     else:
-        content = _usual_content(behaviour, messages, kept)
+        content, logprobs = _usual_content(behaviour, messages, kept)
     if fault.huge_bytes:
         content = (content or "") + " " * fault.huge_bytes
     message: Json = {"role": "assistant", "content": content}
@@ -279,7 +306,7 @@ def render_completion(
             "object": "chat.completion",
             "created": 0,
             "model": request["model"],
-            "choices": [{"index": 0, "message": message, "finish_reason": fault.finish_reason}],
+            "choices": [{"index": 0, "message": message, "finish_reason": fault.finish_reason, "logprobs": logprobs}],
             "usage": {
                 "prompt_tokens": prompt_tokens,
                 "completion_tokens": completion_tokens,
@@ -290,17 +317,23 @@ def render_completion(
     )
 
 
-def _usual_content(behaviour: Behaviour, messages: Sequence[Json], kept: Sequence[Json]) -> str:
+def _usual_content(behaviour: Behaviour, messages: Sequence[Json], kept: Sequence[Json]) -> tuple[str, Json | None]:
     """Judge if there is something to judge, else say ok.
 
     A template that dropped the responses leaves a judge that still gives a verdict, on nothing: the same
     whichever response came first. That is the danger a probe must find, so it is what happens here.
     """
-    texts = find_responses(messages)
+    if lineup := find_lineup(messages):
+        return render_grades(lineup)
+    second_turn = "[The Begin of Ranking Score]" in message_text(messages[-1]) and len(messages) == 3
+    texts = find_responses(messages[:1] if second_turn else messages)
     if texts is None:
-        return "ok"
+        return "ok", None
     if len(kept) != len(messages):
         verdict = choose_verdict("hash", kept, ("", ""))
     else:
         verdict = choose_verdict(behaviour.verdict, messages, texts)
-    return render_judgement(verdict, behaviour.analysis_chars)
+    if second_turn:
+        winner = 1 if verdict[0] > verdict[1] else 2
+        return f"[The Begin of Ranking Score]\n\\boxed{{{winner}}}\n[The End of Ranking Score]", None
+    return render_judgement(verdict, behaviour.analysis_chars), None

@@ -38,6 +38,7 @@ LAYERS = (
 NEIGHBOURS = {
     ("summary", "judging.verdict"),
     ("summary", "judging.latency"),
+    ("summary", "evaluation.agreement"),
     ("summary", "evaluation.significance"),
     ("evaluation", "judging.verdict"),
     ("evaluation", "judging.pacing.allowance"),

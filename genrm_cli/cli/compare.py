@@ -53,11 +53,11 @@ def compare(
     """
     from genrm_cli.scoring.compare import compare_responses
     from genrm_cli.scoring.context import Run
-    from genrm_cli.scoring.judges import check_judge
+    from genrm_cli.scoring.judges import check_judges
     from genrm_cli.scoring.run import refuse_unscored
 
     settings = invocation.settings
-    check_judge(settings)
+    check_judges(settings)
     rollouts = _read_rollouts(responses, prompt, history, settings.require_metadata)
     tallies = Tallies()
     tally = tallies.begin()
@@ -65,7 +65,7 @@ def compare(
         Events(settings.log_json, quiet=settings.quiet) as events,
         showing_progress(tallies, events, quiet=settings.quiet),
     ):
-        compared = compare_responses(rollouts, Run(settings, invocation.api_key, tally, tallies, events))
+        compared = compare_responses(rollouts, Run(settings, invocation.api_keys, tally, tallies, events))
     if settings.judge is not None and not settings.quiet:
         say_warning(STAND_IN_NOTICE)
     for record in compared.comparisons:

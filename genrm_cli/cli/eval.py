@@ -92,7 +92,7 @@ def _evaluate(pairs: str, output: str | None, invocation: Invocation) -> int:
         Events(settings.log_json, quiet=settings.quiet) as events,
         showing_progress(tallies, events, quiet=settings.quiet),
     ):
-        result = evaluate_judge(pairs, output, Run(settings, invocation.api_key, tally, tallies, events))
+        result = evaluate_judge(pairs, output, Run(settings, invocation.api_keys, tally, tallies, events))
     if settings.json_output:
         _print_json(result)
     elif output != "-":

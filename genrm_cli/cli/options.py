@@ -3,7 +3,7 @@
 import inspect
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,6 +13,7 @@ import typer
 from genrm_cli.cli.console import say_error, say_warning
 from genrm_cli.errors import GenrmError, StorageError
 from genrm_cli.settings import Settings
+from genrm_cli.settings.panel import seats_of
 from genrm_cli.settings.resolve import (
     ENVIRONMENT_PREFIX,
     Origin,
@@ -35,11 +36,11 @@ EPILOG = (
 
 @dataclass(frozen=True, slots=True)
 class Invocation:
-    """The settings of one call of a command, where each came from, and the judge's key."""
+    """The settings of one call of a command, where each came from, and the judges' keys by their names."""
 
     settings: Settings
     origins: list[Origin]
-    api_key: str | None
+    api_keys: Mapping[str, str]
 
     def __repr__(self) -> str:
         return f"Invocation({self.settings})"
@@ -76,7 +77,8 @@ def _invocation(flags: dict[str, Any], config: str | None) -> Invocation:
     if not settings.quiet:
         for name in unknown_variables(os.environ):
             say_warning(f"{name} is set, but there is no such setting; `genrm config` lists all.")
-    return Invocation(settings, origins, find_api_key(settings, os.environ))
+    keys = {seat.name: find_api_key(seat.settings, os.environ) for seat in seats_of(settings)}
+    return Invocation(settings, origins, {name: key for name, key in keys.items() if key is not None})
 
 
 def run_command(command: Callable[[], int]) -> int:

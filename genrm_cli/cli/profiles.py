@@ -12,7 +12,8 @@ from genrm_cli.cli.console import stdout_console
 from genrm_cli.cli.options import run_command
 
 if TYPE_CHECKING:
-    from genrm_cli.judging.profiles.profile import Profile
+    from genrm_cli.judging.profiles.profile import AnyProfile
+    from genrm_cli.judging.verdict import Shown
 
 profiles = typer.Typer(help="List the judge families, or show how one is asked.", invoke_without_command=True)
 
@@ -50,16 +51,19 @@ def read_reply(
     """Show how a reply would be read: as a verdict, or as which failure."""
 
     def run() -> int:
-        from genrm_cli.judging.verdict import Failure, Reply
+        from genrm_cli.judging.profiles.profile import parse_reply
+        from genrm_cli.judging.verdict import Failure, Reply, Verdict
         from genrm_cli.scoring.judges import find_profile
         from genrm_cli.settings.resolve import read_text_argument
 
-        text = read_text_argument(reply, "--reply")
-        read = find_profile(name, None).parse_reply(Reply(text, finish_reason="length" if truncated else "stop"))
+        text, profile = read_text_argument(reply, "--reply"), find_profile(name, None)
+        read = parse_reply(profile, Reply(text, finish_reason="length" if truncated else "stop"), _sample_for(profile))
         if isinstance(read, Failure):
             typer.echo(f"no verdict: {read.kind}: {read.detail}")
-        else:
+        elif isinstance(read, Verdict):
             typer.echo(f"score_1 {read.score_1:g}, score_2 {read.score_2:g}, ranking {read.ranking:g}")
+        else:
+            typer.echo(f"grades {', '.join(f'{value:g}' for value in read.values)}")
         return 0
 
     raise typer.Exit(run_command(run))
@@ -70,11 +74,13 @@ def show(name: NameOrFile, as_json: AsJson = False) -> None:
     """Print the messages of a sample comparison exactly as the judge gets them, and the other request fields."""
 
     def run() -> int:
-        from genrm_cli.judging.verdict import Exhibit
+        from genrm_cli.judging.profiles.profile import Profile, render_messages
         from genrm_cli.scoring.judges import find_profile
 
         profile = find_profile(name, None)
-        messages = profile.render_messages(Exhibit(_CONVERSATION, *_RESPONSES))
+        messages = render_messages(profile, _sample_for(profile))
+        if isinstance(profile, Profile) and profile.render_second_turn is not None:
+            messages += profile.render_second_turn("(what the judge says first)")
         if as_json:
             typer.echo(_to_json({**_describe(profile), "messages": messages}))
         else:
@@ -84,7 +90,17 @@ def show(name: NameOrFile, as_json: AsJson = False) -> None:
     raise typer.Exit(run_command(run))
 
 
-def _describe(profile: "Profile") -> dict[str, Any]:
+def _sample_for(profile: "AnyProfile") -> "Shown":
+    """Return the sample comparison as this judge is shown it."""
+    from genrm_cli.judging.profiles.profile import GradingProfile
+    from genrm_cli.judging.verdict import Exhibit, Lineup
+
+    if isinstance(profile, GradingProfile):
+        return Lineup(_CONVERSATION, _RESPONSES if profile.whole_group else _RESPONSES[:1])
+    return Exhibit(_CONVERSATION, *_RESPONSES)
+
+
+def _describe(profile: "AnyProfile") -> dict[str, Any]:
     return {
         "name": profile.name,
         "version": profile.version,
@@ -98,7 +114,7 @@ def _to_json(value: object) -> str:
     return json.dumps(value, default=dict, ensure_ascii=False)
 
 
-def _table(all_profiles: "list[Profile]") -> Table:
+def _table(all_profiles: "list[AnyProfile]") -> Table:
     table = Table("profile", "judges, scale and verdict", "request fields", box=None, pad_edge=False)
     table.columns[0].no_wrap = True
     for profile in all_profiles:
@@ -114,7 +130,7 @@ def _fields_text(fields: Mapping[str, object]) -> str:
     )
 
 
-def _shown(profile: "Profile", messages: list[dict[str, str]]) -> str:
+def _shown(profile: "AnyProfile", messages: list[dict[str, str]]) -> str:
     fields = "\n".join(f"{name}: {_to_json(value)}" for name, value in profile.request_fields.items())
     turns = "\n".join(f"--- message of role {message['role']}\n{message['content']}" for message in messages)
     return f"{profile.name}, version {profile.version}: {profile.about}\n\n{fields}\n\n{turns}"

@@ -48,7 +48,7 @@ def score(
     from genrm_cli.scoring.batch import score_inputs
     from genrm_cli.scoring.context import Run
     from genrm_cli.scoring.inputs import is_one_input
-    from genrm_cli.scoring.judges import check_judge
+    from genrm_cli.scoring.judges import check_judges
 
     settings, alone = invocation.settings, is_one_input(rollouts)
     if alone:
@@ -59,9 +59,9 @@ def score(
             stack.enter_context(_lock(rollouts, invocation))
         unsaid = ("file",) if alone else ("plan",)
         events = stack.enter_context(Events(settings.log_json, quiet=settings.quiet, unsaid=unsaid))
-        run = Run(settings, invocation.api_key, tallies=tallies, on_event=events)
+        run = Run(settings, invocation.api_keys, tallies=tallies, on_event=events)
         if settings.dry_run:
-            check_judge(settings)
+            check_judges(settings)
             return _show_plan(rollouts, run)
         with showing_progress(tallies, events, quiet=settings.quiet):
             report = score_inputs(rollouts, run)

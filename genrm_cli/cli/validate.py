@@ -43,7 +43,7 @@ def validate(
         Events(settings.log_json, quiet=settings.quiet) as events,
         showing_progress(tallies, events, quiet=settings.quiet),
     ):
-        report = validate_input(rollouts, Run(settings, None, tally, tallies, events))
+        report = validate_input(rollouts, Run(settings, {}, tally, tallies, events))
     if settings.json_output:
         from genrm_cli.storage.records import render_record
 

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 from urllib.parse import urlsplit
 
 import httpx
@@ -235,9 +235,26 @@ def parse_completion(completion: object) -> Reply:
             prompt_tokens=_count(usage.get("prompt_tokens")),
             completion_tokens=_count(usage.get("completion_tokens")),
             cached_tokens=_count(details.get("cached_tokens")),
+            tokens=_tokens(choice.get("logprobs")),
         )
     except (KeyError, IndexError, TypeError, AttributeError) as error:
         raise ValueError("no choices[0].message") from error
+
+
+def _tokens(logprobs: object) -> tuple[tuple[str, dict[str, float]], ...]:
+    """Take the tokens with those that were likely in their places; none if they are not what they should be."""
+    content = _object(logprobs).get("content")
+    if not isinstance(content, list):
+        return ()
+    try:
+        return tuple((str(token["token"]), _likely(token)) for token in content)
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return ()
+
+
+def _likely(token: dict[str, Any]) -> dict[str, float]:
+    listed = [token, *(token.get("top_logprobs") or [])]
+    return {str(each["token"]): float(each["logprob"]) for each in listed}
 
 
 def _text(value: object) -> str | None:

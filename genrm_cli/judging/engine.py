@@ -1,13 +1,13 @@
 """Comparisons in, verdicts and failures out, as they finish."""
 
 import asyncio
-from collections.abc import Callable, Iterator
-from typing import Protocol, TypeVar
+from collections.abc import Callable, Iterable
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from genrm_cli.errors import GenrmError
 from genrm_cli.judging.lexical import judge_lexically
 from genrm_cli.judging.pacing.pool import Slot
-from genrm_cli.judging.verdict import Exhibit, Failure, FailureKind, Outcome, Question
+from genrm_cli.judging.verdict import Exhibit, Failure, FailureKind, Outcome, Question, Shown
 
 Ticket = TypeVar("Ticket")
 
@@ -17,8 +17,8 @@ _KNOWN_IN_A_ROW = 64  # answers without waiting, before the event loop gets its 
 class Judge(Protocol):
     """What answers questions."""
 
-    def prepare(self, exhibit: Exhibit, judge_idx: int) -> Question:
-        """Make the question of a comparison; `judge_idx` numbers its repeats."""
+    def prepare(self, shown: Shown, judge_idx: int) -> Question:
+        """Make the question about what is shown; `judge_idx` numbers its repeats."""
         ...
 
     def recall(self, question: Question) -> Outcome | None:
@@ -44,14 +44,16 @@ class EmbeddedJudge:
 
     stopped_by = None
 
-    def prepare(self, exhibit: Exhibit, judge_idx: int) -> Question:
-        """Keep the exhibit; repeats are answered alike."""
+    def prepare(self, shown: Shown, judge_idx: int) -> Question:
+        """Keep what is shown; repeats are answered alike."""
         del judge_idx
-        return Question(exhibit)
+        return Question(shown)
 
-    def recall(self, question: Question) -> Outcome | None:
-        """Judge the exhibit."""
-        return Outcome(judge_lexically(question.exhibit))
+    def recall(self, question: Question) -> Outcome:
+        """Judge a pair; it cannot do anything else."""
+        if not isinstance(question.shown, Exhibit):
+            return Outcome(Failure(FailureKind.REFUSED, "the embedded judge compares pairs only"))
+        return Outcome(judge_lexically(question.shown))
 
     async def admit(self) -> Slot | None:
         """Never needed: everything is known."""
@@ -60,43 +62,47 @@ class EmbeddedJudge:
     async def ask(self, question: Question, slot: Slot) -> Outcome:
         """Never needed: everything is known."""
         del slot
-        return Outcome(judge_lexically(question.exhibit))
+        return self.recall(question)
 
 
-async def judge_all(
-    askings: Iterator[tuple[Ticket, Exhibit, int]],
-    judge: Judge,
-    on_outcome: Callable[[Ticket, Outcome], None],
-) -> None:
-    """Put every comparison before the judge, as many at a time as it admits.
+class Asking(NamedTuple, Generic[Ticket]):
+    """One thing to ask: a ticket that names it, who is asked, what is shown, and the number of the repeat."""
 
-    Comparisons are taken from the iterator when they are about to be asked, so memory does not grow with their
-    number. When the judge stops admitting (a deadline, a budget), the rest is answered from what is known, or fails
-    as `not_asked`.
+    ticket: Ticket
+    judge: Judge
+    shown: Shown
+    judge_idx: int
+
+
+async def judge_all(askings: Iterable[Asking[Ticket]], on_outcome: Callable[[Ticket, Outcome], None]) -> None:
+    """Put everything before its judge, as much at a time as the judges admit.
+
+    Askings are taken from the iterator when they are about to be asked, so memory does not grow with their number.
+    When a judge stops admitting (a deadline, a budget), the rest of its askings is answered from what is known, or
+    fails as `not_asked`.
 
     Args:
-        askings: what to ask: a ticket that names the comparison, what is shown, the number of the repeat.
-        judge: what answers.
+        askings: what to ask, and whom.
         on_outcome: called with each ticket and outcome, in the order in which they finish.
 
     Raises:
         GenrmError: what the judge, `askings` or `on_outcome` raised; the comparisons in flight are cancelled.
     """
 
-    async def ask(ticket: Ticket, question: Question, slot: Slot) -> None:
+    async def ask(ticket: Ticket, judge: Judge, question: Question, slot: Slot) -> None:
         on_outcome(ticket, await judge.ask(question, slot))
 
     try:
         async with asyncio.TaskGroup() as tasks:
             known_in_a_row = 0
-            for ticket, exhibit, judge_idx in askings:
-                question = judge.prepare(exhibit, judge_idx)
+            for ticket, judge, shown, judge_idx in askings:
+                question = judge.prepare(shown, judge_idx)
                 outcome = judge.recall(question)
                 if outcome is None:
                     slot = await judge.admit()
                     if slot is not None:
                         known_in_a_row = 0
-                        tasks.create_task(ask(ticket, question, slot))
+                        tasks.create_task(ask(ticket, judge, question, slot))
                         continue
                     outcome = Outcome(Failure(FailureKind.NOT_ASKED, f"stopped by {judge.stopped_by}"))
                 on_outcome(ticket, outcome)

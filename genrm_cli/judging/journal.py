@@ -16,13 +16,22 @@ from typing import Any, NamedTuple, Protocol, Self
 import zstandard
 
 from genrm_cli.errors import StorageError
-from genrm_cli.judging.journal_file import FAILURE_COLUMNS, VERDICT_COLUMNS, Execute, connect, insert_row, parse_row
-from genrm_cli.judging.verdict import Failure, Outcome, Verdict
+from genrm_cli.judging.journal_file import (
+    FAILURE_COLUMNS,
+    VERDICT_COLUMNS,
+    Execute,
+    columns_of,
+    connect,
+    insert_row,
+    opinion_of,
+    parse_row,
+)
+from genrm_cli.judging.verdict import Failure, Outcome
 
 _REPLY_LEVEL = 3
 _READ_VERDICT = """
-SELECT score_1, score_2, ranking, defaulted, attempts, latency_s, prompt_tokens, completion_tokens, cached_tokens, reply
-FROM verdicts WHERE key = ?
+SELECT score_1, score_2, ranking, defaulted, grades, attempts, latency_s, prompt_tokens, completion_tokens,
+cached_tokens, reply FROM verdicts WHERE key = ?
 """
 # One process may fail where another one has been, or is then, answered.
 _UNANSWERED = "FROM failures WHERE key NOT IN (SELECT key FROM verdicts)"
@@ -94,11 +103,11 @@ class Journal:
             row = self._connection.execute(_READ_VERDICT, (key,)).fetchone()
             if row is None:
                 return None
-            *numbers, reply = row
-            score_1, score_2, ranking, defaulted, attempts, latency_s, prompt, completion, cached = numbers
+            *opinion, attempts, latency_s, prompt, completion, cached, reply = row
             text = self._unpack(reply).decode()
-            verdict = Verdict(score_1, score_2, ranking, bool(defaulted))
-            return Outcome(verdict, attempts, latency_s, prompt, completion, cached, text, from_journal=True)
+            return Outcome(
+                opinion_of(*opinion), attempts, latency_s, prompt, completion, cached, text, from_journal=True
+            )
 
     def has_failed(self, key: bytes) -> bool:
         """Whether the question was asked and gave no verdict."""
@@ -120,7 +129,7 @@ class Journal:
             loop.call_soon(self._commit)
         self._batch.append(_Entry(key, judge, outcome))
         await asyncio.shield(self._committed)  # who is cancelled must not cancel those who wait for the same commit
-        if isinstance(outcome.result, Verdict):
+        if not isinstance(outcome.result, Failure):
             return outcome
         return self.recall(key) or outcome
 
@@ -187,7 +196,7 @@ class Journal:
             for entry in entries:
                 try:
                     row = parse_row(entry)
-                except (ValueError, TypeError) as error:
+                except (ValueError, TypeError, KeyError) as error:
                     raise StorageError(f"{origin}: holds no entry of a journal ({error}); move it away.") from error
                 if "reply" not in row:  # what failed there may be answered here, and that is not copied yet
                     insert_row(execute, "failures", list(row.values()))
@@ -261,17 +270,18 @@ class Journal:
             execute("DELETE FROM failures WHERE key = ?", (key,))
             insert_row(execute, "failures", failure)
             return dict(zip(FAILURE_COLUMNS, failure, strict=True))
+        *opinion, grades = columns_of(result)
         verdict = (
-            key, judge, result.score_1, result.score_2, result.ranking, result.defaulted, outcome.attempts,
+            key, judge, *opinion, outcome.attempts,
             outcome.latency_s, outcome.prompt_tokens, outcome.completion_tokens, outcome.cached_tokens, now,
-            self._pack((outcome.reply_text or "").encode()),
+            self._pack((outcome.reply_text or "").encode()), grades,
         )  # fmt: skip
         is_new = insert_row(execute, "verdicts", verdict)
         if not is_new:
             earlier = execute(
-                "SELECT score_1, score_2, ranking, defaulted FROM verdicts WHERE key = ?", (key,)
+                "SELECT score_1, score_2, ranking, defaulted, grades FROM verdicts WHERE key = ?", (key,)
             ).fetchone()
-            outcome.result = Verdict(*earlier)
+            outcome.result = opinion_of(*earlier)
         if self._has_failures:
             execute("DELETE FROM failures WHERE key = ?", (key,))
         return dict(zip(VERDICT_COLUMNS, verdict, strict=True)) if is_new else None

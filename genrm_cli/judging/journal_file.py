@@ -1,35 +1,45 @@
 """The file of a journal: its tables, their rows, and how it is opened and known."""
 
+import json
 import sqlite3
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from genrm_cli.errors import StorageError
+from genrm_cli.judging.verdict import Grades, Opinion, Verdict
 
-FORMAT = 1
+FORMAT = 2
 _APPLICATION_ID = 0x67656E72  # tells our files from other SQLite files
 _BUSY_TIMEOUT_S = 30.0
 Execute = Callable[..., sqlite3.Cursor]
 
 _SCHEMA = """
 CREATE TABLE verdicts (
-    key BLOB PRIMARY KEY, judge TEXT NOT NULL, score_1 REAL NOT NULL, score_2 REAL NOT NULL, ranking REAL NOT NULL,
-    defaulted INTEGER NOT NULL,
+    key BLOB PRIMARY KEY, judge TEXT NOT NULL, score_1 REAL, score_2 REAL, ranking REAL, defaulted INTEGER NOT NULL,
     attempts INTEGER NOT NULL, latency_s REAL NOT NULL, prompt_tokens INTEGER NOT NULL,
-    completion_tokens INTEGER NOT NULL, cached_tokens INTEGER NOT NULL, answered_at REAL NOT NULL, reply BLOB NOT NULL
+    completion_tokens INTEGER NOT NULL, cached_tokens INTEGER NOT NULL, answered_at REAL NOT NULL, reply BLOB NOT NULL,
+    grades TEXT, CHECK (grades IS NOT NULL OR (score_1 + score_2 + ranking) IS NOT NULL)
 ) WITHOUT ROWID;
 CREATE TABLE failures (
     key BLOB PRIMARY KEY, judge TEXT NOT NULL, kind TEXT NOT NULL, detail TEXT NOT NULL, attempts INTEGER NOT NULL,
     failed_at REAL NOT NULL
 ) WITHOUT ROWID;
 """
+# Format 1 knew no grades.
+_FROM_FORMAT_1 = f"""
+ALTER TABLE verdicts RENAME TO verdicts_of_format_1;
+{_SCHEMA.replace("CREATE TABLE", "CREATE TABLE IF NOT EXISTS")}
+INSERT INTO verdicts SELECT *, NULL FROM verdicts_of_format_1;
+DROP TABLE verdicts_of_format_1;
+"""  # noqa: S608  (our own names)
 VERDICT_COLUMNS = (
     "key", "judge", "score_1", "score_2", "ranking", "defaulted", "attempts", "latency_s", "prompt_tokens",
-    "completion_tokens", "cached_tokens", "answered_at", "reply",
+    "completion_tokens", "cached_tokens", "answered_at", "reply", "grades",
 )  # fmt: skip
 FAILURE_COLUMNS = ("key", "judge", "kind", "detail", "attempts", "failed_at")
-_TEXT_COLUMNS = ("key", "judge", "reply", "kind", "detail")
+_TEXT_COLUMNS = ("key", "judge", "reply", "kind", "detail", "grades")
+_VERDICT_ONLY, _GRADES_ONLY = ("score_1", "score_2", "ranking"), ("grades",)
 _TOO_LARGE = 2**63  # for an integer of SQLite
 
 
@@ -39,11 +49,35 @@ def parse_row(entry: dict[str, Any]) -> dict[str, Any]:
         raise TypeError(f"{entry!r:.40}")
     columns = VERDICT_COLUMNS if "reply" in entry else FAILURE_COLUMNS
     row: dict[str, Any] = {name: entry.get(name) for name in columns}
+    absent = _GRADES_ONLY if row.get("grades") is None else _VERDICT_ONLY
     for name, value in row.items():
+        if name in absent and value is None:
+            continue
         wanted = str if name in _TEXT_COLUMNS else (int, float)
         if not isinstance(value, wanted) or (not isinstance(value, str) and abs(value) >= _TOO_LARGE):
             raise TypeError(f"{name} is {value!r:.40}")
+    if row.get("grades") is not None:
+        opinion_of(0, 0, 0, 0, row["grades"])
     return row | {"key": bytes.fromhex(row["key"])}
+
+
+def columns_of(opinion: Opinion) -> tuple[float | None, float | None, float | None, bool, str | None]:
+    """Return an opinion as it is stored: three numbers, whether they are defaults, and grades."""
+    if isinstance(opinion, Verdict):
+        return opinion.score_1, opinion.score_2, opinion.ranking, opinion.defaulted, None
+    return None, None, None, False, json.dumps({"values": opinion.values, "notes": opinion.notes})
+
+
+def opinion_of(score_1: float, score_2: float, ranking: float, defaulted: int, grades: str | None) -> Opinion:
+    """Return the opinion that is stored in these columns.
+
+    Raises:
+        ValueError: the grades cannot be read. Likewise KeyError, TypeError.
+    """
+    if grades is None:
+        return Verdict(score_1, score_2, ranking, bool(defaulted))
+    stored = json.loads(grades)
+    return Grades(tuple(map(float, stored["values"])), tuple(map(str, stored["notes"])))
 
 
 def insert_row(execute: Execute, table: str, values: Sequence[object]) -> int:
@@ -78,11 +112,13 @@ def _prepare(connection: sqlite3.Connection, path: str) -> None:
     version = connection.execute("PRAGMA user_version").fetchone()[0]
     if tables and application != _APPLICATION_ID:
         raise StorageError(f"{path} is an SQLite file, but no journal of genrm; name another one with --journal.")
-    if tables and version != FORMAT:
+    if tables and version not in (1, FORMAT):
         raise StorageError(
             f"journal {path} has format {version}, this genrm reads format {FORMAT}. Use the genrm that wrote it, "
             "or name another journal with --journal."
         )
+    if version == 1:
+        _migrate(connection)
     # WAL: readers and the writer do not wait for each other, and a killed process loses no commit.
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = NORMAL")
@@ -91,3 +127,17 @@ def _prepare(connection: sqlite3.Connection, path: str) -> None:
             f"BEGIN IMMEDIATE; {_SCHEMA.replace('CREATE TABLE', 'CREATE TABLE IF NOT EXISTS')}"
             f"PRAGMA application_id = {_APPLICATION_ID}; PRAGMA user_version = {FORMAT}; COMMIT;"
         )
+
+
+def _migrate(connection: sqlite3.Connection) -> None:
+    """Bring a file of format 1 to ours; another process may have done it meanwhile."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        if connection.execute("PRAGMA user_version").fetchone()[0] == 1:
+            for statement in filter(str.strip, _FROM_FORMAT_1.split(";")):
+                connection.execute(statement)
+            connection.execute(f"PRAGMA user_version = {FORMAT}")
+        connection.execute("COMMIT")
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise

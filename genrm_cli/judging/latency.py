@@ -8,14 +8,20 @@ _LEAST_S = 0.001
 
 
 class Latencies:
-    """A histogram of latencies with buckets that grow by a tenth."""
+    """A histogram of latencies with buckets that grow by a tenth.
 
-    def __init__(self) -> None:
+    What is added goes into `all_judges` as well, if there is one.
+    """
+
+    def __init__(self, all_judges: "Latencies | None" = None) -> None:
+        self._all_judges = all_judges
         self.count = 0
         self._buckets: Counter[int] = Counter()
 
     def add(self, latency_s: float) -> None:
         """Take in one more latency."""
+        if self._all_judges is not None:
+            self._all_judges.add(latency_s)
         self.count += 1
         self._buckets[max(0, math.ceil(math.log(max(latency_s, _LEAST_S) / _LEAST_S, _STEP)))] += 1
 

@@ -7,8 +7,20 @@ from collections.abc import Sequence
 from genrm_cli.errors import JudgeError
 from genrm_cli.judging.client import CallError
 from genrm_cli.judging.pacing.pool import Endpoint
+from genrm_cli.judging.profiles.profile import GradingProfile
 from genrm_cli.judging.remote import RemoteJudge
-from genrm_cli.judging.verdict import Exhibit, Failure, FailureKind, Reply, Verdict
+from genrm_cli.judging.verdict import (
+    Exhibit,
+    Failure,
+    FailureKind,
+    Grades,
+    Lineup,
+    Opinion,
+    Reply,
+    Shown,
+    Verdict,
+    lead_of,
+)
 
 _TRIES = 2
 _MAX_TIMEOUT_S = 120.0
@@ -84,10 +96,9 @@ async def _probe_endpoint(judge: RemoteJudge, endpoint: Endpoint, timeout_s: flo
 
 
 async def _compare_both_orders(judge: RemoteJudge, endpoint: Endpoint, timeout_s: float) -> str | None:
-    exhibits = (Exhibit(_CONVERSATION, _GOOD, _BAD), Exhibit(_CONVERSATION, _BAD, _GOOD))
     try:
-        first = await _ask(judge, endpoint, exhibits[0], timeout_s)
-        second = await _ask(judge, endpoint, exhibits[1], timeout_s)
+        first = await _ask(judge, endpoint, _shown(judge, _GOOD, _BAD), timeout_s)
+        second = await _ask(judge, endpoint, _shown(judge, _BAD, _GOOD), timeout_s)
     except _UnreadError as error:
         # A model that is shown nothing but the question answers that.
         if await _prompt_grows(judge, endpoint, error.reply, timeout_s) is False:
@@ -97,7 +108,7 @@ async def _compare_both_orders(judge: RemoteJudge, endpoint: Endpoint, timeout_s
         raise
     if first is None or second is None:
         return None  # it is there, and busy: the run will wait for it
-    if _lead(first[1]) > 0 > _lead(second[1]):
+    if _follows(first[1], second[1]):
         return None
     if await _prompt_grows(judge, endpoint, first[0], timeout_s):
         return f"{endpoint.name}: the judge did not prefer a right answer to nonsense in both orders"
@@ -108,16 +119,34 @@ def _dropping(judge: RemoteJudge, endpoint: Endpoint, sign: str) -> JudgeError:
     return _unusable(judge, endpoint, f"{sign}: its chat template seems to drop them", f"Try {_PLAIN}.")
 
 
-async def _ask(
-    judge: RemoteJudge, endpoint: Endpoint, exhibit: Exhibit, timeout_s: float
-) -> tuple[Reply, Verdict] | None:
+def _shown(judge: RemoteJudge, one: str, other: str) -> Shown:
+    """Return two answers as the judge is shown them; only the first if it is shown one alone."""
+    if isinstance(judge.profile, GradingProfile):
+        return Lineup(_CONVERSATION, (one, other) if judge.profile.whole_group else (one,))
+    return Exhibit(_CONVERSATION, one, other)
+
+
+def _follows(first: Opinion, second: Opinion) -> bool:
+    """Whether the good answer was preferred: shown first in the first opinion, second (or not) in the second one."""
+    if isinstance(first, Verdict) and isinstance(second, Verdict):
+        return lead_of(first) > 0 > lead_of(second)
+    if isinstance(first, Grades) and isinstance(second, Grades):
+        if len(first.values) == 1:
+            return first.values[0] > second.values[0]
+        return first.values[0] > first.values[1] and second.values[0] < second.values[1]
+    return False
+
+
+async def _ask(judge: RemoteJudge, endpoint: Endpoint, shown: Shown, timeout_s: float) -> tuple[Reply, Opinion] | None:
     """Ask once and read the reply, with a second try for what may pass; None if the endpoint is busy."""
-    body = judge.prepare(exhibit, 0).body
+    question = judge.prepare(shown, 0)
     failure = Failure(FailureKind.NO_VERDICT, "not asked")
     unread: Reply | None = None
     for tries_left in reversed(range(_TRIES)):
         try:
-            reply = await endpoint.client.complete(body, timeout_s)
+            reply = await endpoint.client.complete(question.body, timeout_s)
+            if (second := judge.second_turn(question, reply)) is not None:
+                reply = await endpoint.client.complete(second.body, timeout_s)
         except CallError as error:
             failure, unread = error.failure, None
             if failure.kind == FailureKind.RATE_LIMITED:
@@ -126,8 +155,8 @@ async def _ask(
                 break
             await asyncio.sleep(0.5)
             continue
-        result = judge.read(reply)
-        if isinstance(result, Verdict):
+        result = judge.read(reply, question)
+        if not isinstance(result, Failure):
             return reply, result
         failure, unread = result, reply
     unusable = _unusable(judge, endpoint, f"{failure.kind}: {failure.detail}", _remedy(failure))
@@ -146,18 +175,13 @@ def _remedy(failure: Failure) -> str:
 async def _prompt_grows(judge: RemoteJudge, endpoint: Endpoint, short: Reply, timeout_s: float) -> bool | None:
     """Whether longer responses make a longer prompt, by the server's own count; None if it gives none."""
     try:
-        asked = await _ask(judge, endpoint, Exhibit(_CONVERSATION, 20 * (_GOOD + " "), _BAD), timeout_s)
+        asked = await _ask(judge, endpoint, _shown(judge, 20 * (_GOOD + " "), _BAD), timeout_s)
         longer = asked and asked[0]
     except _UnreadError as error:
         longer = error.reply
     if longer is None or longer.prompt_tokens is None or short.prompt_tokens is None:
         return None
     return longer.prompt_tokens > short.prompt_tokens
-
-
-def _lead(verdict: Verdict) -> float:
-    """Return by how much the first response leads; the ranking decides a tie."""
-    return verdict.score_1 - verdict.score_2 or 3.5 - verdict.ranking
 
 
 def _unusable(judge: RemoteJudge, endpoint: Endpoint, what: str, remedy: str) -> JudgeError:

@@ -5,7 +5,7 @@ import hashlib
 import random
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import orjson
 
@@ -16,11 +16,29 @@ from genrm_cli.judging.pacing.allowance import Allowance
 from genrm_cli.judging.pacing.hedge import Asking, Hedge
 from genrm_cli.judging.pacing.pool import Ending, EndpointPool, Slot
 from genrm_cli.judging.pacing.retry import RetryPolicy
-from genrm_cli.judging.profiles.profile import Profile
-from genrm_cli.judging.verdict import Exhibit, Failure, FailureKind, Outcome, Question, Reply, Verdict
+from genrm_cli.judging.profiles.profile import (
+    AnyProfile,
+    GradingProfile,
+    Message,
+    Profile,
+    parse_reply,
+    render_messages,
+)
+from genrm_cli.judging.verdict import (
+    Exhibit,
+    Failure,
+    FailureKind,
+    Lineup,
+    Opinion,
+    Outcome,
+    Question,
+    Reply,
+    Shown,
+)
 
 _NOT_ASKED = Failure(FailureKind.NOT_ASKED, "not asked")
 _TRIAL = Exhibit([("user", "What is the capital of France?")], "Paris.", "I like turtles.")
+_TRIAL_OF_ONE = Lineup(_TRIAL.conversation, (_TRIAL.response_1,))
 _LATE_S = 1.0
 
 
@@ -49,18 +67,21 @@ class RemoteJudge:
     Attributes:
         latencies: of the calls that were answered.
         model: the model's name, as its server knows it.
+        profile: how it is asked and read.
+        label: what the journal shows for it.
     """
 
     def __init__(
         self,
         pool: EndpointPool,
-        profile: Profile,
+        profile: AnyProfile,
         patience: Patience,
         allowance: Allowance,
         *,
         model: str,
         sampling: Mapping[str, float],
         judge_id: str | None = None,
+        all_latencies: Latencies | None = None,
     ) -> None:
         """Combine endpoints with a profile.
 
@@ -72,19 +93,20 @@ class RemoteJudge:
             model: the model's name, as its server knows it.
             sampling: request fields that replace the profile's.
             judge_id: what the journal calls this judge; the model's name by default.
+            all_latencies: those of all judges of the run.
         """
-        self.latencies = Latencies()
+        self.latencies = Latencies(all_latencies)
         self.model = model
         self.label = f"{judge_id or model} · {profile.name}-{profile.version}"
         self._pool = pool
-        self._profile = profile
+        self.profile = profile
         self._patience = patience
         self._allowance = allowance
         self._request_fields = {"model": model, **profile.request_fields, **sampling}
         self._identity = orjson.dumps([profile.name, profile.version, judge_id or model])
         self._hedge = Hedge(self.latencies)
         self._last_call_ends_s: float | None = None
-        self._trial = self.prepare(_TRIAL, 0)
+        self._trial = self.prepare(_TRIAL_OF_ONE if isinstance(profile, GradingProfile) else _TRIAL, 0)
 
     @property
     def stopped_by(self) -> str | None:
@@ -104,19 +126,28 @@ class RemoteJudge:
         self._stop_when_used_up()
         return self._pool.stopped_by is None
 
-    def prepare(self, exhibit: Exhibit, judge_idx: int) -> Question:
+    def prepare(self, shown: Shown, judge_idx: int) -> Question:
         """Build the request, and the key: a sha256 over everything that changes the answer and nothing else."""
-        messages = self._profile.render_messages(exhibit)
-        # `default`: a profile's nested fields are read-only mappings, which orjson does not know.
-        body = orjson.dumps(self._request_fields | {"messages": messages}, default=dict)
+        body = self._body_of(render_messages(self.profile, shown))
         key = hashlib.sha256(self._identity)
         key.update(b"%d\n" % judge_idx)
         key.update(body)
-        return Question(exhibit, body, key.digest())
+        return Question(shown, body, key.digest())
 
-    def read(self, reply: Reply) -> Verdict | Failure:
+    def _body_of(self, messages: list[Message]) -> bytes:
+        # `default`: a profile's nested fields are read-only mappings, which orjson does not know.
+        return orjson.dumps(self._request_fields | {"messages": messages}, default=dict)
+
+    def read(self, reply: Reply, question: Question) -> Opinion | Failure:
         """Read a reply as the profile says."""
-        return self._profile.parse_reply(reply)
+        return parse_reply(self.profile, reply, question.shown)
+
+    def second_turn(self, question: Question, reply: Reply) -> Question | None:
+        """Return the question that follows the first reply, for families that are asked twice; else None."""
+        if not isinstance(self.profile, Profile) or self.profile.render_second_turn is None:
+            return None
+        messages = [*render_messages(self.profile, question.shown), *self.profile.render_second_turn(reply.text)]
+        return replace(question, body=self._body_of(messages))
 
     def recall(self, question: Question) -> Outcome | None:
         """Know nothing without asking."""
@@ -155,13 +186,16 @@ class RemoteJudge:
                 return
             try:
                 reply = await self._call(question, slot, outcome, gives_up_at_s)
+                _add_usage(outcome, reply)
+                if (second := self.second_turn(question, reply)) is not None:
+                    reply = await self._call(second, await self._slot_in_time(gives_up_at_s), outcome, gives_up_at_s)
+                    _add_usage(outcome, reply)
             except CallError as error:
                 outcome.result = error.failure
                 return
             slot = None
-            _add_usage(outcome, reply)
-            outcome.result = self.read(reply)
-            if isinstance(outcome.result, Verdict):
+            outcome.result = self.read(reply, question)
+            if not isinstance(outcome.result, Failure):
                 return
 
     async def _next_slot(self, *, retry: bool) -> Slot | None:
@@ -309,9 +343,9 @@ class JournaledJudge:
         """Why no more questions are asked."""
         return self._judge.stopped_by
 
-    def prepare(self, exhibit: Exhibit, judge_idx: int) -> Question:
+    def prepare(self, shown: Shown, judge_idx: int) -> Question:
         """Make the question."""
-        return self._judge.prepare(exhibit, judge_idx)
+        return self._judge.prepare(shown, judge_idx)
 
     def recall(self, question: Question) -> Outcome | None:
         """Return the verdict that the journal holds."""
@@ -349,7 +383,7 @@ class JournaledJudge:
 
 
 def _was_asked(outcome: Outcome) -> bool:
-    return isinstance(outcome.result, Verdict) or outcome.result.kind != FailureKind.NOT_ASKED
+    return not isinstance(outcome.result, Failure) or outcome.result.kind != FailureKind.NOT_ASKED
 
 
 def _add_usage(outcome: Outcome, reply: Reply) -> None:

@@ -1,6 +1,6 @@
 """What a judge is shown, what it says, and what that means: a verdict or a failure, never a made-up number."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -27,6 +27,26 @@ class Exhibit:
 
 
 @dataclass(frozen=True, slots=True)
+class Lineup:
+    """What a judge is shown when it does not compare a pair: a conversation and one response, or those of a group.
+
+    Attributes:
+        conversation: `(role, text)` turns, oldest first; may be empty when the input did not record it.
+        responses: in the order in which they are shown; one or more, each may be empty.
+        principle: what to judge by, in words; None leaves it to the profile.
+        background: what else the judge should know of the task, such as the goal and the constraints of a scenario.
+    """
+
+    conversation: Sequence[tuple[str, str]]
+    responses: tuple[str, ...]
+    principle: str | None = None
+    background: str | None = None
+
+
+Shown = Exhibit | Lineup
+
+
+@dataclass(frozen=True, slots=True)
 class Reply:
     """What a judge said, as its server reported it.
 
@@ -36,6 +56,8 @@ class Reply:
         finish_reason: the server's word for why it stopped (`stop`, `length`, ...); None if it gave none.
         refusal: the model's or the server's refusal text, if any.
         prompt_tokens: tokens read, None if the server does not say. Likewise the two below.
+        tokens: where they were asked for, the tokens of the text, each with the log probabilities of the likeliest
+            tokens in its place, its own among them.
     """
 
     text: str
@@ -45,6 +67,7 @@ class Reply:
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
     cached_tokens: int | None = None
+    tokens: tuple[tuple[str, Mapping[str, float]], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +85,23 @@ class Verdict:
     score_2: float
     ranking: float
     defaulted: bool = field(default=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Grades:
+    """A judge's numbers on what it was shown in a lineup.
+
+    Attributes:
+        values: one for each response, in the order shown, or one for each thing that was asked of a single response;
+            finite, on the scale that the profile states.
+        notes: the judge's reasons or quotations, one for each value, or none.
+    """
+
+    values: tuple[float, ...]
+    notes: tuple[str, ...] = field(default=(), compare=False)
+
+
+Opinion = Verdict | Grades
 
 
 class FailureKind(StrEnum):
@@ -105,15 +145,15 @@ def verdict_after_swap(verdict: Verdict) -> Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """An exhibit, made ready to be asked.
+    """What is shown to a judge, made ready to be asked about.
 
     Attributes:
-        exhibit: what the judge is shown.
+        shown: what the judge is shown.
         body: the request that asks it; empty for the embedded judge.
         key: sha256 of everything that changes the answer; empty for the embedded judge.
     """
 
-    exhibit: Exhibit
+    shown: Shown
     body: bytes = b""
     key: bytes = b""
 
@@ -123,7 +163,7 @@ class Outcome:
     """What became of one comparison.
 
     Attributes:
-        result: the verdict, or why there is none.
+        result: the verdict or grades, or why there are none.
         attempts: calls made, retries, re-askings and hedges included.
         latency_s: from the first call to the last answer, waits included.
         prompt_tokens: summed over all replies, as far as the server told. Likewise the two below.
@@ -132,7 +172,7 @@ class Outcome:
         hedged: True when a straggler was asked a second time.
     """
 
-    result: Verdict | Failure
+    result: Opinion | Failure
     attempts: int = 0
     latency_s: float = 0.0
     prompt_tokens: int = 0

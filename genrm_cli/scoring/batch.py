@@ -23,7 +23,7 @@ from genrm_cli.scoring.context import Run, cancelled_by_sigterm, first_error_of,
 from genrm_cli.scoring.decisions import LISTED_AT_ONCE, Decision, FileResult, Status, decide_again, iter_decisions
 from genrm_cli.scoring.inputs import Task
 from genrm_cli.scoring.journals import check_journal_place
-from genrm_cli.scoring.judges import JudgeDesk, check_judge, open_judge
+from genrm_cli.scoring.judges import JudgeDesk, check_judges, open_judges
 from genrm_cli.scoring.run import refuse_unscored, score_task
 from genrm_cli.storage.claims import Claim, ClaimLostError, Claims, HeldClaim
 from genrm_cli.storage.sink import check_writable, make_folder
@@ -84,7 +84,7 @@ def score_inputs(inputs: Sequence[str], run: Run) -> BatchReport:
         UsageError: the settings name no judge, or do not go with the inputs.
         KeyboardInterrupt: the run was interrupted, by SIGTERM too.
     """
-    check_judge(run.settings)
+    check_judges(run.settings)
     check_journal_place(run.settings)
     batch = _Batch(run)
     try:
@@ -110,7 +110,7 @@ class _Batch:
         asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(4 + 3 * lanes))
         queue: asyncio.Queue[Decision | None] = asyncio.Queue(maxsize=lanes)
         try:
-            async with cancelled_by_sigterm(), open_judge(self._run) as desk, asyncio.TaskGroup() as group:
+            async with cancelled_by_sigterm(), open_judges(self._run) as desk, asyncio.TaskGroup() as group:
                 for _ in range(lanes):
                     group.create_task(self._work_through(queue, desk))
                 await self._fill(queue, inputs)

@@ -6,16 +6,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from genrm_cli.errors import InputError
-from genrm_cli.judging.engine import judge_all
+from genrm_cli.judging.engine import Asking, judge_all
 from genrm_cli.judging.verdict import Outcome
-from genrm_cli.pairing import Comparison
 from genrm_cli.rollouts.declared import check_declared, parse_requirement
 from genrm_cli.rollouts.dialects import DIALECTS
 from genrm_cli.rollouts.dialects.fields import turns_of_prompt
 from genrm_cli.rollouts.record import Rollout, Turn, UnreadableRecordError
 from genrm_cli.scoring.context import Run
 from genrm_cli.scoring.group import GroupCase
-from genrm_cli.scoring.judges import open_judge
+from genrm_cli.scoring.judges import open_judges
+from genrm_cli.scoring.pairs import Asked
 from genrm_cli.storage.records import BadLineError, parse_record, parse_value
 from genrm_cli.summary import Tally, reference_metrics
 
@@ -103,16 +103,17 @@ def compare_responses(rollouts: Sequence[Rollout], run: Run) -> Compared:
 
 
 async def _judge(case: GroupCase, run: Run) -> None:
-    def on_outcome(comparison: Comparison, outcome: Outcome) -> None:
+    def on_outcome(asked: Asked, outcome: Outcome) -> None:
         run.tally.add_outcome(outcome)
-        case.add_outcome(comparison, outcome)
+        case.add_outcome(asked, outcome)
 
-    askings = ((comparison, exhibit, comparison.judge_idx) for comparison, exhibit in case.iter_comparisons())
-    async with open_judge(run) as desk:
-        if desk.remote is not None:
-            run.tally.pace, run.tally.latencies = desk.pool, desk.remote.latencies
+    async with open_judges(run) as desk:
+        judges = desk.judges_with(None, run.settings)
+        askings = (Asking(asked, judges[asked.seat], shown, asked.judge_idx) for asked, shown in case.iter_questions())
+        if desk.is_remote:
+            desk.show_in(run.tally)
         await desk.probe(run)
-        await judge_all(askings, desk.judge_with(None, run.settings), on_outcome)
+        await judge_all(askings, on_outcome)
         run.tally.stopped_by = desk.stopped_by
 
 
@@ -126,7 +127,7 @@ def _reply(case: GroupCase, scores: list[dict[str, Any]], tally: Tally) -> dict[
             "score_2": verdict.score_2,
             "ranking": verdict.ranking,
         }
-        for comparison, verdict in case.verdicts_used()
+        for comparison, verdict in case.pairs.verdicts_used().items()
     ]
     return {
         "rewards": [score["reward"] for score in scores],

@@ -4,7 +4,7 @@ import asyncio
 import signal
 import threading
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -27,7 +27,7 @@ class Run:
 
     Attributes:
         settings: the effective settings.
-        api_key: the judge's key, if it needs one; never shown, not even by `repr`.
+        api_keys: of the judges that need one, by their names; never shown, not even by `repr`.
         tally: what happened so far to one input.
         tallies: those of all inputs; another thread may read them to show progress.
         on_event: told what a person or a log should know when it happens: `plan`, `probe`, `paused`,
@@ -37,7 +37,7 @@ class Run:
     """
 
     settings: Settings
-    api_key: str | None = field(default=None, repr=False)
+    api_keys: Mapping[str, str] = field(default_factory=dict, repr=False)
     tally: Tally = field(default_factory=Tally)
     tallies: Tallies = field(default_factory=Tallies)
     on_event: OnEvent = _ignore

@@ -18,9 +18,10 @@ from genrm_cli.evaluation.figures import (
     evaluate_by_category,
     preference_of,
 )
-from genrm_cli.judging.engine import Judge, judge_all
+from genrm_cli.judging.engine import Asking, Judge, judge_all
 from genrm_cli.judging.journal import Journal
-from genrm_cli.judging.verdict import Exhibit, Failure, FailureKind, Outcome, Verdict
+from genrm_cli.judging.profiles.scales import verdict_of_grades
+from genrm_cli.judging.verdict import Exhibit, Failure, FailureKind, Grades, Lineup, Outcome, Shown, Verdict
 from genrm_cli.rollouts.declared import check_declared, parse_requirement
 from genrm_cli.rollouts.labelled import LabelledPair, parse_pairs
 from genrm_cli.rollouts.record import Turn, UnreadableRecordError
@@ -29,10 +30,12 @@ from genrm_cli.scoring.context import Run, cancelled_by_sigterm
 from genrm_cli.scoring.estimate import plan_of
 from genrm_cli.scoring.group import outcome_record
 from genrm_cli.scoring.journals import check_journal_place, open_journal
-from genrm_cli.scoring.judges import JudgeDesk, check_judge, open_judge
+from genrm_cli.scoring.judges import JudgeDesk, check_judges, open_judges
+from genrm_cli.scoring.pairs import grading_of
 from genrm_cli.scoring.provenance import input_record, judge_record, provenance_of, versions_record
 from genrm_cli.scoring.survey import Reject
 from genrm_cli.settings import Settings
+from genrm_cli.settings.panel import seats_of
 from genrm_cli.settings.table import digest_of
 from genrm_cli.storage.location import require_rl_prefix
 from genrm_cli.storage.records import BadLineError, parse_record, render_document
@@ -45,7 +48,7 @@ _SHOWN_CHARS = 200
 _NOT_ASKED = Outcome(Failure(FailureKind.NOT_ASKED, "not asked"))
 _WORDS = {Preference.CHOSEN: "right", Preference.REJECTED: "wrong", Preference.TIE: "tie"}
 
-Asking = tuple[tuple["_Case", bool], Exhibit, int]
+Ticket = tuple["_Case", bool]
 
 
 def evaluate_judge(pairs_uri: str, result_uri: str | None, run: Run) -> dict[str, Any]:
@@ -61,7 +64,7 @@ def evaluate_judge(pairs_uri: str, result_uri: str | None, run: Run) -> dict[str
         KeyboardInterrupt: the run was interrupted, by SIGTERM too.
     """
     settings = run.settings
-    check_judge(settings)
+    check_judges(settings)
     check_journal_place(settings)
     _refuse_unfit(pairs_uri, result_uri, settings)
     started_s = time.monotonic()
@@ -100,7 +103,10 @@ def refuse_partial(result: dict[str, Any]) -> None:
 
 @dataclass(slots=True)
 class _Case:
-    """A pair without its texts, and what became of it; the orders are chosen first, chosen second."""
+    """A pair without its texts, and what became of it; the orders are chosen first, chosen second.
+
+    A judge that grades each response alone is asked about the chosen one, then about the rejected one.
+    """
 
     line: int
     pair: LabelledPair
@@ -109,7 +115,16 @@ class _Case:
     outcomes: dict[bool, Outcome] = field(default_factory=dict)
 
     def outcome(self, chosen_first: bool) -> Outcome:
-        return self.outcomes.get(chosen_first, _NOT_ASKED)
+        outcome = self.outcomes.get(chosen_first, _NOT_ASKED)
+        if not isinstance(outcome.result, Grades):
+            return outcome
+        grades = outcome.result.values
+        if len(grades) == 1:
+            other = self.outcomes.get(not chosen_first, _NOT_ASKED).result
+            if not isinstance(other, Grades):
+                return replace(outcome, result=other)
+            grades = (*grades, *other.values)
+        return replace(outcome, result=verdict_of_grades(*grades))
 
     def judgement(self, chosen_first: bool) -> Judgement:
         outcome = self.outcome(chosen_first)
@@ -152,6 +167,10 @@ class _Survey:
 
 
 def _refuse_unfit(pairs_uri: str, result_uri: str | None, settings: Settings) -> None:
+    if settings.panel:
+        raise UsageError(
+            "genrm eval measures one judge at a time: name one of the panel with --model (and --base-url, --profile)."
+        )
     if settings.compat is not None:
         raise UsageError(
             f"--compat {settings.compat} puts defaults in the place of verdicts, which says nothing about a judge; "
@@ -238,21 +257,21 @@ async def _judge(source: Source, survey: _Survey, journal_for: str, run: Run) ->
     """Ask about every pair in both orders and enter what became of it."""
     tally = run.tally
 
-    def iter_askings() -> Iterator[Asking]:
+    def iter_askings(judge: Judge) -> Iterator[Asking[Ticket]]:
         for case, pair in _iter_again(source, survey, run.settings):
-            yield from _askings_of(case, pair, survey, run.settings)
+            yield from _askings_of(case, pair, judge, survey, run.settings)
 
-    def on_outcome(ticket: tuple[_Case, bool], outcome: Outcome) -> None:
+    def on_outcome(ticket: Ticket, outcome: Outcome) -> None:
         case, chosen_first = ticket
         tally.add_outcome(outcome)
         case.outcomes[chosen_first] = replace(outcome, reply_text=None)
         tally.groups_done += len(case.outcomes) == 2
 
-    async with cancelled_by_sigterm(), open_judge(run) as desk, open_journal(journal_for, run) as journal:
-        judge = desk.judge_with(journal, run.settings)
-        await _prepare(desk, judge, journal, iter_askings, run)
+    async with cancelled_by_sigterm(), open_judges(run) as desk, open_journal(journal_for, run) as journal:
+        [judge] = desk.judges_with(journal, run.settings)
+        await _prepare(desk, journal, lambda: iter_askings(judge), run)
         survey.redactions.clear()  # the askings were made once already, to look into the journal
-        await judge_all(iter_askings(), judge, on_outcome)
+        await judge_all(iter_askings(judge), on_outcome)
         tally.redactions.update(survey.redactions)
         tally.stopped_by = desk.what_cut_short(tally)
 
@@ -267,21 +286,23 @@ def _iter_again(source: Source, survey: _Survey, settings: Settings) -> Iterator
 
 
 async def _prepare(
-    desk: JudgeDesk, judge: Judge, journal: Journal | None, iter_askings: Callable[[], Iterator[Asking]], run: Run
+    desk: JudgeDesk, journal: Journal | None, iter_askings: Callable[[], Iterator[Asking[Ticket]]], run: Run
 ) -> None:
     """Say what is planned and known, and try a judge that has to be asked."""
-    if desk.remote is None:
+    if not desk.is_remote:
         return
     tally = run.tally
-    tally.pace, tally.latencies = desk.pool, desk.remote.latencies
+    desk.show_in(tally)
     if journal is not None and len(journal):
-        tally.known = sum(judge.prepare(exhibit, 0).key in journal for _, exhibit, _ in iter_askings())
+        tally.known = sum(judge.prepare(shown, 0).key in journal for _, judge, shown, _ in iter_askings())
     run.on_event("plan", plan_of(tally, run.settings, journal))
     if tally.planned > tally.known:
         await desk.probe(run)
 
 
-def _askings_of(case: _Case, pair: LabelledPair, survey: _Survey, settings: Settings) -> Iterator[Asking]:
+def _askings_of(
+    case: _Case, pair: LabelledPair, judge: Judge, survey: _Survey, settings: Settings
+) -> Iterator[Asking[Ticket]]:
     """Yield both orders of a pair, masked if the settings ask for it; lengths were measured before."""
     conversation, chosen, rejected = pair.conversation, pair.chosen, pair.rejected
     principle = pair.principle or settings.principle
@@ -290,13 +311,18 @@ def _askings_of(case: _Case, pair: LabelledPair, survey: _Survey, settings: Sett
         conversation = tuple(Turn(turn.role, redactor.redact(turn.text, counts)) for turn in conversation)
         chosen, rejected = redactor.redact(chosen, counts), redactor.redact(rejected, counts)
         principle = principle and redactor.redact(principle, counts)
-    yield (case, True), Exhibit(conversation, chosen, rejected, principle), 0
-    yield (case, False), Exhibit(conversation, rejected, chosen, principle), 0
+    grading = grading_of(seats_of(settings)[0])
+    for chosen_first in (True, False):
+        first, second = (chosen, rejected) if chosen_first else (rejected, chosen)
+        shown: Shown = Exhibit(conversation, first, second, principle)
+        if grading is not None:
+            shown = Lineup(conversation, (first, second) if grading.whole_group else (first,), principle)
+        yield Asking((case, chosen_first), judge, shown, 0)
 
 
 def _meaning_of(outcome: Outcome, chosen_first: bool) -> Preference | FailureKind:
-    if isinstance(outcome.result, Failure):
-        return outcome.result.kind
+    if not isinstance(outcome.result, Verdict):
+        return outcome.result.kind if isinstance(outcome.result, Failure) else FailureKind.NO_VERDICT
     return preference_of(outcome.result, chosen_first=chosen_first)
 
 

@@ -5,23 +5,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from genrm_cli.judging.verdict import (
-    MIDDLE_RANKING,
-    Exhibit,
-    Failure,
-    FailureKind,
-    Outcome,
-    Verdict,
-    verdict_after_swap,
-)
-from genrm_cli.pairing import Comparison, count_comparisons, plan_comparisons
+from genrm_cli.evaluation.agreement import PanelFigures
+from genrm_cli.judging.verdict import Failure, FailureKind, Grades, Outcome, Shown, Verdict, verdict_after_swap
+from genrm_cli.pairing import Comparison
 from genrm_cli.rewards.compose import RolloutReward, compose_rewards
 from genrm_cli.rewards.estimators import JudgedPair, estimate_simple_tiebreaker
 from genrm_cli.rewards.shaping import Adjustments, ShapingTerms
 from genrm_cli.rollouts.grouping import UNGROUPED
 from genrm_cli.rollouts.record import Rollout, SharedView, Turn, view_group
 from genrm_cli.rollouts.redaction import redactor_of
+from genrm_cli.scoring.pairs import Asked, PairCase, Verdicts
 from genrm_cli.settings import Settings
+from genrm_cli.settings.panel import seats_of
 from genrm_cli.summary import Tally
 
 EXCERPT_CHARS = 120
@@ -34,6 +29,8 @@ NO_GROUP = "it lacks the field that --group-by names"
 NOT_ASKED = "none of its comparisons was asked"
 NO_VERDICT = "every comparison of the rollout failed"
 NO_BOTH_ORDERS = "none of its pairs has verdicts in both orders"
+NO_QUORUM = "none of its comparisons has verdicts from enough judges of the panel"
+DISAGREEMENT = "the judges of the panel contradict each other on all of its comparisons"
 
 
 @dataclass(slots=True)
@@ -46,7 +43,7 @@ class GroupCase:
         key: the group key.
         rollouts: in the same order as rows.
         mixed_prompts: True when the prompts differ: nothing is compared.
-        planned: how many comparisons the group has.
+        pairs: its comparisons.
         redactions: what was masked in the texts that the judge is shown, by name; each text counts once.
     """
 
@@ -56,41 +53,27 @@ class GroupCase:
     rollouts: list[Rollout]
     mixed_prompts: bool
     settings: Settings
-    outcomes: list[tuple[Comparison, Outcome]] = field(default_factory=list)
-    planned: int = field(init=False)
+    pairs: PairCase = field(init=False)
     redactions: Counter[str] = field(init=False, default_factory=Counter)
-    _answered: list[int] = field(init=False, default_factory=list)
 
     def __post_init__(self) -> None:
-        if not self.mixed_prompts:
-            self._answered = [place for place, rollout in enumerate(self.rollouts) if rollout.answer is not None]
-        self.planned = count_comparisons(
-            len(self._answered), self.settings.strategy, self.settings.judges, swap=self.settings.swap
-        )
+        comparable = () if self.mixed_prompts else enumerate(self.rollouts)
+        answered = [place for place, rollout in comparable if rollout.answer is not None]
+        self.pairs = PairCase(self.key, answered, self.settings)
 
-    def iter_comparisons(self) -> Iterator[tuple[Comparison, Exhibit]]:
-        """Yield the planned comparisons with what the judge is to be shown of each.
+    @property
+    def planned(self) -> int:
+        """How many questions there are about the group."""
+        return self.pairs.planned
 
-        Those that share a first response follow each other: a server with prefix caching reads it once.
-        """
-        if not self.planned:
-            return
-        answered = self._answered
-        view, principle = self._view_for_judge()
-        planned = plan_comparisons(
-            len(answered),
-            self.settings.strategy,
-            judges=self.settings.judges,
-            order_balanced=self.settings.order_balanced,
-            swap=self.settings.swap,
-        )
-        for i, j, judge_idx in sorted(planned, key=lambda comparison: comparison.i):
-            exhibit = Exhibit(view.conversation, view.responses[i], view.responses[j], principle)
-            yield Comparison(answered[i], answered[j], judge_idx), exhibit
+    def iter_questions(self) -> Iterator[tuple[Asked, Shown]]:
+        """Yield what is to be asked, and what is to be shown."""
+        if self.planned:
+            yield from self.pairs.iter_questions(*self._view_for_judge())
 
     def _view_for_judge(self) -> tuple[SharedView, str | None]:
         """Return what leaves this machine, masked if the settings ask for it; lengths are measured elsewhere."""
-        view = view_group([self.rollouts[place] for place in self._answered])
+        view = view_group([self.rollouts[place] for place in self.pairs.answered])
         principle = self.rollouts[0].principle or self.settings.principle
         if not self.settings.redact_pattern:
             return view, principle
@@ -100,41 +83,51 @@ class GroupCase:
         responses = [redactor.redact(response, counts) for response in view.responses]
         return SharedView(conversation, responses), principle and redactor.redact(principle, counts)
 
-    def add_outcome(self, comparison: Comparison, outcome: Outcome) -> bool:
-        """Take in what became of one comparison; say whether it was the last one."""
-        self.outcomes.append((comparison, outcome))
-        return len(self.outcomes) == self.planned
+    def add_outcome(self, asked: Asked, outcome: Outcome) -> bool:
+        """Take in what became of one question; say whether it was the last one."""
+        return self.pairs.add_outcome(asked, outcome)
 
     def conclude(self, tally: Tally) -> list[dict[str, Any]]:
         """Turn the verdicts into one `{reward, detail}` a rollout, in the group's order, and count them."""
-        self.outcomes.sort(key=lambda entry: (entry[0].judge_idx, entry[0].i, entry[0].j))
-        pairs = [
-            JudgedPair(comparison.i, comparison.j, verdict.score_1, verdict.score_2, verdict.ranking)
-            for comparison, verdict in self.verdicts_used()
-        ]
-        used = dict(self.verdicts_used())
+        self.pairs.sort()
+        used = self.pairs.verdicts_used()
         for verdict in used.values():
             tally.add_scores(verdict)
         tally.swapped.add(_pairs_of_orders(used))
         tally.repeated.add(_pairs_of_repeats(used))
         tally.redactions.update(self.redactions)
-        rewards = self._rewards(pairs)
-        counts = self._comparisons_by_rollout()
-        scores = [self._score_of(place, reward, *counts[place]) for place, reward in enumerate(rewards)]
+        if self.settings.panel:
+            self._count_panel(tally, used)
+        rewards = self._rewards(used)
+        scores = [self._score_of(place, reward, used) for place, reward in enumerate(rewards)]
         self._count(scores, tally)
         return scores
 
+    def _count_panel(self, tally: Tally, used: Verdicts) -> None:
+        seats = seats_of(self.settings)
+        if tally.panel is None:
+            tally.panel = PanelFigures([seat.name for seat in seats], [seat.weight for seat in seats])
+        by_judge = self.pairs.verdicts_by_judge()
+        for comparison, verdicts in by_judge.items():
+            tally.panel.add_comparison(verdicts, counts=comparison in used)
+        n = len(self.rollouts)
+        alone = [
+            {comparison: verdict for comparison, given in by_judge.items() if (verdict := given[seat]) is not None}
+            for seat in range(len(seats))
+        ]
+        tally.panel.add_group([estimate_simple_tiebreaker(n, judged_pairs(verdicts)) for verdicts in alone])
+
     def comparison_records(self, keep_replies: bool) -> Iterator[dict[str, Any]]:
-        """Yield the group's comparisons as they stand in the comparisons file."""
-        for comparison, outcome in self.outcomes:
-            verdict = self._verdict_used(outcome)
+        """Yield the questions about the group as they stand in the comparisons file."""
+        seats = seats_of(self.settings)
+        for asked, outcome in self.pairs.outcomes:
+            verdict = self.pairs.verdict_of(outcome) if len(asked.places) == 2 else None
             record = {
                 "group": self.key,
-                "i": comparison.i,
-                "j": comparison.j,
-                "judge_idx": comparison.judge_idx,
+                **_places_record(asked),
+                "judge_idx": asked.judge_idx,
                 **outcome_record(outcome, verdict),
-                "judge": self.settings.judge or self.settings.model,
+                "judge": seats[asked.seat].name,
             }
             yield record | {"reply": outcome.reply_text} if keep_replies else record
 
@@ -159,33 +152,12 @@ class GroupCase:
         rows.sort(key=lambda row: (row["rank"] is None, row["rank"]))
         return rows[:MAX_SAMPLES]
 
-    def _verdict_used(self, outcome: Outcome) -> Verdict | None:
-        """Return the verdict, or what the user asked to put in its place; None for a failure."""
-        if isinstance(outcome.result, Verdict):
-            return outcome.result
-        if self.settings.compat is None:
-            return None
-        default = self.settings.default_score
-        return Verdict(default, default, MIDDLE_RANKING, defaulted=True)
-
-    def verdicts_used(self) -> Iterator[tuple[Comparison, Verdict]]:
-        """Yield the verdicts that the rewards rest on: repeat by repeat, by first and then by second response.
-
-        With `swap` a verdict without the one on the other order is left out: half a pair would bring the preference
-        for a place into the rewards that asking both orders is there to keep out.
-        """
-        verdicts = {comparison: self._verdict_used(outcome) for comparison, outcome in self.outcomes}
-        for comparison, verdict in verdicts.items():
-            other = verdicts.get(Comparison(comparison.j, comparison.i, comparison.judge_idx))
-            if verdict is not None and (other is not None or not self.settings.swap):
-                yield comparison, verdict
-
-    def _rewards(self, pairs: Sequence[JudgedPair]) -> list[RolloutReward]:
+    def _rewards(self, used: Verdicts) -> list[RolloutReward]:
         if len(self.rollouts) == 1 and self.rollouts[0].answer is not None and not self._lacks_group():
             default = self.settings.default_score
             return [RolloutReward(default, Adjustments(), default, 1, 0.0)]
         return compose_rewards(
-            estimate_simple_tiebreaker(len(self.rollouts), pairs),
+            estimate_simple_tiebreaker(len(self.rollouts), judged_pairs(used)),
             [rollout.reasoning for rollout in self.rollouts],
             [rollout.answer or "" for rollout in self.rollouts],
             shaping_terms(self.settings),
@@ -194,19 +166,12 @@ class GroupCase:
     def _lacks_group(self) -> bool:
         return self.key.startswith(UNGROUPED)
 
-    def _comparisons_by_rollout(self) -> list[list[int]]:
-        """Count for each rollout its verdicts, its failures, and those of both that rest on a default."""
-        counts = [[0, 0, 0] for _ in self.rollouts]
-        used = dict(self.verdicts_used())
-        for comparison, outcome in self.outcomes:
-            verdict, failed = used.get(comparison), isinstance(outcome.result, Failure)
-            for place in (comparison.i, comparison.j):
-                counts[place][0] += verdict is not None and not failed
-                counts[place][1] += failed
-                counts[place][2] += verdict is not None and verdict.defaulted
-        return counts
-
-    def _score_of(self, place: int, reward: RolloutReward, made: int, failed: int, defaulted: int) -> dict[str, Any]:
+    def _score_of(self, place: int, reward: RolloutReward, used: Verdicts) -> dict[str, Any]:
+        own = [verdict for comparison, verdict in used.items() if place in comparison[:2]]
+        defaulted = sum(verdict.defaulted for verdict in own)
+        failed = sum(
+            place in asked.places and isinstance(outcome.result, Failure) for asked, outcome in self.pairs.outcomes
+        )
         reason = None if reward.reward is not None else self._reason(place)
         status = "unscored" if reason else "single" if len(self.rollouts) == 1 else "scored"
         return {
@@ -221,10 +186,10 @@ class GroupCase:
                 "group": self.key,
                 "group_size": len(self.rollouts),
                 "place": place,
-                "comparisons": made,
+                "comparisons": len(own) - defaulted,
                 "failed": failed,
                 "defaulted": defaulted,
-                "judge": self.settings.judge or self.settings.model,
+                "judge": " + ".join(seat.name for seat in seats_of(self.settings)),
                 "stand_in": self.settings.judge is not None,
             },
         }
@@ -236,15 +201,13 @@ class GroupCase:
             return MIXED_PROMPTS
         if self._lacks_group():
             return NO_GROUP
-        kinds = {
-            outcome.result.kind
-            for comparison, outcome in self.outcomes
-            if place in (comparison.i, comparison.j) and isinstance(outcome.result, Failure)
-        }
+        kinds = self.pairs.failures_of(place)
+        if kinds and kinds == {FailureKind.NOT_ASKED}:
+            return NOT_ASKED
+        if self.settings.panel and self.planned:
+            return NO_QUORUM if kinds else DISAGREEMENT
         if not kinds:
             return NO_OPPONENT
-        if kinds == {FailureKind.NOT_ASKED}:
-            return NOT_ASKED
         return NO_BOTH_ORDERS if self.settings.swap else NO_VERDICT
 
     def _count(self, scores: Sequence[dict[str, Any]], tally: Tally) -> None:
@@ -266,7 +229,9 @@ class GroupCase:
 def outcome_record(outcome: Outcome, verdict: Verdict | None) -> dict[str, Any]:
     """Return what became of one question as it stands in files; the verdict is the one that counts for it."""
     failure = outcome.result if isinstance(outcome.result, Failure) else None
+    grades = {"grades": list(outcome.result.values)} if isinstance(outcome.result, Grades) else {}
     return {
+        **grades,
         "score_1": verdict and verdict.score_1,
         "score_2": verdict and verdict.score_2,
         "ranking": verdict and verdict.ranking,
@@ -278,7 +243,22 @@ def outcome_record(outcome: Outcome, verdict: Verdict | None) -> dict[str, Any]:
     }
 
 
-def _pairs_of_orders(verdicts: dict[Comparison, Verdict]) -> Iterator[tuple[Verdict, Verdict]]:
+def judged_pairs(verdicts: Verdicts) -> list[JudgedPair]:
+    """Return verdicts as an estimator takes them."""
+    return [
+        JudgedPair(comparison.i, comparison.j, verdict.score_1, verdict.score_2, verdict.ranking)
+        for comparison, verdict in verdicts.items()
+    ]
+
+
+def _places_record(asked: Asked) -> dict[str, Any]:
+    """Return which rollouts were shown: `i` first and `j` second, `i` alone, or all in the order shown."""
+    if len(asked.places) > 2:
+        return {"i": None, "j": None, "shown": list(asked.places)}
+    return {"i": asked.places[0], "j": asked.places[1] if len(asked.places) == 2 else None}
+
+
+def _pairs_of_orders(verdicts: Verdicts) -> Iterator[tuple[Verdict, Verdict]]:
     """Yield each pair of verdicts on the two orders of one pair, both as opinions on the same order."""
     for (i, j, judge_idx), verdict in verdicts.items():
         other = verdicts.get(Comparison(j, i, judge_idx))
@@ -286,7 +266,7 @@ def _pairs_of_orders(verdicts: dict[Comparison, Verdict]) -> Iterator[tuple[Verd
             yield verdict, verdict_after_swap(other)
 
 
-def _pairs_of_repeats(verdicts: dict[Comparison, Verdict]) -> Iterator[tuple[Verdict, Verdict]]:
+def _pairs_of_repeats(verdicts: Verdicts) -> Iterator[tuple[Verdict, Verdict]]:
     """Yield each pair of verdicts on one comparison that was asked again."""
     for (i, j, judge_idx), verdict in verdicts.items():
         for earlier in range(judge_idx):

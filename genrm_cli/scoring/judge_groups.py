@@ -1,22 +1,22 @@
 """Judge all groups of an input, a few at a time in memory."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from genrm_cli.judging.engine import Judge, judge_all
+from genrm_cli.judging.engine import Asking, Judge, judge_all
 from genrm_cli.judging.journal import Journal
-from genrm_cli.judging.verdict import Exhibit, Outcome
-from genrm_cli.pairing import Comparison
+from genrm_cli.judging.verdict import Outcome
 from genrm_cli.rollouts.grouping import GroupTable
 from genrm_cli.scoring.book import ScoreBook
 from genrm_cli.scoring.context import Run
 from genrm_cli.scoring.estimate import plan_of
 from genrm_cli.scoring.group import GroupCase
 from genrm_cli.scoring.judges import JudgeDesk
+from genrm_cli.scoring.pairs import Asked
 from genrm_cli.scoring.survey import read_group
 from genrm_cli.storage.source import Source
 
 SHOWN_GROUPS = 4
-Asking = tuple[tuple[GroupCase, Comparison], Exhibit, int]
+Ticket = tuple[GroupCase, Asked]
 
 
 async def judge_groups(
@@ -29,7 +29,7 @@ async def judge_groups(
         table: which rollouts form which group.
         run: settings, tally and events.
         book: gets scores and comparisons.
-        desk: the judge.
+        desk: the judges.
         journal: what is known already; None to keep none.
 
     Raises:
@@ -43,26 +43,27 @@ async def judge_groups(
         if case.number < SHOWN_GROUPS:
             book.keep_sample(case.number, case.samples(scores))
 
-    def iter_askings() -> Iterator[Asking]:
+    judges = desk.judges_with(journal, run.settings)
+
+    def iter_askings() -> Iterator[Asking[Ticket]]:
         for case in _iter_cases(source, table, run):
             if not case.planned:
                 conclude(case)
-            yield from _askings_of(case)
+            yield from _askings_of(case, judges)
 
-    def on_outcome(ticket: tuple[GroupCase, Comparison], outcome: Outcome) -> None:
-        case, comparison = ticket
+    def on_outcome(ticket: Ticket, outcome: Outcome) -> None:
+        case, asked = ticket
         run.tally.add_outcome(outcome)
-        if case.add_outcome(comparison, outcome):
+        if case.add_outcome(asked, outcome):
             conclude(case)
 
-    judge = desk.judge_with(journal, run.settings)
-    if desk.remote is not None:
-        run.tally.pace, run.tally.latencies = desk.pool, desk.remote.latencies
-        run.tally.known = await run.in_thread(lambda: count_known(source, table, run, judge, journal))
+    if desk.is_remote:
+        desk.show_in(run.tally)
+        run.tally.known = await run.in_thread(lambda: count_known(source, table, run, judges, journal))
         run.on_event("plan", {"input": source.uri, **plan_of(run.tally, run.settings, journal)})
         if run.tally.planned > run.tally.known:
             await desk.probe(run)
-    await judge_all(iter_askings(), judge, on_outcome)
+    await judge_all(iter_askings(), on_outcome)
     run.tally.stopped_by = desk.what_cut_short(run.tally)
 
 
@@ -72,17 +73,17 @@ def _iter_cases(source: Source, table: GroupTable, run: Run) -> Iterator[GroupCa
         yield GroupCase(number, rows, key, rollouts, table.prompts_differ(rows), run.settings)
 
 
-def _askings_of(case: GroupCase) -> Iterator[Asking]:
-    for comparison, exhibit in case.iter_comparisons():
-        yield (case, comparison), exhibit, comparison.judge_idx
+def _askings_of(case: GroupCase, judges: Sequence[Judge]) -> Iterator[Asking[Ticket]]:
+    for asked, shown in case.iter_questions():
+        yield Asking((case, asked), judges[asked.seat], shown, asked.judge_idx)
 
 
-def count_known(source: Source, table: GroupTable, run: Run, judge: Judge, journal: Journal | None) -> int:
-    """Count the planned comparisons whose verdicts the journal holds; reads all groups only if it holds any."""
+def count_known(source: Source, table: GroupTable, run: Run, judges: Sequence[Judge], journal: Journal | None) -> int:
+    """Count the planned questions whose answers the journal holds; reads all groups only if it holds any."""
     if journal is None or not len(journal):
         return 0
     known = 0
     for case in _iter_cases(source, table, run):
-        for _, exhibit, judge_idx in _askings_of(case):
-            known += judge.prepare(exhibit, judge_idx).key in journal
+        for _, judge, shown, judge_idx in _askings_of(case, judges):
+            known += judge.prepare(shown, judge_idx).key in journal
     return known

@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
@@ -12,6 +12,7 @@ from genrm_cli.errors import UsageError
 from genrm_cli.judging.client import JudgeAddress, JudgeClient, chat_url
 from genrm_cli.judging.engine import EmbeddedJudge, Judge
 from genrm_cli.judging.journal import Journal
+from genrm_cli.judging.latency import Latencies
 from genrm_cli.judging.pacing.allowance import Allowance
 from genrm_cli.judging.pacing.limit import AdaptiveLimit
 from genrm_cli.judging.pacing.pool import Endpoint, EndpointPool, FixedLimit
@@ -20,10 +21,11 @@ from genrm_cli.judging.probe import probe_judge
 from genrm_cli.judging.profiles import PROFILES, profile_for
 from genrm_cli.judging.profiles.compat import parse_scores_json_as_reference
 from genrm_cli.judging.profiles.own import parse_own_profile
-from genrm_cli.judging.profiles.profile import Profile
+from genrm_cli.judging.profiles.profile import AnyProfile, GradingProfile
 from genrm_cli.judging.remote import JournaledJudge, Patience, RemoteJudge
 from genrm_cli.scoring.context import Run
 from genrm_cli.settings import Settings
+from genrm_cli.settings.panel import Seat, seats_of
 from genrm_cli.settings.resolve import concurrency_of, read_toml
 from genrm_cli.summary import Tally
 
@@ -37,12 +39,20 @@ NO_JUDGE = (
 )
 
 
-def check_judge(settings: Settings) -> None:
+def check_judges(settings: Settings) -> None:
     """Refuse settings that name no judge, or one that cannot be asked.
 
     Raises:
         UsageError: says what to pass.
     """
+    for seat in seats_of(settings):
+        try:
+            _check_judge(seat.settings)
+        except UsageError as error:
+            raise UsageError(f"[[judge]] {seat.name}: {error}") if settings.panel else error from None
+
+
+def _check_judge(settings: Settings) -> None:
     if settings.judge is not None:
         if settings.base_url:
             raise UsageError(f"--judge {settings.judge} and --base-url exclude each other; leave one of them out.")
@@ -56,7 +66,7 @@ def check_judge(settings: Settings) -> None:
     profile_of(settings)
 
 
-def find_profile(name: str | None, model: str | None) -> Profile:
+def find_profile(name: str | None, model: str | None) -> AnyProfile:
     """Return a profile by its name, the user's own by its TOML file, or else by the model's name.
 
     Raises:
@@ -66,19 +76,19 @@ def find_profile(name: str | None, model: str | None) -> Profile:
 
 
 @cache
-def _own_profile(path: str) -> Profile:
+def _own_profile(path: str) -> AnyProfile:
     profile = parse_own_profile(read_toml(Path(path)), path)
     if profile.name in PROFILES:
         raise UsageError(f"{path}: {profile.name} is the name of a profile that there is; give yours another one.")
     return profile
 
 
-def profile_of(settings: Settings) -> Profile:
+def profile_of(settings: Settings) -> AnyProfile:
     """Return the profile that the settings ask for, with the reference's reading under `--compat`."""
     profile = find_profile(settings.profile, settings.model)
     if settings.compat is None:
         return profile
-    if profile.name not in _READ_BY_THE_REFERENCE:
+    if isinstance(profile, GradingProfile) or profile.name not in _READ_BY_THE_REFERENCE:
         raise UsageError(
             f"--compat {settings.compat} reads JSON scores, which the profile {profile.name} does not ask for."
         )
@@ -88,31 +98,62 @@ def profile_of(settings: Settings) -> Profile:
 
 
 @dataclass(slots=True)
-class JudgeDesk:
-    """A judge that is open; all inputs of a run share it, with its endpoints, limits and budget.
+class OpenJudge:
+    """A judge that is open.
 
     Attributes:
+        seat: which of the run's judges it is.
         remote: what is asked over HTTP; None for the embedded judge.
         pool: its endpoints; None for the embedded judge.
     """
 
+    seat: Seat
     remote: RemoteJudge | None = None
     pool: EndpointPool | None = None
+
+
+@dataclass(slots=True)
+class JudgeDesk:
+    """The judges of a run, open; all its inputs share them, with their endpoints, limits and budget.
+
+    Attributes:
+        judges: in the order of the seats.
+        latencies: of all their calls.
+    """
+
+    judges: list[OpenJudge]
+    latencies: Latencies = field(default_factory=Latencies)
     _probed: bool = False
     _probing: asyncio.Lock = field(default_factory=asyncio.Lock)
 
-    def judge_with(self, journal: Journal | None, settings: Settings) -> Judge:
-        """Return the judge with a journal in front of it, if there is one."""
-        if self.remote is None:
-            return EmbeddedJudge()
-        return (
-            self.remote if journal is None else JournaledJudge(self.remote, journal, only_failed=settings.only_failed)
-        )
+    def judges_with(self, journal: Journal | None, settings: Settings) -> list[Judge]:
+        """Return the judges in the order of the seats, each with a journal in front of it, if there is one."""
+        return [_with_journal(judge.remote, journal, settings) for judge in self.judges]
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether anybody has to be asked over HTTP."""
+        return any(judge.remote is not None for judge in self.judges)
 
     @property
     def stopped_by(self) -> str | None:
         """Why no more questions are asked."""
-        return None if self.pool is None else self.pool.stopped_by
+        return next((stopped for judge in self.judges if judge.pool and (stopped := judge.pool.stopped_by)), None)
+
+    @property
+    def in_flight(self) -> int:
+        """Calls in flight, of all judges."""
+        return sum(judge.pool.in_flight for judge in self.judges if judge.pool is not None)
+
+    @property
+    def limit(self) -> int:
+        """Calls that may be in flight, of all judges."""
+        return sum(judge.pool.limit for judge in self.judges if judge.pool is not None)
+
+    def show_in(self, tally: Tally) -> None:
+        """Let a tally show how hard the judges are asked, and how long they take."""
+        tally.pace = self
+        tally.latencies = self.latencies
 
     def what_cut_short(self, tally: Tally) -> str | None:
         """Say what kept some of an input's comparisons from being judged; None if nothing did.
@@ -123,53 +164,78 @@ class JudgeDesk:
         return self.stopped_by if is_cut else None
 
     async def probe(self, run: Run) -> None:
-        """Try a real judge, once, unless told not to, or not to make calls.
+        """Try every real judge, once, unless told not to, or not to make calls.
 
         Raises:
-            JudgeError: it cannot be used.
+            JudgeError: one cannot be used.
         """
         async with self._probing:
-            if self.remote is None or self.pool is None or self._probed:
+            if self._probed or not run.settings.probe:
                 return
-            if not run.settings.probe or not self.remote.may_ask():
-                return
-            timeout_s = min(run.settings.call_timeout, run.settings.deadline or run.settings.call_timeout)
-            warning = await probe_judge(self.remote, self.pool.endpoints, timeout_s)
+            warnings = [warning for judge in self.judges if (warning := await _probe(judge, run))]
             self._probed = True
-            run.on_event("probe", {"warning": warning})
+            if self.is_remote:
+                run.on_event("probe", {"warning": "; ".join(warnings) or None})
+
+
+def _with_journal(remote: RemoteJudge | None, journal: Journal | None, settings: Settings) -> Judge:
+    if remote is None:
+        return EmbeddedJudge()
+    return remote if journal is None else JournaledJudge(remote, journal, only_failed=settings.only_failed)
+
+
+async def _probe(judge: OpenJudge, run: Run) -> str | None:
+    if judge.remote is None or judge.pool is None or not judge.remote.may_ask():
+        return None
+    call_timeout_s = judge.seat.settings.call_timeout
+    timeout_s = min(call_timeout_s, run.settings.deadline or call_timeout_s)
+    return await probe_judge(judge.remote, judge.pool.endpoints, timeout_s)
 
 
 @asynccontextmanager
-async def open_judge(run: Run) -> AsyncIterator[JudgeDesk]:
-    """Open the judge that the settings ask for; its deadline counts from when the run began.
+async def open_judges(run: Run) -> AsyncIterator[JudgeDesk]:
+    """Open the judges that the settings ask for; the deadline counts from when the run began.
 
     Raises:
-        UsageError: the settings name none.
+        UsageError: the settings name none, or one that cannot be asked.
     """
-    settings = run.settings
-    check_judge(settings)
-    if not settings.base_url or settings.model is None:
-        yield JudgeDesk()
-        return
-    clients = [JudgeClient(_address(base_url, settings, run.api_key)) for base_url in settings.base_url]
-    pool = EndpointPool(
-        [Endpoint(client.base_url, client, _limit(settings)) for client in clients],
-        settings.give_up_after,
-        run.on_event,
-    )
-    remote = _remote_judge(settings, pool)
+    check_judges(run.settings)
+    allowance, latencies = _allowance(run.settings), Latencies()
+    async with AsyncExitStack() as clients:
+        judges = [await _open_judge(seat, run, allowance, latencies, clients) for seat in seats_of(run.settings)]
+        yield JudgeDesk(judges, latencies)
+
+
+async def _open_judge(
+    seat: Seat, run: Run, allowance: Allowance, latencies: Latencies, clients: AsyncExitStack
+) -> OpenJudge:
+    settings = seat.settings
+    if settings.judge is not None:
+        return OpenJudge(seat)
+    endpoints = []
+    for base_url in settings.base_url:
+        client = JudgeClient(_address(base_url, settings, run.api_keys.get(seat.name)))
+        await clients.enter_async_context(client)
+        endpoints.append(Endpoint(base_url, client, _limit(settings)))
+    pool = EndpointPool(endpoints, settings.give_up_after, run.on_event)
+    remote = _remote_judge(seat, pool, allowance, latencies)
     if settings.deadline is not None:
         remote.set_deadline(settings.deadline - (time.monotonic() - run.started_s), GRACE_S)
-    try:
-        yield JudgeDesk(remote, pool)
-    finally:
-        for client in clients:
-            await client.aclose()
+    return OpenJudge(seat, remote, pool)
 
 
-def idle_judge(settings: Settings) -> RemoteJudge:
-    """Return the judge that the settings ask for, with no endpoint: it makes questions but asks none."""
-    return _remote_judge(settings, EndpointPool([], settings.give_up_after, lambda event, fields: None))
+def idle_judges(settings: Settings) -> list[Judge]:
+    """Return the judges that the settings ask for, with no endpoint: they make questions but ask none."""
+    return [
+        _remote_judge(
+            seat, EndpointPool([], settings.give_up_after, lambda event, fields: None), _allowance(seat.settings)
+        )
+        for seat in seats_of(settings)
+    ]
+
+
+def _allowance(settings: Settings) -> Allowance:
+    return Allowance(settings.max_calls, settings.max_tokens, settings.max_cost, settings.price_in, settings.price_out)
 
 
 def _address(base_url: str, settings: Settings, api_key: str | None) -> JudgeAddress:
@@ -187,7 +253,10 @@ def _limit(settings: Settings) -> AdaptiveLimit | FixedLimit:
     return AdaptiveLimit(AUTO_CEILING) if concurrency is None else FixedLimit(concurrency)
 
 
-def _remote_judge(settings: Settings, pool: EndpointPool) -> RemoteJudge:
+def _remote_judge(
+    seat: Seat, pool: EndpointPool, allowance: Allowance, latencies: Latencies | None = None
+) -> RemoteJudge:
+    settings = seat.settings
     given = {
         "temperature": settings.temperature,
         "top_p": settings.top_p,
@@ -204,8 +273,9 @@ def _remote_judge(settings: Settings, pool: EndpointPool) -> RemoteJudge:
             reask=settings.reask,
             hedge=settings.hedge,
         ),
-        Allowance(settings.max_calls, settings.max_tokens, settings.max_cost, settings.price_in, settings.price_out),
+        allowance,
         model=settings.model or "",
         sampling=sampling,
         judge_id=settings.judge_id,
+        all_latencies=latencies,
     )

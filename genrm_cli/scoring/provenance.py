@@ -10,6 +10,7 @@ from genrm_cli.judging.lexical import LEXICAL_VERSION
 from genrm_cli.scoring.context import Run
 from genrm_cli.scoring.judges import profile_of
 from genrm_cli.settings import Settings
+from genrm_cli.settings.panel import seats_of
 from genrm_cli.settings.table import digest_of
 from genrm_cli.storage.location import InputIdentity
 from genrm_cli.storage.mark import Mark
@@ -71,7 +72,20 @@ def input_record(identity: InputIdentity) -> dict[str, Any]:
 
 
 def judge_record(settings: Settings) -> dict[str, Any]:
-    """Return who judged, and how it was asked."""
+    """Return who judged, and how it was asked; a panel's judges stand under `panel`."""
+    seats = seats_of(settings)
+    if settings.panel:
+        return {
+            "name": judge_name(settings),
+            "stand_in": False,
+            "base_urls": [],
+            "profile": [profile_of(seat.settings).name for seat in seats],
+            "profile_version": [profile_of(seat.settings).version for seat in seats],
+            "compat": settings.compat,
+            "panel": [judge_record(seat.settings) | {"name": seat.name, "weight": seat.weight} for seat in seats],
+            "quorum": settings.quorum or len(seats),
+            "disagreement": settings.disagreement,
+        }
     embedded = settings.judge is not None
     return {
         "name": judge_name(settings),
@@ -89,5 +103,7 @@ def versions_record() -> dict[str, str]:
 
 
 def judge_name(settings: Settings) -> str | None:
-    """Name the judge: its model, or the embedded one with its version."""
+    """Name the judge: its model, those of a panel, or the embedded one with its version."""
+    if settings.panel:
+        return " + ".join(seat.name for seat in seats_of(settings))
     return LEXICAL_VERSION if settings.judge is not None else settings.model

@@ -4,11 +4,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from genrm_cli.pairing import count_comparisons
 from genrm_cli.rollouts.declared import Requirement, check_declared, parse_requirement
 from genrm_cli.rollouts.dialects import DIALECTS, Dialect, recognise
 from genrm_cli.rollouts.grouping import UNGROUPED, GroupTable, Place, group_key, value_at
 from genrm_cli.rollouts.record import Rollout, UnreadableRecordError
+from genrm_cli.scoring.pairs import count_questions
 from genrm_cli.settings import Settings
 from genrm_cli.storage.lines import Line
 from genrm_cli.storage.records import BadLineError, parse_record
@@ -112,9 +112,7 @@ def _count_groups(table: GroupTable, settings: Settings, tally: Tally) -> None:
         if table.prompts_differ(rows):
             tally.groups_with_mixed_prompts += 1
         else:
-            planned = count_comparisons(
-                table.count_answered(rows), settings.strategy, settings.judges, swap=settings.swap
-            )
+            planned = count_questions(table.count_answered(rows), settings)
             tally.planned += planned
             tally.exhibit_chars += round(planned * table.chars_per_comparison(rows))
 

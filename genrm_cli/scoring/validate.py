@@ -10,8 +10,9 @@ from genrm_cli.scoring.estimate import plan_of
 from genrm_cli.scoring.inputs import output_places
 from genrm_cli.scoring.journals import known_journal
 from genrm_cli.scoring.judge_groups import count_known
-from genrm_cli.scoring.judges import idle_judge
+from genrm_cli.scoring.judges import idle_judges
 from genrm_cli.scoring.survey import Reject, read_group, survey
+from genrm_cli.settings.panel import seats_of
 from genrm_cli.storage.source import Source, open_source
 
 MAX_PROBLEMS = 100
@@ -35,14 +36,14 @@ class _Problems:
 
 def plan_from_journal(source: Source, table: GroupTable, run: Run, input_uri: str) -> dict[str, Any]:
     """Return what a run would have before it, with what its journal already holds if a judge is named."""
-    if run.settings.model is None:
+    if not seats_of(run.settings)[0].settings.model:
         return plan_of(run.tally, run.settings, None)
     anywhere = replace(run.settings, any_prefix=True)  # nothing is written
     path = known_journal(output_places(input_uri, anywhere).scored, anywhere)
     if path is None:
         return plan_of(run.tally, run.settings, None)
     with Journal(str(path)) as journal:
-        run.tally.known = count_known(source, table, run, idle_judge(run.settings), journal)
+        run.tally.known = count_known(source, table, run, idle_judges(run.settings), journal)
         return plan_of(run.tally, run.settings, journal)
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from genrm_cli.errors import UsageError
+from genrm_cli.settings.panel import parse_panel, seats_of
 from genrm_cli.settings.table import PRESETS, Settings, Value, flag_of, is_many, key_of, setting_fields, type_of
 
 ENVIRONMENT_PREFIX = "GENRM_"
@@ -76,6 +77,7 @@ def resolve_settings(
     """
     _refuse_unknown_keys(file)
     from_file = {key.replace("-", "_"): value for key, value in file.values.items()}
+    tables = from_file.pop("judge") if isinstance(from_file.get("judge"), list) else None
     chosen: dict[str, tuple[Value, str]] = {}
     for setting in setting_fields():
         key = key_of(setting)
@@ -94,12 +96,18 @@ def resolve_settings(
             )
     _apply_preset(chosen)
     values = {name: value for name, (value, _) in chosen.items()}
-    settings = Settings(**values)  # type: ignore[arg-type]  # _convert has checked each against its field
+    panel = () if tables is None else parse_panel(tables, f"{file.path}: judge", _convert_named)
+    if {chosen[name][1].partition(" ")[0] for name in ("judge", "model") if name in chosen} & {"flag", "environment"}:
+        panel = ()  # one judge was named in a place that goes before the file
+    settings = Settings(**values, panel=panel)  # type: ignore[arg-type]  # _convert has checked each against its field
     if settings.max_cost is not None and not (settings.price_in or settings.price_out):
         raise UsageError("--max-cost needs --price-in and --price-out, the prices of a million tokens.")
     origins = [
         Origin(key_of(s), getattr(settings, s.name), chosen.get(s.name, (None, "default"))[1]) for s in setting_fields()
     ]
+    if settings.panel:
+        named = tuple(seat.name for seat in seats_of(settings))
+        origins = [Origin("judge", named, f"file {file.path}") if o.key == "judge" else o for o in origins]
     return settings, origins
 
 
@@ -196,6 +204,10 @@ def _apply_preset(chosen: dict[str, tuple[Value, str]]) -> None:
     if isinstance(preset, str):
         for name, value in PRESETS[preset].items():
             chosen.setdefault(name, (value, f"preset {preset}"))
+
+
+def _convert_named(name: str, raw: object, where: str) -> Value:
+    return _convert(next(s for s in setting_fields() if s.name == name), raw, where)
 
 
 def _convert(setting: "Field[Any]", raw: object, where: str) -> Value:

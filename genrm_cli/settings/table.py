@@ -72,9 +72,26 @@ def _setting(
     )
 
 
+@dataclass(frozen=True, slots=True)
+class PanelJudge:
+    """One `[[judge]]` table of a settings file: what this judge of a panel has for its own.
+
+    Attributes:
+        weight: how much its verdicts count, relative to the others'.
+        values: settings of the panel Judge by field name; they go before those of the whole run.
+    """
+
+    weight: float
+    values: tuple[tuple[str, Value], ...]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """The effective settings of one run. Times are in seconds, sizes in bytes."""
+    """The effective settings of one run. Times are in seconds, sizes in bytes.
+
+    Attributes:
+        panel: the `[[judge]]` tables; empty for a single judge. They have no flag.
+    """
 
     # Input
     dialect: str | None = _setting(
@@ -196,6 +213,22 @@ class Settings:
         "Judge",
         "Mask what matches in everything that is sent to the judge: email, phone, identity, or a regular expression "
         "of your own. Repeat it for several; the summary counts the matches.",
+        changes_rewards=True,
+    )
+    quorum: int | None = _setting(
+        None,
+        "Judge",
+        "With a panel (judge tables in the settings file): a comparison counts when at least so many judges gave a verdict. "
+        "Default: all of them.",
+        low=1,
+        changes_rewards=True,
+    )
+    disagreement: str = _setting(
+        "average",
+        "Judge",
+        "With a panel: average the judges' scores by weight, or count a comparison as missing on which two judges "
+        "prefer different responses.",
+        choices=("average", "missing"),
         changes_rewards=True,
     )
     compat: str | None = _setting(
@@ -395,11 +428,12 @@ class Settings:
     any_prefix: bool = _setting(
         False, "Storage", "Allow S3 results outside rl/ (RL data is kept apart from supervised data)."
     )
+    panel: tuple[PanelJudge, ...] = ()
 
 
 def setting_fields() -> list["Field[Any]"]:
-    """Return the dataclass fields of all settings, in the order of the help."""
-    return list(fields(Settings))
+    """Return the dataclass fields of all settings that have a flag, in the order of the help."""
+    return [setting for setting in fields(Settings) if "panel" in setting.metadata]
 
 
 def key_of(setting: "Field[Any]") -> str:
@@ -436,5 +470,11 @@ def default_of(setting: "Field[Any]") -> Value:
 
 def digest_of(settings: Settings) -> str:
     """Return the sha256 (hex) over every setting that can change a reward, and no other."""
-    deciding = {s.name: getattr(settings, s.name) for s in setting_fields() if s.metadata["changes_rewards"]}
+    names = {s.name for s in setting_fields() if s.metadata["changes_rewards"]}
+    deciding: dict[str, object] = {name: getattr(settings, name) for name in names}
+    if settings.panel:
+        deciding["panel"] = [
+            {"weight": judge.weight, **{name: value for name, value in judge.values if name in names}}
+            for judge in settings.panel
+        ]
     return hashlib.sha256(json.dumps(deciding, sort_keys=True).encode()).hexdigest()

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from genrm_cli.judging.client import JudgeAddress, JudgeClient
-from genrm_cli.judging.engine import judge_all
+from genrm_cli.judging.engine import Asking, judge_all
 from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.pacing.allowance import Allowance
 from genrm_cli.judging.pacing.limit import AdaptiveLimit
@@ -49,8 +49,9 @@ async def drive_genrm(base_url: str, concurrency: int, count: int, *, adaptive: 
             pool = EndpointPool([Endpoint(base_url, client, limit)], 300.0, lambda *_: None)
             patience = Patience(600.0, 3600.0, RetryPolicy(5), reask=3)
             remote = RemoteJudge(pool, PROFILES["nemotron"], patience, Allowance(), model="bench", sampling={})
-            askings = ((place, exhibit, 0) for place, exhibit in enumerate(iter_exhibits(count)))
-            await judge_all(askings, JournaledJudge(remote, journal), on_outcome)
+            judge = JournaledJudge(remote, journal)
+            askings = (Asking(place, judge, exhibit, 0) for place, exhibit in enumerate(iter_exhibits(count)))
+            await judge_all(askings, on_outcome)
     return verdicts
 
 

@@ -4,7 +4,11 @@ import json
 from collections.abc import Callable
 from typing import NamedTuple
 
+from genrm_cli.judging.profiles import PROFILES
+from genrm_cli.judging.profiles.profile import Profile
 from genrm_cli.judging.verdict import Verdict
+
+PAIR_PROFILES = {name: profile for name, profile in PROFILES.items() if isinstance(profile, Profile)}
 
 MUCH, BETTER, SLIGHTLY = Verdict(5, 1, 1), Verdict(4, 2, 2), Verdict(3.5, 2.5, 3)
 TIE = Verdict(3, 3, 3.5)
@@ -68,6 +72,16 @@ def swap_boxed(words: str) -> str:
     return boxed(score_2, score_1, 7 - float(ranking))
 
 
+def boxed_winner(winner: int) -> str:
+    """Name the better response as BRRM does."""
+    return f"[The Begin of Ranking Score]\n\\boxed{{{winner}}}\n[The End of Ranking Score]"
+
+
+def swap_boxed_winner(words: str) -> str:
+    """Exchange 1 and 2."""
+    return boxed_winner(2 if "{1}" in words else 1)
+
+
 def score_tags(first: object, second: object) -> str:
     """Render two scores as J1 does."""
     return f"<score_A>{first}</score_A>\n<score_B>{second}</score_B>"
@@ -104,6 +118,7 @@ FAMILIES = {
         swap_json,
     ),
     "nemotron-boxed": Family({boxed(v.score_1, v.score_2, v.ranking): v for v in ALL}, swap_boxed),
+    "brrm": Family({boxed_winner(1): BETTER, boxed_winner(2): WORSE}, swap_boxed_winner),
     "json": JSON_FAMILY,
     "arena-hard": Family(
         {"[[A>>B]]": MUCH, "[[A>B]]": BETTER, "[[A=B]]": TIE, "[[B>A]]": WORSE, "[[B>>A]]": MUCH_WORSE},

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from genrm_cli.judging.client import JudgeAddress, JudgeClient
-from genrm_cli.judging.engine import judge_all
+from genrm_cli.judging.engine import Asking, Judge, judge_all
 from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.pacing.allowance import Allowance
 from genrm_cli.judging.pacing.pool import Endpoint, EndpointPool, FixedLimit
@@ -24,9 +24,9 @@ def exhibit(number: int = 0) -> Exhibit:
     return Exhibit([("user", f"Question {number}?")], SHORT, LONG)
 
 
-def askings(numbers: Iterator[int] | list[int] | range) -> Iterator[tuple[int, Exhibit, int]]:
+def askings(numbers: Iterator[int] | list[int] | range, judge: Judge) -> Iterator[Asking[int]]:
     """Make what is asked: the ticket is the place in the row, the number decides the question."""
-    return ((place, exhibit(number), 0) for place, number in enumerate(numbers))
+    return (Asking(place, judge, exhibit(number), 0) for place, number in enumerate(numbers))
 
 
 def kind_of(outcome: Outcome) -> str | None:
@@ -51,7 +51,7 @@ class Opened:
             assert place not in self.outcomes
             self.outcomes[place] = outcome
 
-        await judge_all(askings(numbers), self.journaled or self.remote, on_outcome)
+        await judge_all(askings(numbers, self.journaled or self.remote), on_outcome)
         return self.outcomes
 
     def kinds(self) -> dict[str | None, int]:

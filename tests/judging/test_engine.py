@@ -8,7 +8,7 @@ from judge_server_fixture import JudgeServer
 
 from genrm_cli.errors import StorageError
 from genrm_cli.judging.client import JudgeAddress, JudgeClient
-from genrm_cli.judging.engine import EmbeddedJudge, Judge, judge_all
+from genrm_cli.judging.engine import Asking, EmbeddedJudge, Judge, judge_all
 from genrm_cli.judging.pacing.allowance import Allowance
 from genrm_cli.judging.pacing.pool import Endpoint, EndpointPool, FixedLimit, Slot
 from genrm_cli.judging.pacing.retry import RetryPolicy
@@ -25,9 +25,9 @@ def exhibit(number: int = 0) -> Exhibit:
     return Exhibit([("user", f"Question {number}?")], "Yes.", "No.")
 
 
-def askings(count: int) -> Iterator[tuple[int, Exhibit, int]]:
+def askings(count: int, judge: Judge) -> Iterator[Asking[int]]:
     """Number so many different comparisons."""
-    return ((number, exhibit(number), 0) for number in range(count))
+    return (Asking(number, judge, exhibit(number), 0) for number in range(count))
 
 
 class SlowJudge:
@@ -49,7 +49,7 @@ class SlowJudge:
 
     def recall(self, question: Question) -> Outcome | None:
         """Know what it was told that it knows."""
-        return MIDDLING if question.exhibit.conversation[0][1] in self._known else None
+        return MIDDLING if question.shown.conversation[0][1] in self._known else None
 
     async def admit(self) -> Slot | None:
         """Admit when there is room, until it has admitted enough."""
@@ -67,7 +67,7 @@ class SlowJudge:
         assert slot is self._slot
         for _ in range(5):
             await asyncio.sleep(0)
-        self.asked.append(question.exhibit.conversation[0][1])
+        self.asked.append(question.shown.conversation[0][1])
         self.at_once -= 1
         self._slots.release()
         return MIDDLING
@@ -81,7 +81,7 @@ def judged(judge: Judge, count: int) -> dict[int, Outcome]:
         assert ticket not in outcomes
         outcomes[ticket] = outcome
 
-    asyncio.run(judge_all(askings(count), judge, on_outcome))
+    asyncio.run(judge_all(askings(count, judge), on_outcome))
     return outcomes
 
 
@@ -90,9 +90,9 @@ def test_comparisons_are_made_only_when_they_are_asked() -> None:
     judge, taken, done = SlowJudge(7), 0, 0
     furthest_ahead = 0
 
-    def iter_askings() -> Iterator[tuple[int, Exhibit, int]]:
+    def iter_askings() -> Iterator[Asking[int]]:
         nonlocal taken, furthest_ahead
-        for asking in askings(200):
+        for asking in askings(200, judge):
             taken += 1
             furthest_ahead = max(furthest_ahead, taken - done)
             yield asking
@@ -101,7 +101,7 @@ def test_comparisons_are_made_only_when_they_are_asked() -> None:
         nonlocal done
         done += 1
 
-    asyncio.run(judge_all(iter_askings(), judge, on_outcome))
+    asyncio.run(judge_all(iter_askings(), on_outcome))
     assert (taken, done) == (200, 200)
     assert judge.most_at_once == 7
     assert furthest_ahead == 8  # one waits for its slot
@@ -139,7 +139,7 @@ def test_many_known_answers_do_not_starve_the_calls_in_flight() -> None:
     """A long row of recalled comparisons gives way to a call that is under way."""
     judge = SlowJudge(1, knows=tuple(range(1, 3_000)))
     order: list[int] = []
-    asyncio.run(judge_all(askings(3_000), judge, lambda ticket, outcome: order.append(ticket)))
+    asyncio.run(judge_all(askings(3_000, judge), lambda ticket, outcome: order.append(ticket)))
     assert len(order) == 3_000
     assert order.index(0) < 1_000
 
@@ -156,7 +156,7 @@ def test_an_error_of_ours_stops_all_calls(judge_server: JudgeServer) -> None:
             pool = EndpointPool([Endpoint("judge", client, FixedLimit(4))], 10, lambda event, fields: None)
             patience = Patience(10, 60, RetryPolicy(0), reask=0)
             judge = RemoteJudge(pool, PROFILES["nemotron"], patience, Allowance(), model="m", sampling={})
-            await judge_all(askings(100), judge, on_outcome)
+            await judge_all(askings(100, judge), on_outcome)
 
     with pytest.raises(StorageError, match="the disk is full"):
         asyncio.run(run())

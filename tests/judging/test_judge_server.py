@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 from judge_behaviour import find_responses, iter_lognormal_s
+from judge_families import PAIR_PROFILES
 from judge_server_fixture import JudgeServer
 
-from genrm_cli.judging.profiles import PROFILES
 from genrm_cli.judging.verdict import Exhibit
 
 SHORT, LONG = "A word.", "A full answer that explains itself, step by step, with care."
@@ -74,12 +74,12 @@ def test_a_fixed_verdict_is_told_as_it_was_given(judge_server: JudgeServer) -> N
     assert verdict(post(judge_server, comparison())[2]) == (2, 4.5, 5)
 
 
-@pytest.mark.parametrize("name", sorted(PROFILES))
+@pytest.mark.parametrize("name", sorted(PAIR_PROFILES))
 @pytest.mark.parametrize("texts", [(SHORT, LONG), ("", LONG), ("two\n\nlines", "")])
 def test_the_responses_of_every_profile_are_found(name: str, texts: tuple[str, str]) -> None:
     """Whatever way a profile asks, the judge sees the two texts that were shown."""
     exhibit = Exhibit([("user", "Why?"), ("assistant", "Because."), ("user", "Really?")], *texts)
-    assert find_responses(PROFILES[name].render_messages(exhibit)) == texts
+    assert find_responses(PAIR_PROFILES[name].render_messages(exhibit)) == texts
 
 
 def test_messages_without_responses_get_a_short_answer(judge_server: JudgeServer) -> None:

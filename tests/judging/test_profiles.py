@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from judge_families import PAIR_PROFILES
 
 from genrm_cli.errors import UsageError
 from genrm_cli.judging.profiles import PROFILES, profile_for
@@ -32,7 +33,7 @@ def roles(exhibit: Exhibit) -> list[str]:
 
 def test_every_profile_is_found_under_its_name_and_explains_itself() -> None:
     """A profile says what it is in one line, and limits the reply; what it sends cannot be changed by accident."""
-    for name, profile in PROFILES.items():
+    for name, profile in PAIR_PROFILES.items():
         assert profile.name == name
         assert profile.version >= 1
         assert profile.about == " ".join(profile.about.split())
@@ -142,7 +143,7 @@ def test_plain_markers_cannot_be_imitated(role: str, turn: str, first: str, seco
 @given(st.text(min_size=1), st.text(min_size=1))
 def test_swapping_the_responses_swaps_their_places_only(first: str, second: str) -> None:
     """The two orders of a pair differ in nothing but the two responses."""
-    for profile in PROFILES.values():
+    for profile in PAIR_PROFILES.values():
         one = profile.render_messages(Exhibit(CONVERSATION, first, second))
         other = profile.render_messages(Exhibit(CONVERSATION, second, first))
         assert [message["role"] for message in one] == [message["role"] for message in other]
@@ -168,6 +169,9 @@ def test_swapping_the_responses_swaps_their_places_only(first: str, second: str)
         (None, "BAAI/JudgeLM-7B-v1.0", "judgelm"),
         (None, "/models/think-rm-8b", "think-rm"),
         (None, "OpenRubrics/RubricRM-8B-Judge", "rubric-rm"),
+        (None, "nvidia/Qwen3-Nemotron-32B-GenRM-Principle", "nemotron-principle"),
+        (None, "nvidia/Qwen3-Nemotron-14B-BRRM", "brrm"),
+        (None, "RewardAnything-8B-v1", "rewardanything"),
         ("nemotron-plain", "nvidia/Qwen3-Nemotron-235B-A22B-GenRM", "nemotron-plain"),
         ("arena-hard", "gaotang/RM-R1-Qwen2.5-Instruct-7B", "arena-hard"),
     ],
@@ -185,13 +189,3 @@ def test_an_unknown_profile_is_refused_with_a_suggestion() -> None:
         profile_for("nemotron_plan", None)
     with pytest.raises(UsageError, match=r"known are [a-z0-9, -]+\.$"):
         profile_for("zzz", "nvidia/Qwen3-Nemotron-235B-A22B-GenRM")
-
-
-@pytest.mark.parametrize(
-    "model", ["nvidia/Qwen3-Nemotron-32B-GenRM-Principle", "nvidia/Qwen3-Nemotron-14B-BRRM", "RewardAnything-8B-v1"]
-)
-def test_a_family_without_a_profile_is_not_asked_as_another(model: str) -> None:
-    """What would be misunderstood is refused, unless the user names a profile."""
-    with pytest.raises(UsageError, match="--profile"):
-        profile_for(None, model)
-    assert profile_for("json", model).name == "json"

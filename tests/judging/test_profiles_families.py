@@ -6,9 +6,19 @@ import time
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from judge_families import BETTER, FAMILIES, MUCH, TIE, WORSE, boxed, score_tags, swap_judgelm, swap_letters
+from judge_families import (
+    BETTER,
+    FAMILIES,
+    MUCH,
+    PAIR_PROFILES,
+    TIE,
+    WORSE,
+    boxed,
+    score_tags,
+    swap_judgelm,
+    swap_letters,
+)
 
-from genrm_cli.judging.profiles import PROFILES
 from genrm_cli.judging.verdict import Failure, FailureKind, Reply, Verdict, verdict_after_swap
 
 NO_VERDICT, AMBIGUOUS, OUT_OF_RANGE = FailureKind.NO_VERDICT, FailureKind.AMBIGUOUS, FailureKind.OUT_OF_RANGE
@@ -25,7 +35,7 @@ PROSE = st.text("abcAB>=., :;'\"`*()#\n\té", max_size=60)
 
 def read(name: str, text: str, finish_reason: str = "stop", reasoning: str = "") -> Verdict | Failure:
     """Read a reply as a profile does."""
-    return PROFILES[name].parse_reply(Reply(text, finish_reason=finish_reason, reasoning=reasoning))
+    return PAIR_PROFILES[name].parse_reply(Reply(text, finish_reason=finish_reason, reasoning=reasoning))
 
 
 def kind_of(outcome: Verdict | Failure) -> FailureKind | Verdict:
@@ -42,7 +52,7 @@ def embed(name: str, words: str, before: str, after: str) -> str:
 
 def test_every_profile_has_its_family_here() -> None:
     """No profile goes without these tests."""
-    assert set(FAMILIES) == set(PROFILES)
+    assert set(FAMILIES) == set(PAIR_PROFILES)
 
 
 @EVERY_WORDS
@@ -92,7 +102,7 @@ def test_what_is_no_answer_is_no_verdict(name: str) -> None:
     assert kind_of(read(name, "", "length", reasoning=words)) is TRUNCATED
     assert kind_of(read(name, f"<think>\n{words}\n")) is NO_VERDICT
     assert kind_of(read(name, f"<think>\n{words}\n", "length")) is TRUNCATED
-    refused = PROFILES[name].parse_reply(Reply(words, refusal="I will not."))
+    refused = PAIR_PROFILES[name].parse_reply(Reply(words, refusal="I will not."))
     assert kind_of(refused) is kind_of(read(name, words, "content_filter")) is FailureKind.REFUSED
 
 
@@ -105,7 +115,7 @@ def test_a_verdict_that_is_cut_in_two_is_truncated(name: str) -> None:
             if outcome != FAMILIES[name].says[words]:  # only fences may be missing, or a last newline
                 assert kind_of(outcome) is TRUNCATED, words[:end]
             else:
-                assert name == "nemotron-boxed"
+                assert name in ("nemotron-boxed", "brrm")
                 assert "}" not in words[end:]
 
 
@@ -296,7 +306,7 @@ def mutated(rng: random.Random) -> str:
 def test_no_reply_breaks_a_family(name: str) -> None:
     """20,000 torn and joined replies end in a verdict of the family's own table or in a failure; nothing raises."""
     rng = random.Random(name)
-    parse = PROFILES[name].parse_reply
+    parse = PAIR_PROFILES[name].parse_reply
     numeric = name in ("nemotron-ultra", "nemotron-boxed", "j1", "judgelm")
     known = set(FAMILIES[name].says.values())
     for _ in range(20_000):

@@ -5,7 +5,7 @@ import json
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from judge_families import FAMILIES
+from judge_families import FAMILIES, PAIR_PROFILES
 
 from genrm_cli.judging.pacing.allowance import Allowance
 from genrm_cli.judging.pacing.pool import EndpointPool
@@ -15,13 +15,13 @@ from genrm_cli.judging.remote import Patience, RemoteJudge
 from genrm_cli.judging.verdict import Exhibit
 
 WITH_ROLES = ("nemotron", "nemotron-ultra", "nemotron-boxed")
-PLAIN = [name for name in PROFILES if name not in WITH_ROLES]
-LETTERS = [name for name in PLAIN if name not in ("nemotron-plain", "json", "judgelm")]
+PLAIN = [name for name in PAIR_PROFILES if name not in WITH_ROLES]
+LETTERS = [name for name in PLAIN if name not in ("nemotron-plain", "json", "judgelm", "brrm")]
 
 
 def messages_of(name: str, exhibit: Exhibit) -> list[dict[str, str]]:
     """Render an exhibit as a profile does."""
-    return PROFILES[name].render_messages(exhibit)
+    return PAIR_PROFILES[name].render_messages(exhibit)
 
 
 def body_of(name: str) -> dict[str, object]:

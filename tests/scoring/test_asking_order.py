@@ -26,7 +26,10 @@ def asked(size: int, variant: dict[str, object], unanswered: int | None = None) 
         for place in range(size)
     ]
     settings = Settings(**variant)  # type: ignore[arg-type]
-    return list(GroupCase(0, list(range(size)), "key", rollouts, False, settings).iter_comparisons())
+    questions = GroupCase(0, list(range(size)), "key", rollouts, False, settings).iter_questions()
+    return [
+        (Comparison(*each.places, each.judge_idx), shown) for each, shown in questions if isinstance(shown, Exhibit)
+    ]
 
 
 @pytest.mark.parametrize("variant", VARIANTS)

@@ -6,6 +6,7 @@ from itertools import chain
 from genrm_cli.errors import UsageError
 from genrm_cli.judging.profiles import (
     arena_hard,
+    brrm,
     j1,
     json,
     judgelm,
@@ -13,21 +14,25 @@ from genrm_cli.judging.profiles import (
     nemotron,
     nemotron_boxed,
     nemotron_plain,
+    nemotron_principle,
     nemotron_ultra,
     prometheus_2,
+    rewardanything,
     rm_r1,
     rubric_rm,
     think_rm,
 )
-from genrm_cli.judging.profiles.profile import Profile
+from genrm_cli.judging.profiles.profile import AnyProfile
 
-PROFILES: dict[str, Profile] = {
+PROFILES: dict[str, AnyProfile] = {
     profile.name: profile
     for profile in (
         nemotron.PROFILE,
         nemotron_plain.PROFILE,
         nemotron_ultra.PROFILE,
         nemotron_boxed.PROFILE,
+        nemotron_principle.PROFILE,
+        brrm.PROFILE,
         json.PROFILE,
         arena_hard.PROFILE,
         mt_bench.PROFILE,
@@ -37,6 +42,7 @@ PROFILES: dict[str, Profile] = {
         prometheus_2.PROFILE,
         judgelm.PROFILE,
         rubric_rm.PROFILE,
+        rewardanything.PROFILE,
     )
 }
 DEFAULT_PROFILE = "nemotron"
@@ -47,6 +53,9 @@ _PROFILE_OF_MODEL = {
     "qwen3-nemotron-235b-a22b-genrm-2603": "nemotron",
     "nvidia-nemotron-3-ultra-550b-a55b-genrm": "nemotron-ultra",
     "llama-3_3-nemotron-super-49b-genrm": "nemotron-boxed",
+    "qwen3-nemotron-32b-genrm-principle": "nemotron-principle",
+    "qwen3-nemotron-8b-brrm": "brrm",
+    "qwen3-nemotron-14b-brrm": "brrm",
     "llama-3_3-nemotron-super-49b-genrm-multilingual": "nemotron-boxed",
 }
 # The beginning of a model's name, in lower case: families that come in many sizes.
@@ -62,15 +71,13 @@ _PROFILE_OF_FAMILY = {
     "prometheus-8x7b-v2": "prometheus-2",
     "prometheus-bgb-8x7b-v2": "prometheus-2",
     "judgelm-": "judgelm",
+    "rewardanything": "rewardanything",
     "rubricrm": "rubric-rm",
     "rubric-rm": "rubric-rm",
 }
-# Parts of the names of families that compare no pairs in one call, and have no profile yet. Asked as `nemotron` they
-# would be misunderstood, not refused.
-_WITHOUT_PROFILE = ("genrm-principle", "-brrm", "rewardanything")
 
 
-def profile_for(name: str | None, model: str | None) -> Profile:
+def profile_for(name: str | None, model: str | None) -> AnyProfile:
     """Choose how a judge is asked: by the profile's name if there is one, else by the model's, else `nemotron`.
 
     Args:
@@ -78,12 +85,8 @@ def profile_for(name: str | None, model: str | None) -> Profile:
         model: the model's name as the endpoint knows it, `organisation/name` or a path included.
 
     Raises:
-        UsageError: there is no profile of that name, or none for a model that is known to need its own.
+        UsageError: there is no profile of that name.
     """
-    if name is None and any(part in (model or "").lower() for part in _WITHOUT_PROFILE):
-        raise UsageError(
-            f"{model} is asked in a way that genrm does not know yet; name a profile with --profile to try another one."
-        )
     if name is None:
         return PROFILES[_name_for_model(model or "")]
     if name in PROFILES:

@@ -1,19 +1,21 @@
 """Find the judge's own answer in a reply: what it says after its thinking, if it says anything at all."""
 
 from collections.abc import Callable
+from typing import TypeVar
 
-from genrm_cli.judging.verdict import Failure, FailureKind, Reply, Verdict
+from genrm_cli.judging.verdict import Failure, FailureKind, Grades, Reply, Verdict
 
 MAX_DETAIL_CHARS = 200
 THINK = "<think>"
 
-ReadAnswer = Callable[[str, bool], Verdict | Failure]
-"""Answer, and whether it was cut off by the token limit, to the verdict in it, or why there is none."""
+Said = TypeVar("Said", Verdict, Grades)
+ReadAnswer = Callable[[str, bool], Said | Failure]
+"""Answer, and whether it was cut off by the token limit, to the opinion in it, or why there is none."""
 
 _END_THINK = "</think>"
 
 
-def parse_answer(reply: Reply, read: ReadAnswer) -> Verdict | Failure:
+def parse_answer(reply: Reply, read: ReadAnswer[Said]) -> Said | Failure:
     """Read what stands after the last `</think>`.
 
     Args:
@@ -27,7 +29,7 @@ def parse_answer(reply: Reply, read: ReadAnswer) -> Verdict | Failure:
     if reply.refusal or reply.finish_reason == "content_filter":
         return make_failure(FailureKind.REFUSED, f"refused: {excerpt(reply.refusal or 'content_filter')}")
     cut_off = reply.finish_reason == "length"
-    answer = reply.text[_start_of_answer(reply.text) :]
+    answer = without_thinking(reply.text)
     if not answer.strip():
         return _nothing_said(reply, cut_off)
     outcome = read(answer, cut_off)
@@ -36,10 +38,10 @@ def parse_answer(reply: Reply, read: ReadAnswer) -> Verdict | Failure:
     return outcome
 
 
-def parse_prose(reply: Reply, read: ReadAnswer) -> Verdict | Failure:
+def parse_prose(reply: Reply, read: ReadAnswer[Said]) -> Said | Failure:
     """Read an answer in prose, in which a `<think>` begins a thought and never is a quotation."""
 
-    def read_closed(answer: str, cut_off: bool) -> Verdict | Failure:
+    def read_closed(answer: str, cut_off: bool) -> Said | Failure:
         return open_thought() if THINK in answer else read(answer, cut_off)
 
     return parse_answer(reply, read_closed)
@@ -64,9 +66,9 @@ def make_failure(kind: FailureKind, detail: str) -> Failure:
     return Failure(kind, detail[:MAX_DETAIL_CHARS])
 
 
-def _start_of_answer(text: str) -> int:
-    closed = text.rfind(_END_THINK)
-    return 0 if closed < 0 else closed + len(_END_THINK)
+def without_thinking(text: str) -> str:
+    """Return what stands after the last `</think>`; all of it if there is none."""
+    return text.rpartition(_END_THINK)[2]
 
 
 def _nothing_said(reply: Reply, cut_off: bool) -> Failure:

@@ -15,7 +15,7 @@ _HISTORY_ROLES = {"user": "user", "assistant": "assistant", "system": "system", 
 
 def render_messages(exhibit: Exhibit) -> list[Message]:
     """Render the history, the principle if there is one, and the responses, each in a role of its own."""
-    messages = [_render_turn(role, text) for role, text in exhibit.conversation]
+    messages = [render_turn(role, text) for role, text in exhibit.conversation]
     if all(message["role"] == "system" for message in messages):
         # Some chat templates refuse a conversation in which no user speaks.
         messages.append({"role": "user", "content": NOT_RECORDED})
@@ -26,7 +26,7 @@ def render_messages(exhibit: Exhibit) -> list[Message]:
     return messages
 
 
-def _render_turn(role: str, text: str) -> Message:
+def render_turn(role: str, text: str) -> Message:
     """Render one turn; a role that is not a speaker's (`tool`, ...) becomes a labelled user turn.
 
     The input must not be able to speak as `principle` or `response_1`, and templates drop unknown roles.

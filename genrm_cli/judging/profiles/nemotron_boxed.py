@@ -27,7 +27,7 @@ _PRINCIPLE = "Judge the responses by this principle:\n"
 # A fence ends at the next one: that a judge forgets to close it makes its number no less complete.
 _FENCED = r"\[The Begin of {}\](.*?)(?=\[The (?:Begin|End) of |\Z)"
 _SCORES = re.compile(_FENCED.format("Individual Scores?"), re.DOTALL)
-_RANKING = re.compile(_FENCED.format("Ranking Scores?"), re.DOTALL)
+RANKING = re.compile(_FENCED.format("Ranking Scores?"), re.DOTALL)
 _BOX = re.compile(r"\\boxed\{([^{}]{0,60})\}")
 
 _Numbers = tuple[float, ...]
@@ -45,14 +45,14 @@ def _render_messages(exhibit: Exhibit) -> list[Message]:
 
 def _read(answer: str, cut_off: bool) -> Verdict | Failure:
     del cut_off  # a box that is closed is complete
-    scores = _read_boxes(answer, _SCORES, "Individual Scores", 2, (MIN_SCORE, MAX_SCORE))
+    scores = read_boxes(answer, _SCORES, "Individual Scores", 2, (MIN_SCORE, MAX_SCORE))
     if isinstance(scores, Failure):
         return scores
-    ranking = _read_boxes(answer, _RANKING, "Ranking Score", 1, (MIN_RANKING, MAX_RANKING))
+    ranking = read_boxes(answer, RANKING, "Ranking Score", 1, (MIN_RANKING, MAX_RANKING))
     return ranking if isinstance(ranking, Failure) else Verdict(scores[0], scores[1], ranking[0])
 
 
-def _read_boxes(
+def read_boxes(
     answer: str, fenced: re.Pattern[str], title: str, count: int, bounds: tuple[float, float]
 ) -> _Numbers | Failure:
     """Read the last box within the last fence of this title; other readable boxes in such fences must agree."""

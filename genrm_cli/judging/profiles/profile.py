@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from genrm_cli.judging.verdict import Exhibit, Failure, Reply, Verdict
+from genrm_cli.judging.verdict import Exhibit, Failure, Grades, Lineup, Opinion, Reply, Shown, Verdict
 
 Message = dict[str, str]
 
@@ -22,6 +22,8 @@ class Profile:
             are part of the request's identity, their order included; values may be mappings, never changed.
         render_messages: exhibit → chat messages.
         parse_reply: reply → verdict, or the failure that explains why there is none. Never raises.
+        render_second_turn: for families that are asked twice, the first reply's text → what the judge is told then;
+            the second reply holds the verdict.
     """
 
     name: str
@@ -30,6 +32,58 @@ class Profile:
     request_fields: Mapping[str, object]
     render_messages: Callable[[Exhibit], list[Message]]
     parse_reply: Callable[[Reply], Verdict | Failure]
+    render_second_turn: Callable[[str], list[Message]] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GradingProfile:
+    """How a judge is asked to grade responses that it does not compare in pairs, and how its reply is read.
+
+    Attributes:
+        name: what `--profile`, a rubric or a component calls it.
+        version: as for `Profile`. Likewise `about` and `request_fields`.
+        render_messages: lineup → chat messages.
+        parse_reply: reply, and the lineup that was shown → grades, or the failure that explains why there are none.
+            Never raises.
+        whole_group: True if all responses of a group are shown in one lineup, False if each is shown alone.
+    """
+
+    name: str
+    version: int
+    about: str
+    request_fields: Mapping[str, object]
+    render_messages: Callable[[Lineup], list[Message]]
+    parse_reply: Callable[[Reply, Lineup], Grades | Failure]
+    whole_group: bool = False
+
+
+AnyProfile = Profile | GradingProfile
+
+
+def render_messages(profile: AnyProfile, shown: Shown) -> list[Message]:
+    """Render what a judge is shown.
+
+    Raises:
+        TypeError: a lineup for a profile that compares pairs, or the other way round.
+    """
+    if isinstance(profile, Profile) and isinstance(shown, Exhibit):
+        return profile.render_messages(shown)
+    if isinstance(profile, GradingProfile) and isinstance(shown, Lineup):
+        return profile.render_messages(shown)
+    raise TypeError(f"{profile.name} is not asked about a {type(shown).__name__}")
+
+
+def parse_reply(profile: AnyProfile, reply: Reply, shown: Shown) -> Opinion | Failure:
+    """Read the reply to what was shown.
+
+    Raises:
+        TypeError: it was not a lineup, for a profile that grades them.
+    """
+    if isinstance(profile, Profile):
+        return profile.parse_reply(reply)
+    if not isinstance(shown, Lineup):
+        raise TypeError(f"{profile.name} is not asked about a {type(shown).__name__}")
+    return profile.parse_reply(reply, shown)
 
 
 def freeze(value: object) -> object:

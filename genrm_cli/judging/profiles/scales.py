@@ -33,6 +33,11 @@ def verdict_of_scores(first: float, second: float, low: float, high: float) -> V
     return Verdict(_rescale(first, low, high), _rescale(second, low, high), _ranking((first - second) / (high - low)))
 
 
+def verdict_of_grades(first: float, second: float) -> Verdict:
+    """Make a verdict of two grades of 1 to 5: the scores as they are, the ranking that of their distance."""
+    return Verdict(first, second, _ranking((first - second) / (MAX_SCORE - MIN_SCORE)))
+
+
 def _rescale(score: float, low: float, high: float) -> float:
     return MIN_SCORE + (MAX_SCORE - MIN_SCORE) * ((score - low) / (high - low))
 

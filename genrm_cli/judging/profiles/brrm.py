@@ -1,0 +1,54 @@
+r"""NVIDIA's BRRM, asked twice: what to look at, then, knowing that, which response is better.
+
+The second reply names the better response in `\boxed{}` within the fence that the 49B uses for a ranking of 1 to 6:
+the same words with another meaning, so the two must never be read as one another.
+"""
+
+from functools import partial
+
+from genrm_cli.judging.profiles.answer import excerpt, make_failure, parse_prose, without_thinking
+from genrm_cli.judging.profiles.nemotron_boxed import RANKING, read_boxes
+from genrm_cli.judging.profiles.profile import Message, Profile
+from genrm_cli.judging.profiles.sampling import THINKING
+from genrm_cli.judging.profiles.scales import BETTER, WORSE
+from genrm_cli.judging.profiles.sections import NUMBERS, render_comparison
+from genrm_cli.judging.verdict import Failure, FailureKind, Verdict
+
+_FIRST_TURN = """\
+Do not decide yet. First name the two or three qualities that matter most for this request, and say why. Then, for \
+each response, note what might be wrong with it in these qualities."""
+_SECOND_TURN = r"""
+Now think again with these qualities in mind. Check each suspicion that you noted against what the response says, and \
+drop those that do not hold. Then name the better response, in this form and with nothing after it:
+[The Begin of Ranking Score]
+\boxed{1 or 2}
+[The End of Ranking Score]""".strip()
+
+
+def _render_second_turn(first_reply: str) -> list[Message]:
+    return [
+        {"role": "assistant", "content": without_thinking(first_reply).strip()},
+        {"role": "user", "content": _SECOND_TURN},
+    ]
+
+
+def _read(answer: str, cut_off: bool) -> Verdict | Failure:
+    del cut_off  # a box that is closed is complete
+    winner = read_boxes(answer, RANKING, "Ranking Score", 1, (1, 2))
+    if isinstance(winner, Failure):
+        return winner
+    if winner[0] not in (1, 2):
+        return make_failure(FailureKind.OUT_OF_RANGE, f"{excerpt(winner[0])} is neither response 1 nor response 2")
+    return BETTER if winner[0] == 1 else WORSE
+
+
+PROFILE = Profile(
+    name="brrm",
+    version=1,
+    about="NVIDIA Qwen3-Nemotron BRRM, in two turns (two calls); the better one boxed: 1 is 4, 2, ranking 2; 2 is "
+    "2, 4, 5",
+    request_fields=THINKING,
+    render_messages=partial(render_comparison, names=NUMBERS, closing=_FIRST_TURN),
+    parse_reply=partial(parse_prose, read=_read),
+    render_second_turn=_render_second_turn,
+)

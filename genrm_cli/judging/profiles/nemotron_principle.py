@@ -1,0 +1,89 @@
+"""NVIDIA's Nemotron 32B GenRM-Principle: one response at a time, and how likely `Yes` was to be the judgement.
+
+Asked greedily for the log probabilities of the likeliest tokens; servers give at most 20 of them.
+"""
+
+import math
+import re
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from genrm_cli.judging.profiles import nemotron
+from genrm_cli.judging.profiles.answer import excerpt, make_failure, parse_prose
+from genrm_cli.judging.profiles.profile import GradingProfile, Message
+from genrm_cli.judging.profiles.sections import NOT_RECORDED
+from genrm_cli.judging.verdict import MAX_SCORE, MIN_SCORE, Failure, FailureKind, Grades, Lineup, Reply
+
+_PRINCIPLE = """\
+The response helps the user: it is correct, does what was asked, leaves out nothing that matters, and says no more \
+than is useful."""
+_JUDGEMENT = re.compile(r"Final Judge?ment:\s*+(Yes|No)\b")
+
+
+def _render_messages(lineup: Lineup) -> list[Message]:
+    history = [nemotron.render_turn(role, text) for role, text in lineup.conversation]
+    if not history:
+        history = [{"role": "user", "content": NOT_RECORDED}]
+    return [
+        *history,
+        {"role": "assistant", "content": lineup.responses[0]},
+        {"role": "principle", "content": lineup.principle or _PRINCIPLE},
+    ]
+
+
+def _parse_reply(reply: Reply, lineup: Lineup) -> Grades | Failure:
+    """Read the margin between Yes and No at the judgement: `1 + 4 / (1 + exp(-margin))`, in words as the note.
+
+    Where one of the two is not among the likeliest tokens, it counts as likely as the last of them, which is more
+    than it is: the margin is then a lower bound of its size.
+
+    Source: the model card of Qwen3-Nemotron-32B-GenRM-Principle: reward = logprob(Yes) - logprob(No).
+    """
+    del lineup
+
+    def read(answer: str, cut_off: bool) -> Grades | Failure:
+        del cut_off  # a judgement that stands is complete
+        said = [found[1] for found in _JUDGEMENT.finditer(answer)]
+        if not said:
+            return make_failure(
+                FailureKind.NO_VERDICT, f"no Final Judgement: Yes or No; ends with {excerpt(answer[-40:])}"
+            )
+        likely = _likely_tokens(reply, said[-1])
+        if likely is None:
+            return make_failure(FailureKind.NO_VERDICT, "no log probabilities of the judgement came with the reply")
+        margin = _log_probability(likely, "Yes") - _log_probability(likely, "No")
+        probability = 1 / (1 + math.exp(-margin)) if margin > -500 else 0.0
+        return Grades((MIN_SCORE + (MAX_SCORE - MIN_SCORE) * probability,), (f"margin {margin:.4f}",))
+
+    return parse_prose(reply, read)
+
+
+def _likely_tokens(reply: Reply, said: str) -> Mapping[str, float] | None:
+    """Return the likeliest tokens in the place of the last judgement."""
+    text = "".join(token for token, _ in reply.tokens)
+    found = [match.start(1) for match in _JUDGEMENT.finditer(text) if match[1] == said]
+    if not found:
+        return None
+    end = 0
+    for token, likely in reply.tokens:
+        end += len(token)
+        if end > found[-1]:
+            return likely if token.strip() in ("Yes", "No") and any(map(math.isfinite, likely.values())) else None
+    return None
+
+
+def _log_probability(likely: Mapping[str, float], word: str) -> float:
+    """Return that of a word in its likeliest spelling, with or without a space before it."""
+    listed = [value for value in likely.values() if math.isfinite(value)]
+    return max((value for token, value in likely.items() if token.strip() == word), default=min(listed))
+
+
+PROFILE = GradingProfile(
+    name="nemotron-principle",
+    version=1,
+    about="NVIDIA Nemotron 32B GenRM-Principle, each response alone (one call a response); grade 1 to 5 by how much "
+    "likelier Yes is than No; its server must send logprobs",
+    request_fields=MappingProxyType({"temperature": 0.0, "max_tokens": 16384, "logprobs": True, "top_logprobs": 20}),
+    render_messages=_render_messages,
+    parse_reply=_parse_reply,
+)

@@ -1,0 +1,233 @@
+"""The comparisons of one group: what its judges are asked, and the verdicts that count."""
+
+import math
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from genrm_cli.judging.profiles.profile import GradingProfile
+from genrm_cli.judging.profiles.scales import verdict_of_grades
+from genrm_cli.judging.verdict import (
+    MIDDLE_RANKING,
+    Exhibit,
+    Failure,
+    FailureKind,
+    Grades,
+    Lineup,
+    Outcome,
+    Shown,
+    Verdict,
+    lead_of,
+)
+from genrm_cli.pairing import Comparison, count_comparisons, plan_comparisons
+from genrm_cli.rollouts.record import SharedView
+from genrm_cli.scoring.judges import profile_of
+from genrm_cli.settings import Settings
+from genrm_cli.settings.panel import Seat, seats_of
+
+Verdicts = Mapping[Comparison, Verdict]
+
+
+class Asked(NamedTuple):
+    """A question about a group.
+
+    Attributes:
+        places: the rollouts shown, in the order shown: two of a pair, one alone, or all that have a response.
+        judge_idx: numbers the repeat from 0.
+        seat: numbers the judge from 0.
+    """
+
+    places: tuple[int, ...]
+    judge_idx: int
+    seat: int
+
+
+def grading_of(seat: Seat) -> GradingProfile | None:
+    """Return how a judge grades; None for one that compares pairs."""
+    if seat.settings.judge is not None:
+        return None
+    profile = profile_of(seat.settings)
+    return profile if isinstance(profile, GradingProfile) else None
+
+
+def count_questions(n: int, settings: Settings) -> int:
+    """Count the questions about n rollouts with a response; 0 when n < 2."""
+    if n < 2:
+        return 0
+    pairs = count_comparisons(n, settings.strategy, settings.judges, swap=settings.swap)
+    each = {False: n * settings.judges, True: settings.judges}
+    gradings = [grading_of(seat) for seat in seats_of(settings)]
+    return sum(pairs if grading is None else each[grading.whole_group] for grading in gradings)
+
+
+@dataclass(slots=True)
+class PairCase:
+    """The planned comparisons of a group, and what became of the questions about them.
+
+    A judge that grades responses instead of comparing them is asked less: its verdict on a pair is made of the two
+    grades.
+
+    Attributes:
+        key: the group key; decides the order in which a whole group is shown.
+        answered: the places of the rollouts that have a response.
+        settings: strategy, repeats and judges.
+        outcomes: what became of each question, in the order of asking once `sort` was called.
+    """
+
+    key: str
+    answered: Sequence[int]
+    settings: Settings
+    outcomes: list[tuple[Asked, Outcome]] = field(default_factory=list)
+    planned: int = field(init=False)
+    _used: Verdicts | None = field(init=False, default=None)
+
+    def __post_init__(self) -> None:
+        self.planned = count_questions(len(self.answered), self.settings)
+
+    def comparisons(self) -> list[Comparison]:
+        """Return the planned comparisons, those that share a first response one after the other.
+
+        A server with prefix caching then reads it once.
+        """
+        planned = plan_comparisons(
+            len(self.answered),
+            self.settings.strategy,
+            judges=self.settings.judges,
+            order_balanced=self.settings.order_balanced,
+            swap=self.settings.swap,
+        )
+        ordered = sorted(planned, key=lambda comparison: comparison.i)
+        return [Comparison(self.answered[i], self.answered[j], judge_idx) for i, j, judge_idx in ordered]
+
+    def iter_questions(self, view: SharedView, principle: str | None) -> Iterator[tuple[Asked, Shown]]:
+        """Yield what is to be asked, and what is to be shown.
+
+        Args:
+            view: the conversation and the responses of the rollouts that have one, in their order.
+            principle: what to judge by.
+        """
+        if not self.planned:
+            return
+        response_of = dict(zip(self.answered, view.responses, strict=True))
+        seats = [grading_of(seat) for seat in seats_of(self.settings)]
+        for i, j, judge_idx in self.comparisons() if None in seats else ():
+            exhibit = Exhibit(view.conversation, response_of[i], response_of[j], principle)
+            for seat, grading in enumerate(seats):
+                if grading is None:
+                    yield Asked((i, j), judge_idx, seat), exhibit
+        for seat, grading in enumerate(seats):
+            for asked in () if grading is None else self._lineups(seat, grading):
+                responses = tuple(response_of[place] for place in asked.places)
+                yield asked, Lineup(view.conversation, responses, principle)
+
+    def _lineups(self, seat: int, grading: GradingProfile) -> Iterator[Asked]:
+        for judge_idx in range(self.settings.judges):
+            if grading.whole_group:
+                # A place in the row is worth something: each repeat shows another row, the same in every run.
+                order = list(self.answered)
+                random.Random(f"{self.key} {judge_idx}").shuffle(order)
+                yield Asked(tuple(order), judge_idx, seat)
+            else:
+                yield from (Asked((place,), judge_idx, seat) for place in self.answered)
+
+    def add_outcome(self, asked: Asked, outcome: Outcome) -> bool:
+        """Take in what became of one question; say whether it was the last one."""
+        self.outcomes.append((asked, outcome))
+        return len(self.outcomes) == self.planned
+
+    def sort(self) -> None:
+        """Bring the outcomes into an order that does not depend on who answered first."""
+        self.outcomes.sort(key=lambda entry: (entry[0].seat, entry[0].judge_idx, entry[0].places))
+        self._used = None
+
+    def verdicts_by_judge(self) -> dict[Comparison, list[Verdict | None]]:
+        """Return what each judge says of each comparison, by repeat, first and second response; None for a failure."""
+        by_pair: dict[tuple[Comparison, int], Verdict | None] = {}
+        grades: dict[tuple[int, int, int], float] = {}
+        for (places, judge_idx, seat), outcome in self.outcomes:
+            if isinstance(outcome.result, Grades):
+                grades |= {
+                    (place, judge_idx, seat): value for place, value in zip(places, outcome.result.values, strict=True)
+                }
+            elif len(places) == 2:
+                by_pair[Comparison(*places, judge_idx), seat] = self.verdict_of(outcome)
+        seats = [grading_of(seat) for seat in seats_of(self.settings)]
+
+        def verdict_of(comparison: Comparison, seat: int) -> Verdict | None:
+            if seats[seat] is None:
+                return by_pair.get((comparison, seat))
+            first, second = (grades.get((place, comparison.judge_idx, seat)) for place in comparison[:2])
+            return None if first is None or second is None else verdict_of_grades(first, second)
+
+        ordered = sorted(self.comparisons(), key=lambda comparison: (comparison.judge_idx, comparison.i, comparison.j))
+        return {comparison: [verdict_of(comparison, seat) for seat in range(len(seats))] for comparison in ordered}
+
+    def verdict_of(self, outcome: Outcome) -> Verdict | None:
+        """Return the verdict on a pair, or what the user asked to put in its place; None for a failure."""
+        if isinstance(outcome.result, Verdict):
+            return outcome.result
+        if self.settings.compat is None:
+            return None
+        default = self.settings.default_score
+        return Verdict(default, default, MIDDLE_RANKING, defaulted=True)
+
+    def verdicts_used(self) -> Verdicts:
+        """Return the verdicts that the rewards rest on: repeat by repeat, by first and then by second response.
+
+        A panel's is the weighted mean of its judges'. With `swap` a verdict without the one on the other order is left
+        out: half a pair would bring the preference for a place into the rewards that asking both orders is there to
+        keep out.
+        """
+        if self._used is None:
+            join = _joiner_of(self.settings)
+            joined = {comparison: join(verdicts) for comparison, verdicts in self.verdicts_by_judge().items()}
+            self._used = {
+                comparison: verdict
+                for comparison, verdict in joined.items()
+                if verdict is not None and (not self.settings.swap or joined.get(_turned(comparison)) is not None)
+            }
+        return self._used
+
+    def failures_of(self, place: int) -> set[FailureKind]:
+        """Return the kinds of the failures of questions that showed a rollout."""
+        return {
+            outcome.result.kind
+            for asked, outcome in self.outcomes
+            if place in asked.places and isinstance(outcome.result, Failure)
+        }
+
+
+def _turned(comparison: Comparison) -> Comparison:
+    return Comparison(comparison.j, comparison.i, comparison.judge_idx)
+
+
+def _joiner_of(settings: Settings) -> Callable[[Sequence[Verdict | None]], Verdict | None]:
+    """Return what makes one verdict of those of all judges, None where too few agree to give one."""
+    seats = seats_of(settings)
+    quorum = settings.quorum or len(seats)
+
+    def join(verdicts: Sequence[Verdict | None]) -> Verdict | None:
+        given = [(seat.weight, verdict) for seat, verdict in zip(seats, verdicts, strict=True) if verdict is not None]
+        if len(given) < quorum:
+            return None
+        leads = [lead_of(verdict) for _, verdict in given]
+        if settings.disagreement == "missing" and min(leads) < 0 < max(leads):
+            return None
+        return given[0][1] if len(given) == 1 else _weighted_mean(given)
+
+    return join
+
+
+def _weighted_mean(given: Sequence[tuple[float, Verdict]]) -> Verdict:
+    total = math.fsum(weight for weight, _ in given)
+
+    def mean(numbers: Iterator[float]) -> float:
+        return math.fsum(numbers) / total
+
+    return Verdict(
+        mean(weight * verdict.score_1 for weight, verdict in given),
+        mean(weight * verdict.score_2 for weight, verdict in given),
+        mean(weight * verdict.ranking for weight, verdict in given),
+        defaulted=any(verdict.defaulted for _, verdict in given),
+    )

@@ -1,0 +1,92 @@
+"""The judges of a run: the one that the settings name, or a panel of `[[judge]]` tables."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from genrm_cli.errors import UsageError
+from genrm_cli.settings.table import PanelJudge, Settings, Value
+
+# What a judge may have for its own; everything else is the run's. `endpoint` is the field's word for a base URL.
+OWN_KEYS = (
+    *("model", "base_url", "profile", "temperature", "top_p", "max_reply_tokens", "api_key_env", "api_key_file"),
+    *("ca_bundle", "judge_id", "concurrency", "call_timeout"),
+)
+_ALIASES = {"endpoint": "base_url", "name": "judge_id"}
+MAX_JUDGES = 16
+
+Convert = Callable[[str, object, str], Value]
+"""Setting's name, raw value and place to the checked value; raises UsageError."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """One judge of a run.
+
+    Attributes:
+        name: what outputs and the journal call it: its `judge_id`, else its model; no two are the same.
+        weight: how much its verdicts count, relative to the others'.
+        settings: the run's, with what is this judge's own in its place.
+    """
+
+    name: str
+    weight: float
+    settings: Settings
+
+
+@lru_cache(maxsize=64)
+def seats_of(settings: Settings) -> tuple[Seat, ...]:
+    """Return the judges of a run, one or more, in the order of the settings file.
+
+    Raises:
+        UsageError: two of a panel have the same name, or the quorum is more than there are.
+    """
+    if not settings.panel:
+        return (Seat(settings.judge_id or settings.judge or settings.model or "", 1.0, settings),)
+    seats = []
+    for judge in settings.panel:
+        own = replace(settings, panel=(), judge=None, judge_id=None, **dict(judge.values))  # type: ignore[arg-type]
+        seats.append(Seat(own.judge_id or own.model or "", judge.weight, own))
+    names = [seat.name for seat in seats]
+    if (twice := next((name for name in names if names.count(name) > 1), None)) is not None:
+        raise UsageError(
+            f"two [[judge]] tables are called {twice!r}; give each a name of its own, as in name = 'strict'."
+        )
+    if (settings.quorum or 1) > len(seats):
+        raise UsageError(f"--quorum {settings.quorum} is more than the {len(seats)} judges of the panel.")
+    return tuple(seats)
+
+
+def parse_panel(tables: object, where: str, convert: Convert) -> tuple[PanelJudge, ...]:
+    """Read the `[[judge]]` tables of a settings file.
+
+    Args:
+        tables: what the file holds.
+        where: the file and the key, for messages.
+        convert: checks the value of a setting.
+
+    Raises:
+        UsageError: something is missing, unknown or out of bounds; names it.
+    """
+    if not isinstance(tables, list) or not 0 < len(tables) <= MAX_JUDGES:
+        raise UsageError(f"{where}: expected 1 to {MAX_JUDGES} tables [[judge]].")
+    return tuple(_parse_judge(table, f"{where} {number}", convert) for number, table in enumerate(tables, 1))
+
+
+def _parse_judge(table: object, where: str, convert: Convert) -> PanelJudge:
+    if not isinstance(table, Mapping):
+        raise UsageError(f"{where}: {table!r} is no table.")
+    weight, values = 1.0, []
+    for key, raw in table.items():
+        name = _ALIASES.get(key, key.replace("-", "_"))
+        if name == "weight":
+            weight = float(raw) if isinstance(raw, int | float) and not isinstance(raw, bool) else 0.0
+            if not 0 < weight < 1e9:
+                raise UsageError(f"{where}: weight {raw!r} is not a number above 0.")
+        elif name in OWN_KEYS:
+            values.append((name, convert(name, raw, f"{where}: {key}")))
+        else:
+            raise UsageError(f"{where}: a judge of a panel has no {key!r}; it has weight, {', '.join(OWN_KEYS)}.")
+    if "model" not in dict(values):
+        raise UsageError(f"{where}: it has no model; name it as its server does.")
+    return PanelJudge(weight, tuple(sorted(values)))
