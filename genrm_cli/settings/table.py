@@ -218,8 +218,8 @@ class Settings:
     quorum: int | None = _setting(
         None,
         "Judge",
-        "With a panel (judge tables in the settings file): a comparison counts when at least so many judges gave a verdict. "
-        "Default: all of them.",
+        "With a panel (judge tables in the settings file): how many judges must have given a verdict for a comparison "
+        "to count. Default: all of them.",
         low=1,
         changes_rewards=True,
     )
