@@ -39,6 +39,8 @@ NEIGHBOURS = {
     ("summary", "judging.verdict"),
     ("summary", "judging.latency"),
     ("summary", "evaluation.significance"),
+    ("summary", "evaluation.spread"),
+    ("summary", "evaluation.component_figures"),
     ("evaluation", "judging.verdict"),
     ("evaluation", "judging.pacing.allowance"),
 }
