@@ -1,6 +1,5 @@
 """Counts and statistics of a run, and the metrics object they become."""
 
-import math
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
@@ -8,45 +7,9 @@ from typing import Any, Protocol
 
 from genrm_cli.evaluation.agreement import PanelFigures
 from genrm_cli.evaluation.significance import wilson_interval
+from genrm_cli.evaluation.spread import Spread
 from genrm_cli.judging.latency import Latencies
 from genrm_cli.judging.verdict import Failure, Outcome, Verdict, lead_of
-
-
-@dataclass(slots=True)
-class Spread:
-    """Mean, deviation and range of a stream of numbers, kept in constant memory.
-
-    Source: Welford's recurrence, Technometrics 4 (1962) 419.
-    """
-
-    count: int = 0
-    mean: float | None = None
-    low: float | None = None
-    high: float | None = None
-    squares: float = 0.0  # sum of squared distances from the mean
-
-    def add(self, value: float) -> None:
-        """Take in one more number."""
-        self.count += 1
-        before = 0.0 if self.mean is None else self.mean
-        self.mean = before + (value - before) / self.count
-        self.squares += (value - before) * (value - self.mean)
-        self.low = value if self.low is None else min(self.low, value)
-        self.high = value if self.high is None else max(self.high, value)
-
-    def deviation(self) -> float | None:
-        """Return the population standard deviation; None without a number."""
-        return math.sqrt(self.squares / self.count) if self.count else None
-
-    def as_dict(self) -> dict[str, float | int | None]:
-        """Return the statistics by name."""
-        return {
-            "count": self.count,
-            "mean": self.mean,
-            "std": self.deviation(),
-            "min": self.low,
-            "max": self.high,
-        }
 
 
 @dataclass(slots=True)

@@ -40,6 +40,8 @@ NEIGHBOURS = {
     ("summary", "judging.latency"),
     ("summary", "evaluation.agreement"),
     ("summary", "evaluation.significance"),
+    ("summary", "evaluation.spread"),
+    ("summary", "evaluation.component_figures"),
     ("evaluation", "judging.verdict"),
     ("evaluation", "judging.pacing.allowance"),
 }
