@@ -54,6 +54,7 @@ PURE = (
     "judging.latency",
     "judging.lexical",
     "judging.profiles",
+    "judging.rubrics",
     "judging.pacing.allowance",
     "judging.pacing.limit",
     "judging.pacing.retry",
