@@ -69,6 +69,7 @@ _REPORT = re.compile(
     r"(?:say|saying|tell|telling|think|thinking|thought|feel|felt|wonder|believe|claim|mention|write|assume|expect"
     r"|fear|labelled|called|told|hear)"
     r"|(?:easy|tempting|natural|not) to (?:think|believe|say|assume|feel|imagine)"
+    r"|(?:worr(?:y|ied|ies)|afraid|scared|concern(?:s|ed)?|risk|danger|chance|urge)(?: that)?"
     r"|(?:voice|thought|belief|stereotype|myth|idea|rule|message|story|fear|label)s? (?:that|is|are|saying|which|of))\b"
 )
 _NO_REPORT = re.compile(
