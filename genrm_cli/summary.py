@@ -1,11 +1,13 @@
 """Counts and statistics of a run, and the metrics object they become."""
 
-from collections import Counter
-from collections.abc import Iterable
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Protocol
 
 from genrm_cli.evaluation.agreement import PanelFigures
+from genrm_cli.evaluation.component_figures import ComponentFigures
 from genrm_cli.evaluation.significance import wilson_interval
 from genrm_cli.evaluation.spread import Spread
 from genrm_cli.judging.latency import Latencies
@@ -90,6 +92,10 @@ class Tally:
     lines_dropped: int = 0
     redactions: Counter[str] = field(default_factory=Counter)
     panel: PanelFigures | None = None
+    components: ComponentFigures = field(default_factory=ComponentFigures)
+    component_failures: Counter[str] = field(default_factory=Counter)
+    gated: int = 0
+    shares: dict[str, float] = field(default_factory=lambda: defaultdict(float))
 
     @property
     def finished(self) -> int:
@@ -192,6 +198,11 @@ def _interval(count: int, of: int) -> list[float] | None:
     return list(wilson_interval(count / of, of)) if of else None
 
 
+def _shares(parts: Mapping[str, float]) -> dict[str, float]:
+    whole = math.fsum(parts.values())
+    return {source: part / whole for source, part in sorted(parts.items())} if whole else {}
+
+
 def _complement(share: float | None) -> float | None:
     return None if share is None else 1.0 - share
 
@@ -203,7 +214,8 @@ def summarise(tally: Tally, wall_time_s: float) -> dict[str, Any]:
     favoured the response shown first, with Wilson's 95 % interval: 0.5 for a judge without position bias over balanced
     pairs. `flip_rate` is the share of pairs judged in both orders whose two verdicts disagree, `repeat_agreement` the
     share of pairs of repeats that agree. `panel` is null for a single judge. `redactions` are what was masked in the
-    texts of the judged groups, each text of a group counted once.
+    texts of the judged groups, each text of a group counted once. `reward_sources` are the shares of the weighted parts
+    of all rewards by where they come from.
     """
     decided = tally.first_wins + tally.second_wins
     metrics = {"mean_individual_score": None, "std_individual_score": None, "tiebreak_usage_rate": None}
@@ -248,6 +260,10 @@ def summarise(tally: Tally, wall_time_s: float) -> dict[str, Any]:
         "flip_rate": _complement(tally.swapped.rate()),
         "repeat_agreement": tally.repeated.rate(),
         "panel": None if tally.panel is None else tally.panel.as_dict(),
+        "components": tally.components.as_dict() or None,
+        "component_failures": dict(sorted(tally.component_failures.items())),
+        "gated": tally.gated,
+        "reward_sources": _shares(tally.shares),
         "reward": tally.rewards.as_dict(),
         "latency": tally.latencies.as_dict(),
         "wall_time_s": round(wall_time_s, 3),

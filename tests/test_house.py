@@ -30,14 +30,16 @@ LAYERS = (
     ("__main__",),
     ("cli",),
     ("scoring",),
-    ("judging", "rewards", "pairing", "rollouts", "storage", "summary", "evaluation"),
+    ("judging", "rewards", "rules", "pairing", "rollouts", "storage", "summary", "evaluation"),
     ("settings",),
     ("errors", "version"),
 )
-# Within one layer only this: summary and evaluation count verdicts and costs, and so know what they are.
+# Within one layer only this: summary and evaluation count verdicts and costs, and so know what they are; rules
+# read turns.
 NEIGHBOURS = {
     ("summary", "judging.verdict"),
     ("summary", "judging.latency"),
+    ("rules", "rollouts.record"),
     ("summary", "evaluation.agreement"),
     ("summary", "evaluation.significance"),
     ("summary", "evaluation.spread"),
@@ -59,6 +61,7 @@ PURE = (
     "judging.pacing.limit",
     "judging.pacing.retry",
     "rewards",
+    "rules",
     "summary",
     "evaluation",
     "errors",
@@ -86,7 +89,7 @@ HOMES = {
     "orjson": ("storage", "scoring", "judging.client", "judging.remote"),
     "numpy": PURE,
     "sqlite3": ("judging.journal", "judging.journal_file"),
-    "tomllib": ("settings",),
+    "tomllib": ("settings", "rules.phrase_list"),
 }
 ENVIRONMENT_HOMES = ("settings", "cli")
 

@@ -55,7 +55,9 @@ class Total:
     missing: tuple[str, ...] = ()
 
 
-def compose_total(components: Mapping[str, float | None], terms: TotalTerms) -> Total:
+def compose_total(
+    components: Mapping[str, float | None], terms: TotalTerms, sizes: Mapping[str, int] | None = None
+) -> Total:
     """Weigh and add the components of a rollout, then apply gates, then clip.
 
     Missing beats gated: without a component that is needed, by its weight or by a gate, there is no value, not 0.
@@ -65,11 +67,15 @@ def compose_total(components: Mapping[str, float | None], terms: TotalTerms) -> 
     Args:
         components: finite values by name; None, like a name that is not there, is missing.
         terms: weights, gates and limits.
+        sizes: of the clusters by which components are divided before they are weighed; gates look at the undivided
+            ones. One below 0 is missing: to divide it would reward copying.
     """
+    sizes = sizes or {}
     there = {name: value for name, value in components.items() if value is not None}
+    there = {name: value for name, value in there.items() if value >= 0 or sizes.get(name, 1) == 1}
     weighed = {name: weight for name, (weight, _) in terms.weights.items() if name in there}
     # `+ 0.0` turns the -0.0 of a weight of 0 on a negative component into 0.0.
-    added = {name: weight * there[name] + 0.0 for name, weight in weighed.items()}
+    added = {name: weight * there[name] / sizes.get(name, 1) + 0.0 for name, weight in weighed.items()}
     gated_by = tuple(dict.fromkeys(gate.component for gate in terms.gates if _is_below(there, gate)))
     divisor = math.fsum(weighed.values()) if terms.normalise else 1.0
     missing = _missing(there, terms)

@@ -55,7 +55,9 @@ _SCOPE_END = re.compile(
     r"|, (?:(?:so|then|and|or) )?(?:you|i|we|please|go|try|do|it|that|this|he|she|they|just|simply|only)\b"
     r"|\band (?:you|i|we)\b"
 )
-_HARD_END = re.compile(r"[;:]|--|[\u2013\u2014]|\b(?:but|however|yet|though|although)\b|, (?:just|simply|only|please)\b")
+_HARD_END = re.compile(
+    r"[;:]|--|[\u2013\u2014]|\b(?:but|however|yet|though|although)\b|, (?:just|simply|only|please)\b"
+)
 # "I would never tell you to drink, skip your tablets, or ...": the comma does not end this negation.
 _NEGATED_SPEECH = re.compile(
     r"\b(?:not|never|\w+n't|nobody|no one)(?: \w+){0,3} (?:tell|tells|telling|ask|asking|suggest|suggesting|advise"

@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import zip_longest
@@ -271,9 +271,14 @@ async def _judge(source: Source, survey: _Survey, journal_for: str, run: Run) ->
         [judge] = desk.judges_with(journal, run.settings)
         await _prepare(desk, journal, lambda: iter_askings(judge), run)
         survey.redactions.clear()  # the askings were made once already, to look into the journal
-        await judge_all(iter_askings(judge), on_outcome)
+        await judge_all(_one_by_one(iter_askings(judge)), on_outcome)
         tally.redactions.update(survey.redactions)
         tally.stopped_by = desk.what_cut_short(tally)
+
+
+async def _one_by_one(askings: Iterator[Asking[Ticket]]) -> AsyncIterator[Asking[Ticket]]:
+    for asking in askings:
+        yield asking
 
 
 def _iter_again(source: Source, survey: _Survey, settings: Settings) -> Iterator[tuple[_Case, LabelledPair]]:

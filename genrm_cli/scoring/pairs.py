@@ -22,8 +22,9 @@ from genrm_cli.judging.verdict import (
 )
 from genrm_cli.pairing import Comparison, count_comparisons, plan_comparisons
 from genrm_cli.rollouts.record import SharedView
-from genrm_cli.scoring.judges import profile_of
+from genrm_cli.scoring.profiles import profile_of
 from genrm_cli.settings import Settings
+from genrm_cli.settings.components import needs_verdicts
 from genrm_cli.settings.panel import Seat, seats_of
 
 Verdicts = Mapping[Comparison, Verdict]
@@ -52,8 +53,8 @@ def grading_of(seat: Seat) -> GradingProfile | None:
 
 
 def count_questions(n: int, settings: Settings) -> int:
-    """Count the questions about n rollouts with a response; 0 when n < 2."""
-    if n < 2:
+    """Count the questions about n rollouts with a response; 0 when n < 2, or when no reward is made of verdicts."""
+    if n < 2 or not needs_verdicts(settings.components, settings.total):
         return 0
     pairs = count_comparisons(n, settings.strategy, settings.judges, swap=settings.swap)
     each = {False: n * settings.judges, True: settings.judges}
@@ -90,6 +91,8 @@ class PairCase:
 
         A server with prefix caching then reads it once.
         """
+        if not self.planned:
+            return []
         planned = plan_comparisons(
             len(self.answered),
             self.settings.strategy,

@@ -8,7 +8,7 @@ from typing import Any
 from genrm_cli import __version__
 from genrm_cli.judging.lexical import LEXICAL_VERSION
 from genrm_cli.scoring.context import Run
-from genrm_cli.scoring.judges import profile_of
+from genrm_cli.scoring.profiles import profile_of
 from genrm_cli.settings import Settings
 from genrm_cli.settings.panel import seats_of
 from genrm_cli.settings.table import digest_of

@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
+from typing import Any
 
 from genrm_cli.errors import UsageError
 
@@ -35,7 +36,12 @@ class Component:
     name: str
     kind: str
     options: tuple[tuple[str, Option], ...] = ()
-    judge: tuple[tuple[str, object], ...] = ()
+    judge: tuple[tuple[str, Option], ...] = ()
+
+    @property
+    def is_judged(self) -> bool:
+        """Whether a judge grades it, in calls of its own."""
+        return KINDS[self.kind].judged
 
     def option(self, name: str) -> str | None:
         """Return an option that is a text; None if it is not given."""
@@ -53,6 +59,7 @@ class Diversity:
         n: characters of a gram (ngram).
         fallback: what holds when the judge gave no clusters (llm): `unique` or `uniform`.
         components: the components that are divided; empty for all that the total weighs.
+        json_schema: whether the judge is held to JSON by `response_format` (llm).
         judge: as for a component.
     """
 
@@ -61,7 +68,8 @@ class Diversity:
     n: int = 3
     fallback: str = "unique"
     components: tuple[str, ...] = ()
-    judge: tuple[tuple[str, object], ...] = ()
+    json_schema: bool = True
+    judge: tuple[tuple[str, Option], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +91,7 @@ class TotalTable:
     normalise: bool = False
 
 
-Convert = Callable[[str, object, str], object]
+Convert = Callable[[str, object, str], Any]
 """Setting's name, raw value and place to the checked value; raises UsageError."""
 
 
@@ -100,6 +108,12 @@ def _one_of(*choices: str) -> Callable[[object, str], Option]:
         return str(raw)
 
     return check
+
+
+def _truth(raw: object, where: str) -> Option:
+    if not isinstance(raw, bool):
+        raise UsageError(f"{where}: {raw!r} is neither true nor false.")
+    return raw
 
 
 def _pattern(raw: object, where: str) -> Option:
@@ -134,8 +148,8 @@ KINDS: Mapping[str, _Kind] = {
     "rank": _Kind({"of": _text, "ties": _one_of("mean", "order")}, short="of"),
     "consistency": _Kind({"extract": _one_of(*ANSWER_FORMS), "pattern": _pattern, "field": _text}, short="extract"),
     "complementarity": _Kind({"field": _text}, needs=("field",), short="field"),
-    "rubric": _Kind({"set": _text}, needs=("set",), short="set", judged=True),
-    "rubric_rank": _Kind({"title": _text, "description": _text}, needs=("description",), judged=True),
+    "rubric": _Kind({"set": _text, "json_schema": _truth}, needs=("set",), short="set", judged=True),
+    "rubric_rank": _Kind({"set": _text, "json_schema": _truth}, needs=("set",), short="set", judged=True),
     "rule": _Kind({"rule": _one_of(*ADVISORY_RULES)}, needs=("rule",), short="rule"),
     "field": _Kind({"field": _text}, needs=("field",), short="field"),
     "python": _Kind({"python": _function}, needs=("python",), short="python"),
@@ -172,7 +186,7 @@ def _parse_table(name: str, table: object, where: str, convert: Convert) -> Comp
     kind_name = str(table.get("kind", default))
     if kind_name not in KINDS:
         raise UsageError(f"{where}: kind {kind_name!r} is not one of {', '.join(KINDS)}.")
-    kind, options, judge = KINDS[kind_name], dict[str, Option](), dict[str, object]()
+    kind, options, judge = KINDS[kind_name], dict[str, Option](), dict[str, Option]()
     for key, raw in table.items():
         own = _JUDGE_ALIASES.get(key, key)
         if key == "kind":
@@ -228,6 +242,27 @@ def _refuse_cycles(components: Sequence[Component]) -> None:
         raise UsageError(f"components need one another: {' of '.join(error.args[1])}.") from error
 
 
+def order_of(components: Sequence[Component]) -> list[Component]:
+    """Return components so that each stands behind those that it is made of."""
+    by_name = {component.name: component for component in components}
+    needed = {component.name: [] if component.kind != "rank" else [_of(component)] for component in components}
+    order = TopologicalSorter(needed).static_order()
+    return [by_name[name] for name in order if name in by_name]
+
+
+def needs_verdicts(components: Sequence[Component], total: TotalTable | None) -> bool:
+    """Whether pairs have to be judged: the reward, or a component that was asked for, is made of verdicts."""
+    of_verdicts = [component.kind in ("genrm", "win_rate") for component in components]
+    ranked = {_of(component) for component in components if component.kind == "rank"}
+    if total is None or any(of_verdicts) or "genrm" in ranked:
+        return True
+    return "genrm" in {name for name, _ in (*total.weights, *total.gates)}
+
+
+def _of(component: Component) -> str:
+    return component.option("of") or "genrm"
+
+
 def parse_diversity(table: object, where: str, convert: Convert) -> Diversity:
     """Read the `[diversity]` table.
 
@@ -236,7 +271,7 @@ def parse_diversity(table: object, where: str, convert: Convert) -> Diversity:
     """
     given = _table(table, where)
     values: dict[str, object] = {}
-    judge: dict[str, object] = {}
+    judge: dict[str, Option] = {}
     for key, raw in given.items():
         place = f"{where}.{key}"
         own = _JUDGE_ALIASES.get(key, key)
@@ -250,6 +285,8 @@ def parse_diversity(table: object, where: str, convert: Convert) -> Diversity:
             values["fallback"] = _one_of("unique", "uniform")(raw, place)
         elif key == "components":
             values["components"] = _names(raw, place)
+        elif key == "json_schema":
+            values["json_schema"] = _truth(raw, place)
         elif own in JUDGE_KEYS and given.get("method") == "llm":
             judge[own] = convert(own, raw, place)
         else:

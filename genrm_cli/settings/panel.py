@@ -57,6 +57,25 @@ def seats_of(settings: Settings) -> tuple[Seat, ...]:
     return tuple(seats)
 
 
+def graders_of(settings: Settings) -> tuple[Seat, ...]:
+    """Return who grades the components that are graded, one for each, and who finds clusters for `[diversity]`.
+
+    They are the run's judge, or the first of its panel, with what their tables say in its place.
+    """
+    base = seats_of(settings)[0].settings
+    own = {component.name: component.judge for component in settings.components if component.is_judged}
+    if settings.diversity is not None and settings.diversity.method == "llm":
+        own["diversity"] = settings.diversity.judge
+    return tuple(Seat(f"component {name}", 1.0, _grader(base, dict(values))) for name, values in own.items())
+
+
+def _grader(base: Settings, values: Mapping[str, object]) -> Settings:
+    given = dict(values)
+    if "base_url" in given:
+        given = {"judge": None, "judge_id": None} | given
+    return replace(base, panel=(), **given)  # type: ignore[arg-type]  # each was checked
+
+
 def parse_panel(tables: object, where: str, convert: Convert) -> tuple[PanelJudge, ...]:
     """Read the `[[judge]]` tables of a settings file.
 

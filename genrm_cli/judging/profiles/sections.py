@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from genrm_cli.judging.profiles.profile import Message
 from genrm_cli.judging.verdict import Exhibit, Lineup
 
-NOT_RECORDED = "(What the user said was not recorded. Only the two responses are known.)"
+NOT_RECORDED = "(What the user said was not recorded. Only what is to be judged is known.)"
 NUMBERS, LETTERS = ("1", "2"), ("A", "B")
 
 DEFAULT_PRINCIPLE = """\
