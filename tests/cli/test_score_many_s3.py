@@ -70,7 +70,7 @@ def judged_by(server: JudgeServer) -> tuple[str, ...]:
     return ("--base-url", server.base_url, "--model", "m")
 
 
-def test_a_prefix_from_cron(genrm: Genrm, s3_bucket: Any, aws: dict[str, str]) -> None:
+def test_a_prefix_from_cron(genrm: Genrm, call: Call, s3_bucket: Any, aws: dict[str, str]) -> None:
     """With next to nothing in the environment: every file below the prefix gets its outputs, nothing is put here."""
     put(s3_bucket, f"{FOLDER}/a.jsonl", f"{FOLDER}/deep/b.jsonl.gz", f"{FOLDER}/a_failures.jsonl", "rl/other/c.jsonl")
     before = keys_in(s3_bucket)
@@ -86,7 +86,7 @@ def test_a_prefix_from_cron(genrm: Genrm, s3_bucket: Any, aws: dict[str, str]) -
     assert last_line(finished).startswith("genrm: done: 2 files: 2 scored; ")
     assert not re.search(r"[\x1b\r]", finished.err)
     before_again = state_of(s3_bucket)
-    again = genrm.run("score", prefix, *LEXICAL, *NOW, "--no-journal", "--quiet", **aws)
+    again = call("score", prefix, *LEXICAL, *NOW, "--no-journal", "--quiet", **aws)
     assert again == (0, b"", "")
     assert state_of(s3_bucket) == before_again
 
