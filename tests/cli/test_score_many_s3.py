@@ -152,7 +152,13 @@ def test_once_on_s3(call: Call, s3_bucket: Any, aws: dict[str, str], judge_serve
     assert not [key for key in changed if key.startswith("rl/a.")]
 
 
-@pytest.mark.parametrize("damage", ["metrics deleted", "scored deleted", "all but scored deleted"])
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "metrics deleted",
+        *(pytest.param(damage, marks=pytest.mark.slow) for damage in ("scored deleted", "all but scored deleted")),
+    ],
+)
 def test_half_committed_outputs_are_made_again(call: Call, s3_bucket: Any, aws: dict[str, str], damage: str) -> None:
     """Objects that a run of ours left without the metrics, which come last, are replaced."""
     put(s3_bucket, "rl/a.jsonl")

@@ -25,7 +25,7 @@ def test_a_storm_of_429_is_sat_out(scoring: Scoring, headers: dict[str, str], le
     scoring.check_resumes()
 
 
-@pytest.mark.slow  # the trial that brings it back comes after seconds; test_pool.py has it without them
+@pytest.mark.slow  # it waits for the trial that brings it back; test_pool.py does not
 def test_an_endpoint_that_refused_fifty_calls_in_a_row_is_taken_back(make_scoring: MakeScoring) -> None:
     """A storm that takes the endpoint out passes, and everything is answered in the same run."""
     scoring = make_scoring(20)

@@ -180,18 +180,22 @@ RUBBISH = {
 }
 
 
-@pytest.mark.parametrize("content", RUBBISH.values(), ids=RUBBISH)
-def test_a_segment_that_is_rubbish_is_named(cron: Cron, journal: tuple[object, ...], content: bytes) -> None:
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[] if name in ("no zstandard", "no entry") else [pytest.mark.slow]) for name in RUBBISH],
+)
+def test_a_segment_that_is_rubbish_is_named(cron: Cron, journal: tuple[object, ...], name: str) -> None:
     """What cannot be read ends the run with 5 and its name before anything is asked."""
     uri = cron.put("run.jsonl", some_rollouts(0))
     bad = cron.segments_uri(cron.uri(PREFIX + "run.scored.jsonl")) + "00000-bad.journal.zst"
-    cron.client.put_object(Bucket=cron.bucket, Key=bad.removeprefix(cron.uri("")), Body=content)
+    cron.client.put_object(Bucket=cron.bucket, Key=bad.removeprefix(cron.uri("")), Body=RUBBISH[name])
     failed = cron.run(*journal, uri=uri)
     assert (failed.code, cron.asked) == (5, 0), failed.err
     assert bad in failed.err
     assert cron.names() == set()
 
 
+@pytest.mark.slow
 def test_a_part_that_fails_for_good(cron: Cron) -> None:
     """If S3 refuses part 2 of 3, nothing appears, no upload stays open, and the next run makes no call."""
     lines: list[Json] = [line | {"kept": "x" * 4_600_000} for line in some_rollouts(0)]
@@ -286,6 +290,7 @@ def prompts_scored(cron: Cron) -> list[str]:
     return [json.loads(line)["prompt"] for line in cron.get(PREFIX + "run.scored.jsonl").splitlines()]
 
 
+@pytest.mark.slow
 def test_slow_storage_does_not_slow_the_judge(cron: Cron, journal: tuple[object, ...]) -> None:
     """While every request to S3 takes a second, the judge goes on being asked, and one file waits for no other."""
     cron.put("a.jsonl", some_rollouts(0, groups=15))
@@ -310,6 +315,7 @@ def test_slow_storage_does_not_slow_the_judge(cron: Cron, journal: tuple[object,
     assert len(delayed) >= 1
 
 
+@pytest.mark.slow
 def test_renewals_that_fail_for_a_while_do_no_harm(cron: Cron) -> None:
     """A claim that cannot be renewed is kept as long as nobody takes it over."""
     cron.put("run.jsonl", some_rollouts(0, groups=2))
@@ -321,7 +327,7 @@ def test_renewals_that_fail_for_a_while_do_no_harm(cron: Cron) -> None:
     assert cron.names() == outputs_of("run")
 
 
-@pytest.mark.parametrize("is_named", [False, True])
+@pytest.mark.parametrize("is_named", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_a_claim_that_is_taken_over_in_the_middle(cron: Cron, is_named: bool) -> None:
     """The run that lost its claim stops working on the file and writes nothing; the other's claim stays."""
     uri = cron.put("run.jsonl", some_rollouts(0, groups=25))
@@ -375,6 +381,7 @@ def test_sigterm_while_the_store_is_down(cron: Cron, journal: tuple[object, ...]
     assert cron.names() == set().union(*(outputs_of(f"run-{number}") for number in range(3)))
 
 
+@pytest.mark.slow
 def test_sigterm_while_a_claim_is_taken(cron: Cron) -> None:
     """A claim that is made while the run is told to end is given up again."""
     cron.put("run.jsonl", some_rollouts(0))

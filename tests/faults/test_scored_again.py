@@ -124,6 +124,7 @@ def test_two_processes_share_a_journal(make_scoring: MakeScoring) -> None:
     assert (scoring.folder / "third.jsonl").read_bytes() == first
 
 
+@pytest.mark.slow
 def test_many_processes_may_make_a_journal_at_once(make_scoring: MakeScoring) -> None:
     """Whoever comes first makes the file; nobody fails because another one is at it."""
     scoring = make_scoring(1)
