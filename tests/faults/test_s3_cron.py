@@ -292,16 +292,16 @@ def prompts_scored(cron: Cron) -> list[str]:
 
 @pytest.mark.slow
 def test_slow_storage_does_not_slow_the_judge(cron: Cron, journal: tuple[object, ...]) -> None:
-    """While every request to S3 takes a second, the judge goes on being asked, and one file waits for no other."""
-    cron.put("a.jsonl", some_rollouts(0, groups=15))
+    """While every request to S3 takes 1.5 s, the judge goes on being asked, and one file waits for no other."""
+    cron.put("a.jsonl", some_rollouts(0, groups=20))
     cron.put("b.jsonl", some_rollouts(1))
     cron.judge.behave(latency_s=0.1)
     more = ("--parallel-files", 2, "--claim-expiry", "3s", *journal, "--segment-calls", 1_000)
     process = cron.start(*more)
     cron.wait_for_requests(5)
-    cron.s3.rule(delay_s=1.0)
+    cron.s3.rule(delay_s=1.5)
     longest_s, before, since_s = 0.0, cron.asked, time.monotonic()
-    while before < 55:
+    while before < 75:
         time.sleep(0.02)
         now = cron.asked
         longest_s = max(longest_s, time.monotonic() - since_s)
@@ -311,7 +311,7 @@ def test_slow_storage_does_not_slow_the_judge(cron: Cron, journal: tuple[object,
     delayed = [one for one in cron.s3.requests() if one["rule"] is not None]
     cron.s3.clear()
     assert finish(process).code == 0
-    assert longest_s < 0.6
+    assert longest_s < 0.8
     assert len(delayed) >= 1
 
 
