@@ -9,6 +9,12 @@ from genrm_cli.judging.verdict import Exhibit, Failure, Reply, Verdict
 Message = dict[str, str]
 
 
+def _as_it_is(exhibit: Exhibit) -> Mapping[str, int]:
+    """Count nothing: roles of a chat template separate the texts, and none is changed."""
+    del exhibit
+    return {}
+
+
 @dataclass(frozen=True, slots=True)
 class Profile:
     """How one family of judges is asked, and how its reply is read.
@@ -22,6 +28,9 @@ class Profile:
             are part of the request's identity, their order included; values may be mappings, never changed.
         render_messages: exhibit → chat messages.
         parse_reply: reply → verdict, or the failure that explains why there is none. Never raises.
+        count_neutralised: exhibit → in how many places the messages show the conversation, a response or the
+            principle otherwise than it is, so that it cannot imitate what frames it; what is shown as it is, is
+            left out.
     """
 
     name: str
@@ -30,6 +39,7 @@ class Profile:
     request_fields: Mapping[str, object]
     render_messages: Callable[[Exhibit], list[Message]]
     parse_reply: Callable[[Reply], Verdict | Failure]
+    count_neutralised: Callable[[Exhibit], Mapping[str, int]] = _as_it_is
 
 
 def freeze(value: object) -> object:
