@@ -1,7 +1,7 @@
 """One group on its way from comparisons to rewards."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,6 +21,7 @@ from genrm_cli.rewards.shaping import Adjustments, ShapingTerms
 from genrm_cli.rollouts.grouping import UNGROUPED
 from genrm_cli.rollouts.record import Rollout, SharedView, Turn, view_group
 from genrm_cli.rollouts.redaction import redactor_of
+from genrm_cli.scoring.judges import profile_of
 from genrm_cli.settings import Settings
 from genrm_cli.summary import Tally
 
@@ -60,6 +61,7 @@ class GroupCase:
     planned: int = field(init=False)
     redactions: Counter[str] = field(init=False, default_factory=Counter)
     _answered: list[int] = field(init=False, default_factory=list)
+    _neutralised: dict[Comparison, Mapping[str, int]] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         if not self.mixed_prompts:
@@ -86,7 +88,10 @@ class GroupCase:
         )
         for i, j, judge_idx in sorted(planned, key=lambda comparison: comparison.i):
             exhibit = Exhibit(view.conversation, view.responses[i], view.responses[j], principle)
-            yield Comparison(answered[i], answered[j], judge_idx), exhibit
+            comparison = Comparison(answered[i], answered[j], judge_idx)
+            if self.settings.keep_replies and (changed := _count_neutralised(exhibit, self.settings)):
+                self._neutralised[comparison] = changed
+            yield comparison, exhibit
 
     def _view_for_judge(self) -> tuple[SharedView, str | None]:
         """Return what leaves this machine, masked if the settings ask for it; lengths are measured elsewhere."""
@@ -136,6 +141,8 @@ class GroupCase:
                 **outcome_record(outcome, verdict),
                 "judge": self.settings.judge or self.settings.model,
             }
+            if changed := self._neutralised.get(comparison):
+                record["neutralised"] = changed
             yield record | {"reply": outcome.reply_text} if keep_replies else record
 
     def samples(self, scores: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -261,6 +268,11 @@ class GroupCase:
             if detail["reason"]:
                 tally.reasons[detail["reason"]] += 1
                 tally.unscored_in_groups += len(scores) > 1 or self._lacks_group()
+
+
+def _count_neutralised(exhibit: Exhibit, settings: Settings) -> Mapping[str, int]:
+    """Count what the messages show otherwise than it is; the embedded judge reads the texts themselves."""
+    return profile_of(settings).count_neutralised(exhibit) if settings.judge is None else {}
 
 
 def outcome_record(outcome: Outcome, verdict: Verdict | None) -> dict[str, Any]:
