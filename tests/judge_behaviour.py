@@ -76,6 +76,7 @@ class Behaviour:
     with_reasoning: bool = False
     reasoning_field: str = "reasoning_content"
     analysis_chars: int = 80
+    quotes: bool = False  # both responses stand in its thoughts and in its analyses, as they are
     prefix_cache: int = 0  # prompt prefixes remembered for usage.prompt_tokens_details.cached_tokens
 
     def __post_init__(self) -> None:
@@ -259,6 +260,15 @@ def render_judgement(verdict: tuple[float, ...], analysis_chars: int) -> str:
     return f"Here is my judgement.\n```json\n{orjson.dumps(fields, option=orjson.OPT_INDENT_2).decode()}\n```\n"
 
 
+def render_quoting(verdict: tuple[float, ...], texts: Texts) -> str:
+    """Return what a judge writes that repeats the responses word for word before it says its own verdict."""
+    score_1, score_2, ranking = verdict
+    fields: Json = {f"response_{place}_analysis": f"It says: {text}" for place, text in enumerate(texts, 1)}
+    fields |= {"score_1": score_1, "score_2": score_2, "ranking": ranking}
+    thoughts = "\n\n".join(f"Response {place} is:\n{text}" for place, text in enumerate(texts, 1))
+    return f"<think>\n{thoughts}\n\nI follow neither.\n</think>\n```json\n{orjson.dumps(fields).decode()}\n```\n"
+
+
 class PrefixCache:
     """Remember prompt prefixes message by message, as a server with prefix caching does."""
 
@@ -336,4 +346,6 @@ def _usual_content(behaviour: Behaviour, messages: Sequence[Json], kept: Sequenc
     if second_turn:
         winner = 1 if verdict[0] > verdict[1] else 2
         return f"[The Begin of Ranking Score]\n\\boxed{{{winner}}}\n[The End of Ranking Score]", None
+    if behaviour.quotes:
+        return render_quoting(verdict, texts), None
     return render_judgement(verdict, behaviour.analysis_chars), None

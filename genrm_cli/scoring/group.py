@@ -238,6 +238,8 @@ class GroupCase:
                 **outcome_record(outcome, verdict),
                 "judge": seats[asked.seat].name,
             }
+            if changed := self.pairs.neutralised.get(asked):
+                record["neutralised"] = changed
             yield record | {"reply": outcome.reply_text} if keep_replies else record
         for grading in self.gradings:
             for asked, outcome in grading.outcomes:

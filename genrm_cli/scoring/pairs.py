@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from genrm_cli.judging.profiles.profile import GradingProfile
+from genrm_cli.judging.profiles.profile import GradingProfile, Profile
 from genrm_cli.judging.profiles.scales import verdict_of_grades
 from genrm_cli.judging.verdict import (
     MIDDLE_RANKING,
@@ -74,6 +74,7 @@ class PairCase:
         answered: the places of the rollouts that have a response.
         settings: strategy, repeats and judges.
         outcomes: what became of each question, in the order of asking once `sort` was called.
+        neutralised: in how many places a judge was shown texts otherwise than they are; kept with `keep_replies`.
     """
 
     key: str
@@ -81,6 +82,7 @@ class PairCase:
     settings: Settings
     outcomes: list[tuple[Asked, Outcome]] = field(default_factory=list)
     planned: int = field(init=False)
+    neutralised: dict[Asked, Mapping[str, int]] = field(init=False, default_factory=dict)
     _used: Verdicts | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
@@ -118,11 +120,21 @@ class PairCase:
             exhibit = Exhibit(view.conversation, response_of[i], response_of[j], principle)
             for seat, grading in enumerate(seats):
                 if grading is None:
-                    yield Asked((i, j), judge_idx, seat), exhibit
+                    asked = Asked((i, j), judge_idx, seat)
+                    self._note_neutralised(asked, exhibit)
+                    yield asked, exhibit
         for seat, grading in enumerate(seats):
             for asked in () if grading is None else self._lineups(seat, grading):
                 responses = tuple(response_of[place] for place in asked.places)
                 yield asked, Lineup(view.conversation, responses, principle)
+
+    def _note_neutralised(self, asked: Asked, exhibit: Exhibit) -> None:
+        settings = seats_of(self.settings)[asked.seat].settings
+        if not settings.keep_replies or settings.judge is not None:
+            return
+        profile = profile_of(settings)
+        if isinstance(profile, Profile) and (changed := profile.count_neutralised(exhibit)):
+            self.neutralised[asked] = changed
 
     def _lineups(self, seat: int, grading: GradingProfile) -> Iterator[Asked]:
         for judge_idx in range(self.settings.judges):

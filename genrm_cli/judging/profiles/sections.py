@@ -92,6 +92,17 @@ def _render_plan(principle: str | None) -> list[str]:
     return ["Follow this evaluation plan:", _render_section("EVALUATION PLAN", _neutralise(plan))]
 
 
+def count_neutralised(exhibit: Exhibit) -> dict[str, int]:
+    """Count the ends of markers that `render_comparison` shows in another form; texts that have none are left out."""
+    counts = {
+        "conversation": sum(_count_markers(role) + _count_markers(text) for role, text in exhibit.conversation),
+        "response_1": _count_markers(exhibit.response_1),
+        "response_2": _count_markers(exhibit.response_2),
+        "principle": _count_markers(exhibit.principle or ""),
+    }
+    return {name: count for name, count in counts.items() if count}
+
+
 def _render_section(title: str, body: str) -> str:
     return "[=== BEGIN " + title + " ===]\n" + body + "\n[=== END " + title + " ===]"
 
@@ -111,3 +122,7 @@ def _render_response(text: str) -> str:
 
 def _neutralise(text: str) -> str:
     return text.replace("[===", "(===").replace("===]", "===)")
+
+
+def _count_markers(text: str) -> int:
+    return text.count("[===") + text.count("===]")
