@@ -30,12 +30,14 @@ LAYERS = (
     ("__main__",),
     ("cli",),
     ("scoring",),
-    ("judging", "rewards", "pairing", "rollouts", "storage", "summary", "evaluation"),
+    ("judging", "rewards", "rules", "pairing", "rollouts", "storage", "summary", "evaluation"),
     ("settings",),
     ("errors", "version"),
 )
-# Within one layer only this: summary and evaluation count verdicts and costs, and so know what they are.
+# Within one layer only this: summary and evaluation count verdicts and costs, and so know what they are; rules
+# read turns.
 NEIGHBOURS = {
+    ("rules", "rollouts.record"),
     ("summary", "judging.verdict"),
     ("summary", "judging.latency"),
     ("summary", "evaluation.significance"),
@@ -55,6 +57,7 @@ PURE = (
     "judging.pacing.limit",
     "judging.pacing.retry",
     "rewards",
+    "rules",
     "summary",
     "evaluation",
     "errors",
@@ -82,7 +85,7 @@ HOMES = {
     "orjson": ("storage", "scoring", "judging.client", "judging.remote"),
     "numpy": PURE,
     "sqlite3": ("judging.journal", "judging.journal_file"),
-    "tomllib": ("settings",),
+    "tomllib": ("settings", "rules.phrase_list"),
 }
 ENVIRONMENT_HOMES = ("settings", "cli")
 

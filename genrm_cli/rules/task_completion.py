@@ -35,9 +35,7 @@ def task_completion(transcript: Sequence[Turn], scenario: Scenario, phrases: Phr
     return RuleResult(met / len(wanted), tuple(findings))
 
 
-def _judge(
-    outcome: str, own: Sequence[Sentence], spoken: dict[int, frozenset[str]], phrases: PhraseList
-) -> Fired:
+def _judge(outcome: str, own: Sequence[Sentence], spoken: dict[int, frozenset[str]], phrases: PhraseList) -> Fired:
     usual = list(_usual_outcomes(outcome, phrases))
     found = _by_phrases(own, usual) if usual else _by_words(outcome, spoken)
     if found is None:

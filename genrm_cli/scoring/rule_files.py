@@ -1,7 +1,7 @@
 """The phrase lists that come with the program."""
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache, partial
+from functools import lru_cache
 from importlib.resources import files
 
 from genrm_cli.rollouts.record import Turn
@@ -23,4 +23,5 @@ def read_rule(name: str) -> Callable[[Sequence[Turn], Scenario], RuleResult]:
     Raises:
         KeyError: there is no rule of that name.
     """
-    return partial(RULES[name], phrases=read_phrases(name))
+    rule, phrases = RULES[name], read_phrases(name)
+    return lambda transcript, scenario: rule(transcript, scenario, phrases)
