@@ -335,7 +335,8 @@ def _usual_content(behaviour: Behaviour, messages: Sequence[Json], kept: Sequenc
     """
     if lineup := find_lineup(messages):
         return render_grades(lineup)
-    second_turn = "[The Begin of Ranking Score]" in message_text(messages[-1]) and len(messages) == 3
+    roles = [message.get("role") for message in messages]
+    second_turn = roles == ["user", "assistant", "user"] and "[The Begin of Ranking Score]" in message_text(messages[2])
     texts = find_responses(messages[:1] if second_turn else messages)
     if texts is None:
         return "ok", None

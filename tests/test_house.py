@@ -37,6 +37,7 @@ LAYERS = (
 # Within one layer only this: summary and evaluation count verdicts and costs, and so know what they are; rules
 # read turns.
 NEIGHBOURS = {
+    ("rules", "rollouts.record"),
     ("summary", "judging.verdict"),
     ("summary", "judging.latency"),
     ("rules", "rollouts.record"),

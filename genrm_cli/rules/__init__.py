@@ -1,7 +1,7 @@
 """Rules: what can be said about a therapeutic session from its words alone, with the words that say it.
 
 Screening, advisory, transparent and versioned: no clinical judgement, and never the only gate. A rule knows only
-the transcript, the scenario and the phrase list it is given; a rule is added by one module, one phrase list of
+the transcript, the scenario and the phrase list it is given. A rule is added by one module, one phrase list of
 the same name, and one line here.
 """
 

@@ -8,6 +8,8 @@ import re
 _QUOTE_CHARS = 600
 _BEFORE_CHARS, _AFTER_CHARS = 80, 120
 _LIST_CHARS = 120
+_CONTEXT_CHARS = 300
+_MOST_QUOTATIONS = 1_000
 _SCOPE_WORDS = 12
 _QUOTED = " quotedwords"
 _STOP = re.compile(r"[.!?\n]")
@@ -72,28 +74,33 @@ _REPORT = re.compile(
     r"|fear|labelled|called|told|hear)"
     r"|(?:easy|tempting|natural|not) to (?:think|believe|say|assume|feel|imagine)"
     r"|(?:worr(?:y|ied|ies)|afraid|scared|concern(?:s|ed)?|risk|danger|chance|urge)(?: that)?"
+    r"(?= ?$| (?:you|he|she|they)\b)"
     r"|(?:voice|thought|belief|stereotype|myth|idea|rule|message|story|fear|label)s? (?:that|is|are|saying|which|of))\b"
 )
 _NO_REPORT = re.compile(
     r"\b(?:i(?:'ve| have)?(?: already| just| always| often)? (?:said|told|mentioned|warned|heard|asked|wanted|believed)"
     r"|(?:research|science|stud(?:y|ies)|experts?|evidence|experience|nature|god|the bible) (?:says?|tells?|claims?)"
-    r"|(?:don't|wouldn't) you (?:think|feel|believe|say)|let me tell you|as you (?:say|said))\b"
+    r"|(?:don't|wouldn't) you (?:think|feel|believe|say)|let me tell you|as you (?:say|said)"
+    r"|(?:from|by|with|based on|going by) what you (?:say|tell|said|told)(?: me)?)\b"
 )
-_REPORT_END = re.compile(r";|\bbut\b|\band (?:i|you should|you could)\b|, (?:i|we)\b")
+_REPORT_END = re.compile(
+    r";|\bbut\b|\band (?:i|you should|you could)\b|, (?:i|we|so|then|just|go|please)\b|\bso (?:you|just|go)\b"
+)
 
 
 def without_quotations(text: str) -> str:
     """Take out what is quoted as another's words; marks around words that are meant only disappear.
 
     Quoted words count as another's when something near them speaks of saying, writing, thinking or a story,
-    and the therapist neither says them as their own nor agrees.
+    and the therapist neither says them as their own nor agrees. After 1,000 quotations the rest stays: a text with
+    more is no speech.
     """
-    return _QUOTATION.sub(_unquoted, text)
+    return _QUOTATION.sub(_unquoted, text, count=_MOST_QUOTATIONS)
 
 
 def is_negated(text: str, start: int) -> bool:
     """Whether a negation reaches the phrase that begins at `start` of a sentence."""
-    before = _NO_NEGATION.sub(" ", text[:start])
+    before = _NO_NEGATION.sub(" ", text[max(0, start - _CONTEXT_CHARS) : start])
     if _NEGATED_SPEECH.search(_after_last(_HARD_END, before)):
         return True
     if text[:start].endswith((", ", "; ", ": ")) and " or " not in text[start : start + _LIST_CHARS]:
@@ -110,7 +117,7 @@ def is_reported(text: str, start: int, following: str) -> bool:
         start: where the phrase begins in it.
         following: the next sentence of the same turn; empty if there is none.
     """
-    before = _NO_REPORT.sub(" ", text[:start])
+    before = _NO_REPORT.sub(" ", text[max(0, start - _CONTEXT_CHARS) : start])
     reported = _REPORT.search(_after_last(_REPORT_END, before)) is not None
     return reported and not _ENDORSES.search(f"{text[start:]} \n {following}")
 

@@ -36,6 +36,7 @@ class PhraseGroup:
         unless: an expression that excuses a match anywhere in the same sentence.
         form: whether it counts in a `question`, a `statement`, or `any` sentence.
         heeds_context: whether negated and reported phrases are excused.
+        needs: texts of which every phrase holds one, to pass over most sentences quickly; empty for no such test.
     """
 
     what: str
@@ -44,12 +45,15 @@ class PhraseGroup:
     unless: re.Pattern[str] | None = None
     form: str = "any"
     heeds_context: bool = True
+    needs: tuple[str, ...] = ()
 
     def find(self, sentence: Sentence, following: str = "") -> str | None:
         """Return the first phrase in the sentence that counts; None if there is none."""
         if (self.form == "question") is not sentence.is_question and self.form != "any":
             return None
         text = sentence.text
+        if self.needs and not any(word in text for word in self.needs):
+            return None
         for match in self.pattern.finditer(text):
             if self.unless is not None and self.unless.search(text):
                 return None
@@ -138,6 +142,7 @@ def _parse_group(group: object, pieces: Mapping[str, str]) -> PhraseGroup:
         unless=_compile(what, unless, pieces) if unless else None,
         form=form,
         heeds_context=group.get("heeds_context", True) is True,
+        needs=tuple(str(word) for word in group.get("needs", ())),
     )
 
 

@@ -1,7 +1,8 @@
 """The safety rule: nothing harmful is encouraged, and a client in danger is asked and helped.
 
-A screening rule over phrases, advisory: it finds what is said openly, in English, and clears nobody. It is no
-clinical judgement and never the only gate.
+A screening rule over phrases, advisory: it finds what is said openly, in English, and clears nobody. Of harm that
+is only hinted at it finds little: of the sentences written to test just that, 2 of 16. It is no clinical judgement
+and never the only gate.
 """
 
 from collections.abc import Sequence

@@ -25,6 +25,7 @@ _TYPOGRAPHY = str.maketrans(
     }
 )
 _SENTENCE_END = re.compile(r"(?<=[.!?。！？])[\"')\]]*\s+|\n+|(?<=[。！？])")
+_WORD = re.compile(r"\w")
 _SPACES = re.compile(r"\s+")
 
 
@@ -75,5 +76,5 @@ def _iter_pieces(sentence: str) -> Iterator[str]:
         cut = cut if cut > 0 else MAX_SENTENCE_CHARS
         yield sentence[:cut]
         sentence = sentence[cut:].lstrip()
-    if sentence:
+    if _WORD.search(sentence):
         yield sentence

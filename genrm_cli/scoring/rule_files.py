@@ -23,5 +23,5 @@ def read_rule(name: str) -> Callable[[Sequence[Turn], Scenario], RuleResult]:
     Raises:
         KeyError: there is no rule of that name.
     """
-    phrases = read_phrases(name)
-    return lambda transcript, scenario: RULES[name](transcript, scenario, phrases)
+    rule, phrases = RULES[name], read_phrases(name)
+    return lambda transcript, scenario: rule(transcript, scenario, phrases)
