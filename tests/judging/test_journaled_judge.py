@@ -80,11 +80,12 @@ def test_a_run_that_is_cancelled_keeps_what_was_answered(judge_server: JudgeServ
         told: set[bytes] = set()
         assert opened.journaled is not None
 
-        def on_outcome(number: int, outcome: Outcome) -> None:
-            told.add(opened.remote.prepare(exhibit(number), 0).key)
-
         for start in range(0, 600, 100):
             numbers = range(start, start + 100)
+
+            def on_outcome(place: int, outcome: Outcome, numbers: range = numbers) -> None:
+                told.add(opened.remote.prepare(exhibit(numbers[place]), 0).key)
+
             asking = judge_all(askings(numbers, opened.journaled), on_outcome)
             run = asyncio.create_task(asking)
             await asyncio.sleep(0.02 + start / 10_000)
