@@ -73,6 +73,7 @@ class Tally:
     pace: Pace | None = None
     latencies: Latencies = field(default_factory=Latencies)
     failures: Counter[str] = field(default_factory=Counter)
+    failure_examples: dict[str, str] = field(default_factory=dict)
     calls: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0
@@ -117,6 +118,7 @@ class Tally:
         """Count a comparison: its verdict or failure, and what it cost this run."""
         if isinstance(outcome.result, Failure):
             self.failures[outcome.result.kind.value] += 1  # plain text, as it becomes a key in JSON
+            self.failure_examples.setdefault(outcome.result.kind.value, outcome.result.detail)
         elif outcome.from_journal:
             self.journal_hits += 1
         else:
@@ -244,6 +246,7 @@ def summarise(tally: Tally, wall_time_s: float) -> dict[str, Any]:
         "journal_hits": tally.journal_hits,
         "failures": tally.failed,
         "failures_by_kind": dict(sorted(tally.failures.items())),
+        "failure_examples": dict(sorted(tally.failure_examples.items())),
         "calls": tally.calls,
         "retries": tally.retries,
         "hedged_comparisons": tally.hedged,

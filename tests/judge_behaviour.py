@@ -3,7 +3,7 @@
 import hashlib
 import math
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import lru_cache
@@ -186,30 +186,52 @@ def find_responses(messages: Sequence[Mapping[str, object]]) -> Texts | None:
 
 
 def find_lineup(messages: Sequence[Mapping[str, object]]) -> list[str]:
-    """Find the responses to grade: that of the assistant before a principle, or all of a group; none otherwise."""
+    """Find the responses to grade: that of the assistant before a principle, or all that are shown; else none."""
     if messages[-1].get("role") == "principle" and messages[-2].get("role") == "assistant":
         return [message_text(messages[-2])]
-    prompt, texts = message_text(messages[-1]), list[str]()
+    prompt = message_text(messages[-1])
+    return _numbered(prompt, lambda number: f"model-{number + 1}") or _numbered(prompt, str)
+
+
+def _numbered(prompt: str, name_of: Callable[[int], str]) -> list[str]:
+    texts: list[str] = []
     while True:
-        name = f"RESPONSE model-{len(texts) + 1} ===]"
+        name = f"RESPONSE {name_of(len(texts))} ===]"
         text = _between(prompt, f"[=== BEGIN {name}\n", f"\n[=== END {name}")
         if text is None:
             return texts
         texts.append(text)
 
 
-def render_grades(texts: Sequence[str]) -> tuple[str, Json | None]:
+def render_grades(prompt: str, texts: Sequence[str]) -> tuple[str, Json | None]:
     """Return what a judge of lineups writes, and the log probabilities that its server sends: longer is better."""
-    if len(texts) == 1:
-        margin = min(len(texts[0]), 200) / 20 - 4
-        word, other = ("Yes", "No") if margin > 0 else ("No", "Yes")
-        likely = [{"token": f" {word}", "logprob": -0.01}, {"token": f" {other}", "logprob": -0.01 - abs(margin)}]
-        said = [{"token": "Final Judgement:", "logprob": 0.0, "top_logprobs": []}, likely[0] | {"top_logprobs": likely}]
-        return f"Final Judgement: {word}", {"content": said}
+    closing = prompt.rpartition("===]")[2]
+    names = [part.partition('"')[0] for part in closing.split('  "')[1:]]  # of a rubric set, as it is asked for
     order = sorted(range(len(texts)), key=lambda place: (-len(texts[place]), place))
-    scores = {f"model-{place + 1}": min(5.0, 1 + len(text) / 50) for place, text in enumerate(texts)}
-    ranked = {"scores": scores, "best-to-worst": [f"model-{place + 1}" for place in order]}
-    return orjson.dumps(ranked).decode(), None
+    said: Json
+    if '"tiers"' in closing:
+        said = {"reasoning": "By length.", "tiers": [[place] for place in order]}
+    elif '"assignments"' in closing:
+        kinds = [len(text) // 200 for text in texts]
+        said = {"assignments": [{"index": place, "cluster_id": kind, "label": "x"} for place, kind in enumerate(kinds)]}
+    elif names:
+        score = 5 if len(texts[0]) > 200 else 2
+        entry = {"evidence": texts[0][:20], "reasoning": "By length.", "score": score}
+        said = {"scores": dict.fromkeys(names, entry)}
+    elif '"best-to-worst"' in closing:
+        scores = {f"model-{place + 1}": min(5.0, 1 + len(text) / 50) for place, text in enumerate(texts)}
+        said = {"scores": scores, "best-to-worst": [f"model-{place + 1}" for place in order]}
+    else:
+        return _render_judgement_of_one(texts[0])
+    return orjson.dumps(said).decode(), None
+
+
+def _render_judgement_of_one(text: str) -> tuple[str, Json]:
+    margin = min(len(text), 200) / 20 - 4
+    word, other = ("Yes", "No") if margin > 0 else ("No", "Yes")
+    likely = [{"token": f" {word}", "logprob": -0.01}, {"token": f" {other}", "logprob": -0.01 - abs(margin)}]
+    tokens = [{"token": "Final Judgement:", "logprob": 0.0, "top_logprobs": []}, likely[0] | {"top_logprobs": likely}]
+    return f"Final Judgement: {word}", {"content": tokens}
 
 
 def _between(text: str, begin: str, end: str) -> str | None:
@@ -334,7 +356,7 @@ def _usual_content(behaviour: Behaviour, messages: Sequence[Json], kept: Sequenc
     whichever response came first. That is the danger a probe must find, so it is what happens here.
     """
     if lineup := find_lineup(messages):
-        return render_grades(lineup)
+        return render_grades(message_text(messages[-1]), lineup)
     roles = [message.get("role") for message in messages]
     second_turn = roles == ["user", "assistant", "user"] and "[The Begin of Ranking Score]" in message_text(messages[2])
     texts = find_responses(messages[:1] if second_turn else messages)

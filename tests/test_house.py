@@ -87,7 +87,7 @@ HOMES = {
     "types_boto3_s3": ("storage",),
     "_typeshed": ("storage",),
     "zstandard": ("storage", "judging.journal"),
-    "orjson": ("storage", "scoring", "judging.client", "judging.remote"),
+    "orjson": ("storage", "scoring", "judging.client", "judging.remote", "judging.probe"),
     "numpy": PURE,
     "sqlite3": ("judging.journal", "judging.journal_file"),
     "tomllib": ("settings", "rules.phrase_list"),

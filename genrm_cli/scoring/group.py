@@ -209,7 +209,8 @@ class GroupCase:
         if self.settings.diversity is None or not self.is_comparable:
             return None
         self.clusters = clusters_of(self.settings.diversity, self.pairs.answered, self.rollouts, self.gradings)
-        tally.component_failures["diversity"] += self.clusters.failed
+        if self.clusters.failed:
+            tally.component_failures["diversity"] += 1
         return self.clusters
 
     def _count_panel(self, tally: Tally, used: Verdicts) -> None:
@@ -323,13 +324,15 @@ class GroupCase:
         made: dict[str, Any] = {
             "components": {name: column.values[place] for name, column in self.columns.items()},
             "component_notes": notes,
-            "total": {
+        }
+        if self.settings.total is not None:
+            made["total"] = {
                 "weights": {name: weight.weight for name, weight in terms_of(self.settings).weights.items()},
                 "terms": dict(total.terms),
+                "gates": {gate.component: gate.least for gate in terms_of(self.settings).gates},
                 "gated_by": list(total.gated_by),
                 "missing": list(total.missing),
-            },
-        }
+            }
         if self.clusters is not None:
             made["diversity"] = {"cluster": self.clusters.numbers[place], "size": self.clusters.sizes[place]}
             made["diversity"]["failed"] = self.clusters.failed

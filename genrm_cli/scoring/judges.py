@@ -170,7 +170,8 @@ async def _probe(judge: OpenJudge, run: Run) -> str | None:
         return None
     call_timeout_s = judge.seat.settings.call_timeout
     timeout_s = min(call_timeout_s, run.settings.deadline or call_timeout_s)
-    return await probe_judge(judge.remote, judge.pool.endpoints, timeout_s)
+    compares = judge.seat in seats_of(run.settings)
+    return await probe_judge(judge.remote, judge.pool.endpoints, timeout_s, compares=compares)
 
 
 @asynccontextmanager
