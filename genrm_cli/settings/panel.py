@@ -45,7 +45,8 @@ def seats_of(settings: Settings) -> tuple[Seat, ...]:
         return (Seat(settings.judge_id or settings.judge or settings.model or "", 1.0, settings),)
     seats = []
     for judge in settings.panel:
-        own = replace(settings, panel=(), judge=None, judge_id=None, **dict(judge.values))  # type: ignore[arg-type]
+        values = {"panel": (), "judge": None, "judge_id": None} | dict(judge.values)
+        own = replace(settings, **values)  # type: ignore[arg-type]  # each was checked
         seats.append(Seat(own.judge_id or own.model or "", judge.weight, own))
     names = [seat.name for seat in seats]
     if (twice := next((name for name in names if names.count(name) > 1), None)) is not None:
@@ -70,10 +71,9 @@ def graders_of(settings: Settings) -> tuple[Seat, ...]:
 
 
 def _grader(base: Settings, values: Mapping[str, object]) -> Settings:
-    given = dict(values)
-    if "base_url" in given:
-        given = {"judge": None, "judge_id": None} | given
-    return replace(base, panel=(), **given)  # type: ignore[arg-type]  # each was checked
+    own_judge = {"judge": None, "judge_id": None} if {"base_url", "model"} & set(values) else {}
+    given = {"panel": (), **own_judge, **values}
+    return replace(base, **given)  # type: ignore[arg-type]  # each was checked
 
 
 def parse_panel(tables: object, where: str, convert: Convert) -> tuple[PanelJudge, ...]:
