@@ -4,7 +4,7 @@ import numpy as np
 
 from genrm_cli.rewards.estimators.combined import shrunk_reliabilities
 from genrm_cli.rewards.estimators.judge_fit import JudgeFit
-from genrm_cli.rewards.estimators.verdict_batch import BatchEstimate, Flags, Floats, VerdictBatch
+from genrm_cli.rewards.estimators.verdict_batch import BatchEstimate, Flags, Floats, VerdictBatch, inverse_of
 
 MAX_STEPS = 50
 TOLERANCE = 1e-8  # of the gradient, in verdicts
@@ -25,7 +25,7 @@ def fit_bradley_terry(batch: VerdictBatch, _: JudgeFit) -> BatchEstimate:
     solution, converged = _maximise(batch, wins)
     strengths, scored = solution[:, :-1], batch.counts() > 0
     chances = _chances(_advantages(batch, solution))
-    inverse: Floats = np.linalg.inv(_curvature(batch, chances))[:, :-1, :-1]
+    inverse = inverse_of(_curvature(batch, chances))[:, :-1, :-1]
     variances = _centred_variances(inverse, scored)
     return BatchEstimate(
         base_scores=3.0 + strengths,

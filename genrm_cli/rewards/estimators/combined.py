@@ -3,7 +3,7 @@
 import numpy as np
 
 from genrm_cli.rewards.estimators.judge_fit import JudgeFit, JudgeNoise, Weights
-from genrm_cli.rewards.estimators.verdict_batch import BatchEstimate, Flags, Floats, VerdictBatch
+from genrm_cli.rewards.estimators.verdict_batch import BatchEstimate, Flags, Floats, VerdictBatch, inverse_of
 
 
 def combine(batch: VerdictBatch, fit: JudgeFit) -> BatchEstimate:
@@ -38,7 +38,7 @@ def solve_combined(batch: VerdictBatch, gaps: Floats, levels: Floats, weights: W
     """
     right = batch.sum_by_rollout(gaps, -gaps) + weights.level * batch.sum_by_rollout(levels, levels)
     laplacian, level_part = _graphs(batch)
-    inverse: Floats = np.linalg.inv(np.eye(batch.n) + weights.precision * laplacian + weights.level_precision * level_part)
+    inverse = inverse_of(np.eye(batch.n) + weights.precision * laplacian + weights.level_precision * level_part)
     return (inverse @ right[..., None])[..., 0], inverse
 
 

@@ -75,8 +75,9 @@ class VerdictBatch:
 
     def means(self, values: Floats) -> Floats:
         """Return [G, 1] the mean of [G, M] values over the verdicts that are there; 0 for a group without any."""
-        sums: Floats = (values * self.there).sum(axis=1, keepdims=True)
-        return sums / np.maximum(self.there.sum(axis=1, keepdims=True), 1)
+        counts = np.maximum(self.there.sum(axis=1, keepdims=True), 1)
+        means: Floats = (values * self.there).sum(axis=1, keepdims=True) / counts
+        return means
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +106,11 @@ class BatchEstimate:
 def sums_of(values: Floats, bins: Places, count: int) -> Floats:
     """Return `count` sums: of the values of each bin, in their order."""
     return np.asarray(np.bincount(bins.ravel(), values.ravel(), minlength=count), dtype=np.float64)
+
+
+def inverse_of(matrices: Floats) -> Floats:
+    """Return the inverses of [G, k, k] matrices that have one."""
+    return np.asarray(np.linalg.inv(matrices), dtype=np.float64)
 
 
 def batch_of(n: int, verdicts: Sequence[JudgedPair]) -> VerdictBatch:
