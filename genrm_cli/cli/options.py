@@ -13,7 +13,7 @@ import typer
 from genrm_cli.cli.console import say_error, say_warning
 from genrm_cli.errors import GenrmError, StorageError
 from genrm_cli.settings import Settings
-from genrm_cli.settings.panel import seats_of
+from genrm_cli.settings.panel import graders_of, seats_of
 from genrm_cli.settings.resolve import (
     ENVIRONMENT_PREFIX,
     Origin,
@@ -77,7 +77,8 @@ def _invocation(flags: dict[str, Any], config: str | None) -> Invocation:
     if not settings.quiet:
         for name in unknown_variables(os.environ):
             say_warning(f"{name} is set, but there is no such setting; `genrm config` lists all.")
-    keys = {seat.name: find_api_key(seat.settings, os.environ) for seat in seats_of(settings)}
+    seats = (*seats_of(settings), *graders_of(settings))
+    keys = {seat.name: find_api_key(seat.settings, os.environ) for seat in seats}
     return Invocation(settings, origins, {name: key for name, key in keys.items() if key is not None})
 
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from genrm_cli.scoring.context import Run
 
 STAND_IN_NOTICE = "judged by the embedded lexical stand-in, not by a reward model: do not train on these rewards."
+_FEW_FOR_CONSISTENCY = 8
 _MAX_GROUP_WIDTH, _NUMBERS_WIDTH = 24, 28
 
 
@@ -246,10 +247,22 @@ def _show_components(metrics: dict[str, Any]) -> None:
         varies = "-" if share is None else f"{share:.0%}"
         table.add_row(Text(name[:_MAX_GROUP_WIDTH]), *numbers, str(figures["missing"]), varies, with_reward)
     show(table)
+    if "win_rate" in metrics["components"] and metrics["strategy"] != "all_pairs":
+        say(f"win_rate is wins / comparisons judged, which with --strategy {metrics['strategy']} are not all pairs")
     if metrics["reward_sources"]:
         parts = ", ".join(f"{share:.0%} {source}" for source, share in metrics["reward_sources"].items())
         gated = f"; {metrics['gated']} rewards are 0 by a gate" if metrics["gated"] else ""
         say(f"rewards come from: {parts}{gated}; judgements are advisory")
+
+
+def _small_for_consistency(metrics: dict[str, Any]) -> str | None:
+    """Say that a share of agreeing responses means little where there are few of them; None if it does not."""
+    sources = (metrics["reward_made_of"] or {}).get("components", {})
+    names = [name for name, source in sources.items() if source == "responses"]
+    small = sum(count for size, count in metrics["group_sizes"].items() if 1 < int(size) < _FEW_FOR_CONSISTENCY)
+    if not names or not small:
+        return None
+    return f"{names[0]} means little in groups of fewer than {_FEW_FOR_CONSISTENCY} rollouts; {small} are that small."
 
 
 def _number(value: float | None) -> str:
@@ -272,6 +285,8 @@ def _warnings(metrics: dict[str, Any]) -> list[str]:
         warnings.append(f"{count} rollouts unscored: {reason}.")
     for name, count in metrics["component_failures"].items():
         warnings.append(f"the component {name} failed in {count} groups; the comparisons file has the reasons.")
+    if (small := _small_for_consistency(metrics)) is not None:
+        warnings.append(small)
     for name, count in metrics["redactions"].items():
         warnings.append(f"{count} matches of {name} were masked before texts went to the judge.")
     if metrics["duplicate_rollouts"]:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from genrm_cli.errors import InputError
@@ -95,6 +95,7 @@ def compare_responses(rollouts: Sequence[Rollout], run: Run) -> Compared:
     """
     if not 2 <= len(rollouts) <= MAX_RESPONSES:
         raise InputError(f"{len(rollouts)} responses are given; expected 2 to {MAX_RESPONSES}.")
+    run = replace(run, settings=replace(run.settings, only_components=False))  # there is no journal to take from
     settings, tally = run.settings, run.tally
     texts = GroupTexts("compare", list(rollouts), [{} for _ in rollouts])
     case = GroupCase(0, list(range(len(rollouts))), texts, False, settings)

@@ -3,7 +3,7 @@
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, Literal
 
@@ -22,6 +22,7 @@ from genrm_cli.scoring.gradings import GradingCase
 from genrm_cli.scoring.rule_files import read_rule
 from genrm_cli.settings import Settings
 from genrm_cli.settings.components import Component, Diversity, TotalTable, needs_verdicts, order_of
+from genrm_cli.settings.panel import graders_of
 from genrm_cli.summary import Tally
 
 GENRM, WIN_RATE = "genrm", "win_rate"
@@ -62,12 +63,14 @@ def asks_for_verdicts(settings: Settings) -> bool:
     return needs_verdicts(settings.components, settings.total)
 
 
-def needs_records(settings: Settings) -> bool:
-    """Whether a component looks at more of a line than prompt and response."""
-    kinds = {component.kind for component in settings.components}
-    return not kinds.isdisjoint({"field", "complementarity", "rule", "rubric", "rubric_rank", "python"}) or any(
-        component.option("field") for component in settings.components
-    )
+def asks_anybody(settings: Settings) -> bool:
+    """Whether anybody may have to be asked over HTTP: one who compares, or one who grades a component."""
+    return (asks_for_verdicts(settings) and settings.judge is None) or bool(graders_of(settings))
+
+
+def without_components(settings: Settings) -> Settings:
+    """Return settings whose rewards are made of verdicts alone."""
+    return replace(settings, component=(), components=(), diversity=None, total=None, only_components=False)
 
 
 @lru_cache(maxsize=64)
@@ -120,6 +123,16 @@ def sources_of(settings: Settings) -> dict[str, str]:
         elif not component.is_judged:
             sources[component.name] = _SOURCES[component.kind]
     return sources
+
+
+@lru_cache(maxsize=64)
+def made_of_verdicts(settings: Settings) -> frozenset[str]:
+    """Return the components that are missing where comparisons give no verdict."""
+    made = {GENRM}
+    for component in order_of(settings.components):
+        if component.kind == WIN_RATE or (component.kind == "rank" and (component.option("of") or GENRM) in made):
+            made.add(component.name)
+    return frozenset(made)
 
 
 @lru_cache(maxsize=64)
@@ -178,16 +191,26 @@ def rank_columns(columns: dict[str, Column], settings: Settings, *, comparable: 
 
 
 def _consistency(component: Component, rollouts: Sequence[Rollout], records: Sequence[Mapping[str, Any]]) -> Column:
-    if (path := component.option("field")) is not None:
-        found = [_value_at(record, path) for record in records]
-        answers = [str(value) if isinstance(value, str | int | float) else None for value in found]
-    else:
-        extraction = _extraction(component.option("extract"), component.option("pattern"))
-        answers = [
-            None if rollout.answer is None else extract_answer(rollout.answer, extraction) for rollout in rollouts
-        ]
-    values: Values = list(consistency_values(answers))
-    return Column(values, [None if answer is None else {"answer": answer[:200]} for answer in answers])
+    answers: dict[int, str | None] = {}
+    for place, (rollout, record) in enumerate(zip(rollouts, records, strict=True)):
+        if rollout.answer is None:
+            continue  # no response at all is not one without an answer: it takes no part
+        if (path := component.option("field")) is not None:
+            answers[place] = _answer_at(record, path)
+        else:
+            extraction = _extraction(component.option("extract"), component.option("pattern"))
+            answers[place] = extract_answer(rollout.answer, extraction)
+    values = dict(zip(answers, consistency_values(list(answers.values())), strict=True))
+    found = [answers.get(place) for place in range(len(rollouts))]
+    notes = [None if answer is None else {"answer": answer[:200]} for answer in found]
+    return Column([values.get(place) for place in range(len(rollouts))], notes)
+
+
+def _answer_at(record: Mapping[str, Any], path: str) -> str | None:
+    value = _value_at(record, path)
+    if isinstance(value, float):
+        return f"{value:.17g}"  # 1.0 is the answer 1
+    return str(value) if isinstance(value, str | int) else None
 
 
 @lru_cache(maxsize=16)
@@ -207,10 +230,12 @@ def _complementarity(component: Component, rollouts: Sequence[Rollout], records:
 
 def _rule(component: Component, rollouts: Sequence[Rollout], records: Sequence[Mapping[str, Any]]) -> Column:
     rule = read_rule(component.option("rule") or "")
-    results: list[RuleResult] = []
-    for rollout, record in zip(rollouts, records, strict=True):
-        session = rollout.prompt + (rollout.session or _as_session(rollout))
-        results.append(rule(session, parse_scenario(record)))
+    results = [
+        RuleResult(None)  # of earlier turns in the prompt a rollout without a response must not profit
+        if rollout.answer is None
+        else rule(rollout.prompt + (rollout.session or (Turn("assistant", rollout.answer),)), parse_scenario(record))
+        for rollout, record in zip(rollouts, records, strict=True)
+    ]
     notes = [
         [
             {"what": fired.what, "phrase": fired.phrase, "turn": fired.turn, "effect": fired.effect.value}
@@ -219,10 +244,6 @@ def _rule(component: Component, rollouts: Sequence[Rollout], records: Sequence[M
         for r in results
     ]
     return Column([result.value for result in results], notes)
-
-
-def _as_session(rollout: Rollout) -> tuple[Turn, ...]:
-    return () if rollout.answer is None else (Turn("assistant", rollout.answer),)
 
 
 def _field(component: Component, rollouts: Sequence[Rollout], records: Sequence[Mapping[str, Any]]) -> Column:
@@ -308,12 +329,11 @@ def graded_columns(grading: GradingCase, n: int) -> dict[str, Column]:
     """Return the components that a grader's grades are."""
     rows = [grading.grades_of(place) for place in range(n)]
     notes = [grading.notes_of(place) for place in range(n)]
-    failed = f"{grading.failures} of its {grading.planned} questions failed" if grading.failures else None
     return {
         name: Column(
             [None if row is None else row[number] for row in rows],
             [{"evidence": note[number]} if number < len(note) and note[number] else None for note in notes],
-            failed,
+            grading.failure,
         )
         for number, name in enumerate(grading.grader.names)
     }

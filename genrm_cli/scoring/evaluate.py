@@ -26,6 +26,7 @@ from genrm_cli.rollouts.declared import check_declared, parse_requirement
 from genrm_cli.rollouts.labelled import LabelledPair, parse_pairs
 from genrm_cli.rollouts.record import Turn, UnreadableRecordError
 from genrm_cli.rollouts.redaction import redactor_of
+from genrm_cli.scoring.components import without_components
 from genrm_cli.scoring.context import Run, cancelled_by_sigterm
 from genrm_cli.scoring.estimate import plan_of
 from genrm_cli.scoring.group import outcome_record
@@ -63,7 +64,8 @@ def evaluate_judge(pairs_uri: str, result_uri: str | None, run: Run) -> dict[str
         GenrmError: its subclasses say what went wrong; no result has appeared then.
         KeyboardInterrupt: the run was interrupted, by SIGTERM too.
     """
-    settings = run.settings
+    settings = without_components(run.settings)  # a settings file may be shared with `genrm score`
+    run = replace(run, settings=settings)
     check_judges(settings)
     check_journal_place(settings)
     _refuse_unfit(pairs_uri, result_uri, settings)

@@ -5,10 +5,10 @@ import importlib
 import inspect
 import math
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, SupportsFloat
 
 from genrm_cli.errors import UsageError
 from genrm_cli.rollouts.record import Rollout, Turn
@@ -32,7 +32,7 @@ def find_function(place: str) -> Callable[..., Any]:
         sys.path.insert(0, str(Path.cwd()))
     try:
         function: object = getattr(importlib.import_module(module_name), name, None)
-    except Exception as error:  # whatever it raises is the user's to mend
+    except (Exception, SystemExit) as error:  # whatever it raises is the user's to mend
         raise UsageError(f"python = {place!r}: {module_name} cannot be imported: {_in_words(error)}.") from error
     if not callable(function):
         raise UsageError(f"python = {place!r}: {module_name} has no function {name}.")
@@ -43,8 +43,8 @@ def call_function(place: str, rollouts: Sequence[Rollout], records: Sequence[dic
     """Call a function over a group and check what it returns.
 
     It gets a list of dictionaries, one a rollout: `prompt` (messages), `response` (None without one), `reasoning` and
-    `record` (the line). It returns as many values: finite numbers of 0 and more, or None for what has no value. An
-    async function is awaited.
+    `record` (the line). It returns a list, tuple or array of as many values: finite numbers of 0 and more, or None
+    for what has no value. An async function is awaited.
 
     Raises:
         FunctionError: it raised, or returned something else.
@@ -55,9 +55,11 @@ def call_function(place: str, rollouts: Sequence[Rollout], records: Sequence[dic
         returned = function(group)
         if inspect.isawaitable(returned):
             returned = asyncio.run(_awaited(returned))
-    except Exception as error:
+        return _checked(place, returned, len(group))
+    except FunctionError:
+        raise
+    except (Exception, SystemExit) as error:  # a generator, or a number of its own making, may raise late
         raise FunctionError(f"{place} raised {_in_words(error)}") from error
-    return _checked(place, returned, len(group))
 
 
 async def _awaited(returned: Any) -> object:
@@ -76,20 +78,19 @@ def _as_dict(rollout: Rollout, record: dict[str, Any]) -> dict[str, Any]:
 
 
 def _checked(place: str, returned: object, n: int) -> Values:
-    try:
-        values = list(returned)  # type: ignore[call-overload]
-    except TypeError as error:
-        raise FunctionError(f"{place} returned {type(returned).__name__}, not {n} values") from error
+    if isinstance(returned, str | bytes | Mapping | Set) or not isinstance(returned, Iterable):
+        # A text has characters, a mapping keys and a set no order: none of them is a value for each rollout.
+        raise FunctionError(f"{place} returned {type(returned).__name__}, not a list of {n} values")
+    values = list(returned)
     if len(values) != n:
         raise FunctionError(f"{place} returned {len(values)} values for {n} rollouts")
     return [None if value is None else _number(place, value) for value in values]
 
 
 def _number(place: str, value: object) -> float:
-    try:
-        number = float(value)  # type: ignore[arg-type]  # numpy's numbers, too
-    except (TypeError, ValueError) as error:
-        raise FunctionError(f"{place} returned {value!r:.40}, which is no number") from error
+    if isinstance(value, str | bytes) or not isinstance(value, SupportsFloat):  # numpy's numbers are such
+        raise FunctionError(f"{place} returned {value!r:.40}, which is no number")
+    number = float(value)
     if not math.isfinite(number) or number < 0:
         raise FunctionError(f"{place} returned {number:g}; components are finite and not below 0")
     return number

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from genrm_cli.judging.rubrics.grading import grades_of_empty
 from genrm_cli.judging.rubrics.ranking import grades_of_sole
-from genrm_cli.judging.verdict import Failure, Grades, Lineup, Outcome, Shown
+from genrm_cli.judging.verdict import Failure, FailureKind, Grades, Lineup, Outcome, Shown
 from genrm_cli.rollouts.record import SharedView
 from genrm_cli.scoring.graders import Grader
 from genrm_cli.scoring.pairs import Asked
@@ -24,7 +24,7 @@ class GradingCase:
         seat: the grader's number among all judges of the run.
         answered: the places of the rollouts that have a response.
         responses: what is shown of them, in the same order.
-        outcomes: what became of each question.
+        outcomes: what became of each question, in the order of the rollouts once `sort` was called.
     """
 
     key: str
@@ -33,19 +33,17 @@ class GradingCase:
     answered: Sequence[int]
     responses: Sequence[str]
     outcomes: list[tuple[Asked, Outcome]] = field(default_factory=list)
+    _spoken: list[int] = field(init=False)  # the places of the rollouts whose response has text
+
+    def __post_init__(self) -> None:
+        shown = zip(self.answered, self.responses, strict=True)
+        self._spoken = [place for place, response in shown if response.strip()]
 
     @property
     def planned(self) -> int:
         """How many questions there are."""
-        spoken = len(self._spoken())
-        if self.grader.kind == "rubric":
-            return spoken
-        return int(spoken > 1)
-
-    def _spoken(self) -> list[int]:
-        """Return the places of the rollouts whose response has text."""
-        shown = zip(self.answered, self.responses, strict=True)
-        return [place for place, response in shown if response.strip()]
+        spoken = len(self._spoken)
+        return spoken if self.grader.kind == "rubric" else int(spoken > 1)
 
     def iter_questions(
         self, view: SharedView, principle: str | None, backgrounds: Sequence[str | None]
@@ -62,7 +60,7 @@ class GradingCase:
             return
         response_of = dict(zip(self.answered, view.responses, strict=True))
         background_of = dict(zip(self.answered, backgrounds, strict=True))
-        places = self._spoken()
+        places = list(self._spoken)
         if self.grader.kind == "rubric":
             for place in places:
                 lineup = Lineup(view.conversation, (response_of[place],), principle, background_of[place])
@@ -77,11 +75,15 @@ class GradingCase:
         """Take in what became of one question."""
         self.outcomes.append((asked, outcome))
 
+    def sort(self) -> None:
+        """Bring the outcomes into an order that does not depend on who answered first."""
+        self.outcomes.sort(key=lambda entry: entry[0])
+
     def grades_of(self, place: int) -> tuple[float, ...] | None:
         """Return the grades of a rollout, one for each of the grader's components; None where there are none."""
         if place not in self.answered:
             return None
-        if place not in self._spoken():
+        if place not in self._spoken:
             blank = self.grader.rubric_set and grades_of_empty(self.grader.rubric_set).values
             return blank[: len(self.grader.names)] if blank else None
         if self.grader.kind == "rubric_rank" and not self.planned:
@@ -104,7 +106,7 @@ class GradingCase:
 
         None: the judge gave none.
         """
-        spoken = self._spoken()
+        spoken = self._spoken
         number_of: dict[int, int] = {}
         if len(spoken) == 1:
             number_of[spoken[0]] = 0
@@ -115,9 +117,13 @@ class GradingCase:
         return [number_of.get(place, -1) for place in self.answered]
 
     @property
-    def failures(self) -> int:
-        """How many of its questions gave no grades."""
-        return sum(isinstance(outcome.result, Failure) for _, outcome in self.outcomes)
+    def failure(self) -> str | None:
+        """How many of its questions gave no grades, in words; None if all did."""
+        kinds = [outcome.result.kind for _, outcome in self.outcomes if isinstance(outcome.result, Failure)]
+        if not kinds:
+            return None
+        what = "were not asked" if set(kinds) == {FailureKind.NOT_ASKED} else "failed"
+        return f"{len(kinds)} of its {self.planned} questions {what}"
 
     def _graded(self, place: int) -> tuple[Asked, Grades] | None:
         for asked, outcome in self.outcomes:

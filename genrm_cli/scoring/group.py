@@ -29,8 +29,10 @@ from genrm_cli.scoring.components import (
     graded_columns,
     has_components,
     local_columns,
+    made_of_verdicts,
     rank_columns,
     render_scenario,
+    sources_of,
     terms_of,
 )
 from genrm_cli.scoring.graders import graders_in
@@ -122,8 +124,11 @@ class GroupCase:
         return not self.mixed_prompts and not self._lacks_group()
 
     def compute_local(self) -> None:
-        """Compute the components that need no judge; may take its time, and call functions of the user's."""
+        """Compute what needs no judge; may take its time, and call functions of the user's."""
         self.columns = local_columns(self.rollouts, self.texts.records, self.settings, comparable=self.is_comparable)
+        diversity = self.settings.diversity
+        if diversity is not None and diversity.method == "ngram" and self.is_comparable:
+            self.clusters = clusters_of(diversity, self.pairs.answered, self.rollouts, [])
 
     def iter_questions(self) -> Iterator[tuple[Asked, Shown]]:
         """Yield what is to be asked, and what is to be shown; `Asked.seat` numbers judges, then graders."""
@@ -184,6 +189,8 @@ class GroupCase:
             fit: what the whole input says of the judge.
         """
         self.pairs.sort()
+        for grading in self.gradings:
+            grading.sort()
         used = self.pairs.verdicts_used()
         for verdict in used.values():
             tally.add_scores(verdict)
@@ -235,7 +242,8 @@ class GroupCase:
         """Return the clusters of `[diversity]`; None without it, or where rollouts cannot be compared."""
         if self.settings.diversity is None or not self.is_comparable:
             return None
-        self.clusters = clusters_of(self.settings.diversity, self.pairs.answered, self.rollouts, self.gradings)
+        if self.clusters is None:
+            self.clusters = clusters_of(self.settings.diversity, self.pairs.answered, self.rollouts, self.gradings)
         if self.clusters.failed:
             tally.component_failures["diversity"] += 1
         return self.clusters
@@ -374,8 +382,10 @@ class GroupCase:
         return made
 
     def _reason(self, place: int, total: Total | None = None) -> str:
-        missing = [] if total is None else [name for name in total.missing if name != GENRM]
-        if missing and (total is None or GENRM not in total.missing):
+        missing = () if total is None else total.missing
+        if negative := [name for name in missing if self.columns[name].values[place] is not None]:
+            return f"the component {negative[0]} is below 0: divided among near copies it would reward them"
+        if missing and not any(self._is_for_want_of_verdicts(place, name) for name in missing):
             return f"the component {missing[0]} has no value" + self._why_missing(missing[0])
         if self.rollouts[place].answer is None:
             return NO_RESPONSE
@@ -388,11 +398,18 @@ class GroupCase:
         kinds = self.pairs.failures_of(place)
         if kinds and kinds == {FailureKind.NOT_ASKED}:
             return NOT_ASKED
-        if self.settings.panel and self.planned:
+        if self.settings.panel and self.pairs.planned:
             return NO_QUORUM if kinds else DISAGREEMENT
         if not kinds:
             return NO_OPPONENT
         return NO_BOTH_ORDERS if self.settings.swap else NO_VERDICT
+
+    def _is_for_want_of_verdicts(self, place: int, name: str) -> bool:
+        """Whether a component is missing for a reason that keeps verdicts missing, too."""
+        source = sources_of(self.settings)[name]
+        if self.rollouts[place].answer is None and source in ("judge", "rules", "responses"):
+            return True
+        return name in made_of_verdicts(self.settings) or (self.mixed_prompts and source in ("judge", "responses"))
 
     def _why_missing(self, name: str) -> str:
         failure = self.columns[name].failure if name in self.columns else None

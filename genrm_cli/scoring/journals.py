@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from genrm_cli.judging.journal import Journal
+from genrm_cli.scoring.components import asks_anybody
 from genrm_cli.scoring.context import Run
 from genrm_cli.scoring.segments import Segments
 from genrm_cli.settings import Settings
@@ -15,11 +16,11 @@ from genrm_cli.storage.sink import goes_out_at_once
 
 
 def journal_path(scored_uri: str, settings: Settings) -> str | None:
-    """Return the file that keeps the verdicts of an output; None if they are not kept.
+    """Return the file that keeps the verdicts of an output; None if they are not kept, or nobody is asked.
 
     Beside a local output; those of S3 objects and streams have a file each in the user's state folder.
     """
-    if not settings.use_journal or settings.judge is not None:
+    if not settings.use_journal or not asks_anybody(settings):
         return None
     if settings.journal is not None and not is_s3(settings.journal):
         return settings.journal

@@ -20,7 +20,7 @@ from genrm_cli.judging.profiles.profile import AnyProfile
 from genrm_cli.judging.remote import JournaledJudge, Patience, RemoteJudge
 from genrm_cli.scoring.components import asks_for_verdicts, check_components
 from genrm_cli.scoring.context import Run
-from genrm_cli.scoring.graders import graders_in
+from genrm_cli.scoring.graders import DIVERSITY, graders_in
 from genrm_cli.scoring.profiles import profile_of
 from genrm_cli.settings import Settings
 from genrm_cli.settings.panel import Seat, seats_of
@@ -53,8 +53,9 @@ def check_judges(settings: Settings) -> None:
             raise error if seat.settings is settings else UsageError(f"{seat.name}: {error}") from None
     for grader in graders_in(settings):
         if grader.seat.settings.judge is not None:
+            table = "[diversity]" if grader.kind == DIVERSITY else f"[components.{grader.component}]"
             raise UsageError(
-                f"[components.{grader.component}] needs a real judge, not --judge {grader.seat.settings.judge}: "
+                f"{table} needs a real judge, not --judge {grader.seat.settings.judge}: "
                 "give it a model and a base_url of its own."
             )
 

@@ -17,6 +17,7 @@ from genrm_cli.storage.source import Source
 from genrm_cli.summary import Tally
 
 _SHOWN_CHARS = 200
+_SHARED = ("prompt", "messages", "conversation_history")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,15 +96,15 @@ def read_group(source: Source, table: GroupTable, rows: list[int], settings: Set
         if not group.rollouts:
             group = replace(group, key=_key_of(record, rollouts[place.position], place.line, settings))
         group.rollouts.append(rollouts[place.position])
-        group.records.append(_own_part(record, place.position, len(rollouts)))
+        own = rollouts[place.position].line_is_group
+        group.records.append(_own_part(record, place.position, len(rollouts)) if own else record)
     return group
 
 
 def _own_part(record: dict[str, Any], position: int, count: int) -> dict[str, Any]:
-    if count == 1:
-        return record
+    """Return a line's fields for one of its rollouts; a prompt of as many messages is still everybody's."""
     return {
-        name: value[position] if isinstance(value, list) and len(value) == count else value
+        name: value[position] if isinstance(value, list) and len(value) == count and name not in _SHARED else value
         for name, value in record.items()
     }
 

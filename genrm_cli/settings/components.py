@@ -1,6 +1,8 @@
 """The tables of a settings file that say what a reward is made of: components, diversity, total."""
 
+import math
 import re
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
@@ -12,6 +14,7 @@ Option = str | float | bool | tuple[str, ...]
 
 ANSWER_FORMS = ("boxed", "number", "labelled")
 ADVISORY_RULES = ("safety", "empathy", "bias", "task_completion")
+_GENRM, _DIVERSITY = "genrm", "diversity"
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 _FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 # A component that a judge grades may be graded by another model than the one that compares.
@@ -118,8 +121,10 @@ def _truth(raw: object, where: str) -> Option:
 
 def _pattern(raw: object, where: str) -> Option:
     try:
-        groups = re.compile(str(_text(raw, where))).groups
-    except (re.error, RecursionError, OverflowError) as error:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # Python warns of expressions whose meaning will change
+            groups = re.compile(str(_text(raw, where))).groups
+    except (re.error, RecursionError, OverflowError, Warning) as error:
         raise UsageError(f"{where}: {raw!r} is not a regular expression: {error}.") from error
     if groups != 1:
         raise UsageError(f"{where}: {raw!r} has {groups} groups; the answer is what its one group matches.")
@@ -174,7 +179,9 @@ def parse_components(tables: object, shorts: Sequence[str], where: str, convert:
     components += [_parse_short(short) for short in shorts]
     names = [component.name for component in components]
     if (twice := next((name for name in names if names.count(name) > 1), None)) is not None:
-        raise UsageError(f"the component {twice!r} is there twice; give one of them another name.")
+        raise UsageError(
+            f"the component {twice!r} is there twice; a table [components.NAME] with a kind gives one another name."
+        )
     _refuse_cycles(components)
     return tuple(components)
 
@@ -182,7 +189,7 @@ def parse_components(tables: object, shorts: Sequence[str], where: str, convert:
 def _parse_table(name: str, table: object, where: str, convert: Convert) -> Component:
     if not isinstance(table, Mapping) or not _NAME.fullmatch(name):
         raise UsageError(f"{where}: a component is a table whose name is made of small letters, digits and _.")
-    default = "python" if "python" in table else name
+    default = "python" if "python" in table else "rule" if name in ADVISORY_RULES else name
     kind_name = str(table.get("kind", default))
     if kind_name not in KINDS:
         raise UsageError(f"{where}: kind {kind_name!r} is not one of {', '.join(KINDS)}.")
@@ -225,6 +232,13 @@ def _parse_short(short: str) -> Component:
 
 def _checked(component: Component, where: str) -> Component:
     kind, given = KINDS[component.kind], dict(component.options)
+    if not _NAME.fullmatch(component.name):
+        raise UsageError(f"{where}: no name can be made of it; give it a table [components.NAME].")
+    if component.name == _DIVERSITY or (component.name == _GENRM) is not (component.kind == _GENRM):
+        raise UsageError(
+            f"{where}: {_GENRM} is what the verdicts give, by no other name, and {_DIVERSITY} what [diversity] says; "
+            "give the component another name."
+        )
     if missing := [name for name in kind.needs if name not in given]:
         raise UsageError(f"{where}: a component of kind {component.kind} needs {' and '.join(missing)}.")
     if component.kind == "consistency" and len(given) != 1:
@@ -233,13 +247,11 @@ def _checked(component: Component, where: str) -> Component:
 
 
 def _refuse_cycles(components: Sequence[Component]) -> None:
-    graph = {
-        component.name: [component.option("of") or "genrm"] for component in components if component.kind == "rank"
-    }
+    graph = {component.name: [_of(component)] for component in components if component.kind == "rank"}
     try:
         list(TopologicalSorter(graph).static_order())
     except CycleError as error:
-        raise UsageError(f"components need one another: {' of '.join(error.args[1])}.") from error
+        raise UsageError(f"components need one another: {' of '.join(reversed(error.args[1]))}.") from error
 
 
 def order_of(components: Sequence[Component]) -> list[Component]:
@@ -254,13 +266,13 @@ def needs_verdicts(components: Sequence[Component], total: TotalTable | None) ->
     """Whether pairs have to be judged: the reward, or a component that was asked for, is made of verdicts."""
     of_verdicts = [component.kind in ("genrm", "win_rate") for component in components]
     ranked = {_of(component) for component in components if component.kind == "rank"}
-    if total is None or any(of_verdicts) or "genrm" in ranked:
+    if total is None or any(of_verdicts) or _GENRM in ranked:
         return True
-    return "genrm" in {name for name, _ in (*total.weights, *total.gates)}
+    return _GENRM in {name for name, _ in (*total.weights, *total.gates)}
 
 
 def _of(component: Component) -> str:
-    return component.option("of") or "genrm"
+    return component.option("of") or _GENRM
 
 
 def parse_diversity(table: object, where: str, convert: Convert) -> Diversity:
@@ -280,7 +292,7 @@ def parse_diversity(table: object, where: str, convert: Convert) -> Diversity:
         elif key == "threshold":
             values["threshold"] = _number(raw, place, 0.0, 1.0)
         elif key == "n":
-            values["n"] = int(_number(raw, place, 1, 64))
+            values["n"] = _whole(raw, place, 1, 64)
         elif key in ("fallback", "fallback_on_error"):
             values["fallback"] = _one_of("unique", "uniform")(raw, place)
         elif key == "components":
@@ -337,6 +349,13 @@ def _number(raw: object, where: str, low: float, high: float) -> float:
     return float(raw)
 
 
+def _whole(raw: object, where: str, low: int, high: int) -> int:
+    number = _number(raw, where, low, high)
+    if not number.is_integer():
+        raise UsageError(f"{where}: {raw!r} is not a whole number.")
+    return int(number)
+
+
 def _names(raw: object, where: str) -> tuple[str, ...]:
     if not isinstance(raw, list) or not all(isinstance(name, str) for name in raw):
         raise UsageError(f"{where}: {raw!r} is not a list of component names.")
@@ -346,9 +365,13 @@ def _names(raw: object, where: str) -> tuple[str, ...]:
 def _clip(raw: object, where: str) -> tuple[float | None, float | None] | None:
     if raw is None:
         return None
-    if not isinstance(raw, list) or len(raw) != 2 or not all(isinstance(end, int | float) for end in raw):
+    if not isinstance(raw, list) or len(raw) != 2 or not all(map(_is_end, raw)):
         raise UsageError(f"{where}: {raw!r} is not the least and the greatest reward, as in [0, 5].")
-    low, high = (None if abs(end) == float("inf") else float(end) for end in raw)
-    if low is not None and high is not None and not low < high:
+    low, high = map(float, raw)
+    if not low < high:
         raise UsageError(f"{where}: {raw!r} leaves nothing between.")
-    return low, high
+    return None if low == -math.inf else low, None if high == math.inf else high
+
+
+def _is_end(raw: object) -> bool:
+    return isinstance(raw, int | float) and not isinstance(raw, bool) and not math.isnan(raw)

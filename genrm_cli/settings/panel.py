@@ -61,19 +61,29 @@ def seats_of(settings: Settings) -> tuple[Seat, ...]:
 def graders_of(settings: Settings) -> tuple[Seat, ...]:
     """Return who grades the components that are graded, one for each, and who finds clusters for `[diversity]`.
 
-    They are the run's judge, or the first of its panel, with what their tables say in its place.
+    They are the run's judge, or the first of its panel, with what their tables say in its place. One with an endpoint
+    of its own gets no key that a judge of a panel has for itself.
     """
     base = seats_of(settings)[0].settings
     own = {component.name: component.judge for component in settings.components if component.is_judged}
     if settings.diversity is not None and settings.diversity.method == "llm":
         own["diversity"] = settings.diversity.judge
-    return tuple(Seat(f"component {name}", 1.0, _grader(base, dict(values))) for name, values in own.items())
+    return tuple(Seat(f"component {name}", 1.0, _grader(base, settings, dict(values))) for name, values in own.items())
 
 
-def _grader(base: Settings, values: Mapping[str, object]) -> Settings:
+def _grader(base: Settings, run: Settings, values: Mapping[str, object]) -> Settings:
+    if "base_url" in values:
+        base = replace(base, api_key_env=run.api_key_env, api_key_file=run.api_key_file, ca_bundle=run.ca_bundle)
     own_judge = {"judge": None, "judge_id": None} if {"base_url", "model"} & set(values) else {}
-    given = {"panel": (), **own_judge, **values}
-    return replace(base, **given)  # type: ignore[arg-type]  # each was checked
+    return _with_own(base, {**own_judge, **values})
+
+
+def _with_own(settings: Settings, values: Mapping[str, object]) -> Settings:
+    """Return the settings of one judge: a run's, with what it says for itself in their place."""
+    # A file goes before a variable: the run's must not go before the judge's own variable.
+    file = {"api_key_file": None} if values.get("api_key_env") is not None else {}
+    given = {"panel": (), **file, **values}
+    return replace(settings, **given)  # type: ignore[arg-type]  # each was checked
 
 
 def parse_panel(tables: object, where: str, convert: Convert) -> tuple[PanelJudge, ...]:

@@ -407,12 +407,12 @@ class Settings:
         high=1,
     )
 
+    # Not in the digest by itself: what it says is there as a component.
     component: tuple[str, ...] = _setting(
         (),
         "Rewards",
         "Compute one more component of the reward: win_rate, rank, a rule (safety, empathy, bias, task_completion), "
         "rubric:SET, field:PATH, consistency:FORM, ... Repeat it for several; tables in the settings file say more.",
-        changes_rewards=True,
     )
     only_components: bool = _setting(
         False, "Rewards", "Compute the rewards anew from what the journal holds; ask nothing."

@@ -3,12 +3,13 @@
 The whole session is judged: what the sessions of a scenario have in common at the beginning (system and first
 user turn) is shown as the conversation, the rest as the response.
 
-Our components go beside the episode's; one whose name is taken there is called `genrm_` and its name. `total_reward`
+Our components go beside the episode's; one whose name is taken there is called `genrm_` and its name, which
+`genrm.component_names` says, so that the same one is replaced when the output is scored again. `total_reward`
 changes only where a `[total]` is configured; what it was stays under `genrm`.
 """
 
 import hashlib
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from genrm_cli.rollouts.dialects.dialect import Dialect, Score, annotate_line, set_detail
 from genrm_cli.rollouts.dialects.fields import (
@@ -70,8 +71,10 @@ def _annotate(record: Record, scores: Sequence[Score]) -> None:
     if components is not None and not isinstance(components, Mapping):
         detail["previous_components"] = components
     ours = score.detail.get("components") or {"genrm": score.reward}
-    names = _names_beside(before, _written_before(record))
-    reward = {**reward, "components": {**before, **{names(name): value for name, value in ours.items()}}}
+    names = _names_beside(before, _written_before(record), ours)
+    reward = {**reward, "components": {**before, **{names[name]: value for name, value in ours.items()}}}
+    if renamed := {name: written for name, written in names.items() if written != name}:
+        detail["component_names"] = renamed
     if "total" in score.detail:
         detail["previous_total_reward"] = reward.get("total_reward")
         reward["total_reward"] = score.reward
@@ -79,20 +82,25 @@ def _annotate(record: Record, scores: Sequence[Score]) -> None:
     set_detail(record, detail)
 
 
-def _written_before(record: Record) -> Collection[str]:
-    """Return the components that an earlier run of ours left in the record."""
+def _written_before(record: Record) -> dict[str, str]:
+    """Return what an earlier run of ours called its components in the record, by their own names."""
     genrm = record.get("genrm")
-    components = genrm.get("components") if isinstance(genrm, Mapping) else None
-    return components if isinstance(components, Mapping) else ()
+    components, renamed = (
+        part if isinstance(genrm, Mapping) and isinstance(part := genrm.get(key), Mapping) else {}
+        for key in ("components", "component_names")
+    )
+    return {"genrm": "genrm"} | {name: str(renamed.get(name, name)) for name in components}
 
 
-def _names_beside(before: Collection[str], ours_before: Collection[str]) -> Callable[[str], str]:
-    """Return how our components are called: by their names, unless the episode has its own of such a name."""
-
-    def name_of(name: str) -> str:
-        return f"genrm_{name}" if name in before and name not in ours_before and name != "genrm" else name
-
-    return name_of
+def _names_beside(before: Collection[str], written: Mapping[str, str], ours: Collection[str]) -> dict[str, str]:
+    """Return how our components are called: as before, else by their names, unless those are taken."""
+    names: dict[str, str] = {}
+    for name in ours:
+        free = written.get(name, name)
+        while name not in written and (free in before or free in names.values()):
+            free = f"genrm_{free}"
+        names[name] = free
+    return names
 
 
 DIALECT = Dialect("episode", _recognise, _read, _annotate)
