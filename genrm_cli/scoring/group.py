@@ -126,9 +126,6 @@ class GroupCase:
     def compute_local(self) -> None:
         """Compute what needs no judge; may take its time, and call functions of the user's."""
         self.columns = local_columns(self.rollouts, self.texts.records, self.settings, comparable=self.is_comparable)
-        diversity = self.settings.diversity
-        if diversity is not None and diversity.method == "ngram" and self.is_comparable:
-            self.clusters = clusters_of(diversity, self.pairs.answered, self.rollouts, [])
 
     def iter_questions(self) -> Iterator[tuple[Asked, Shown]]:
         """Yield what is to be asked, and what is to be shown; `Asked.seat` numbers judges, then graders."""
@@ -242,8 +239,7 @@ class GroupCase:
         """Return the clusters of `[diversity]`; None without it, or where rollouts cannot be compared."""
         if self.settings.diversity is None or not self.is_comparable:
             return None
-        if self.clusters is None:
-            self.clusters = clusters_of(self.settings.diversity, self.pairs.answered, self.rollouts, self.gradings)
+        self.clusters = clusters_of(self.settings.diversity, self.pairs.answered, self.rollouts, self.gradings)
         if self.clusters.failed:
             tally.component_failures["diversity"] += 1
         return self.clusters
