@@ -20,6 +20,7 @@ LEFT_OUT = {
         "parallel_files",
         "deadline",
         "max_calls",
+        "only_components",
         "max_tokens",
         "max_cost",
         "price_in",

@@ -1,0 +1,332 @@
+"""What `[components]`, `[diversity]`, `[total]` and `--component` may say, and what is refused."""
+
+import math
+import tomllib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from genrm_cli.errors import UsageError
+from genrm_cli.settings.components import KINDS, Component, TotalTable, needs_verdicts, order_of
+from genrm_cli.settings.panel import graders_of
+from genrm_cli.settings.resolve import SettingsFile, resolve_settings
+from genrm_cli.settings.table import Settings, digest_of
+
+
+def resolve(toml: str = "", *shorts: str) -> Settings:
+    """Return the settings of a file with this text, and of these `--component` flags."""
+    flags = {"component": shorts} if shorts else {}
+    return resolve_settings(flags, {}, SettingsFile("genrm.toml", tomllib.loads(toml)))[0]
+
+
+def refusal(toml: str = "", *shorts: str) -> str:
+    """Return why a file is refused."""
+    with pytest.raises(UsageError) as caught:
+        resolve(toml, *shorts)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("toml", "name", "kind", "options"),
+    [
+        ("[components.genrm]", "genrm", "genrm", {}),
+        ("[components.win_rate]", "win_rate", "win_rate", {}),
+        ("[components.wins]\nkind = 'win_rate'", "wins", "win_rate", {}),
+        ("[components.rank]", "rank", "rank", {}),
+        ("[components.place]\nkind = 'rank'\nof = 'genrm'\nties = 'order'", "place", "rank", None),
+        ("[components.consistency]\nextract = 'boxed'", "consistency", "consistency", {"extract": "boxed"}),
+        ("[components.consistency]\npattern = '(a+)'", "consistency", "consistency", {"pattern": "(a+)"}),
+        ("[components.consistency]\nfield = 'x.y'", "consistency", "consistency", {"field": "x.y"}),
+        ("[components.complementarity]\nfield = 'x'", "complementarity", "complementarity", {"field": "x"}),
+        ("[components.c]\nkind = 'rubric'\nset = 's'\njson_schema = false", "c", "rubric", None),
+        ("[components.t]\nkind = 'rubric_rank'\nset = 's'", "t", "rubric_rank", {"set": "s"}),
+        ("[components.safety]", "safety", "rule", {"rule": "safety"}),
+        ("[components.safety]\nkind = 'rule'", "safety", "rule", {"rule": "safety"}),
+        ("[components.care]\nkind = 'rule'\nrule = 'empathy'", "care", "rule", {"rule": "empathy"}),
+        ("[components.quality]\nkind = 'field'", "quality", "field", {"field": "quality"}),
+        ("[components.field]\nfield = 'a.b'", "field", "field", {"field": "a.b"}),
+        ("[components.mine]\npython = 'a.b:c'", "mine", "python", {"python": "a.b:c"}),
+        ("[components.safety]\nkind = 'field'\nfield = 'x'", "safety", "field", {"field": "x"}),
+    ],
+)
+def test_a_table_of_every_kind_is_read(toml: str, name: str, kind: str, options: dict[str, object] | None) -> None:
+    """The name decides the kind where no kind is given; defaults are filled in."""
+    (component,) = resolve(toml).components
+    assert (component.name, component.kind) == (name, kind)
+    assert options is None or dict(component.options) == options
+
+
+@pytest.mark.parametrize(
+    ("short", "name", "kind", "options"),
+    [
+        ("genrm", "genrm", "genrm", {}),
+        ("win_rate", "win_rate", "win_rate", {}),
+        ("rank", "rank", "rank", {}),
+        ("rank:win_rate", "rank", "rank", {"of": "win_rate"}),
+        ("consistency:number", "consistency", "consistency", {"extract": "number"}),
+        ("complementarity:info.passed", "complementarity", "complementarity", {"field": "info.passed"}),
+        ("rubric:therapeutic", "rubric", "rubric", {"set": "therapeutic"}),
+        ("rubric_rank:own.toml", "rubric_rank", "rubric_rank", {"set": "own.toml"}),
+        ("safety", "safety", "rule", {"rule": "safety"}),
+        ("rule:bias", "bias", "rule", {"rule": "bias"}),
+        ("field:reward.components.Style-1", "style_1", "field", {"field": "reward.components.Style-1"}),
+        ("python:mine.more:brevity", "brevity", "python", {"python": "mine.more:brevity"}),
+    ],
+)
+def test_a_short_of_every_kind_is_read(short: str, name: str, kind: str, options: dict[str, object]) -> None:
+    """`--component KIND` or `KIND:OPTION`; the name comes of what it is about."""
+    assert resolve("", short).components == (Component(name, kind, tuple(options.items())),)
+
+
+@pytest.mark.parametrize(
+    ("toml", "says"),
+    [
+        ("components = 3", "expected tables"),
+        ("[components]\nsafety = 3", "components.safety: a component is a table"),
+        ("[components.Safety]", "small letters, digits and _"),
+        ("[components.tone]", "kind 'tone' is not one of genrm, win_rate"),
+        ("[components.tone]\nkind = 3", "kind '3' is not one of"),
+        ("[components.win_rate]\nof = 'x'", "a component of kind win_rate has no 'of'; it has kind"),
+        ("[components.safety]\nmodel = 'm'", "a component of kind rule has no 'model'"),
+        ("[components.rank]\nties = 'best'", "components.rank.ties: 'best' is not one of mean, order"),
+        ("[components.rank]\nof = 3", "components.rank.of: 3 is not a text"),
+        ("[components.consistency]", "by one of extract, pattern and field"),
+        ("[components.consistency]\nfield = 'x'\nextract = 'boxed'", "by one of extract, pattern and field"),
+        ("[components.consistency]\nextract = 'xml'", "'xml' is not one of boxed, number, labelled"),
+        ("[components.consistency]\npattern = '('", "is not a regular expression"),
+        ("[components.consistency]\npattern = '[[a](x)'", "is not a regular expression: Possible nested set"),
+        ("[components.consistency]\npattern = 'a'", "has 0 groups"),
+        ("[components.consistency]\npattern = '(a)(b)'", "has 2 groups"),
+        ("[components.complementarity]", "kind complementarity needs field"),
+        ("[components.rubric]", "kind rubric needs set"),
+        ("[components.rubric]\nset = 's'\njson_schema = 'no'", "neither true nor false"),
+        ("[components.rubric]\nset = 's'\ntemperature = 9", "components.rubric.temperature: 9"),
+        ("[components.rubric]\nset = 's'\nprofile = 'json'", "a component of kind rubric has no 'profile'"),
+        ("[components.rule]", "kind rule needs rule"),
+        ("[components.tone]\nkind = 'rule'\nrule = 'tone'", "'tone' is not one of safety, empathy"),
+        ("[components.field]", "kind field needs field"),
+        ("[components.mine]\npython = 'brevity'", "'brevity' is not package.module:function"),
+        ("[components.mine]\nkind = 'python'", "kind python needs python"),
+        ("[components.quality]\nkind = 'genrm'", "genrm is what the verdicts give, by no other name"),
+        ("[components.genrm]\nkind = 'field'\nfield = 'x'", "give the component another name"),
+        ("[components.diversity]\nkind = 'rubric'\nset = 's'", "diversity what [diversity] says"),
+    ],
+)
+def test_a_table_that_cannot_be_is_refused(toml: str, says: str) -> None:
+    """The message names the place and what would do."""
+    assert says in refusal(toml)
+
+
+@pytest.mark.parametrize(
+    ("short", "says"),
+    [
+        ("tone", "--component tone: expected one of genrm, win_rate"),
+        ("safety,empathy", "expected one of"),
+        ("genrm:x", "genrm takes nothing after a colon"),
+        ("rubric", "needs set"),
+        ("consistency", "by one of extract, pattern and field"),
+        ("field:a.1", "no name can be made of it"),
+        ("field:...", "no name can be made of it"),
+        ("field:x.genrm", "give the component another name"),
+        ("python:brevity", "is not package.module:function"),
+    ],
+)
+def test_a_short_that_cannot_be_is_refused(short: str, says: str) -> None:
+    """The message names the flag."""
+    assert says in refusal("", short)
+
+
+def test_a_name_may_be_given_once() -> None:
+    """Neither two flags nor a flag and a table may name the same component; a table can give another name."""
+    assert "'safety' is there twice" in refusal("[components.safety]", "safety")
+    assert "a table [components.NAME]" in refusal("", "rubric:a", "rubric:b")
+
+
+def test_ranks_of_one_another_are_refused() -> None:
+    """A cycle is named in the order in which each is the rank of the next."""
+    tables = "".join(f"[components.{a}]\nkind = 'rank'\nof = '{b}'\n" for a, b in ("ab", "bc", "ca"))
+    said = refusal(tables)
+    assert any(
+        f"need one another: {cycle}." in said for cycle in ("a of b of c of a", "b of c of a of b", "c of a of b of c")
+    )
+    assert "genrm_rank" not in said
+    assert "need one another: a of a" in refusal("[components.a]\nkind = 'rank'\nof = 'a'")
+
+
+@given(st.permutations(["rank", "win_rate", "a", "b"]))
+def test_each_component_stands_behind_what_it_is_made_of(names: list[str]) -> None:
+    """Whatever the order of the tables, a rank of a rank of win_rate comes last of the three."""
+    of = {"a": "rank", "b": "a", "rank": "win_rate"}
+    components = [Component(n, "rank", (("of", of[n]),)) if n in of else Component(n, n) for n in names]
+    assert [component.name for component in order_of(components)] == ["win_rate", "rank", "a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("toml", "asked"),
+    [
+        ("[components.safety]", True),
+        ("[components.safety]\n[total]\nweights = { safety = 1 }", False),
+        ("[components.safety]\n[total]\nweights = { safety = 1, genrm = 1 }", True),
+        ("[components.safety]\n[total]\nweights = { safety = 1 }\ngates = { genrm = 2 }", True),
+        ("[components.win_rate]\n[total]\nweights = { win_rate = 1 }", True),
+        ("[components.rank]\n[total]\nweights = { rank = 1 }", True),
+        ("[components.q]\nkind = 'field'\n[components.rank]\nof = 'q'\n[total]\nweights = { rank = 1 }", False),
+        ("[diversity]", True),
+    ],
+)
+def test_pairs_are_judged_only_where_something_is_made_of_verdicts(toml: str, asked: bool) -> None:
+    """The reward by default, a weight, a gate, a component that was asked for."""
+    settings = resolve(toml)
+    assert needs_verdicts(settings.components, settings.total) is asked
+
+
+def test_diversity_has_defaults_and_takes_everything() -> None:
+    """`fallback_on_error` is another word for `fallback`, `endpoint` for `base_url`."""
+    diversity = resolve("[diversity]").diversity
+    assert diversity is not None
+    assert (diversity.method, diversity.threshold, diversity.n, diversity.fallback) == ("ngram", 0.5, 3, "unique")
+    diversity = resolve(
+        "[diversity]\nmethod = 'llm'\nthreshold = 1\nn = 5\nfallback_on_error = 'uniform'\ncomponents = ['genrm']\n"
+        "json_schema = false\nmodel = 'm'\nendpoint = 'http://x/v1'\napi_key_env = 'K'"
+    ).diversity
+    assert diversity is not None
+    assert (diversity.threshold, diversity.n, diversity.fallback, diversity.components) == (1, 5, "uniform", ("genrm",))
+    assert dict(diversity.judge) == {"model": "m", "base_url": ("http://x/v1",), "api_key_env": "K"}
+
+
+@pytest.mark.parametrize(
+    ("toml", "says"),
+    [
+        ("diversity = 3", "3 is no table"),
+        ("[diversity]\nmethod = 'words'", "'words' is not one of ngram, llm"),
+        ("[diversity]\nthreshold = 1.5", "not a number from 0 to 1"),
+        ("[diversity]\nthreshold = nan", "not a number from 0 to 1"),
+        ("[diversity]\nn = 0", "not a number from 1 to 64"),
+        ("[diversity]\nn = 2.5", "not a whole number"),
+        ("[diversity]\nn = true", "not a number"),
+        ("[diversity]\nfallback = 'zero'", "not one of unique, uniform"),
+        ("[diversity]\ncomponents = 'genrm'", "not a list of component names"),
+        ("[diversity]\nmodel = 'm'", "there is no 'model'"),
+        ("[diversity]\nmethod = 'llm'\nprofile = 'json'", "there is no 'profile'"),
+    ],
+)
+def test_diversity_that_cannot_be_is_refused(toml: str, says: str) -> None:
+    """The message names the key; a judge's settings are for `llm` only."""
+    assert says in refusal(toml)
+
+
+def test_a_total_is_read() -> None:
+    """Weights, gates, optional components, an open end of the clip."""
+    toml = "weights = { genrm = 1, x = 0 }\ngates = { y = 0.5 }\noptional = ['x']\nclip = [-inf, 5]\nnormalise = true"
+    expected = TotalTable((("genrm", 1.0), ("x", 0.0)), (("y", 0.5),), ("x",), (None, 5.0), True)
+    assert resolve(f"[total]\n{toml}").total == expected
+
+
+@pytest.mark.parametrize(
+    ("toml", "says"),
+    [
+        ("", "weights says how much each component counts"),
+        ("weights = { genrm = 0 }", "weights says how much"),
+        ("weights = 3", "total.weights: 3 is no table"),
+        ("weights = { genrm = -1 }", "total.weights.genrm: -1 is not a number from 0"),
+        ("weights = { genrm = inf }", "total.weights.genrm: inf is not a number"),
+        ("weights = { genrm = '1' }", "'1' is not a number"),
+        ("weight = { genrm = 1 }", "there is no 'weight'"),
+        ("weights = { genrm = 1 }\ngates = { x = 'y' }", "total.gates.x"),
+        ("weights = { genrm = 1 }\noptional = ['x']", "'x' has no weight"),
+        ("weights = { genrm = 1 }\noptional = 'genrm'", "not a list"),
+        ("weights = { genrm = 1 }\nnormalise = 1", "1 is neither true nor false"),
+        ("weights = { genrm = 1 }\nclip = 5", "not the least and the greatest"),
+        ("weights = { genrm = 1 }\nclip = [1, 2, 3]", "not the least and the greatest"),
+        ("weights = { genrm = 1 }\nclip = [nan, 1]", "not the least and the greatest"),
+        ("weights = { genrm = 1 }\nclip = [nan, inf]", "not the least and the greatest"),
+        ("weights = { genrm = 1 }\nclip = [false, true]", "not the least and the greatest"),
+        ("weights = { genrm = 1 }\nclip = [5, 1]", "leaves nothing between"),
+        ("weights = { genrm = 1 }\nclip = [inf, -inf]", "leaves nothing between"),
+    ],
+)
+def test_a_total_that_cannot_be_is_refused(toml: str, says: str) -> None:
+    """The message names the key."""
+    assert says in refusal(f"[total]\n{toml}")
+
+
+@given(low=st.floats(allow_nan=False), high=st.floats(allow_nan=False))
+def test_a_clip_that_is_accepted_lets_something_through(low: float, high: float) -> None:
+    """Its ends are in order, and only the infinite ones are open."""
+    table = {"weights": {"genrm": 1}, "clip": [low, high]}
+    try:
+        total = resolve_settings({}, {}, SettingsFile("f", {"total": table}))[0].total
+    except UsageError:
+        assert low >= high
+        return
+    assert total is not None
+    assert total.clip is not None
+    assert total.clip == (None if math.isinf(low) else low, None if math.isinf(high) else high)
+
+
+SAME_REWARDS = [
+    ("[components.c]\nkind = 'rubric'\nset = 's'", "api_key_env = 'K'\nconcurrency = 3\ncall_timeout = 9"),
+    ("[diversity]\nmethod = 'llm'", "endpoint = 'http://x/v1'\njudge_id = 'j'"),
+]
+OTHER_REWARDS = [
+    ("[components.c]\nkind = 'rubric'\nset = 's'", "model = 'm'"),
+    ("[components.c]\nkind = 'rubric'\nset = 's'", "temperature = 0.5"),
+    ("[components.c]\nkind = 'rubric'\nset = 's'", "json_schema = false"),
+    ("[components.rank]", "ties = 'order'"),
+    ("[diversity]", "threshold = 0.6"),
+    ("[diversity]\nmethod = 'llm'", "model = 'm'"),
+    ("[total]\nweights = { genrm = 1 }", "normalise = true"),
+]
+
+
+@pytest.mark.parametrize(
+    ("toml", "more", "same"), [(*a, True) for a in SAME_REWARDS] + [(*b, False) for b in OTHER_REWARDS]
+)
+def test_the_digest_follows_what_a_table_says_of_rewards(toml: str, more: str, same: bool) -> None:
+    """Where a grader is and how fast it is asked is nothing to the rewards; all else is."""
+    assert (digest_of(resolve(toml)) == digest_of(resolve(f"{toml}\n{more}"))) is same
+
+
+def test_a_short_and_its_table_are_the_same_rewards() -> None:
+    """Outputs made with one are up to date for the other."""
+    assert digest_of(resolve("", "safety")) == digest_of(resolve("[components.safety]"))
+    assert digest_of(resolve("", "safety")) != digest_of(resolve("", "empathy")) != digest_of(resolve())
+
+
+def test_a_grader_is_the_runs_judge_with_what_its_table_says() -> None:
+    """Another model is no longer the judge of that id; another endpoint gets no key of a panel's judge."""
+    toml = """
+        api_key_env = "RUN"
+        judge_id = "ours"
+        temperature = 0.7
+        [components.a]
+        kind = "rubric"
+        set = "helpfulness"
+        [components.b]
+        kind = "rubric"
+        set = "helpfulness"
+        model = "other"
+        temperature = 0
+    """
+    one, other = (seat.settings for seat in graders_of(resolve(f'model = "m"\nbase_url = "http://x/v1"\n{toml}')))
+    assert (one.model, one.judge_id, one.temperature) == ("m", "ours", 0.7)
+    assert (other.model, other.judge_id, other.temperature) == ("other", None, 0)
+    panel = '[[judge]]\nmodel = "p"\nbase_url = "http://p/v1"\napi_key_env = "OWN"\n'
+    elsewhere = toml.replace('model = "other"', 'base_url = "http://q/v1"')
+    one, other = (seat.settings for seat in graders_of(resolve(f"{elsewhere}\n{panel}")))
+    assert (one.model, one.base_url, one.api_key_env) == ("p", ("http://p/v1",), "OWN")
+    assert (other.model, other.base_url, other.api_key_env) == ("p", ("http://q/v1",), "RUN")
+
+
+def test_a_variable_of_its_own_goes_before_the_runs_key_file() -> None:
+    """A key for one endpoint must not go to another."""
+    table = "[components.a]\nkind = 'rubric'\nset = 's'\nendpoint = 'http://x/v1'\napi_key_env = 'A'"
+    (grader,) = graders_of(resolve(f"api_key_file = 'run.key'\n{table}"))
+    assert (grader.settings.api_key_env, grader.settings.api_key_file) == ("A", None)
+
+
+def test_every_kind_is_tried_here() -> None:
+    """A new kind needs its cases above."""
+    kinds = "genrm win_rate rank consistency complementarity rubric rubric_rank rule field python"
+    assert set(KINDS) == set(kinds.split())
