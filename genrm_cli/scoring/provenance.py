@@ -13,6 +13,7 @@ from genrm_cli.scoring.graders import graders_in
 from genrm_cli.scoring.profiles import profile_of
 from genrm_cli.scoring.rule_files import read_phrases
 from genrm_cli.settings import Settings
+from genrm_cli.settings.components import TotalTable
 from genrm_cli.settings.panel import seats_of
 from genrm_cli.settings.table import digest_of
 from genrm_cli.storage.location import InputIdentity
@@ -119,8 +120,12 @@ def reward_record(settings: Settings) -> dict[str, Any] | None:
             for grader in graders_in(settings)
         },
         "diversity": None if settings.diversity is None else asdict(settings.diversity) | {"judge": None},
-        "total": None if settings.total is None else asdict(settings.total),
+        "total": None if settings.total is None else asdict(settings.total) | _by_component(settings.total),
     }
+
+
+def _by_component(total: TotalTable) -> dict[str, Any]:
+    return {"weights": dict(total.weights), "gates": dict(total.gates)}
 
 
 def versions_record() -> dict[str, str]:
