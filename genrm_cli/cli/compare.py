@@ -70,7 +70,7 @@ def compare(
         say_warning(STAND_IN_NOTICE)
     for record in compared.comparisons:
         if record["failure"] and not settings.quiet:
-            say_warning(f"comparison {record['i']}, {record['j']} failed: {record['failure']['detail']}")
+            say_warning(f"{_what(record)} failed: {record['failure']['detail']}")
     if settings.json_output:
         from genrm_cli.storage.records import render_record
 
@@ -79,6 +79,16 @@ def compare(
         _print_tables(rollouts, compared.scores, compared.comparisons)
     refuse_unscored(tally, settings)
     return 0
+
+
+def _what(record: dict[str, Any]) -> str:
+    """Name a question: a pair, or what a grader was asked about one response or about all."""
+    shown = ", ".join(_places(record))
+    return f"comparison {shown}" if "component" not in record else f"the component {record['component']} of {shown}"
+
+
+def _places(record: dict[str, Any]) -> list[str]:
+    return list(map(str, record.get("shown") or [place for place in (record["i"], record["j"]) if place is not None]))
 
 
 def _read_rollouts(
@@ -133,13 +143,19 @@ def _print_tables(rollouts: "list[Rollout]", scores: list[dict[str, Any]], compa
         numbers = (score["reward"], *(detail[name] for name in ("base_score", "rank", "advantage")))
         rewards.add_row(str(place), *map(_shown, numbers), Text(excerpt))
     console.print(rewards)
-    console.print()
+    if pairs := [record for record in comparisons if "component" not in record]:
+        console.print()
+        console.print(_table_of(pairs))
+
+
+def _table_of(comparisons: list[dict[str, Any]]) -> Table:
     verdicts = Table("first", "second", "score 1", "score 2", "ranking", "failure", box=None, pad_edge=False)
     for record in comparisons:
         verdict = [_shown(record[name]) for name in ("score_1", "score_2", "ranking")]
         failure = record["failure"]["kind"] if record["failure"] else ""
-        verdicts.add_row(str(record["i"]), str(record["j"]), *verdict, failure)
-    console.print(verdicts)
+        first, second = ["-" if record[name] is None else str(record[name]) for name in ("i", "j")]
+        verdicts.add_row(first, second, *verdict, failure)
+    return verdicts
 
 
 def _shown(number: float | None) -> str:
