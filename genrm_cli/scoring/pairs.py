@@ -3,7 +3,7 @@
 import math
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from genrm_cli.judging.profiles.profile import GradingProfile, Profile
@@ -20,8 +20,9 @@ from genrm_cli.judging.verdict import (
     Verdict,
     lead_of,
 )
-from genrm_cli.pairing import Comparison, count_comparisons, plan_comparisons
+from genrm_cli.pairing import RING_STRATEGIES, Comparison, count_comparisons, plan_comparisons, ring_k_for_budget
 from genrm_cli.rollouts.record import SharedView
+from genrm_cli.scoring.graders import count_gradings
 from genrm_cli.scoring.profiles import profile_of
 from genrm_cli.settings import Settings
 from genrm_cli.settings.components import needs_verdicts
@@ -56,10 +57,41 @@ def count_questions(n: int, settings: Settings) -> int:
     """Count the questions about n rollouts with a response; 0 when n < 2, or when no reward is made of verdicts."""
     if n < 2 or not needs_verdicts(settings.components, settings.total):
         return 0
-    pairs = count_comparisons(n, settings.strategy, settings.judges, swap=settings.swap)
+    pairs = count_pairs(n, settings)
     each = {False: n * settings.judges, True: settings.judges}
     gradings = [grading_of(seat) for seat in seats_of(settings)]
     return sum(pairs if grading is None else each[grading.whole_group] for grading in gradings)
+
+
+def count_pairs(n: int, settings: Settings) -> int:
+    """Count the comparisons of n rollouts for one judge."""
+    return count_comparisons(n, settings.strategy, settings.judges, swap=settings.swap, ring_k=settings.ring_k)
+
+
+def within_budget(sizes: Mapping[int, int], settings: Settings) -> Settings:
+    """Return the settings with the largest ring whose calls stay within the budget, if there is one.
+
+    Args:
+        sizes: number of groups for each number of rollouts with a response.
+        settings: as they were given.
+    """
+    if settings.budget is None:
+        return settings
+    strategy = settings.strategy if settings.strategy in RING_STRATEGIES else "ring"
+    none = replace(settings, budget=None, strategy=strategy, ring_k=0.0)
+    fixed = sum(groups * (count_questions(n, none) + count_gradings(n, none)) for n, groups in sizes.items())
+    a_comparison = sum(_calls_of(seat) for seat in seats_of(settings))
+    calls = max(0, settings.budget - fixed) // max(1, a_comparison)
+    ring_k = ring_k_for_budget(sizes, calls, strategy, judges=settings.judges, swap=settings.swap)
+    return replace(none, ring_k=ring_k)
+
+
+def _calls_of(seat: Seat) -> int:
+    """Return the calls that one comparison costs: none for a judge that grades, two for one that is asked twice."""
+    if grading_of(seat) is not None:
+        return 0
+    profile = None if seat.settings.judge is not None else profile_of(seat.settings)
+    return 2 if isinstance(profile, Profile) and profile.render_second_turn is not None else 1
 
 
 @dataclass(slots=True)
@@ -101,6 +133,9 @@ class PairCase:
             judges=self.settings.judges,
             order_balanced=self.settings.order_balanced,
             swap=self.settings.swap,
+            ring_k=self.settings.ring_k,
+            key=self.key,
+            seed=self.settings.seed,
         )
         ordered = sorted(planned, key=lambda comparison: comparison.i)
         return [Comparison(self.answered[i], self.answered[j], judge_idx) for i, j, judge_idx in ordered]
