@@ -8,7 +8,7 @@ from genrm_cli.rollouts.declared import Requirement, check_declared, parse_requi
 from genrm_cli.rollouts.dialects import DIALECTS, Dialect, recognise
 from genrm_cli.rollouts.grouping import UNGROUPED, GroupTable, Place, group_key, value_at
 from genrm_cli.rollouts.record import Rollout, UnreadableRecordError
-from genrm_cli.scoring.pairs import count_questions
+from genrm_cli.scoring.pairs import plan_efforts
 from genrm_cli.settings import Settings
 from genrm_cli.storage.lines import Line
 from genrm_cli.storage.records import BadLineError, parse_record
@@ -112,9 +112,10 @@ def _count_groups(table: GroupTable, settings: Settings, tally: Tally) -> None:
         if table.prompts_differ(rows):
             tally.groups_with_mixed_prompts += 1
         else:
-            planned = count_questions(table.count_answered(rows), settings)
-            tally.planned += planned
-            tally.exhibit_chars += round(planned * table.chars_per_comparison(rows))
+            for questions, responses, turns in plan_efforts(table.count_answered(rows), settings):
+                tally.planned += questions
+                tally.planned_calls += questions * turns
+                tally.exhibit_chars += round(questions * turns * table.chars_shown(rows, responses))
 
 
 def iter_duplicates(table: GroupTable) -> Iterator[Place]:

@@ -236,6 +236,11 @@ class EndpointPool:
         free = [endpoint for endpoint in self.endpoints if endpoint.is_free()]
         return self._take(min(free, key=Endpoint.rank)) if free else None
 
+    def acquire_last(self) -> Slot | None:
+        """Return a free slot, though the run may have been stopped, for what must not end half-way."""
+        free = [endpoint for endpoint in self.endpoints if endpoint.is_free()]
+        return self._take(min(free, key=Endpoint.rank)) if free else None
+
     def release(self, slot: Slot, ending: Ending, detail: str = "") -> None:
         """Give a slot back and let the endpoint learn from how its call ended."""
         now_s = time.monotonic()
