@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from genrm_cli.errors import UsageError
-from genrm_cli.settings.panel import parse_panel, seats_of
+from genrm_cli.settings.panel import parse_panel, refuse_overridden, seats_of
 from genrm_cli.settings.table import PRESETS, Settings, Value, flag_of, is_many, key_of, setting_fields, type_of
 
 ENVIRONMENT_PREFIX = "GENRM_"
@@ -77,7 +77,7 @@ def resolve_settings(
     """
     _refuse_unknown_keys(file)
     from_file = {key.replace("-", "_"): value for key, value in file.values.items()}
-    tables = from_file.pop("judge") if isinstance(from_file.get("judge"), list) else None
+    tables = from_file.pop("judge") if isinstance(from_file.get("judge"), list | dict) else None
     chosen: dict[str, tuple[Value, str]] = {}
     for setting in setting_fields():
         key = key_of(setting)
@@ -97,8 +97,10 @@ def resolve_settings(
     _apply_preset(chosen)
     values = {name: value for name, (value, _) in chosen.items()}
     panel = () if tables is None else parse_panel(tables, f"{file.path}: judge", _convert_named)
-    if {chosen[name][1].partition(" ")[0] for name in ("judge", "model") if name in chosen} & {"flag", "environment"}:
+    before_file = {name: source for name, (_, source) in chosen.items() if source.startswith(("flag", "environment"))}
+    if not before_file.keys().isdisjoint(("judge", "model")):
         panel = ()  # one judge was named in a place that goes before the file
+    refuse_overridden(panel, before_file)
     settings = Settings(**values, panel=panel)  # type: ignore[arg-type]  # _convert has checked each against its field
     if settings.max_cost is not None and not (settings.price_in or settings.price_out):
         raise UsageError("--max-cost needs --price-in and --price-out, the prices of a million tokens.")
