@@ -74,6 +74,7 @@ async def open_judge(
     comparison_timeout_s: float = 60.0,
     give_up_after_s: float = 10.0,
     base_s: float = 0.01,
+    profile: str = "nemotron",
 ) -> AsyncIterator[Opened]:
     """Open a judge with short waits."""
     clients = [JudgeClient(JudgeAddress(base_url, None, 2, concurrency)) for base_url in base_urls]
@@ -84,7 +85,7 @@ async def open_judge(
     pool = EndpointPool(endpoints, give_up_after_s, lambda event, fields: None)
     patience = Patience(call_timeout_s, comparison_timeout_s, RetryPolicy(retries, base_s), reask, hedge)
     allowance = allowance or Allowance()
-    remote = RemoteJudge(pool, PROFILES["nemotron"], patience, allowance, model="m", sampling={})
+    remote = RemoteJudge(pool, PROFILES[profile], patience, allowance, model="m", sampling={})
     journaled = None if journal is None else JournaledJudge(remote, journal, only_failed=only_failed)
     try:
         yield Opened(remote, pool, allowance, journaled)
