@@ -242,9 +242,7 @@ class RemoteJudge:
         """Wait for a slot; the first second turn of a comparison was set aside, and outlasts a budget."""
         if outcome.turns == self._turns:
             return await self._slot_in_time(gives_up_at_s)
-        slot = await self._pool.acquire(retry=True)
-        if slot is None and self._pool.stopped_by != "deadline":
-            slot = self._pool.acquire_last()
+        slot = await self._pool.acquire_second_turn()
         if slot is None or time.monotonic() >= gives_up_at_s:
             if slot is not None:
                 self._pool.release_unused(slot)
