@@ -12,6 +12,7 @@ from genrm_cli.errors import UsageError
 from genrm_cli.judging.client import JudgeAddress, JudgeClient, chat_url
 from genrm_cli.judging.engine import EmbeddedJudge, Judge
 from genrm_cli.judging.journal import Journal
+from genrm_cli.judging.journaled import JournaledJudge
 from genrm_cli.judging.latency import Latencies
 from genrm_cli.judging.pacing.allowance import Allowance
 from genrm_cli.judging.pacing.limit import AdaptiveLimit
@@ -22,7 +23,7 @@ from genrm_cli.judging.profiles import PROFILES, profile_for
 from genrm_cli.judging.profiles.compat import parse_scores_json_as_reference
 from genrm_cli.judging.profiles.own import parse_own_profile
 from genrm_cli.judging.profiles.profile import AnyProfile, GradingProfile
-from genrm_cli.judging.remote import JournaledJudge, Patience, RemoteJudge
+from genrm_cli.judging.remote import Patience, RemoteJudge
 from genrm_cli.scoring.context import Run
 from genrm_cli.settings import Settings
 from genrm_cli.settings.panel import Seat, seats_of

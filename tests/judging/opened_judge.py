@@ -9,11 +9,12 @@ from typing import Any
 from genrm_cli.judging.client import JudgeAddress, JudgeClient
 from genrm_cli.judging.engine import Asking, Judge, judge_all
 from genrm_cli.judging.journal import Journal
+from genrm_cli.judging.journaled import JournaledJudge
 from genrm_cli.judging.pacing.allowance import Allowance
 from genrm_cli.judging.pacing.pool import Endpoint, EndpointPool, FixedLimit
 from genrm_cli.judging.pacing.retry import RetryPolicy
 from genrm_cli.judging.profiles import PROFILES
-from genrm_cli.judging.remote import JournaledJudge, Patience, RemoteJudge
+from genrm_cli.judging.remote import Patience, RemoteJudge
 from genrm_cli.judging.verdict import Exhibit, Failure, Outcome
 
 SHORT, LONG = "A word.", "A full answer that explains itself, step by step, with care."
