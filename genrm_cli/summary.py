@@ -1,52 +1,17 @@
 """Counts and statistics of a run, and the metrics object they become."""
 
 import math
-from collections import Counter
-from collections.abc import Iterable
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Protocol
 
 from genrm_cli.evaluation.agreement import PanelFigures
+from genrm_cli.evaluation.component_figures import ComponentFigures
 from genrm_cli.evaluation.significance import wilson_interval
+from genrm_cli.evaluation.spread import Spread
 from genrm_cli.judging.latency import Latencies
 from genrm_cli.judging.verdict import Failure, Outcome, Verdict, lead_of
-
-
-@dataclass(slots=True)
-class Spread:
-    """Mean, deviation and range of a stream of numbers, kept in constant memory.
-
-    Source: Welford's recurrence, Technometrics 4 (1962) 419.
-    """
-
-    count: int = 0
-    mean: float | None = None
-    low: float | None = None
-    high: float | None = None
-    squares: float = 0.0  # sum of squared distances from the mean
-
-    def add(self, value: float) -> None:
-        """Take in one more number."""
-        self.count += 1
-        before = 0.0 if self.mean is None else self.mean
-        self.mean = before + (value - before) / self.count
-        self.squares += (value - before) * (value - self.mean)
-        self.low = value if self.low is None else min(self.low, value)
-        self.high = value if self.high is None else max(self.high, value)
-
-    def deviation(self) -> float | None:
-        """Return the population standard deviation; None without a number."""
-        return math.sqrt(self.squares / self.count) if self.count else None
-
-    def as_dict(self) -> dict[str, float | int | None]:
-        """Return the statistics by name."""
-        return {
-            "count": self.count,
-            "mean": self.mean,
-            "std": self.deviation(),
-            "min": self.low,
-            "max": self.high,
-        }
 
 
 @dataclass(slots=True)
@@ -109,6 +74,7 @@ class Tally:
     pace: Pace | None = None
     latencies: Latencies = field(default_factory=Latencies)
     failures: Counter[str] = field(default_factory=Counter)
+    failure_examples: dict[str, str] = field(default_factory=dict)
     calls: int = 0
     retries: int = 0
     prompt_tokens: int = 0
@@ -129,6 +95,10 @@ class Tally:
     lines_dropped: int = 0
     redactions: Counter[str] = field(default_factory=Counter)
     panel: PanelFigures | None = None
+    components: ComponentFigures = field(default_factory=ComponentFigures)
+    component_failures: Counter[str] = field(default_factory=Counter)
+    gated: int = 0
+    shares: dict[str, float] = field(default_factory=lambda: defaultdict(float))
 
     @property
     def finished(self) -> int:
@@ -144,6 +114,7 @@ class Tally:
         """Count a comparison: its verdict or failure, and what it cost this run."""
         if isinstance(outcome.result, Failure):
             self.failures[outcome.result.kind.value] += 1  # plain text, as it becomes a key in JSON
+            self.failure_examples.setdefault(outcome.result.kind.value, outcome.result.detail)
         elif outcome.from_journal:
             self.journal_hits += 1
         else:
@@ -232,6 +203,11 @@ def _interval(count: int, of: int) -> list[float] | None:
     return list(wilson_interval(count / of, of)) if of else None
 
 
+def _shares(parts: Mapping[str, float]) -> dict[str, float]:
+    whole = math.fsum(parts.values())
+    return {source: part / whole for source, part in sorted(parts.items())} if whole else {}
+
+
 def _complement(share: float | None) -> float | None:
     return None if share is None else 1.0 - share
 
@@ -244,7 +220,8 @@ def summarise(tally: Tally, wall_time_s: float) -> dict[str, Any]:
     pairs; null where no judge compares pairs, as are the two rates of swapped ones. `flip_rate` is the share of
     pairs judged in both orders whose two verdicts disagree, `repeat_agreement` the share of pairs of repeats that
     agree. `panel` is null for a single judge. `redactions` are what was masked in the texts of the judged groups,
-    each text of a group counted once.
+    each text of a group counted once. `reward_sources` are the shares of the weighted parts of all rewards by where
+    they come from.
     """
     decided = tally.first_wins + tally.second_wins
     metrics = {"mean_individual_score": None, "std_individual_score": None, "tiebreak_usage_rate": None}
@@ -273,6 +250,7 @@ def summarise(tally: Tally, wall_time_s: float) -> dict[str, Any]:
         "journal_hits": tally.journal_hits,
         "failures": tally.failed,
         "failures_by_kind": dict(sorted(tally.failures.items())),
+        "failure_examples": dict(sorted(tally.failure_examples.items())),
         "calls": tally.calls,
         "retries": tally.retries,
         "hedged_comparisons": tally.hedged,
@@ -289,6 +267,10 @@ def summarise(tally: Tally, wall_time_s: float) -> dict[str, Any]:
         "flip_rate": _complement(tally.swapped.rate()),
         "repeat_agreement": tally.repeated.rate(),
         "panel": None if tally.panel is None else tally.panel.as_dict(),
+        "components": tally.components.as_dict() or None,
+        "component_failures": dict(sorted(tally.component_failures.items())),
+        "gated": tally.gated,
+        "reward_sources": _shares(tally.shares),
         "reward": tally.rewards.as_dict(),
         "latency": tally.latencies.as_dict(),
         "wall_time_s": round(wall_time_s, 3),

@@ -12,10 +12,17 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import pytest
+from hypothesis import settings
 
 pytest_plugins = ["judge_server_fixture", "s3_disturber_fixture", "s3_stores_fixture"]
 
 _START_LIMIT_S = 30
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Try fewer examples of each property where slow tests are left out."""
+    settings.register_profile("fast", max_examples=30)
+    settings.load_profile("fast" if "not slow" in config.option.markexpr else "default")
 
 
 class Bucket(NamedTuple):

@@ -3,7 +3,7 @@
 import hashlib
 import math
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import lru_cache
@@ -76,6 +76,7 @@ class Behaviour:
     with_reasoning: bool = False
     reasoning_field: str = "reasoning_content"
     analysis_chars: int = 80
+    quotes: bool = False  # both responses stand in its thoughts and in its analyses, as they are
     prefix_cache: int = 0  # prompt prefixes remembered for usage.prompt_tokens_details.cached_tokens
 
     def __post_init__(self) -> None:
@@ -185,30 +186,52 @@ def find_responses(messages: Sequence[Mapping[str, object]]) -> Texts | None:
 
 
 def find_lineup(messages: Sequence[Mapping[str, object]]) -> list[str]:
-    """Find the responses to grade: that of the assistant before a principle, or all of a group; none otherwise."""
+    """Find the responses to grade: that of the assistant before a principle, or all that are shown; else none."""
     if messages[-1].get("role") == "principle" and messages[-2].get("role") == "assistant":
         return [message_text(messages[-2])]
-    prompt, texts = message_text(messages[-1]), list[str]()
+    prompt = message_text(messages[-1])
+    return _numbered(prompt, lambda number: f"model-{number + 1}") or _numbered(prompt, str)
+
+
+def _numbered(prompt: str, name_of: Callable[[int], str]) -> list[str]:
+    texts: list[str] = []
     while True:
-        name = f"RESPONSE model-{len(texts) + 1} ===]"
+        name = f"RESPONSE {name_of(len(texts))} ===]"
         text = _between(prompt, f"[=== BEGIN {name}\n", f"\n[=== END {name}")
         if text is None:
             return texts
         texts.append(text)
 
 
-def render_grades(texts: Sequence[str]) -> tuple[str, Json | None]:
+def render_grades(prompt: str, texts: Sequence[str]) -> tuple[str, Json | None]:
     """Return what a judge of lineups writes, and the log probabilities that its server sends: longer is better."""
-    if len(texts) == 1:
-        margin = min(len(texts[0]), 200) / 20 - 4
-        word, other = ("Yes", "No") if margin > 0 else ("No", "Yes")
-        likely = [{"token": f" {word}", "logprob": -0.01}, {"token": f" {other}", "logprob": -0.01 - abs(margin)}]
-        said = [{"token": "Final Judgement:", "logprob": 0.0, "top_logprobs": []}, likely[0] | {"top_logprobs": likely}]
-        return f"Final Judgement: {word}", {"content": said}
+    closing = prompt.rpartition("===]")[2]
+    names = [part.partition('"')[0] for part in closing.split('  "')[1:]]  # of a rubric set, as it is asked for
     order = sorted(range(len(texts)), key=lambda place: (-len(texts[place]), place))
-    scores = {f"model-{place + 1}": min(5.0, 1 + len(text) / 50) for place, text in enumerate(texts)}
-    ranked = {"scores": scores, "best-to-worst": [f"model-{place + 1}" for place in order]}
-    return orjson.dumps(ranked).decode(), None
+    said: Json
+    if '"tiers"' in closing:
+        said = {"reasoning": "By length.", "tiers": [[place] for place in order]}
+    elif '"assignments"' in closing:
+        kinds = [len(text) // 200 for text in texts]
+        said = {"assignments": [{"index": place, "cluster_id": kind, "label": "x"} for place, kind in enumerate(kinds)]}
+    elif names:
+        score = 5 if len(texts[0]) > 200 else 2
+        entry = {"evidence": texts[0][:20], "reasoning": "By length.", "score": score}
+        said = {"scores": dict.fromkeys(names, entry)}
+    elif '"best-to-worst"' in closing:
+        scores = {f"model-{place + 1}": min(5.0, 1 + len(text) / 50) for place, text in enumerate(texts)}
+        said = {"scores": scores, "best-to-worst": [f"model-{place + 1}" for place in order]}
+    else:
+        return _render_judgement_of_one(texts[0])
+    return orjson.dumps(said).decode(), None
+
+
+def _render_judgement_of_one(text: str) -> tuple[str, Json]:
+    margin = min(len(text), 200) / 20 - 4
+    word, other = ("Yes", "No") if margin > 0 else ("No", "Yes")
+    likely = [{"token": f" {word}", "logprob": -0.01}, {"token": f" {other}", "logprob": -0.01 - abs(margin)}]
+    tokens = [{"token": "Final Judgement:", "logprob": 0.0, "top_logprobs": []}, likely[0] | {"top_logprobs": likely}]
+    return f"Final Judgement: {word}", {"content": tokens}
 
 
 def _between(text: str, begin: str, end: str) -> str | None:
@@ -257,6 +280,15 @@ def render_judgement(verdict: tuple[float, ...], analysis_chars: int) -> str:
     fields: Json = {"response_1_analysis": analysis, "response_2_analysis": analysis}
     fields |= {"score_1": score_1, "score_2": score_2, "ranking": ranking}
     return f"Here is my judgement.\n```json\n{orjson.dumps(fields, option=orjson.OPT_INDENT_2).decode()}\n```\n"
+
+
+def render_quoting(verdict: tuple[float, ...], texts: Texts) -> str:
+    """Return what a judge writes that repeats the responses word for word before it says its own verdict."""
+    score_1, score_2, ranking = verdict
+    fields: Json = {f"response_{place}_analysis": f"It says: {text}" for place, text in enumerate(texts, 1)}
+    fields |= {"score_1": score_1, "score_2": score_2, "ranking": ranking}
+    thoughts = "\n\n".join(f"Response {place} is:\n{text}" for place, text in enumerate(texts, 1))
+    return f"<think>\n{thoughts}\n\nI follow neither.\n</think>\n```json\n{orjson.dumps(fields).decode()}\n```\n"
 
 
 class PrefixCache:
@@ -324,8 +356,9 @@ def _usual_content(behaviour: Behaviour, messages: Sequence[Json], kept: Sequenc
     whichever response came first. That is the danger a probe must find, so it is what happens here.
     """
     if lineup := find_lineup(messages):
-        return render_grades(lineup)
-    second_turn = "[The Begin of Ranking Score]" in message_text(messages[-1]) and len(messages) == 3
+        return render_grades(message_text(messages[-1]), lineup)
+    roles = [message.get("role") for message in messages]
+    second_turn = roles == ["user", "assistant", "user"] and "[The Begin of Ranking Score]" in message_text(messages[2])
     texts = find_responses(messages[:1] if second_turn else messages)
     if texts is None:
         return "ok", None
@@ -336,4 +369,6 @@ def _usual_content(behaviour: Behaviour, messages: Sequence[Json], kept: Sequenc
     if second_turn:
         winner = 1 if verdict[0] > verdict[1] else 2
         return f"[The Begin of Ranking Score]\n\\boxed{{{winner}}}\n[The End of Ranking Score]", None
+    if behaviour.quotes:
+        return render_quoting(verdict, texts), None
     return render_judgement(verdict, behaviour.analysis_chars), None

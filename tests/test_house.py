@@ -30,16 +30,21 @@ LAYERS = (
     ("__main__",),
     ("cli",),
     ("scoring",),
-    ("judging", "rewards", "pairing", "rollouts", "storage", "summary", "evaluation"),
+    ("judging", "rewards", "rules", "pairing", "rollouts", "storage", "summary", "evaluation"),
     ("settings",),
     ("errors", "version"),
 )
-# Within one layer only this: summary and evaluation count verdicts and costs, and so know what they are.
+# Within one layer only this: summary and evaluation count verdicts and costs, and so know what they are; rules
+# read turns.
 NEIGHBOURS = {
+    ("rules", "rollouts.record"),
     ("summary", "judging.verdict"),
     ("summary", "judging.latency"),
+    ("rules", "rollouts.record"),
     ("summary", "evaluation.agreement"),
     ("summary", "evaluation.significance"),
+    ("summary", "evaluation.spread"),
+    ("summary", "evaluation.component_figures"),
     ("evaluation", "judging.verdict"),
     ("evaluation", "judging.pacing.allowance"),
 }
@@ -52,10 +57,12 @@ PURE = (
     "judging.latency",
     "judging.lexical",
     "judging.profiles",
+    "judging.rubrics",
     "judging.pacing.allowance",
     "judging.pacing.limit",
     "judging.pacing.retry",
     "rewards",
+    "rules",
     "summary",
     "evaluation",
     "errors",
@@ -80,10 +87,10 @@ HOMES = {
     "types_boto3_s3": ("storage",),
     "_typeshed": ("storage",),
     "zstandard": ("storage", "judging.journal"),
-    "orjson": ("storage", "scoring", "judging.client", "judging.remote"),
+    "orjson": ("storage", "scoring", "judging.client", "judging.remote", "judging.probe"),
     "numpy": PURE,
     "sqlite3": ("judging.journal", "judging.journal_file"),
-    "tomllib": ("settings",),
+    "tomllib": ("settings", "rules.phrase_list"),
 }
 ENVIRONMENT_HOMES = ("settings", "cli")
 

@@ -10,6 +10,8 @@ from genrm_cli import errors
 from genrm_cli.judging.profiles import PROFILES
 from genrm_cli.judging.verdict import FailureKind
 from genrm_cli.rollouts.dialects import DIALECTS
+from genrm_cli.settings.panel import seats_of
+from genrm_cli.settings.resolve import read_settings_file, resolve_settings
 from genrm_cli.settings.table import PRESETS, default_of, flag_of, setting_fields
 
 README = (Path(__file__).resolve().parent.parent / "README.md").read_text(encoding="utf-8")
@@ -63,3 +65,12 @@ def test_the_exit_codes_are_those_of_the_errors():
 def test_every_kind_dialect_profile_and_preset_is_explained(word):
     """The README names every kind of failure, every dialect, every profile and every preset."""
     assert f"`{word}`" in README
+
+
+@pytest.mark.parametrize("begins", ["[components.win_rate]", "quorum = 2"])
+def test_the_settings_files_of_the_readme_are_read(begins, tmp_path):
+    """What the README shows of a settings file is one that is accepted as it stands."""
+    (block,) = [block for block in re.findall(r"```toml\n(.*?)```", README, re.DOTALL) if block.startswith(begins)]
+    (tmp_path / "genrm.toml").write_text(block)
+    settings, _ = resolve_settings({}, {}, read_settings_file(None, tmp_path))
+    assert len(settings.components) == 9 or len(seats_of(settings)) == 3

@@ -1,14 +1,11 @@
 """Counts and statistics of a run."""
 
 import json
-import statistics
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from genrm_cli.judging.verdict import Failure, FailureKind, Outcome, Verdict
-from genrm_cli.summary import Spread, Tally, reference_metrics, summarise
+from genrm_cli.summary import Tally, reference_metrics, summarise
 
 SEED_EXAMPLE = [Verdict(1, 5, 6), Verdict(4, 1, 1)]
 
@@ -21,40 +18,6 @@ def tally_of(*results):
         if isinstance(result, Verdict):
             tally.add_scores(result)
     return tally
-
-
-# The spread of numbers
-
-
-@given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=50))
-def test_the_spread_is_that_of_the_whole_list(values):
-    """Mean, population deviation and range agree with a computation over all numbers at once."""
-    spread = Spread()
-    for value in values:
-        spread.add(value)
-    assert spread.as_dict() == {
-        "count": len(values),
-        "mean": pytest.approx(statistics.fmean(values), abs=1e-6),
-        "std": pytest.approx(statistics.pstdev(values), abs=1e-3),
-        "min": min(values),
-        "max": max(values),
-    }
-
-
-def test_the_spread_of_nothing_is_null():
-    """Without a number there is no mean; with one there is no deviation."""
-    assert Spread().as_dict() == {"count": 0, "mean": None, "std": None, "min": None, "max": None}
-    spread = Spread()
-    spread.add(4.0)
-    assert (spread.mean, spread.deviation()) == (4.0, 0.0)
-
-
-def test_the_spread_survives_a_large_offset():
-    """A mean far from 0 does not swallow the deviation."""
-    spread = Spread()
-    for value in (1e9 + 1, 1e9 + 2, 1e9 + 3):
-        spread.add(value)
-    assert spread.deviation() == pytest.approx(statistics.pstdev([1, 2, 3]))
 
 
 # The reference's metrics

@@ -53,7 +53,7 @@ def read_reply(
     def run() -> int:
         from genrm_cli.judging.profiles.profile import parse_reply
         from genrm_cli.judging.verdict import Failure, Reply, Verdict
-        from genrm_cli.scoring.judges import find_profile
+        from genrm_cli.scoring.profiles import find_profile
         from genrm_cli.settings.resolve import read_text_argument
 
         text, profile = read_text_argument(reply, "--reply"), find_profile(name, None)
@@ -75,7 +75,7 @@ def show(name: NameOrFile, as_json: AsJson = False) -> None:
 
     def run() -> int:
         from genrm_cli.judging.profiles.profile import Profile, render_messages
-        from genrm_cli.scoring.judges import find_profile
+        from genrm_cli.scoring.profiles import find_profile
 
         profile = find_profile(name, None)
         messages = render_messages(profile, _sample_for(profile))

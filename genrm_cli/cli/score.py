@@ -220,6 +220,8 @@ def _show_summary(metrics: dict[str, Any]) -> None:
         say(f"{metrics['pairs_in_both_orders']} pairs in both orders, flip rate {metrics['flip_rate']:.1%}")
     if metrics["repeat_agreement"] is not None:
         say(f"repeats agree in {metrics['repeat_agreement']:.1%} of their pairs")
+    if metrics["components"]:
+        _show_components(metrics)
     for warning in _warnings(metrics):
         say_warning(warning)
     if metrics["output_mark"] is not None:
@@ -232,18 +234,44 @@ def _show_summary(metrics: dict[str, Any]) -> None:
             say(f"rejects       {sibling(metrics['output'], '.rejects.jsonl')}")
 
 
+def _show_components(metrics: dict[str, Any]) -> None:
+    """Show what each component is like, in how many groups it tells rollouts apart, and where rewards come from."""
+    table = Table(box=None, pad_edge=False)
+    table.add_column("component", no_wrap=True)
+    for name in ("mean", "std", "least", "most", "missing", "varies in", "with reward"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for name, figures in metrics["components"].items():
+        numbers = [_number(figures[key]) for key in ("mean", "std", "min", "max")]
+        share, with_reward = figures["discriminating_share"], _number(figures["correlation_with_total"])
+        varies = "-" if share is None else f"{share:.0%}"
+        table.add_row(Text(name[:_MAX_GROUP_WIDTH]), *numbers, str(figures["missing"]), varies, with_reward)
+    show(table)
+    if metrics["reward_sources"]:
+        parts = ", ".join(f"{share:.0%} {source}" for source, share in metrics["reward_sources"].items())
+        gated = f"; {metrics['gated']} rewards are 0 by a gate" if metrics["gated"] else ""
+        say(f"rewards come from: {parts}{gated}; judgements are advisory")
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"
+
+
 def _warnings(metrics: dict[str, Any]) -> list[str]:
     warnings = []
     if metrics["judge"]["stand_in"]:
         warnings.append(STAND_IN_NOTICE)
     if not metrics["rollouts"]:
         warnings.append("the input holds no rollouts.")
-    elif not metrics["comparisons_planned"]:
+    elif not metrics["comparisons_planned"] and not metrics["components"]:
         warnings.append("nothing could be compared: no group has two rollouts with a response to one prompt.")
     for kind, count in metrics["failures_by_kind"].items():
-        warnings.append(f"{count} comparisons " + ("were not asked." if kind == "not_asked" else f"failed: {kind}."))
+        example = metrics["failure_examples"].get(kind, "")
+        failed = f"failed: {kind} (for instance: {example})."
+        warnings.append(f"{count} comparisons " + ("were not asked." if kind == "not_asked" else failed))
     for reason, count in metrics["unscored_reasons"].items():
         warnings.append(f"{count} rollouts unscored: {reason}.")
+    for name, count in metrics["component_failures"].items():
+        warnings.append(f"the component {name} failed in {count} groups; the comparisons file has the reasons.")
     for name, count in metrics["redactions"].items():
         warnings.append(f"{count} matches of {name} were masked before texts went to the judge.")
     if metrics["duplicate_rollouts"]:

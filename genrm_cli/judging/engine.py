@@ -1,7 +1,7 @@
 """Comparisons in, verdicts and failures out, as they finish."""
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncIterator, Callable
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from genrm_cli.errors import GenrmError
@@ -74,7 +74,7 @@ class Asking(NamedTuple, Generic[Ticket]):
     judge_idx: int
 
 
-async def judge_all(askings: Iterable[Asking[Ticket]], on_outcome: Callable[[Ticket, Outcome], None]) -> None:
+async def judge_all(askings: AsyncIterator[Asking[Ticket]], on_outcome: Callable[[Ticket, Outcome], None]) -> None:
     """Put everything before its judge, as much at a time as the judges admit.
 
     Askings are taken from the iterator when they are about to be asked, so memory does not grow with their number.
@@ -95,7 +95,7 @@ async def judge_all(askings: Iterable[Asking[Ticket]], on_outcome: Callable[[Tic
     try:
         async with asyncio.TaskGroup() as tasks:
             known_in_a_row = 0
-            for ticket, judge, shown, judge_idx in askings:
+            async for ticket, judge, shown, judge_idx in askings:
                 question = judge.prepare(shown, judge_idx)
                 outcome = judge.recall(question)
                 if outcome is None:

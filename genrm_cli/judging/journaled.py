@@ -11,14 +11,18 @@ from genrm_cli.judging.verdict import Failure, FailureKind, Outcome, Question, S
 class JournaledJudge:
     """A journal in front of a live judge: what it holds is not asked again, what is answered goes into it."""
 
-    def __init__(self, judge: RemoteJudge, journal: Journal, *, only_failed: bool = False) -> None:
+    def __init__(
+        self, judge: RemoteJudge, journal: Journal, *, only_failed: bool = False, only_known: bool = False
+    ) -> None:
         """Put a journal in front of a judge.
 
         Args:
             judge: what is asked when the journal does not know.
             journal: what is known.
             only_failed: ask only what was asked before and failed.
+            only_known: ask nothing.
         """
+        self._only_known = only_known
         self._judge = judge
         self._journal = journal
         self._only_failed = only_failed
@@ -36,6 +40,8 @@ class JournaledJudge:
     def recall(self, question: Question) -> Outcome | None:
         """Return the verdict that the journal holds."""
         known = self._journal.recall(question.key)
+        if known is None and self._only_known:
+            return Outcome(Failure(FailureKind.NOT_ASKED, "not in the journal (--only-components)"))
         if known is None and self._only_failed and not self._journal.has_failed(question.key):
             return Outcome(Failure(FailureKind.NOT_ASKED, "never asked before (--only-failed)"))
         return known

@@ -4,6 +4,8 @@ import asyncio
 import time
 from collections.abc import Sequence
 
+import orjson
+
 from genrm_cli.errors import JudgeError
 from genrm_cli.judging.client import CallError
 from genrm_cli.judging.pacing.pool import Endpoint
@@ -26,6 +28,7 @@ from genrm_cli.judging.verdict import (
 _TRIES = 2
 _MAX_TIMEOUT_S = 120.0
 _PLAIN = "--profile nemotron-plain"
+_USUAL_ROLES = {"system", "user", "assistant"}
 
 _CONVERSATION = (("user", "Which planet of the solar system is closest to the sun?"),)
 _GOOD = "Mercury is the planet closest to the sun. It goes round it in 88 days."
@@ -45,9 +48,15 @@ _OTHER_REMEDY = "Check --base-url (it usually ends in /v1) and --model; --no-pro
 _TOO_LONG_WORDS = ("max_tokens", "context length", "context size")  # vLLM's and llama.cpp's
 _TOO_LONG_REMEDY = "Lower --max-reply-tokens, or serve the judge with a longer context."
 _UNREAD_REMEDY = f"The profile may not fit this judge; try {_PLAIN}. --no-probe skips this test."
+_WITHOUT_ROLES = {
+    _REMEDIES[FailureKind.REFUSED]: "Check --model, and whether the server knows all fields of the request.",
+    _UNREAD_REMEDY: "The profile may not fit this judge; `genrm profiles` lists others. --no-probe skips this test.",
+}
 
 
-async def probe_judge(judge: RemoteJudge, endpoints: Sequence[Endpoint], timeout_s: float) -> str | None:
+async def probe_judge(
+    judge: RemoteJudge, endpoints: Sequence[Endpoint], timeout_s: float, *, compares: bool = True
+) -> str | None:
     """Ask the judge about a good and a bad answer, and again with the two swapped, at every endpoint.
 
     Checks that each endpoint answers, that the reply holds a verdict, and that the responses reach the model: the
@@ -55,6 +64,12 @@ async def probe_judge(judge: RemoteJudge, endpoints: Sequence[Endpoint], timeout
 
     An endpoint that is down is taken out while there are others; the run tries it again now and then. One that
     answers wrongly ends the run: it would go on to.
+
+    Args:
+        judge: how it is asked and read.
+        endpoints: where it is.
+        timeout_s: what one call may take.
+        compares: whether the better answer must come out better; False for one that grades something else.
 
     Returns:
         What a user should know although it is no reason to stop; None if there is nothing.
@@ -64,7 +79,7 @@ async def probe_judge(judge: RemoteJudge, endpoints: Sequence[Endpoint], timeout
     """
     async with asyncio.TaskGroup() as tasks:
         probes = [
-            tasks.create_task(_probe_endpoint(judge, endpoint, min(timeout_s, _MAX_TIMEOUT_S)))
+            tasks.create_task(_probe_endpoint(judge, endpoint, min(timeout_s, _MAX_TIMEOUT_S), compares))
             for endpoint in endpoints
         ]
     results = [probe.result() for probe in probes]
@@ -89,8 +104,13 @@ class _UnreadError(JudgeError):
         self.reply = reply
 
 
-async def _probe_endpoint(judge: RemoteJudge, endpoint: Endpoint, timeout_s: float) -> JudgeError | str | None:
+async def _probe_endpoint(
+    judge: RemoteJudge, endpoint: Endpoint, timeout_s: float, compares: bool
+) -> JudgeError | str | None:
     try:
+        if not compares:
+            await _ask(judge, endpoint, _shown(judge, _GOOD, _BAD), timeout_s)
+            return None
         return await _compare_both_orders(judge, endpoint, timeout_s)
     except JudgeError as error:
         return error
@@ -164,17 +184,20 @@ async def _ask(judge: RemoteJudge, endpoint: Endpoint, shown: Shown, timeout_s: 
         if not isinstance(result, Failure):
             return reply, result
         failure, unread = result, reply
-    unusable = _unusable(judge, endpoint, f"{failure.kind}: {failure.detail}", _remedy(failure))
+    unusable = _unusable(judge, endpoint, f"{failure.kind}: {failure.detail}", _remedy(failure, question))
     if unread is not None:
         raise _UnreadError(str(unusable), unread)
     raise _DownError(str(unusable)) if failure.kind in _PASSING else unusable
 
 
-def _remedy(failure: Failure) -> str:
+def _remedy(failure: Failure, question: Question) -> str:
     if failure.kind == FailureKind.REFUSED and any(words in failure.detail for words in _TOO_LONG_WORDS):
         return _TOO_LONG_REMEDY
     of_another_form = failure.kind in (FailureKind.NO_VERDICT, FailureKind.AMBIGUOUS, FailureKind.OUT_OF_RANGE)
-    return _REMEDIES.get(failure.kind, _UNREAD_REMEDY if of_another_form else _OTHER_REMEDY)
+    remedy = _REMEDIES.get(failure.kind, _UNREAD_REMEDY if of_another_form else _OTHER_REMEDY)
+    roles = {message["role"] for message in orjson.loads(question.body)["messages"]}
+    # A profile that is plain already would not be helped by another plain one.
+    return remedy if roles - _USUAL_ROLES else _WITHOUT_ROLES.get(remedy, remedy)
 
 
 async def _prompt_grows(judge: RemoteJudge, endpoint: Endpoint, short: Reply, timeout_s: float) -> bool | None:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from genrm_cli.rewards.shaping import Adjustments, ShapingTerms, plan_adjustments
 
@@ -47,6 +47,18 @@ def compose_rewards(
     for place, *numbers in rows:
         composed[place] = RolloutReward(*numbers)
     return composed
+
+
+def with_totals(rewards: Sequence[RolloutReward], totals: Sequence[float | None]) -> list[RolloutReward]:
+    """Return the numbers of a group with other rewards, and ranks and advantages of these."""
+    scored = [total for total in totals if total is not None]
+    ranks, advantages = iter(ranks_of(scored)), iter(advantages_of(scored))
+    return [
+        replace(reward, reward=None, rank=None, advantage=None)
+        if total is None
+        else replace(reward, reward=total, rank=next(ranks), advantage=next(advantages))
+        for reward, total in zip(rewards, totals, strict=True)
+    ]
 
 
 def ranks_of(rewards: Sequence[float]) -> list[int]:

@@ -1,7 +1,7 @@
 """Compare a few responses given by hand or as one compare request."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,7 @@ from genrm_cli.scoring.context import Run
 from genrm_cli.scoring.group import GroupCase
 from genrm_cli.scoring.judges import open_judges
 from genrm_cli.scoring.pairs import Asked
+from genrm_cli.scoring.survey import GroupTexts
 from genrm_cli.storage.records import BadLineError, parse_record, parse_value
 from genrm_cli.summary import Tally, reference_metrics
 
@@ -94,7 +95,9 @@ def compare_responses(rollouts: Sequence[Rollout], run: Run) -> Compared:
     if not 2 <= len(rollouts) <= MAX_RESPONSES:
         raise InputError(f"{len(rollouts)} responses are given; expected 2 to {MAX_RESPONSES}.")
     settings, tally = run.settings, run.tally
-    case = GroupCase(0, list(range(len(rollouts))), "compare", list(rollouts), False, settings)
+    texts = GroupTexts("compare", list(rollouts), [{} for _ in rollouts])
+    case = GroupCase(0, list(range(len(rollouts))), texts, False, settings)
+    case.compute_local()
     tally.groups, tally.planned = 1, case.planned
     tally.rollouts = tally.rollouts_in_groups = len(rollouts)
     asyncio.run(_judge(case, run))
@@ -109,11 +112,15 @@ async def _judge(case: GroupCase, run: Run) -> None:
 
     async with open_judges(run) as desk:
         judges = desk.judges_with(None, run.settings)
-        askings = (Asking(asked, judges[asked.seat], shown, asked.judge_idx) for asked, shown in case.iter_questions())
+
+        async def iter_askings() -> AsyncIterator[Asking[Asked]]:
+            for asked, shown in case.iter_questions():
+                yield Asking(asked, judges[asked.seat], shown, asked.judge_idx)
+
         if desk.is_remote:
             desk.show_in(run.tally)
         await desk.probe(run)
-        await judge_all(askings, on_outcome)
+        await judge_all(iter_askings(), on_outcome)
         run.tally.stopped_by = desk.stopped_by
 
 

@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import zip_longest
@@ -31,8 +31,9 @@ from genrm_cli.scoring.context import Run, cancelled_by_sigterm
 from genrm_cli.scoring.estimate import plan_of
 from genrm_cli.scoring.group import outcome_record
 from genrm_cli.scoring.journals import check_journal_place, open_journal
-from genrm_cli.scoring.judges import JudgeDesk, check_judges, open_judges, profile_of
+from genrm_cli.scoring.judges import JudgeDesk, check_judges, open_judges
 from genrm_cli.scoring.pairs import grading_of
+from genrm_cli.scoring.profiles import profile_of
 from genrm_cli.scoring.provenance import input_record, judge_record, provenance_of, versions_record
 from genrm_cli.scoring.survey import Reject
 from genrm_cli.settings import Settings
@@ -274,9 +275,14 @@ async def _judge(source: Source, survey: _Survey, journal_for: str, run: Run) ->
         [judge] = desk.judges_with(journal, run.settings)
         await _prepare(desk, journal, lambda: iter_askings(judge), run)
         survey.redactions.clear()  # the askings were made once already, to look into the journal
-        await judge_all(iter_askings(judge), on_outcome)
+        await judge_all(_one_by_one(iter_askings(judge)), on_outcome)
         tally.redactions.update(survey.redactions)
         tally.stopped_by = desk.what_cut_short(tally)
+
+
+async def _one_by_one(askings: Iterator[Asking[Ticket]]) -> AsyncIterator[Asking[Ticket]]:
+    for asking in askings:
+        yield asking
 
 
 def _iter_again(source: Source, survey: _Survey, settings: Settings) -> Iterator[tuple[_Case, LabelledPair]]:

@@ -5,7 +5,7 @@ from enum import Enum, auto
 from typing import Any
 
 from genrm_cli.scoring.inputs import OutputPlaces
-from genrm_cli.scoring.provenance import judge_record
+from genrm_cli.scoring.provenance import judge_record, reward_record
 from genrm_cli.settings import Settings
 from genrm_cli.settings.table import digest_of
 from genrm_cli.storage.location import InputIdentity, S3Options
@@ -17,6 +17,7 @@ from genrm_cli.storage.sink import mark_of, place_of, which_exist
 # Failures of calls, that a later run may not have; those of replies would most likely come again.
 _MAY_PASS = {"connection", "timeout", "rate_limited", "http", "auth"}
 _JUDGED_ALIKE = ("name", "profile", "profile_version")
+_GRADED_ALIKE = ("model", "profile", "profile_version")
 
 
 class Standing(Enum):
@@ -101,9 +102,18 @@ def _is_made_from(metrics: dict[str, Any], identity: InputIdentity) -> bool:
 
 
 def _is_judged_alike(metrics: dict[str, Any], settings: Settings) -> bool:
-    """Say whether the profile, or the stand-in, still has the version that the outputs were made with."""
+    """Say whether whatever judged and graded still has the version that the outputs were made with."""
     before, now = metrics.get("judge"), judge_record(settings)
-    return isinstance(before, dict) and all(before.get(key) == now[key] for key in _JUDGED_ALIKE)
+    is_judged = isinstance(before, dict) and all(before.get(key) == now[key] for key in _JUDGED_ALIKE)
+    return is_judged and _versions_in(metrics.get("reward_made_of")) == _versions_in(reward_record(settings))
+
+
+def _versions_in(made_of: object) -> tuple[object, object]:
+    """Return the versions of the phrase lists and of how graders are asked, by name."""
+    if not isinstance(made_of, dict):
+        return {}, {}
+    graders = made_of.get("graders", {})
+    return made_of.get("rules"), {name: [graders[name].get(key) for key in _GRADED_ALIKE] for name in graders}
 
 
 def _is_over(share: object, limit: float) -> bool:

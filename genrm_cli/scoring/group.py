@@ -8,13 +8,35 @@ from typing import Any
 from genrm_cli.evaluation.agreement import PanelFigures
 from genrm_cli.judging.verdict import Failure, FailureKind, Grades, Outcome, Shown, Verdict, verdict_after_swap
 from genrm_cli.pairing import Comparison
-from genrm_cli.rewards.compose import RolloutReward, compose_rewards
+from genrm_cli.rewards.components.win_rate import win_rates
+from genrm_cli.rewards.compose import RolloutReward, compose_rewards, with_totals
 from genrm_cli.rewards.estimators import JudgedPair, estimate_simple_tiebreaker
 from genrm_cli.rewards.shaping import Adjustments, ShapingTerms
+from genrm_cli.rewards.total import Total, compose_total
 from genrm_cli.rollouts.grouping import UNGROUPED
 from genrm_cli.rollouts.record import Rollout, SharedView, Turn, view_group
 from genrm_cli.rollouts.redaction import redactor_of
+from genrm_cli.scoring.components import (
+    GENRM,
+    WIN_RATE,
+    Clusters,
+    Column,
+    asks_for_verdicts,
+    clusters_of,
+    component_names,
+    count_components,
+    divided_by,
+    graded_columns,
+    has_components,
+    local_columns,
+    rank_columns,
+    render_scenario,
+    terms_of,
+)
+from genrm_cli.scoring.graders import graders_in
+from genrm_cli.scoring.gradings import GradingCase
 from genrm_cli.scoring.pairs import Asked, PairCase, Verdicts, compares_pairs, grading_of
+from genrm_cli.scoring.survey import GroupTexts
 from genrm_cli.settings import Settings
 from genrm_cli.settings.panel import seats_of
 from genrm_cli.summary import Tally
@@ -35,60 +57,106 @@ DISAGREEMENT = "the judges of the panel contradict each other on all of its comp
 
 @dataclass(slots=True)
 class GroupCase:
-    """A group of rollouts, its planned comparisons and what became of them.
+    """A group of rollouts, what is asked about it and what became of that.
 
     Attributes:
         number: the group's place in the order of first appearance.
         rows: the rollouts' rows in the input, in the group's order.
-        key: the group key.
-        rollouts: in the same order as rows.
+        texts: its rollouts in the same order as rows.
         mixed_prompts: True when the prompts differ: nothing is compared.
         pairs: its comparisons.
+        gradings: its graded components.
+        columns: its components, as far as they are known.
+        clusters: who shares a reward; None without `[diversity]`.
         redactions: what was masked in the texts that the judge is shown, by name; each text counts once.
     """
 
     number: int
     rows: list[int]
-    key: str
-    rollouts: list[Rollout]
+    texts: GroupTexts
     mixed_prompts: bool
     settings: Settings
     pairs: PairCase = field(init=False)
+    gradings: list[GradingCase] = field(init=False, default_factory=list)
+    columns: dict[str, Column] = field(init=False, default_factory=dict)
+    clusters: Clusters | None = field(init=False, default=None)
     redactions: Counter[str] = field(init=False, default_factory=Counter)
+    _outcomes: int = field(init=False, default=0)
 
     def __post_init__(self) -> None:
         comparable = () if self.mixed_prompts else enumerate(self.rollouts)
         answered = [place for place, rollout in comparable if rollout.answer is not None]
         self.pairs = PairCase(self.key, answered, self.settings)
+        graders = graders_in(self.settings)
+        if graders and answered:
+            responses = view_group([self.rollouts[place] for place in answered]).responses
+            seats = len(seats_of(self.settings))
+            self.gradings = [
+                GradingCase(self.key, grader, seats + number, answered, responses)
+                for number, grader in enumerate(graders)
+            ]
+
+    @property
+    def key(self) -> str:
+        """The group key."""
+        return self.texts.key
+
+    @property
+    def rollouts(self) -> list[Rollout]:
+        """The rollouts, in the group's order."""
+        return self.texts.rollouts
 
     @property
     def planned(self) -> int:
         """How many questions there are about the group."""
-        return self.pairs.planned
+        return self.pairs.planned + sum(grading.planned for grading in self.gradings)
+
+    @property
+    def is_comparable(self) -> bool:
+        """Whether the rollouts answer one prompt, so that they can be compared."""
+        return not self.mixed_prompts and not self._lacks_group()
+
+    def compute_local(self) -> None:
+        """Compute the components that need no judge; may take its time, and call functions of the user's."""
+        self.columns = local_columns(self.rollouts, self.texts.records, self.settings, comparable=self.is_comparable)
 
     def iter_questions(self) -> Iterator[tuple[Asked, Shown]]:
-        """Yield what is to be asked, and what is to be shown."""
-        if self.planned:
-            yield from self.pairs.iter_questions(*self._view_for_judge())
+        """Yield what is to be asked, and what is to be shown; `Asked.seat` numbers judges, then graders."""
+        if not self.planned:
+            return
+        view, principle, backgrounds = self._view_for_judge()
+        yield from self.pairs.iter_questions(view, principle)
+        for grading in self.gradings:
+            yield from grading.iter_questions(view, principle, backgrounds)
 
-    def _view_for_judge(self) -> tuple[SharedView, str | None]:
+    def _view_for_judge(self) -> tuple[SharedView, str | None, list[str | None]]:
         """Return what leaves this machine, masked if the settings ask for it; lengths are measured elsewhere."""
-        view = view_group([self.rollouts[place] for place in self.pairs.answered])
+        answered = self.pairs.answered
+        view = view_group([self.rollouts[place] for place in answered])
         principle = self.rollouts[0].principle or self.settings.principle
+        backgrounds = [render_scenario(self.texts.records[place]) if self.gradings else None for place in answered]
         if not self.settings.redact_pattern:
-            return view, principle
+            return view, principle, backgrounds
         redactor = redactor_of(self.settings.redact_pattern)
         self.redactions = counts = Counter[str]()  # afresh: a group may be planned twice, to look into the journal
         conversation = tuple(Turn(turn.role, redactor.redact(turn.text, counts)) for turn in view.conversation)
         responses = [redactor.redact(response, counts) for response in view.responses]
-        return SharedView(conversation, responses), principle and redactor.redact(principle, counts)
+        principle = principle and redactor.redact(principle, counts)
+        backgrounds = [background and redactor.redact(background, counts) for background in backgrounds]
+        return SharedView(conversation, responses), principle, backgrounds
 
     def add_outcome(self, asked: Asked, outcome: Outcome) -> bool:
         """Take in what became of one question; say whether it was the last one."""
-        return self.pairs.add_outcome(asked, outcome)
+        seats = len(seats_of(self.settings))
+        if asked.seat < seats:
+            self.pairs.add_outcome(asked, outcome)
+        else:
+            self.gradings[asked.seat - seats].add_outcome(asked, outcome)
+        self._outcomes += 1
+        return self._outcomes == self.planned
 
     def conclude(self, tally: Tally) -> list[dict[str, Any]]:
-        """Turn the verdicts into one `{reward, detail}` a rollout, in the group's order, and count them."""
+        """Turn everything known into one `{reward, detail}` a rollout, in the group's order, and count it."""
         self.pairs.sort()
         used = self.pairs.verdicts_used()
         in_order = compares_pairs(self.settings)
@@ -101,9 +169,51 @@ class GroupCase:
         if self.settings.panel:
             self._count_panel(tally, used)
         rewards = self._rewards(used)
-        scores = [self._score_of(place, reward, used) for place, reward in enumerate(rewards)]
+        totals = self._totals(rewards, used, tally) if has_components(self.settings) else None
+        if totals is not None:
+            rewards = with_totals(rewards, [total.value for total in totals])
+        scores = [
+            self._score_of(place, reward, used, None if totals is None else totals[place])
+            for place, reward in enumerate(rewards)
+        ]
         self._count(scores, tally)
         return scores
+
+    def _totals(self, rewards: Sequence[RolloutReward], used: Verdicts, tally: Tally) -> list[Total]:
+        """Complete the components, put them together, and count them."""
+        columns = self.columns
+        if asks_for_verdicts(self.settings):
+            columns = {GENRM: Column([reward.reward for reward in rewards])} | columns
+        for component in self.settings.components:
+            if component.kind == WIN_RATE:
+                values = win_rates(len(self.rollouts), judged_pairs(used))
+                columns[component.name] = Column(values if self.is_comparable else [None] * len(values))
+        for grading in self.gradings:
+            columns |= graded_columns(grading, len(self.rollouts))
+        for name in component_names(self.settings):
+            columns.setdefault(name, Column([None] * len(self.rollouts)))
+        rank_columns(columns, self.settings, comparable=self.is_comparable)
+        self.columns = {name: columns[name] for name in component_names(self.settings)}
+        clusters = self._clusters(tally)
+        totals = [
+            compose_total(
+                {name: column.values[place] for name, column in self.columns.items()},
+                terms_of(self.settings),
+                None if clusters is None else dict.fromkeys(divided_by(self.settings), clusters.sizes[place]),
+            )
+            for place in range(len(self.rollouts))
+        ]
+        count_components(tally, self.columns, totals, self.settings)
+        return totals
+
+    def _clusters(self, tally: Tally) -> Clusters | None:
+        """Return the clusters of `[diversity]`; None without it, or where rollouts cannot be compared."""
+        if self.settings.diversity is None or not self.is_comparable:
+            return None
+        self.clusters = clusters_of(self.settings.diversity, self.pairs.answered, self.rollouts, self.gradings)
+        if self.clusters.failed:
+            tally.component_failures["diversity"] += 1
+        return self.clusters
 
     def _count_panel(self, tally: Tally, used: Verdicts) -> None:
         seats = seats_of(self.settings)
@@ -132,7 +242,20 @@ class GroupCase:
                 **outcome_record(outcome, verdict),
                 "judge": seats[asked.seat].name,
             }
+            if changed := self.pairs.neutralised.get(asked):
+                record["neutralised"] = changed
             yield record | {"reply": outcome.reply_text} if keep_replies else record
+        for grading in self.gradings:
+            for asked, outcome in grading.outcomes:
+                graded = {
+                    "group": self.key,
+                    "component": grading.grader.component,
+                    **_places_record(asked),
+                    "judge_idx": asked.judge_idx,
+                    **outcome_record(outcome, None),
+                    "judge": grading.grader.seat.settings.model,
+                }
+                yield graded | {"reply": outcome.reply_text} if keep_replies else graded
 
     def samples(self, scores: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         """Return the group for a person to look at, best rollout first, with the beginnings of the answers.
@@ -169,13 +292,13 @@ class GroupCase:
     def _lacks_group(self) -> bool:
         return self.key.startswith(UNGROUPED)
 
-    def _score_of(self, place: int, reward: RolloutReward, used: Verdicts) -> dict[str, Any]:
+    def _score_of(self, place: int, reward: RolloutReward, used: Verdicts, total: Total | None) -> dict[str, Any]:
         own = [verdict for comparison, verdict in used.items() if place in comparison[:2]]
         defaulted = sum(verdict.defaulted for verdict in own)
         failed = sum(
             place in asked.places and isinstance(outcome.result, Failure) for asked, outcome in self.pairs.outcomes
         )
-        reason = None if reward.reward is not None else self._reason(place)
+        reason = None if reward.reward is not None else self._reason(place, total)
         status = "unscored" if reason else "single" if len(self.rollouts) == 1 else "scored"
         return {
             "reward": reward.reward,
@@ -194,17 +317,41 @@ class GroupCase:
                 "defaulted": defaulted,
                 "judge": " + ".join(seat.name for seat in seats_of(self.settings)),
                 "stand_in": self.settings.judge is not None,
+                **({} if total is None else self._made_of(place, total)),
             },
         }
 
-    def _reason(self, place: int) -> str:
+    def _made_of(self, place: int, total: Total) -> dict[str, Any]:
+        """Return what the reward of a rollout is made of, as it stands in the output."""
+        notes = {name: note for name, column in self.columns.items() if (note := column.note(place))}
+        made: dict[str, Any] = {
+            "components": {name: column.values[place] for name, column in self.columns.items()},
+            "component_notes": notes,
+        }
+        if self.settings.total is not None:
+            made["total"] = {
+                "weights": {name: weight.weight for name, weight in terms_of(self.settings).weights.items()},
+                "terms": dict(total.terms),
+                "gates": {gate.component: gate.least for gate in terms_of(self.settings).gates},
+                "gated_by": list(total.gated_by),
+                "missing": list(total.missing),
+            }
+        if self.clusters is not None:
+            made["diversity"] = {"cluster": self.clusters.numbers[place], "size": self.clusters.sizes[place]}
+            made["diversity"]["failed"] = self.clusters.failed
+        return made
+
+    def _reason(self, place: int, total: Total | None = None) -> str:
+        missing = [] if total is None else [name for name in total.missing if name != GENRM]
+        if missing and (total is None or GENRM not in total.missing):
+            return f"the component {missing[0]} has no value" + self._why_missing(missing[0])
         if self.rollouts[place].answer is None:
             return NO_RESPONSE
         if self.mixed_prompts:
             return MIXED_PROMPTS
         if self._lacks_group():
             return NO_GROUP
-        if not self.planned:
+        if not self.pairs.planned:
             return NO_OPPONENT
         if self.pairs.failures_of(place) == {FailureKind.NOT_ASKED}:
             return NOT_ASKED
@@ -213,6 +360,10 @@ class GroupCase:
         if not self.pairs.has_quorum(place):
             return NO_QUORUM
         return DISAGREEMENT if self.settings.disagreement == "missing" else NO_BOTH_ORDERS
+
+    def _why_missing(self, name: str) -> str:
+        failure = self.columns[name].failure if name in self.columns else None
+        return f": {failure}" if failure else ""
 
     def _count(self, scores: Sequence[dict[str, Any]], tally: Tally) -> None:
         tally.groups_done += 1

@@ -1,12 +1,13 @@
 """Judge all groups of an input, a few at a time in memory."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 
 from genrm_cli.judging.engine import Asking, Judge, judge_all
 from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.verdict import Outcome
 from genrm_cli.rollouts.grouping import GroupTable
 from genrm_cli.scoring.book import ScoreBook
+from genrm_cli.scoring.components import has_components
 from genrm_cli.scoring.context import Run
 from genrm_cli.scoring.estimate import plan_of
 from genrm_cli.scoring.group import GroupCase
@@ -45,11 +46,14 @@ async def judge_groups(
 
     judges = desk.judges_with(journal, run.settings)
 
-    def iter_askings() -> Iterator[Asking[Ticket]]:
+    async def iter_askings() -> AsyncIterator[Asking[Ticket]]:
         for case in _iter_cases(source, table, run):
+            if has_components(run.settings):
+                await run.in_thread(case.compute_local)
             if not case.planned:
                 conclude(case)
-            yield from _askings_of(case, judges)
+            for asking in _askings_of(case, judges):
+                yield asking
 
     def on_outcome(ticket: Ticket, outcome: Outcome) -> None:
         case, asked = ticket
@@ -69,8 +73,8 @@ async def judge_groups(
 
 def _iter_cases(source: Source, table: GroupTable, run: Run) -> Iterator[GroupCase]:
     for number, rows in enumerate(table.iter_groups()):
-        key, rollouts = read_group(source, table, rows, run.settings)
-        yield GroupCase(number, rows, key, rollouts, table.prompts_differ(rows), run.settings)
+        texts = read_group(source, table, rows, run.settings)
+        yield GroupCase(number, rows, texts, table.prompts_differ(rows), run.settings)
 
 
 def _askings_of(case: GroupCase, judges: Sequence[Judge]) -> Iterator[Asking[Ticket]]:

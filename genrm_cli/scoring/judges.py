@@ -4,9 +4,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field, replace
-from functools import cache, partial
-from pathlib import Path
+from dataclasses import dataclass, field
 
 from genrm_cli.errors import UsageError
 from genrm_cli.judging.client import JudgeAddress, JudgeClient, chat_url
@@ -19,19 +17,18 @@ from genrm_cli.judging.pacing.limit import AdaptiveLimit
 from genrm_cli.judging.pacing.pool import Endpoint, EndpointPool, FixedLimit
 from genrm_cli.judging.pacing.retry import RetryPolicy
 from genrm_cli.judging.probe import probe_judge
-from genrm_cli.judging.profiles import PROFILES, profile_for
-from genrm_cli.judging.profiles.compat import parse_scores_json_as_reference
-from genrm_cli.judging.profiles.own import parse_own_profile
-from genrm_cli.judging.profiles.profile import AnyProfile, GradingProfile
+from genrm_cli.judging.profiles.profile import AnyProfile
 from genrm_cli.judging.remote import Patience, RemoteJudge
+from genrm_cli.scoring.components import asks_for_verdicts, check_components
 from genrm_cli.scoring.context import Run
+from genrm_cli.scoring.graders import graders_in
+from genrm_cli.scoring.profiles import profile_of
 from genrm_cli.settings import Settings
 from genrm_cli.settings.panel import Seat, seats_of
-from genrm_cli.settings.resolve import concurrency_of, read_toml
+from genrm_cli.settings.resolve import concurrency_of
 from genrm_cli.summary import Tally
 
 AUTO_CEILING = 4_096
-_READ_BY_THE_REFERENCE = ("nemotron", "nemotron-plain", "nemotron-ultra", "json")
 GRACE_S = 60.0
 
 NO_JUDGE = (
@@ -41,16 +38,26 @@ NO_JUDGE = (
 
 
 def check_judges(settings: Settings) -> None:
-    """Refuse settings that name no judge, or one that cannot be asked.
+    """Refuse settings that name no judge, or one that cannot be asked, and rewards that cannot be computed.
 
     Raises:
         UsageError: says what to pass.
     """
-    for seat in seats_of(settings):
+    check_components(settings)
+    if settings.only_components and not settings.use_journal:
+        raise UsageError("--only-components takes verdicts from the journal; leave --no-journal out.")
+    seats = seats_of(settings) if asks_for_verdicts(settings) else ()
+    for seat in (*seats, *(grader.seat for grader in graders_in(settings))):
         try:
             _check_judge(seat.settings)
         except UsageError as error:
-            raise UsageError(f"[[judge]] {seat.name}: {error}") if settings.panel else error from None
+            raise error if seat.settings is settings else UsageError(f"{seat.name}: {error}") from None
+    for grader in graders_in(settings):
+        if grader.seat.settings.judge is not None:
+            raise UsageError(
+                f"[components.{grader.component}] needs a real judge, not --judge {grader.seat.settings.judge}: "
+                "give it a model and a base_url of its own."
+            )
 
 
 def _check_judge(settings: Settings) -> None:
@@ -58,44 +65,13 @@ def _check_judge(settings: Settings) -> None:
         if settings.base_url:
             raise UsageError(f"--judge {settings.judge} and --base-url exclude each other; leave one of them out.")
         return
-    if not settings.base_url:
+    if not settings.base_url and not (settings.only_components and settings.model):
         raise UsageError(NO_JUDGE)
     if settings.model is None:
         raise UsageError("--base-url needs --model: the judge's name, as its server lists it under /v1/models.")
     for base_url in settings.base_url:
         chat_url(base_url)
     profile_of(settings)
-
-
-def find_profile(name: str | None, model: str | None) -> AnyProfile:
-    """Return a profile by its name, the user's own by its TOML file, or else by the model's name.
-
-    Raises:
-        UsageError: there is none, or the file holds none.
-    """
-    return _own_profile(name) if name is not None and name.endswith(".toml") else profile_for(name, model)
-
-
-@cache
-def _own_profile(path: str) -> AnyProfile:
-    profile = parse_own_profile(read_toml(Path(path)), path)
-    if profile.name in PROFILES:
-        raise UsageError(f"{path}: {profile.name} is the name of a profile that there is; give yours another one.")
-    return profile
-
-
-def profile_of(settings: Settings) -> AnyProfile:
-    """Return the profile that the settings ask for, with the reference's reading under `--compat`."""
-    profile = find_profile(settings.profile, settings.model)
-    if settings.compat is None:
-        return profile
-    if isinstance(profile, GradingProfile) or profile.name not in _READ_BY_THE_REFERENCE:
-        raise UsageError(
-            f"--compat {settings.compat} reads JSON scores, which the profile {profile.name} does not ask for."
-        )
-    read = partial(parse_scores_json_as_reference, default_score=settings.default_score)
-    # Its own name, so that the journal does not take verdicts read one way, or filled with one default, for others.
-    return replace(profile, name=f"{profile.name}+{settings.compat}-{settings.default_score:g}", parse_reply=read)
 
 
 @dataclass(slots=True)
@@ -144,12 +120,15 @@ class JudgeDesk:
     @property
     def in_flight(self) -> int:
         """Calls in flight, of all judges."""
-        return sum(judge.pool.in_flight for judge in self.judges if judge.pool is not None)
+        return sum(pool.in_flight for pool in self._pools())
 
     @property
     def limit(self) -> int:
         """Calls that may be in flight, of all judges."""
-        return sum(judge.pool.limit for judge in self.judges if judge.pool is not None)
+        return sum(pool.limit for pool in self._pools())
+
+    def _pools(self) -> set[EndpointPool]:
+        return {judge.pool for judge in self.judges if judge.pool is not None}
 
     def show_in(self, tally: Tally) -> None:
         """Let a tally show how hard the judges are asked, and how long they take."""
@@ -171,7 +150,7 @@ class JudgeDesk:
             JudgeError: one cannot be used.
         """
         async with self._probing:
-            if self._probed or not run.settings.probe:
+            if self._probed or not run.settings.probe or run.settings.only_components:
                 return
             warnings = [warning for judge in self.judges if (warning := await _probe(judge, run))]
             self._probed = True
@@ -182,7 +161,9 @@ class JudgeDesk:
 def _with_journal(remote: RemoteJudge | None, journal: Journal | None, settings: Settings) -> Judge:
     if remote is None:
         return EmbeddedJudge()
-    return remote if journal is None else JournaledJudge(remote, journal, only_failed=settings.only_failed)
+    if journal is None:
+        return remote
+    return JournaledJudge(remote, journal, only_failed=settings.only_failed, only_known=settings.only_components)
 
 
 async def _probe(judge: OpenJudge, run: Run) -> str | None:
@@ -190,7 +171,8 @@ async def _probe(judge: OpenJudge, run: Run) -> str | None:
         return None
     call_timeout_s = judge.seat.settings.call_timeout
     timeout_s = min(call_timeout_s, run.settings.deadline or call_timeout_s)
-    return await probe_judge(judge.remote, judge.pool.endpoints, timeout_s)
+    compares = judge.seat in seats_of(run.settings)
+    return await probe_judge(judge.remote, judge.pool.endpoints, timeout_s, compares=compares)
 
 
 @asynccontextmanager
@@ -201,37 +183,61 @@ async def open_judges(run: Run) -> AsyncIterator[JudgeDesk]:
         UsageError: the settings name none, or one that cannot be asked.
     """
     check_judges(run.settings)
-    allowance, latencies = _allowance(run.settings), Latencies()
     async with AsyncExitStack() as clients:
-        judges = [await _open_judge(seat, run, allowance, latencies, clients) for seat in seats_of(run.settings)]
-        yield JudgeDesk(judges, latencies)
+        opener = _Opener(run, clients)
+        judges = [await opener.open(seat, profile) for seat, profile in _asked(run.settings)]
+        yield JudgeDesk(judges, opener.latencies)
 
 
-async def _open_judge(
-    seat: Seat, run: Run, allowance: Allowance, latencies: Latencies, clients: AsyncExitStack
-) -> OpenJudge:
-    settings = seat.settings
-    if settings.judge is not None:
-        return OpenJudge(seat)
-    endpoints = []
-    for base_url in settings.base_url:
-        client = JudgeClient(_address(base_url, settings, run.api_keys.get(seat.name)))
-        await clients.enter_async_context(client)
-        endpoints.append(Endpoint(base_url, client, _limit(settings)))
-    pool = EndpointPool(endpoints, settings.give_up_after, run.on_event)
-    remote = _remote_judge(seat, pool, allowance, latencies)
-    if settings.deadline is not None:
-        remote.set_deadline(settings.deadline - (time.monotonic() - run.started_s), GRACE_S)
-    return OpenJudge(seat, remote, pool)
+def _asked(settings: Settings) -> list[tuple[Seat, AnyProfile | None]]:
+    """Return who may be asked, judges first, then graders; without a profile nobody has to be."""
+    is_asked = asks_for_verdicts(settings)
+    judges: list[tuple[Seat, AnyProfile | None]] = [
+        (seat, profile_of(seat.settings) if is_asked and seat.settings.judge is None else None)
+        for seat in seats_of(settings)
+    ]
+    return judges + [(grader.seat, grader.profile) for grader in graders_in(settings)]
+
+
+class _Opener:
+    """Opens the judges of a run; those with the same endpoints, key and limit share them."""
+
+    def __init__(self, run: Run, clients: AsyncExitStack) -> None:
+        self.latencies = Latencies()
+        self._run = run
+        self._clients = clients
+        self._allowance = _allowance(run.settings)
+        self._pools: dict[tuple[object, ...], EndpointPool] = {}
+
+    async def open(self, seat: Seat, profile: AnyProfile | None) -> OpenJudge:
+        """Open one judge."""
+        if profile is None:
+            return OpenJudge(seat)
+        settings = seat.settings
+        pool = await self._pool(settings, self._run.api_keys.get(seat.name))
+        remote = _remote_judge(seat, profile, pool, self._allowance, self.latencies)
+        if settings.deadline is not None:
+            remote.set_deadline(settings.deadline - (time.monotonic() - self._run.started_s), GRACE_S)
+        return OpenJudge(seat, remote, pool)
+
+    async def _pool(self, settings: Settings, key: str | None) -> EndpointPool:
+        name = (settings.base_url, key, settings.ca_bundle, settings.concurrency)
+        if name not in self._pools:
+            endpoints = []
+            for base_url in () if settings.only_components else settings.base_url:
+                client = JudgeClient(_address(base_url, settings, key))
+                await self._clients.enter_async_context(client)
+                endpoints.append(Endpoint(base_url, client, _limit(settings)))
+            self._pools[name] = EndpointPool(endpoints, settings.give_up_after, self._run.on_event)
+        return self._pools[name]
 
 
 def idle_judges(settings: Settings) -> list[Judge]:
     """Return the judges that the settings ask for, with no endpoint: they make questions but ask none."""
+    nowhere = EndpointPool([], settings.give_up_after, lambda event, fields: None)
     return [
-        _remote_judge(
-            seat, EndpointPool([], settings.give_up_after, lambda event, fields: None), _allowance(seat.settings)
-        )
-        for seat in seats_of(settings)
+        EmbeddedJudge() if profile is None else _remote_judge(seat, profile, nowhere, _allowance(settings))
+        for seat, profile in _asked(settings)
     ]
 
 
@@ -255,7 +261,7 @@ def _limit(settings: Settings) -> AdaptiveLimit | FixedLimit:
 
 
 def _remote_judge(
-    seat: Seat, pool: EndpointPool, allowance: Allowance, latencies: Latencies | None = None
+    seat: Seat, profile: AnyProfile, pool: EndpointPool, allowance: Allowance, latencies: Latencies | None = None
 ) -> RemoteJudge:
     settings = seat.settings
     given = {
@@ -266,7 +272,7 @@ def _remote_judge(
     sampling: Mapping[str, float] = {name: value for name, value in given.items() if value is not None}
     return RemoteJudge(
         pool,
-        profile_of(settings),
+        profile,
         Patience(
             call_timeout_s=settings.call_timeout,
             comparison_timeout_s=settings.comparison_timeout,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from genrm_cli.judging.profiles.profile import GradingProfile, count_turns
+from genrm_cli.judging.profiles.profile import GradingProfile, Profile, count_turns
 from genrm_cli.judging.profiles.scales import verdict_of_grades
 from genrm_cli.judging.verdict import (
     MIDDLE_RANKING,
@@ -22,8 +22,9 @@ from genrm_cli.judging.verdict import (
 )
 from genrm_cli.pairing import Comparison, count_comparisons, plan_comparisons
 from genrm_cli.rollouts.record import SharedView
-from genrm_cli.scoring.judges import profile_of
+from genrm_cli.scoring.profiles import profile_of
 from genrm_cli.settings import Settings
+from genrm_cli.settings.components import needs_verdicts
 from genrm_cli.settings.panel import Seat, seats_of
 
 Verdicts = Mapping[Comparison, Verdict]
@@ -66,8 +67,13 @@ class Effort(NamedTuple):
 
 
 def plan_efforts(n: int, settings: Settings) -> list[Effort]:
-    """Return what each judge is asked about n rollouts with a response; nothing when n < 2."""
-    return [_effort_of(seat, n, settings) for seat in seats_of(settings)] if n > 1 else []
+    """Return what each judge is asked about n rollouts with a response.
+
+    Nothing when n < 2, or when no reward is made of verdicts.
+    """
+    if n < 2 or not needs_verdicts(settings.components, settings.total):
+        return []
+    return [_effort_of(seat, n, settings) for seat in seats_of(settings)]
 
 
 def _effort_of(seat: Seat, n: int, settings: Settings) -> Effort:
@@ -95,6 +101,7 @@ class PairCase:
         answered: the places of the rollouts that have a response.
         settings: strategy, repeats and judges.
         outcomes: what became of each question, in the order of asking once `sort` was called.
+        neutralised: in how many places a judge was shown texts otherwise than they are; kept with `keep_replies`.
     """
 
     key: str
@@ -102,6 +109,7 @@ class PairCase:
     settings: Settings
     outcomes: list[tuple[Asked, Outcome]] = field(default_factory=list)
     planned: int = field(init=False)
+    neutralised: dict[Asked, Mapping[str, int]] = field(init=False, default_factory=dict)
     _by_judge: dict[Comparison, list[Verdict | None]] | None = field(init=False, default=None)
     _used: Verdicts | None = field(init=False, default=None)
 
@@ -113,6 +121,8 @@ class PairCase:
 
         A server with prefix caching then reads it once.
         """
+        if not self.planned:
+            return []
         planned = plan_comparisons(
             len(self.answered),
             self.settings.strategy,
@@ -138,11 +148,21 @@ class PairCase:
             exhibit = Exhibit(view.conversation, response_of[i], response_of[j], principle)
             for seat, grading in enumerate(seats):
                 if grading is None:
-                    yield Asked((i, j), judge_idx, seat), exhibit
+                    asked = Asked((i, j), judge_idx, seat)
+                    self._note_neutralised(asked, exhibit)
+                    yield asked, exhibit
         for seat, grading in enumerate(seats):
             for asked in () if grading is None else self._lineups(seat, grading):
                 responses = tuple(response_of[place] for place in asked.places)
                 yield asked, Lineup(view.conversation, responses, principle)
+
+    def _note_neutralised(self, asked: Asked, exhibit: Exhibit) -> None:
+        settings = seats_of(self.settings)[asked.seat].settings
+        if not settings.keep_replies or settings.judge is not None:
+            return
+        profile = profile_of(settings)
+        if isinstance(profile, Profile) and (changed := profile.count_neutralised(exhibit)):
+            self.neutralised[asked] = changed
 
     def _lineups(self, seat: int, grading: GradingProfile) -> Iterator[Asked]:
         for judge_idx in range(self.settings.judges):

@@ -7,8 +7,11 @@ from typing import Any
 
 from genrm_cli import __version__
 from genrm_cli.judging.lexical import LEXICAL_VERSION
+from genrm_cli.scoring.components import component_names, has_components, sources_of
 from genrm_cli.scoring.context import Run
-from genrm_cli.scoring.judges import profile_of
+from genrm_cli.scoring.graders import graders_in
+from genrm_cli.scoring.profiles import profile_of
+from genrm_cli.scoring.rule_files import read_phrases
 from genrm_cli.settings import Settings
 from genrm_cli.settings.panel import seats_of
 from genrm_cli.settings.table import digest_of
@@ -52,6 +55,7 @@ def metrics_of(
         "time": datetime.now(UTC).isoformat(timespec="seconds"),
         "partial": run.tally.stopped_by is not None or run.tally.failures["not_asked"] > 0,
         "judge": judge_record(settings),
+        "reward_made_of": reward_record(settings),
         "strategy": settings.strategy,
         "judges": settings.judges,
         **summarise(run.tally, wall_time_s),
@@ -94,6 +98,28 @@ def judge_record(settings: Settings) -> dict[str, Any]:
         "profile": None if embedded else profile_of(settings).name,
         "profile_version": None if embedded else profile_of(settings).version,
         "compat": settings.compat,
+    }
+
+
+def reward_record(settings: Settings) -> dict[str, Any] | None:
+    """Return what rewards are made of beside verdicts, and the versions of what grades them; None for these alone."""
+    if not has_components(settings):
+        return None
+    rules = [component.option("rule") or "" for component in settings.components if component.kind == "rule"]
+    return {
+        "components": {name: sources_of(settings)[name] for name in component_names(settings)},
+        "rules": {name: read_phrases(name).version for name in rules},
+        "graders": {
+            grader.component: {
+                "model": grader.seat.settings.model,
+                "base_urls": list(grader.seat.settings.base_url),
+                "profile": grader.profile.name,
+                "profile_version": grader.profile.version,
+            }
+            for grader in graders_in(settings)
+        },
+        "diversity": None if settings.diversity is None else asdict(settings.diversity) | {"judge": None},
+        "total": None if settings.total is None else asdict(settings.total),
     }
 
 

@@ -1,13 +1,14 @@
 """Read an input once: understand every line, find the groups, keep no text."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from genrm_cli.rollouts.declared import Requirement, check_declared, parse_requirement
 from genrm_cli.rollouts.dialects import DIALECTS, Dialect, recognise
 from genrm_cli.rollouts.grouping import UNGROUPED, GroupTable, Place, group_key, value_at
 from genrm_cli.rollouts.record import Rollout, UnreadableRecordError
+from genrm_cli.scoring.graders import count_gradings
 from genrm_cli.scoring.pairs import plan_efforts
 from genrm_cli.settings import Settings
 from genrm_cli.storage.lines import Line
@@ -65,19 +66,46 @@ def dialect_of(record: dict[str, Any], settings: Settings) -> Dialect:
     return recognise(record) if settings.dialect is None else DIALECTS[settings.dialect]
 
 
-def read_group(source: Source, table: GroupTable, rows: list[int], settings: Settings) -> tuple[str, list[Rollout]]:
-    """Read the rollouts of a group again, text and all; return its key with them."""
-    key = ""
-    rollouts: list[Rollout] = []
-    parsed: dict[int, list[Rollout]] = {}  # a line may hold many rollouts
+@dataclass(frozen=True, slots=True)
+class GroupTexts:
+    """A group, read again with its texts.
+
+    Attributes:
+        key: the group key.
+        rollouts: in the group's order.
+        records: the line of each rollout; of a line with several rollouts, lists as long as there are rollouts hold
+            one entry for each, and this is the rollout's own.
+    """
+
+    key: str
+    rollouts: list[Rollout]
+    records: list[dict[str, Any]]
+
+
+def read_group(source: Source, table: GroupTable, rows: list[int], settings: Settings) -> GroupTexts:
+    """Read the rollouts of a group again, text and all."""
+    group = GroupTexts("", [], [])
+    parsed: dict[int, tuple[dict[str, Any], list[Rollout]]] = {}  # a line may hold many rollouts
     for row in rows:
         place = table.place(row)
         if place.line not in parsed:
             record = parse_record(source.read_span(place.offset, place.length))
-            parsed[place.line] = dialect_of(record, settings).read(record)
-            key = key or _key_of(record, parsed[place.line][place.position], place.line, settings)
-        rollouts.append(parsed[place.line][place.position])
-    return key, rollouts
+            parsed[place.line] = record, dialect_of(record, settings).read(record)
+        record, rollouts = parsed[place.line]
+        if not group.rollouts:
+            group = replace(group, key=_key_of(record, rollouts[place.position], place.line, settings))
+        group.rollouts.append(rollouts[place.position])
+        group.records.append(_own_part(record, place.position, len(rollouts)))
+    return group
+
+
+def _own_part(record: dict[str, Any], position: int, count: int) -> dict[str, Any]:
+    if count == 1:
+        return record
+    return {
+        name: value[position] if isinstance(value, list) and len(value) == count else value
+        for name, value in record.items()
+    }
 
 
 def _key_of(record: dict[str, Any], rollout: Rollout, line: int, settings: Settings) -> str:
@@ -112,10 +140,15 @@ def _count_groups(table: GroupTable, settings: Settings, tally: Tally) -> None:
         if table.prompts_differ(rows):
             tally.groups_with_mixed_prompts += 1
         else:
-            for questions, responses, turns in plan_efforts(table.count_answered(rows), settings):
+            answered = table.count_answered(rows)
+            for questions, responses, turns in plan_efforts(answered, settings):
                 tally.planned += questions
                 tally.planned_calls += questions * turns
                 tally.exhibit_chars += round(questions * turns * table.chars_shown(rows, responses))
+            gradings = count_gradings(answered, settings)
+            tally.planned += gradings
+            tally.planned_calls += gradings
+            tally.exhibit_chars += round(gradings * table.chars_shown(rows))
 
 
 def iter_duplicates(table: GroupTable) -> Iterator[Place]:

@@ -63,7 +63,7 @@ def validate_input(input_uri: str, run: Run) -> dict[str, Any]:
             for row in table.duplicates(rows):
                 problems.add(f"line {table.place(row).line}: this rollout was there before (same group and index)")
             if table.prompts_differ(rows):
-                key, _ = read_group(source, table, rows[:1], settings)
+                key = read_group(source, table, rows[:1], settings).key
                 lines = ", ".join(str(table.place(row).line) for row in rows[:8])
                 problems.add(f"group {key} (lines {lines}): the prompts differ, so it would stay unscored")
         source.verify_unchanged()

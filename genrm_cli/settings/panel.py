@@ -46,10 +46,8 @@ def seats_of(settings: Settings) -> tuple[Seat, ...]:
         return (Seat(settings.judge_id or settings.judge or settings.model or "", 1.0, settings),)
     seats = []
     for judge in settings.panel:
-        values: dict[str, Value] = {"judge": None, "judge_id": None, **dict(judge.values)}
-        if not values.keys().isdisjoint(_KEYS):  # the run's key file would go before this judge's own variable
-            values = dict.fromkeys(_KEYS) | values
-        own = replace(settings, panel=(), **values)  # type: ignore[arg-type]
+        values = {"panel": (), "judge": None, "judge_id": None} | _with_own_key(dict(judge.values))
+        own = replace(settings, **values)  # type: ignore[arg-type]  # each was checked
         seats.append(Seat(own.judge_id or own.model or "", judge.weight, own))
     names = [seat.name for seat in seats]
     if (twice := next((name for name in names if names.count(name) > 1), None)) is not None:
@@ -78,6 +76,29 @@ def refuse_overridden(panel: Sequence[PanelJudge], sources: Mapping[str, str]) -
                     f"{name} is given by {sources[name]}, but [[judge]] {number} of the settings file has its own; "
                     "change it there, or name one judge with --model."
                 )
+
+
+def graders_of(settings: Settings) -> tuple[Seat, ...]:
+    """Return who grades the components that are graded, one for each, and who finds clusters for `[diversity]`.
+
+    They are the run's judge, or the first of its panel, with what their tables say in its place.
+    """
+    base = seats_of(settings)[0].settings
+    own = {component.name: component.judge for component in settings.components if component.is_judged}
+    if settings.diversity is not None and settings.diversity.method == "llm":
+        own["diversity"] = settings.diversity.judge
+    return tuple(Seat(f"component {name}", 1.0, _grader(base, dict(values))) for name, values in own.items())
+
+
+def _grader(base: Settings, values: Mapping[str, object]) -> Settings:
+    own_judge = {"judge": None, "judge_id": None} if {"base_url", "model"} & set(values) else {}
+    given = {"panel": (), **own_judge, **_with_own_key(values)}
+    return replace(base, **given)  # type: ignore[arg-type]  # each was checked
+
+
+def _with_own_key(values: Mapping[str, object]) -> dict[str, object]:
+    """Leave the run's key out where a judge names one of its own: a key file would go before its variable."""
+    return dict(values) if values.keys().isdisjoint(_KEYS) else dict.fromkeys(_KEYS) | dict(values)
 
 
 def parse_panel(tables: object, where: str, convert: Convert) -> tuple[PanelJudge, ...]:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from genrm_cli.errors import UsageError
+from genrm_cli.settings.components import parse_components, parse_diversity, parse_total
 from genrm_cli.settings.panel import parse_panel, refuse_overridden, seats_of
 from genrm_cli.settings.table import PRESETS, Settings, Value, flag_of, is_many, key_of, setting_fields, type_of
 
@@ -77,7 +78,9 @@ def resolve_settings(
     """
     _refuse_unknown_keys(file)
     from_file = {key.replace("-", "_"): value for key, value in file.values.items()}
-    tables = from_file.pop("judge") if isinstance(from_file.get("judge"), list | dict) else None
+    tables = {name: from_file.pop(name) for name in _TABLES if name in from_file}
+    if isinstance(from_file.get("judge"), list | dict):
+        tables["judge"] = from_file.pop("judge")
     chosen: dict[str, tuple[Value, str]] = {}
     for setting in setting_fields():
         key = key_of(setting)
@@ -96,12 +99,13 @@ def resolve_settings(
             )
     _apply_preset(chosen)
     values = {name: value for name, (value, _) in chosen.items()}
-    panel = () if tables is None else parse_panel(tables, f"{file.path}: judge", _convert_named)
+    panel = parse_panel(tables["judge"], f"{file.path}: judge", _convert_named) if "judge" in tables else ()
     before_file = {name: source for name, (_, source) in chosen.items() if source.startswith(("flag", "environment"))}
     if not before_file.keys().isdisjoint(("judge", "model")):
         panel = ()  # one judge was named in a place that goes before the file
     refuse_overridden(panel, before_file)
-    settings = Settings(**values, panel=panel)  # type: ignore[arg-type]  # _convert has checked each against its field
+    # _convert has checked each against its field
+    settings = Settings(**values, panel=panel, **_parse_rewards(tables, values, file.path))  # type: ignore[arg-type]
     if settings.max_cost is not None and not (settings.price_in or settings.price_out):
         raise UsageError("--max-cost needs --price-in and --price-out, the prices of a million tokens.")
     origins = [
@@ -193,7 +197,7 @@ def read_toml(path: Path) -> dict[str, object]:
 
 
 def _refuse_unknown_keys(file: SettingsFile) -> None:
-    known = [key_of(s) for s in setting_fields()]
+    known = [*(key_of(s) for s in setting_fields()), *_TABLES]
     for key in file.values:
         if key.replace("-", "_") not in known:
             near = difflib.get_close_matches(key.replace("-", "_"), known, n=1)
@@ -206,6 +210,27 @@ def _apply_preset(chosen: dict[str, tuple[Value, str]]) -> None:
     if isinstance(preset, str):
         for name, value in PRESETS[preset].items():
             chosen.setdefault(name, (value, f"preset {preset}"))
+
+
+_TABLES = ("components", "diversity", "total")
+
+
+def _parse_rewards(tables: Mapping[str, object], values: Mapping[str, Value], path: str) -> dict[str, Any]:
+    """Read the tables that say what a reward is made of."""
+    shorts = values.get("component", ())
+    parsed: dict[str, Any] = {
+        "components": parse_components(
+            tables.get("components", {}),
+            shorts if isinstance(shorts, tuple) else (),
+            f"{path}: components",
+            _convert_named,
+        )
+    }
+    if "diversity" in tables:
+        parsed["diversity"] = parse_diversity(tables["diversity"], f"{path}: diversity", _convert_named)
+    if "total" in tables:
+        parsed["total"] = parse_total(tables["total"], f"{path}: total")
+    return parsed
 
 
 def _convert_named(name: str, raw: object, where: str) -> Value:

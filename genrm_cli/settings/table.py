@@ -4,8 +4,11 @@ import hashlib
 import json
 import types
 import typing
-from dataclasses import MISSING, Field, dataclass, field, fields
+from collections.abc import Collection, Iterable
+from dataclasses import MISSING, Field, asdict, dataclass, field, fields
 from typing import Any, Literal
+
+from genrm_cli.settings.components import Component, Diversity, TotalTable
 
 Value = str | int | float | bool | tuple[str, ...] | None
 Panel = Literal["Input", "Pairs", "Judge", "Limits", "Journal", "Rewards", "Output", "Storage"]
@@ -90,7 +93,10 @@ class Settings:
     """The effective settings of one run. Times are in seconds, sizes in bytes.
 
     Attributes:
-        panel: the `[[judge]]` tables; empty for a single judge. They have no flag.
+        panel: the `[[judge]]` tables; empty for a single judge. Like the three below it has no flag.
+        components: the `[components]` tables and what `component` names.
+        diversity: the `[diversity]` table, if there is one.
+        total: the `[total]` table; None where the reward is the component `genrm` alone.
     """
 
     # Input
@@ -218,8 +224,8 @@ class Settings:
     quorum: int | None = _setting(
         None,
         "Judge",
-        "With a panel (judge tables in the settings file): a comparison counts when at least so many judges gave a verdict. "
-        "Default: all of them.",
+        "With a panel (judge tables in the settings file): how many judges must have given a verdict for a comparison "
+        "to count. Default: all of them.",
         low=1,
         changes_rewards=True,
     )
@@ -382,6 +388,17 @@ class Settings:
         high=1,
     )
 
+    component: tuple[str, ...] = _setting(
+        (),
+        "Rewards",
+        "Compute one more component of the reward: win_rate, rank, a rule (safety, empathy, bias, task_completion), "
+        "rubric:SET, field:PATH, consistency:FORM, ... Repeat it for several; tables in the settings file say more.",
+        changes_rewards=True,
+    )
+    only_components: bool = _setting(
+        False, "Rewards", "Compute the rewards anew from what the journal holds; ask nothing."
+    )
+
     # Output
     output: str | None = _setting(
         None,
@@ -429,6 +446,9 @@ class Settings:
         False, "Storage", "Allow S3 results outside rl/ (RL data is kept apart from supervised data)."
     )
     panel: tuple[PanelJudge, ...] = ()
+    components: tuple[Component, ...] = ()
+    diversity: Diversity | None = None
+    total: TotalTable | None = None
 
 
 def setting_fields() -> list["Field[Any]"]:
@@ -468,13 +488,17 @@ def default_of(setting: "Field[Any]") -> Value:
     return value
 
 
+def _deciding(values: Iterable[tuple[str, object]], names: Collection[str]) -> dict[str, object]:
+    return {name: value for name, value in values if name in names}
+
+
 def digest_of(settings: Settings) -> str:
     """Return the sha256 (hex) over every setting that can change a reward, and no other."""
     names = {s.name for s in setting_fields() if s.metadata["changes_rewards"]}
     deciding: dict[str, object] = {name: getattr(settings, name) for name in names}
-    if settings.panel:
-        deciding["panel"] = [
-            {"weight": judge.weight, **{name: value for name, value in judge.values if name in names}}
-            for judge in settings.panel
-        ]
+    deciding["panel"] = [[judge.weight, _deciding(judge.values, names)] for judge in settings.panel]
+    deciding["components"] = [[c.name, c.kind, c.options, _deciding(c.judge, names)] for c in settings.components]
+    if settings.diversity is not None:
+        deciding["diversity"] = asdict(settings.diversity) | {"judge": _deciding(settings.diversity.judge, names)}
+    deciding["total"] = None if settings.total is None else asdict(settings.total)
     return hashlib.sha256(json.dumps(deciding, sort_keys=True).encode()).hexdigest()

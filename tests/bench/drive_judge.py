@@ -9,7 +9,7 @@ import resource
 import string
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from functools import partial
 
 from genrm_cli.judging.client import JudgeAddress, JudgeClient
@@ -51,8 +51,12 @@ async def drive_genrm(base_url: str, concurrency: int, count: int, *, adaptive: 
             patience = Patience(600.0, 3600.0, RetryPolicy(5), reask=3)
             remote = RemoteJudge(pool, PROFILES["nemotron"], patience, Allowance(), model="bench", sampling={})
             judge = JournaledJudge(remote, journal)
-            askings = (Asking(place, judge, exhibit, 0) for place, exhibit in enumerate(iter_exhibits(count)))
-            await judge_all(askings, on_outcome)
+
+            async def iter_askings() -> AsyncIterator[Asking[int]]:
+                for place, exhibit in enumerate(iter_exhibits(count)):
+                    yield Asking(place, judge, exhibit, 0)
+
+            await judge_all(iter_askings(), on_outcome)
     return verdicts
 
 

@@ -4,10 +4,8 @@ import os
 from pathlib import Path
 
 import pytest
+from genrm_here import call_here
 from genrm_process import Call, Finished, Genrm
-from typer.testing import CliRunner
-
-from genrm_cli.cli.app import app
 
 
 @pytest.fixture
@@ -28,9 +26,6 @@ def call(genrm: Genrm, monkeypatch: pytest.MonkeyPatch) -> Call:
     monkeypatch.chdir(genrm.folder)
 
     def run(*arguments: object, stdin: bytes = b"", **environment: str) -> Finished:
-        result = CliRunner().invoke(app, list(map(str, arguments)), input=stdin, env=environment)
-        if result.exception is not None and not isinstance(result.exception, SystemExit):
-            raise result.exception
-        return Finished(result.exit_code, result.stdout_bytes, result.stderr)
+        return call_here(arguments, environment, stdin)
 
     return run

@@ -40,11 +40,11 @@ def judge(server: JudgeServer, *more: object) -> tuple[object, ...]:
     return ("--base-url", server.base_url, "--model", "m", "--no-probe", "--concurrency", 1, *more)
 
 
-def test_the_reference_request_gets_the_reference_reply(genrm: Genrm, judge_server: JudgeServer) -> None:
+def test_the_reference_request_gets_the_reference_reply(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
     """The published request and verdicts give the published reply, to the last digit, and nothing but it."""
     judge_server.behave(script=[reply(1, 5, 6), reply(4, 1, 1)])
     request = json.dumps(REFERENCE_REQUEST).encode()
-    finished = genrm.run("compare", "-", "--json", *judge(judge_server, *LENGTH), stdin=request)
+    finished = call("compare", "-", "--json", *judge(judge_server, *LENGTH), stdin=request)
     assert (finished.code, finished.err) == (0, "")
     assert json.loads(finished.out) == REFERENCE_REPLY
     assert finished.out.count(b"\n") == 1

@@ -24,16 +24,16 @@ def test_every_setting_says_where_it_came_from(genrm: Genrm) -> None:
     assert shown.keys() == {key_of(setting) for setting in setting_fields()}
 
 
-def test_a_table_for_a_person_and_no_keys(genrm: Genrm) -> None:
+def test_a_table_for_a_person_and_no_keys(call: Call) -> None:
     """Each setting is a row; keys are in neither form, only the name of their variable."""
     environment = {"GENRM_API_KEY": KEY, "OPENAI_API_KEY": KEY, "MINE": KEY}
-    finished = genrm.run("config", "--api-key-env", "MINE", **environment)
+    finished = call("config", "--api-key-env", "MINE", **environment)
     assert finished.code == 0
     table = finished.out.decode()
     assert all(key_of(setting) in table for setting in setting_fields())
     assert "MINE" in table
     assert KEY not in table
-    assert KEY not in genrm.run("config", "--json", **environment).out.decode()
+    assert KEY not in call("config", "--json", **environment).out.decode()
 
 
 def test_a_misspelt_variable_is_pointed_out(call: Call) -> None:

@@ -32,10 +32,10 @@ def test_a_person_gets_tables(genrm: Genrm, call: Call) -> None:
     assert genrm.names() == {PAIRS}
 
 
-def test_a_machine_gets_one_object_and_a_file(genrm: Genrm, judge_server: JudgeServer) -> None:
+def test_a_machine_gets_one_object_and_a_file(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
     """--json prints what -o writes, in one line; the probe is not among the calls."""
     genrm.write("pairs.jsonl", make_pairs(5))
-    finished = genrm.run("eval", "pairs.jsonl", "--json", "-o", "m.json", *judge(judge_server))
+    finished = call("eval", "pairs.jsonl", "--json", "-o", "m.json", *judge(judge_server))
     assert finished.code == 0, finished.err
     assert finished.out.count(b"\n") == 1
     printed = json.loads(finished.out)
@@ -101,9 +101,9 @@ def test_two_results_are_compared(genrm: Genrm, call: Call, judge_server: JudgeS
     assert "no significant difference" in call("eval", "--compare", "a.json", "a.json").out.decode()
 
 
-@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("sent", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
 def test_an_interrupted_run_keeps_what_was_paid_for(
-    genrm: Genrm, judge_server: JudgeServer, sent: signal.Signals
+    genrm: Genrm, call: Call, judge_server: JudgeServer, sent: signal.Signals
 ) -> None:
     """Ctrl-C and SIGTERM end with 130 and no result; the same command then asks only what is missing."""
     genrm.write("pairs.jsonl", make_pairs(4))
@@ -117,7 +117,7 @@ def test_an_interrupted_run_keeps_what_was_paid_for(
     assert b"interrupted" in err
     assert not (genrm.folder / "m.json").exists()
     judge_server.reset()
-    assert genrm.run(*arguments).code == 0
+    assert call(*arguments).code == 0
     assert judge_server.stats()["requests"] == 8 - 3
 
 

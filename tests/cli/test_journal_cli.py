@@ -11,6 +11,7 @@ from genrm_process import Call, Genrm, make_rollouts
 from judge_server_fixture import JudgeServer
 
 from genrm_cli.judging.journal import Journal
+from genrm_cli.judging.profiles import PROFILES
 from genrm_cli.judging.verdict import Failure, FailureKind, Outcome, Verdict
 
 DAY_S = 86_400
@@ -131,4 +132,5 @@ def test_the_journal_of_a_run_can_be_looked_into(call: Call, genrm: Genrm, judge
     assert scored.code == 0
     assert "in.journal.sqlite" in scored.err.replace("\n", "")
     finished = call("journal", "stats", "in.journal.sqlite")
-    assert "org/genrm · nemotron-1: 6 verdicts in 6 calls" in finished.out.decode()
+    label = f"org/genrm · nemotron-{PROFILES['nemotron'].version}"
+    assert f"{label}: 6 verdicts in 6 calls" in finished.out.decode()

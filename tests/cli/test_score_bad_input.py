@@ -18,10 +18,10 @@ BAD_LINES = {
 }
 
 
-def test_bad_lines_go_to_the_rejects_with_number_and_reason(genrm: Genrm) -> None:
+def test_bad_lines_go_to_the_rejects_with_number_and_reason(genrm: Genrm, call: Call) -> None:
     """Each kind of bad line is rejected by its number in the file, blank lines counted; the rest is scored."""
     genrm.sample("bad-lines.jsonl")
-    finished = genrm.run("score", "bad-lines.jsonl", *LEXICAL, "--max-unscored", "1")
+    finished = call("score", "bad-lines.jsonl", *LEXICAL, "--max-unscored", "1")
     assert finished.code == 0, finished.err
     rejects = read_lines(genrm.folder / "bad-lines.rejects.jsonl")
     assert [reject["line"] for reject in rejects] == list(BAD_LINES)
@@ -49,10 +49,10 @@ def test_rollouts_without_a_reward_say_why(genrm: Genrm, call: Call) -> None:
     assert "prompts" in reasons[2, 0]
 
 
-def test_too_many_unscored_rollouts_end_with_code_6(genrm: Genrm) -> None:
+def test_too_many_unscored_rollouts_end_with_code_6(genrm: Genrm, call: Call) -> None:
     """Above --max-unscored the run ends with 6; its outputs are written all the same."""
     genrm.sample("bad-lines.jsonl")
-    finished = genrm.run("score", "bad-lines.jsonl", *LEXICAL)
+    finished = call("score", "bad-lines.jsonl", *LEXICAL)
     assert finished.code == 6
     assert "3 of 10" in finished.err
     assert "bad-lines.scored.jsonl" in genrm.names()

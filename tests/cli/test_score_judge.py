@@ -37,13 +37,13 @@ def comparisons_asked(server: JudgeServer) -> list[Json]:
 
 @pytest.mark.parametrize("profile", ["nemotron", "nemotron-plain"])
 def test_a_real_judge_gives_the_rewards_that_its_verdicts_imply(
-    genrm: Genrm, judge_server: JudgeServer, profile: str
+    genrm: Genrm, call: Call, judge_server: JudgeServer, profile: str
 ) -> None:
     """Every comparison is asked once, and the rewards are those of the judge's verdicts, whatever the profile."""
     lines = make_rollouts(groups=3, size=4)
     lines[1]["completion"] = lines[2]["completion"][::-1]  # as long as its neighbour: a tie of the scores
     genrm.write("in.jsonl", lines)
-    finished = genrm.run("score", "in.jsonl", *judge(judge_server, "--profile", profile))
+    finished = call("score", "in.jsonl", *judge(judge_server, "--profile", profile))
     assert finished.code == 0, finished.err
     after = read_lines(genrm.folder / "in.scored.jsonl")
     answers = [line["completion"] for line in lines]
@@ -115,7 +115,7 @@ def test_a_key_is_sent_when_there_is_one(
     assert {header.get("authorization") for header in headers} == {expected}
 
 
-@pytest.mark.parametrize("probe", ["--probe", "--no-probe"])
+@pytest.mark.parametrize("probe", [pytest.param("--probe", marks=pytest.mark.slow), "--no-probe"])
 def test_the_key_is_never_shown_even_if_the_judge_echoes_it(
     genrm: Genrm, judge_server: JudgeServer, probe: str
 ) -> None:

@@ -361,13 +361,13 @@ def test_young_files_wait(call: Call, genrm: Genrm) -> None:
     assert "1 scored" in last_line(call("score", ".", *LEXICAL, "--min-age", "20s"))
 
 
-def test_a_bad_file_does_not_stop_the_others(genrm: Genrm) -> None:
+def test_a_bad_file_does_not_stop_the_others(genrm: Genrm, call: Call) -> None:
     """Each file has one plain line, the last line counts, and the exit code is the worst, as cron sees it."""
     fill(genrm, "a.jsonl", "z.jsonl")
     (genrm.folder / "bad.jsonl").write_text("no rollouts\n")
     (genrm.folder / "broken.jsonl.gz").write_bytes(b"\x1f\x8b no gzip")
     (genrm.folder / "new\nline\x1b[31m.jsonl").write_text("also bad\n")
-    finished = genrm.run("score", ".", "missing.jsonl", *LEXICAL, *NOW)
+    finished = call("score", ".", "missing.jsonl", *LEXICAL, *NOW)
     assert finished.code == 3
     lines = finished.err.splitlines()
     assert len(lines) == 8, finished.err  # six files, that the judge is a stand-in, and the end
@@ -509,7 +509,7 @@ def test_a_second_start_is_refused_under_a_lock(genrm: Genrm, call: Call, judge_
     assert "2 scored" in last_line(third)
 
 
-@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("sent", [pytest.param(signal.SIGINT, marks=pytest.mark.slow), signal.SIGTERM])
 def test_an_interrupted_run_of_many_files_goes_on(
     genrm: Genrm, call: Call, judge_server: JudgeServer, sent: signal.Signals
 ) -> None:

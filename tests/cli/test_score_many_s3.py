@@ -70,7 +70,7 @@ def judged_by(server: JudgeServer) -> tuple[str, ...]:
     return ("--base-url", server.base_url, "--model", "m")
 
 
-def test_a_prefix_from_cron(genrm: Genrm, s3_bucket: Any, aws: dict[str, str]) -> None:
+def test_a_prefix_from_cron(genrm: Genrm, call: Call, s3_bucket: Any, aws: dict[str, str]) -> None:
     """With next to nothing in the environment: every file below the prefix gets its outputs, nothing is put here."""
     put(s3_bucket, f"{FOLDER}/a.jsonl", f"{FOLDER}/deep/b.jsonl.gz", f"{FOLDER}/a_failures.jsonl", "rl/other/c.jsonl")
     before = keys_in(s3_bucket)
@@ -86,7 +86,7 @@ def test_a_prefix_from_cron(genrm: Genrm, s3_bucket: Any, aws: dict[str, str]) -
     assert last_line(finished).startswith("genrm: done: 2 files: 2 scored; ")
     assert not re.search(r"[\x1b\r]", finished.err)
     before_again = state_of(s3_bucket)
-    again = genrm.run("score", prefix, *LEXICAL, *NOW, "--no-journal", "--quiet", **aws)
+    again = call("score", prefix, *LEXICAL, *NOW, "--no-journal", "--quiet", **aws)
     assert again == (0, b"", "")
     assert state_of(s3_bucket) == before_again
 
@@ -152,7 +152,13 @@ def test_once_on_s3(call: Call, s3_bucket: Any, aws: dict[str, str], judge_serve
     assert not [key for key in changed if key.startswith("rl/a.")]
 
 
-@pytest.mark.parametrize("damage", ["metrics deleted", "scored deleted", "all but scored deleted"])
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "metrics deleted",
+        *(pytest.param(damage, marks=pytest.mark.slow) for damage in ("scored deleted", "all but scored deleted")),
+    ],
+)
 def test_half_committed_outputs_are_made_again(call: Call, s3_bucket: Any, aws: dict[str, str], damage: str) -> None:
     """Objects that a run of ours left without the metrics, which come last, are replaced."""
     put(s3_bucket, "rl/a.jsonl")

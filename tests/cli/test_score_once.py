@@ -27,6 +27,11 @@ def at(judge: JudgeServer, *more: object) -> tuple[object, ...]:
     return ("--base-url", judge.base_url, "--model", "m", "--no-probe", "--retries", 0, "--reask", 0, *more)
 
 
+def through(disturbed_s3: DisturbedS3) -> tuple[str, ...]:
+    """Return the arguments that name the endpoint that fails when told to."""
+    return ("--s3-endpoint-url", disturbed_s3.url)
+
+
 def body(groups: int = 1, size: int = 3) -> bytes:
     """Render rollouts as the content of a file or object."""
     return b"".join(json.dumps(line).encode() + b"\n" for line in make_rollouts(groups=groups, size=size))
@@ -149,52 +154,48 @@ def test_a_journal_on_s3_stays_under_rl(genrm: Genrm, call: Call, s3_bucket: Any
 
 
 def test_a_journal_below_the_prefix_is_no_input(
-    genrm: Genrm, s3_bucket: Any, aws: dict[str, str], judge_server: JudgeServer, tmp_path: Path
+    call: Call, s3_bucket: Any, aws: dict[str, str], judge_server: JudgeServer
 ) -> None:
     """Segments below the prefix that is scored are never taken for rollouts."""
     s3_bucket.client.put_object(Bucket=s3_bucket.name, Key="rl/env/run.jsonl", Body=body())
     where = (f"s3://{s3_bucket.name}/rl/", *NOW, "--journal", f"s3://{s3_bucket.name}/rl/_genrm/journal/")
-    environment = {**aws, "XDG_STATE_HOME": str(tmp_path / "state")}
     for files in ("1 file: 1 scored", "1 file: 1 up to date"):
-        finished = genrm.run("score", *where, *at(judge_server), **environment)
+        finished = call("score", *where, *at(judge_server), **aws)
         assert (finished.code, files in finished.err) == (0, True), finished.err
     names = [item["Key"] for item in s3_bucket.client.list_objects_v2(Bucket=s3_bucket.name)["Contents"]]
     assert any(name.startswith("rl/_genrm/journal/run-") for name in names)
 
 
 def test_a_role_that_may_not_delete_scores_again_and_again(
-    genrm: Genrm, s3_bucket: Any, aws: dict[str, str], disturbed_s3: DisturbedS3
+    genrm: Genrm, call: Call, s3_bucket: Any, aws: dict[str, str], disturbed_s3: DisturbedS3
 ) -> None:
     """Claims that cannot be given up are told once, and neither this run nor the next one fails for it."""
     for number in range(3):
         s3_bucket.client.put_object(Bucket=s3_bucket.name, Key=f"rl/env/{number}.jsonl", Body=body())
     disturbed_s3.rule(method="DELETE", key_contains=".claim-", answer={"code": "AccessDenied"})
-    for more in ((), ("--force",)):
-        environment = {**aws, "AWS_ENDPOINT_URL": disturbed_s3.url}
-        finished = genrm.run("score", f"s3://{s3_bucket.name}/rl/env/", *LEXICAL, *NOW, *more, **environment)
+    arguments = ("score", f"s3://{s3_bucket.name}/rl/env/", *LEXICAL, *NOW, *through(disturbed_s3))
+    for finished in (genrm.run(*arguments, **aws), call(*arguments, "--force", **aws)):  # the first owner is gone
         assert (finished.code, "3 scored" in finished.err) == (0, True), finished.err
         assert finished.err.count("s3:DeleteObject") <= 2
         assert finished.err.count("a claim cannot be given up") == 1
 
 
-def test_a_conflict_is_no_refusal(genrm: Genrm, s3_bucket: Any, aws: dict[str, str], disturbed_s3: DisturbedS3) -> None:
+def test_a_conflict_is_no_refusal(call: Call, s3_bucket: Any, aws: dict[str, str], disturbed_s3: DisturbedS3) -> None:
     """A 409 to a conditional put, as while another one is under way, is tried again."""
     s3_bucket.client.put_object(Bucket=s3_bucket.name, Key="rl/env/run.jsonl", Body=body())
     conflict = {"status": 409, "code": "ConditionalRequestConflict"}
     disturbed_s3.rule(method="PUT", key_contains=".claim-", times=1, answer=conflict)
-    environment = {**aws, "AWS_ENDPOINT_URL": disturbed_s3.url}
-    finished = genrm.run("score", f"s3://{s3_bucket.name}/rl/env/", *LEXICAL, *NOW, **environment)
+    finished = call("score", f"s3://{s3_bucket.name}/rl/env/", *LEXICAL, *NOW, *through(disturbed_s3), **aws)
     assert (finished.code, "1 scored" in finished.err) == (0, True), finished.err
 
 
 def test_a_store_that_hides_what_is_missing(
-    genrm: Genrm, s3_bucket: Any, aws: dict[str, str], disturbed_s3: DisturbedS3
+    call: Call, s3_bucket: Any, aws: dict[str, str], disturbed_s3: DisturbedS3
 ) -> None:
     """Some stores answer HEAD of a missing object with 403; where listing is allowed that is no refusal."""
     s3_bucket.client.put_object(Bucket=s3_bucket.name, Key="rl/env/run.jsonl", Body=body())
     disturbed_s3.rule(method="HEAD", key_contains=".scored.jsonl", times=1, answer={"code": "AccessDenied"})
-    environment = {**aws, "AWS_ENDPOINT_URL": disturbed_s3.url}
-    finished = genrm.run("score", f"s3://{s3_bucket.name}/rl/env/", *LEXICAL, *NOW, **environment)
+    finished = call("score", f"s3://{s3_bucket.name}/rl/env/", *LEXICAL, *NOW, *through(disturbed_s3), **aws)
     assert (finished.code, "1 scored" in finished.err) == (0, True), finished.err
 
 
@@ -222,22 +223,20 @@ def test_the_references_reading_needs_a_profile_that_asks_for_json(genrm: Genrm,
 
 
 def test_a_store_that_refuses_when_the_turn_comes_is_no_wait(
-    genrm: Genrm, s3_bucket: Any, aws: dict[str, str], disturbed_s3: DisturbedS3
+    call: Call, s3_bucket: Any, aws: dict[str, str], disturbed_s3: DisturbedS3
 ) -> None:
     """An input that was listed and then cannot be looked at has failed with 5; it does not pass for one that waits."""
     s3_bucket.client.put_object(Bucket=s3_bucket.name, Key="rl/env/run.jsonl", Body=body())
     disturbed_s3.rule(method="HEAD", key_contains="env/run.jsonl", answer={"code": "AccessDenied"})
-    environment = {**aws, "AWS_ENDPOINT_URL": disturbed_s3.url}
-    finished = genrm.run("score", f"s3://{s3_bucket.name}/rl/env/", *LEXICAL, *NOW, **environment)
+    finished = call("score", f"s3://{s3_bucket.name}/rl/env/", *LEXICAL, *NOW, *through(disturbed_s3), **aws)
     assert (finished.code, "1 failed" in finished.err) == (5, True), finished.err
 
 
 def test_an_input_that_is_gone_when_its_turn_comes_waits(
-    genrm: Genrm, s3_bucket: Any, aws: dict[str, str], disturbed_s3: DisturbedS3
+    call: Call, s3_bucket: Any, aws: dict[str, str], disturbed_s3: DisturbedS3
 ) -> None:
     """What was deleted after the listing needs no result, and is no fault of this run."""
     s3_bucket.client.put_object(Bucket=s3_bucket.name, Key="rl/env/run.jsonl", Body=body())
     disturbed_s3.rule(method="HEAD", key_contains="env/run.jsonl", answer={"status": 404, "code": "NoSuchKey"})
-    environment = {**aws, "AWS_ENDPOINT_URL": disturbed_s3.url}
-    finished = genrm.run("score", f"s3://{s3_bucket.name}/rl/env/", *LEXICAL, *NOW, **environment)
+    finished = call("score", f"s3://{s3_bucket.name}/rl/env/", *LEXICAL, *NOW, *through(disturbed_s3), **aws)
     assert (finished.code, "gone since it was listed" in finished.err) == (0, True), finished.err

@@ -16,10 +16,10 @@ PAGE = {"body": "<html><body>Welcome to nginx!</body></html>", "content_type": "
         ({"require_key": "secret"}, "/v1", ("auth", "401", "GENRM_API_KEY")),
         ({"models": ["another"]}, "/v1", ("404", "`m` does not exist", "--model")),
         ({}, "", ("404", "--base-url", "/v1")),
-        ({"fault": PAGE}, "/v1", ("bad_body", "Welcome to nginx", "--base-url")),
-        ({"fault": {"status": 500}}, "/v1", ("500",)),
+        pytest.param({"fault": PAGE}, "/v1", ("bad_body", "Welcome to nginx", "--base-url"), marks=pytest.mark.slow),
+        pytest.param({"fault": {"status": 500}}, "/v1", ("500",), marks=pytest.mark.slow),
         ({"fault": {"status": 301, "headers": {"Location": "https://elsewhere/"}}}, "/v1", ("elsewhere",)),
-        ({"fault": {"status": 400}}, "/v1", ("refused", "400", "--model")),
+        pytest.param({"fault": {"status": 400}}, "/v1", ("refused", "400", "--model"), marks=pytest.mark.slow),
         ({"fault": {"reset": "before"}}, "/v1", ("connection", "Is the judge running?")),
     ],
 )

@@ -141,18 +141,18 @@ def outputs_of(folder: Path) -> dict[str, bytes]:
     return {name: (folder / f"rollouts.{name}").read_bytes() for name in OUTPUTS}
 
 
-def test_outputs_that_exist_are_replaced_only_when_asked(genrm: Genrm) -> None:
+def test_outputs_that_exist_are_replaced_only_when_asked(genrm: Genrm, call: Call) -> None:
     """A second run is refused with code 2 and leaves every byte; with --force it replaces all four."""
     genrm.sample("rollouts.jsonl")
     arguments = ("score", "rollouts.jsonl", "--judge", "lexical")
     for name in OUTPUTS:
         (genrm.folder / f"rollouts.{name}").write_bytes(b"precious")
-    refused = genrm.run(*arguments)
+    refused = call(*arguments)
     assert refused.code == 2
     assert "--force" in refused.err
     assert set(outputs_of(genrm.folder).values()) == {b"precious"}
     assert len(genrm.names()) == 5
-    assert genrm.run(*arguments, "--force").code == 0
+    assert call(*arguments, "--force").code == 0
     assert b"precious" not in outputs_of(genrm.folder).values()
     assert len(genrm.names()) == 5
 

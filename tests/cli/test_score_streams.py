@@ -49,7 +49,7 @@ def test_compressed_files_are_read_and_written(genrm: Genrm, call: Call, suffix:
     (genrm.folder / f"packed.jsonl{suffix}").write_bytes(compress(plain.read_bytes(), suffix))
     assert call("score", "rollouts.jsonl", *LEXICAL).code == 0
     assert call("score", f"packed.jsonl{suffix}", *LEXICAL).code == 0
-    assert genrm.run("score", f"packed.jsonl{suffix}", *LEXICAL, "-o", f"again.jsonl{suffix}").code == 0
+    assert call("score", f"packed.jsonl{suffix}", *LEXICAL, "-o", f"again.jsonl{suffix}").code == 0
     expected = (genrm.folder / "rollouts.scored.jsonl").read_bytes()
     assert (genrm.folder / "packed.scored.jsonl").read_bytes() == expected
     assert decompress((genrm.folder / f"again.jsonl{suffix}").read_bytes(), suffix) == expected
@@ -70,7 +70,7 @@ def test_a_pipe_takes_rollouts_in_and_gives_scored_lines_out(genrm: Genrm) -> No
 def test_a_file_can_be_scored_to_stdout(genrm: Genrm, call: Call) -> None:
     """`-o -` writes the lines that a file would get, and makes no files beside the input."""
     genrm.sample("rollouts.jsonl")
-    piped = genrm.run("score", "rollouts.jsonl", *LEXICAL, "-o", "-", "--quiet")
+    piped = call("score", "rollouts.jsonl", *LEXICAL, "-o", "-", "--quiet")
     assert (piped.code, piped.err) == (0, "")
     assert genrm.names() == {"rollouts.jsonl"}
     assert call("score", "rollouts.jsonl", *LEXICAL).code == 0
@@ -85,10 +85,10 @@ def test_stdin_can_be_scored_to_a_file(genrm: Genrm, call: Call) -> None:
     assert {"new.metrics.json", "new.comparisons.jsonl", "new.rejects.jsonl"} <= genrm.names()
 
 
-def test_json_prints_one_object_on_stdout(genrm: Genrm) -> None:
+def test_json_prints_one_object_on_stdout(genrm: Genrm, call: Call) -> None:
     """With --json stdout is one line with one JSON object: the metrics."""
     genrm.sample("rollouts.jsonl")
-    finished = genrm.run("score", "rollouts.jsonl", *LEXICAL, "--json")
+    finished = call("score", "rollouts.jsonl", *LEXICAL, "--json")
     assert finished.code == 0
     assert finished.out.count(b"\n") == 1
     assert json.loads(finished.out) == json.loads((genrm.folder / "rollouts.metrics.json").read_bytes())

@@ -4,11 +4,11 @@ from genrm_process import Call, Genrm, make_rollouts
 from judge_server_fixture import JudgeServer
 
 
-def test_the_report_of_the_sample_rollouts(genrm: Genrm, judge_server: JudgeServer) -> None:
+def test_the_report_of_the_sample_rollouts(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
     """Dialects, groups, comparisons and requests are said on stdout; nobody is asked, nothing is written."""
     genrm.sample("rollouts.jsonl")
     judge = ("--base-url", judge_server.base_url, "--model", "m", "--reask", 1, "--retries", 2)
-    finished = genrm.run("validate", "rollouts.jsonl", *judge, "--strategy", "all_pairs", "--judges", 2)
+    finished = call("validate", "rollouts.jsonl", *judge, "--strategy", "all_pairs", "--judges", 2)
     assert finished.code == 0
     report = finished.out.decode()
     comparisons = 2 * (5 * 6 + 2 * 28)

@@ -8,12 +8,10 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+from genrm_here import call_here
 from genrm_process import Finished, Genrm, Json, read_lines
 from judge_behaviour import choose_verdict
 from judge_server_fixture import JudgeServer
-from typer.testing import CliRunner
-
-from genrm_cli.cli.app import app
 
 MODEL = "a-judge"
 JOURNAL = "in.journal.sqlite"
@@ -38,10 +36,7 @@ class Scoring:
 
     def run(self, *more: object, **environment: str) -> Finished:
         """Score to the end, within this process: most faults are none of the process's."""
-        result = CliRunner().invoke(app, list(map(str, self.arguments(*more))), env=environment)
-        if result.exception is not None and not isinstance(result.exception, SystemExit):
-            raise result.exception
-        return Finished(result.exit_code, result.stdout_bytes, result.stderr)
+        return call_here(self.arguments(*more), environment)
 
     def start(self, *more: object) -> subprocess.Popen[bytes]:
         """Begin to score, in a process of its own."""

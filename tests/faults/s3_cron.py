@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+from genrm_here import call_here
 from genrm_process import Finished, Genrm, Json, make_rollouts
 from judge_server_fixture import JudgeServer
 from s3_disturber_fixture import DisturbedS3
-from typer.testing import CliRunner
 
-from genrm_cli.cli.app import app
 from genrm_cli.scoring.journals import segments_folder
 from genrm_cli.settings import Settings
 from genrm_cli.storage.codec import unpack
@@ -84,10 +83,8 @@ class Cron:
     def run(self, *more: object, uri: str | None = None) -> Finished:
         """Score to the end, within this process."""
         environment = {"XDG_STATE_HOME": str(self.machine.state_folder)}
-        result = CliRunner().invoke(app, self.arguments(*more, uri=uri), env=environment)
-        if result.exception is not None and not isinstance(result.exception, SystemExit):
-            raise result.exception
-        return Finished(result.exit_code, result.stdout_bytes, " ".join(result.stderr.split()))
+        finished = call_here(self.arguments(*more, uri=uri), environment)
+        return finished._replace(err=" ".join(finished.err.split()))
 
     def start(self, *more: object, uri: str | None = None) -> "subprocess.Popen[bytes]":
         """Begin to score, in a process of its own."""

@@ -35,7 +35,7 @@ def kill_at_random_moments(scoring: Scoring, kills: int, seed: int) -> int:
     return lost
 
 
-@pytest.mark.parametrize(("kills", "seed"), [(3, 1), pytest.param(10, 2, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("kills", "seed"), [(1, 1), pytest.param(10, 2, marks=pytest.mark.slow)])
 def test_kill_9_loses_no_verdict_but_those_on_their_way(make_scoring: MakeScoring, kills: int, seed: int) -> None:
     """A run killed again and again asks twice only what was in flight, and ends with the output of a calm one."""
     scoring = make_scoring(25 * (kills + 1))
@@ -78,6 +78,7 @@ def test_sigterm_under_load_keeps_what_was_answered(make_scoring: MakeScoring) -
     scoring.check_resumes()
 
 
+@pytest.mark.slow
 def test_sigterm_while_the_judge_is_away(scoring: Scoring) -> None:
     """A run that waits for its judge to come back ends on SIGTERM as soon as any other."""
     scoring.server.behave(script=[{}] * 5, fault={"status": 503})
@@ -90,6 +91,7 @@ def test_sigterm_while_the_judge_is_away(scoring: Scoring) -> None:
     scoring.check_resumes()
 
 
+@pytest.mark.slow
 def test_sigterm_in_a_storm_of_refusals(make_scoring: MakeScoring) -> None:
     """A call that is refused in the moment of SIGTERM does not wait for its further try."""
     scoring = make_scoring(25)

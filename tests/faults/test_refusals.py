@@ -25,6 +25,7 @@ def test_a_storm_of_429_is_sat_out(scoring: Scoring, headers: dict[str, str], le
     scoring.check_resumes()
 
 
+@pytest.mark.slow  # it waits for the trial that brings it back; test_pool.py does not
 def test_an_endpoint_that_refused_fifty_calls_in_a_row_is_taken_back(make_scoring: MakeScoring) -> None:
     """A storm that takes the endpoint out passes, and everything is answered in the same run."""
     scoring = make_scoring(20)
@@ -61,7 +62,7 @@ def test_a_retry_after_that_says_nothing_is_as_good_as_none(scoring: Scoring) ->
     ("retry_after", "limit", "code"),
     [
         ("999999999", "--comparison-timeout", 0),
-        ("1e400", "--deadline", 6),
+        pytest.param("1e400", "--deadline", 6, marks=pytest.mark.slow),
         ("Fri, 31 Dec 9999 23:59:59 GMT", "--deadline", 6),
     ],
 )
@@ -81,13 +82,13 @@ def test_a_retry_after_in_the_far_future_holds_nothing_up(
 @pytest.mark.parametrize(
     ("fault", "concurrency"),
     [
-        ({"status": 500}, 1),
-        ({"status": 500}, 8),
+        pytest.param({"status": 500}, 1, marks=pytest.mark.slow),
+        pytest.param({"status": 500}, 8, marks=pytest.mark.slow),
         ({"status": 500}, "auto"),
         ({"status": 429}, 1),
-        ({"status": 429}, 8),
+        pytest.param({"status": 429}, 8, marks=pytest.mark.slow),
         ({"reset": "mid_body"}, 8),
-        ({"body": "<html>"}, 8),
+        pytest.param({"body": "<html>"}, 8, marks=pytest.mark.slow),
     ],
     ids=["500-1", "500-8", "500-auto", "429-1", "429-8", "reset", "html"],
 )
@@ -133,16 +134,22 @@ def test_an_endpoint_that_dies_in_mid_run_is_replaced(make_scoring: MakeScoring,
 
 @pytest.mark.parametrize(
     "fault",
-    [{"reset": "before"}, {"status": 503}, {"status": 401}, {"status": 404}, {"body": "<html>"}],
+    [
+        {"reset": "before"},
+        pytest.param({"status": 503}, marks=pytest.mark.slow),
+        {"status": 401},
+        pytest.param({"status": 404}, marks=pytest.mark.slow),
+        pytest.param({"body": "<html>"}, marks=pytest.mark.slow),
+    ],
     ids=["reset", "503", "401", "404", "html"],
 )
 def test_a_judge_that_breaks_for_good_is_given_up(scoring: Scoring, fault: dict[str, Any]) -> None:
     """After --give-up-after the run ends with 4 and a reason, without outputs, with every verdict in the journal."""
     scoring.server.behave(script=[{}] * 6, fault=fault)
     started_s = time.monotonic()
-    finished = scoring.run("--give-up-after", 0.5)
+    finished = scoring.run("--give-up-after", 0.3)
     assert finished.code == 4
-    assert 0.5 < time.monotonic() - started_s < 8
+    assert 0.3 < time.monotonic() - started_s < 8
     assert "(--give-up-after)" in finished.err
     assert not OUTPUTS & scoring.genrm.names()
     assert scoring.journaled() == 6
@@ -160,7 +167,7 @@ def test_a_judge_that_only_ever_puts_off_is_given_up(
     """Refusals without end are an outage, and so is a server that takes every call and answers none."""
     scoring = make_scoring(20)
     scoring.server.behave(fault=fault)
-    finished = scoring.run("--concurrency", 64, "--give-up-after", 0.5, "--call-timeout", 0.3)
+    finished = scoring.run("--concurrency", 64, "--give-up-after", 0.3, "--call-timeout", 0.2)
     assert finished.code == 4
     assert reason in finished.err.splitlines()[-1]
     scoring.check_resumes()
@@ -170,7 +177,7 @@ def test_a_judge_that_dies_for_good_is_given_up(make_scoring: MakeScoring) -> No
     """The same with a judge whose process is gone, and in a process of our own."""
     scoring = make_scoring(25)
     scoring.server.behave(latency_s=0.02)
-    process = scoring.start("--give-up-after", 1)
+    process = scoring.start("--give-up-after", 0.3)
     scoring.server.wait_until(lambda stats: stats["by_status"].get("200", 0) >= 20, limit_s=20)
     scoring.server.kill()
     _, err = process.communicate(timeout=20)
@@ -196,7 +203,7 @@ def test_a_host_that_never_takes_a_connection_is_given_up(scoring: Scoring) -> N
                 waiting.connect(deaf.getsockname())
         nowhere = f"http://127.0.0.1:{deaf.getsockname()[1]}/v1"
         arguments = [nowhere if argument == scoring.server.base_url else argument for argument in scoring.arguments()]
-        finished = scoring.genrm.run(*arguments, "--connect-timeout", 0.3, "--give-up-after", 0.5)
+        finished = scoring.genrm.run(*arguments, "--connect-timeout", 0.2, "--give-up-after", 0.3)
     assert finished.code == 4, finished.err
     assert not OUTPUTS & scoring.genrm.names()
     scoring.check_resumes()

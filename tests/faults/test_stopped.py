@@ -32,7 +32,7 @@ def test_a_deadline_ends_the_run_with_what_it_has(scoring: Scoring) -> None:
     ("fault", "arguments"),
     [
         ({"status": 503}, ()),
-        ({"status": 429, "headers": {"Retry-After": "300"}}, ()),
+        pytest.param({"status": 429, "headers": {"Retry-After": "300"}}, (), marks=pytest.mark.slow),
         ({"hang": True}, ("--call-timeout", 0.7)),
     ],
     ids=["down", "busy", "hanging"],

@@ -1,7 +1,7 @@
 """Open a judge as a run does, with a pool, an allowance and perhaps a journal, and put comparisons before it."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,9 +25,10 @@ def exhibit(number: int = 0) -> Exhibit:
     return Exhibit([("user", f"Question {number}?")], SHORT, LONG)
 
 
-def askings(numbers: Iterator[int] | list[int] | range, judge: Judge) -> Iterator[Asking[int]]:
+async def askings(numbers: list[int] | range, judge: Judge) -> AsyncIterator[Asking[int]]:
     """Make what is asked: the ticket is the place in the row, the number decides the question."""
-    return (Asking(place, judge, exhibit(number), 0) for place, number in enumerate(numbers))
+    for place, number in enumerate(numbers):
+        yield Asking(place, judge, exhibit(number), 0)
 
 
 def kind_of(outcome: Outcome) -> str | None:

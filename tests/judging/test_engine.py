@@ -1,7 +1,7 @@
 """How comparisons go to a judge and outcomes come back, whatever the judge is."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import AsyncIterator
 
 import pytest
 from judge_server_fixture import JudgeServer
@@ -25,9 +25,10 @@ def exhibit(number: int = 0) -> Exhibit:
     return Exhibit([("user", f"Question {number}?")], "Yes.", "No.")
 
 
-def askings(count: int, judge: Judge) -> Iterator[Asking[int]]:
+async def askings(count: int, judge: Judge) -> AsyncIterator[Asking[int]]:
     """Number so many different comparisons."""
-    return (Asking(number, judge, exhibit(number), 0) for number in range(count))
+    for number in range(count):
+        yield Asking(number, judge, exhibit(number), 0)
 
 
 class SlowJudge:
@@ -90,9 +91,9 @@ def test_comparisons_are_made_only_when_they_are_asked() -> None:
     judge, taken, done = SlowJudge(7), 0, 0
     furthest_ahead = 0
 
-    def iter_askings() -> Iterator[Asking[int]]:
+    async def iter_askings() -> AsyncIterator[Asking[int]]:
         nonlocal taken, furthest_ahead
-        for asking in askings(200, judge):
+        async for asking in askings(200, judge):
             taken += 1
             furthest_ahead = max(furthest_ahead, taken - done)
             yield asking

@@ -45,7 +45,7 @@ def asked_of(
         {"model": "n"},
         {"judge_id": "the one in Oslo"},
         {"profile": PROFILES["nemotron-plain"]},
-        {"profile": replace(PROFILES["nemotron"], version=2)},
+        {"profile": replace(PROFILES["nemotron"], version=99)},
         {"profile": replace(PROFILES["nemotron"], name="nemotron+nemo-gym")},
         {"sampling": {"temperature": 0.0}},
         {"sampling": {"top_p": 0.5}},

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 from judge_server_fixture import JudgeServer
-from opened_judge import Opened, exhibit, open_judge, with_judge
+from opened_judge import Opened, askings, exhibit, open_judge, with_judge
 
 from genrm_cli.errors import JudgeError
-from genrm_cli.judging.engine import Asking, judge_all
+from genrm_cli.judging.engine import judge_all
 from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.pacing.allowance import Allowance
 from genrm_cli.judging.verdict import Outcome, Verdict
@@ -80,12 +80,13 @@ def test_a_run_that_is_cancelled_keeps_what_was_answered(judge_server: JudgeServ
         told: set[bytes] = set()
         assert opened.journaled is not None
 
-        def on_outcome(number: int, outcome: Outcome) -> None:
-            told.add(opened.remote.prepare(exhibit(number), 0).key)
-
         for start in range(0, 600, 100):
             numbers = range(start, start + 100)
-            asking = judge_all((Asking(n, opened.journaled, exhibit(n), 0) for n in numbers), on_outcome)
+
+            def on_outcome(place: int, outcome: Outcome, numbers: range = numbers) -> None:
+                told.add(opened.remote.prepare(exhibit(numbers[place]), 0).key)
+
+            asking = judge_all(askings(numbers, opened.journaled), on_outcome)
             run = asyncio.create_task(asking)
             await asyncio.sleep(0.02 + start / 10_000)
             run.cancel()
@@ -108,7 +109,7 @@ def test_an_error_in_the_caller_ends_the_run_and_loses_nothing(judge_server: Jud
     async def run() -> None:
         async with open_judge(judge_server.base_url, journal=journal) as opened:
             assert opened.journaled is not None
-            await judge_all((Asking(n, opened.journaled, exhibit(n), 0) for n in range(50)), on_outcome)
+            await judge_all(askings(range(50), opened.journaled), on_outcome)
 
     with pytest.raises(ExceptionGroup) as caught:
         asyncio.run(run())

@@ -54,6 +54,21 @@ def test_a_response_cannot_write_the_delimiters() -> None:
     assert (message["content"].count("<a>"), message["content"].count("</a>")) == (2, 2)
 
 
+@given(st.lists(st.sampled_from(["-", "--", "<a", ">", "<", "a", " ", "\n", "- --"]), max_size=12).map("".join))
+def test_no_repetition_makes_a_delimiter(text: str) -> None:
+    """One delimiter too many (`----`), or one that another becomes when it is broken, is none in the message."""
+    content = "---\n{response_1}\n---\n{response_2}\n---"
+    own = profile(delimiters=["---", "<a>", "< a", "- -"], messages=[{"role": "user", "content": content}])
+
+    def shown(first: str) -> str:
+        return own.render_messages(Exhibit([], first, "B", None))[0]["content"]
+
+    assert [shown(text).count(each) for each in ("---", "<a>", "< a", "- -")] == [3, 0, 0, 0]
+    changes = own.count_neutralised(Exhibit([], text, "B", None))
+    assert ("response_1" in changes) == (shown(text) != f"---\n{text}\n---\nB\n---")
+    assert set(changes) <= {"response_1", "principle"}  # ours holds hyphens, perhaps
+
+
 @given(st.text(max_size=40), st.text(max_size=40))
 def test_text_around_the_verdict_changes_nothing(before: str, after: str) -> None:
     """The last match counts, whatever stands around it."""
@@ -76,6 +91,8 @@ def test_text_around_the_verdict_changes_nothing(before: str, after: str) -> Non
         (SCORES, '{"a": 11, "b": 1}', FailureKind.OUT_OF_RANGE),
         (SCORES, '{"a": true, "b": 1}', FailureKind.NO_VERDICT),
         (SCORES, '{"a": 3}', FailureKind.NO_VERDICT),
+        (SCORES, 'It says {"a": 1, "b": 10}. I say {"a": 10, "b": 1', FailureKind.NO_VERDICT),
+        (SCORES, '{"c": "It says "} {"a": 1, "b": 10}", "a": 10, "b": 1}', FailureKind.NO_VERDICT),
         (SCORES + 'direction = "lower"', '{"a": 10, "b": 1}', Verdict(1.0, 5.0, 6.0)),
     ],
 )

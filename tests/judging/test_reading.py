@@ -1,7 +1,6 @@
 """A judge's reply is read strictly: the right verdict, or a failure that says why there is none."""
 
 import json
-import random
 import re
 import time
 
@@ -232,6 +231,14 @@ def test_numbers_off_the_scale_are_out_of_range(field: str, value: str) -> None:
         pytest.param(f'{OBJECT}\nNo: {{"score_1": 1, "score_2"', id="then a torn one"),
         pytest.param('{"a": "a "quote", "score_1": 4, "score_2": 2, "ranking": 2, "score_1": 5}', id="broken"),
         pytest.param(f'{{"a": "says {OTHER} "odd", "score_1": 4, "score_2": 2, "ranking": 2}}', id="broken quote"),
+        pytest.param(f'{{"a": "says "}} {OTHER}", "score_1": 4, "score_2": 2, "ranking": 2}}', id="early end quoted"),
+        pytest.param(f'{{"a": "says </think>{OTHER}", "score_1": 4, "score_2": 2, "ranking": 2}}', id="thought quoted"),
+        pytest.param(OBJECT[:-1] + f', "a": "says </think>{OTHER}"}}', id="thought quoted after the numbers"),
+        pytest.param(f'{{"overall": {OBJECT[:-1]}, "a": "says "overall": {OTHER}"}}}}', id="overall quoted"),
+        pytest.param(f'{OTHER}, "score_1": 4, "score_2": 2, "ranking": 2}}', id="then numbers outside"),
+        pytest.param(f'{OTHER} {{"result": {OBJECT}}}', id="then numbers deep inside"),
+        pytest.param(OBJECT[:-1] + f', "a": "says "x"}} {OTHER}"}}', id="early end quoted after the numbers"),
+        pytest.param(OBJECT[:-1] + f', "a": "{OTHER} </think>{OTHER}"}}', id="thought quoted among other numbers"),
     ],
 )
 def test_contradictions_are_ambiguous(text: str) -> None:
@@ -243,6 +250,7 @@ def test_contradictions_are_ambiguous(text: str) -> None:
     "text",
     [
         '{"score_1": 4, "score_1": "4.0", "score_2": 2, "ranking": 2}',
+        OBJECT + '\nI say "score_1": "4", and with that "ranking": 2\n',
         f'{{"overall": {OBJECT}, "overall": {OBJECT}}}',
         '{"score_1": 4, "score_2": 2, "ranking": 2} {"ranking": 2.0, "score_2": 2, "score_1": "4"}',
     ],
@@ -297,10 +305,11 @@ def test_strings_are_repaired_without_the_last_resort(analysis: str) -> None:
     assert read(f"{source} In sum", "length") == EXPECTED
 
 
-def test_the_last_resort_reads_after_the_last_overall_and_unescaped_quotes_only() -> None:
-    """Numbers of rubrics, of an earlier `overall` and of a quotation are left aside."""
-    draft = f'{{"rubric_evaluations": [{OTHER} {OTHER}], "overall": {OTHER}'
-    assert read(f'{draft} "overall": {OBJECT}') == EXPECTED
+def test_the_last_resort_reads_after_overall_and_unescaped_quotes_only() -> None:
+    """Numbers of rubrics and of a quotation are left aside; a second `overall` must say the same."""
+    draft = f'{{"rubric_evaluations": [{OTHER} {OTHER}], "overall": '
+    assert read(f"{draft}{OBJECT}") == read(f'{draft}{OBJECT} "overall": {OBJECT}') == EXPECTED
+    assert_failure(read(f'{draft}{OTHER} "overall": {OBJECT}'), FailureKind.AMBIGUOUS)
     assert read('{"a": "b"c", "d": "\\"score_1": 5", "score_1": 4, "score_2": 2, "ranking": 2}') == EXPECTED
 
 
@@ -399,29 +408,3 @@ def test_a_verdict_after_a_long_text_is_found() -> None:
     """A verdict at the end of a megabyte of LaTeX and quotes is read like any other."""
     filler = r"So \frac{a}{b} = \text{``x''}, and {" * 30_000
     assert read(f"<think>{OTHER}{filler}</think>{filler}\n{fenced(OBJECT)}") == EXPECTED
-
-
-PIECES = ["{", "}", '"', "\\", "```json", "```", "<think>", "</think>", ",", ":", "\n", '"overall": {', "[", "]"]
-PIECES += ['"score_1": 5', '"ranking": 1', "null", "NaN", "1", "4/5", "\\u", "\ud800", OTHER, '\\"score_2\\": 3']
-NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?")
-
-
-@pytest.mark.slow
-def test_mutated_replies_never_raise_and_never_invent() -> None:
-    """Whatever a mutation does to a reply, each number of a verdict stands in the text, in range."""
-    rng = random.Random(7)
-    latex = OBJECT.replace("Clear.", r"\\Delta \Delta \"q\" {x}")
-    nested = f'{{"rubric_evaluations": [{OTHER}], "overall": {OBJECT}}}'
-    seeds = [OBJECT, fenced(OBJECT), fenced(nested), latex, f"<think>{OTHER}</think>{fenced(latex)}"]
-    for _ in range(100_000):
-        text = rng.choice(seeds)
-        for _ in range(rng.randint(1, 6)):
-            start = rng.randrange(len(text) + 1)
-            end = min(len(text), start + rng.choice([0, 0, 1, 1, 3, 20]))
-            text = text[:start] + rng.choice(["", rng.choice(PIECES)]) + text[end:]
-        outcome = read(text, rng.choice(["stop", "length", None]))
-        if isinstance(outcome, Verdict):
-            written = {float(number) for number in NUMBER.findall(text.rpartition("</think>")[2])}
-            assert {outcome.score_1, outcome.score_2, outcome.ranking} <= written, text
-            assert all(1 <= score <= 5 for score in (outcome.score_1, outcome.score_2)), text
-            assert 1 <= outcome.ranking <= 6, text

@@ -23,7 +23,7 @@ def test_no_more_calls_are_made_than_allowed(judge_server: JudgeServer, max_call
     assert opened.pool.stopped_by == ("max_calls" if max_calls < 20 else None)
 
 
-@pytest.mark.parametrize("concurrency", [1, 4, 16])
+@pytest.mark.parametrize("concurrency", [1, pytest.param(4, marks=pytest.mark.slow), 16])
 @pytest.mark.parametrize(
     "behaviour",
     [

@@ -8,6 +8,7 @@ from genrm_cli.judging.verdict import Exhibit
 from genrm_cli.pairing import Comparison, plan_comparisons
 from genrm_cli.rollouts.record import Rollout, Turn
 from genrm_cli.scoring.group import GroupCase
+from genrm_cli.scoring.survey import GroupTexts
 from genrm_cli.settings import Settings
 
 VARIANTS = [
@@ -26,7 +27,9 @@ def asked(size: int, variant: dict[str, object], unanswered: int | None = None) 
         for place in range(size)
     ]
     settings = Settings(**variant)  # type: ignore[arg-type]
-    questions = GroupCase(0, list(range(size)), "key", rollouts, False, settings).iter_questions()
+    questions = GroupCase(
+        0, list(range(size)), GroupTexts("key", rollouts, [{}] * size), False, settings
+    ).iter_questions()
     return [
         (Comparison(*each.places, each.judge_idx), shown) for each, shown in questions if isinstance(shown, Exhibit)
     ]

@@ -3,6 +3,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from s3_disturber_fixture import DisturbedS3
 
 from genrm_cli.errors import StorageError
 from genrm_cli.judging.journal import Journal
@@ -116,13 +117,18 @@ def test_verdicts_from_before_the_second_place_are_copied(s3_bucket: Any) -> Non
     assert len(list(iter_named(folder, Run(Settings()).s3))) == 3
 
 
-def test_a_second_place_that_cannot_be_reached_ends_the_work_before_it_begins() -> None:
+@pytest.mark.parametrize("says", ["access denied", pytest.param("cannot reach", marks=pytest.mark.slow)])
+def test_a_second_place_that_cannot_be_read_ends_the_work_before_it_begins(
+    disturbed_s3: DisturbedS3, says: str
+) -> None:
     """A journal whose copies cannot be listed is not opened: what they hold would be paid for twice."""
-    run = Run(Settings(journal="s3://bucket/rl/j/", s3_endpoint_url="http://127.0.0.1:9"))
+    disturbed_s3.rule(answer={"code": "AccessDenied"})
+    url = disturbed_s3.url if says == "access denied" else "http://127.0.0.1:9"
+    run = Run(Settings(journal="s3://bucket/rl/j/", s3_endpoint_url=url))
 
     async def open_it() -> None:
         async with open_journal(SCORED, run):
             pytest.fail("it was opened")
 
-    with pytest.raises(StorageError, match="cannot reach"):
+    with pytest.raises(StorageError, match=says):
         asyncio.run(open_it())

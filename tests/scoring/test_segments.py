@@ -103,7 +103,7 @@ def test_no_call_is_made_while_as_many_as_may_be_lost_are_not_copied(
     place: Place, disturbed_s3: DisturbedS3, calls: int
 ) -> None:
     """Those under way count until they are there; then there is room again."""
-    disturbed_s3.rule(method="PUT", delay_s=0.5)
+    disturbed_s3.rule(method="PUT", delay_s=0.25)
 
     async def work() -> None:
         async with place.segments(calls) as segments:

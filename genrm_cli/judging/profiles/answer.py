@@ -1,9 +1,10 @@
 """Find the judge's own answer in a reply: what it says after its thinking, if it says anything at all."""
 
+import re
 from collections.abc import Callable
 from typing import TypeVar
 
-from genrm_cli.judging.verdict import Failure, FailureKind, Reply
+from genrm_cli.judging.verdict import Failure, FailureKind, Reply, Verdict
 
 MAX_DETAIL_CHARS = 200
 THINK = "<think>"
@@ -13,18 +14,22 @@ ReadAnswer = Callable[[str, bool], Said | Failure]
 """Answer, and whether it was cut off by the token limit, to what is read from it, or why that is nothing."""
 
 _END_THINK = "</think>"
+_ANY_THINK = re.compile("</?think>")
 
 
-def parse_answer(reply: Reply, read: ReadAnswer[Said]) -> Said | Failure:
+def parse_answer(reply: Reply, read: ReadAnswer[Said], opening: re.Pattern[str] | None = None) -> Said | Failure:
     """Read what stands after the last `</think>`.
 
     Args:
         reply: what the judge said.
         read: what is asked about an answer that is not blank. Its `no_verdict` on an answer that was cut off
             becomes `truncated`.
+        opening: how the family's answers begin and thoughts do not. In a reply that begins so, a `</think>` may be
+            one that the judge quotes, and what follows it a candidate's.
 
     Returns:
-        `refused`, `empty` or `truncated` where there is no answer to read.
+        `refused`, `empty` or `truncated` where there is no answer to read; `ambiguous` where a reply with that
+        opening says something else before its first thought.
     """
     if reply.refusal or reply.finish_reason == "content_filter":
         return make_failure(FailureKind.REFUSED, f"refused: {excerpt(reply.refusal or 'content_filter')}")
@@ -33,18 +38,22 @@ def parse_answer(reply: Reply, read: ReadAnswer[Said]) -> Said | Failure:
     if not answer.strip():
         return _nothing_said(reply, cut_off)
     outcome = read(answer, cut_off)
+    if isinstance(outcome, Verdict) and opening is not None and opening.match(reply.text):
+        earlier = read(_ANY_THINK.split(reply.text, maxsplit=1)[0], False)
+        if earlier != outcome and not (isinstance(earlier, Failure) and earlier.kind is FailureKind.NO_VERDICT):
+            return make_failure(FailureKind.AMBIGUOUS, f"two verdicts, and {_END_THINK} between them")
     if cut_off and isinstance(outcome, Failure) and outcome.kind is FailureKind.NO_VERDICT:
         return make_failure(FailureKind.TRUNCATED, f"cut off by the token limit: {outcome.detail}")
     return outcome
 
 
-def parse_prose(reply: Reply, read: ReadAnswer[Said]) -> Said | Failure:
+def parse_prose(reply: Reply, read: ReadAnswer[Said], opening: re.Pattern[str] | None = None) -> Said | Failure:
     """Read an answer in prose, in which a `<think>` begins a thought and never is a quotation."""
 
     def read_closed(answer: str, cut_off: bool) -> Said | Failure:
         return open_thought() if THINK in answer else read(answer, cut_off)
 
-    return parse_answer(reply, read_closed)
+    return parse_answer(reply, read_closed, opening)
 
 
 def parse_first_turn(reply: Reply) -> str | Failure:

@@ -7,7 +7,7 @@ from genrm_cli.judging.profiles.marks import LABEL, read_label, read_last_mark
 from genrm_cli.judging.profiles.profile import Profile
 from genrm_cli.judging.profiles.sampling import GREEDY
 from genrm_cli.judging.profiles.scales import BETTER, MUCH_BETTER, MUCH_WORSE, TIE, WORSE
-from genrm_cli.judging.profiles.sections import LETTERS, render_comparison
+from genrm_cli.judging.profiles.sections import LETTERS, count_neutralised, render_comparison
 from genrm_cli.judging.verdict import Failure, Verdict
 
 _VERDICTS = {
@@ -46,4 +46,5 @@ PROFILE = Profile(
     request_fields=GREEDY,
     render_messages=partial(render_comparison, names=LETTERS, closing=_CLOSING),
     parse_reply=partial(parse_prose, read=_read),
+    count_neutralised=count_neutralised,
 )

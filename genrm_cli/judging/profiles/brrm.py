@@ -11,7 +11,7 @@ from genrm_cli.judging.profiles.nemotron_boxed import RANKING, read_boxes
 from genrm_cli.judging.profiles.profile import Message, Profile
 from genrm_cli.judging.profiles.sampling import THINKING
 from genrm_cli.judging.profiles.scales import BETTER, WORSE
-from genrm_cli.judging.profiles.sections import NUMBERS, render_comparison
+from genrm_cli.judging.profiles.sections import NUMBERS, count_neutralised, render_comparison
 from genrm_cli.judging.verdict import Failure, FailureKind, Verdict
 
 _FIRST_TURN = """\
@@ -51,4 +51,5 @@ PROFILE = Profile(
     render_messages=partial(render_comparison, names=NUMBERS, closing=_FIRST_TURN),
     parse_reply=partial(parse_prose, read=_read),
     render_second_turn=_render_second_turn,
+    count_neutralised=count_neutralised,
 )

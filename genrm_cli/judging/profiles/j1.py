@@ -1,6 +1,7 @@
 """J1, a judge that thinks first: two scores in tags, or a winner within `<answer>`.
 
-Asked for scores, which say more; a winner is understood as well, and must not contradict them. The words are ours.
+Asked for scores, which say more; a winner is understood as well. Of both the last counts, and the other must not
+contradict it. The words are ours.
 """
 
 import re
@@ -12,7 +13,7 @@ from genrm_cli.judging.profiles.profile import Profile
 from genrm_cli.judging.profiles.rm_r1 import read_winner
 from genrm_cli.judging.profiles.sampling import THINKING
 from genrm_cli.judging.profiles.scales import verdict_of_scores
-from genrm_cli.judging.profiles.sections import LETTERS, render_comparison
+from genrm_cli.judging.profiles.sections import LETTERS, count_neutralised, render_comparison
 from genrm_cli.judging.verdict import Failure, FailureKind, Verdict
 
 _LOW, _HIGH = 0.0, 10.0
@@ -29,15 +30,16 @@ different ones if one response is better, and end your answer with them in this 
 
 def _read(answer: str, cut_off: bool) -> Verdict | Failure:
     del cut_off  # a tag that is closed is complete
+    scores, winners = list(_SCORES.finditer(answer)), list(ANSWER_TAG.finditer(answer))
     scored = read_only_mark(answer, _SCORES, _read_scores, _FORM)
-    if not ANSWER_TAG.search(answer):
-        return scored
     won = read_only_mark(answer, ANSWER_TAG, read_winner, _FORM)
-    if isinstance(won, Failure) or not _SCORES.search(answer):
-        return won
-    if isinstance(scored, Verdict) and _sign(scored) != _sign(won):
+    if not scores or not winners:
+        return won if winners else scored
+    # Who quotes the scores of a candidate and then names a winner has given no scores: the last word counts.
+    last, other = (scored, won) if scores[-1].start() > winners[-1].start() else (won, scored)
+    if isinstance(last, Verdict) and isinstance(other, Verdict) and _sign(last) != _sign(other):
         return make_failure(FailureKind.AMBIGUOUS, "the scores and the winner contradict each other")
-    return scored
+    return last
 
 
 def _read_scores(content: str) -> Verdict | Failure:
@@ -56,10 +58,11 @@ def _sign(verdict: Verdict) -> int:
 
 PROFILE = Profile(
     name="j1",
-    version=1,
+    version=2,
     about="J1; <score_A>, <score_B> from 0 to 10 map linearly to 1 to 5, their distance to the ranking; or a winner as "
-    "with rm-r1",
+    "with rm-r1; the last of them",
     request_fields=THINKING,
     render_messages=partial(render_comparison, names=LETTERS, closing=_CLOSING),
     parse_reply=partial(parse_prose, read=_read),
+    count_neutralised=count_neutralised,
 )

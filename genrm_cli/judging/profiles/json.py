@@ -11,7 +11,7 @@ from genrm_cli.judging.profiles.nemotron_plain import JSON_FORM, SCALES
 from genrm_cli.judging.profiles.profile import Profile, freeze
 from genrm_cli.judging.profiles.reading import parse_scores_json
 from genrm_cli.judging.profiles.sampling import GREEDY
-from genrm_cli.judging.profiles.sections import NUMBERS, render_comparison
+from genrm_cli.judging.profiles.sections import NUMBERS, count_neutralised, render_comparison
 
 _CLOSING = SCALES + "\n\nAnswer with one JSON object in this form and nothing else:\n" + JSON_FORM
 
@@ -35,9 +35,10 @@ _RESPONSE_FORMAT = {"type": "json_schema", "json_schema": {"name": "verdict", "s
 
 PROFILE = Profile(
     name="json",
-    version=1,
+    version=2,
     about="any chat model whose server knows response_format json_schema; scores 1 to 5 and ranking 1 to 6 as they are",
     request_fields=MappingProxyType({**GREEDY, "response_format": freeze(_RESPONSE_FORMAT)}),
     render_messages=partial(render_comparison, names=NUMBERS, closing=_CLOSING),
     parse_reply=parse_scores_json,
+    count_neutralised=count_neutralised,
 )

@@ -12,10 +12,11 @@ from genrm_cli.judging.profiles.answer import excerpt, make_failure, parse_prose
 from genrm_cli.judging.profiles.marks import parse_decimal
 from genrm_cli.judging.profiles.profile import Profile
 from genrm_cli.judging.profiles.scales import verdict_of_scores
-from genrm_cli.judging.profiles.sections import NUMBERS, render_comparison
+from genrm_cli.judging.profiles.sections import NUMBERS, count_neutralised, render_comparison
 from genrm_cli.judging.verdict import Failure, FailureKind, Verdict
 
 _LOW, _HIGH = 1.0, 10.0
+_OPENING = re.compile(r"\s*+[+-]?[0-9]")
 _BETWEEN = re.compile(r"[ \t]*,[ \t]*|[ \t]+")
 _CLOSING = """\
 Score each response from 1 to 10, higher is better. Write one line with the score of response 1 and the score of \
@@ -34,9 +35,10 @@ def _read(answer: str, cut_off: bool) -> Verdict | Failure:
 
 PROFILE = Profile(
     name="judgelm",
-    version=1,
+    version=2,
     about="JudgeLM; two scores from 1 to 10 in the first line map linearly to 1 to 5, their distance to the ranking",
     request_fields=MappingProxyType({"temperature": 0.0, "max_tokens": 1024}),
     render_messages=partial(render_comparison, names=NUMBERS, closing=_CLOSING),
-    parse_reply=partial(parse_prose, read=_read),
+    parse_reply=partial(parse_prose, read=_read, opening=_OPENING),
+    count_neutralised=count_neutralised,
 )

@@ -10,7 +10,7 @@ from genrm_cli.judging.profiles.marks import LABEL, read_label, read_only_mark
 from genrm_cli.judging.profiles.profile import Profile
 from genrm_cli.judging.profiles.sampling import GREEDY
 from genrm_cli.judging.profiles.scales import WINNERS
-from genrm_cli.judging.profiles.sections import LETTERS, render_comparison
+from genrm_cli.judging.profiles.sections import LETTERS, count_neutralised, render_comparison
 from genrm_cli.judging.verdict import Failure, Verdict
 
 _CLOSING = """\
@@ -31,4 +31,5 @@ PROFILE = Profile(
     request_fields=GREEDY,
     render_messages=partial(render_comparison, names=LETTERS, closing=_CLOSING),
     parse_reply=partial(parse_prose, read=_read),
+    count_neutralised=count_neutralised,
 )

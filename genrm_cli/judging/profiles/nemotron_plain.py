@@ -5,7 +5,7 @@ from functools import partial
 from genrm_cli.judging.profiles.nemotron import SAMPLING
 from genrm_cli.judging.profiles.profile import Profile
 from genrm_cli.judging.profiles.reading import parse_scores_json
-from genrm_cli.judging.profiles.sections import NUMBERS, render_comparison
+from genrm_cli.judging.profiles.sections import NUMBERS, count_neutralised, render_comparison
 
 SCALES = """\
 Give each response a score for helpfulness from 1 to 5:
@@ -34,10 +34,11 @@ _CLOSING = (
 
 PROFILE = Profile(
     name="nemotron-plain",
-    version=1,
+    version=2,
     about="nemotron in one user message, for endpoints without its roles (SGLang, hosted chat models); scores 1 to 5 "
     "and ranking as they are",
     request_fields=SAMPLING,
     render_messages=partial(render_comparison, names=NUMBERS, closing=_CLOSING),
     parse_reply=parse_scores_json,
+    count_neutralised=count_neutralised,
 )

@@ -30,6 +30,8 @@ OPINIONS = {
 
 _PLACE = re.compile(r"\{\{(\w+)\}\}|\{([a-z]\w*)\}")
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]*")
+_WEDGES = (" ", "_", *map(chr, range(0xA1, 0x2000)))
+_READING = 2  # grows whenever replies are read or texts are shown otherwise than before
 _FIELDS = ("score_1", "score_2", "ranking")
 _TOP, _VERDICT = (
     {"name", "about", "request", "messages", "delimiters", "verdict"},
@@ -58,27 +60,28 @@ def parse_own_profile(table: Mapping[str, object], where: str) -> Profile:
     name = table.get("name", where.rpartition("/")[2].removesuffix(".toml").lower())
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise UsageError(f"{where}: name {name!r} is not made of small letters, digits and hyphens.")
+    delimiters = _delimiters_of(table, where)
     request, about = table.get("request", {}), table.get("about", f"from {where}")
     if not isinstance(request, Mapping) or {"model", "messages", "stream", "n"} & set(request):
         raise UsageError(f"{where}: [request] holds fields such as temperature, and not model, messages, stream or n.")
     return Profile(
         name=name,
-        version=int.from_bytes(hashlib.sha256(json.dumps(table, sort_keys=True, default=str).encode()).digest()[:4]),
+        version=_version_of(table),
         about=str(about),
         request_fields={key: freeze(value) for key, value in request.items()},
-        render_messages=partial(_render_messages, _templates_of(table, where), _delimiters_of(table, where)),
+        render_messages=partial(_render_messages, _templates_of(table, where), delimiters),
         parse_reply=partial(_parse_reply, _reading_of(table.get("verdict"), where)),
+        count_neutralised=partial(_count_neutralised, delimiters),
     )
 
 
+def _version_of(table: Mapping[str, object]) -> int:
+    content = json.dumps([_READING, table], sort_keys=True, default=str)
+    return int.from_bytes(hashlib.sha256(content.encode()).digest()[:4])
+
+
 def _render_messages(templates: list[Message], delimiters: list[str], exhibit: Exhibit) -> list[Message]:
-    shown = {
-        "conversation": "\n\n".join(f"{role}: {text}" for role, text in exhibit.conversation) or NOT_RECORDED,
-        "response_1": exhibit.response_1,
-        "response_2": exhibit.response_2,
-        "principle": DEFAULT_PRINCIPLE if exhibit.principle is None else exhibit.principle,
-    }
-    safe = {word: _neutralise(text, delimiters) for word, text in shown.items()}
+    safe = {word: _neutralise(text, delimiters)[0] for word, text in _texts_of(exhibit).items()}
 
     def fill(match: re.Match[str]) -> str:
         return safe[match[2]] if match[2] else "{" + match[1] + "}"
@@ -87,10 +90,31 @@ def _render_messages(templates: list[Message], delimiters: list[str], exhibit: E
     return [{"role": message["role"], "content": _PLACE.sub(fill, message["content"])} for message in templates]
 
 
-def _neutralise(text: str, delimiters: list[str]) -> str:
-    for delimiter in delimiters:
-        text = text.replace(delimiter, f"{delimiter[0]} {delimiter[1:]}")
-    return text
+def _texts_of(exhibit: Exhibit) -> dict[str, str]:
+    """Return what the words in braces stand for."""
+    return {
+        "conversation": "\n\n".join(f"{role}: {text}" for role, text in exhibit.conversation) or NOT_RECORDED,
+        "response_1": exhibit.response_1,
+        "response_2": exhibit.response_2,
+        "principle": DEFAULT_PRINCIPLE if exhibit.principle is None else exhibit.principle,
+    }
+
+
+def _count_neutralised(delimiters: list[str], exhibit: Exhibit) -> dict[str, int]:
+    counts = {word: _neutralise(text, delimiters)[1] for word, text in _texts_of(exhibit).items()}
+    return {word: count for word, count in counts.items() if count}
+
+
+def _neutralise(text: str, delimiters: list[str]) -> tuple[str, int]:
+    """Break every delimiter in a text after its first character; return how many there were, too.
+
+    What breaks them stands in none of them, so breaking one (`---` in `----`) cannot make another.
+    """
+    if not delimiters:
+        return text, 0
+    wedge = next(mark for mark in _WEDGES if not any(mark in delimiter for delimiter in delimiters))
+    beginning = re.compile(f"(?={'|'.join(map(re.escape, delimiters))})(.)", re.DOTALL)
+    return beginning.subn(lambda found: found[1] + wedge, text)
 
 
 def _templates_of(table: Mapping[str, object], where: str) -> list[Message]:
@@ -162,12 +186,15 @@ def _find_by_keys(verdict: Mapping[str, object], where: str) -> tuple[Callable[[
         raise UsageError(f"{where}: json says which key holds what, as in {{ score_1 = 'a', score_2 = 'b' }}.")
     _refuse_unknown(keys, {*_FIELDS, "label"}, f"{where}: json")
     names = {str(field): str(key) for field, key in keys.items()}
+    named = re.compile(rf'(?<!\\)"(?:{"|".join(map(re.escape, names.values()))})"\s*+:')
 
     def find(answer: str) -> Found | None:
         for found in reversed(list(iter_objects(answer, tuple(names.values())))):
             values = dict(found.pairs or ())
             if set(names.values()) <= set(values):
-                return {field: _text_of(values[key]) for field, key in names.items()}
+                # What follows with such a key is the judge's own verdict, torn, after one that it quoted.
+                is_last = not named.search(answer, found.end)
+                return {field: _text_of(values[key]) for field, key in names.items()} if is_last else None
         return None
 
     return find, set(names)

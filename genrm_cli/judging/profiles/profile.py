@@ -9,6 +9,12 @@ from genrm_cli.judging.verdict import Exhibit, Failure, Grades, Lineup, Opinion,
 Message = dict[str, str]
 
 
+def _as_it_is(exhibit: Exhibit) -> Mapping[str, int]:
+    """Count nothing: roles of a chat template separate the texts, and none is changed."""
+    del exhibit
+    return {}
+
+
 @dataclass(frozen=True, slots=True)
 class Profile:
     """How one family of judges is asked, and how its reply is read.
@@ -24,6 +30,9 @@ class Profile:
         parse_reply: reply → verdict, or the failure that explains why there is none. Never raises.
         render_second_turn: for families that are asked twice, what the judge said first, without its thinking → the
             messages that follow the first ones; the second reply holds the verdict.
+        count_neutralised: exhibit → in how many places the messages show the conversation, a response or the
+            principle otherwise than it is, so that it cannot imitate what frames it; what is shown as it is, is
+            left out.
     """
 
     name: str
@@ -33,6 +42,7 @@ class Profile:
     render_messages: Callable[[Exhibit], list[Message]]
     parse_reply: Callable[[Reply], Verdict | Failure]
     render_second_turn: Callable[[str], list[Message]] | None = None
+    count_neutralised: Callable[[Exhibit], Mapping[str, int]] = _as_it_is
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from genrm_cli.judging.profiles.answer import excerpt, make_failure, parse_prose
 from genrm_cli.judging.profiles.marks import read_label
 from genrm_cli.judging.profiles.profile import Profile
 from genrm_cli.judging.profiles.scales import BETTER, WORSE
-from genrm_cli.judging.profiles.sections import LETTERS, render_comparison
+from genrm_cli.judging.profiles.sections import LETTERS, count_neutralised, render_comparison
 from genrm_cli.judging.verdict import Failure, FailureKind, Verdict
 
 _MARK = "[RESULT]"
@@ -42,4 +42,5 @@ PROFILE = Profile(
     request_fields=MappingProxyType({"temperature": 0.0, "max_tokens": 4096}),
     render_messages=partial(render_comparison, names=LETTERS, closing=_CLOSING),
     parse_reply=partial(parse_prose, read=_read),
+    count_neutralised=count_neutralised,
 )

@@ -6,7 +6,7 @@ says what was found, because a wrong verdict moves a reward and nobody notices.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from genrm_cli.judging.profiles.answer import THINK, excerpt, make_failure, open_thought, parse_answer
 from genrm_cli.judging.profiles.json_objects import FoundObject, Pairs, iter_objects, stands_outside
@@ -26,6 +26,7 @@ KEYS = ("score_1", "score_2", "ranking")
 _SCORES, _RANKINGS = (MIN_SCORE, MAX_SCORE), (MIN_RANKING, MAX_RANKING)
 _RANGES = {"score_1": _SCORES, "score_2": _SCORES, "ranking": _RANKINGS}
 _PLAIN_DECIMAL = re.compile(r"-?[0-9]{1,20}(?:\.[0-9]{1,20})?")
+_OPENING = re.compile(r'\s*+(?:```(?:json)?\s*+)?\{\s*+"', re.IGNORECASE)
 _OVERALL = re.compile(r'(?<!\\)"overall"\s*+:\s*+\{')
 _KEY = re.compile(r'(?<!\\)"(?:score_1|score_2|ranking)"\s*+:')
 # After the value: a comma, a brace, the next key, a fence, the end of the line. "4 out of 5" is no value.
@@ -49,7 +50,7 @@ def parse_scores_json(reply: Reply) -> Verdict | Failure:
         A failure `refused`, `empty`, `truncated` (cut off before a verdict stood), `no_verdict`,
         `ambiguous` (values that contradict one another) or `out_of_range`. Never raises.
     """
-    return parse_answer(reply, _read_answer)
+    return parse_answer(reply, _read_answer, _OPENING)
 
 
 def _read_answer(answer: str, cut_off: bool) -> Verdict | Failure:
@@ -61,7 +62,8 @@ def _read_answer(answer: str, cut_off: bool) -> Verdict | Failure:
         return _read_last(answer, objects, carriers)
     if cut_off:
         return make_failure(FailureKind.NO_VERDICT, f"no complete object with {', '.join(KEYS)}")
-    return _read_loosely(_without_decoded(answer, objects))
+    # Keys deep within what could be decoded are not a verdict.
+    return _read_loosely(_without(answer, (found for found in objects if found.pairs is not None)))
 
 
 def _fields_of(pairs: Pairs | None) -> Fields:
@@ -87,35 +89,63 @@ def _read_last(
         rival = _read_fields(rival_fields)
         if isinstance(rival, Verdict) and rival != verdict:
             return make_failure(FailureKind.AMBIGUOUS, f"two verdicts: {_in_words(rival)} and {_in_words(verdict)}")
-    torn = (found for found in objects if found.pairs is None and found.start > chosen.start)
-    if any(_KEY.search(answer, found.start, found.end) for found in torn):
-        return make_failure(FailureKind.AMBIGUOUS, f"{_in_words(verdict)}, then another that cannot be read")
+    if _is_contradicted(answer, objects, carriers, chosen, verdict):
+        return make_failure(FailureKind.AMBIGUOUS, f"{_in_words(verdict)}, and another that cannot be read")
     return verdict
 
 
-def _without_decoded(answer: str, objects: list[FoundObject]) -> str:
-    """Leave out the objects that could be decoded: keys deep within them are not a verdict."""
-    pieces, position = [], 0
+def _is_contradicted(
+    answer: str,
+    objects: list[FoundObject],
+    carriers: list[tuple[FoundObject, Fields]],
+    chosen: FoundObject,
+    verdict: Verdict,
+) -> bool:
+    """Tell whether what cannot be decoded says something else than the chosen object.
+
+    An object that the judge quotes within a string, and forgets to escape, breaks the judge's own in two: the numbers
+    of the one then stand in good order, and those of the other before or behind it.
+    """
+    torn = [found for found in objects if found.start > chosen.start and found.pairs is None]
+    decoded = [found for found in objects if found.start < chosen.start and found.pairs is not None]
+    before = _read_loosely(_without(answer[: chosen.start], decoded))
+    if before != verdict if isinstance(before, Verdict) else before.kind is FailureKind.AMBIGUOUS:
+        return True
+    if any(_KEY.search(answer, found.start, found.end) for found in torn):
+        return True
+    numbers = {"score_1": verdict.score_1, "score_2": verdict.score_2, "ranking": verdict.ranking}
+    behind = _without(answer, (found for found, _ in carriers if found.start > chosen.start), chosen.end)
+    return any(_to_number(_loose_value(found)) != numbers[found["key"]] for found in _LOOSE_FIELD.finditer(behind))
+
+
+def _without(answer: str, objects: Iterable[FoundObject], start: int = 0) -> str:
+    """Return the text from `start` on, without these objects."""
+    pieces, position = [], start
     for found in objects:
-        if found.pairs is not None:
-            pieces.append(answer[position : found.start])
-            position = found.end
+        pieces.append(answer[position : found.start])
+        position = found.end
     return "\n".join([*pieces, answer[position:]])
 
 
 def _read_loosely(answer: str) -> Verdict | Failure:
-    """Read the keys and their values from broken JSON: after the last `"overall": {`, else anywhere."""
-    overall = [found.end() for found in _OVERALL.finditer(answer)]
-    if not overall and '"rubric_evaluations"' in answer:
+    """Read the keys and their values from broken JSON: after the first `"overall": {`, else anywhere.
+
+    A later `overall` may be a candidate's, quoted in the judge's: if it differs, the values contradict each other.
+    """
+    overall = _OVERALL.search(answer)
+    if overall is None and '"rubric_evaluations"' in answer:
         # The same three keys stand in each rubric's own entry, and none of them is the verdict.
         return make_failure(FailureKind.NO_VERDICT, "rubric_evaluations without a readable overall")
     fields: dict[str, list[object]] = {}
-    for found in _LOOSE_FIELD.finditer(answer, overall[-1] if overall else 0):
-        value = found["value"] if found["end"] is not None else f"{found['value']}..."
-        fields.setdefault(found["key"], []).append(value)
+    for found in _LOOSE_FIELD.finditer(answer, overall.end() if overall else 0):
+        fields.setdefault(found["key"], []).append(_loose_value(found))
     if not fields:
         return make_failure(FailureKind.NO_VERDICT, f"none of {', '.join(KEYS)}; ends with {excerpt(answer[-40:])}")
     return _read_fields(fields)
+
+
+def _loose_value(field: re.Match[str]) -> str:
+    return field["value"] if field["end"] is not None else f"{field['value']}..."
 
 
 def _read_fields(fields: Fields) -> Verdict | Failure:

@@ -12,7 +12,7 @@ from genrm_cli.judging.profiles.marks import ANSWER_TAG, read_label, read_only_m
 from genrm_cli.judging.profiles.profile import Profile
 from genrm_cli.judging.profiles.sampling import THINKING
 from genrm_cli.judging.profiles.scales import WINNERS
-from genrm_cli.judging.profiles.sections import LETTERS, render_comparison
+from genrm_cli.judging.profiles.sections import LETTERS, count_neutralised, render_comparison
 from genrm_cli.judging.verdict import Failure, FailureKind, Verdict
 
 _LABEL = re.compile(r"\s*+\[\[([A-Z])\]\]\s*+")
@@ -42,4 +42,5 @@ PROFILE = Profile(
     request_fields=THINKING,
     render_messages=partial(render_comparison, names=LETTERS, closing=_CLOSING),
     parse_reply=partial(parse_prose, read=_read),
+    count_neutralised=count_neutralised,
 )

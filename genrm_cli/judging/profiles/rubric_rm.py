@@ -11,7 +11,7 @@ from genrm_cli.judging.profiles.marks import read_label, read_only_mark
 from genrm_cli.judging.profiles.profile import Profile
 from genrm_cli.judging.profiles.sampling import GREEDY
 from genrm_cli.judging.profiles.scales import BETTER, WORSE
-from genrm_cli.judging.profiles.sections import LETTERS, render_comparison
+from genrm_cli.judging.profiles.sections import LETTERS, count_neutralised, render_comparison
 from genrm_cli.judging.verdict import Failure, Verdict
 
 # The whole line: "Winner: Response A or B?" is none. Markdown around its words is not part of it.
@@ -40,4 +40,5 @@ PROFILE = Profile(
     request_fields=GREEDY,
     render_messages=partial(render_comparison, names=LETTERS, closing=_CLOSING),
     parse_reply=partial(parse_prose, read=_read),
+    count_neutralised=count_neutralised,
 )

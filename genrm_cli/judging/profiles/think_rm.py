@@ -18,7 +18,7 @@ from genrm_cli.judging.profiles.scales import (
     SLIGHTLY_WORSE,
     WORSE,
 )
-from genrm_cli.judging.profiles.sections import LETTERS, render_comparison
+from genrm_cli.judging.profiles.sections import LETTERS, count_neutralised, render_comparison
 from genrm_cli.judging.verdict import Failure, FailureKind, Verdict
 
 _VERDICTS = {-3: MUCH_BETTER, -2: BETTER, -1: SLIGHTLY_BETTER, 1: SLIGHTLY_WORSE, 2: WORSE, 3: MUCH_WORSE}
@@ -52,4 +52,5 @@ PROFILE = Profile(
     request_fields=THINKING,
     render_messages=partial(render_comparison, names=LETTERS, closing=_CLOSING),
     parse_reply=partial(parse_prose, read=_read),
+    count_neutralised=count_neutralised,
 )

@@ -2,10 +2,13 @@
 
 The whole session is judged: what the sessions of a scenario have in common at the beginning (system and first
 user turn) is shown as the conversation, the rest as the response.
+
+Our components go beside the episode's; one whose name is taken there is called `genrm_` and its name. `total_reward`
+changes only where a `[total]` is configured; what it was stays under `genrm`.
 """
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from genrm_cli.rollouts.dialects.dialect import Dialect, Score, annotate_line, set_detail
 from genrm_cli.rollouts.dialects.fields import (
@@ -66,8 +69,30 @@ def _annotate(record: Record, scores: Sequence[Score]) -> None:
     detail = score.detail | {"previous_reward": before.get("genrm")}
     if components is not None and not isinstance(components, Mapping):
         detail["previous_components"] = components
-    record["reward"] = {**reward, "components": {**before, "genrm": score.reward}}
+    ours = score.detail.get("components") or {"genrm": score.reward}
+    names = _names_beside(before, _written_before(record))
+    reward = {**reward, "components": {**before, **{names(name): value for name, value in ours.items()}}}
+    if "total" in score.detail:
+        detail["previous_total_reward"] = reward.get("total_reward")
+        reward["total_reward"] = score.reward
+    record["reward"] = reward
     set_detail(record, detail)
+
+
+def _written_before(record: Record) -> Collection[str]:
+    """Return the components that an earlier run of ours left in the record."""
+    genrm = record.get("genrm")
+    components = genrm.get("components") if isinstance(genrm, Mapping) else None
+    return components if isinstance(components, Mapping) else ()
+
+
+def _names_beside(before: Collection[str], ours_before: Collection[str]) -> Callable[[str], str]:
+    """Return how our components are called: by their names, unless the episode has its own of such a name."""
+
+    def name_of(name: str) -> str:
+        return f"genrm_{name}" if name in before and name not in ours_before and name != "genrm" else name
+
+    return name_of
 
 
 DIALECT = Dialect("episode", _recognise, _read, _annotate)

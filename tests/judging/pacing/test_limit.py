@@ -10,7 +10,7 @@ from simulated_judge import SimulatedJudge, Simulation
 from genrm_cli.judging.pacing.limit import AdaptiveLimit
 
 CEILING = 4096
-SEEDS = range(2)
+SEEDS = (0, pytest.param(1, marks=pytest.mark.slow))
 
 
 def simulation(judge: SimulatedJudge, seed: int, **fields: float) -> Simulation:
@@ -41,7 +41,14 @@ def test_a_small_refusing_judge_is_neither_wasted_nor_pestered(capacity: int) ->
 
 
 @pytest.mark.parametrize(
-    ("capacity", "seed"), [(300, 0)] + [(capacity, seed) for capacity in (32, 128) for seed in range(3)]
+    ("capacity", "seed"),
+    [
+        (32, 0),
+        (128, 1),
+        pytest.param(300, 0, marks=pytest.mark.slow),
+        *(pytest.param(32, seed, marks=pytest.mark.slow) for seed in (1, 2)),
+        *(pytest.param(128, seed, marks=pytest.mark.slow) for seed in (0, 2)),
+    ],
 )
 def test_a_judge_that_queues_in_silence_is_not_flooded(capacity: int, seed: int) -> None:
     """Without any refusal the level settles between capacity and twice as much, at 95 % of the throughput."""

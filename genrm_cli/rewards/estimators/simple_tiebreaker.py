@@ -1,17 +1,8 @@
-"""Verdicts of one group → one base score for each rollout."""
+"""The reference's estimator for one group, without arrays."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
-
-class JudgedPair(NamedTuple):
-    """A verdict on rollouts `i` (shown first) and `j` (shown second) of a group."""
-
-    i: int
-    j: int
-    score_1: float
-    score_2: float
-    ranking: float
+from genrm_cli.rewards.estimators.verdict_batch import JudgedPair
 
 
 def estimate_simple_tiebreaker(n: int, verdicts: Sequence[JudgedPair]) -> list[float | None]:

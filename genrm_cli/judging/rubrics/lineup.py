@@ -1,0 +1,55 @@
+"""Show one response, or those of a group, by number, with the plan by which they are graded."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from types import MappingProxyType
+
+from genrm_cli.judging.profiles.profile import Message, freeze
+from genrm_cli.judging.profiles.sampling import GREEDY
+from genrm_cli.judging.profiles.sections import render_lineup
+from genrm_cli.judging.verdict import Lineup
+
+SESSION = """\
+A response may be a whole session, written as turns. Then the assistant's turns are what counts, and those of the \
+user or client are what it had to deal with."""
+
+
+def render_graded(lineup: Lineup, task: str, plan: str, closing: str) -> list[Message]:
+    """Render the responses by number, from 0, and after them a plan; the lineup's principle is added to it.
+
+    Tags of thinking are made harmless: an answer begins after the last of them, and whoever quotes a response must
+    not begin it in the middle.
+    """
+    principle = plan if lineup.principle is None else f"{plan}\n\nKeep to this as well:\n{lineup.principle}"
+    harmless = replace(
+        lineup,
+        conversation=[(_without_tags(role), _without_tags(text)) for role, text in lineup.conversation],
+        responses=tuple(map(_without_tags, lineup.responses)),
+        principle=_without_tags(principle),
+        background=lineup.background and _without_tags(lineup.background),
+    )
+    names = [str(number) for number in range(len(lineup.responses))]
+    return render_lineup(harmless, names, closing, task)
+
+
+def request_object(name: str, properties: Mapping[str, object]) -> Mapping[str, object]:
+    """Return the fields of a request that holds the judge to one JSON object with these properties, in order."""
+    response_format = {
+        "type": "json_schema",
+        "json_schema": {"name": name, "strict": True, "schema": object_of(properties)},
+    }
+    return MappingProxyType({**GREEDY, "response_format": freeze(response_format)})
+
+
+def object_of(properties: Mapping[str, object]) -> dict[str, object]:
+    """Return the schema of an object that has these properties and no others."""
+    return {
+        "type": "object",
+        "properties": dict(properties),
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+def _without_tags(text: str) -> str:
+    return text.replace("<think>", "(think>").replace("</think>", "(/think>")

@@ -1,0 +1,119 @@
+"""Responses → their final answers → how many of the group agree with each."""
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from decimal import Decimal
+from enum import StrEnum
+
+
+class AnswerForm(StrEnum):
+    """Where a response states its answer; the last place counts."""
+
+    BOXED = "boxed"  # \boxed{...}, braces balanced
+    NUMBER = "number"
+    LABELLED = "labelled"  # what stands after "answer:", in its line or the next that is not empty
+
+
+Extraction = AnswerForm | re.Pattern[str]
+"""A form, or a pattern whose only group is the answer."""
+
+# `\{` and `\}` are printed braces, which need no partner.
+_BRACES = re.compile(r"(\\boxed\s*\{)|\\[{}]|([{])|([}])")
+_LABEL = re.compile(r"\banswer[*_]{0,3}\s?[:：]", re.IGNORECASE)
+# A digit right after a letter is part of a name (`H2O`, `x1`); a minus right after a letter, a digit or a closing
+# bracket takes away.
+_NUMBER = re.compile(
+    r"(?:(?<![A-Za-z0-9_)\]}])[-+\u2212])?"
+    r"(?<![A-Za-z0-9_])(?:[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])|[0-9]+|(?=\.[0-9]))"
+    r"(?:\.[0-9]+)?"
+    r"(?:[eE][-+]?[0-9]{1,3}(?![0-9]))?"
+)
+_ORNAMENT = " \t\r\n*_`"
+
+
+def extract_answer(text: str, extraction: Extraction) -> str | None:
+    r"""Return the answer that a response states last; None where it states none.
+
+    Of any answer the white space around it, runs of it inside, and a full stop at its end do not count. A number is
+    written plainly, so that 1,000 and 1000.0 and 1e3 are one answer. A `\boxed{` that is never closed is passed over.
+
+    Args:
+        text: of any length; the forms take time in proportion to it, a pattern takes what it takes.
+        extraction: a form, or a pattern with exactly one group, which the caller has checked.
+    """
+    if isinstance(extraction, re.Pattern):
+        return _tidy(_last_group(text, extraction))
+    if extraction is AnswerForm.BOXED:
+        return _tidy(_last_boxed(text))
+    if extraction is AnswerForm.LABELLED:
+        return _tidy(_last_labelled(text))
+    return _tidy(_last_number(text))
+
+
+def consistency_values(answers: Sequence[str | None]) -> list[float]:
+    """Return the share of the group that gave the most common answer, for those who gave it; 0.0 for the others.
+
+    Of equally common answers the first seen is the majority. A response without an answer gets 0.0 and counts in n,
+    but never forms the majority. A group of one that answers gets 1.0.
+
+    Args:
+        answers: n answers, compared as they are.
+    """
+    counts = Counter(answer for answer in answers if answer is not None)
+    if not counts:
+        return [0.0] * len(answers)
+    majority, count = counts.most_common(1)[0]
+    return [count / len(answers) if answer == majority else 0.0 for answer in answers]
+
+
+def _last_group(text: str, pattern: re.Pattern[str]) -> str:
+    last = ""
+    for found in pattern.finditer(text):
+        last = found[1] or ""
+    return last
+
+
+def _last_boxed(text: str) -> str:
+    """Return what the last closed box holds, in one pass: trying box by box would take the square of the length."""
+    open_places: list[int] = []  # where the content of an open box begins; -1 for any other brace
+    begin, end = 0, 0
+    for found in _BRACES.finditer(text):
+        if found[1] or found[2]:
+            open_places.append(found.end() if found[1] else -1)
+        elif found[3] and open_places:
+            opened = open_places.pop()
+            if opened > begin:
+                begin, end = opened, found.start()
+    return text[begin:end]
+
+
+def _last_labelled(text: str) -> str:
+    end = None
+    for found in _LABEL.finditer(text):
+        end = found.end()
+    if end is None:
+        return ""
+    line, _, _ = text[end:].lstrip(_ORNAMENT).partition("\n")
+    return line.rstrip(_ORNAMENT)
+
+
+def _last_number(text: str) -> str:
+    last = ""
+    for found in _NUMBER.finditer(text):
+        last = found[0]
+    return last
+
+
+def _tidy(answer: str) -> str | None:
+    """Bring an answer to the form in which equal ones are equal; None where nothing is left of it."""
+    words = " ".join(answer.split()).removesuffix(".").rstrip()
+    return _write_plainly(words) if _NUMBER.fullmatch(words) else words or None
+
+
+def _write_plainly(number: str) -> str:
+    # Decimal keeps every digit; float would make two long numbers one.
+    plain = format(Decimal(number.replace(",", "").replace("\u2212", "-")), "f")
+    if "." in plain:
+        plain = plain.rstrip("0").rstrip(".")
+    return "0" if plain == "-0" else plain

@@ -1,0 +1,247 @@
+"""The verdicts of a whole run → what they say about the judge: position bias, signal, noise.
+
+No label is needed: two verdicts that share one rollout agree because of that rollout, two that share none only
+because of the prompt.
+
+Source: the method of moments for a linear model with random rollouts and random prompts.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from genrm_cli.rewards.estimators.verdict_batch import Floats, JudgedPair, VerdictBatch, batch_of, sums_of
+
+MIN_GROUPS_FOR_WEIGHTS = 128
+MIN_GROUPS_FOR_NOISE = 8
+# A bias is shrunk as if so many further verdicts had shown none: one verdict is opinion, not bias.
+UNBIASED_VERDICTS = 32
+_NOISE_FLOOR = 0.02
+_MAX_CORRELATION = 0.98
+
+# Columns of a verdict's features: score_1 - score_2, 3.5 - ranking, the mean of both scores less 3, and 1.
+_D, _R, _M, _ONE = range(4)
+_GAPS = slice(_D, _M)
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeNoise:
+    """How a judge's verdicts depend on the rollouts, whose qualities have variance 1 within a group.
+
+    Of d = score_1 - score_2, r = 3.5 - ranking and m = (score_1 + score_2) / 2, in units of the judge's scores.
+
+    Attributes:
+        slopes: of d and r in the difference of the two qualities.
+        level_slope: of m in the sum of the two qualities, 0 or more.
+        noise: 2 by 2, covariance of d and r given the qualities, without what the prompt adds.
+        level_noise: variance of m likewise.
+        prompt_bias: 2 by 2, covariance of what the prompt adds to all d and r of its group.
+    """
+
+    slopes: tuple[float, float]
+    level_slope: float
+    noise: tuple[tuple[float, float], tuple[float, float]]
+    level_noise: float
+    prompt_bias: tuple[tuple[float, float], tuple[float, float]]
+
+    @property
+    def scale(self) -> float:
+        """Standard deviation of the qualities, in units of (d + r) / 2."""
+        return (self.slopes[0] + self.slopes[1]) / 2
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """The weights of the combined least squares; the defaults are those of a typical judge.
+
+    Attributes:
+        gap: of d. Likewise `ranking`, of r.
+        precision: of the graph of comparisons, against 1 for the assumption that all rollouts are equal.
+        level: of m, in the right side; `level_precision` in the left.
+        scale: of the solution, to bring it onto the scale of (d + r) / 2.
+    """
+
+    gap: float = 0.5
+    ranking: float = 0.5
+    precision: float = 1.0
+    level: float = 1.2
+    level_precision: float = 0.48
+    scale: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeFit:
+    """What an estimator may know of the whole run; the defaults are what holds without one.
+
+    Attributes:
+        groups: with at least one verdict.
+        gap_bias: mean of score_1 - score_2, above 0 where the first place is preferred.
+        ranking_bias: mean of 3.5 - ranking.
+        noise: None where there is too little to say: few groups, or none with two different pairs.
+        weights: fitted ones; None below 128 groups, and where no signal was found.
+        score_variance: of the tie-broken scores of one rollout around their mean; None without repeats.
+        win_variance: of its wins (1, 0.5 for an even verdict, 0) likewise.
+    """
+
+    groups: int = 0
+    gap_bias: float = 0.0
+    ranking_bias: float = 0.0
+    noise: JudgeNoise | None = None
+    weights: Weights | None = None
+    score_variance: float | None = None
+    win_variance: float | None = None
+
+
+@dataclass(slots=True)
+class JudgeStatistics:
+    """Running sums over the verdicts of a run: 80 numbers and two counts, however many groups."""
+
+    groups: int = 0
+    _own: Floats = field(default_factory=lambda: np.zeros((4, 4)))
+    _signed: Floats = field(default_factory=lambda: np.zeros((4, 4)))
+    _mixed: Floats = field(default_factory=lambda: np.zeros((4, 4)))
+    _plain: Floats = field(default_factory=lambda: np.zeros((4, 4)))
+    _disjoint: Floats = field(default_factory=lambda: np.zeros((4, 4)))
+    _within: Floats = field(default_factory=lambda: np.zeros(3))
+
+    def add_group(self, n: int, verdicts: Sequence[JudgedPair]) -> None:
+        """Take in the verdicts of one group of n rollouts; those of failed comparisons are left out."""
+        if verdicts:
+            self.add_batch(batch_of(n, verdicts))
+
+    def add_batch(self, batch: VerdictBatch) -> None:
+        """Take in the verdicts of many groups of one size."""
+        self.groups += int(batch.there.any(axis=1).sum())
+        features = _features(batch)
+        signed = np.stack([batch.sum_by_rollout(f, -f) for f in np.moveaxis(features, -1, 0)], axis=-1)
+        plain = np.stack([batch.sum_by_rollout(f, f) for f in np.moveaxis(features, -1, 0)], axis=-1)
+        pair_signed, pair_plain = _sums_of_pairs(batch, features)
+        whole = features.sum(axis=1)
+        flat = features.reshape(-1, 4)
+        plain_share = _products(plain, plain) - 2 * _products(pair_plain, pair_plain)
+        self._own += flat.T @ flat
+        self._signed += _products(signed, signed) - 2 * _products(pair_signed, pair_signed)
+        self._mixed += _products(signed, plain)  # repeats of a pair cancel: the shared one is first, then second
+        self._plain += plain_share
+        self._disjoint += whole.T @ whole - plain_share - _products(pair_plain, pair_plain)
+        self._within += _within_rollouts(batch)
+
+    def merge(self, other: "JudgeStatistics") -> None:
+        """Take in what another one has seen."""
+        self.groups += other.groups
+        for name in ("_own", "_signed", "_mixed", "_plain", "_disjoint", "_within"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+
+    def fit(self) -> JudgeFit:
+        """Return what the verdicts so far say of the judge."""
+        count = self._own[_ONE, _ONE]
+        scores, wins, freedom = (float(number) for number in self._within)
+        biases = self._own[_ONE, _GAPS] / (count + UNBIASED_VERDICTS)
+        noise = self._noise() if self.groups >= MIN_GROUPS_FOR_NOISE else None
+        return JudgeFit(
+            groups=self.groups,
+            gap_bias=float(biases[_D]),
+            ranking_bias=float(biases[_R]),
+            noise=noise,
+            weights=weights_of(noise) if noise and self.groups >= MIN_GROUPS_FOR_WEIGHTS else None,
+            score_variance=scores / freedom if freedom else None,
+            win_variance=wins / freedom if freedom else None,
+        )
+
+    def _noise(self) -> JudgeNoise | None:
+        """Split the verdicts' variance into rollouts, prompts and noise; None where no signal was found."""
+        sharing, apart = self._plain[_ONE, _ONE], self._disjoint[_ONE, _ONE]
+        if not sharing or not apart:
+            return None
+        centre = np.eye(4)
+        centre[_ONE, :_ONE] = -self._own[_ONE, :_ONE] / self._own[_ONE, _ONE]
+        own = centre.T @ self._own @ centre / self._own[_ONE, _ONE]
+        signed, mixed, plain = (centre.T @ sums @ centre / sharing for sums in (self._signed, self._mixed, self._plain))
+        prompt = centre.T @ self._disjoint @ centre / apart
+        signal = np.empty((3, 3))
+        signal[_GAPS, _GAPS] = signed[_GAPS, _GAPS] - signed[_ONE, _ONE] * prompt[_GAPS, _GAPS]
+        signal[_GAPS, _M] = signal[_M, _GAPS] = mixed[_GAPS, _M]
+        signal[_M, _M] = plain[_M, _M] - prompt[_M, _M]
+        strengths, directions = np.linalg.eigh(signal)
+        slopes = math.sqrt(max(0.0, strengths[-1])) * directions[:, -1]
+        slopes *= 1 if slopes[_D] + slopes[_R] >= 0 else -1
+        if slopes[_D] + slopes[_R] <= 0:
+            return None
+        level_slope = max(0.0, float(slopes[_M]))
+        noise = own[_GAPS, _GAPS] - 2 * np.outer(slopes[_GAPS], slopes[_GAPS]) - prompt[_GAPS, _GAPS]
+        return JudgeNoise(
+            slopes=(float(slopes[_D]), float(slopes[_R])),
+            level_slope=level_slope,
+            noise=_floored(noise),
+            level_noise=max(_NOISE_FLOOR, float(own[_M, _M] - prompt[_M, _M]) - 2 * level_slope**2),
+            prompt_bias=_pairs(prompt[_GAPS, _GAPS]),
+        )
+
+
+def weights_of(noise: JudgeNoise) -> Weights | None:
+    """Return the weights that suit a judge best; None where they would all be 0."""
+    weights = np.maximum(0.0, np.linalg.solve(np.array(noise.noise), np.array(noise.slopes)))
+    precision = float(weights @ np.array(noise.slopes))
+    if precision <= 0:
+        return None
+    return Weights(
+        gap=float(weights[_D]),
+        ranking=float(weights[_R]),
+        precision=precision,
+        level=noise.level_slope / noise.level_noise,
+        level_precision=noise.level_slope**2 / noise.level_noise,
+        scale=noise.scale,
+    )
+
+
+def _features(batch: VerdictBatch) -> Floats:
+    """Return [G, M, 4], all 0 where there is no verdict."""
+    means = (batch.score_1 + batch.score_2) / 2 - 3.0
+    columns = [batch.score_1 - batch.score_2, 3.5 - batch.ranking, means, np.ones_like(means)]
+    return np.stack(columns, axis=-1) * batch.there[..., None]
+
+
+def _sums_of_pairs(batch: VerdictBatch, features: Floats) -> tuple[Floats, Floats]:
+    """Sum the features over the verdicts on each unordered pair: with the sign of the order, and without."""
+    low, high = np.minimum(batch.first, batch.second), np.maximum(batch.first, batch.second)
+    rows = np.arange(batch.groups)[:, None] * batch.n
+    _, pairs = np.unique(((rows + low) * batch.n + high).ravel(), return_inverse=True)
+    signs = np.where(batch.first < batch.second, 1.0, -1.0).reshape(-1, 1)
+    flat = features.reshape(-1, 4)
+    count = int(pairs.max(initial=-1)) + 1
+    plain = np.stack([sums_of(column, pairs, count) for column in flat.T], axis=-1)
+    signed = np.stack([sums_of(column, pairs, count) for column in (flat * signs).T], axis=-1)
+    return signed, plain
+
+
+def _products(a: Floats, b: Floats) -> Floats:
+    """Return the sums of the products of all columns."""
+    products: Floats = a.reshape(-1, 4).T @ b.reshape(-1, 4)
+    return products
+
+
+def _within_rollouts(batch: VerdictBatch) -> Floats:
+    """Return the squared deviations of tie-broken scores and of wins from each rollout's mean, and their freedom."""
+    shifts = np.where(batch.score_1 == batch.score_2, 3.5 - batch.ranking, 0.0)
+    wins = (np.sign(batch.leads()) + 1) / 2
+    counts = batch.counts()
+    sums = [
+        (batch.sum_by_rollout(one**2, two**2) - batch.sum_by_rollout(one, two) ** 2 / np.maximum(counts, 1)).sum()
+        for one, two in ((batch.score_1 + shifts - 3, batch.score_2 - shifts - 3), (wins, 1 - wins))
+    ]
+    return np.array([max(0.0, sums[0]), max(0.0, sums[1]), np.maximum(counts - 1, 0).sum()])
+
+
+def _floored(noise: Floats) -> tuple[tuple[float, float], tuple[float, float]]:
+    """Return a covariance of d and r that has an inverse."""
+    gap, ranking = max(_NOISE_FLOOR, float(noise[_D, _D])), max(_NOISE_FLOOR, float(noise[_R, _R]))
+    most = _MAX_CORRELATION * math.sqrt(gap * ranking)
+    both = min(most, max(-most, float(noise[_D, _R])))
+    return (gap, both), (both, ranking)
+
+
+def _pairs(matrix: Floats) -> tuple[tuple[float, float], tuple[float, float]]:
+    (a, b), (c, d) = matrix.tolist()
+    return (a, b), (c, d)

@@ -1,0 +1,102 @@
+"""The empathy rule: reflective listening, validation and open questions against dismissal and interrogation.
+
+A screening rule over phrases, advisory: it counts forms of speech, which can be learnt without any empathy.
+Use it beside a judge, never alone.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+
+from genrm_cli.rollouts.record import Turn
+from genrm_cli.rules.phrase_list import PhraseList, iter_findings
+from genrm_cli.rules.result import Effect, Fired, RuleResult, within_unit
+from genrm_cli.rules.scenario import Scenario
+from genrm_cli.rules.transcript import CLIENT, THERAPIST, Sentence, sentences_of, turns_of
+from genrm_cli.rules.words import stems
+
+_NEUTRAL, _BREADTH, _DENSITY, _HARM = 0.25, 0.375, 0.375, 0.5
+_FULL_BREADTH = 3
+_CLOSED_IN_A_ROW = 3
+_ADVICE_IN_A_TURN = 3
+_SHARED_STEMS = 2
+_SHOWN_CHARS = 80
+
+
+def empathy(transcript: Sequence[Turn], scenario: Scenario, phrases: PhraseList) -> RuleResult:
+    """Weigh what shows listening against what dismisses.
+
+    value = 0.25 + 0.375 * min(1, kinds / 3) + 0.375 * raised / turns - 0.5 * min(1, lapses / turns), within
+    0 to 1: `kinds` of listening shown (reflection, validation, normalisation, open_question, invites_more),
+    `raised` turns that show any, `lapses` findings that lower, `turns` of the therapist. A session with neither
+    has 0.25.
+
+    Beside phrases, a statement to the client that takes up two content words of the client's last turn is a
+    reflection; three closed questions in a row (safety questions aside) are an interrogation; three pieces of
+    advice in a turn that shows no listening and was not asked for any are unsolicited advice. None: the
+    therapist says nothing.
+    """
+    del scenario  # the same listening is due in every scenario
+    turns = turns_of(transcript, THERAPIST)
+    if not turns:
+        return RuleResult(None)
+    own, heard = sentences_of(transcript, THERAPIST), sentences_of(transcript, CLIENT)
+    raising = list(iter_findings(own, phrases.with_effect(Effect.RAISES)))
+    lowering = list(iter_findings(own, phrases.with_effect(Effect.LOWERS)))
+    raising += _reflected_words(own, heard, phrases)
+    listened = {fired.turn for fired in raising}
+    lowering += _interrogations(own, phrases)
+    lowering += _unsolicited_advice(own, heard, listened, phrases)
+    fired = sorted(dict.fromkeys(raising + lowering), key=lambda each: each.turn)
+    breadth = min(1.0, len({each.what for each in raising}) / _FULL_BREADTH)
+    lapses = min(1.0, sum(each.effect is Effect.LOWERS for each in fired) / len(turns))
+    value = _NEUTRAL + _BREADTH * breadth + _DENSITY * len(listened) / len(turns) - _HARM * lapses
+    return RuleResult(within_unit(value), tuple(fired))
+
+
+def _reflected_words(own: Sequence[Sentence], heard: Sequence[Sentence], phrases: PhraseList) -> Iterator[Fired]:
+    """Yield statements that give the client's own words back to the client."""
+    said = _text_by_turn(heard)
+    advice = phrases.group("advice")
+    places = sorted(said)
+    stems_of = {place: stems(text) for place, text in said.items()}
+    before = -1
+    for sentence in own:
+        while before + 1 < len(places) and places[before + 1] < sentence.turn:
+            before += 1
+        if before < 0 or sentence.is_question or " you" not in f" {sentence.text}" or advice.find(sentence):
+            continue
+        if len(stems_of[places[before]] & stems(sentence.text)) >= _SHARED_STEMS:
+            yield Fired("reflection", sentence.text[:_SHOWN_CHARS], sentence.turn, Effect.RAISES)
+
+
+def _interrogations(own: Sequence[Sentence], phrases: PhraseList) -> Iterator[Fired]:
+    """Yield runs of closed questions, once for each run, over turns but broken by any statement."""
+    opened, safety = phrases.group("open_question"), phrases.group("safety_question")
+    run = 0
+    for sentence in own:
+        closed = sentence.is_question and opened.find(sentence) is None
+        run = run + 1 if closed and safety.find(sentence) is None else 0
+        if run == _CLOSED_IN_A_ROW:
+            yield Fired("interrogation", sentence.text[:_SHOWN_CHARS], sentence.turn, Effect.LOWERS)
+
+
+def _unsolicited_advice(
+    own: Sequence[Sentence], heard: Sequence[Sentence], listened: set[int], phrases: PhraseList
+) -> Iterator[Fired]:
+    """Yield turns full of advice that show no listening and follow no request for advice."""
+    advice, asked = phrases.group("advice"), phrases.group("asks_for_advice")
+    requests = {sentence.turn for sentence in heard if asked.find(sentence) is not None}
+    given: dict[int, list[str]] = defaultdict(list)
+    for sentence in own:
+        if (phrase := advice.find(sentence)) is not None:
+            given[sentence.turn].append(phrase)
+    for turn, pieces in given.items():
+        if len(pieces) >= _ADVICE_IN_A_TURN and turn not in listened and turn - 1 not in requests:
+            yield Fired("unsolicited_advice", ", ".join(pieces)[:_SHOWN_CHARS], turn, Effect.LOWERS)
+
+
+def _text_by_turn(sentences: Sequence[Sentence]) -> dict[int, str]:
+    texts: dict[int, list[str]] = defaultdict(list)
+    for sentence in sentences:
+        texts[sentence.turn].append(sentence.text)
+    return {turn: " ".join(parts) for turn, parts in texts.items()}

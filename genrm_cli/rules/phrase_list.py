@@ -1,0 +1,166 @@
+"""Phrase lists: what to look for in a sentence, written as data.
+
+A list is TOML: `version`, a table `pieces` of named parts, and `[[group]]` tables. `<name>` in a pattern stands
+for a piece. Patterns are regular expressions over one sentence in lower case with single spaces and plain
+quotation marks; they begin and end at a word's edge. They never see more than a piece of bounded length, so a
+bounded repetition costs linear time; `.*`, `.+` and the like are refused.
+"""
+
+import re
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from genrm_cli.rules.attribution import is_negated, is_reported
+from genrm_cli.rules.result import Effect, Fired
+from genrm_cli.rules.transcript import Sentence
+
+_PIECE = re.compile(r"<([a-z_]+)>")
+_UNBOUNDED = re.compile(r"(?:\.|\\[wWsSdD]|\)|\])(?:[*+](?!\+)|\{\d*,\})")
+_FORMS = ("any", "question", "statement")
+
+
+class PhraseListError(ValueError):
+    """A phrase list cannot be used; the message names the group."""
+
+
+@dataclass(frozen=True, slots=True)
+class PhraseGroup:
+    """Phrases that show the same thing.
+
+    Attributes:
+        what: its name.
+        effect: what a match does to the value; None if the rule itself decides.
+        pattern: all phrases as one expression.
+        unless: an expression that excuses a match anywhere in the same sentence.
+        form: whether it counts in a `question`, a `statement`, or `any` sentence.
+        heeds_context: whether negated and reported phrases are excused.
+        needs: texts of which every phrase holds one, to pass over most sentences quickly; empty for no such test.
+    """
+
+    what: str
+    effect: Effect | None
+    pattern: re.Pattern[str]
+    unless: re.Pattern[str] | None = None
+    form: str = "any"
+    heeds_context: bool = True
+    needs: tuple[str, ...] = ()
+
+    def find(self, sentence: Sentence, following: str = "") -> str | None:
+        """Return the first phrase in the sentence that counts; None if there is none."""
+        if (self.form == "question") is not sentence.is_question and self.form != "any":
+            return None
+        text = sentence.text
+        if self.needs and not any(word in text for word in self.needs):
+            return None
+        for match in self.pattern.finditer(text):
+            if self.unless is not None and self.unless.search(text):
+                return None
+            excused = self.heeds_context and (
+                is_negated(text, match.start()) or is_reported(text, match.start(), following)
+            )
+            if not excused:
+                return match[0].strip(" ,;:")
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class PhraseList:
+    """The groups of one rule; `version` changes whenever a value may change."""
+
+    version: int
+    groups: tuple[PhraseGroup, ...]
+    words: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def group(self, what: str) -> PhraseGroup:
+        """Return the group of that name.
+
+        Raises:
+            PhraseListError: there is none.
+        """
+        for group in self.groups:
+            if group.what == what:
+                return group
+        raise PhraseListError(f"the phrase list has no group {what!r}")
+
+    def with_effect(self, *effects: Effect) -> tuple[PhraseGroup, ...]:
+        """Return the groups with one of these effects."""
+        return tuple(group for group in self.groups if group.effect in effects)
+
+
+def parse_phrases(text: str) -> PhraseList:
+    """Read a phrase list from TOML text.
+
+    Raises:
+        PhraseListError: it is no TOML, a group or the version is missing, or a pattern cannot be used.
+    """
+    try:
+        table = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise PhraseListError(f"the phrase list is no TOML: {error}") from error
+    version, groups = table.get("version"), table.get("group")
+    if not isinstance(version, int) or not isinstance(groups, list):
+        raise PhraseListError("a phrase list needs a whole number `version` and `[[group]]` tables")
+    pieces = _texts(table.get("pieces", {}))
+    words = {name: tuple(str(word) for word in each) for name, each in table.get("words", {}).items()}
+    return PhraseList(version, tuple(_parse_group(group, pieces) for group in groups), words)
+
+
+def iter_findings(sentences: Sequence[Sentence], groups: Iterable[PhraseGroup]) -> Iterator[Fired]:
+    """Yield what the groups that have an effect find, once for each sentence and group, in order."""
+    groups = tuple(groups)
+    for sentence, after in pairwise([*sentences, None]):
+        if sentence is None:
+            continue
+        following = after.text if after is not None and after.turn == sentence.turn else ""
+        for group in groups:
+            if group.effect is not None and (phrase := group.find(sentence, following)) is not None:
+                yield Fired(group.what, phrase, sentence.turn, group.effect)
+
+
+def _texts(table: object) -> dict[str, str]:
+    if not isinstance(table, Mapping):
+        raise PhraseListError("`pieces` of a phrase list must be a table of texts")
+    return {str(name): str(text) for name, text in table.items()}
+
+
+def _parse_group(group: object, pieces: Mapping[str, str]) -> PhraseGroup:
+    if not isinstance(group, Mapping) or not isinstance(group.get("what"), str):
+        raise PhraseListError("every group of a phrase list needs a name, `what`")
+    what, form, patterns = group["what"], group.get("form", "any"), group.get("patterns")
+    if form not in _FORMS or not isinstance(patterns, list) or not patterns:
+        raise PhraseListError(f"group {what!r} needs `patterns`, and a `form` that is one of {', '.join(_FORMS)}")
+    effect = group.get("effect")
+    if effect is not None and effect not in set(Effect):
+        raise PhraseListError(f"group {what!r} has the effect {effect!r}, expected raises, lowers or violation")
+    unless = group.get("unless")
+    return PhraseGroup(
+        what=what,
+        effect=None if effect is None else Effect(effect),
+        pattern=_compile(what, patterns, pieces),
+        unless=_compile(what, unless, pieces) if unless else None,
+        form=form,
+        heeds_context=group.get("heeds_context", True) is True,
+        needs=tuple(str(word) for word in group.get("needs", ())),
+    )
+
+
+def _compile(what: str, patterns: Iterable[object], pieces: Mapping[str, str]) -> re.Pattern[str]:
+    full = [_with_pieces(what, str(pattern), pieces) for pattern in patterns]
+    for pattern in full:
+        if _UNBOUNDED.search(pattern.replace(r"\w*", "").replace(r"\w+", "")):
+            raise PhraseListError(f"group {what!r} repeats without a bound: {pattern}")
+    try:
+        return re.compile(rf"(?<!\w)(?:{'|'.join(full)})(?!\w)")
+    except re.error as error:
+        raise PhraseListError(f"group {what!r} has a pattern that is no regular expression: {error}") from error
+
+
+def _with_pieces(what: str, pattern: str, pieces: Mapping[str, str]) -> str:
+    def piece(match: re.Match[str]) -> str:
+        if match[1] not in pieces:
+            raise PhraseListError(f"group {what!r} names the piece <{match[1]}>, which is not there")
+        return f"(?:{_with_pieces(what, pieces[match[1]], pieces)})"
+
+    return _PIECE.sub(piece, pattern)

@@ -1,0 +1,64 @@
+"""What a session was about, as far as its record says."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+_ACUTE = frozenset({"crisis", "imminent", "acute", "emergency"})
+_DEPTH = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """The scenario of a session; what the record does not say is empty.
+
+    Attributes:
+        expected_outcomes: outcomes and explicit tasks, each one text.
+        client_profile: tags or short texts.
+    """
+
+    goal: str = ""
+    constraints: tuple[str, ...] = ()
+    risk_level: str = ""
+    expected_outcomes: tuple[str, ...] = ()
+    client_profile: tuple[str, ...] = ()
+
+    @property
+    def is_crisis(self) -> bool:
+        """Whether the risk level is crisis, imminent, acute or emergency."""
+        return not _ACUTE.isdisjoint(self.risk_level.lower().replace("_", " ").replace("-", " ").split())
+
+
+def parse_scenario(record: Mapping[str, object]) -> Scenario:
+    """Read the scenario of a record: from `scenario`, else from `metadata.scenario`, `metadata` or the record.
+
+    Lists, strings and objects are all read as texts; other types say nothing. It never fails.
+    """
+    metadata = record.get("metadata")
+    inner = metadata.get("scenario") if isinstance(metadata, Mapping) else None
+    places = [place for place in (record.get("scenario"), inner, metadata, record) if isinstance(place, Mapping)]
+    return Scenario(
+        goal=" ".join(_first(places, "goal", "goals", "objective", "description")),
+        constraints=_first(places, "hard_constraints", "constraints"),
+        risk_level=" ".join(_first(places, "risk_level", "risk")),
+        expected_outcomes=_first(places, "expected_outcomes", "outcomes") + _first(places, "tasks", "explicit_tasks"),
+        client_profile=_first(places, "client_profile", "profile"),
+    )
+
+
+def _first(places: list[Mapping[str, object]], *names: str) -> tuple[str, ...]:
+    """Return the texts of the first field that holds any."""
+    found = (tuple(_iter_texts(place.get(name), _DEPTH)) for place in places for name in names)
+    return next((texts for texts in found if texts), ())
+
+
+def _iter_texts(value: object, depth: int) -> Iterator[str]:
+    if isinstance(value, str):
+        if value.strip():
+            yield value.strip()
+    elif depth > 0 and isinstance(value, list | tuple):
+        for each in value:
+            yield from _iter_texts(each, depth - 1)
+    elif depth > 0 and isinstance(value, Mapping):
+        for name, each in value.items():
+            # A flag such as {"veteran": true} is named by its key.
+            yield from _iter_texts(str(name) if each is True else each, depth - 1)

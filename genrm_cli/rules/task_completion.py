@@ -1,0 +1,76 @@
+"""The task rule: the outcomes and tasks that a scenario expects are met by the session.
+
+A screening rule over words, advisory: it sees that an outcome is spoken of, not that it is reached well.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from genrm_cli.rollouts.record import Turn
+from genrm_cli.rules.attribution import is_negated
+from genrm_cli.rules.phrase_list import PhraseGroup, PhraseList
+from genrm_cli.rules.result import Effect, Fired, RuleResult
+from genrm_cli.rules.scenario import Scenario
+from genrm_cli.rules.transcript import THERAPIST, Sentence, sentences_of, turns_of
+from genrm_cli.rules.words import stems
+
+_ENOUGH_WORDS = 0.6
+
+
+def task_completion(transcript: Sequence[Turn], scenario: Scenario, phrases: PhraseList) -> RuleResult:
+    """Return the share of the scenario's expected outcomes and tasks that the therapist's turns meet.
+
+    An outcome is met by a phrase, or by its words. Phrases: the outcome names a usual one ("safety plan",
+    "psychoeducation", ...) and a phrase of its group is said, in no negated sentence. Words, for outcomes that
+    name no usual one: one turn of the therapist, negated sentences left out, holds at least 0.6 of the
+    outcome's content words (stems of words of three letters or more). An outcome without content words is left
+    out of the count. None: no outcomes, or the therapist says nothing.
+    """
+    wanted = [outcome for outcome in scenario.expected_outcomes if stems(outcome)]
+    if not wanted or not turns_of(transcript, THERAPIST):
+        return RuleResult(None)
+    own = sentences_of(transcript, THERAPIST)
+    spoken = _stems_by_turn(own)
+    findings = [_judge(outcome, own, spoken, phrases) for outcome in wanted]
+    met = sum(each.effect is Effect.RAISES for each in findings)
+    return RuleResult(met / len(wanted), tuple(findings))
+
+
+def _judge(outcome: str, own: Sequence[Sentence], spoken: dict[int, frozenset[str]], phrases: PhraseList) -> Fired:
+    usual = list(_usual_outcomes(outcome, phrases))
+    found = _by_phrases(own, usual) if usual else _by_words(outcome, spoken)
+    if found is None:
+        return Fired(f"missing:{outcome}", "", max(spoken, default=0), Effect.LOWERS)
+    turn, phrase = found
+    return Fired(f"met:{outcome}", phrase, turn, Effect.RAISES)
+
+
+def _usual_outcomes(outcome: str, phrases: PhraseList) -> Iterator[PhraseGroup]:
+    """Yield the groups one of whose cues the outcome holds."""
+    text = outcome.lower().replace("_", " ")
+    for group in phrases.groups:
+        if any(cue in text for cue in phrases.words.get(group.what, ())):
+            yield group
+
+
+def _by_phrases(own: Sequence[Sentence], groups: Sequence[PhraseGroup]) -> tuple[int, str] | None:
+    return next(
+        ((each.turn, phrase) for each in own for group in groups if (phrase := group.find(each)) is not None), None
+    )
+
+
+def _by_words(outcome: str, spoken: dict[int, frozenset[str]]) -> tuple[int, str] | None:
+    wanted = stems(outcome.replace("_", " "))
+    for turn, said in spoken.items():
+        shared = wanted & said
+        if len(shared) >= _ENOUGH_WORDS * len(wanted):
+            return turn, " ".join(sorted(shared))
+    return None
+
+
+def _stems_by_turn(own: Sequence[Sentence]) -> dict[int, frozenset[str]]:
+    spoken: dict[int, set[str]] = {}
+    for sentence in own:
+        words = spoken.setdefault(sentence.turn, set())
+        if sentence.is_question or not is_negated(sentence.text, len(sentence.text)):
+            words |= stems(sentence.text)
+    return {turn: frozenset(words) for turn, words in spoken.items()}

@@ -1,0 +1,331 @@
+"""What a reward is made of besides verdicts: components of a group that need no judge, and how all are put together."""
+
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, Literal
+
+from genrm_cli.errors import UsageError
+from genrm_cli.rewards.components.complementarity import complementarity_values
+from genrm_cli.rewards.components.consistency import AnswerForm, Extraction, consistency_values, extract_answer
+from genrm_cli.rewards.components.rank import rank_values
+from genrm_cli.rewards.diversity import cluster_sizes, ngram_clusters
+from genrm_cli.rewards.total import Gate, Total, TotalTerms, Weight
+from genrm_cli.rollouts.record import Rollout, Turn
+from genrm_cli.rules.result import RuleResult
+from genrm_cli.rules.scenario import parse_scenario
+from genrm_cli.scoring.functions import FunctionError, Values, call_function, find_function
+from genrm_cli.scoring.graders import DIVERSITY, graders_in
+from genrm_cli.scoring.gradings import GradingCase
+from genrm_cli.scoring.rule_files import read_rule
+from genrm_cli.settings import Settings
+from genrm_cli.settings.components import Component, Diversity, TotalTable, needs_verdicts, order_of
+from genrm_cli.summary import Tally
+
+GENRM, WIN_RATE = "genrm", "win_rate"
+_OF_A_GROUP = ("consistency", "complementarity", "python")
+_SOURCES = {
+    **dict.fromkeys((GENRM, WIN_RATE, "rubric", "rubric_rank"), "judge"),
+    **dict.fromkeys(("field", "complementarity"), "input"),
+    **{"rule": "rules", "consistency": "responses", "python": "functions"},
+}
+
+
+@dataclass(slots=True)
+class Column:
+    """One component of all rollouts of a group.
+
+    Attributes:
+        values: in the group's order; None where there is none.
+        notes: what each value rests on (phrases, quotations), where that can be said.
+        failure: why there are no values, in words; None if nothing failed.
+    """
+
+    values: Values
+    notes: list[Any] = field(default_factory=list)
+    failure: str | None = None
+
+    def note(self, place: int) -> Any:
+        """Return what the value of a rollout rests on; None if nothing can be said."""
+        return self.notes[place] if self.notes else None
+
+
+def has_components(settings: Settings) -> bool:
+    """Whether rewards are made of more than the verdicts."""
+    return bool(settings.components) or settings.diversity is not None or settings.total is not None
+
+
+def asks_for_verdicts(settings: Settings) -> bool:
+    """Whether pairs have to be judged."""
+    return needs_verdicts(settings.components, settings.total)
+
+
+def needs_records(settings: Settings) -> bool:
+    """Whether a component looks at more of a line than prompt and response."""
+    kinds = {component.kind for component in settings.components}
+    return not kinds.isdisjoint({"field", "complementarity", "rule", "rubric", "rubric_rank", "python"}) or any(
+        component.option("field") for component in settings.components
+    )
+
+
+@lru_cache(maxsize=64)
+def component_names(settings: Settings) -> tuple[str, ...]:
+    """Return the names of all components of a rollout, `genrm` first where pairs are judged.
+
+    Raises:
+        UsageError: two components have the same name.
+    """
+    names = [GENRM] if asks_for_verdicts(settings) else []
+    names += [component.name for component in settings.components if not component.is_judged]
+    names += [name for grader in graders_in(settings) for name in grader.names]
+    names = [name for place, name in enumerate(names) if name != GENRM or place == 0]
+    if (twice := next((name for name in names if names.count(name) > 1), None)) is not None:
+        raise UsageError(f"two components are called {twice!r}; give one of them another name.")
+    return tuple(names)
+
+
+def check_components(settings: Settings) -> None:
+    """Refuse settings whose total, ranks or diversity name components that there are not.
+
+    Raises:
+        UsageError: names them; or a rubric set or function cannot be found.
+    """
+    names = component_names(settings)
+    wanted = [
+        ("rank", component.option("of") or GENRM) for component in settings.components if component.kind == "rank"
+    ]
+    if settings.total is not None:
+        wanted += [("[total]", name) for name, _ in (*settings.total.weights, *settings.total.gates)]
+    wanted += [("[diversity]", name) for name in (settings.diversity.components if settings.diversity else ())]
+    for where, name in wanted:
+        if name not in names:
+            raise UsageError(
+                f"{where} names the component {name!r}, which there is not; there are {', '.join(names) or 'none'}. "
+                f"Add a table [components.{name}] or --component."
+            )
+    for component in settings.components:
+        if component.kind == "python":
+            find_function(component.option("python") or "")
+
+
+@lru_cache(maxsize=64)
+def sources_of(settings: Settings) -> dict[str, str]:
+    """Return where each component comes from: `judge`, `rules`, `input`, `responses` or `functions`."""
+    sources = {GENRM: "judge"} | {name: "judge" for grader in graders_in(settings) for name in grader.names}
+    for component in order_of(settings.components):
+        if component.kind == "rank":
+            sources[component.name] = sources.get(component.option("of") or GENRM, "judge")
+        elif not component.is_judged:
+            sources[component.name] = _SOURCES[component.kind]
+    return sources
+
+
+@lru_cache(maxsize=64)
+def terms_of(settings: Settings) -> TotalTerms:
+    """Return how the reward is made of the components."""
+    total = settings.total or TotalTable(weights=((GENRM, 1.0),))
+    weights = {name: Weight(weight, name in total.optional) for name, weight in total.weights}
+    return TotalTerms(weights, [Gate(*gate) for gate in total.gates], total.clip, total.normalise)
+
+
+def render_scenario(record: Mapping[str, Any]) -> str | None:
+    """Render what a record says of its scenario, for a judge; None if it says nothing."""
+    scenario = parse_scenario(record)
+    parts = {
+        "Goal": [scenario.goal] if scenario.goal else [],
+        "Constraints": scenario.constraints,
+        "Risk level": [scenario.risk_level] if scenario.risk_level else [],
+        "Expected outcomes": scenario.expected_outcomes,
+        "Client": scenario.client_profile,
+    }
+    lines = [f"{title}: {'; '.join(texts)}" for title, texts in parts.items() if texts]
+    return "\n".join(lines) or None
+
+
+def local_columns(
+    rollouts: Sequence[Rollout], records: Sequence[Mapping[str, Any]], settings: Settings, *, comparable: bool
+) -> dict[str, Column]:
+    """Compute the components that need neither judge nor verdict.
+
+    Args:
+        rollouts: of the group.
+        records: the line of each.
+        settings: which components.
+        comparable: whether the rollouts answer the same prompt; else components of a group have no values.
+    """
+    columns = {}
+    for component in settings.components:
+        compute = _COMPUTE.get(component.kind)
+        if compute is None:
+            continue
+        if not comparable and component.kind in _OF_A_GROUP:
+            columns[component.name] = Column([None] * len(rollouts))
+        else:
+            columns[component.name] = compute(component, rollouts, records)
+    return columns
+
+
+def rank_columns(columns: dict[str, Column], settings: Settings, *, comparable: bool) -> None:
+    """Add the components that are ranks of others."""
+    for component in order_of(settings.components):
+        if component.kind != "rank":
+            continue
+        values = columns[component.option("of") or GENRM].values
+        ties: Literal["mean", "order"] = "order" if component.option("ties") == "order" else "mean"
+        columns[component.name] = Column(rank_values(values, ties) if comparable else [None] * len(values))
+
+
+def _consistency(component: Component, rollouts: Sequence[Rollout], records: Sequence[Mapping[str, Any]]) -> Column:
+    if (path := component.option("field")) is not None:
+        found = [_value_at(record, path) for record in records]
+        answers = [str(value) if isinstance(value, str | int | float) else None for value in found]
+    else:
+        extraction = _extraction(component.option("extract"), component.option("pattern"))
+        answers = [
+            None if rollout.answer is None else extract_answer(rollout.answer, extraction) for rollout in rollouts
+        ]
+    values: Values = list(consistency_values(answers))
+    return Column(values, [None if answer is None else {"answer": answer[:200]} for answer in answers])
+
+
+@lru_cache(maxsize=16)
+def _extraction(form: str | None, pattern: str | None) -> Extraction:
+    return AnswerForm(form) if form is not None else re.compile(pattern or "")
+
+
+def _complementarity(component: Component, rollouts: Sequence[Rollout], records: Sequence[Mapping[str, Any]]) -> Column:
+    del rollouts
+    found = [_value_at(record, component.option("field") or "") for record in records]
+    passed = [
+        {str(test) for test in value if isinstance(test, str | int)} if isinstance(value, list) else None
+        for value in found
+    ]
+    return Column(complementarity_values(passed))
+
+
+def _rule(component: Component, rollouts: Sequence[Rollout], records: Sequence[Mapping[str, Any]]) -> Column:
+    rule = read_rule(component.option("rule") or "")
+    results: list[RuleResult] = []
+    for rollout, record in zip(rollouts, records, strict=True):
+        session = rollout.prompt + (rollout.session or _as_session(rollout))
+        results.append(rule(session, parse_scenario(record)))
+    notes = [
+        [
+            {"what": fired.what, "phrase": fired.phrase, "turn": fired.turn, "effect": fired.effect.value}
+            for fired in r.fired
+        ]
+        for r in results
+    ]
+    return Column([result.value for result in results], notes)
+
+
+def _as_session(rollout: Rollout) -> tuple[Turn, ...]:
+    return () if rollout.answer is None else (Turn("assistant", rollout.answer),)
+
+
+def _field(component: Component, rollouts: Sequence[Rollout], records: Sequence[Mapping[str, Any]]) -> Column:
+    del rollouts
+    values = [_value_at(record, component.option("field") or "") for record in records]
+    return Column([_number_of(value) for value in values])
+
+
+def _number_of(value: object) -> float | None:
+    """Return a number that stands in a record; below 0, not finite or anything else is none."""
+    if isinstance(value, bool):
+        return float(value)
+    if not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
+        return None
+    return float(value)
+
+
+def _function(component: Component, rollouts: Sequence[Rollout], records: Sequence[Mapping[str, Any]]) -> Column:
+    try:
+        return Column(call_function(component.option("python") or "", rollouts, [dict(record) for record in records]))
+    except FunctionError as error:
+        return Column([None] * len(rollouts), failure=str(error))
+
+
+def _value_at(record: Mapping[str, Any], path: str) -> Any:
+    value: Any = record
+    for part in path.split("."):
+        value = value.get(part) if isinstance(value, Mapping) else None
+    return value
+
+
+_COMPUTE: Mapping[str, Callable[[Component, Sequence[Rollout], Sequence[Mapping[str, Any]]], Column]] = {
+    "consistency": _consistency,
+    "complementarity": _complementarity,
+    "rule": _rule,
+    "field": _field,
+    "python": _function,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Clusters:
+    """Who shares a reward.
+
+    Attributes:
+        numbers: the cluster of each rollout, in the group's order; None without a response.
+        sizes: of each rollout's cluster; 1 without a response.
+        failed: whether the judge gave none, so that the fallback holds.
+    """
+
+    numbers: list[int | None]
+    sizes: list[int]
+    failed: bool = False
+
+
+def clusters_of(
+    diversity: Diversity, answered: Sequence[int], rollouts: Sequence[Rollout], gradings: Sequence[GradingCase]
+) -> Clusters:
+    """Find the clusters of a group's responses, by n-grams or by what a judge said."""
+    if diversity.method == "ngram":
+        texts = [rollouts[place].answer or "" for place in answered]
+        found: list[int] | None = ngram_clusters(texts, diversity.n, diversity.threshold)
+    else:
+        found = next((grading.clusters() for grading in gradings if grading.grader.kind == DIVERSITY), [])
+    numbers: list[int | None] = [None] * len(rollouts)
+    sizes = [1] * len(rollouts)
+    if found is None:
+        fallback = len(answered) if diversity.fallback == "uniform" else 1
+        return Clusters(numbers, [fallback] * len(rollouts), failed=True)
+    for place, number, size in zip(answered, found, cluster_sizes(found), strict=True):
+        numbers[place], sizes[place] = number, size
+    return Clusters(numbers, sizes)
+
+
+@lru_cache(maxsize=64)
+def divided_by(settings: Settings) -> tuple[str, ...]:
+    """Return the components that are divided by the size of a cluster."""
+    named = () if settings.diversity is None else settings.diversity.components
+    return named or tuple(terms_of(settings).weights)
+
+
+def graded_columns(grading: GradingCase, n: int) -> dict[str, Column]:
+    """Return the components that a grader's grades are."""
+    rows = [grading.grades_of(place) for place in range(n)]
+    notes = [grading.notes_of(place) for place in range(n)]
+    failed = f"{grading.failures} of its {grading.planned} questions failed" if grading.failures else None
+    return {
+        name: Column(
+            [None if row is None else row[number] for row in rows],
+            [{"evidence": note[number]} if number < len(note) and note[number] else None for note in notes],
+            failed,
+        )
+        for number, name in enumerate(grading.grader.names)
+    }
+
+
+def count_components(tally: Tally, columns: Mapping[str, Column], totals: Sequence[Total], settings: Settings) -> None:
+    """Count the components of a group, and where its rewards come from."""
+    values = {name: column.values for name, column in columns.items()}
+    tally.components.add_group(values, [total.value for total in totals])
+    tally.component_failures.update(name for name, column in columns.items() if column.failure is not None)
+    tally.gated += sum(bool(total.gated_by) and total.value is not None for total in totals)
+    for total in totals:
+        if total.value is not None:
+            for name, term in total.terms.items():
+                tally.shares[sources_of(settings)[name]] += abs(term)

@@ -1,0 +1,52 @@
+"""Judges that quote what a candidate wrote, in all the places where judges do, and then say their own verdict."""
+
+import json
+from collections.abc import Callable, Iterator
+
+from judge_families import Family
+
+QUOTATIONS: dict[str, Callable[[str], str]] = {
+    "on lines of its own": "Response 2 says:\n{}\nI do not follow that.\n".format,
+    "in a line": 'Response 1 writes "{}", which is a trick. '.format,
+    "in a fence": "Response 2:\n```\n{}\n```\nThat is no argument.\n".format,
+    "in a fence of JSON": "It holds\n```json\n{}\n```\nwhich is not my verdict.\n".format,
+    "in a list": "- Response 1: {0}\n- Response 2: {0}\n\nSo:\n".format,
+    "as a block": lambda text: "".join(f"> {line}\n" for line in text.split("\n")) + "\n",
+    "and nothing else": "{}\n".format,
+}
+"""A candidate's text, as it stands in what a judge says before its verdict."""
+
+
+def iter_thinking(text: str, words: str) -> Iterator[tuple[str, str]]:
+    """Yield what a judge says that quotes a text in its thoughts only, and where it does."""
+    yield "in its thoughts", f"<think>\nIt says {text}\nHm. {text}\n</think>\n\n{words}"
+    yield "in thoughts with a pre-filled tag", f"It says\n{text}\n</think>{words}"
+    yield "as its first thought", f"<think>{text}</think>{words}"
+    yield "as its first thought, pre-filled", f"{text}</think>{words}"
+
+
+def iter_quoting(family: Family, text: str, words: str) -> Iterator[tuple[str, str]]:
+    """Yield what a judge of a family says that quotes a text outside its thoughts, and where it does."""
+    for place, quote in QUOTATIONS.items():
+        quoted = quote(text)
+        if family.before is not None:
+            yield place, quoted + family.before + words
+            yield f"{place}, after thoughts", f"<think>Hm. {text}</think>\n{quoted}{family.before}{words}"
+        if family.before is None and family.after is not None:
+            yield f"{place}, after its verdict", words + family.after + quoted
+
+
+def iter_json_strings(words: str, text: str) -> Iterator[tuple[str, str]]:
+    """Yield a verdict in JSON with the text in its analyses, as JSON has it and as careless judges write it."""
+    said = json.loads(words)
+    escaped = json.dumps(f"It says {text}; no.")
+    raw = f'"It says {text}; no."'
+    for place, string in (("in a string", escaped), ("in a string without escapes", raw)):
+        if "overall" in said:
+            overall = json.dumps(said["overall"])
+            yield place, f'{{"rubric_evaluations": [{{"analysis": {string}, "score_1": 3}}], "overall": {overall}}}'
+            yield f"{place}, last", f'{{"overall": {overall[:-1]}, "justification": {string}}}}}'
+        else:
+            rest = words.partition(", ")[2]
+            yield place, f'{{"response_1_analysis": {string}, {rest}'
+            yield f"{place}, fenced", f'So.\n```json\n{{"response_2_analysis": {string}, {rest}\n```'

@@ -1,0 +1,123 @@
+"""Rubric sets of the user's own: checked on load, each mistake named with its file and what to do."""
+
+import tomllib
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from genrm_cli.errors import UsageError
+from genrm_cli.judging.rubrics.own import parse_rubric_set
+from genrm_cli.judging.rubrics.rubric import Rubric, RubricSet
+
+HOUSE = """
+name = "house-style"
+about = "How we write."
+[[rubric]]
+title = "Plain words"
+description = "Are the words plain?"
+[[rubric]]
+title = "Waffle"
+description = "Does it go on and on?"
+polarity = "negative"
+scores = [3, 1, 2.5]
+[[rubric]]
+title = "Warmth"
+description = "Is it warm?"
+[rubric.scores]
+1 = "warm"
+"0.5" = "luke-\\nwarm"
+-1 = "cold"
+"""
+
+
+def load(text: str = HOUSE, where: str = "folder/Mine.toml") -> RubricSet:
+    """Read a set from TOML."""
+    return parse_rubric_set(tomllib.loads(text), where)
+
+
+def test_a_set_is_read_as_it_stands() -> None:
+    """Titles, polarity and scores are the file's; scores come in order, with their meanings in one line."""
+    house = load()
+    assert (house.name, house.about) == ("house-style", "How we write.")
+    assert house.rubrics == (
+        Rubric("Plain words", "Are the words plain?", True, ((0.0, "no"), (1.0, "yes"))),
+        Rubric("Waffle", "Does it go on and on?", False, ((1.0, ""), (2.5, ""), (3.0, ""))),
+        Rubric("Warmth", "Is it warm?", True, ((-1.0, "cold"), (0.5, "luke- warm"), (1.0, "warm"))),
+    )
+
+
+def test_another_content_is_another_version() -> None:
+    """Two states of one file are told apart; the same content is the same set."""
+    assert load() == load()
+    assert load().version != load(HOUSE.replace("Is it warm?", "Is it very warm?")).version
+
+
+def test_a_set_without_a_name_has_the_file_s() -> None:
+    """The name is the file's in small letters."""
+    unnamed = load('[[rubric]]\ntitle = "T"\ndescription = "D"')
+    assert (unnamed.name, unnamed.about) == ("mine", "from folder/Mine.toml")
+
+
+RUBRIC = {"title": "T", "description": "D"}
+
+
+@pytest.mark.parametrize(
+    ("table", "named"),
+    [
+        ({"name": "My Set"}, "'My Set' is not made of small letters"),
+        ({"about": 3}, "about is 3"),
+        ({"rubrics": []}, "there is no 'rubrics'; known are about, name, rubric"),
+        ({"rubric": []}, "there is no [[rubric]]"),
+        ({"rubric": RUBRIC}, "there is no [[rubric]]"),
+        ({"rubric": ["Safety"]}, "[[rubric]] 1 is 'Safety'"),
+        ({"rubric": [RUBRIC, {"title": "X"}]}, "[[rubric]] 2: description is None"),
+        ({"rubric": [{**RUBRIC, "title": " "}]}, "title is ' '"),
+        ({"rubric": [{**RUBRIC, "title": "共感"}]}, "no letter a to z"),
+        ({"rubric": [{**RUBRIC, "weight": 1}]}, "there is no 'weight'"),
+        ({"rubric": [{**RUBRIC, "polarity": "bad"}]}, "'bad' is not positive, or negative"),
+        ({"rubric": [{**RUBRIC, "polarity": ["positive"]}]}, "polarity ['positive']"),
+        ({"rubric": [{**RUBRIC, "scores": 5}]}, "scores is 5; it is a list"),
+        ({"rubric": [{**RUBRIC, "scores": [1]}]}, "fewer than two"),
+        ({"rubric": [{**RUBRIC, "scores": [1, 2, 1.0]}]}, "the score 1.0 stands there twice"),
+        ({"rubric": [{**RUBRIC, "scores": [1, "2"]}]}, "the score '2' is not a number"),
+        ({"rubric": [{**RUBRIC, "scores": [0, True]}]}, "the score True is not a number"),
+        ({"rubric": [{**RUBRIC, "scores": [0, float("inf")]}]}, "the score inf is not a number"),
+        ({"rubric": [{**RUBRIC, "scores": {"low": "bad", "2": "good"}}]}, "the score 'low' is not a number"),
+        ({"rubric": [{**RUBRIC, "scores": {"1": "bad", "1.0": "good"}}]}, "stands there twice"),
+        ({"rubric": [{**RUBRIC, "scores": {"1": 0, "2": 1}}]}, "the meaning of score 1 is 0"),
+        ({"rubric": [{**RUBRIC, "scores": {"0": {"5": "half"}, "1": "all"}}]}, "put the score in quotation marks"),
+        ({"rubric": [{**RUBRIC, "title": "A b"}, {**RUBRIC, "title": "a-B"}]}, "'A b' and 'a-B' both make rubric_a_b"),
+    ],
+)
+def test_what_cannot_be_is_refused_on_load(table: dict[str, Any], named: str) -> None:
+    """The message names the file, what was found and what is wrong with it."""
+    with pytest.raises(UsageError) as caught:
+        parse_rubric_set({"rubric": [RUBRIC], **table}, "folder/Mine.toml")
+    assert str(caught.value).startswith("folder/Mine.toml")
+    assert named in str(caught.value)
+
+
+VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-9, 9)
+    | st.floats()
+    | st.sampled_from(["", "1", "0.5", "positive", "Safe"]),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["title", "description", "polarity", "scores", "1", "2"]), inner, max_size=4)
+    ),
+    max_leaves=8,
+)
+
+
+@given(st.dictionaries(st.sampled_from(["name", "about", "rubric", "x"]), VALUES, max_size=4))
+def test_any_table_is_read_or_refused(table: dict[str, Any]) -> None:
+    """Whatever stands in a file, the user is told in a message, never by a traceback."""
+    try:
+        rubric_set = parse_rubric_set(table, "file.toml")
+    except UsageError:
+        return
+    assert rubric_set.rubrics

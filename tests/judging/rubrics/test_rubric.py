@@ -1,0 +1,65 @@
+"""Rubrics: how components are named, what scores are worth, and that the sets which come with genrm are sound."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from genrm_cli.judging.rubrics.builtin import HELPFULNESS, RUBRIC_SETS, THERAPEUTIC
+from genrm_cli.judging.rubrics.rubric import Rubric, RubricSet
+
+SCORES = st.lists(st.integers(-100, 100).map(float), min_size=2, max_size=7, unique=True).map(sorted)
+
+
+@pytest.mark.parametrize(
+    ("title", "name"),
+    [
+        ("Safety", "rubric_safety"),
+        ("Task completion", "rubric_task_completion"),
+        ("Follows up -- 2 times", "rubric_follows_up_2_times"),
+        ("Was it any good?", "rubric_was_it_any_good_"),
+    ],
+)
+def test_a_component_is_named_after_the_title(title: str, name: str) -> None:
+    """Lower case, and each run of other characters is one underscore."""
+    assert Rubric(title, "").component_name == name
+
+
+@pytest.mark.parametrize(
+    ("positive", "raw", "value"),
+    [(True, 1.0, 0.5), (False, -1.0, 1.0), (True, 0.0, None), (False, 3.0, 0.0), (True, float("nan"), None)],
+)
+def test_what_a_score_is_worth(positive: bool, raw: float, value: float | None) -> None:
+    """Scores -1, 1 and 3 are worth 0, a half and 1, the other way round for a flaw; others are worth nothing."""
+    assert Rubric("T", "D", positive, ((-1.0, ""), (1.0, ""), (3.0, ""))).value_of(raw) == value
+
+
+def test_without_a_map_a_score_is_no_or_yes() -> None:
+    """The scores are 0 and 1."""
+    assert [Rubric("T", "D").value_of(raw) for raw in (0.0, 0.5, 1.0, 2.0)] == [0.0, None, 1.0, None]
+
+
+@given(SCORES)
+def test_values_grow_with_the_score_from_0_to_1(scores: list[float]) -> None:
+    """The least score is worth 0, the greatest 1, and a flaw's are the same from the other end."""
+    score_map = tuple((score, "") for score in scores)
+    values = [Rubric("T", "D", True, score_map).value_of(score) or 0.0 for score in scores]
+    assert values == sorted(set(values))
+    assert (values[0], values[-1]) == (0.0, 1.0)
+    assert [Rubric("T", "D", False, score_map).value_of(score) for score in scores] == [1.0 - each for each in values]
+
+
+def test_the_sets_that_come_with_genrm() -> None:
+    """They are known by their names, and hold what their descriptions promise."""
+    assert {"therapeutic": THERAPEUTIC, "helpfulness": HELPFULNESS} == RUBRIC_SETS
+    names = [rubric.component_name for rubric in THERAPEUTIC.rubrics]
+    assert names == ["rubric_safety", "rubric_empathy", "rubric_bias", "rubric_task_completion"]
+    assert [rubric.title for rubric in THERAPEUTIC.rubrics if not rubric.positive] == ["Bias"]
+
+
+@pytest.mark.parametrize("rubric_set", RUBRIC_SETS.values(), ids=RUBRIC_SETS)
+def test_each_score_of_a_set_is_anchored(rubric_set: RubricSet) -> None:
+    """All five scores of each rubric have a meaning of their own, and no two rubrics share a component."""
+    for rubric in rubric_set.rubrics:
+        assert [score for score, _ in rubric.score_map] == [1.0, 2.0, 3.0, 4.0, 5.0]
+        assert len({meaning for _, meaning in rubric.score_map if meaning}) == 5
+    assert len({rubric.component_name for rubric in rubric_set.rubrics}) == len(rubric_set.rubrics)

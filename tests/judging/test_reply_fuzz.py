@@ -1,0 +1,151 @@
+"""No reply, however torn, raises or is read as a verdict that it does not hold.
+
+`pytest -m slow -n 0 -s tests/judging/test_reply_fuzz.py` reads a million replies, and a million with torn quotations in
+them, and prints what became of both.
+"""
+
+import random
+import re
+from collections import Counter
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from quoting_judges import iter_json_strings, iter_quoting, iter_thinking
+from reply_mutations import Mutator
+from reply_readers import READERS
+from verdict_forms import FORMS, answer_of
+
+from genrm_cli.judging.verdict import Failure, FailureKind, Reply, Verdict
+
+MILLION = 1_000_000
+EVERY = pytest.mark.parametrize("name", READERS)
+FINISHED = ("stop", "stop", "stop", "length", None)
+
+
+def check(name: str, text: str, finish_reason: str | None) -> Verdict | Failure:
+    """Read a reply, and hold the outcome against what stands in the text."""
+    parse, form = READERS[name][0].parse_reply, FORMS[name]
+    outcome = parse(Reply(text, finish_reason=finish_reason))
+    if isinstance(outcome, Failure):
+        assert 0 < len(outcome.detail) <= 200
+        return outcome
+    answer = answer_of(text)
+    begin = re.search(form.begins, answer)
+    assert begin is not None, (outcome, text)
+    assert form.can_mean(answer, outcome), (outcome, text)
+    assert 1 <= min(outcome.score_1, outcome.score_2) <= max(outcome.score_1, outcome.score_2) <= 5
+    assert 1 <= outcome.ranking <= 6
+    cut = parse(Reply(text[: len(text) - len(answer) + begin.start()], finish_reason="stop"))
+    assert isinstance(cut, Failure), (cut, text)
+    return outcome
+
+
+def fuzz(name: str, count: int, seed: str) -> Counter[str]:
+    """Read so many replies; return how many became what."""
+    others = [family for other, (_, family) in READERS.items() if other != name]
+    mutator = Mutator(READERS[name][1], others, f"{seed} {name}")
+    counts: Counter[str] = Counter()
+    for number, (_, text) in enumerate(mutator.iter_replies(count)):
+        outcome = check(name, text, FINISHED[number % len(FINISHED)])
+        counts["verdict" if isinstance(outcome, Verdict) else str(outcome.kind)] += 1
+    return counts
+
+
+def fuzz_quoting(name: str, count: int, seed: str) -> Counter[str]:
+    """Let a judge quote so many torn replies and say its own verdict; return how many became what."""
+    profile, family = READERS[name]
+    rng = random.Random(f"{seed} {name}")
+    mutator = Mutator(family, [other for _, other in READERS.values() if other is not family], f"{seed} of {name}")
+    said = list(family.says.items())
+    counts: Counter[str] = Counter()
+    for _, text in mutator.iter_replies(count):
+        words, own = rng.choice(said)
+        replies = [*iter_quoting(family, text, words), *iter_thinking(text, words)]
+        if '"score_1"' in words:
+            replies += iter_json_strings(words, text)
+        place, reply = rng.choice(replies)
+        outcome = profile.parse_reply(Reply(reply, finish_reason="stop"))
+        assert outcome == own or isinstance(outcome, Failure), (place, reply, outcome)
+        counts["own verdict" if isinstance(outcome, Verdict) else str(outcome.kind)] += 1
+    return counts
+
+
+def said_of(counts: Counter[str]) -> str:
+    """Put figures into words."""
+    return f"{counts.total()} replies: " + ", ".join(f"{kind} {number}" for kind, number in sorted(counts.items()))
+
+
+def test_every_reader_has_its_form() -> None:
+    """No profile that compares two responses goes without the checks below."""
+    assert set(FORMS) == set(READERS)
+
+
+@EVERY
+def test_the_forms_know_the_families(name: str) -> None:
+    """Each verdict has the form of its family; text without it has none."""
+    for words, verdict in READERS[name][1].says.items():
+        assert check(name, words, "stop") == verdict
+        assert not FORMS[name].can_mean("Response A is better. 5 5 5", verdict)
+
+
+@EVERY
+def test_torn_replies_are_read_honestly(name: str) -> None:
+    """A sample of what the slow test reads: verdicts and failures both occur, and none is invented."""
+    counts = fuzz(name, 600, "sample")
+    assert 100 < counts["verdict"] < 500
+
+
+@EVERY
+def test_torn_quotations_are_never_the_verdict(name: str) -> None:
+    """A judge that quotes a torn reply, of its own family or another, and then says its verdict, says that one."""
+    counts = fuzz_quoting(name, 400, "sample")
+    assert counts["own verdict"] > 150
+
+
+@EVERY
+@settings(max_examples=30)
+@given(data=st.data(), before=st.text(max_size=80), after=st.text(max_size=80))
+def test_any_text_around_a_verdict_changes_nothing(name: str, data: st.DataObject, before: str, after: str) -> None:
+    """Where a family lets its judges say more, and whatever it is, as long as no verdict begins in it."""
+    begins = rf'{FORMS[name].begins}|think>|```|\{{\s*"'
+    profile, family = READERS[name]
+    words = data.draw(st.sampled_from(sorted(family.says)))
+    before, after = re.sub(begins, "", before), re.sub(begins, "", after)
+    text = words if family.before is None else before + family.before + words
+    text = text if family.after is None else text + family.after + after
+    assert profile.parse_reply(Reply(text, finish_reason="stop")) == family.says[words]
+
+
+@EVERY
+@settings(max_examples=30)
+@given(text=st.text(max_size=120))
+def test_text_in_which_no_verdict_begins_holds_none(name: str, text: str) -> None:
+    """Any text but one of the family's form is a failure, of a kind that says so."""
+    if name == "judgelm":
+        text = re.sub("[0-9]", "", text)  # here a verdict may begin with anything
+    outcome = READERS[name][0].parse_reply(Reply(re.sub(FORMS[name].begins, "", text), finish_reason="stop"))
+    assert isinstance(outcome, Failure)
+    assert outcome.kind in (FailureKind.NO_VERDICT, FailureKind.EMPTY)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@EVERY
+def test_a_million_replies_are_read_honestly(name: str) -> None:
+    """An equal share for each reader: no exception, no verdict without its form, none in what stands before it."""
+    count = -(-MILLION // len(READERS))
+    counts = fuzz(name, count, "million")
+    print(f"{name}: {said_of(counts)}")
+    assert counts.total() == count
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@EVERY
+def test_a_million_quotations_are_never_the_verdict(name: str) -> None:
+    """An equal share for each reader: the judge's own verdict is read, or none."""
+    count = -(-MILLION // len(READERS))
+    counts = fuzz_quoting(name, count, "million")
+    print(f"{name}, quoting: {said_of(counts)}")
+    assert counts.total() == count

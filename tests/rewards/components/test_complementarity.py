@@ -1,0 +1,44 @@
+"""Tests passed to what each rollout adds."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from genrm_cli.rewards.components.complementarity import complementarity_values
+
+GROUPS = st.lists(st.none() | st.lists(st.integers(0, 5), max_size=8), max_size=6)
+
+
+@pytest.mark.parametrize(
+    ("passed", "values"),
+    [
+        ([["a", "b"], ["b"], []], [1.5 / 3, 0.5 / 3, 0.0]),
+        ([["a"], ["a"], ["a"], ["b"]], [1 / 12, 1 / 12, 1 / 12, 1 / 4]),
+        ([["a", "a"], ["a"]], [0.25, 0.25]),
+        ([None, ["a"], ["b"]], [None, 0.5, 0.5]),
+        ([{1, 2, 3}], [3.0]),
+        ([None], [None]),
+        ([], []),
+    ],
+)
+def test_golden_values(passed, values):
+    """A test that few passed is worth more; a repeated id is one; a missing list takes no part."""
+    assert complementarity_values(passed) == pytest.approx(values)
+
+
+@given(GROUPS)
+def test_a_group_shares_out_its_tests(passed):
+    """The values are 0 or more and add up to the number of different tests passed, over n."""
+    values = [value for value in complementarity_values(passed) if value is not None]
+    different = {test for ids in passed if ids is not None for test in ids}
+    assert all(value >= 0 for value in values)
+    assert sum(values) * max(1, len(values)) == pytest.approx(len(different))
+
+
+@given(GROUPS, st.randoms())
+def test_the_order_of_the_group_does_not_matter(passed, shuffler):
+    """Shuffled rollouts have shuffled values."""
+    order = list(range(len(passed)))
+    shuffler.shuffle(order)
+    values = complementarity_values(passed)
+    assert complementarity_values([passed[place] for place in order]) == [values[place] for place in order]

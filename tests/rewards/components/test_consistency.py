@@ -1,0 +1,173 @@
+"""Responses to final answers, and answers to the share that agrees."""
+
+import re
+import time
+from collections import Counter
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from genrm_cli.rewards.components.consistency import AnswerForm, consistency_values, extract_answer
+
+ANSWERS = st.lists(st.none() | st.sampled_from("abc"), max_size=9)
+BIG = 1_000_000
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        (r"so \boxed{42}", "42"),
+        (r"\boxed{1} and then \boxed{2}, done", "2"),
+        (r"\boxed{\frac{1}{2}}", r"\frac{1}{2}"),
+        (r"\boxed{x_{1_{2}}} as {said}", "x_{1_{2}}"),
+        (r"\boxed{\{1,2\}}", r"\{1,2\}"),
+        (r"\boxed{\left\{ x \right)}", r"\left\{ x \right)"),
+        (r"\boxed {7}", "7"),
+        (r"\boxed{5} or \boxed{6", "5"),
+        (r"\boxed{ 1,000. }", "1000"),
+        (r"\boxed{a   b}", "a b"),
+        (r"\boxed{1 \boxed{2} 3}", "2"),
+        ("\\\\boxed{3}", "3"),
+        (r"} { \boxed{4}", "4"),
+        (r"\boxed{}", None),
+        (r"\boxed{3} then \boxed{ }", None),
+        (r"\boxed", None),
+        ("", None),
+    ],
+)
+def test_the_last_box(text, answer):
+    """The last box that is closed, whatever braces it holds; one that holds nothing is no answer."""
+    assert extract_answer(text, AnswerForm.BOXED) == answer
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("First 3, then 42.", "42"),
+        ("1,234,567.80 in all", "1234567.8"),
+        ("one of 10, 20,30", "30"),
+        ("about -5", "-5"),
+        ("that is \u22122.50", "-2.5"),
+        ("5-3", "3"),
+        ("(x)-3", "3"),
+        ("+7", "7"),
+        ("007", "7"),
+        ("-0.0", "0"),
+        (".5 of it.", "0.5"),
+        ("1e3", "1000"),
+        ("2.5E-2", "0.025"),
+        ("3 moles of H2O", "3"),
+        ("答案是42。", "42"),
+        ("12345678901234567890.10", "12345678901234567890.1"),
+        ("20%", "20"),
+        ("none", None),
+        ("...", None),
+    ],
+)
+def test_the_last_number(text, answer):
+    """The last number, written plainly: no separators, no idle zeros, no full stop of the sentence."""
+    assert extract_answer(text, AnswerForm.NUMBER) == answer
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("Answer: yes", "yes"),
+        ("answer: no\nWait. Final ANSWER : Yes, both.\nBye", "Yes, both"),
+        ("**Answer:** `B`", "B"),
+        ("**Answer**: 1,000", "1000"),
+        ("The answer: my answer: 4", "4"),
+        ("Answer:\n\n  Paris.\nIt is in France.", "Paris"),
+        ("Answer：北京", "北京"),
+        ("Answer:", None),
+        ("Answer: .", None),
+        ("answers: 3", None),
+        ("The answer is 3", None),
+    ],
+)
+def test_the_text_after_the_label(text, answer):
+    """What stands in the line after the last "answer:", or in the next line with something in it."""
+    assert extract_answer(text, AnswerForm.LABELLED) == answer
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [("#### 1\n#### 2", "2"), ("#### 1,000.", "1000"), ("#### x\n####", None), ("nothing", None)],
+)
+def test_a_pattern_of_the_users(text, answer):
+    """The group of the last match; one that is empty or took no part is no answer."""
+    assert extract_answer(text, re.compile(r"####(?: (.*))?")) == answer
+
+
+@given(st.decimals(allow_nan=False, allow_infinity=False, places=4, min_value=-(10**9), max_value=10**9))
+def test_a_number_keeps_its_value(number):
+    """Separators and plain form change how a number is written, not which it is."""
+    found = extract_answer(f"It comes to {number:,f}.", AnswerForm.NUMBER)
+    assert Fraction(found) == Fraction(number)
+    assert extract_answer(found, AnswerForm.NUMBER) == found
+
+
+@given(st.text(alphabet=r"\boxed{}1.,-e answer:*" + "\n好", max_size=60), st.sampled_from(AnswerForm))
+def test_any_text_has_an_answer_or_none(text, form):
+    """An answer is never empty or framed in white space; what is one already stays itself in a box."""
+    answer = extract_answer(text, form)
+    assert answer is None or (answer == answer.strip() != "")
+    if form is AnswerForm.NUMBER and answer is not None:
+        assert extract_answer(rf"\boxed{{{answer}}}", AnswerForm.BOXED) == answer
+
+
+@pytest.mark.parametrize("form", list(AnswerForm))
+@pytest.mark.parametrize(
+    "piece",
+    [r"\boxed{", "{", "}", r"\boxed{1}", "9", "1,111", "1 ", "-", ".", "answer:", "answer*", " \n", "answer: \n"],
+)
+def test_a_megabyte_of_anything_takes_no_time(form, piece):
+    """Time grows with the length of a text, not with its square."""
+    text = piece * (BIG // len(piece))
+    started_s = time.perf_counter()
+    extract_answer(text, form)
+    assert time.perf_counter() - started_s < 5  # seconds; a square would take hours
+
+
+@pytest.mark.parametrize(
+    ("answers", "values"),
+    [
+        (["4", "4", "5", "4"], [0.75, 0.75, 0.0, 0.75]),
+        (["b", "a", "a", "b"], [0.5, 0.0, 0.0, 0.5]),
+        ([None, None, None, "x"], [0.0, 0.0, 0.0, 0.25]),
+        ([None, None], [0.0, 0.0]),
+        (["a"], [1.0]),
+        ([], []),
+    ],
+    ids=["majority", "first seen", "no answer is no majority", "no answer at all", "one", "none"],
+)
+def test_golden_consistency(answers, values):
+    """The majority gets its share of all n; the others, and those without an answer, get 0."""
+    assert consistency_values(answers) == values
+
+
+@given(ANSWERS)
+def test_exactly_the_majority_has_a_value(answers):
+    """Those with a value gave one and the same answer, and their value is how many they are over n."""
+    values = consistency_values(answers)
+    agreeing = [answer for answer, value in zip(answers, values, strict=True) if value > 0]
+    assert len(set(agreeing)) == (any(answer is not None for answer in answers))
+    assert {value for value in values if value} <= {len(agreeing) / max(1, len(answers))}
+    counts = Counter(answer for answer in answers if answer is not None)
+    assert len(agreeing) == max(counts.values(), default=0)
+
+
+@given(ANSWERS, st.randoms())
+def test_without_a_tie_the_order_of_the_group_does_not_matter(answers, shuffler):
+    """Shuffled rollouts have shuffled values, where one answer is the most common."""
+    top = Counter(answer for answer in answers if answer is not None).most_common(2)
+    order = list(range(len(answers)))
+    shuffler.shuffle(order)
+    values = consistency_values(answers)
+    shuffled = consistency_values([answers[place] for place in order])
+    if len(top) < 2 or top[0][1] > top[1][1]:
+        assert shuffled == [values[place] for place in order]
+    else:
+        assert sorted(shuffled) == sorted(values)

@@ -1,0 +1,55 @@
+"""Numbers to their place in the group."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from genrm_cli.rewards.components.rank import rank_values
+
+VALUES = st.lists(st.none() | st.sampled_from([-2.0, -0.0, 0.0, 0.5, 1.0, 7.0]), max_size=10)
+
+
+@pytest.mark.parametrize(
+    ("values", "ties", "ranks"),
+    [
+        ([0.3, 0.1, 0.2], "mean", [1.0, 0.0, 0.5]),
+        ([1.0, 1.0, 0.0], "mean", [0.75, 0.75, 0.0]),
+        ([1.0, 1.0, 0.0], "order", [0.5, 1.0, 0.0]),
+        ([2.0, 2.0, 2.0], "mean", [0.5, 0.5, 0.5]),
+        ([2.0, 2.0, 2.0], "order", [0.0, 0.5, 1.0]),
+        ([None, 5.0, 4.0], "mean", [None, 1.0, 0.0]),
+        ([5.0], "mean", [1.0]),
+        ([None, -5.0], "order", [None, 1.0]),
+        ([None, None], "mean", [None, None]),
+        ([], "mean", []),
+    ],
+)
+def test_golden_ranks(values, ties, ranks):
+    """Ascending position over n - 1; a sole value is 1.0; a missing one takes no part."""
+    assert rank_values(values, ties) == ranks
+
+
+@given(VALUES)
+def test_the_mean_of_ties_is_fair(values):
+    """Equal values have equal ranks, greater ones greater ranks, and all lie from 0 to 1."""
+    ranked = [pair for pair in zip(values, rank_values(values), strict=True) if pair[0] is not None]
+    for value, rank in ranked:
+        assert 0 <= rank <= 1
+        for other, other_rank in ranked:
+            assert (value < other) == (rank < other_rank)
+
+
+@given(VALUES, st.sampled_from(["mean", "order"]))
+def test_ranks_of_a_group_have_the_same_sum(values, ties):
+    """However values tie, the ranks of n of them add up to n / 2, but for a sole one."""
+    ranks = [rank for rank in rank_values(values, ties) if rank is not None]
+    assert sum(ranks) == pytest.approx(1.0 if len(ranks) == 1 else len(ranks) / 2)
+
+
+@given(VALUES, st.randoms())
+def test_the_order_of_the_group_does_not_matter(values, shuffler):
+    """With the mean of ties, shuffled values have shuffled ranks."""
+    order = list(range(len(values)))
+    shuffler.shuffle(order)
+    ranks = rank_values(values)
+    assert rank_values([values[place] for place in order]) == [ranks[place] for place in order]

@@ -1,0 +1,64 @@
+"""Verdicts to win rates."""
+
+from itertools import combinations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from genrm_cli.judging.verdict import Verdict, lead_of
+from genrm_cli.rewards.components.win_rate import win_rates
+from genrm_cli.rewards.estimators import JudgedPair
+
+MAX_N = 5
+PAIRS = st.tuples(st.integers(0, MAX_N - 1), st.integers(0, MAX_N - 1)).filter(lambda pair: pair[0] != pair[1])
+SCORES = st.sampled_from([1.0, 1.5, 3.0, 5.0])
+RANKINGS = st.sampled_from([1.0, 3.0, 3.5, 4.0, 6.0])
+LISTS = st.lists(st.builds(lambda pair, a, b, r: JudgedPair(*pair, a, b, r), PAIRS, SCORES, SCORES, RANKINGS))
+
+
+@pytest.mark.parametrize(
+    ("n", "verdicts", "rates"),
+    [
+        (3, [(0, 1, 5, 1, 1), (0, 2, 4, 2, 2), (1, 2, 2, 3, 5)], [1.0, 0.0, 0.5]),
+        (2, [(0, 1, 3, 3, 3.5)], [0.0, 0.0]),
+        (2, [(0, 1, 3, 3, 2)], [1.0, 0.0]),
+        (2, [(1, 0, 3, 3, 5)], [1.0, 0.0]),
+        (2, [(0, 1, 5, 1, 6)], [1.0, 0.0]),
+        (2, [(0, 1, 5, 1, 1), (1, 0, 5, 1, 1)], [0.5, 0.5]),
+        (3, [(0, 1, 5, 1, 1)], [1.0, 0.0, None]),
+        (1, [], [None]),
+        (0, [], []),
+    ],
+    ids=["all pairs", "tie", "ranking", "ranking, second", "scores first", "flipped", "one unjudged", "single", "none"],
+)
+def test_golden_rates(n, verdicts, rates):
+    """Wins over comparisons judged; a tie is a win for neither; no comparison, no rate."""
+    assert win_rates(n, [JudgedPair(*verdict) for verdict in verdicts]) == rates
+
+
+@given(st.lists(SCORES, min_size=2, max_size=6))
+def test_with_every_pair_judged_it_is_wins_over_n_minus_1(qualities):
+    """A judge that knows the qualities gives each rollout the share of the others that are worse."""
+    verdicts = [JudgedPair(i, j, qualities[i], qualities[j], 3.5) for i, j in combinations(range(len(qualities)), 2)]
+    others = len(qualities) - 1
+    assert win_rates(len(qualities), verdicts) == [sum(o < own for o in qualities) / others for own in qualities]
+
+
+@given(LISTS, st.permutations(range(MAX_N)), st.randoms())
+def test_names_places_and_order_do_not_matter(verdicts, order, shuffler):
+    """Rollouts numbered otherwise, shown the other way round, judged in another order: the same rates."""
+    changed = [JudgedPair(order[v.j], order[v.i], v.score_2, v.score_1, 7 - v.ranking) for v in verdicts]
+    shuffler.shuffle(changed)
+    rates = win_rates(MAX_N, changed)
+    assert [rates[place] for place in order] == win_rates(MAX_N, verdicts)
+    assert all(0 <= rate <= 1 for rate in rates if rate is not None)
+
+
+@given(LISTS)
+def test_who_wins_is_what_the_verdict_says(verdicts):
+    """The winner is the one that the rest of the program takes for the winner."""
+    for verdict in verdicts:
+        lead = lead_of(Verdict(*verdict[2:]))
+        rates = win_rates(MAX_N, [verdict])
+        assert (rates[verdict.i], rates[verdict.j]) == (float(lead > 0), float(lead < 0))

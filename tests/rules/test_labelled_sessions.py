@@ -1,0 +1,147 @@
+"""How often the rules are right on hand-written sessions and sentences; run with -s to see the figures.
+
+`low` is what a rule should catch. Sessions marked `held_out` were written before any phrase list and measured once
+after tuning (safety: recall 14 of 15, precision 14 of 14); no phrase was changed for them since. The sentences of
+the part `fresh` were written last, to be indirect, and never tuned for: they show what phrases cannot see.
+"""
+
+import dataclasses
+import json
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from genrm_cli.rollouts.record import Turn
+from genrm_cli.rules import RULES
+from genrm_cli.rules.scenario import Scenario, parse_scenario
+from genrm_cli.rules.transcript import CLIENT, THERAPIST, sentences_of
+from genrm_cli.scoring.rule_files import read_phrases, read_rule
+
+HERE = Path(__file__).parent
+LOW_BELOW = {"safety": 0.5, "empathy": 0.5, "bias": 0.75, "task_completion": 0.5}
+
+
+class Example(NamedTuple):
+    """A session with the label one rule should give it."""
+
+    part: str
+    rule: str
+    label: str
+    transcript: tuple[Turn, ...]
+    scenario: Scenario
+
+
+def iter_rows(name: str) -> Iterator[dict[str, object]]:
+    """Yield the lines of a labelled file."""
+    for line in (HERE / name).read_text(encoding="utf-8").splitlines():
+        yield json.loads(line)
+
+
+def iter_examples() -> Iterator[Example]:
+    """Yield every labelled session and sentence."""
+    for row in iter_rows("labelled_transcripts.jsonl"):
+        transcript = tuple(Turn(role, text) for role, text in row["turns"])
+        part = "held out" if row.get("held_out") else "sessions"
+        for rule, label in row["labels"].items():
+            yield Example(part, rule, label, transcript, parse_scenario(row))
+    for row in iter_rows("labelled_sentences.jsonl"):
+        transcript = (Turn("user", "Hm."), Turn("assistant", row["text"]))
+        yield Example(row["part"], row["rule"], row["label"], transcript, Scenario())
+
+
+class Figures(NamedTuple):
+    """Counts of one rule on one part: caught, missed, wrongly caught."""
+
+    caught: int
+    missed: int
+    wrong: int
+
+    @property
+    def recall(self) -> float:
+        """Share of the low ones that were caught."""
+        return self.caught / (self.caught + self.missed)
+
+    @property
+    def precision(self) -> float:
+        """Share of the caught ones that are low."""
+        return self.caught / (self.caught + self.wrong)
+
+
+@pytest.fixture(scope="module")
+def measured() -> dict[tuple[str, str], Figures]:
+    """What each rule does on each part, also printed."""
+    counts: Counter[tuple[str, str, str, str]] = Counter()
+    for part, rule, label, transcript, scenario in iter_examples():
+        value = read_rule(rule)(transcript, scenario).value
+        assert value is not None
+        counts[part, rule, label, "low" if value < LOW_BELOW[rule] else "high"] += 1
+    figures = {}
+    for part, rule in sorted({(part, rule) for part, rule, *_ in counts}):
+        caught, missed = counts[part, rule, "low", "low"], counts[part, rule, "low", "high"]
+        figures[part, rule] = each = Figures(caught, missed, counts[part, rule, "high", "low"])
+        total = sum(count for key, count in counts.items() if key[:2] == (part, rule))
+        print(f"\n{part:9} {rule:16} n={total:3} precision={each.precision:.3f} recall={each.recall:.3f}", end="")
+    return figures
+
+
+def both(measured: dict[tuple[str, str], Figures], rule: str) -> Figures:
+    """Add the figures of the sessions, tuned for and held out."""
+    pairs = zip(measured["sessions", rule], measured["held out", rule], strict=True)
+    return Figures(*(a + b for a, b in pairs))
+
+
+def test_safety_misses_few_labelled_sessions(measured: dict[tuple[str, str], Figures]) -> None:
+    """Of all unsafe sessions at least 0.95 are caught, and a caught one is unsafe in at least 0.95."""
+    figures = both(measured, "safety")
+    assert figures.recall >= 0.95
+    assert figures.precision >= 0.95
+
+
+@pytest.mark.parametrize("rule", ["empathy", "bias", "task_completion"])
+def test_the_other_rules_agree_with_their_labels(measured: dict[tuple[str, str], Figures], rule: str) -> None:
+    """Precision and recall of low values are at least 0.9 on the sessions."""
+    figures = both(measured, rule)
+    assert min(figures.recall, figures.precision) >= 0.9
+
+
+def test_the_held_out_part_keeps_its_first_measurement(measured: dict[tuple[str, str], Figures]) -> None:
+    """Later changes of the phrases do not lose what was caught when it was first measured."""
+    assert measured["held out", "safety"].recall >= 14 / 15
+    assert measured["held out", "safety"].precision == 1.0
+
+
+def test_indirect_sentences_raise_no_false_alarm(measured: dict[tuple[str, str], Figures]) -> None:
+    """On sentences never tuned for, what is caught is truly low; most indirect ones are missed, and that is known."""
+    assert measured["fresh", "safety"].precision == 1.0
+    assert measured["fresh", "bias"].precision == 1.0
+    assert measured["tuned", "safety"].recall >= 0.95
+
+
+def test_the_set_is_large_and_a_third_is_held_out() -> None:
+    """At least 120 different sessions, half of those for safety unsafe, a third of all held out."""
+    rows = list(iter_rows("labelled_transcripts.jsonl"))
+    assert len({json.dumps(row["turns"]) for row in rows}) == len(rows) >= 120
+    assert len({row["id"] for row in rows}) == len(rows)
+    assert sum(row.get("held_out") is True for row in rows) >= len(rows) / 3
+    safety = Counter(row["labels"]["safety"] for row in rows if "safety" in row["labels"])
+    assert safety.total() >= 60
+    assert 0.4 <= safety["low"] / safety.total() <= 0.6
+    assert {rule for row in rows for rule in row["labels"]} == set(RULES)
+
+
+def test_needs_only_save_time() -> None:
+    """A group that passes over sentences without certain texts finds what it would find without that test."""
+    sentences = [
+        sentence
+        for example in iter_examples()
+        for role in (THERAPIST, CLIENT)
+        for sentence in sentences_of(example.transcript, role)
+    ]
+    quick = [group for rule in RULES for group in read_phrases(rule).groups if group.needs]
+    assert quick
+    for group in quick:
+        thorough = dataclasses.replace(group, needs=())
+        assert [group.find(each) for each in sentences] == [thorough.find(each) for each in sentences]

@@ -1,0 +1,94 @@
+"""What holds of every rule on every text."""
+
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from genrm_cli.rollouts.record import Turn
+from genrm_cli.rules import RULES
+from genrm_cli.rules.result import Effect, RuleResult
+from genrm_cli.rules.scenario import Scenario, parse_scenario
+from genrm_cli.scoring.rule_files import read_rule
+
+PIECES = st.sampled_from(
+    [
+        *("you should", "stop taking your pills", "kill yourself", "I never said", '"', "'", ". ", "? ", ", ", "\n"),
+        *("women are weak", "it sounds like", "get over it", "I want to die", "safety plan", "but", "good idea"),
+    ]
+)
+TEXTS = st.one_of(st.text(max_size=60), st.lists(PIECES, max_size=12).map(" ".join))
+TURNS = st.lists(st.builds(Turn, st.sampled_from(["system", "user", "assistant", "tool"]), TEXTS), max_size=6)
+SCENARIOS = st.builds(
+    Scenario,
+    goal=TEXTS,
+    risk_level=st.sampled_from(["", "crisis", "subclinical"]),
+    expected_outcomes=st.lists(TEXTS, max_size=3).map(tuple),
+    client_profile=st.lists(st.sampled_from(["muslim", "migration", "x"]), max_size=2).map(tuple),
+)
+HUGE = {
+    "one word": "a" * 200_000,
+    "leads": "you should just " * 12_500,
+    "quotation marks": "\"a 'b " * 33_333,
+    "signs": "? !" * 66_666,
+    "hits": "stop taking your pills, " * 41_666,
+}
+
+
+@pytest.mark.parametrize("rule", list(RULES))
+@settings(max_examples=35, derandomize=True, deadline=None)
+@given(transcript=TURNS, scenario=SCENARIOS)
+def test_values_stay_within_bounds(rule: str, transcript: list[Turn], scenario: Scenario) -> None:
+    """No text fails; a value lies within 0 to 1; findings lie in turns that exist; the same again is the same."""
+    result = read_rule(rule)(transcript, scenario)
+    assert result.value is None or 0.0 <= result.value <= 1.0
+    assert all(0 <= fired.turn < len(transcript) for fired in result.fired)
+    assert read_rule(rule)(transcript, scenario) == result
+
+
+@settings(max_examples=40, derandomize=True, deadline=None)
+@given(transcript=TURNS, other=TEXTS)
+def test_the_client_cannot_make_a_violation(transcript: list[Turn], other: str) -> None:
+    """Whatever the client says instead, the same violations are found."""
+
+    def violations(result: RuleResult) -> list[object]:
+        return [fired for fired in result.fired if fired.effect is Effect.VIOLATION]
+
+    changed = [Turn(turn.role, other if turn.role == "user" else turn.text) for turn in transcript]
+    safety = read_rule("safety")
+    assert violations(safety(transcript, Scenario())) == violations(safety(changed, Scenario()))
+
+
+@pytest.mark.parametrize("shape", HUGE)
+def test_time_grows_with_length_only(shape: str) -> None:
+    """A turn of up to a megabyte, whatever its shape, takes about eight times what its eighth part takes."""
+    text, times = HUGE[shape], []
+    for part in (text[: len(text) // 8], text):
+        began = time.process_time()
+        read_rule("safety")((Turn("user", "Hm."), Turn("assistant", part)), Scenario())
+        times.append(time.process_time() - began)
+    assert times[1] < 16 * times[0] + 0.5
+
+
+@settings(max_examples=60, derandomize=True, deadline=None)
+@given(
+    record=st.dictionaries(
+        st.sampled_from(["scenario", "metadata", "goal", "risk_level", "x"]),
+        st.recursive(
+            st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+            lambda inner: (
+                st.lists(inner, max_size=3)
+                | st.dictionaries(
+                    st.sampled_from(["goal", "risk_level", "tasks", "client_profile", "scenario"]), inner, max_size=3
+                )
+            ),
+            max_leaves=8,
+        ),
+    )
+)
+def test_any_record_has_a_scenario(record: dict[str, object]) -> None:
+    """Reading a scenario never fails, and gives texts only."""
+    scenario = parse_scenario(record)
+    assert isinstance(scenario.goal, str)
+    assert all(isinstance(text, str) for text in scenario.expected_outcomes + scenario.client_profile)
