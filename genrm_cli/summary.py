@@ -94,6 +94,8 @@ class Tally:
     rewards_on_defaults: int = 0
     lines_dropped: int = 0
     redactions: Counter[str] = field(default_factory=Counter)
+    reliabilities: Spread = field(default_factory=Spread)
+    groups_noisy: int = 0
     panel: PanelFigures | None = None
     components: ComponentFigures = field(default_factory=ComponentFigures)
     component_failures: Counter[str] = field(default_factory=Counter)
@@ -217,11 +219,12 @@ def summarise(tally: Tally, wall_time_s: float) -> dict[str, Any]:
 
     Rates are null where nothing was counted. `first_place_win_rate` is the share of decided verdicts that favoured
     the response shown first, with Wilson's 95 % interval: 0.5 for a judge without position bias over balanced
-    pairs; null where no judge compares pairs, as are the two rates of swapped ones. `flip_rate` is the share of
+    pairs; null where no judge compares pairs, as is `flip_rate`. `flip_rate` is the share of
     pairs judged in both orders whose two verdicts disagree, `repeat_agreement` the share of pairs of repeats that
-    agree. `panel` is null for a single judge. `redactions` are what was masked in the texts of the judged groups,
-    each text of a group counted once. `reward_sources` are the shares of the weighted parts of all rewards by where
-    they come from.
+    agree. `reliability` is the share of a group's spread that is signal, where it can be said; `groups_noisy` counts
+    those below a half. `panel` is null for a single judge. `redactions` are what was masked in the texts of the judged
+    groups, each text of a group counted once. `reward_sources` are the shares of the weighted parts of all rewards by
+    where they come from.
     """
     decided = tally.first_wins + tally.second_wins
     metrics = {"mean_individual_score": None, "std_individual_score": None, "tiebreak_usage_rate": None}
@@ -267,6 +270,8 @@ def summarise(tally: Tally, wall_time_s: float) -> dict[str, Any]:
         "flip_rate": _complement(tally.swapped.rate()),
         "repeat_agreement": tally.repeated.rate(),
         "panel": None if tally.panel is None else tally.panel.as_dict(),
+        "reliability": tally.reliabilities.as_dict(),
+        "groups_noisy": tally.groups_noisy,
         "components": tally.components.as_dict() or None,
         "component_failures": dict(sorted(tally.component_failures.items())),
         "gated": tally.gated,

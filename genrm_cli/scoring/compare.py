@@ -8,6 +8,7 @@ from typing import Any
 from genrm_cli.errors import InputError
 from genrm_cli.judging.engine import Asking, judge_all
 from genrm_cli.judging.verdict import Outcome
+from genrm_cli.rewards.estimators import JudgeFit
 from genrm_cli.rollouts.declared import check_declared, parse_requirement
 from genrm_cli.rollouts.dialects import DIALECTS
 from genrm_cli.rollouts.dialects.fields import turns_of_prompt
@@ -101,7 +102,8 @@ def compare_responses(rollouts: Sequence[Rollout], run: Run) -> Compared:
     tally.groups, tally.planned = 1, case.planned
     tally.rollouts = tally.rollouts_in_groups = len(rollouts)
     asyncio.run(_judge(case, run))
-    scores = case.conclude(tally)
+    scores = case.conclude(tally, JudgeFit())
+    tally.groups_done = 1
     return Compared(scores, list(case.comparison_records(settings.keep_replies)), _reply(case, scores, tally))
 
 

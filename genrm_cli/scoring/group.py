@@ -10,7 +10,7 @@ from genrm_cli.judging.verdict import Failure, FailureKind, Grades, Outcome, Sho
 from genrm_cli.pairing import Comparison
 from genrm_cli.rewards.components.win_rate import win_rates
 from genrm_cli.rewards.compose import RolloutReward, compose_rewards, with_totals
-from genrm_cli.rewards.estimators import JudgedPair, estimate_simple_tiebreaker
+from genrm_cli.rewards.estimators import Estimate, JudgedPair, JudgeFit, estimate, estimate_simple_tiebreaker
 from genrm_cli.rewards.shaping import Adjustments, ShapingTerms
 from genrm_cli.rewards.total import Total, compose_total
 from genrm_cli.rollouts.grouping import UNGROUPED
@@ -43,6 +43,8 @@ from genrm_cli.summary import Tally
 
 EXCERPT_CHARS = 120
 MAX_SAMPLES = 8
+NOISY = 0.5
+"""Below this reliability the spread of a group's rewards is more noise than signal."""
 
 NO_RESPONSE = "the line has no response"
 NO_OPPONENT = "no other rollout of the group has a response"
@@ -51,6 +53,7 @@ NO_GROUP = "it lacks the field that --group-by names"
 NOT_ASKED = "none of its comparisons was asked"
 NO_VERDICT = "every comparison of the rollout failed"
 NO_BOTH_ORDERS = "none of its pairs has verdicts in both orders"
+TOO_NOISY = "the verdicts of its group say less than --min-reliability asks for"
 NO_QUORUM = "none of its comparisons has verdicts from enough judges of the panel"
 DISAGREEMENT = "the judges of the panel contradict each other on all of its comparisons"
 
@@ -68,6 +71,7 @@ class GroupCase:
         gradings: its graded components.
         columns: its components, as far as they are known.
         clusters: who shares a reward; None without `[diversity]`.
+        estimate: what the verdicts say of the rollouts, once concluded.
         redactions: what was masked in the texts that the judge is shown, by name; each text counts once.
     """
 
@@ -80,6 +84,7 @@ class GroupCase:
     gradings: list[GradingCase] = field(init=False, default_factory=list)
     columns: dict[str, Column] = field(init=False, default_factory=dict)
     clusters: Clusters | None = field(init=False, default=None)
+    estimate: Estimate = field(init=False, default=Estimate([], []))
     redactions: Counter[str] = field(init=False, default_factory=Counter)
     _outcomes: int = field(init=False, default=0)
 
@@ -155,8 +160,29 @@ class GroupCase:
         self._outcomes += 1
         return self._outcomes == self.planned
 
-    def conclude(self, tally: Tally) -> list[dict[str, Any]]:
-        """Turn everything known into one `{reward, detail}` a rollout, in the group's order, and count it."""
+    def verdicts(self) -> list[JudgedPair]:
+        """Return the verdicts that count, in an order that does not depend on who answered first."""
+        self.pairs.sort()
+        return judged_pairs(self.pairs.verdicts_used())
+
+    def state(self) -> tuple[Any, ...]:
+        """Return all that is known of the group beside its texts, for `set_state`."""
+        graded = [grading.outcomes for grading in self.gradings]
+        return self.pairs.outcomes, self.pairs.neutralised, graded, self.columns, self.redactions
+
+    def set_state(self, state: tuple[Any, ...]) -> None:
+        """Take in what was known of the same group before."""
+        self.pairs.outcomes, self.pairs.neutralised, graded, self.columns, self.redactions = state
+        for grading, outcomes in zip(self.gradings, graded, strict=True):
+            grading.outcomes = outcomes
+
+    def conclude(self, tally: Tally, fit: JudgeFit) -> list[dict[str, Any]]:
+        """Turn everything known into one `{reward, detail}` a rollout, in the group's order, and count it.
+
+        Args:
+            tally: where it is counted.
+            fit: what the whole input says of the judge.
+        """
         self.pairs.sort()
         used = self.pairs.verdicts_used()
         in_order = compares_pairs(self.settings)
@@ -168,7 +194,8 @@ class GroupCase:
         tally.redactions.update(self.redactions)
         if self.settings.panel:
             self._count_panel(tally, used)
-        rewards = self._rewards(used)
+        self.estimate = estimate(self.settings.estimator, len(self.rollouts), judged_pairs(used), fit)
+        rewards = self._rewards(self.estimate)
         totals = self._totals(rewards, used, tally) if has_components(self.settings) else None
         if totals is not None:
             rewards = with_totals(rewards, [total.value for total in totals])
@@ -278,16 +305,22 @@ class GroupCase:
         rows.sort(key=lambda row: (row["rank"] is None, row["rank"]))
         return rows[:MAX_SAMPLES]
 
-    def _rewards(self, used: Verdicts) -> list[RolloutReward]:
+    def _rewards(self, estimated: Estimate) -> list[RolloutReward]:
         if len(self.rollouts) == 1 and self.rollouts[0].answer is not None and not self._lacks_group():
             default = self.settings.default_score
             return [RolloutReward(default, Adjustments(), default, 1, 0.0)]
+        is_noisy = self.is_noisy(estimated)
         return compose_rewards(
-            estimate_simple_tiebreaker(len(self.rollouts), judged_pairs(used)),
+            [None if is_noisy else score for score in estimated.base_scores],
             [rollout.reasoning for rollout in self.rollouts],
             [rollout.answer or "" for rollout in self.rollouts],
             shaping_terms(self.settings),
         )
+
+    def is_noisy(self, estimated: Estimate) -> bool:
+        """Whether too little of the spread of the group's base scores is signal."""
+        least, reliability = self.settings.min_reliability, estimated.reliability
+        return least is not None and reliability is not None and reliability < least
 
     def _lacks_group(self) -> bool:
         return self.key.startswith(UNGROUPED)
@@ -306,6 +339,8 @@ class GroupCase:
                 "status": status,
                 "reason": reason,
                 "base_score": reward.base_score,
+                "standard_error": None if reward.base_score is None else self.estimate.standard_errors[place],
+                "reliability": self.estimate.reliability,
                 "adjustments": reward.adjustments.as_dict(),
                 "rank": reward.rank,
                 "advantage": reward.advantage,
@@ -351,7 +386,9 @@ class GroupCase:
             return MIXED_PROMPTS
         if self._lacks_group():
             return NO_GROUP
-        if not self.pairs.planned:
+        if self.is_noisy(self.estimate) and self.estimate.base_scores[place] is not None:
+            return TOO_NOISY
+        if not self.pairs.is_compared(place):
             return NO_OPPONENT
         if self.pairs.failures_of(place) == {FailureKind.NOT_ASKED}:
             return NOT_ASKED
@@ -366,7 +403,9 @@ class GroupCase:
         return f": {failure}" if failure else ""
 
     def _count(self, scores: Sequence[dict[str, Any]], tally: Tally) -> None:
-        tally.groups_done += 1
+        if self.estimate.reliability is not None:
+            tally.reliabilities.add(self.estimate.reliability)
+            tally.groups_noisy += self.estimate.reliability < NOISY
         rewards = [score["reward"] for score in scores if score["reward"] is not None]
         tally.groups_single += len(scores) == 1
         tally.groups_without_spread += len(rewards) > 1 and not any(score["detail"]["advantage"] for score in scores)

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from genrm_cli.judging.engine import Asking, Judge, judge_all
 from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.verdict import Outcome
+from genrm_cli.rewards.estimators import JudgeFit, JudgeStatistics
 from genrm_cli.rollouts.grouping import GroupTable
 from genrm_cli.scoring.book import ScoreBook
 from genrm_cli.scoring.components import has_components
@@ -12,6 +13,7 @@ from genrm_cli.scoring.context import Run
 from genrm_cli.scoring.estimate import plan_of
 from genrm_cli.scoring.group import GroupCase
 from genrm_cli.scoring.judges import JudgeDesk
+from genrm_cli.scoring.ledger import Ledger
 from genrm_cli.scoring.pairs import Asked
 from genrm_cli.scoring.survey import read_group
 from genrm_cli.storage.source import Source
@@ -38,37 +40,49 @@ async def judge_groups(
         StorageError: the journal cannot be written.
     """
 
-    def conclude(case: GroupCase) -> None:
-        scores = case.conclude(run.tally)
+    judges = desk.judges_with(journal, run.settings)
+    with Ledger() as ledger:
+        statistics = JudgeStatistics()
+
+        def finish(case: GroupCase) -> None:
+            statistics.add_group(len(case.rollouts), case.verdicts())
+            ledger.keep(case)
+            run.tally.groups_done += 1
+
+        async def iter_askings() -> AsyncIterator[Asking[Ticket]]:
+            for case in _iter_cases(source, table, run):
+                if has_components(run.settings):
+                    await run.in_thread(case.compute_local)
+                if not case.planned:
+                    finish(case)
+                for asking in _askings_of(case, judges):
+                    yield asking
+
+        def on_outcome(ticket: Ticket, outcome: Outcome) -> None:
+            case, asked = ticket
+            run.tally.add_outcome(outcome)
+            if case.add_outcome(asked, outcome):
+                finish(case)
+
+        if desk.is_remote:
+            desk.show_in(run.tally)
+            run.tally.known = await run.in_thread(lambda: count_known(source, table, run, judges, journal))
+            run.on_event("plan", {"input": source.uri, **plan_of(run.tally, run.settings, journal)})
+            if run.tally.planned > run.tally.known:
+                await desk.probe(run)
+        await judge_all(iter_askings(), on_outcome)
+        run.tally.stopped_by = desk.what_cut_short(run.tally)
+        await run.in_thread(lambda: _conclude_all(source, table, run, book, ledger, statistics.fit()))
+
+
+def _conclude_all(source: Source, table: GroupTable, run: Run, book: ScoreBook, ledger: Ledger, fit: JudgeFit) -> None:
+    """Turn the verdicts of each group into rewards, now that all of them say what the judge is like."""
+    for case in _iter_cases(source, table, run):
+        ledger.restore(case)
+        scores = case.conclude(run.tally, fit)
         book.enter(case.number, case.rows, scores, case.comparison_records(run.settings.keep_replies))
         if case.number < SHOWN_GROUPS:
             book.keep_sample(case.number, case.samples(scores))
-
-    judges = desk.judges_with(journal, run.settings)
-
-    async def iter_askings() -> AsyncIterator[Asking[Ticket]]:
-        for case in _iter_cases(source, table, run):
-            if has_components(run.settings):
-                await run.in_thread(case.compute_local)
-            if not case.planned:
-                conclude(case)
-            for asking in _askings_of(case, judges):
-                yield asking
-
-    def on_outcome(ticket: Ticket, outcome: Outcome) -> None:
-        case, asked = ticket
-        run.tally.add_outcome(outcome)
-        if case.add_outcome(asked, outcome):
-            conclude(case)
-
-    if desk.is_remote:
-        desk.show_in(run.tally)
-        run.tally.known = await run.in_thread(lambda: count_known(source, table, run, judges, journal))
-        run.on_event("plan", {"input": source.uri, **plan_of(run.tally, run.settings, journal)})
-        if run.tally.planned > run.tally.known:
-            await desk.probe(run)
-    await judge_all(iter_askings(), on_outcome)
-    run.tally.stopped_by = desk.what_cut_short(run.tally)
 
 
 def _iter_cases(source: Source, table: GroupTable, run: Run) -> Iterator[GroupCase]:

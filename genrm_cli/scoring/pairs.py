@@ -242,13 +242,17 @@ class PairCase:
 
         Those of questions that showed it, and of grades of what it is compared with.
         """
-        mates = {place}.union(*(comparison[:2] for comparison in self.comparisons() if place in comparison[:2]))
+        mates = {place}.union(*(comparison[:2] for comparison in self.verdicts_by_judge() if place in comparison[:2]))
         return {
             outcome.result.kind
             for asked, outcome in self.outcomes
             if isinstance(outcome.result, Failure)
             and (place in asked.places or (len(asked.places) == 1 and asked.places[0] in mates))
         }
+
+    def is_compared(self, place: int) -> bool:
+        """Whether any comparison of a rollout was planned."""
+        return any(place in comparison[:2] for comparison in self.verdicts_by_judge())
 
     def has_quorum(self, place: int) -> bool:
         """Whether enough judges gave a verdict on one of a rollout's comparisons, whether or not it counts."""

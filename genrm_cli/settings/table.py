@@ -160,6 +160,8 @@ class Settings:
         False, "Pairs", "all_pairs: alternate which rollout is shown first.", changes_rewards=True
     )
 
+    seed: int = _setting(0, "Pairs", "Seed of what is drawn by lot: who meets whom.", low=0, changes_rewards=True)
+
     # Judge
     judge: str | None = _setting(
         None,
@@ -321,6 +323,23 @@ class Settings:
     only_failed: bool = _setting(False, "Journal", "Ask again only what was asked before and failed; ask nothing new.")
 
     # Rewards
+    estimator: str = _setting(
+        "simple_tiebreaker",
+        "Rewards",
+        "From verdicts to base scores. simple_tiebreaker: mean of a rollout's scores, as NeMo Gym. combined: least "
+        "squares over scores and rankings, adjusted for opponents and the judge's preference for a place; "
+        "combined_fitted: with weights learned from the judge's own verdicts. Also win_rate and bradley_terry.",
+        choices=("simple_tiebreaker", "combined", "combined_fitted", "win_rate", "bradley_terry"),
+        changes_rewards=True,
+    )
+    min_reliability: float | None = _setting(
+        None,
+        "Rewards",
+        "Leave groups unscored of whose spread less than this share is signal (0 to 1).",
+        low=0,
+        high=1,
+        changes_rewards=True,
+    )
     preset: str | None = _setting(
         None,
         "Rewards",

@@ -92,13 +92,13 @@ def test_what_one_machine_learns_another_one_knows(
             return journal.recall(b"\x01" * 32)
 
     asyncio.run(record())
-    segments = list(iter_named(folder, run.s3))
+    segments = [found.identity for found in iter_named(folder, run.s3)]
     assert len(segments) == 1
     monkeypatch.setenv("XDG_STATE_HOME", str(state) + "-elsewhere")
     known = asyncio.run(recall())
     assert known is not None
     assert (known.result, known.from_journal) == (GOOD.result, True)
-    assert list(iter_named(folder, run.s3)) == segments
+    assert [found.identity for found in iter_named(folder, run.s3)] == segments
 
 
 def test_verdicts_from_before_the_second_place_are_copied(s3_bucket: Any) -> None:
