@@ -196,7 +196,7 @@ class Journal:
             for entry in entries:
                 try:
                     row = parse_row(entry)
-                except (ValueError, TypeError, KeyError) as error:
+                except (ValueError, TypeError, KeyError, RecursionError) as error:
                     raise StorageError(f"{origin}: holds no entry of a journal ({error}); move it away.") from error
                 if "reply" not in row:  # what failed there may be answered here, and that is not copied yet
                     insert_row(execute, "failures", list(row.values()))

@@ -10,7 +10,7 @@ from genrm_cli.rollouts.dialects import DIALECTS, Dialect, recognise
 from genrm_cli.rollouts.grouping import UNGROUPED, GroupTable, Place, group_key, value_at
 from genrm_cli.rollouts.record import Rollout, UnreadableRecordError
 from genrm_cli.scoring.graders import count_gradings
-from genrm_cli.scoring.pairs import count_questions, within_budget
+from genrm_cli.scoring.pairs import plan_efforts, within_budget
 from genrm_cli.settings import Settings
 from genrm_cli.storage.lines import Line
 from genrm_cli.storage.records import BadLineError, parse_record
@@ -151,9 +151,14 @@ def _count_groups(table: GroupTable, given: Settings, tally: Tally) -> None:
             tally.groups_with_mixed_prompts += 1
         else:
             answered = table.count_answered(rows)
-            planned = count_questions(answered, settings) + count_gradings(answered, settings)
-            tally.planned += planned
-            tally.exhibit_chars += round(planned * table.chars_per_comparison(rows))
+            for questions, responses, turns in plan_efforts(answered, settings):
+                tally.planned += questions
+                tally.planned_calls += questions * turns
+                tally.exhibit_chars += round(questions * turns * table.chars_shown(rows, responses))
+            gradings = count_gradings(answered, settings)
+            tally.planned += gradings
+            tally.planned_calls += gradings
+            tally.exhibit_chars += round(gradings * table.chars_shown(rows))
 
 
 def iter_duplicates(table: GroupTable) -> Iterator[Place]:
