@@ -171,7 +171,8 @@ def _model(
 
 def _plans(n: int, strategies: Sequence[str], calls: Sequence[str] | None) -> list["Plan"]:
     """Return each plan once, those of one strategy by their calls."""
-    from genrm_cli.simulation.plans import STRATEGIES, plan_within
+    from genrm_cli.pairing import STRATEGIES
+    from genrm_cli.simulation.plans import plan_within
 
     for name in strategies:
         if name not in STRATEGIES:
@@ -270,11 +271,11 @@ def _figures_table(rows: list[dict[str, Any]]) -> Table:
 
 
 def _judge_text(result: dict[str, Any]) -> str:
-    figures = {name: f"{100 * share:.1f} %" for name, share in result["judge_figures"].items()}
+    share = {name: f"{100 * value:.1f} %" for name, value in result["judge_figures"].items()}
     return (
-        f"{result['groups']:,} groups of {result['n']}, seed {result['seed']}. The judge: right on "
-        f"{figures['accuracy']} of the pairs in one call, first place chosen in {figures['first_place']}, swapping flips {figures['flips']}, "
-        f"scores tie in {figures['ties']}, {figures['failures']} of the calls fail. ± is one standard error."
+        f"{result['groups']:,} groups of {result['n']}, seed {result['seed']}; ± is one standard error. The judge: right "
+        f"on {share['accuracy']} of the pairs in one call, first place chosen in {share['first_place']}, swapping flips "
+        f"{share['flips']}, scores tie in {share['ties']}, {share['failures']} of the calls fail."
     )
 
 
