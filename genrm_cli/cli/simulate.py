@@ -274,8 +274,8 @@ def _judge_text(result: dict[str, Any]) -> str:
     share = {name: f"{100 * value:.1f} %" for name, value in result["judge_figures"].items()}
     return (
         f"{result['groups']:,} groups of {result['n']}, seed {result['seed']}; ± is one standard error. The judge: "
-        f"right on {share['accuracy']} of the pairs in one call, first place chosen in {share['first_place']}, swapping "
-        f"flips {share['flips']}, scores tie in {share['ties']}, {share['failures']} of the calls fail."
+        f"right on {share['accuracy']} of the pairs in one call, first place chosen in {share['first_place']}, "
+        f"swapping flips {share['flips']}, scores tie in {share['ties']}, {share['failures']} of the calls fail."
     )
 
 

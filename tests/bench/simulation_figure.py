@@ -42,7 +42,7 @@ text { font: 13px system-ui, sans-serif; fill: #1f2328; }
 .small { font-size: 12px; fill: #59636e; }
 .grid { stroke: #d1d9e0; stroke-width: 1; }
 .ours { stroke: #0969da; fill: none; stroke-width: 2.5; }
-.fitted { stroke-dasharray: 6 4; }
+polyline.fitted { stroke-dasharray: 6 4; }
 .reference { stroke: #9a6700; fill: none; stroke-width: 2.5; }
 circle.ours { fill: #0969da; } circle.reference { fill: #9a6700; }
 @media (prefers-color-scheme: dark) {
@@ -68,7 +68,7 @@ def simulate() -> dict[str, Any]:
 def render_figure(result: dict[str, Any]) -> str:
     """Return the SVG."""
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{HEIGHT}" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
         f'aria-label="Judge calls against the correlation of the rewards with the truth">',
         f"<style>{STYLE}</style>",
         f'<text class="title" x="{LEFT}" y="24">How near rewards come to the truth, by judge calls a group</text>',
