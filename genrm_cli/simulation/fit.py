@@ -12,8 +12,10 @@ from genrm_cli.simulation.judge import JudgeModel
 from genrm_cli.simulation.observe import batches_of, observe, steps_of
 from genrm_cli.simulation.world import draw_world, judge_pairs, ordered_pairs
 
-_GROUPS, _SIZE, _REPEATS = 300, 8, 2
-_ROUNDS, _STEP, _LONGEST = 12, 0.05, 0.5
+_GROUPS, _SIZE, _REPEATS = 200, 8, 2
+_ROUNDS, _STEP, _LONGEST = 8, 0.05, 0.5
+_NEAR_ENOUGH, _LEAST_GAIN = 1e-5, 0.02
+_LEAST_DAMPING, _MOST_DAMPING = 1e-5, 1e3
 
 # Which figure of the verdicts decides which number of the model; those of one line take turns if both are known.
 _DECIDED_BY = {
@@ -105,17 +107,19 @@ def fit_judge(start: JudgeModel, observed: Mapping[str, float], fixed: frozenset
         figures = _simulated(model)
         return np.array([figures.get(name, 0.0) - value for name, value in targets.items()])
 
-    model, misses, damping = start, misses_of(start), 0.1
+    model, misses, damping, gain = start, misses_of(start), 0.01, 1.0
     for _ in range(_ROUNDS):
-        slopes = _slopes(model, parameters, misses, misses_of)
-        while damping < 1e4:
-            step = -np.linalg.solve(slopes.T @ slopes + damping * np.eye(len(parameters)) * 0.1, slopes.T @ misses)
+        if misses @ misses < _NEAR_ENOUGH or gain < _LEAST_GAIN:
+            break
+        slopes, gain = _slopes(model, parameters, misses, misses_of), 0.0
+        while damping < _MOST_DAMPING and not gain:
+            step = -np.linalg.solve(slopes.T @ slopes + damping * np.eye(len(parameters)), slopes.T @ misses)
             moved = _moved(model, parameters, np.clip(step, -_LONGEST, _LONGEST))
             new = misses_of(moved)
-            if new @ new < misses @ misses:
-                model, misses, damping = moved, new, max(damping / 5, 1e-4)
-                break
-            damping *= 5
+            gain = max(0.0, 1.0 - float(new @ new) / float(misses @ misses))
+            if gain:
+                model, misses = moved, new
+            damping = max(damping / 5, _LEAST_DAMPING) if gain else damping * 5
     figures = _simulated(model)
     return Fit(model, parameters, targets, {name: figures[name] for name in targets if name in figures})
 

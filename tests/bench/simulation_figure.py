@@ -68,8 +68,8 @@ def simulate() -> dict[str, Any]:
 def render_figure(result: dict[str, Any]) -> str:
     """Return the SVG."""
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{HEIGHT}" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
-        f'aria-label="Judge calls against the correlation of the rewards with the truth">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{HEIGHT}" viewBox="0 0 {WIDTH} {HEIGHT}" '
+        'role="img" aria-label="Judge calls against the correlation of the rewards with the truth">',
         f"<style>{STYLE}</style>",
         f'<text class="title" x="{LEFT}" y="24">How near rewards come to the truth, by judge calls a group</text>',
         f'<text class="small" x="{LEFT}" y="42">{_about(result)}</text>',
