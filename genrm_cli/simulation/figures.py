@@ -16,7 +16,8 @@ _GROUPS, _SIZE = 2_000, 8
 class JudgeFigures:
     """What a simulated judge comes to on single pairs, as shares.
 
-    A verdict prefers the first when its score is higher or, on equal scores, when the ranking says so.
+    A verdict prefers the first when its score is higher or, on equal scores, when the ranking says so; an even one
+    prefers neither, and is not right.
 
     Attributes:
         accuracy: verdicts that prefer the truly better rollout.
