@@ -7,32 +7,34 @@ from genrm_cli.rewards.estimators.judge_fit import JudgeFit
 from genrm_cli.rewards.estimators.verdict_batch import BatchEstimate, Flags, Floats, VerdictBatch, inverse_of
 
 MAX_STEPS = 50
-TOLERANCE = 1e-8  # of the gradient, in verdicts
+TOLERANCE = 1e-10  # of the gradient, in verdicts
 _MAX_HALVINGS = 30
+_PRIOR = 0.25  # one over the variance, 4, of a strength before any verdict
 
 
 def fit_bradley_terry(batch: VerdictBatch, _: JudgeFit) -> BatchEstimate:
-    """Return 3 plus the log strengths, with which P(first wins) = 1 / (1 + exp(-(x_i - x_j + place))).
+    """Return 3 + x / 2 with the log strengths x, for which P(first wins) = 1 / (1 + exp(-(x_i - x_j + place))).
 
-    The strengths and the advantage of the first place of each group have a standard normal prior, so that a perfect
-    order, or a graph that is not connected, has a finite solution. An even verdict is half a win for both. Standard
-    errors are those of the normal distribution that fits the posterior best at its top.
+    Log strengths, and the advantage of the first place, which each group has its own, are taken from a normal
+    distribution of standard deviation 2, so that a perfect order, or a graph that is not connected, has a finite
+    solution; halved, they are about as far apart as scores. An even verdict is half a win for both. Standard errors are
+    those of the normal distribution that fits the posterior best at its top.
 
     Source: R. A. Bradley and M. E. Terry, Biometrika 39 (1952) 324; position term: R. R. Davidson and R. J. Beaver,
-    Biometrics 33 (1977) 693; prior: F. Caron and A. Doucet, J. Comput. Graph. Stat. 21 (2012) 174.
+    Biometrics 33 (1977) 693; normal prior: T. Leonard, Biometrics 33 (1977) 121.
     """
     wins = (np.sign(batch.leads()) + 1) / 2
     solution, converged = _maximise(batch, wins)
     strengths, scored = solution[:, :-1], batch.counts() > 0
     chances = _chances(_advantages(batch, solution))
     inverse = inverse_of(_curvature(batch, chances))[:, :-1, :-1]
-    variances = _centred_variances(inverse, scored)
+    variances = _centred_variances(inverse, scored) / 4
     return BatchEstimate(
-        base_scores=3.0 + strengths,
+        base_scores=3.0 + strengths / 2,
         scored=scored,
         variances=variances,
         known=np.ones(batch.groups, dtype=np.bool_),
-        reliabilities=shrunk_reliabilities(strengths, variances, scored),
+        reliabilities=shrunk_reliabilities(strengths / 2, variances, scored),
         converged=converged,
     )
 
@@ -43,10 +45,11 @@ def _maximise(batch: VerdictBatch, wins: Floats) -> tuple[Floats, Flags]:
     height = _height(batch, wins, solution)
     slope = _slope(batch, wins, solution)
     for _ in range(MAX_STEPS):
-        if np.abs(slope).max(initial=0.0) <= TOLERANCE:
+        moving = np.abs(slope).max(axis=1, initial=0.0) > TOLERANCE
+        if not moving.any():
             break
         curvature = _curvature(batch, _chances(_advantages(batch, solution)))
-        step = np.linalg.solve(curvature, slope[..., None])[..., 0]
+        step = np.linalg.solve(curvature, slope[..., None])[..., 0] * moving[:, None]
         for _ in range(_MAX_HALVINGS):
             reached = _height(batch, wins, solution + step)
             # Near the top heights differ by rounding only; a step that loses no more than that is good.
@@ -73,21 +76,21 @@ def _height(batch: VerdictBatch, wins: Floats, solution: Floats) -> Floats:
     """Return [G] the logarithm of the posterior, but for a constant."""
     advantages = _advantages(batch, solution)
     likelihood = wins * advantages - np.logaddexp(0.0, advantages)
-    height: Floats = (likelihood * batch.there).sum(axis=1) - (solution**2).sum(axis=1) / 2
+    height: Floats = (likelihood * batch.there).sum(axis=1) - _PRIOR * (solution**2).sum(axis=1) / 2
     return height
 
 
 def _slope(batch: VerdictBatch, wins: Floats, solution: Floats) -> Floats:
     surprise = wins - _chances(_advantages(batch, solution))
     of_place = (surprise * batch.there).sum(axis=1, keepdims=True)
-    return np.concatenate([batch.sum_by_rollout(surprise, -surprise), of_place], axis=1) - solution
+    return np.concatenate([batch.sum_by_rollout(surprise, -surprise), of_place], axis=1) - _PRIOR * solution
 
 
 def _curvature(batch: VerdictBatch, chances: Floats) -> Floats:
     """Return [G, n + 1, n + 1] the negative second derivative of the logarithm of the posterior."""
     n, spread = batch.n, chances * (1 - chances)
     leanings = batch.sum_by_rollout(spread, -spread)
-    curvature = np.tile(np.eye(n + 1), (batch.groups, 1, 1))
+    curvature = np.tile(_PRIOR * np.eye(n + 1), (batch.groups, 1, 1))
     curvature[:, :n, :n] += batch.sum_by_rollout(spread, spread)[:, :, None] * np.eye(n) - batch.sum_by_pair(spread)
     curvature[:, :n, n] += leanings
     curvature[:, n, :n] += leanings
