@@ -81,6 +81,7 @@ class JudgeFit:
         groups: with at least one verdict.
         gap_bias: mean of score_1 - score_2, above 0 where the first place is preferred.
         ranking_bias: mean of 3.5 - ranking.
+        first_share: share of verdicts that prefer the first, of even ones half; between 0 and 1, never these.
         noise: None where there is too little to say: fewer than 96 pairs of verdicts share one rollout, or none has no
             rollout in common, as in groups of two and three.
         weights: fitted ones; None below 128 groups, and where no signal was found.
@@ -91,6 +92,7 @@ class JudgeFit:
     groups: int = 0
     gap_bias: float = 0.0
     ranking_bias: float = 0.0
+    first_share: float = 0.5
     noise: JudgeNoise | None = None
     weights: Weights | None = None
     scores: variances.Variances | None = None
@@ -146,6 +148,7 @@ class JudgeStatistics:
             groups=self.groups,
             gap_bias=float(biases[_D]),
             ranking_bias=float(biases[_R]),
+            first_share=float(0.5 + variances.sum_of_leads(self._averages, 1) / 4 / (count + UNBIASED_VERDICTS)),
             noise=noise,
             weights=weights_of(noise) if noise and self.groups >= MIN_GROUPS_FOR_WEIGHTS else None,
             scores=variances.variances_of(self._averages, 0),

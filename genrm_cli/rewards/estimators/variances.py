@@ -11,6 +11,7 @@ MIN_FREEDOM = 12  # with that, standard errors are themselves right to about a f
 
 _Given = tuple[Floats, Floats]
 _KIND_SUMS, _SHARED_SUMS = 3, 4
+_LEADS = 2  # the last of the sums of a kind
 
 
 class Variances(NamedTuple):
@@ -70,6 +71,11 @@ def variances_of(sums: Floats, kind: int) -> Variances | None:
     within = max(0.0, squares_within) / within_freedom
     between = max(0.0, squares_between - within * noise_share) / freedom
     return Variances(within, between, leads / verdicts)
+
+
+def sum_of_leads(sums: Floats, kind: int) -> float:
+    """Return half of what the first places got more than the second, over all verdicts, of one of `KINDS`."""
+    return float(sums[kind * _KIND_SUMS + _LEADS])
 
 
 def _sums_of_kind(batch: VerdictBatch, given: _Given, place_spread: Floats) -> tuple[float, float, float]:

@@ -139,6 +139,7 @@ def test_one_verdict_is_opinion_not_bias():
     statistics.add_group(2, [JudgedPair(0, 1, 5, 1, 1)])
     fit = statistics.fit()
     assert fit.gap_bias == 4 / (1 + UNBIASED_VERDICTS)
+    assert fit.first_share == 0.5 + 0.5 / (1 + UNBIASED_VERDICTS)
     assert (fit.noise, fit.weights, fit.scores, fit.wins) == (None, None, None, None)
     better, worse = estimate("combined", 2, [JudgedPair(0, 1, 5, 1, 1)], fit).base_scores
     assert better - worse > 2
