@@ -64,6 +64,7 @@ class Tally:
     groups_with_mixed_prompts: int = 0
     groups_without_spread: int = 0
     planned: int = 0
+    planned_calls: int = 0
     known: int = 0
     exhibit_chars: int = 0
     verdicts: int = 0
@@ -75,6 +76,7 @@ class Tally:
     failures: Counter[str] = field(default_factory=Counter)
     failure_examples: dict[str, str] = field(default_factory=dict)
     calls: int = 0
+    retries: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0
     cached_tokens: int = 0
@@ -110,12 +112,6 @@ class Tally:
         """Comparisons that failed."""
         return self.failures.total()
 
-    @property
-    def retries(self) -> int:
-        """Calls beyond the first of each comparison."""
-        asked = self.verdicts + self.failed - self.failures["not_asked"]
-        return max(0, self.calls - asked)
-
     def add_outcome(self, outcome: Outcome) -> None:
         """Count a comparison: its verdict or failure, and what it cost this run."""
         if isinstance(outcome.result, Failure):
@@ -127,19 +123,26 @@ class Tally:
             self.verdicts += 1
         if not outcome.from_journal:
             self.calls += outcome.attempts
+            self.retries += max(0, outcome.attempts - outcome.turns)
             self.hedged += outcome.hedged
             self.prompt_tokens += outcome.prompt_tokens
             self.completion_tokens += outcome.completion_tokens
             self.cached_tokens += outcome.cached_tokens
 
-    def add_scores(self, verdict: Verdict) -> None:
-        """Count the scores that a comparison brought into the rewards, and who won."""
+    def add_scores(self, verdict: Verdict, *, in_order: bool = True) -> None:
+        """Count the scores that a comparison brought into the rewards, and who won.
+
+        Args:
+            verdict: the one that counts.
+            in_order: whether a judge was shown the two, one first; False where each was graded alone.
+        """
         self.individual_scores.add(verdict.score_1)
         self.individual_scores.add(verdict.score_2)
         self.score_ties += verdict.score_1 == verdict.score_2
-        lead = lead_of(verdict)
-        self.first_wins += lead > 0
-        self.second_wins += lead < 0
+        if in_order:
+            lead = lead_of(verdict)
+            self.first_wins += lead > 0
+            self.second_wins += lead < 0
 
     def unscored_share(self) -> float:
         """Return the share of rollouts without a reward among those in groups of two and more; 0 if none are."""
@@ -214,13 +217,14 @@ def _complement(share: float | None) -> float | None:
 def summarise(tally: Tally, wall_time_s: float) -> dict[str, Any]:
     """Return the counts and statistics of a finished run as one JSON-ready object.
 
-    Rates are null where nothing was counted. `first_place_win_rate` is the share of decided verdicts that
-    favoured the response shown first, with Wilson's 95 % interval: 0.5 for a judge without position bias over balanced
-    pairs. `flip_rate` is the share of pairs judged in both orders whose two verdicts disagree, `repeat_agreement` the
-    share of pairs of repeats that agree. `reliability` is the share of a group's spread that is signal, where it can be
-    said; `groups_noisy` counts those below a half. `panel` is null for a single judge. `redactions` are what was masked
-    in the texts of the judged groups, each text of a group counted once. `reward_sources` are the shares of the
-    weighted parts of all rewards by where they come from.
+    Rates are null where nothing was counted. `first_place_win_rate` is the share of decided verdicts that favoured
+    the response shown first, with Wilson's 95 % interval: 0.5 for a judge without position bias over balanced
+    pairs; null where no judge compares pairs, as is `flip_rate`. `flip_rate` is the share of
+    pairs judged in both orders whose two verdicts disagree, `repeat_agreement` the share of pairs of repeats that
+    agree. `reliability` is the share of a group's spread that is signal, where it can be said; `groups_noisy` counts
+    those below a half. `panel` is null for a single judge. `redactions` are what was masked in the texts of the judged
+    groups, each text of a group counted once. `reward_sources` are the shares of the weighted parts of all rewards by
+    where they come from.
     """
     decided = tally.first_wins + tally.second_wins
     metrics = {"mean_individual_score": None, "std_individual_score": None, "tiebreak_usage_rate": None}

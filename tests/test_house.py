@@ -30,12 +30,12 @@ LAYERS = (
     ("__main__",),
     ("cli",),
     ("scoring",),
-    ("judging", "rewards", "rules", "pairing", "rollouts", "storage", "summary", "evaluation"),
+    ("judging", "rewards", "rules", "pairing", "rollouts", "storage", "summary", "evaluation", "simulation"),
     ("settings",),
     ("errors", "version"),
 )
 # Within one layer only this: summary and evaluation count verdicts and costs, and so know what they are; rules
-# read turns.
+# read turns; the simulation tries plans and estimators.
 NEIGHBOURS = {
     ("rules", "rollouts.record"),
     ("summary", "judging.verdict"),
@@ -47,6 +47,9 @@ NEIGHBOURS = {
     ("summary", "evaluation.component_figures"),
     ("evaluation", "judging.verdict"),
     ("evaluation", "judging.pacing.allowance"),
+    ("simulation", "judging.verdict"),
+    ("simulation", "pairing"),
+    ("simulation", "rewards.estimators"),
 }
 
 # Rule 2. Prefixes of the modules that know only what they are given.
@@ -65,6 +68,7 @@ PURE = (
     "rules",
     "summary",
     "evaluation",
+    "simulation",
     "errors",
 )
 IMPURE_LIBRARY = (

@@ -118,13 +118,17 @@ def test_the_first_place_win_rate_shows_position_bias(verdicts, rate):
 
 
 def test_retries_are_calls_beyond_the_first():
-    """Three calls for two comparisons are one retry; an embedded judge makes no call and no retry."""
+    """Three calls for two comparisons are one retry, but a second turn is none; a stand-in makes no call, no retry."""
     tally = tally_of(*SEED_EXAMPLE)
     assert summarise(tally, 1.0)["retries"] == 0
-    tally.calls = 3
-    assert summarise(tally, 1.0)["retries"] == 1
+    for attempts, turns in ((1, 1), (2, 1), (2, 2)):
+        tally.add_outcome(Outcome(SEED_EXAMPLE[0], attempts, turns=turns))
+    assert (tally.calls, summarise(tally, 1.0)["retries"]) == (5, 1)
+    tally.add_outcome(Outcome(SEED_EXAMPLE[0], 4, turns=2))
+    assert summarise(tally, 1.0)["retries"] == 3
     tally.add_outcome(Outcome(Failure(FailureKind.NOT_ASKED, "stopped")))
-    assert summarise(tally, 1.0)["retries"] == 1  # nobody was asked
+    tally.add_outcome(Outcome(SEED_EXAMPLE[0], 4, from_journal=True))
+    assert summarise(tally, 1.0)["retries"] == 3  # nobody was asked
 
 
 def test_the_unscored_share_is_of_rollouts_in_groups():

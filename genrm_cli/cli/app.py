@@ -21,6 +21,7 @@ from genrm_cli.cli.journal import journal
 from genrm_cli.cli.options import EPILOG, INTERRUPTED
 from genrm_cli.cli.profiles import profiles
 from genrm_cli.cli.score import score
+from genrm_cli.cli.simulate import SIMULATION_EPILOG, simulate
 from genrm_cli.cli.validate import validate
 
 app = typer.Typer(
@@ -37,6 +38,7 @@ app.command(epilog=EPILOG)(score)
 app.command(epilog=EPILOG)(compare)
 app.command(epilog=EPILOG)(validate)
 app.command(name="eval", epilog=EPILOG)(eval_)
+app.command(epilog=SIMULATION_EPILOG)(simulate)
 app.command(epilog=EPILOG)(config)
 app.add_typer(journal, name="journal")
 app.add_typer(profiles, name="profiles")

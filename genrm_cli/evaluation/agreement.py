@@ -9,7 +9,11 @@ from genrm_cli.judging.verdict import Verdict, lead_of
 
 
 class JudgeFigures(TypedDict):
-    """One judge of a panel: its verdicts, what failed, and the share of decided verdicts for the one shown first."""
+    """One judge of a panel: its verdicts on comparisons, those that it did not give, and how it likes the first place.
+
+    `first_place_win_rate` is the share of its decided verdicts for the response shown first; None for a judge that
+    grades.
+    """
 
     judge: str
     weight: float
@@ -35,8 +39,15 @@ class PairFigures(TypedDict):
 class PanelFigures:
     """Counts of a panel, in memory that does not grow with the comparisons."""
 
-    def __init__(self, names: Sequence[str], weights: Sequence[float]) -> None:
-        self.names, self._weights = tuple(names), tuple(weights)
+    def __init__(self, names: Sequence[str], weights: Sequence[float], comparing: Sequence[bool]) -> None:
+        """Begin to count.
+
+        Args:
+            names: of the judges.
+            weights: in their order.
+            comparing: whether each is shown the two responses of a comparison, one first; False if it grades.
+        """
+        self.names, self._weights, self._comparing = tuple(names), tuple(weights), tuple(comparing)
         n = len(self.names)
         self._verdicts, self._failures = [0] * n, [0] * n
         self._first, self._decided = [0] * n, [0] * n
@@ -58,8 +69,8 @@ class PanelFigures:
         for judge, preference in enumerate(preferences):
             self._verdicts[judge] += preference is not None
             self._failures[judge] += preference is None
-            self._decided[judge] += bool(preference)
-            self._first[judge] += preference == 1
+            self._decided[judge] += bool(preference) and self._comparing[judge]
+            self._first[judge] += preference == 1 and self._comparing[judge]
         for pair, (one, other) in enumerate(self._pairs):
             if preferences[one] is not None and preferences[other] is not None:
                 self._compared[pair] += 1
@@ -115,7 +126,7 @@ class Alpha:
     """
 
     def __init__(self) -> None:
-        self._count = 0
+        self._units = self._count = 0
         self._sum = self._squares = self._within = 0.0
 
     def add(self, values: Sequence[float]) -> None:
@@ -124,14 +135,15 @@ class Alpha:
         if n < 2:
             return
         total, squares = math.fsum(values), math.fsum(value * value for value in values)
+        self._units += 1
         self._count += n
         self._sum += total
         self._squares += squares
         self._within += 2 * (n * squares - total * total) / (n - 1)  # squared differences of all ordered pairs
 
     def value(self) -> float | None:
-        """Return alpha; None without two units' worth of values, or when all values are the same."""
-        if self._count < 3:
+        """Return alpha; None without two units, or when all values are the same."""
+        if self._units < 2:
             return None
         expected = 2 * (self._count * self._squares - self._sum**2) / (self._count - 1)
         return 1.0 - self._within / expected if expected > 0 else None

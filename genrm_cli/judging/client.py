@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 from urllib.parse import urlsplit
 
 import httpx
@@ -246,15 +246,20 @@ def _tokens(logprobs: object) -> tuple[tuple[str, dict[str, float]], ...]:
     content = _object(logprobs).get("content")
     if not isinstance(content, list):
         return ()
-    try:
-        return tuple((str(token["token"]), _likely(token)) for token in content)
-    except (KeyError, TypeError, ValueError, AttributeError):
-        return ()
+    tokens = [_object(token) for token in content]
+    texts = [text for token in tokens if isinstance(text := token.get("token"), str)]
+    return tuple(zip(texts, map(_likely, tokens), strict=True)) if len(texts) == len(tokens) else ()
 
 
-def _likely(token: dict[str, Any]) -> dict[str, float]:
-    listed = [token, *(token.get("top_logprobs") or [])]
-    return {str(each["token"]): float(each["logprob"]) for each in listed}
+def _likely(token: dict[str, object]) -> dict[str, float]:
+    """Return the tokens that were likely in the place of this one, itself among them; without what is no number."""
+    top = token.get("top_logprobs")
+    likely: dict[str, float] = {}
+    for each in map(_object, [token, *(top if isinstance(top, list) else [])]):
+        text, value = each.get("token"), each.get("logprob")
+        if isinstance(text, str) and isinstance(value, int | float) and not isinstance(value, bool):
+            likely[text] = float(value)
+    return likely
 
 
 def _text(value: object) -> str | None:

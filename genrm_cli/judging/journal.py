@@ -173,6 +173,15 @@ class Journal:
             ).fetchone()
         return None if row[0] is None else (float(row[0]), float(row[1]))
 
+    def iter_verdicts(self, judge: str) -> Iterator[tuple[float, float, float]]:
+        """Yield score_1, score_2 and ranking of a judge's verdicts; grades and defaults are left out."""
+        with self._explained():
+            yield from self._connection.execute(
+                "SELECT score_1, score_2, ranking FROM verdicts WHERE judge = ? AND grades IS NULL AND NOT defaulted "
+                "ORDER BY key",
+                (judge,),
+            )
+
     def iter_entries(self) -> Iterator[dict[str, Any]]:
         """Yield every verdict, then every failure, as JSON-ready objects."""
         with self._explained():
@@ -196,7 +205,7 @@ class Journal:
             for entry in entries:
                 try:
                     row = parse_row(entry)
-                except (ValueError, TypeError, KeyError) as error:
+                except (ValueError, TypeError, KeyError, RecursionError) as error:
                     raise StorageError(f"{origin}: holds no entry of a journal ({error}); move it away.") from error
                 if "reply" not in row:  # what failed there may be answered here, and that is not copied yet
                     insert_row(execute, "failures", list(row.values()))

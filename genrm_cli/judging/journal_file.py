@@ -76,8 +76,12 @@ def opinion_of(score_1: float, score_2: float, ranking: float, defaulted: int, g
     """
     if grades is None:
         return Verdict(score_1, score_2, ranking, bool(defaulted))
-    stored = json.loads(grades)
+    stored = json.loads(grades, parse_constant=_refuse_constant)
     return Grades(tuple(map(float, stored["values"])), tuple(map(str, stored["notes"])))
+
+
+def _refuse_constant(name: str) -> float:
+    raise ValueError(f"{name} is no grade")
 
 
 def insert_row(execute: Execute, table: str, values: Sequence[object]) -> int:

@@ -159,15 +159,19 @@ def _follows(first: Opinion, second: Opinion) -> bool:
 
 
 async def _ask(judge: RemoteJudge, endpoint: Endpoint, shown: Shown, timeout_s: float) -> tuple[Reply, Opinion] | None:
-    """Ask once and read the reply, with a second try for what may pass; None if the endpoint is busy."""
+    """Ask once and read the reply, with a second try for what may pass; None if the endpoint is busy.
+
+    Of two turns the first reply is returned: its prompt is what is shown, and no words of the model's.
+    """
     question = judge.prepare(shown, 0)
     failure = Failure(FailureKind.NO_VERDICT, "not asked")
     unread: Reply | None = None
     for tries_left in reversed(range(_TRIES)):
         try:
-            reply = await endpoint.client.complete(question.body, timeout_s)
-            if (second := judge.second_turn(question, reply)) is not None:
-                reply = await endpoint.client.complete(second.body, timeout_s)
+            reply = last = await endpoint.client.complete(question.body, timeout_s)
+            second = judge.second_turn(question, reply)
+            if isinstance(second, Question):
+                last = await endpoint.client.complete(second.body, timeout_s)
         except CallError as error:
             failure, unread = error.failure, None
             if failure.kind == FailureKind.RATE_LIMITED:
@@ -176,7 +180,7 @@ async def _ask(judge: RemoteJudge, endpoint: Endpoint, shown: Shown, timeout_s: 
                 break
             await asyncio.sleep(0.5)
             continue
-        result = judge.read(reply, question)
+        result = second if isinstance(second, Failure) else judge.read(last, question)
         if not isinstance(result, Failure):
             return reply, result
         failure, unread = result, reply

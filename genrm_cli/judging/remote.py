@@ -1,4 +1,4 @@
-"""A generative reward model behind one or more OpenAI-compatible endpoints, and the journal in front of it."""
+"""A generative reward model behind one or more OpenAI-compatible endpoints."""
 
 import asyncio
 import hashlib
@@ -10,17 +10,18 @@ from dataclasses import dataclass, replace
 import orjson
 
 from genrm_cli.judging.client import CallError
-from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.latency import Latencies
 from genrm_cli.judging.pacing.allowance import Allowance
 from genrm_cli.judging.pacing.hedge import Asking, Hedge
 from genrm_cli.judging.pacing.pool import Ending, EndpointPool, Slot
 from genrm_cli.judging.pacing.retry import RetryPolicy
+from genrm_cli.judging.profiles.answer import parse_first_turn
 from genrm_cli.judging.profiles.profile import (
     AnyProfile,
     GradingProfile,
     Message,
     Profile,
+    count_turns,
     parse_reply,
     render_messages,
 )
@@ -104,6 +105,7 @@ class RemoteJudge:
         self._allowance = allowance
         self._request_fields = {"model": model, **profile.request_fields, **sampling}
         self._identity = orjson.dumps([profile.name, profile.version, judge_id or model])
+        self._turns = count_turns(profile)
         self._hedge = Hedge(self.latencies)
         self._last_call_ends_s: float | None = None
         self._trial = self.prepare(_TRIAL_OF_ONE if isinstance(profile, GradingProfile) else _TRIAL, 0)
@@ -123,7 +125,7 @@ class RemoteJudge:
 
     def may_ask(self) -> bool:
         """Whether calls may be made: the run has not been stopped, and something is left to spend."""
-        self._stop_when_used_up()
+        self._stop_when_used_up(self._turns)
         return self._pool.stopped_by is None
 
     def prepare(self, shown: Shown, judge_idx: int) -> Question:
@@ -142,11 +144,18 @@ class RemoteJudge:
         """Read a reply as the profile says."""
         return parse_reply(self.profile, reply, question.shown)
 
-    def second_turn(self, question: Question, reply: Reply) -> Question | None:
-        """Return the question that follows the first reply, for families that are asked twice; else None."""
+    def second_turn(self, question: Question, reply: Reply) -> Question | Failure | None:
+        """Return the question that follows the first reply, for families that are asked twice; else None.
+
+        Returns:
+            A failure if the first reply says nothing, or was cut off: there is nothing to go on from.
+        """
         if not isinstance(self.profile, Profile) or self.profile.render_second_turn is None:
             return None
-        messages = [*render_messages(self.profile, question.shown), *self.profile.render_second_turn(reply.text)]
+        said = parse_first_turn(reply)
+        if isinstance(said, Failure):
+            return said
+        messages = [*render_messages(self.profile, question.shown), *self.profile.render_second_turn(said)]
         return replace(question, body=self._body_of(messages))
 
     def recall(self, question: Question) -> Outcome | None:
@@ -155,11 +164,18 @@ class RemoteJudge:
         return None
 
     async def admit(self) -> Slot | None:
-        """Wait for leave to make one more call."""
-        return await self._next_slot(retry=False)
+        """Wait for leave to make one more call; where an answer takes two, the second is set aside."""
+        slot = await self._next_slot(self._turns, retry=False)
+        if slot is not None:
+            self._allowance.reserved += self._turns - 1
+        return slot
 
     def dismiss(self, slot: Slot) -> None:
-        """Give back a slot that turned out not to be needed."""
+        """Give back a slot of `admit` that turned out not to be needed."""
+        self._allowance.reserved -= self._turns - 1
+        self._give_back(slot)
+
+    def _give_back(self, slot: Slot) -> None:
         self._allowance.calls -= 1
         self._pool.release_unused(slot)
 
@@ -172,11 +188,18 @@ class RemoteJudge:
             async with asyncio.timeout(self._patience.comparison_timeout_s + _LATE_S):
                 await self._ask_until_read(question, slot, outcome, gives_up_at_s)
         except TimeoutError:
-            # Only waits are cut off here: a call in flight ends by its own timeout, a little sooner.
-            if outcome.result is _NOT_ASKED:
-                outcome.result = Failure(FailureKind.TIMEOUT, "the comparison took too long (--comparison-timeout)")
+            pass  # only waits are cut off here: a call in flight ends by its own timeout, a little sooner
+        finally:
+            self._allowance.reserved -= self._turns - outcome.turns
+        if outcome.result is _NOT_ASKED:
+            outcome.result = self._why_not_asked(gives_up_at_s)
         outcome.latency_s = time.monotonic() - started_s
         return outcome
+
+    def _why_not_asked(self, gives_up_at_s: float) -> Failure:
+        if time.monotonic() >= gives_up_at_s:
+            return Failure(FailureKind.TIMEOUT, "the comparison took too long (--comparison-timeout)")
+        return Failure(FailureKind.NOT_ASKED, f"not asked to the end: stopped by {self._pool.stopped_by}")
 
     async def _ask_until_read(
         self, question: Question, slot: Slot | None, outcome: Outcome, gives_up_at_s: float
@@ -185,27 +208,57 @@ class RemoteJudge:
             if slot is None and (slot := await self._slot_in_time(gives_up_at_s)) is None:
                 return
             try:
-                reply = await self._call(question, slot, outcome, gives_up_at_s)
-                _add_usage(outcome, reply)
-                if (second := self.second_turn(question, reply)) is not None:
-                    reply = await self._call(second, await self._slot_in_time(gives_up_at_s), outcome, gives_up_at_s)
-                    _add_usage(outcome, reply)
+                outcome.result = await self._converse(question, slot, outcome, gives_up_at_s)
             except CallError as error:
                 outcome.result = error.failure
                 return
             slot = None
-            outcome.result = self.read(reply, question)
             if not isinstance(outcome.result, Failure):
                 return
 
-    async def _next_slot(self, *, retry: bool) -> Slot | None:
-        """Wait for a slot for one more call; None when the run has been stopped."""
-        self._stop_when_used_up()
+    async def _converse(
+        self, question: Question, slot: Slot, outcome: Outcome, gives_up_at_s: float
+    ) -> Opinion | Failure:
+        """Ask in one turn, or in two, and read the last reply.
+
+        Raises:
+            CallError: a call failed for good.
+        """
+        before = outcome.result
+        reply = await self._call(question, slot, outcome, gives_up_at_s)
+        _add_usage(outcome, reply)
+        outcome.result = before  # what failed on the way to this reply is made good
+        second = self.second_turn(question, reply)
+        if isinstance(second, Failure):
+            return second
+        if second is not None:
+            next_slot = await self._slot_for_second_turn(outcome, gives_up_at_s)
+            reply = await self._call(second, next_slot, outcome, gives_up_at_s)
+            _add_usage(outcome, reply)
+        return self.read(reply, question)
+
+    async def _slot_for_second_turn(self, outcome: Outcome, gives_up_at_s: float) -> Slot | None:
+        """Wait for a slot; the first second turn of a comparison was set aside, and outlasts a budget."""
+        if outcome.turns == self._turns:
+            return await self._slot_in_time(gives_up_at_s)
+        slot = await self._pool.acquire_second_turn()
+        if slot is None or time.monotonic() >= gives_up_at_s:
+            if slot is not None:
+                self._pool.release_unused(slot)
+            return None
+        outcome.turns = self._turns
+        self._allowance.reserved -= 1
+        self._allowance.count_call()
+        return slot
+
+    async def _next_slot(self, calls: int = 1, *, retry: bool) -> Slot | None:
+        """Wait for a slot for a call, while there is room for so many; None when the run has been stopped."""
+        self._stop_when_used_up(calls)
         slot = await self._pool.acquire(retry=retry)
         if slot is None:
             return None
         # What was left before the wait may have gone to others meanwhile.
-        if self._stop_when_used_up():
+        if self._stop_when_used_up(calls):
             self._pool.release_unused(slot)
             return None
         self._allowance.count_call()
@@ -215,12 +268,12 @@ class RemoteJudge:
         """Wait for a slot for one more call of a comparison that has begun; None when its time is over, too."""
         slot = await self._next_slot(retry=True)
         if slot is not None and time.monotonic() >= gives_up_at_s:
-            self.dismiss(slot)
+            self._give_back(slot)
             return None
         return slot
 
-    def _stop_when_used_up(self) -> bool:
-        limit = self._allowance.used_up()
+    def _stop_when_used_up(self, calls: int = 1) -> bool:
+        limit = self._allowance.used_up(calls)
         if limit is not None:
             self._pool.stop(limit)
         return limit is not None
@@ -320,76 +373,6 @@ def error_ending(error: CallError) -> Ending:
         return Ending.BUSY
     # What cannot pass is about this request; what can is about the endpoint.
     return Ending.BROKEN if error.may_pass else Ending.REFUSED
-
-
-class JournaledJudge:
-    """A journal in front of a live judge: what it holds is not asked again, what is answered goes into it."""
-
-    def __init__(
-        self, judge: RemoteJudge, journal: Journal, *, only_failed: bool = False, only_known: bool = False
-    ) -> None:
-        """Put a journal in front of a judge.
-
-        Args:
-            judge: what is asked when the journal does not know.
-            journal: what is known.
-            only_failed: ask only what was asked before and failed.
-            only_known: ask nothing.
-        """
-        self._only_known = only_known
-        self._judge = judge
-        self._journal = journal
-        self._only_failed = only_failed
-        self._in_flight: dict[bytes, asyncio.Future[Outcome]] = {}
-
-    @property
-    def stopped_by(self) -> str | None:
-        """Why no more questions are asked."""
-        return self._judge.stopped_by
-
-    def prepare(self, shown: Shown, judge_idx: int) -> Question:
-        """Make the question."""
-        return self._judge.prepare(shown, judge_idx)
-
-    def recall(self, question: Question) -> Outcome | None:
-        """Return the verdict that the journal holds."""
-        known = self._journal.recall(question.key)
-        if known is None and self._only_known:
-            return Outcome(Failure(FailureKind.NOT_ASKED, "not in the journal (--only-components)"))
-        if known is None and self._only_failed and not self._journal.has_failed(question.key):
-            return Outcome(Failure(FailureKind.NOT_ASKED, "never asked before (--only-failed)"))
-        return known
-
-    async def admit(self) -> Slot | None:
-        """Wait for leave to make one more call."""
-        await self._journal.room()
-        return await self._judge.admit()
-
-    async def ask(self, question: Question, slot: Slot) -> Outcome:
-        """Ask, and store the answer before anybody hears of it; equal questions in flight are asked once."""
-        key = question.key
-        if (earlier := self._in_flight.get(key)) is not None:
-            self._judge.dismiss(slot)
-            outcome = await asyncio.shield(earlier)
-            return Outcome(outcome.result, reply_text=outcome.reply_text, from_journal=True)
-        if (known := self._journal.recall(key)) is not None:  # answered while this one waited to be admitted
-            self._judge.dismiss(slot)
-            return known
-        answered = self._in_flight[key] = asyncio.get_running_loop().create_future()
-        try:
-            outcome = await self._judge.ask(question, slot)
-            if _was_asked(outcome):
-                outcome = await self._journal.record(key, self._judge.label, outcome)
-            answered.set_result(outcome)
-        finally:
-            del self._in_flight[key]
-            if not answered.done():
-                answered.cancel()
-        return outcome
-
-
-def _was_asked(outcome: Outcome) -> bool:
-    return not isinstance(outcome.result, Failure) or outcome.result.kind != FailureKind.NOT_ASKED
 
 
 def _add_usage(outcome: Outcome, reply: Reply) -> None:

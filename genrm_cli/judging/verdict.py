@@ -170,6 +170,7 @@ class Outcome:
         reply_text: the content of the last reply; None if there was none.
         from_journal: True when nothing was asked: the numbers are those of the run that asked.
         hedged: True when a straggler was asked a second time.
+        turns: calls that the last asking took at the least; those beyond are retries of all kinds.
     """
 
     result: Opinion | Failure
@@ -181,3 +182,4 @@ class Outcome:
     reply_text: str | None = None
     from_journal: bool = False
     hedged: bool = False
+    turns: int = 1

@@ -148,14 +148,14 @@ class GroupTable:
         """Count the rollouts of a group that have a response."""
         return sum(self._answered[row] for row in rows)
 
-    def chars_per_comparison(self, rows: list[int]) -> float:
-        """Return how many characters a judge is shown of a group in one comparison, on average."""
+    def chars_shown(self, rows: list[int], responses: int = 2) -> float:
+        """Return how many characters a judge is shown of a group with the prompt and so many responses, on average."""
         answered = [row for row in rows if self._answered[row]]
         if not answered:
             return 0.0
         prompts = sum(self._prompt_chars[row] for row in answered)
         answers = sum(self._answer_chars[row] for row in answered)
-        return (prompts + 2 * answers) / len(answered)
+        return (prompts + responses * answers) / len(answered)
 
     def prompts_differ(self, rows: list[int]) -> bool:
         """Whether the rollouts of a group answer different prompts, so that comparing them means nothing.

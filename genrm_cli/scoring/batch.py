@@ -179,7 +179,7 @@ class _Batch:
         tally = self._run.tallies.begin()
         try:
             run = replace(self._run, tally=tally, stop=threading.Event())  # one input may stop alone
-            report = await score_task(task, run, desk, claim, replace=decision.replaces)
+            report = await score_task(task, run, desk, claim, overwrite=decision.replaces)
         finally:
             self._run.tallies.end(tally)
         error = None

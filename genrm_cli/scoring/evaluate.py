@@ -20,6 +20,7 @@ from genrm_cli.evaluation.figures import (
 )
 from genrm_cli.judging.engine import Asking, Judge, judge_all
 from genrm_cli.judging.journal import Journal
+from genrm_cli.judging.profiles.profile import count_turns
 from genrm_cli.judging.profiles.scales import verdict_of_grades
 from genrm_cli.judging.verdict import Exhibit, Failure, FailureKind, Grades, Lineup, Outcome, Shown, Verdict
 from genrm_cli.rollouts.declared import check_declared, parse_requirement
@@ -33,6 +34,7 @@ from genrm_cli.scoring.group import outcome_record
 from genrm_cli.scoring.journals import check_journal_place, open_journal
 from genrm_cli.scoring.judges import JudgeDesk, check_judges, open_judges
 from genrm_cli.scoring.pairs import grading_of
+from genrm_cli.scoring.profiles import profile_of
 from genrm_cli.scoring.provenance import input_record, judge_record, provenance_of, versions_record
 from genrm_cli.scoring.survey import Reject
 from genrm_cli.settings import Settings
@@ -204,6 +206,8 @@ def _read_pairs(source: Source, run: Run) -> _Survey:
         survey.cases.append(_Case(line, replace(pair, conversation=(), chosen="", rejected="", principle=None), *chars))
     tally.lines = tally.rejects + len({case.line for case in survey.cases})
     tally.groups, tally.planned = len(survey.cases), 2 * len(survey.cases)
+    if run.settings.judge is None:
+        tally.planned_calls = tally.planned * count_turns(profile_of(run.settings))
     first = "; ".join(f"line {bad.line}: {bad.reason}" for bad in survey.rejects[:_NAMED_PROBLEMS])
     if not survey.cases:
         raise InputError(

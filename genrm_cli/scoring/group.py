@@ -37,7 +37,7 @@ from genrm_cli.scoring.components import (
 )
 from genrm_cli.scoring.graders import graders_in
 from genrm_cli.scoring.gradings import GradingCase
-from genrm_cli.scoring.pairs import Asked, PairCase, Verdicts
+from genrm_cli.scoring.pairs import Asked, PairCase, Verdicts, compares_pairs, grading_of
 from genrm_cli.scoring.survey import GroupTexts
 from genrm_cli.settings import Settings
 from genrm_cli.settings.panel import seats_of
@@ -189,9 +189,11 @@ class GroupCase:
         for grading in self.gradings:
             grading.sort()
         used = self.pairs.verdicts_used()
+        in_order = compares_pairs(self.settings)
         for verdict in used.values():
-            tally.add_scores(verdict)
-        tally.swapped.add(_pairs_of_orders(used))
+            tally.add_scores(verdict, in_order=in_order)
+        if in_order:  # of two grades the other order says the same
+            tally.swapped.add(_pairs_of_orders(used))
         tally.repeated.add(_pairs_of_repeats(used))
         tally.redactions.update(self.redactions)
         if self.settings.panel:
@@ -247,7 +249,8 @@ class GroupCase:
     def _count_panel(self, tally: Tally, used: Verdicts) -> None:
         seats = seats_of(self.settings)
         if tally.panel is None:
-            tally.panel = PanelFigures([seat.name for seat in seats], [seat.weight for seat in seats])
+            comparing = [grading_of(seat) is None for seat in seats]
+            tally.panel = PanelFigures([seat.name for seat in seats], [seat.weight for seat in seats], comparing)
         by_judge = self.pairs.verdicts_by_judge()
         for comparison, verdicts in by_judge.items():
             tally.panel.add_comparison(verdicts, counts=comparison in used)
@@ -391,14 +394,15 @@ class GroupCase:
             return NO_GROUP
         if self.is_noisy(self.estimate) and self.estimate.base_scores[place] is not None:
             return TOO_NOISY
-        kinds = self.pairs.failures_of(place)
-        if kinds and kinds == {FailureKind.NOT_ASKED}:
-            return NOT_ASKED
-        if self.settings.panel and self.pairs.planned:
-            return NO_QUORUM if kinds else DISAGREEMENT
-        if not kinds:
+        if not self.pairs.is_compared(place):
             return NO_OPPONENT
-        return NO_BOTH_ORDERS if self.settings.swap else NO_VERDICT
+        if self.pairs.failures_of(place) == {FailureKind.NOT_ASKED}:
+            return NOT_ASKED
+        if not self.settings.panel:
+            return NO_BOTH_ORDERS if self.settings.swap and compares_pairs(self.settings) else NO_VERDICT
+        if not self.pairs.has_quorum(place):
+            return NO_QUORUM
+        return DISAGREEMENT if self.settings.disagreement == "missing" else NO_BOTH_ORDERS
 
     def _is_for_want_of_verdicts(self, place: int, name: str) -> bool:
         """Whether a component is missing for a reason that keeps verdicts missing, too."""

@@ -10,6 +10,7 @@ from genrm_cli.errors import UsageError
 from genrm_cli.judging.client import JudgeAddress, JudgeClient, chat_url
 from genrm_cli.judging.engine import EmbeddedJudge, Judge
 from genrm_cli.judging.journal import Journal
+from genrm_cli.judging.journaled import JournaledJudge
 from genrm_cli.judging.latency import Latencies
 from genrm_cli.judging.pacing.allowance import Allowance
 from genrm_cli.judging.pacing.limit import AdaptiveLimit
@@ -17,7 +18,7 @@ from genrm_cli.judging.pacing.pool import Endpoint, EndpointPool, FixedLimit
 from genrm_cli.judging.pacing.retry import RetryPolicy
 from genrm_cli.judging.probe import probe_judge
 from genrm_cli.judging.profiles.profile import AnyProfile
-from genrm_cli.judging.remote import JournaledJudge, Patience, RemoteJudge
+from genrm_cli.judging.remote import Patience, RemoteJudge
 from genrm_cli.scoring.components import asks_for_verdicts, check_components
 from genrm_cli.scoring.context import Run
 from genrm_cli.scoring.graders import DIVERSITY, graders_in

@@ -3,10 +3,10 @@
 import math
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from genrm_cli.judging.profiles.profile import GradingProfile, Profile
+from genrm_cli.judging.profiles.profile import GradingProfile, Profile, count_turns
 from genrm_cli.judging.profiles.scales import verdict_of_grades
 from genrm_cli.judging.verdict import (
     MIDDLE_RANKING,
@@ -20,8 +20,9 @@ from genrm_cli.judging.verdict import (
     Verdict,
     lead_of,
 )
-from genrm_cli.pairing import Comparison, count_comparisons, plan_comparisons
+from genrm_cli.pairing import RING_STRATEGIES, Comparison, count_comparisons, plan_comparisons, ring_k_for_budget
 from genrm_cli.rollouts.record import SharedView
+from genrm_cli.scoring.graders import count_gradings
 from genrm_cli.scoring.profiles import profile_of
 from genrm_cli.settings import Settings
 from genrm_cli.settings.components import needs_verdicts
@@ -52,14 +53,71 @@ def grading_of(seat: Seat) -> GradingProfile | None:
     return profile if isinstance(profile, GradingProfile) else None
 
 
-def count_questions(n: int, settings: Settings) -> int:
-    """Count the questions about n rollouts with a response; 0 when n < 2, or when no reward is made of verdicts."""
+class Effort(NamedTuple):
+    """What one judge is asked about a group.
+
+    Attributes:
+        questions: how many.
+        responses: that each of them shows.
+        turns: calls that each takes.
+    """
+
+    questions: int
+    responses: int
+    turns: int
+
+
+def plan_efforts(n: int, settings: Settings) -> list[Effort]:
+    """Return what each judge is asked about n rollouts with a response.
+
+    Nothing when n < 2, or when no reward is made of verdicts.
+    """
     if n < 2 or not needs_verdicts(settings.components, settings.total):
-        return 0
-    pairs = count_comparisons(n, settings.strategy, settings.judges, swap=settings.swap)
-    each = {False: n * settings.judges, True: settings.judges}
-    gradings = [grading_of(seat) for seat in seats_of(settings)]
-    return sum(pairs if grading is None else each[grading.whole_group] for grading in gradings)
+        return []
+    return [_effort_of(seat, n, settings) for seat in seats_of(settings)]
+
+
+def _effort_of(seat: Seat, n: int, settings: Settings) -> Effort:
+    grading = grading_of(seat)
+    if grading is None:
+        return Effort(count_pairs(n, settings), 2, _turns_of(seat))
+    return Effort(settings.judges, n, 1) if grading.whole_group else Effort(n * settings.judges, 1, 1)
+
+
+def compares_pairs(settings: Settings) -> bool:
+    """Whether any judge is shown two responses, one first and one second."""
+    return any(grading_of(seat) is None for seat in seats_of(settings))
+
+
+def count_pairs(n: int, settings: Settings) -> int:
+    """Count the comparisons of n rollouts for one judge."""
+    return count_comparisons(n, settings.strategy, settings.judges, swap=settings.swap, ring_k=settings.ring_k)
+
+
+def within_budget(sizes: Mapping[int, int], settings: Settings) -> Settings:
+    """Return the settings with the largest ring whose calls stay within the budget, if there is one.
+
+    Args:
+        sizes: number of groups for each number of rollouts with a response.
+        settings: as they were given.
+    """
+    if settings.budget is None:
+        return settings
+    strategy = settings.strategy if settings.strategy in RING_STRATEGIES else "ring"
+    none = replace(settings, budget=None, strategy=strategy, ring_k=0.0)
+    fixed = sum(
+        groups * (sum(effort.questions for effort in plan_efforts(n, none)) + count_gradings(n, none))
+        for n, groups in sizes.items()
+    )
+    pairs_only = [seat for seat in seats_of(settings) if grading_of(seat) is None]
+    a_comparison = sum(_turns_of(seat) for seat in pairs_only)
+    calls = max(0, settings.budget - fixed) // max(1, a_comparison)
+    ring_k = ring_k_for_budget(sizes, calls, strategy, judges=settings.judges, swap=settings.swap)
+    return replace(none, ring_k=ring_k)
+
+
+def _turns_of(seat: Seat) -> int:
+    return 1 if seat.settings.judge is not None else count_turns(profile_of(seat.settings))
 
 
 @dataclass(slots=True)
@@ -83,10 +141,11 @@ class PairCase:
     outcomes: list[tuple[Asked, Outcome]] = field(default_factory=list)
     planned: int = field(init=False)
     neutralised: dict[Asked, Mapping[str, int]] = field(init=False, default_factory=dict)
+    _by_judge: dict[Comparison, list[Verdict | None]] | None = field(init=False, default=None)
     _used: Verdicts | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
-        self.planned = count_questions(len(self.answered), self.settings)
+        self.planned = sum(effort.questions for effort in plan_efforts(len(self.answered), self.settings))
 
     def comparisons(self) -> list[Comparison]:
         """Return the planned comparisons, those that share a first response one after the other.
@@ -101,6 +160,9 @@ class PairCase:
             judges=self.settings.judges,
             order_balanced=self.settings.order_balanced,
             swap=self.settings.swap,
+            ring_k=self.settings.ring_k,
+            key=self.key,
+            seed=self.settings.seed,
         )
         ordered = sorted(planned, key=lambda comparison: comparison.i)
         return [Comparison(self.answered[i], self.answered[j], judge_idx) for i, j, judge_idx in ordered]
@@ -154,10 +216,15 @@ class PairCase:
     def sort(self) -> None:
         """Bring the outcomes into an order that does not depend on who answered first."""
         self.outcomes.sort(key=lambda entry: (entry[0].seat, entry[0].judge_idx, entry[0].places))
-        self._used = None
+        self._by_judge = self._used = None
 
     def verdicts_by_judge(self) -> dict[Comparison, list[Verdict | None]]:
         """Return what each judge says of each comparison, by repeat, first and second response; None for a failure."""
+        if self._by_judge is None:
+            self._by_judge = self._collect_verdicts()
+        return self._by_judge
+
+    def _collect_verdicts(self) -> dict[Comparison, list[Verdict | None]]:
         by_pair: dict[tuple[Comparison, int], Verdict | None] = {}
         grades: dict[tuple[int, int, int], float] = {}
         for (places, judge_idx, seat), outcome in self.outcomes:
@@ -205,22 +272,43 @@ class PairCase:
         return self._used
 
     def failures_of(self, place: int) -> set[FailureKind]:
-        """Return the kinds of the failures of questions that showed a rollout."""
+        """Return the kinds of the failures that took verdicts on a rollout away.
+
+        Those of questions that showed it, and of grades of what it is compared with.
+        """
+        mates = {place}.union(*(comparison[:2] for comparison in self.verdicts_by_judge() if place in comparison[:2]))
         return {
             outcome.result.kind
             for asked, outcome in self.outcomes
-            if place in asked.places and isinstance(outcome.result, Failure)
+            if isinstance(outcome.result, Failure)
+            and (place in asked.places or (len(asked.places) == 1 and asked.places[0] in mates))
         }
+
+    def is_compared(self, place: int) -> bool:
+        """Whether any comparison of a rollout was planned."""
+        return any(place in comparison[:2] for comparison in self.verdicts_by_judge())
+
+    def has_quorum(self, place: int) -> bool:
+        """Whether enough judges gave a verdict on one of a rollout's comparisons, whether or not it counts."""
+        quorum = _quorum_of(self.settings)
+        return any(
+            place in comparison[:2] and sum(verdict is not None for verdict in verdicts) >= quorum
+            for comparison, verdicts in self.verdicts_by_judge().items()
+        )
 
 
 def _turned(comparison: Comparison) -> Comparison:
     return Comparison(comparison.j, comparison.i, comparison.judge_idx)
 
 
+def _quorum_of(settings: Settings) -> int:
+    return settings.quorum or len(seats_of(settings))
+
+
 def _joiner_of(settings: Settings) -> Callable[[Sequence[Verdict | None]], Verdict | None]:
     """Return what makes one verdict of those of all judges, None where too few agree to give one."""
     seats = seats_of(settings)
-    quorum = settings.quorum or len(seats)
+    quorum = _quorum_of(settings)
 
     def join(verdicts: Sequence[Verdict | None]) -> Verdict | None:
         given = [(seat.weight, verdict) for seat, verdict in zip(seats, verdicts, strict=True) if verdict is not None]

@@ -2,11 +2,12 @@
 
 import time
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from genrm_cli.errors import InputError, TooManyUnscoredError
 from genrm_cli.judging.journal import Journal
+from genrm_cli.pairing import RING_STRATEGIES
 from genrm_cli.rollouts.dialects import Score
 from genrm_cli.rollouts.grouping import GroupTable
 from genrm_cli.scoring.book import ScoreBook
@@ -16,7 +17,7 @@ from genrm_cli.scoring.journals import open_journal
 from genrm_cli.scoring.judge_groups import judge_groups
 from genrm_cli.scoring.judges import JudgeDesk
 from genrm_cli.scoring.provenance import metrics_of, provenance_of
-from genrm_cli.scoring.survey import Reject, dialect_of, iter_duplicates, survey
+from genrm_cli.scoring.survey import Reject, dialect_of, iter_duplicates, plan_within_budget, survey
 from genrm_cli.settings import Settings
 from genrm_cli.storage.claims import Claim
 from genrm_cli.storage.lines import Line
@@ -41,7 +42,7 @@ class Report:
     samples: list[dict[str, Any]]
 
 
-async def score_task(task: Task, run: Run, desk: JudgeDesk, claim: Claim | None, *, replace: bool) -> Report:
+async def score_task(task: Task, run: Run, desk: JudgeDesk, claim: Claim | None, *, overwrite: bool) -> Report:
     """Score one input and write its outputs, all of them or none.
 
     Reading and writing are done in threads, beside the calls of other inputs.
@@ -51,16 +52,17 @@ async def score_task(task: Task, run: Run, desk: JudgeDesk, claim: Claim | None,
         run: settings, events, and a tally of this input's own.
         desk: the judge.
         claim: on the output; looked at once more before anything appears.
-        replace: whether outputs that exist may be replaced.
+        overwrite: whether outputs that exist may be replaced.
 
     Raises:
         GenrmError: its subclasses say what went wrong; no output has appeared then.
     """
-    work = _Work(task, run, replace=replace)
+    work = _Work(task, run, overwrite=overwrite)
     try:
         await run.in_thread(work.read)
         async with open_journal(task.places.scored, run) as journal:
-            await judge_groups(work.source, work.table, run, work.book, desk, journal)
+            planned = replace(run, settings=plan_within_budget(work.table, run.settings))
+            await judge_groups(work.source, work.table, planned, work.book, desk, journal)
         return await run.in_thread(lambda: work.write(claim, journal))
     finally:
         await run.in_thread(work.close)
@@ -69,12 +71,12 @@ async def score_task(task: Task, run: Run, desk: JudgeDesk, claim: Claim | None,
 class _Work:
     """One input on its way: what is open, and the two halves that block."""
 
-    def __init__(self, task: Task, run: Run, *, replace: bool) -> None:
+    def __init__(self, task: Task, run: Run, *, overwrite: bool) -> None:
         self.source: Source
         self.table: GroupTable
         self._task = task
         self._run = run
-        self._replace = replace
+        self._overwrite = overwrite
         self._opened = ExitStack()
         self.book = self._opened.enter_context(ScoreBook())
         self._outputs: Outputs
@@ -87,7 +89,7 @@ class _Work:
         source = open_source(self._task.uri, run.s3, settings.max_line_bytes, run.stop.is_set)
         self.source = self._opened.enter_context(source)
         provenance = provenance_of(source.identity, settings)
-        self._outputs = self._opened.enter_context(Outputs(run.s3, overwrite=self._replace, provenance=provenance))
+        self._outputs = self._opened.enter_context(Outputs(run.s3, overwrite=self._overwrite, provenance=provenance))
         for name in ("scored", "comparisons", "rejects", "metrics"):  # the metrics last: they vouch for the others
             if (uri := getattr(places, name)) is not None:
                 self._sinks[name] = self._outputs.open(uri)
@@ -109,6 +111,9 @@ class _Work:
         wall_time_s = time.monotonic() - self._started_s
         metrics = metrics_of(self.source.identity, self._task.places.scored, scored.mark, run, wall_time_s)
         metrics["journal"] = None if journal is None else journal.path
+        planned = plan_within_budget(self.table, run.settings)
+        metrics |= {"strategy": planned.strategy, "estimator": planned.estimator}
+        metrics["ring_k"] = planned.ring_k if planned.strategy in RING_STRATEGIES else None
         _write(self._sinks.get("metrics"), render_document(metrics))
         if claim is not None:
             claim.verify()

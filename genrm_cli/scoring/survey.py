@@ -1,5 +1,6 @@
 """Read an input once: understand every line, find the groups, keep no text."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -9,7 +10,7 @@ from genrm_cli.rollouts.dialects import DIALECTS, Dialect, recognise
 from genrm_cli.rollouts.grouping import UNGROUPED, GroupTable, Place, group_key, value_at
 from genrm_cli.rollouts.record import Rollout, UnreadableRecordError
 from genrm_cli.scoring.graders import count_gradings
-from genrm_cli.scoring.pairs import count_questions
+from genrm_cli.scoring.pairs import plan_efforts, within_budget
 from genrm_cli.settings import Settings
 from genrm_cli.storage.lines import Line
 from genrm_cli.storage.records import BadLineError, parse_record
@@ -131,7 +132,16 @@ def _understand(
     return dialect, rollouts, [_key_of(record, rollout, line.number, settings) for rollout in rollouts]
 
 
-def _count_groups(table: GroupTable, settings: Settings, tally: Tally) -> None:
+def plan_within_budget(table: GroupTable, settings: Settings) -> Settings:
+    """Return the settings with the plan that `--budget` allows, if there is one."""
+    if settings.budget is None:
+        return settings
+    comparable = (rows for rows in table.iter_groups() if not table.prompts_differ(rows))
+    return within_budget(Counter(map(table.count_answered, comparable)), settings)
+
+
+def _count_groups(table: GroupTable, given: Settings, tally: Tally) -> None:
+    settings = plan_within_budget(table, given)
     for rows in table.iter_groups():
         tally.groups += 1
         tally.group_sizes[len(rows)] += 1
@@ -142,9 +152,14 @@ def _count_groups(table: GroupTable, settings: Settings, tally: Tally) -> None:
             tally.groups_with_mixed_prompts += 1
         else:
             answered = table.count_answered(rows)
-            planned = count_questions(answered, settings) + count_gradings(answered, settings)
-            tally.planned += planned
-            tally.exhibit_chars += round(planned * table.chars_per_comparison(rows))
+            for questions, responses, turns in plan_efforts(answered, settings):
+                tally.planned += questions
+                tally.planned_calls += questions * turns
+                tally.exhibit_chars += round(questions * turns * table.chars_shown(rows, responses))
+            gradings = count_gradings(answered, settings)
+            tally.planned += gradings
+            tally.planned_calls += gradings
+            tally.exhibit_chars += round(gradings * table.chars_shown(rows))
 
 
 def iter_duplicates(table: GroupTable) -> Iterator[Place]:

@@ -1,6 +1,6 @@
 """The judges of a run: the one that the settings name, or a panel of `[[judge]]` tables."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -12,6 +12,7 @@ OWN_KEYS = (
     *("model", "base_url", "profile", "temperature", "top_p", "max_reply_tokens", "api_key_env", "api_key_file"),
     *("ca_bundle", "judge_id", "concurrency", "call_timeout"),
 )
+_KEYS = ("api_key_env", "api_key_file")
 _ALIASES = {"endpoint": "base_url", "name": "judge_id"}
 MAX_JUDGES = 16
 
@@ -45,7 +46,7 @@ def seats_of(settings: Settings) -> tuple[Seat, ...]:
         return (Seat(settings.judge_id or settings.judge or settings.model or "", 1.0, settings),)
     seats = []
     for judge in settings.panel:
-        values = {"panel": (), "judge": None, "judge_id": None} | dict(judge.values)
+        values = {"panel": (), "judge": None, "judge_id": None} | _with_own_key(dict(judge.values))
         own = replace(settings, **values)  # type: ignore[arg-type]  # each was checked
         seats.append(Seat(own.judge_id or own.model or "", judge.weight, own))
     names = [seat.name for seat in seats]
@@ -56,6 +57,25 @@ def seats_of(settings: Settings) -> tuple[Seat, ...]:
     if (settings.quorum or 1) > len(seats):
         raise UsageError(f"--quorum {settings.quorum} is more than the {len(seats)} judges of the panel.")
     return tuple(seats)
+
+
+def refuse_overridden(panel: Sequence[PanelJudge], sources: Mapping[str, str]) -> None:
+    """Refuse what a judge of a panel has for its own and is given for all: one of the two would count for nothing.
+
+    Args:
+        panel: the judges.
+        sources: names of settings that were given in a place that goes before the file, and that place.
+
+    Raises:
+        UsageError: names the setting.
+    """
+    for number, judge in enumerate(panel, 1):
+        for name in ("judge_id", *dict(judge.values)):
+            if name in sources:
+                raise UsageError(
+                    f"{name} is given by {sources[name]}, but [[judge]] {number} of the settings file has its own; "
+                    "change it there, or name one judge with --model."
+                )
 
 
 def graders_of(settings: Settings) -> tuple[Seat, ...]:
@@ -75,15 +95,13 @@ def _grader(base: Settings, run: Settings, values: Mapping[str, object]) -> Sett
     if "base_url" in values:
         base = replace(base, api_key_env=run.api_key_env, api_key_file=run.api_key_file, ca_bundle=run.ca_bundle)
     own_judge = {"judge": None, "judge_id": None} if {"base_url", "model"} & set(values) else {}
-    return _with_own(base, {**own_judge, **values})
+    given = {"panel": (), **own_judge, **_with_own_key(values)}
+    return replace(base, **given)  # type: ignore[arg-type]  # each was checked
 
 
-def _with_own(settings: Settings, values: Mapping[str, object]) -> Settings:
-    """Return the settings of one judge: a run's, with what it says for itself in their place."""
-    # A file goes before a variable: the run's must not go before the judge's own variable.
-    file = {"api_key_file": None} if values.get("api_key_env") is not None else {}
-    given = {"panel": (), **file, **values}
-    return replace(settings, **given)  # type: ignore[arg-type]  # each was checked
+def _with_own_key(values: Mapping[str, object]) -> dict[str, object]:
+    """Leave the run's key out where a judge names one of its own: a key file would go before its variable."""
+    return dict(values) if values.keys().isdisjoint(_KEYS) else dict.fromkeys(_KEYS) | dict(values)
 
 
 def parse_panel(tables: object, where: str, convert: Convert) -> tuple[PanelJudge, ...]:
@@ -97,6 +115,8 @@ def parse_panel(tables: object, where: str, convert: Convert) -> tuple[PanelJudg
     Raises:
         UsageError: something is missing, unknown or out of bounds; names it.
     """
+    if isinstance(tables, Mapping):
+        raise UsageError(f"{where}: [judge] is one table; a panel is written as [[judge]], once for each judge.")
     if not isinstance(tables, list) or not 0 < len(tables) <= MAX_JUDGES:
         raise UsageError(f"{where}: expected 1 to {MAX_JUDGES} tables [[judge]].")
     return tuple(_parse_judge(table, f"{where} {number}", convert) for number, table in enumerate(tables, 1))
@@ -105,9 +125,12 @@ def parse_panel(tables: object, where: str, convert: Convert) -> tuple[PanelJudg
 def _parse_judge(table: object, where: str, convert: Convert) -> PanelJudge:
     if not isinstance(table, Mapping):
         raise UsageError(f"{where}: {table!r} is no table.")
-    weight, values = 1.0, []
+    weight = 1.0
+    values: list[tuple[str, Value]] = []
     for key, raw in table.items():
         name = _ALIASES.get(key, key.replace("-", "_"))
+        if name in dict(values):
+            raise UsageError(f"{where}: {key!r} is given twice, the second time by another name.")
         if name == "weight":
             weight = float(raw) if isinstance(raw, int | float) and not isinstance(raw, bool) else 0.0
             if not 0 < weight < 1e9:

@@ -13,7 +13,7 @@ from typing import Any
 
 from genrm_cli.errors import UsageError
 from genrm_cli.settings.components import parse_components, parse_diversity, parse_total
-from genrm_cli.settings.panel import parse_panel, seats_of
+from genrm_cli.settings.panel import parse_panel, refuse_overridden, seats_of
 from genrm_cli.settings.table import PRESETS, Settings, Value, flag_of, is_many, key_of, setting_fields, type_of
 
 ENVIRONMENT_PREFIX = "GENRM_"
@@ -79,7 +79,7 @@ def resolve_settings(
     _refuse_unknown_keys(file)
     from_file = {key.replace("-", "_"): value for key, value in file.values.items()}
     tables = {name: from_file.pop(name) for name in _TABLES if name in from_file}
-    if isinstance(from_file.get("judge"), list):
+    if isinstance(from_file.get("judge"), list | dict):
         tables["judge"] = from_file.pop("judge")
     chosen: dict[str, tuple[Value, str]] = {}
     for setting in setting_fields():
@@ -100,8 +100,10 @@ def resolve_settings(
     _apply_preset(chosen)
     values = {name: value for name, (value, _) in chosen.items()}
     panel = parse_panel(tables["judge"], f"{file.path}: judge", _convert_named) if "judge" in tables else ()
-    if {chosen[name][1].partition(" ")[0] for name in ("judge", "model") if name in chosen} & {"flag", "environment"}:
+    before_file = {name: source for name, (_, source) in chosen.items() if source.startswith(("flag", "environment"))}
+    if not before_file.keys().isdisjoint(("judge", "model")):
         panel = ()  # one judge was named in a place that goes before the file
+    refuse_overridden(panel, before_file)
     # _convert has checked each against its field
     settings = Settings(**values, panel=panel, **_parse_rewards(tables, values, file.path))  # type: ignore[arg-type]
     if settings.max_cost is not None and not (settings.price_in or settings.price_out):

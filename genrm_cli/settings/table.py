@@ -142,8 +142,25 @@ class Settings:
         "circular",
         "Pairs",
         "circular: each rollout against the next one, N comparisons for N rollouts. "
-        "all_pairs: each against each, N(N-1)/2 comparisons.",
-        choices=("circular", "all_pairs"),
+        "all_pairs: each against each, N(N-1)/2. ring: N times --ring-k, every rollout against as many others and as "
+        "often first as second. For comparison: swap (half as many pairs, in both orders) and random.",
+        choices=("circular", "all_pairs", "ring", "swap", "random"),
+        changes_rewards=True,
+    )
+    ring_k: float = _setting(
+        2.0,
+        "Pairs",
+        "ring, swap, random: comparisons for each rollout; 2.5 takes half of a third ring.",
+        low=0.1,
+        high=10_000,
+        changes_rewards=True,
+    )
+    budget: int | None = _setting(
+        None,
+        "Pairs",
+        "Calls for each input: takes the ring (swap, random) with the most comparisons that need no more of them. "
+        "Retries and re-askings come on top; --max-calls is the hard limit.",
+        low=1,
         changes_rewards=True,
     )
     judges: int = _setting(

@@ -15,12 +15,13 @@ from functools import partial
 from genrm_cli.judging.client import JudgeAddress, JudgeClient
 from genrm_cli.judging.engine import Asking, judge_all
 from genrm_cli.judging.journal import Journal
+from genrm_cli.judging.journaled import JournaledJudge
 from genrm_cli.judging.pacing.allowance import Allowance
 from genrm_cli.judging.pacing.limit import AdaptiveLimit
 from genrm_cli.judging.pacing.pool import Endpoint, EndpointPool, FixedLimit
 from genrm_cli.judging.pacing.retry import RetryPolicy
 from genrm_cli.judging.profiles import PROFILES
-from genrm_cli.judging.remote import JournaledJudge, Patience, RemoteJudge
+from genrm_cli.judging.remote import Patience, RemoteJudge
 from genrm_cli.judging.verdict import Exhibit, Outcome, Verdict
 
 RESPONSE_CHARS = 2_900  # two of them and the conversation make a request of about 6 KB

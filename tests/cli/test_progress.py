@@ -29,7 +29,7 @@ class Pace(NamedTuple):
 
 def busy_tally() -> Tally:
     """Return a tally of a run with a real judge, a quarter of which is done."""
-    tally = Tally(planned=400, verdicts=90, groups=50, groups_done=12, calls=120, prompt_tokens=9_000)
+    tally = Tally(planned=400, verdicts=90, groups=50, groups_done=12, calls=120, retries=20, prompt_tokens=9_000)
     tally.pace = Pace(30, 64)
     for tenths in range(1, 101):
         tally.latencies.add(tenths / 10)

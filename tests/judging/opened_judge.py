@@ -9,11 +9,12 @@ from typing import Any
 from genrm_cli.judging.client import JudgeAddress, JudgeClient
 from genrm_cli.judging.engine import Asking, Judge, judge_all
 from genrm_cli.judging.journal import Journal
+from genrm_cli.judging.journaled import JournaledJudge
 from genrm_cli.judging.pacing.allowance import Allowance
 from genrm_cli.judging.pacing.pool import Endpoint, EndpointPool, FixedLimit
 from genrm_cli.judging.pacing.retry import RetryPolicy
 from genrm_cli.judging.profiles import PROFILES
-from genrm_cli.judging.remote import JournaledJudge, Patience, RemoteJudge
+from genrm_cli.judging.remote import Patience, RemoteJudge
 from genrm_cli.judging.verdict import Exhibit, Failure, Outcome
 
 SHORT, LONG = "A word.", "A full answer that explains itself, step by step, with care."
@@ -75,6 +76,7 @@ async def open_judge(
     comparison_timeout_s: float = 60.0,
     give_up_after_s: float = 10.0,
     base_s: float = 0.01,
+    profile: str = "nemotron",
 ) -> AsyncIterator[Opened]:
     """Open a judge with short waits."""
     clients = [JudgeClient(JudgeAddress(base_url, None, 2, concurrency)) for base_url in base_urls]
@@ -85,7 +87,7 @@ async def open_judge(
     pool = EndpointPool(endpoints, give_up_after_s, lambda event, fields: None)
     patience = Patience(call_timeout_s, comparison_timeout_s, RetryPolicy(retries, base_s), reask, hedge)
     allowance = allowance or Allowance()
-    remote = RemoteJudge(pool, PROFILES["nemotron"], patience, allowance, model="m", sampling={})
+    remote = RemoteJudge(pool, PROFILES[profile], patience, allowance, model="m", sampling={})
     journaled = None if journal is None else JournaledJudge(remote, journal, only_failed=only_failed)
     try:
         yield Opened(remote, pool, allowance, journaled)

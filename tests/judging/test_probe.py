@@ -211,3 +211,43 @@ def test_an_endpoint_that_fails_after_an_unread_reply_is_down(judge_server: Judg
     warning = probe(judge_server.base_url, other.base_url)
     assert warning is not None
     assert other.base_url in warning
+
+
+@pytest.mark.parametrize(("profile", "calls"), [("nemotron-principle", 2), ("rewardanything", 2), ("brrm", 4)])
+def test_judges_that_are_asked_otherwise_pass(judge_server: JudgeServer, profile: str, calls: int) -> None:
+    """Each response alone, both in a row, and two turns: what they say follows the responses."""
+    assert probe(judge_server.base_url, profile=profile) is None
+    assert judge_server.stats()["requests"] == calls
+
+
+def test_a_template_that_drops_the_principle_is_found(judge_server: JudgeServer) -> None:
+    """A server that drops or refuses the role of the principle judge gives no grade; the failure says what came."""
+    judge_server.behave(unknown_roles="reject")
+    assert "role 'principle'" in refusal(judge_server.base_url, profile="nemotron-principle")
+    judge_server.behave(fault={"content": "Final Judgement: Yes"})
+    reason = refusal(judge_server.base_url, profile="nemotron-principle")
+    assert "no log probabilities of Yes and No" in reason
+
+
+def test_a_judge_in_two_turns_is_not_said_to_drop_what_it_reads(judge_server: JudgeServer) -> None:
+    """Its own first words are in the prompt of its second turn: shorter ones do not mean that responses are dropped."""
+    box = "[The Begin of Ranking Score]\n\\boxed{1}\n[The End of Ranking Score]"
+    talks = [("Truth. " * 400, 100, 900), ("Truth. " * 400, 100, 900), ("Truth.", 350, 360)]
+    script = [
+        step
+        for first, prompt_tokens, second_tokens in talks
+        for step in ({"body": completion(first, prompt_tokens)}, {"body": completion(box, second_tokens)})
+    ]
+    judge_server.behave(script=script)
+    warning = probe(judge_server.base_url, profile="brrm")
+    assert warning is not None
+    assert "did not prefer a right answer to nonsense in both orders" in warning
+    assert judge_server.stats()["requests"] == 6
+
+
+def test_a_first_turn_without_an_end_is_a_failure_of_the_probe(judge_server: JudgeServer) -> None:
+    """The second turn is not tried on it; the option to change is named."""
+    judge_server.behave(fault={"content": "Truth", "finish_reason": "length"})
+    reason = refusal(judge_server.base_url, profile="brrm")
+    assert "truncated" in reason
+    assert "--max-reply-tokens" in reason

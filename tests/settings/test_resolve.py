@@ -135,7 +135,7 @@ def test_json_has_its_public_name_everywhere():
         ("max_unscored", "-0.1", "between 0 and 1"),
         (LENGTH, "-1", "at least 0"),
         ("probe", "maybe", "'maybe' is not true or false"),
-        ("strategy", "circle", "not one of circular, all_pairs. Did you mean circular"),
+        ("strategy", "circle", "not one of circular, all_pairs, ring, swap, random. Did you mean circular"),
         ("dialect", "nemogym", "Did you mean nemo_gym"),
         ("preset", "nemotron-3", "Did you mean nemotron-3"),
         ("compat", "none", "not one of nemo-gym"),

@@ -15,6 +15,7 @@ class Allowance:
         max_cost: in the currency of the prices, likewise.
         price_in: for a million prompt tokens.
         price_out: for a million completion tokens.
+        reserved: calls not made yet that belong to what was begun: the second turns of comparisons in their first.
     """
 
     max_calls: int | None = None
@@ -23,6 +24,7 @@ class Allowance:
     price_in: float = 0.0
     price_out: float = 0.0
     calls: int = 0
+    reserved: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0
 
@@ -40,9 +42,9 @@ class Allowance:
         self.prompt_tokens += reply.prompt_tokens or 0
         self.completion_tokens += reply.completion_tokens or 0
 
-    def used_up(self) -> str | None:
-        """Say which limit is reached, by the name of its option; None while none is."""
-        if self.max_calls is not None and self.calls >= self.max_calls:
+    def used_up(self, calls: int = 1) -> str | None:
+        """Say which limit leaves no room for so many more calls, by the name of its option; None if there is room."""
+        if self.max_calls is not None and self.calls + self.reserved + calls > self.max_calls:
             return "max_calls"
         if self.max_tokens is not None and self.prompt_tokens + self.completion_tokens >= self.max_tokens:
             return "max_tokens"

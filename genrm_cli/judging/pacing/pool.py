@@ -177,7 +177,7 @@ class Slot:
 
 
 class EndpointPool:
-    """Hands out slots: to retries first, then to new comparisons, at the endpoint with the least load.
+    """Hands out slots: to second turns first, then to retries and new comparisons, where the load is least.
 
     Attributes:
         stopped_by: why no more calls are made (`deadline`, `max_calls`, ...); None while the run goes on.
@@ -188,6 +188,7 @@ class EndpointPool:
         self.stopped_by: str | None = None
         self._give_up_after_s = give_up_after_s
         self._on_event = on_event
+        self._second_turns: deque[asyncio.Future[Slot | None]] = deque()
         self._retries: deque[asyncio.Future[Slot | None]] = deque()
         self._newcomers: deque[asyncio.Future[Slot | None]] = deque()
         self._given_up: JudgeError | None = None
@@ -212,12 +213,27 @@ class EndpointPool:
         Raises:
             JudgeError: all endpoints have been down for too long.
         """
+        if self.stopped_by is not None and self._given_up is None:
+            return None
+        first_in_line = not self._second_turns and not self._retries
+        if retry:
+            return await self._acquire(self._retries, first_in_line=first_in_line)
+        first_in_line = first_in_line and not self._newcomers and self._has_room()
+        return await self._acquire(self._newcomers, first_in_line=first_in_line)
+
+    async def acquire_second_turn(self) -> Slot | None:
+        """Wait for leave to finish what was begun; None after the deadline, but not when a budget is used up.
+
+        Raises:
+            JudgeError: as for `acquire`.
+        """
+        if self.stopped_by == "deadline" and self._given_up is None:
+            return None
+        return await self._acquire(self._second_turns, first_in_line=not self._second_turns)
+
+    async def _acquire(self, waiting: "deque[asyncio.Future[Slot | None]]", *, first_in_line: bool) -> Slot | None:
         if self._given_up is not None:
             raise self._given_up
-        if self.stopped_by is not None:
-            return None
-        waiting = self._retries if retry else self._newcomers
-        first_in_line = not self._retries and (retry or (not self._newcomers and self._has_room()))
         if first_in_line and (endpoint := self._choose()) is not None:
             return self._take(endpoint)
         future: asyncio.Future[Slot | None] = asyncio.get_running_loop().create_future()
@@ -231,7 +247,7 @@ class EndpointPool:
 
     def acquire_idle(self) -> Slot | None:
         """Return a slot that nobody waits for, if there is one."""
-        if self.stopped_by is not None or self._retries or self._newcomers:
+        if self.stopped_by is not None or self._second_turns or self._retries or self._newcomers:
             return None
         free = [endpoint for endpoint in self.endpoints if endpoint.is_free()]
         return self._take(min(free, key=Endpoint.rank)) if free else None
@@ -272,7 +288,8 @@ class EndpointPool:
             self.stopped_by = reason
             self._over.set()
             self._on_event("stopped", {"reason": reason})
-            for future in (*self._retries, *self._newcomers):
+            second_turns = self._second_turns if reason == "deadline" else ()
+            for future in (*second_turns, *self._retries, *self._newcomers):
                 if not future.done():
                     future.set_result(None)
 
@@ -292,7 +309,7 @@ class EndpointPool:
 
     def _wake(self) -> None:
         """Give free slots to those who wait."""
-        for waiting in (self._retries, self._newcomers):
+        for waiting in (self._second_turns, self._retries, self._newcomers):
             while waiting:
                 if waiting[0].done():
                     waiting.popleft()
@@ -323,6 +340,6 @@ class EndpointPool:
             "verdicts that a journal keeps are not asked again."
         )
         self._over.set()
-        for future in (*self._retries, *self._newcomers):
+        for future in (*self._second_turns, *self._retries, *self._newcomers):
             if not future.done():
                 future.set_exception(self._given_up)

@@ -4,14 +4,14 @@ import re
 from collections.abc import Callable
 from typing import TypeVar
 
-from genrm_cli.judging.verdict import Failure, FailureKind, Grades, Reply, Verdict
+from genrm_cli.judging.verdict import Failure, FailureKind, Reply, Verdict
 
 MAX_DETAIL_CHARS = 200
 THINK = "<think>"
 
-Said = TypeVar("Said", Verdict, Grades)
+Said = TypeVar("Said")
 ReadAnswer = Callable[[str, bool], Said | Failure]
-"""Answer, and whether it was cut off by the token limit, to the opinion in it, or why there is none."""
+"""Answer, and whether it was cut off by the token limit, to what is read from it, or why that is nothing."""
 
 _END_THINK = "</think>"
 _ANY_THINK = re.compile("</?think>")
@@ -54,6 +54,15 @@ def parse_prose(reply: Reply, read: ReadAnswer[Said], opening: re.Pattern[str] |
         return open_thought() if THINK in answer else read(answer, cut_off)
 
     return parse_answer(reply, read_closed, opening)
+
+
+def parse_first_turn(reply: Reply) -> str | Failure:
+    """Return what the judge said in the first of two turns, without its thinking; a failure if it came to no end."""
+
+    def read(answer: str, cut_off: bool) -> str | Failure:
+        return make_failure(FailureKind.NO_VERDICT, "in the first of two turns") if cut_off else answer.strip()
+
+    return parse_prose(reply, read)
 
 
 def open_thought() -> Failure:

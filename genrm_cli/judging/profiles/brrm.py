@@ -6,7 +6,7 @@ the same words with another meaning, so the two must never be read as one anothe
 
 from functools import partial
 
-from genrm_cli.judging.profiles.answer import excerpt, make_failure, parse_prose, without_thinking
+from genrm_cli.judging.profiles.answer import excerpt, make_failure, parse_prose
 from genrm_cli.judging.profiles.nemotron_boxed import RANKING, read_boxes
 from genrm_cli.judging.profiles.profile import Message, Profile
 from genrm_cli.judging.profiles.sampling import THINKING
@@ -25,9 +25,9 @@ drop those that do not hold. Then name the better response, in this form and wit
 [The End of Ranking Score]""".strip()
 
 
-def _render_second_turn(first_reply: str) -> list[Message]:
+def _render_second_turn(first_answer: str) -> list[Message]:
     return [
-        {"role": "assistant", "content": without_thinking(first_reply).strip()},
+        {"role": "assistant", "content": first_answer},
         {"role": "user", "content": _SECOND_TURN},
     ]
 

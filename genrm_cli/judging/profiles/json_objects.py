@@ -8,7 +8,7 @@ All of it takes time linear in the text, whatever the text.
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 Pairs = tuple[tuple[str, object], ...]
@@ -78,6 +78,16 @@ def iter_objects(text: str, keys: tuple[str, ...]) -> Iterator[FoundObject]:
         wanted = brace is not None and any(key in body for key in keys)
         yield FoundObject(start, end, fenced, decode_object(body) if wanted else None)
         position = end
+
+
+def stands_outside(text: str, word: str, objects: Iterable[FoundObject]) -> bool:
+    """Tell whether a word stands anywhere but within these objects, where it is a quotation."""
+    position = 0
+    for found in objects:
+        if text.find(word, position, found.start) >= 0:
+            return True
+        position = found.end
+    return text.find(word, position) >= 0
 
 
 def decode_object(source: str) -> Pairs | None:

@@ -35,7 +35,7 @@ def _parse_reply(reply: Reply, lineup: Lineup) -> Grades | Failure:
     """Read the margin between Yes and No at the judgement: `1 + 4 / (1 + exp(-margin))`, in words as the note.
 
     Where one of the two is not among the likeliest tokens, it counts as likely as the last of them, which is more
-    than it is: the margin is then a lower bound of its size.
+    than it is: the margin is then a lower bound of its size. It is no margin if the other one is that last token.
 
     Source: the model card of Qwen3-Nemotron-32B-GenRM-Principle: reward = logprob(Yes) - logprob(No).
     """
@@ -48,34 +48,44 @@ def _parse_reply(reply: Reply, lineup: Lineup) -> Grades | Failure:
             return make_failure(
                 FailureKind.NO_VERDICT, f"no Final Judgement: Yes or No; ends with {excerpt(answer[-40:])}"
             )
-        likely = _likely_tokens(reply, said[-1])
-        if likely is None:
-            return make_failure(FailureKind.NO_VERDICT, "no log probabilities of the judgement came with the reply")
-        margin = _log_probability(likely, "Yes") - _log_probability(likely, "No")
+        if len(set(said)) > 1:
+            return make_failure(FailureKind.AMBIGUOUS, "Final Judgement: both Yes and No")
+        margin = _margin(_likely_tokens(reply, said[-1]))
+        if margin is None:
+            return make_failure(
+                FailureKind.NO_VERDICT, "no log probabilities of Yes and No came with the judgement (top_logprobs)"
+            )
         probability = 1 / (1 + math.exp(-margin)) if margin > -500 else 0.0
         return Grades((MIN_SCORE + (MAX_SCORE - MIN_SCORE) * probability,), (f"margin {margin:.4f}",))
 
     return parse_prose(reply, read)
 
 
-def _likely_tokens(reply: Reply, said: str) -> Mapping[str, float] | None:
-    """Return the likeliest tokens in the place of the last judgement."""
+def _likely_tokens(reply: Reply, said: str) -> Mapping[str, float]:
+    """Return the likeliest tokens in the place of the last judgement; none if it cannot be found."""
     text = "".join(token for token, _ in reply.tokens)
     found = [match.start(1) for match in _JUDGEMENT.finditer(text) if match[1] == said]
     if not found:
-        return None
+        return {}
     end = 0
     for token, likely in reply.tokens:
         end += len(token)
         if end > found[-1]:
-            return likely if token.strip() in ("Yes", "No") and any(map(math.isfinite, likely.values())) else None
-    return None
+            return likely if token.strip() == said else {}
+    return {}
 
 
-def _log_probability(likely: Mapping[str, float], word: str) -> float:
-    """Return that of a word in its likeliest spelling, with or without a space before it."""
-    listed = [value for value in likely.values() if math.isfinite(value)]
-    return max((value for token, value in likely.items() if token.strip() == word), default=min(listed))
+def _margin(likely: Mapping[str, float]) -> float | None:
+    """Return by how much likelier Yes is than No, each in its likeliest spelling; None if that is not known."""
+    listed = {token: value for token, value in likely.items() if math.isfinite(value)}
+    least = min(listed.values(), default=0.0)
+    yes, no = (
+        max((value for token, value in listed.items() if token.strip() == word), default=None) for word in ("Yes", "No")
+    )
+    if yes is None or no is None:
+        bound = (least if yes is None else yes) - (least if no is None else no)
+        return bound or None  # a server that lists one token alone says nothing of the other
+    return yes - no
 
 
 PROFILE = GradingProfile(

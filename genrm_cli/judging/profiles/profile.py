@@ -28,8 +28,8 @@ class Profile:
             are part of the request's identity, their order included; values may be mappings, never changed.
         render_messages: exhibit → chat messages.
         parse_reply: reply → verdict, or the failure that explains why there is none. Never raises.
-        render_second_turn: for families that are asked twice, the first reply's text → what the judge is told then;
-            the second reply holds the verdict.
+        render_second_turn: for families that are asked twice, what the judge said first, without its thinking → the
+            messages that follow the first ones; the second reply holds the verdict.
         count_neutralised: exhibit → in how many places the messages show the conversation, a response or the
             principle otherwise than it is, so that it cannot imitate what frames it; what is shown as it is, is
             left out.
@@ -68,6 +68,11 @@ class GradingProfile:
 
 
 AnyProfile = Profile | GradingProfile
+
+
+def count_turns(profile: AnyProfile) -> int:
+    """Return how many calls an opinion takes when all goes well."""
+    return 2 if isinstance(profile, Profile) and profile.render_second_turn is not None else 1
 
 
 def render_messages(profile: AnyProfile, shown: Shown) -> list[Message]:

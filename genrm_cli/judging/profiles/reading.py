@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from genrm_cli.judging.profiles.answer import THINK, excerpt, make_failure, open_thought, parse_answer
-from genrm_cli.judging.profiles.json_objects import FoundObject, Pairs, iter_objects
+from genrm_cli.judging.profiles.json_objects import FoundObject, Pairs, iter_objects, stands_outside
 from genrm_cli.judging.verdict import (
     MAX_RANKING,
     MAX_SCORE,
@@ -56,7 +56,7 @@ def parse_scores_json(reply: Reply) -> Verdict | Failure:
 def _read_answer(answer: str, cut_off: bool) -> Verdict | Failure:
     objects = list(iter_objects(answer, KEYS))
     carriers = [(found, fields) for found in objects if (fields := _fields_of(found.pairs))]
-    if _has_open_thought(answer, [found for found, _ in carriers]):
+    if stands_outside(answer, THINK, [found for found, _ in carriers]):
         return open_thought()
     if carriers:
         return _read_last(answer, objects, carriers)
@@ -64,16 +64,6 @@ def _read_answer(answer: str, cut_off: bool) -> Verdict | Failure:
         return make_failure(FailureKind.NO_VERDICT, f"no complete object with {', '.join(KEYS)}")
     # Keys deep within what could be decoded are not a verdict.
     return _read_loosely(_without(answer, (found for found in objects if found.pairs is not None)))
-
-
-def _has_open_thought(answer: str, carriers: list[FoundObject]) -> bool:
-    """Tell whether `<think>` stands anywhere but inside a verdict, where it is a quotation."""
-    position = 0
-    for found in carriers:
-        if answer.find(THINK, position, found.start) >= 0:
-            return True
-        position = found.end
-    return answer.find(THINK, position) >= 0
 
 
 def _fields_of(pairs: Pairs | None) -> Fields:

@@ -4,8 +4,8 @@ import itertools
 import math
 from functools import partial
 
-from genrm_cli.judging.profiles.answer import excerpt, make_failure, parse_answer
-from genrm_cli.judging.profiles.json_objects import Pairs, iter_objects
+from genrm_cli.judging.profiles.answer import THINK, excerpt, make_failure, open_thought, parse_answer
+from genrm_cli.judging.profiles.json_objects import FoundObject, Pairs, iter_objects, stands_outside
 from genrm_cli.judging.profiles.profile import GradingProfile, Message
 from genrm_cli.judging.profiles.sampling import THINKING
 from genrm_cli.judging.profiles.sections import render_lineup
@@ -33,16 +33,31 @@ def _parse_reply(reply: Reply, lineup: Lineup) -> Grades | Failure:
 
 def _read(names: list[str], answer: str, cut_off: bool) -> Grades | Failure:
     del cut_off  # an object that is closed is complete
-    found = [dict(found.pairs) for found in iter_objects(answer, _KEYS) if found.pairs is not None]
-    objects = [members for members in found if "scores" in members]
-    if not objects:
+    objects = list(iter_objects(answer, _KEYS))
+    carriers = [found for found in objects if _values_of("scores", found.pairs)]
+    if stands_outside(answer, THINK, carriers):
+        return open_thought()
+    if not carriers:
         return make_failure(FailureKind.NO_VERDICT, f"no object with scores; ends with {excerpt(answer[-40:])}")
-    grades = _read_scores(names, objects[-1]["scores"])
+    chosen = carriers[-1]
+    if any(found.pairs is None and found.start > chosen.start and _is_ours(answer, found) for found in objects):
+        return make_failure(FailureKind.AMBIGUOUS, "scores, then others that cannot be read")
+    given = [_read_scores(names, scores) for found in carriers for scores in _values_of("scores", found.pairs)]
+    grades = given[-1]
     if isinstance(grades, Failure):
         return grades
-    if any(_read_scores(names, other["scores"]) not in (grades, None) for other in objects):
-        return make_failure(FailureKind.AMBIGUOUS, "two objects with scores, which differ")
-    return _contradiction(names, grades, objects[-1].get("best-to-worst")) or grades
+    if any(isinstance(other, Grades) and other != grades for other in given):
+        return make_failure(FailureKind.AMBIGUOUS, "scores are given more than once, and differ")
+    contradictions = (_contradiction(names, grades, order) for order in _values_of("best-to-worst", chosen.pairs))
+    return next(filter(None, contradictions), grades)
+
+
+def _values_of(key: str, pairs: Pairs | None) -> list[object]:
+    return [value for name, value in pairs or () if name == key]
+
+
+def _is_ours(answer: str, found: FoundObject) -> bool:
+    return answer.find('"scores"', found.start, found.end) >= 0
 
 
 def _read_scores(names: list[str], scores: object) -> Grades | Failure:
@@ -65,9 +80,10 @@ def _contradiction(names: list[str], grades: Grades, order: object) -> Failure |
     """Look for a response that is ordered before one with a higher score, or an order that is none."""
     if order is None:
         return None
-    if not isinstance(order, list) or sorted(map(str, order)) != sorted(names):
+    ordered_names = order if isinstance(order, list) and all(isinstance(name, str) for name in order) else []
+    if sorted(ordered_names) != sorted(names):
         return make_failure(FailureKind.NO_VERDICT, "best-to-worst does not name each response once")
-    ordered = [grades.values[names.index(str(name))] for name in order]
+    ordered = [grades.values[names.index(name)] for name in ordered_names]
     if any(after > before for before, after in itertools.pairwise(ordered)):
         return make_failure(FailureKind.AMBIGUOUS, "scores and best-to-worst contradict each other")
     return None

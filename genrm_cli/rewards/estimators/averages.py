@@ -2,7 +2,9 @@
 
 import numpy as np
 
+from genrm_cli.rewards.estimators.combined import shrunk_reliabilities
 from genrm_cli.rewards.estimators.judge_fit import JudgeFit
+from genrm_cli.rewards.estimators.variances import Variances, scores_given, wins_given
 from genrm_cli.rewards.estimators.verdict_batch import BatchEstimate, Flags, Floats, VerdictBatch
 
 
@@ -11,8 +13,7 @@ def average_scores(batch: VerdictBatch, fit: JudgeFit) -> BatchEstimate:
 
     Source: NVIDIA NeMo Gym, `genrm_compare`, `aggregate_scores`, method `simple_tiebreaker`.
     """
-    shifts = np.where(batch.score_1 == batch.score_2, 3.5 - batch.ranking, 0.0)
-    return _average(batch, batch.score_1 + shifts, batch.score_2 - shifts, fit.score_variance)
+    return _average(batch, *scores_given(batch), fit.scores)
 
 
 def average_wins(batch: VerdictBatch, fit: JudgeFit) -> BatchEstimate:
@@ -21,25 +22,33 @@ def average_wins(batch: VerdictBatch, fit: JudgeFit) -> BatchEstimate:
     So length and style terms, made for scores of 1 to 5, keep their weight. The higher score wins, of equal scores
     the ranking decides; an even verdict is half a win for both.
     """
-    wins = 3 + 2 * np.sign(batch.leads())
-    variance = None if fit.win_variance is None else 16 * fit.win_variance
-    return _average(batch, wins, 6 - wins, variance)
+    return _average(batch, *wins_given(batch), fit.wins)
 
 
-def _average(batch: VerdictBatch, of_first: Floats, of_second: Floats, variance: float | None) -> BatchEstimate:
+def _average(batch: VerdictBatch, of_first: Floats, of_second: Floats, run: Variances | None) -> BatchEstimate:
     counts = batch.counts()
     scored = counts > 0
     base_scores = batch.sum_by_rollout(of_first, of_second) / np.maximum(counts, 1)
-    own = (variance or 0.0) / np.maximum(counts, 1)
-    variances = _centred_variances(own, scored)
+    known = np.full(batch.groups, run is not None)
+    run = run or Variances(0.0, 0.0, 0.0)
+    ones = np.ones_like(of_first)
+    favours = run.place * batch.sum_by_rollout(ones, -ones) / np.maximum(counts, 1)
+    variances = _centred_variances(run.within / np.maximum(counts, 1), scored) + _centred(favours, scored) ** 2
     return BatchEstimate(
         base_scores=base_scores,
         scored=scored,
         variances=variances,
-        known=np.full(batch.groups, variance is not None),
-        reliabilities=_reliabilities(base_scores, variances, scored),
+        known=known,
+        reliabilities=_reliabilities(_centred(base_scores, scored), variances, scored, run.between),
         converged=np.ones(batch.groups, dtype=np.bool_),
     )
+
+
+def _centred(values: Floats, scored: Flags) -> Floats:
+    """Return the values less the mean of the scored ones of their group."""
+    n = np.maximum(scored.sum(axis=1, keepdims=True), 1)
+    centred: Floats = values - np.where(scored, values, 0.0).sum(axis=1, keepdims=True) / n
+    return centred
 
 
 def _centred_variances(own: Floats, scored: Flags) -> Floats:
@@ -47,19 +56,17 @@ def _centred_variances(own: Floats, scored: Flags) -> Floats:
     n = np.maximum(scored.sum(axis=1, keepdims=True), 1)
     whole = np.where(scored, own, 0.0).sum(axis=1, keepdims=True)
     centred: Floats = own * (1 - 2 / n) + whole / n**2
-    return np.where(n > 1, centred, own)
+    return centred
 
 
-def _reliabilities(base_scores: Floats, variances: Floats, scored: Flags) -> Floats:
-    """Return [G] 1 - errors / spread, not below 0; 0 without a spread.
+def _reliabilities(qualities: Floats, variances: Floats, scored: Flags, between: float) -> Floats:
+    """Return [G] the share of signal that there is after the scores were drawn to the mean as far as they should be.
 
-    Source: the reliability of observed scores in classical test theory, F. M. Lord and M. R. Novick, Statistical
-    Theories of Mental Test Scores (1968) §3.
+    Taken as they are, one less the share of errors says little of a single group: where many errors happen to cancel
+    it is too small. The run's variance between rollouts keeps it apart from chance.
+
+    Source: T. L. Kelley, Statistical Method (1923), for how far scores are to be drawn to the mean.
     """
-    n = np.maximum(scored.sum(axis=1, keepdims=True), 1)
-    means = np.where(scored, base_scores, 0.0).sum(axis=1, keepdims=True) / n
-    spread = np.where(scored, (base_scores - means) ** 2, 0.0).sum(axis=1)
-    errors = np.where(scored, variances, 0.0).sum(axis=1)
-    noise = np.divide(errors, spread, out=np.ones_like(spread), where=spread > 0)
-    shares: Floats = np.maximum(0.0, 1 - noise)
-    return shares
+    total = between + variances
+    kept = np.divide(between, total, out=np.zeros_like(variances), where=total > 0)
+    return shrunk_reliabilities(kept * qualities, kept * variances, scored)

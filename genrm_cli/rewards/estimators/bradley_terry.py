@@ -1,5 +1,7 @@
 """Who was preferred to whom → strengths, with a prior that keeps them finite and a term for the first place."""
 
+import math
+
 import numpy as np
 
 from genrm_cli.rewards.estimators.combined import shrunk_reliabilities
@@ -7,92 +9,103 @@ from genrm_cli.rewards.estimators.judge_fit import JudgeFit
 from genrm_cli.rewards.estimators.verdict_batch import BatchEstimate, Flags, Floats, VerdictBatch, inverse_of
 
 MAX_STEPS = 50
-TOLERANCE = 1e-8  # of the gradient, in verdicts
+TOLERANCE = 1e-10  # of the gradient, in verdicts
+PRIOR_VARIANCE = 4.0  # of a log strength
 _MAX_HALVINGS = 30
 
 
-def fit_bradley_terry(batch: VerdictBatch, _: JudgeFit) -> BatchEstimate:
-    """Return 3 plus the log strengths, with which P(first wins) = 1 / (1 + exp(-(x_i - x_j + place))).
+def fit_bradley_terry(batch: VerdictBatch, fit: JudgeFit) -> BatchEstimate:
+    """Return 3 + x / 2 with the log strengths x, for which P(first wins) = 1 / (1 + exp(-(x_i - x_j + place))).
 
-    The strengths and the advantage of the first place of each group have a standard normal prior, so that a perfect
-    order, or a graph that is not connected, has a finite solution. An even verdict is half a win for both. Standard
-    errors are those of the normal distribution that fits the posterior best at its top.
+    Log strengths come from a normal distribution of standard deviation 2, so that a perfect order, or a graph that is
+    not connected, has a finite solution; halved, they are about as far apart as scores. An even verdict is half a win
+    for both. Standard errors are those of the normal distribution that fits the posterior best at its top. `place` is
+    the run's: a group's own would explain a rollout's win by where it stood.
 
     Source: R. A. Bradley and M. E. Terry, Biometrika 39 (1952) 324; position term: R. R. Davidson and R. J. Beaver,
-    Biometrics 33 (1977) 693; prior: F. Caron and A. Doucet, J. Comput. Graph. Stat. 21 (2012) 174.
+    Biometrics 33 (1977) 693; normal prior: T. Leonard, Biometrics 33 (1977) 121.
     """
-    wins = (np.sign(batch.leads()) + 1) / 2
-    solution, converged = _maximise(batch, wins)
-    strengths, scored = solution[:, :-1], batch.counts() > 0
-    chances = _chances(_advantages(batch, solution))
-    inverse = inverse_of(_curvature(batch, chances))[:, :-1, :-1]
-    variances = _centred_variances(inverse, scored)
+    wins, place = (np.sign(batch.leads()) + 1) / 2, place_log_odds(fit.first_share)
+    strengths, converged = _maximise(batch, wins, place)
+    scored = batch.counts() > 0
+    inverse = inverse_of(_curvature(batch, _chances(_advantages(batch, strengths, place))))
+    variances = _centred_variances(inverse, scored) / 4
     return BatchEstimate(
-        base_scores=3.0 + strengths,
+        base_scores=3.0 + strengths / 2,
         scored=scored,
         variances=variances,
         known=np.ones(batch.groups, dtype=np.bool_),
-        reliabilities=shrunk_reliabilities(strengths, variances, scored),
+        reliabilities=shrunk_reliabilities(strengths / 2, variances, scored),
         converged=converged,
     )
 
 
-def _maximise(batch: VerdictBatch, wins: Floats) -> tuple[Floats, Flags]:
-    """Climb to the top of the posterior by Newton's steps, halved while they overshoot; [G, n + 1] and [G]."""
-    solution = np.zeros((batch.groups, batch.n + 1))
-    height = _height(batch, wins, solution)
-    slope = _slope(batch, wins, solution)
+def place_log_odds(first_share: float) -> float:
+    """Return the log odds that the first of two equal rollouts wins, if the first of any two wins in this share.
+
+    Rollouts differ as the prior says, which brings the share nearer to a half than it is for equal ones.
+
+    Args:
+        first_share: more than 0 and less than 1.
+
+    Source: S. L. Zeger, K.-Y. Liang, P. S. Albert, Biometrics 44 (1988) 1049, for the mean of a logistic curve over a
+    normal distribution.
+    """
+    flattening = (16 * math.sqrt(3) / (15 * math.pi)) ** 2
+    return math.log(first_share / (1 - first_share)) * math.sqrt(1 + flattening * 2 * PRIOR_VARIANCE)
+
+
+def _maximise(batch: VerdictBatch, wins: Floats, place: float) -> tuple[Floats, Flags]:
+    """Climb to the top of the posterior by Newton's steps, halved while they overshoot; [G, n] and [G]."""
+    solution = np.zeros((batch.groups, batch.n))
+    height, slope = _height(batch, wins, place, solution), _slope(batch, wins, place, solution)
     for _ in range(MAX_STEPS):
-        if np.abs(slope).max(initial=0.0) <= TOLERANCE:
+        moving = np.abs(slope).max(axis=1, initial=0.0) > TOLERANCE
+        if not moving.any():
             break
-        curvature = _curvature(batch, _chances(_advantages(batch, solution)))
-        step = np.linalg.solve(curvature, slope[..., None])[..., 0]
+        curvature = _curvature(batch, _chances(_advantages(batch, solution, place)))
+        step = np.linalg.solve(curvature, slope[..., None])[..., 0] * moving[:, None]
         for _ in range(_MAX_HALVINGS):
-            reached = _height(batch, wins, solution + step)
+            reached = _height(batch, wins, place, solution + step)
             # Near the top heights differ by rounding only; a step that loses no more than that is good.
             lower = reached < height - 1e-12 * (1 + np.abs(height))
             if not lower.any():
                 break
             step[lower] /= 2
         solution, height = solution + step, reached
-        slope = _slope(batch, wins, solution)
+        slope = _slope(batch, wins, place, solution)
     return solution, np.abs(slope).max(axis=1, initial=0.0) <= TOLERANCE
 
 
-def _advantages(batch: VerdictBatch, solution: Floats) -> Floats:
+def _advantages(batch: VerdictBatch, strengths: Floats, place: float) -> Floats:
     """Return [G, M] the log odds that the first wins."""
-    of_first = np.take_along_axis(solution, batch.first, axis=1)
-    return of_first - np.take_along_axis(solution, batch.second, axis=1) + solution[:, -1:]
+    of_first = np.take_along_axis(strengths, batch.first, axis=1)
+    return of_first - np.take_along_axis(strengths, batch.second, axis=1) + place
 
 
 def _chances(advantages: Floats) -> Floats:
-    return np.exp(-np.logaddexp(0.0, -advantages))
+    chances: Floats = np.exp(-np.logaddexp(0.0, -advantages))
+    return chances
 
 
-def _height(batch: VerdictBatch, wins: Floats, solution: Floats) -> Floats:
+def _height(batch: VerdictBatch, wins: Floats, place: float, strengths: Floats) -> Floats:
     """Return [G] the logarithm of the posterior, but for a constant."""
-    advantages = _advantages(batch, solution)
+    advantages = _advantages(batch, strengths, place)
     likelihood = wins * advantages - np.logaddexp(0.0, advantages)
-    height: Floats = (likelihood * batch.there).sum(axis=1) - (solution**2).sum(axis=1) / 2
+    height: Floats = (likelihood * batch.there).sum(axis=1) - (strengths**2).sum(axis=1) / (2 * PRIOR_VARIANCE)
     return height
 
 
-def _slope(batch: VerdictBatch, wins: Floats, solution: Floats) -> Floats:
-    surprise = wins - _chances(_advantages(batch, solution))
-    of_place = (surprise * batch.there).sum(axis=1, keepdims=True)
-    return np.concatenate([batch.sum_by_rollout(surprise, -surprise), of_place], axis=1) - solution
+def _slope(batch: VerdictBatch, wins: Floats, place: float, strengths: Floats) -> Floats:
+    surprise = wins - _chances(_advantages(batch, strengths, place))
+    return batch.sum_by_rollout(surprise, -surprise) - strengths / PRIOR_VARIANCE
 
 
 def _curvature(batch: VerdictBatch, chances: Floats) -> Floats:
-    """Return [G, n + 1, n + 1] the negative second derivative of the logarithm of the posterior."""
-    n, spread = batch.n, chances * (1 - chances)
-    leanings = batch.sum_by_rollout(spread, -spread)
-    curvature = np.tile(np.eye(n + 1), (batch.groups, 1, 1))
-    curvature[:, :n, :n] += batch.sum_by_rollout(spread, spread)[:, :, None] * np.eye(n) - batch.sum_by_pair(spread)
-    curvature[:, :n, n] += leanings
-    curvature[:, n, :n] += leanings
-    curvature[:, n, n] += (spread * batch.there).sum(axis=1)
-    return curvature
+    """Return [G, n, n] the negative second derivative of the logarithm of the posterior."""
+    spread = chances * (1 - chances)
+    own = batch.sum_by_rollout(spread, spread) + 1 / PRIOR_VARIANCE
+    return own[:, :, None] * np.eye(batch.n) - batch.sum_by_pair(spread)
 
 
 def _centred_variances(covariances: Floats, scored: Flags) -> Floats:

@@ -69,7 +69,7 @@ def shrunk_reliabilities(qualities: Floats, variances: Floats, scored: Flags) ->
 
     0 without a spread.
 
-    Source: the empirical reliability of expected a posteriori estimates, M. du Toit, IRT from SSI (2003) p. 34.
+    Source: the empirical reliability of expected a posteriori estimates, M. du Toit, IRT from SSI (2003).
     """
     spread = np.where(scored, qualities**2, 0.0).sum(axis=1)
     errors = np.where(scored, variances, 0.0).sum(axis=1)

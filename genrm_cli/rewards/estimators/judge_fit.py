@@ -12,10 +12,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from genrm_cli.rewards.estimators.verdict_batch import Floats, JudgedPair, VerdictBatch, batch_of, sums_of
+from genrm_cli.rewards.estimators import variances
+from genrm_cli.rewards.estimators.verdict_batch import Floats, JudgedPair, VerdictBatch, batch_of, binned_sums
 
 MIN_GROUPS_FOR_WEIGHTS = 128
-MIN_GROUPS_FOR_NOISE = 8
+# With these, standard errors are themselves right to about a fifth.
+MIN_SHARING_FOR_NOISE = 96
 # A bias is shrunk as if so many further verdicts had shown none: one verdict is opinion, not bias.
 UNBIASED_VERDICTS = 32
 _NOISE_FLOOR = 0.02
@@ -79,24 +81,27 @@ class JudgeFit:
         groups: with at least one verdict.
         gap_bias: mean of score_1 - score_2, above 0 where the first place is preferred.
         ranking_bias: mean of 3.5 - ranking.
-        noise: None where there is too little to say: few groups, or none with two different pairs.
+        first_share: share of verdicts that prefer the first, of even ones half; between 0 and 1, never these.
+        noise: None where there is too little to say: fewer than 96 pairs of verdicts share one rollout, or none has no
+            rollout in common, as in groups of two and three.
         weights: fitted ones; None below 128 groups, and where no signal was found.
-        score_variance: of the tie-broken scores of one rollout around their mean; None without repeats.
-        win_variance: of its wins (1, 0.5 for an even verdict, 0) likewise.
+        scores: of the tie-broken scores; None where there is too little to say, as when no rollout has two verdicts.
+        wins: of 5 for a win, 3 for an even verdict and 1, likewise.
     """
 
     groups: int = 0
     gap_bias: float = 0.0
     ranking_bias: float = 0.0
+    first_share: float = 0.5
     noise: JudgeNoise | None = None
     weights: Weights | None = None
-    score_variance: float | None = None
-    win_variance: float | None = None
+    scores: variances.Variances | None = None
+    wins: variances.Variances | None = None
 
 
 @dataclass(slots=True)
 class JudgeStatistics:
-    """Running sums over the verdicts of a run: 80 numbers and two counts, however many groups."""
+    """Running sums over the verdicts of a run: less than a hundred numbers, however many groups."""
 
     groups: int = 0
     _own: Floats = field(default_factory=lambda: np.zeros((4, 4)))
@@ -104,7 +109,7 @@ class JudgeStatistics:
     _mixed: Floats = field(default_factory=lambda: np.zeros((4, 4)))
     _plain: Floats = field(default_factory=lambda: np.zeros((4, 4)))
     _disjoint: Floats = field(default_factory=lambda: np.zeros((4, 4)))
-    _within: Floats = field(default_factory=lambda: np.zeros(3))
+    _averages: Floats = field(default_factory=lambda: np.zeros(variances.SUMS))
 
     def add_group(self, n: int, verdicts: Sequence[JudgedPair]) -> None:
         """Take in the verdicts of one group of n rollouts; those of failed comparisons are left out."""
@@ -126,34 +131,37 @@ class JudgeStatistics:
         self._mixed += _products(signed, plain)  # repeats of a pair cancel: the shared one is first, then second
         self._plain += plain_share
         self._disjoint += whole.T @ whole - plain_share - _products(pair_plain, pair_plain)
-        self._within += _within_rollouts(batch)
+        self._averages += variances.sums_of(batch)
 
     def merge(self, other: "JudgeStatistics") -> None:
         """Take in what another one has seen."""
         self.groups += other.groups
-        for name in ("_own", "_signed", "_mixed", "_plain", "_disjoint", "_within"):
+        for name in ("_own", "_signed", "_mixed", "_plain", "_disjoint", "_averages"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
     def fit(self) -> JudgeFit:
         """Return what the verdicts so far say of the judge."""
         count = self._own[_ONE, _ONE]
-        scores, wins, freedom = (float(number) for number in self._within)
         biases = self._own[_ONE, _GAPS] / (count + UNBIASED_VERDICTS)
-        noise = self._noise() if self.groups >= MIN_GROUPS_FOR_NOISE else None
+        noise = self._noise()
         return JudgeFit(
             groups=self.groups,
             gap_bias=float(biases[_D]),
             ranking_bias=float(biases[_R]),
+            first_share=float(0.5 + variances.sum_of_leads(self._averages, 1) / 4 / (count + UNBIASED_VERDICTS)),
             noise=noise,
             weights=weights_of(noise) if noise and self.groups >= MIN_GROUPS_FOR_WEIGHTS else None,
-            score_variance=scores / freedom if freedom else None,
-            win_variance=wins / freedom if freedom else None,
+            scores=variances.variances_of(self._averages, 0),
+            wins=variances.variances_of(self._averages, 1),
         )
 
     def _noise(self) -> JudgeNoise | None:
-        """Split the verdicts' variance into rollouts, prompts and noise; None where no signal was found."""
+        """Split the verdicts' variance into rollouts, prompts and noise.
+
+        None where no signal was found, and where fewer than 96 pairs of verdicts share one rollout.
+        """
         sharing, apart = self._plain[_ONE, _ONE], self._disjoint[_ONE, _ONE]
-        if not sharing or not apart:
+        if sharing < 2 * MIN_SHARING_FOR_NOISE or not apart:
             return None
         centre = np.eye(4)
         centre[_ONE, :_ONE] = -self._own[_ONE, :_ONE] / self._own[_ONE, _ONE]
@@ -211,8 +219,8 @@ def _sums_of_pairs(batch: VerdictBatch, features: Floats) -> tuple[Floats, Float
     signs = np.where(batch.first < batch.second, 1.0, -1.0).reshape(-1, 1)
     flat = features.reshape(-1, 4)
     count = int(pairs.max(initial=-1)) + 1
-    plain = np.stack([sums_of(column, pairs, count) for column in flat.T], axis=-1)
-    signed = np.stack([sums_of(column, pairs, count) for column in (flat * signs).T], axis=-1)
+    plain = np.stack([binned_sums(column, pairs, count) for column in flat.T], axis=-1)
+    signed = np.stack([binned_sums(column, pairs, count) for column in (flat * signs).T], axis=-1)
     return signed, plain
 
 
@@ -220,18 +228,6 @@ def _products(a: Floats, b: Floats) -> Floats:
     """Return the sums of the products of all columns."""
     products: Floats = a.reshape(-1, 4).T @ b.reshape(-1, 4)
     return products
-
-
-def _within_rollouts(batch: VerdictBatch) -> Floats:
-    """Return the squared deviations of tie-broken scores and of wins from each rollout's mean, and their freedom."""
-    shifts = np.where(batch.score_1 == batch.score_2, 3.5 - batch.ranking, 0.0)
-    wins = (np.sign(batch.leads()) + 1) / 2
-    counts = batch.counts()
-    sums = [
-        (batch.sum_by_rollout(one**2, two**2) - batch.sum_by_rollout(one, two) ** 2 / np.maximum(counts, 1)).sum()
-        for one, two in ((batch.score_1 + shifts - 3, batch.score_2 - shifts - 3), (wins, 1 - wins))
-    ]
-    return np.array([max(0.0, sums[0]), max(0.0, sums[1]), np.maximum(counts - 1, 0).sum()])
 
 
 def _floored(noise: Floats) -> tuple[tuple[float, float], tuple[float, float]]:

@@ -62,7 +62,7 @@ class VerdictBatch:
         rows = np.arange(self.groups)[:, None, None] * self.n
         places = rows + np.stack([self.first, self.second], axis=-1)
         values = np.stack([of_first, of_second], axis=-1) * self.there[..., None]
-        sums = sums_of(values, places, self.groups * self.n)
+        sums = binned_sums(values, places, self.groups * self.n)
         return sums.reshape(self.groups, self.n)
 
     def sum_by_pair(self, of_pair: Floats) -> Floats:
@@ -70,7 +70,7 @@ class VerdictBatch:
         rows = np.arange(self.groups)[:, None] * (self.n * self.n)
         cells = rows + self.first * self.n + self.second
         shape = (self.groups, self.n, self.n)
-        sums = sums_of(of_pair * self.there, cells, self.groups * self.n * self.n).reshape(shape)
+        sums = binned_sums(of_pair * self.there, cells, self.groups * self.n * self.n).reshape(shape)
         return sums + sums.swapaxes(1, 2)
 
     def means(self, values: Floats) -> Floats:
@@ -103,7 +103,7 @@ class BatchEstimate:
     converged: Flags
 
 
-def sums_of(values: Floats, bins: Places, count: int) -> Floats:
+def binned_sums(values: Floats, bins: Places, count: int) -> Floats:
     """Return `count` sums: of the values of each bin, in their order."""
     return np.asarray(np.bincount(bins.ravel(), values.ravel(), minlength=count), dtype=np.float64)
 

@@ -1,0 +1,306 @@
+"""`genrm simulate`: what a number of judge calls buys, by plan and by estimator, before paying for them."""
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from genrm_cli.cli.console import say_warning, stdout_console
+from genrm_cli.cli.options import run_command
+from genrm_cli.errors import UsageError
+from genrm_cli.simulation.judge import JudgeModel, judge_fields
+
+if TYPE_CHECKING:
+    from genrm_cli.scoring.verdict_files import KeptVerdicts
+    from genrm_cli.simulation.fit import Fit
+    from genrm_cli.simulation.plans import Plan
+
+SIMULATION_EPILOG = (
+    "The judge is simulated, and near to linear; the truth is known because it is made up. Differences between plans "
+    "carry over to a real judge better than the figures themselves do. --fit brings the judge nearer to yours."
+)
+_JUDGE_PANEL = "The simulated judge (--fit sets these from your own judge's verdicts)"
+_MIN_SIZE, _MAX_SIZE, _MAX_GROUPS, _MAX_CALLS = 2, 128, 1_000_000, 100_000
+_DEFAULT_STRATEGIES = ("circular", "all_pairs", "ring")
+_DEFAULT_ESTIMATORS = ("simple_tiebreaker", "combined")
+
+
+def _with_judge_options(command: Callable[..., int]) -> Callable[..., None]:
+    """Give a command an option for each number of the judge model; it gets those given as `given`."""
+
+    def run(**options: Any) -> None:
+        given = {each.name: value for each in judge_fields() if (value := options.pop(each.name)) is not None}
+        raise typer.Exit(run_command(lambda: command(**options, given=given)))
+
+    own = [p for p in inspect.signature(command).parameters.values() if p.name != "given"]
+    parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own] + [_parameter(f) for f in judge_fields()]
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {p.name: p.annotation for p in parameters}
+    run.__doc__, run.__name__ = command.__doc__, command.__name__
+    return run
+
+
+def _parameter(field: Any) -> inspect.Parameter:
+    option = typer.Option(
+        f"--{field.name.replace('_', '-')}",
+        metavar="NUMBER",
+        help=f"{field.metadata['meaning']} Default: {field.default:g}.",
+        rich_help_panel=_JUDGE_PANEL,
+        show_default=False,
+    )
+    # Text: what is no number is said in our words.
+    return inspect.Parameter(
+        field.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[str | None, option]
+    )
+
+
+@_with_judge_options
+def simulate(
+    given: dict[str, str],
+    n: Annotated[str, typer.Option("--n", metavar="N", help="Rollouts in a group, 2 to 128.")] = "16",
+    calls: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="N",
+            show_default=False,
+            help="Judge calls a group; each strategy makes its largest plan that takes no more. Repeat it for several. "
+            "Default: 1, 2, 3 and 4 a rollout, then as many as there are pairs, and twice that.",
+        ),
+    ] = None,
+    strategy: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            show_default=False,
+            help="Which pairs are compared. Repeat it for several. Default: circular, all_pairs, ring.",
+        ),
+    ] = None,
+    estimator: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            show_default=False,
+            help="How verdicts become rewards: simple_tiebreaker, combined, combined_fitted, win_rate, bradley_terry. "
+            "Repeat it for several. Default: simple_tiebreaker, combined.",
+        ),
+    ] = None,
+    groups: Annotated[str, typer.Option(metavar="N", help="Groups to simulate.")] = "4000",
+    seed: Annotated[str, typer.Option(metavar="N", help="The same seed gives the same figures.")] = "0",
+    fit: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            show_default=False,
+            help="Set the judge from verdicts of your own: a *.comparisons.jsonl (best: asked with --swap and "
+            "--judges 2), or a *.journal.sqlite, which says less. An option below that is given goes first.",
+        ),
+    ] = None,
+    judge: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", show_default=False, help="With --fit: whose verdicts, where the file has several judges'."
+        ),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> int:
+    """Plan a budget: how near to the truth rewards come with so many calls, by plan and by estimator.
+
+    Every group has true qualities that the simulated judge sees with position bias, noise, ties and failures. The
+    table says how the rewards correlate with the truth, how often the best rollout comes out on top, and whether a
+    plan favours a place in the group (index bias).
+
+    Example: genrm simulate
+
+    Example: genrm simulate --n 8 --calls 16 --calls 28 --strategy ring --estimator combined
+
+    Example: genrm simulate --failure-share 0.1 --position-bias 1 --strategy all_pairs
+
+    Example: genrm simulate --fit out/rollouts.comparisons.jsonl --json > plan.json
+    """
+    from genrm_cli.simulation.figures import describe_judge
+    from genrm_cli.simulation.simulate import simulate as iter_figures
+
+    size = _whole(n, "--n", _MIN_SIZE, _MAX_SIZE)
+    count, start = _whole(groups, "--groups", 2, _MAX_GROUPS), _whole(seed, "--seed", 0, 2**63 - 1)
+    plans = _plans(size, strategy or _DEFAULT_STRATEGIES, calls)
+    estimators = _estimators(estimator or _DEFAULT_ESTIMATORS)
+    model, kept, fitted = _model(given, fit, judge)
+    rows = [asdict(row) for row in iter_figures(model, size, plans, estimators, groups=count, seed=start)]
+    result = {
+        "n": size,
+        "groups": count,
+        "seed": start,
+        "judge": asdict(model),
+        "judge_figures": asdict(describe_judge(model, start)),
+        "fit": None if kept is None or fitted is None else _fit_record(str(fit), kept, fitted),
+        "figures": rows,
+    }
+    if as_json:
+        _print_json(result)
+    else:
+        _print_result(result)
+    return 0
+
+
+def _model(
+    given: dict[str, str], uri: str | None, judge: str | None
+) -> tuple[JudgeModel, "KeptVerdicts | None", "Fit | None"]:
+    """Return the judge: the defaults, what verdicts decide, and what was given, the last before all."""
+    numbers = {name: _number(text, f"--{name.replace('_', '-')}") for name, text in given.items()}
+    model = JudgeModel(**numbers)
+    if uri is None:
+        if judge is not None:
+            raise UsageError("--judge says whose verdicts --fit takes; give both, or neither.")
+        return model, None, None
+    from genrm_cli.scoring.verdict_files import read_verdicts
+    from genrm_cli.simulation.fit import fit_to_verdicts
+    from genrm_cli.simulation.observe import MIN_VERDICTS
+
+    kept = read_verdicts(uri, judge)
+    if kept.verdicts < MIN_VERDICTS:
+        raise UsageError(f"{uri} holds {kept.verdicts} verdicts; a fit takes {MIN_VERDICTS} or more.")
+    fitted = fit_to_verdicts(
+        model, kept.groups, kept.failures, known_rollouts=kept.known_rollouts, fixed=frozenset(numbers)
+    )
+    return fitted.model, kept, fitted
+
+
+def _plans(n: int, strategies: Sequence[str], calls: Sequence[str] | None) -> list["Plan"]:
+    """Return each plan once, those of one strategy by their calls."""
+    from genrm_cli.pairing import STRATEGIES
+    from genrm_cli.simulation.plans import plan_within
+
+    for name in strategies:
+        if name not in STRATEGIES:
+            raise UsageError(f"--strategy: {name!r} is none; expected {', '.join(STRATEGIES)}.")
+    pairs = n * (n - 1) // 2
+    budgets = [_whole(text, "--calls", 1, _MAX_CALLS) for text in calls or ()]
+    budgets = sorted(set(budgets or (n, 2 * n, 3 * n, 4 * n, pairs, 2 * pairs)))
+    plans = [plan_within(name, n, budget) for name in strategies for budget in budgets]
+    found = list(dict.fromkeys(plan for plan in plans if plan is not None))
+    if not found:
+        raise UsageError(f"{budgets[-1]} calls a group are too few for {', '.join(strategies)} with {n} rollouts.")
+    return found
+
+
+def _estimators(names: Sequence[str]) -> list[str]:
+    from genrm_cli.rewards.estimators import ESTIMATORS
+
+    chosen = list(dict.fromkeys(name.replace("-", "_") for name in names))
+    for name in chosen:
+        if name not in ESTIMATORS:
+            raise UsageError(f"--estimator: {name!r} is none; expected {', '.join(ESTIMATORS)}.")
+    return chosen
+
+
+def _whole(text: str, flag: str, low: int, high: int) -> int:
+    try:
+        number = int(text)
+    except ValueError:
+        raise UsageError(f"{flag}: {text!r} is no whole number.") from None
+    if not low <= number <= high:
+        raise UsageError(f"{flag} is {number}; expected {low} to {high}.")
+    return number
+
+
+def _number(text: str, flag: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise UsageError(f"{flag}: {text!r} is no number.") from None
+
+
+def _fit_record(uri: str, kept: "KeptVerdicts", fitted: "Fit") -> dict[str, Any]:
+    names = [each.name for each in judge_fields()]
+    return {
+        "file": uri,
+        "judge": kept.judge,
+        "verdicts": kept.verdicts,
+        "failures": kept.failures,
+        "rollouts_known": kept.known_rollouts,
+        "fitted": [name for name in names if name in fitted.parameters],
+        "not_fitted": [name for name in names if name not in fitted.parameters],
+        "observed": fitted.observed,
+        "reached": fitted.reached,
+    }
+
+
+def _print_json(value: dict[str, Any]) -> None:
+    from genrm_cli.storage.records import render_record
+
+    typer.echo(render_record(value), nl=False)
+
+
+def _print_result(result: dict[str, Any]) -> None:
+    console = stdout_console()
+    console.print(_figures_table(result["figures"]))
+    console.print()
+    console.print(Text(_judge_text(result)), soft_wrap=True)
+    if result["fit"] is None:
+        return
+    console.print()
+    console.print(_judge_table(result))
+    console.print()
+    console.print(Text(_fit_text(result["fit"])), soft_wrap=True)
+    for name, value in result["fit"]["observed"].items():
+        reached = result["fit"]["reached"].get(name)
+        if reached is not None and abs(reached - value) > 0.1 * max(abs(value), 0.5):
+            say_warning(f"the simulated judge does not match yours in {name}: {reached:.3g} instead of {value:.3g}.")
+
+
+def _figures_table(rows: list[dict[str, Any]]) -> Table:
+    heads = ("calls", "correlation", "±", "Spearman", "best on top", "index bias", "unscored")
+    table = Table("strategy", "estimator", box=None, pad_edge=False)
+    for head in heads:
+        table.add_column(head, justify="right", no_wrap=True)
+    for row in rows:
+        table.add_row(
+            row["strategy"],
+            row["estimator"],
+            str(row["calls"]),
+            *(f"{row[name]:.3f}" for name in ("correlation", "correlation_error", "spearman")),
+            f"{100 * row['top_1']:.1f} %",
+            f"{row['index_bias']:+.3f}",
+            f"{100 * row['unscored']:.1f} %",
+        )
+    return table
+
+
+def _judge_text(result: dict[str, Any]) -> str:
+    share = {name: f"{100 * value:.1f} %" for name, value in result["judge_figures"].items()}
+    return (
+        f"{result['groups']:,} groups of {result['n']}, seed {result['seed']}; ± is one standard error. The judge: "
+        f"right on {share['accuracy']} of the pairs in one call, first place chosen in {share['first_place']}, "
+        f"swapping flips {share['flips']}, scores tie in {share['ties']}, {share['failures']} of the calls fail."
+    )
+
+
+def _judge_table(result: dict[str, Any]) -> Table:
+    table = Table("judge", box=None, pad_edge=False)
+    table.add_column("value", justify="right")
+    table.add_column("from")
+    for each in judge_fields():
+        value = result["judge"][each.name]
+        source = "the verdicts" if each.name in result["fit"]["fitted"] else "default"
+        if source == "default" and value != each.default:
+            source = "given"
+        table.add_row(each.name.replace("_", "-"), f"{value:.3g}", source)
+    return table
+
+
+def _fit_text(fit: dict[str, Any]) -> str:
+    by = f" by {fit['judge']}" if fit["judge"] else ""
+    said = (
+        "Verdicts cannot tell an error about a rollout that all its comparisons share (misjudgement) from the truth: "
+        "measure accuracy with `genrm eval`."
+    )
+    if not fit["rollouts_known"]:
+        said = (
+            "A journal does not say which rollouts were compared, so flips, repeats, errors about pairs and bias by "
+            f"group stay as they were; a comparisons file says more. {said}"
+        )
+    return f"Fitted to {fit['verdicts']:,} verdicts and {fit['failures']:,} failures{by}. {said}"

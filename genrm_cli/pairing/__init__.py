@@ -1,0 +1,23 @@
+"""Which comparisons to make: the strategies, how many calls they need, and what fits a budget."""
+
+from genrm_cli.pairing.plan import (
+    RING_STRATEGIES,
+    STRATEGIES,
+    Comparison,
+    count_comparisons,
+    plan_all_pairs,
+    plan_circular,
+    plan_comparisons,
+    ring_k_for_budget,
+)
+
+__all__ = [
+    "RING_STRATEGIES",
+    "STRATEGIES",
+    "Comparison",
+    "count_comparisons",
+    "plan_all_pairs",
+    "plan_circular",
+    "plan_comparisons",
+    "ring_k_for_budget",
+]

@@ -1,0 +1,146 @@
+"""Which comparisons to make in a group of n rollouts.
+
+Plans name rollouts by their place in the group, 0 to n - 1. Source of `circular` and `all_pairs` and their order:
+NVIDIA NeMo Gym, `genrm_compare`, `generate_comparison_pairs`.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import combinations
+from random import Random
+from typing import NamedTuple
+
+from genrm_cli.pairing.drawn import generator_of, permutation, plan_random
+from genrm_cli.pairing.ring import count_ring, plan_ring, ring_sizes
+
+RING_STRATEGIES = frozenset({"ring", "swap", "random"})  # those that read `ring_k`, `key` and `seed`
+
+_Pairs = list[tuple[int, int]]
+_SHARES = 10_000  # into so many parts a ring can be cut to stay within a budget
+
+
+class Comparison(NamedTuple):
+    """A planned comparison: rollout `i` is shown first, `j` second; `judge_idx` numbers the repeat from 0."""
+
+    i: int
+    j: int
+    judge_idx: int
+
+
+def plan_circular(n: int) -> _Pairs:
+    """Plan each rollout against the next, the last against the first: n ordered pairs (n = 2: both orders)."""
+    return [(i, (i + 1) % n) for i in range(n)] if n > 1 else []
+
+
+def plan_all_pairs(n: int) -> _Pairs:
+    """Plan every unordered pair once, the lower place always first: n(n - 1)/2 pairs."""
+    return list(combinations(range(n), 2))
+
+
+def plan_comparisons(
+    n: int,
+    strategy: str,
+    *,
+    judges: int = 1,
+    order_balanced: bool = False,
+    swap: bool = False,
+    ring_k: float = 2.0,
+    key: str = "",
+    seed: int = 0,
+) -> Iterator[Comparison]:
+    """Plan a group's comparisons, the whole list once for each repeat; none when n < 2.
+
+    Args:
+        n: number of rollouts that can be compared.
+        strategy: `circular`, `all_pairs`, or one of these with n times `ring_k` comparisons: `ring`, pairs that
+            differ, as evenly spread as can be; `swap`, half as many pairs in both orders; `random`, pairs drawn by lot.
+        judges: how often the whole list is asked (outermost loop).
+        order_balanced: turn round every pair whose places differ by an even number, so that a rollout of
+            `all_pairs` is shown first about as often as second. The others are balanced as they are.
+        swap: plan every pair in both orders, one after the other; none twice.
+        ring_k: number of rings, 0 or more, see `plan_ring`; a fraction takes a share of one. Never is an ordered pair
+            planned twice, so there are at most n(n - 1).
+        key: the group key; with the seed it decides which rollout stands where in a ring, and what `random` draws.
+        seed: the run's.
+
+    Raises:
+        KeyError: there is no such strategy.
+    """
+    pairs = _plan_pairs(n, strategy, ring_k, generator_of(key, seed)) if n > 1 else []
+    if order_balanced and strategy == "all_pairs":
+        pairs = [(j, i) if (j - i) % 2 == 0 else (i, j) for i, j in pairs]
+    if swap:
+        pairs = _in_both_orders(pairs)
+    for judge_idx in range(judges):
+        for i, j in pairs:
+            yield Comparison(i, j, judge_idx)
+
+
+def count_comparisons(n: int, strategy: str, judges: int = 1, *, swap: bool = False, ring_k: float = 2.0) -> int:
+    """Count what `plan_comparisons` plans, without planning it."""
+    if n < 2:
+        return 0
+    every = n * (n - 1) // 2
+    orders = {
+        "circular": n,
+        "all_pairs": every,
+        "ring": count_ring(n, ring_k),
+        "swap": 2 * min(every, count_ring(n, ring_k / 2)),
+        "random": count_ring(n, ring_k),
+    }[strategy]
+    # Of the pairs of every strategy but swap none comes back in the other order before all are there.
+    return judges * (2 * min(every, orders) if swap and strategy != "swap" else orders)
+
+
+def ring_k_for_budget(
+    group_sizes: Mapping[int, int], calls: int, strategy: str = "ring", *, judges: int = 1, swap: bool = False
+) -> float:
+    """Return the `ring_k` that makes the most of a budget: as many calls as there are, or as few below as can be.
+
+    It is in ten-thousandths of a ring. Every group gets the same share of its next ring, rounded down to whole
+    comparisons, so about as many calls as there are groups can stay unused. 0 where no comparison is within the
+    budget.
+
+    Args:
+        group_sizes: number of groups for each number of rollouts that can be compared.
+        calls: 0 or more.
+        strategy: `ring`, `swap` or `random`.
+        judges: see `plan_comparisons`; so `swap`.
+    """
+
+    def needed(share: int) -> int:
+        k = share / _SHARES
+        return sum(
+            groups * count_comparisons(n, strategy, judges, swap=swap, ring_k=k) for n, groups in group_sizes.items()
+        )
+
+    enough = max((len(ring_sizes(n)) for n in group_sizes), default=0) * (2 if strategy == "swap" else 1)
+    shares = range(enough * _SHARES + 1)
+    most = needed(bisect_right(shares, calls, key=needed) - 1)
+    return bisect_left(shares, most, key=needed) / _SHARES
+
+
+def _plan_pairs(n: int, strategy: str, ring_k: float, generator: Random) -> _Pairs:
+    if strategy not in RING_STRATEGIES:
+        return _STRATEGIES[strategy](n, ring_k, generator)
+    places = permutation(n, generator)
+    return [(places[i], places[j]) for i, j in _STRATEGIES[strategy](n, ring_k, generator)]
+
+
+def _in_both_orders(pairs: Iterable[tuple[int, int]]) -> _Pairs:
+    """Return every pair in both orders, one after the other, none twice."""
+    return list(dict.fromkeys(order for i, j in pairs for order in ((i, j), (j, i))))
+
+
+def _plan_swap(n: int, ring_k: float, _: Random) -> _Pairs:
+    return _in_both_orders(plan_ring(n, ring_k / 2))
+
+
+_STRATEGIES: dict[str, Callable[[int, float, Random], _Pairs]] = {
+    "circular": lambda n, _, __: plan_circular(n),
+    "all_pairs": lambda n, _, __: plan_all_pairs(n),
+    "ring": lambda n, ring_k, _: plan_ring(n, ring_k),
+    "swap": _plan_swap,
+    "random": lambda n, ring_k, generator: plan_random(n, count_ring(n, ring_k), generator),
+}
+STRATEGIES = tuple(_STRATEGIES)

@@ -1,0 +1,157 @@
+"""A judge's own verdicts → the model of it."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+
+import numpy as np
+from numpy.random import default_rng
+
+from genrm_cli.rewards.estimators import JudgedPair
+from genrm_cli.rewards.estimators.verdict_batch import Floats
+from genrm_cli.simulation.judge import JudgeModel
+from genrm_cli.simulation.observe import batches_of, observe, steps_of
+from genrm_cli.simulation.world import draw_world, judge_pairs, ordered_pairs
+
+_GROUPS, _SIZE, _REPEATS = 200, 8, 2
+_ROUNDS, _STEP, _LONGEST = 8, 0.05, 0.5
+_NEAR_ENOUGH, _LEAST_GAIN = 1e-5, 0.02
+_LEAST_DAMPING, _MOST_DAMPING = 1e-5, 1e3
+
+# Which figure of the verdicts decides which number of the model; those of one line take turns if both are known.
+_DECIDED_BY = {
+    "mean_gap": "position_bias",
+    "mean_score": "mean_score",
+    "tie_share": "tie_width",
+    "gap_std": "score_spread",
+    "ranking_std": "ranking_spread",
+    "score_std": "leniency_spread",
+    "gap_slope": "score_spread",
+    "ranking_slope": "ranking_spread",
+    "gap_ranking_correlation": "score_noise",
+    "gap_noise": "score_noise",
+    "ranking_noise": "ranking_noise",
+    "shared_noise": "noise",
+    "group_bias_std": "position_bias_spread",
+    "swapped_agreement": "intransitivity",
+    "repeated_agreement": "repeating",
+}
+# Where the rollouts are known these say the same with less assumed.
+_REPLACES = {"gap_slope": "gap_std", "ranking_slope": "ranking_std", "gap_noise": "gap_ranking_correlation"}
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """A model fitted to verdicts.
+
+    Attributes:
+        model: the fitted one.
+        parameters: the names of the numbers that were fitted; the others are those of the model it began with.
+        observed: figures of the verdicts that decided them.
+        reached: the same figures of the fitted model.
+    """
+
+    model: JudgeModel
+    parameters: tuple[str, ...]
+    observed: dict[str, float]
+    reached: dict[str, float]
+
+
+def fit_to_verdicts(
+    start: JudgeModel,
+    groups: Sequence[Sequence[JudgedPair]],
+    failures: int,
+    *,
+    known_rollouts: bool,
+    fixed: frozenset[str] = frozenset(),
+) -> Fit:
+    """Fit a model to what a judge said.
+
+    Args:
+        start: the model to begin with.
+        groups: verdicts by group; at least one in all.
+        failures: how many comparisons gave none.
+        known_rollouts: whether the places and the groups mean something.
+        fixed: numbers of the model that are kept as they are in `start`.
+    """
+    batches = list(batches_of(groups))
+    score_step, ranking_step = steps_of(batches)
+    counted = {
+        "score_step": score_step,
+        "ranking_step": ranking_step,
+        "failure_share": failures / (failures + sum(map(len, groups))),
+    }
+    counted = {name: value for name, value in counted.items() if name not in fixed}
+    fit = fit_judge(replace(start, **counted), observe(batches, known_rollouts=known_rollouts), fixed)
+    return replace(fit, parameters=(*fit.parameters, *counted))
+
+
+def fit_judge(start: JudgeModel, observed: Mapping[str, float], fixed: frozenset[str] = frozenset()) -> Fit:
+    """Find the model whose simulated verdicts have the observed figures; what they do not decide stays as it was.
+
+    Args:
+        start: the model to begin with.
+        observed: figures, as `observe` returns them.
+        fixed: numbers of the model that are kept as they are in `start`.
+
+    Source: the method of simulated moments (McFadden 1989), by damped Gauss-Newton with common random numbers.
+    """
+    replaced = {old for new, old in _REPLACES.items() if new in observed}
+    targets = {
+        name: value for name, value in observed.items() if name not in replaced and _DECIDED_BY[name] not in fixed
+    }
+    parameters = tuple(dict.fromkeys(_DECIDED_BY[name] for name in targets))
+    if not targets:
+        return Fit(start, (), {}, {})
+
+    def misses_of(model: JudgeModel) -> Floats:
+        figures = _simulated(model)
+        return np.array([figures.get(name, 0.0) - value for name, value in targets.items()])
+
+    model, misses, damping, gain = start, misses_of(start), 0.01, 1.0
+    for _ in range(_ROUNDS):
+        if misses @ misses < _NEAR_ENOUGH or gain < _LEAST_GAIN:
+            break
+        slopes, gain = _slopes(model, parameters, misses, misses_of), 0.0
+        while damping < _MOST_DAMPING and not gain:
+            step = -np.linalg.solve(slopes.T @ slopes + damping * np.eye(len(parameters)), slopes.T @ misses)
+            moved = _moved(model, parameters, np.clip(step, -_LONGEST, _LONGEST))
+            new = misses_of(moved)
+            gain = max(0.0, 1.0 - float(new @ new) / float(misses @ misses))
+            if gain:
+                model, misses = moved, new
+            damping = max(damping / 5, _LEAST_DAMPING) if gain else damping * 5
+    figures = _simulated(model)
+    return Fit(model, parameters, targets, {name: figures[name] for name in targets if name in figures})
+
+
+def _slopes(
+    model: JudgeModel, parameters: Sequence[str], misses: Floats, misses_of: Callable[[JudgeModel], Floats]
+) -> Floats:
+    """Return how each miss changes with each parameter; at an upper bound the step goes down."""
+    columns = []
+    for place, name in enumerate(parameters):
+        change = np.zeros(len(parameters))
+        change[place] = _STEP
+        moved = _moved(model, parameters, change)
+        if getattr(moved, name) - getattr(model, name) < _STEP / 2:
+            moved = _moved(model, parameters, -change)
+        columns.append((misses_of(moved) - misses) / (getattr(moved, name) - getattr(model, name)))
+    return np.stack(columns, axis=1)
+
+
+def _moved(model: JudgeModel, parameters: Sequence[str], step: Floats) -> JudgeModel:
+    """Change the parameters, each within its bounds."""
+    bounds = {each.name: (each.metadata["low"], each.metadata["high"]) for each in fields(model)}
+    moved = {
+        name: min(max(getattr(model, name) + float(by), bounds[name][0]), bounds[name][1])
+        for name, by in zip(parameters, step, strict=True)
+    }
+    return replace(model, **moved)
+
+
+def _simulated(model: JudgeModel) -> dict[str, float]:
+    """Return the figures of a model, always with the same random numbers; failures say nothing of a verdict."""
+    generator = default_rng(0)
+    world = draw_world(replace(model, failure_share=0.0), _GROUPS, _SIZE, generator)
+    first, second = ordered_pairs(_GROUPS, _SIZE, _REPEATS)
+    return observe([judge_pairs(world, first, second, generator)])

@@ -1,0 +1,49 @@
+"""Which plan of a strategy a number of calls buys, and its comparisons for many groups."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from genrm_cli.pairing import RING_STRATEGIES, count_comparisons, plan_comparisons, ring_k_for_budget
+from genrm_cli.rewards.estimators.verdict_batch import Places
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A strategy with its size: rings where it has them, else repeats of the whole list; `calls` a group in all."""
+
+    strategy: str
+    calls: int
+    judges: int = 1
+    ring_k: float = 0.0
+
+
+def plan_within(strategy: str, n: int, calls: int) -> Plan | None:
+    """Return the largest plan of a strategy that takes no more calls a group; None when they buy none."""
+    if strategy in RING_STRATEGIES:
+        ring_k = ring_k_for_budget({n: 1}, calls, strategy)
+        needed = count_comparisons(n, strategy, ring_k=ring_k)
+        return Plan(strategy, needed, ring_k=ring_k) if needed else None
+    once = count_comparisons(n, strategy)
+    judges = calls // once
+    return Plan(strategy, judges * once, judges) if judges else None
+
+
+def places_of(plan: Plan, n: int, groups: range, seed: int) -> tuple[Places, Places]:
+    """Return [G, M] first and second places of the comparisons of numbered groups."""
+    # Only these differ from group to group.
+    keys = [str(group) for group in groups] if plan.strategy in RING_STRATEGIES else [""]
+    planned = np.array(
+        [
+            [
+                (comparison.i, comparison.j)
+                for comparison in plan_comparisons(
+                    n, plan.strategy, judges=plan.judges, ring_k=plan.ring_k, key=key, seed=seed
+                )
+            ]
+            for key in keys
+        ],
+        dtype=np.intp,
+    )
+    shape = (len(groups), plan.calls)
+    return np.broadcast_to(planned[..., 0], shape), np.broadcast_to(planned[..., 1], shape)

@@ -1,0 +1,89 @@
+"""Groups whose truth is known, and what a simulated judge says about their pairs."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.random import Generator
+
+from genrm_cli.judging.verdict import MAX_RANKING, MAX_SCORE, MIDDLE_RANKING, MIN_RANKING, MIN_SCORE
+from genrm_cli.rewards.estimators.verdict_batch import Floats, Places, VerdictBatch
+from genrm_cli.simulation.judge import JudgeModel
+
+_NOISES = 4  # shared, of score 1, of score 2, of the ranking
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """G groups of n rollouts, and what the judge would always think of them, whichever pairs it is asked about.
+
+    Attributes:
+        model: the judge.
+        truth: [G, n] true qualities.
+        quality: [G, n] the truth with the judge's misjudgement.
+        level: [G] leniency to the group, in points.
+        lean: [G, n, n] steady leaning to the first of an ordered pair.
+        noise: [4, G, n, n] the part of the noises that comes back in repeats, of standard deviation 1.
+    """
+
+    model: JudgeModel
+    truth: Floats
+    quality: Floats
+    level: Floats
+    lean: Floats
+    noise: Floats
+
+
+def draw_world(model: JudgeModel, groups: int, n: int, generator: Generator) -> World:
+    """Draw groups; with the same generator two models get the same groups, and errors that differ in size only."""
+    truth = generator.standard_normal((groups, n))
+    quality = truth + model.misjudgement * generator.standard_normal((groups, n))
+    level = model.leniency_spread * generator.standard_normal(groups)
+    by_group = model.position_bias + model.position_bias_spread * generator.standard_normal(groups)
+    above = np.triu(generator.standard_normal((groups, n, n)), 1)
+    lean = by_group[:, None, None] + model.intransitivity * (above - above.swapaxes(1, 2))
+    return World(model, truth, quality, level, lean, generator.standard_normal((_NOISES, groups, n, n)))
+
+
+def judge_pairs(world: World, first: Places, second: Places, generator: Generator) -> VerdictBatch:
+    """Ask the simulated judge.
+
+    Args:
+        world: the groups and the judge.
+        first: [G, M] places of the rollouts shown first.
+        second: likewise.
+        generator: of what differs from call to call.
+    """
+    model, rows = world.model, np.arange(len(first))[:, None]
+    fresh = generator.standard_normal((_NOISES, *first.shape))
+    steady = world.noise[:, rows, first, second]
+    shared, own_1, own_2, own_r = math.sqrt(model.repeating) * steady + math.sqrt(1 - model.repeating) * fresh
+    error = world.lean[rows, first, second] + model.noise * shared
+    quality_1, quality_2 = world.quality[rows, first], world.quality[rows, second]
+    level = model.mean_score + world.level[:, None]
+    score_1 = level + model.score_spread * (quality_1 + error / 2 + model.score_noise * own_1)
+    score_2 = level + model.score_spread * (quality_2 - error / 2 + model.score_noise * own_2)
+    ranking = MIDDLE_RANKING - model.ranking_spread * (quality_1 - quality_2 + error + model.ranking_noise * own_r)
+    is_close, middle = np.abs(score_1 - score_2) < model.tie_width, (score_1 + score_2) / 2
+    return VerdictBatch(
+        world.truth.shape[1],
+        first,
+        second,
+        _written(np.where(is_close, middle, score_1), model.score_step, MIN_SCORE, MAX_SCORE),
+        _written(np.where(is_close, middle, score_2), model.score_step, MIN_SCORE, MAX_SCORE),
+        _written(ranking, model.ranking_step, MIN_RANKING, MAX_RANKING),
+        generator.random(first.shape) >= model.failure_share,
+    )
+
+
+def ordered_pairs(groups: int, n: int, repeats: int = 1) -> tuple[Places, Places]:
+    """Return [G, M] first and second places: every pair in both orders, the whole list once for each repeat."""
+    first, second = np.nonzero(~np.eye(n, dtype=np.bool_))
+    shape = (groups, repeats * len(first))
+    return np.broadcast_to(np.tile(first, repeats), shape), np.broadcast_to(np.tile(second, repeats), shape)
+
+
+def _written(values: Floats, step: float, low: float, high: float) -> Floats:
+    """Round to low, low + step, ...; what is beyond the scale becomes its end."""
+    rounded = values if step == 0 else low + step * np.round((values - low) / step)
+    return np.clip(rounded, low, high)

@@ -1,0 +1,288 @@
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from genrm_process import Call, Genrm, Json, make_rollouts, read_lines
+from judge_server_fixture import JudgeServer
+
+StartJudge = Callable[[], JudgeServer]
+
+KEYS = {"KEY_A": "sk-first-0123456789abcdef", "KEY_B": "sk-second-fedcba9876543210"}
+GRADERS = [("nemotron-principle", 1), ("rewardanything", 1), ("brrm", 2)]
+
+
+def write_panel(genrm: Genrm, *servers: JudgeServer, **rules: object) -> None:
+    """Write a settings file with a judge for each server, `a`, `b`, ..., each with a key of its own."""
+    lines = [f"{name} = {json.dumps(value)}" for name, value in {"probe": False, "retries": 0, **rules}.items()]
+    for letter, server in zip("ab", servers, strict=False):
+        lines += ["[[judge]]", f'model = "{letter}"', f'endpoint = "{server.base_url}"']
+        lines += [f'api_key_env = "KEY_{letter.upper()}"', "concurrency = 2"]
+    (genrm.folder / "genrm.toml").write_text("\n".join(lines))
+
+
+def keys_seen(server: JudgeServer) -> set[str]:
+    """Return what a server was given as a key."""
+    return {request["headers"].get("authorization", "") for request in server.stats()["recent"]}
+
+
+def metrics_of(genrm: Genrm) -> Json:
+    """Return the metrics of `in.jsonl`."""
+    metrics: Json = json.loads((genrm.folder / "in.metrics.json").read_bytes())
+    return metrics
+
+
+def test_each_server_of_a_panel_gets_its_own_key_and_no_other(
+    genrm: Genrm, judge_server: JudgeServer, start_judge: StartJudge
+) -> None:
+    """Two judges with two keys; no key is in any file, on stdout or stderr, though a server repeats it."""
+    other = start_judge()
+    judge_server.behave(require_key=KEYS["KEY_A"])
+    other.behave(require_key=KEYS["KEY_B"], script=[{"status": 500, "echo_authorization": True}, {}, {}])
+    write_panel(genrm, judge_server, other, probe=True, quorum=1, log_json="events.jsonl", keep_replies=True)
+    genrm.write("in.jsonl", make_rollouts(groups=2))
+    finished = genrm.run("score", "in.jsonl", "--json", "--max-unscored", 1, **KEYS)
+    assert finished.code == 0, finished.err
+    assert keys_seen(judge_server) == {f"Bearer {KEYS['KEY_A']}"}
+    assert keys_seen(other) == {f"Bearer {KEYS['KEY_B']}"}
+    assert "16 comparisons: 16 calls to make" in finished.err
+    written = b"".join((genrm.folder / name).read_bytes() for name in genrm.names())
+    for key in KEYS.values():
+        assert key.encode() not in written + finished.out
+        assert key not in finished.err
+    metrics = metrics_of(genrm)
+    assert metrics == json.loads(finished.out)
+    assert [one["name"] for one in metrics["judge"]["panel"]] == ["a", "b"]
+    assert [one["judge"] for one in metrics["panel"]["judges"]] == ["a", "b"]
+    assert (metrics["calls"], metrics["retries"], metrics["failures"]) == (16, 0, 0)
+    assert {line["genrm"]["judge"] for line in read_lines(genrm.folder / "in.scored.jsonl")} == {"a + b"}
+    again = genrm.run("score", "in.jsonl", **KEYS)
+    assert "up to date" in again.err
+
+
+def test_a_key_that_is_not_there_is_named(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
+    """A variable of one judge that is not set ends the run before any call."""
+    write_panel(genrm, judge_server, judge_server)
+    genrm.write("in.jsonl", make_rollouts(groups=1))
+    finished = call("score", "in.jsonl", KEY_A=KEYS["KEY_A"])
+    assert finished.code == 2
+    assert "KEY_B" in finished.err
+    assert judge_server.stats()["requests"] == 0
+
+
+def test_a_judge_of_the_panel_that_is_down_is_4_and_what_was_paid_for_stays(
+    genrm: Genrm, call: Call, judge_server: JudgeServer, start_judge: StartJudge
+) -> None:
+    """The other one's verdicts are in the journal; when it is back, only the missing ones are asked."""
+    other = start_judge()
+    write_panel(genrm, judge_server, other, give_up_after="0.3s", connect_timeout=0.2)
+    genrm.write("in.jsonl", make_rollouts(groups=3))
+    other.kill()
+    finished = call("score", "in.jsonl", **KEYS)
+    assert finished.code == 4
+    assert other.base_url in finished.err
+    assert genrm.names() == {"in.jsonl", "genrm.toml", "in.journal.sqlite"}
+    other.restart()
+    finished = call("score", "in.jsonl", **KEYS)
+    assert finished.code == 0, finished.err
+    stats = judge_server.stats(), other.stats()
+    assert [one["distinct_answered"] for one in stats] == [12, 12]
+    assert [one["repeat_answers"] for one in stats] == [0, 0]
+    assert metrics_of(genrm)["panel"]["pairs"][0]["comparisons"] == 12
+
+
+def test_kill_9_and_a_panel(genrm: Genrm, judge_server: JudgeServer, start_judge: StartJudge) -> None:
+    """Killed among calls to both judges, a run goes on where it was: at most what was in flight is asked twice."""
+    other = start_judge()
+    judge_server.behave(latency_s=0.02)
+    other.behave(latency_s=0.03)
+    write_panel(genrm, judge_server, other)
+    genrm.write("in.jsonl", make_rollouts(groups=10))
+    process = genrm.start("score", "in.jsonl", **KEYS)
+    other.wait_until(lambda stats: stats["requests"] > 8)
+    process.kill()
+    process.communicate()
+    for server in (judge_server, other):
+        server.wait_until(lambda stats: stats["in_flight"] == 0)
+    finished = genrm.run("score", "in.jsonl", **KEYS)
+    assert finished.code == 0, finished.err
+    for server in (judge_server, other):
+        stats = server.stats()
+        assert (stats["distinct_answered"], stats["repeat_answers"] <= 2) == (40, True)
+    metrics = metrics_of(genrm)
+    assert metrics["journal_hits"] > 0
+    assert metrics["verdicts"] + metrics["journal_hits"] == metrics["comparisons_planned"] == 80
+
+
+def test_only_what_failed_of_a_panel_is_asked_again(
+    genrm: Genrm, call: Call, judge_server: JudgeServer, start_judge: StartJudge
+) -> None:
+    """The failures of one judge; the other one, which answered all, is not asked."""
+    other = start_judge()
+    other.behave(script=[{"content": "no idea"}] * 2)
+    write_panel(genrm, judge_server, other, reask=0)
+    genrm.write("in.jsonl", make_rollouts(groups=2))
+    assert call("score", "in.jsonl", **KEYS).code == 6
+    assert metrics_of(genrm)["failures_by_kind"] == {"no_verdict": 2}
+    assert call("score", "in.jsonl", "--only-failed", **KEYS).code == 0
+    assert (judge_server.stats()["requests"], other.stats()["requests"]) == (8, 10)
+    assert metrics_of(genrm)["unscored"] == 0
+
+
+def test_a_budget_is_that_of_the_whole_panel(
+    genrm: Genrm, call: Call, judge_server: JudgeServer, start_judge: StartJudge
+) -> None:
+    """Calls of all judges count together; what is left is asked next time."""
+    other = start_judge()
+    write_panel(genrm, judge_server, other)
+    genrm.write("in.jsonl", make_rollouts(groups=2))
+    finished = call("score", "in.jsonl", "--max-calls", 5, **KEYS)
+    assert finished.code == 6
+    assert "--max-calls" in finished.err
+    assert judge_server.stats()["requests"] + other.stats()["requests"] == 5
+    assert metrics_of(genrm)["failures_by_kind"] == {"not_asked": 11}
+    assert call("score", "in.jsonl", **KEYS).code == 0
+    assert judge_server.stats()["requests"] + other.stats()["requests"] == 16
+
+
+def test_one_judge_named_on_the_command_line_goes_before_the_panel(
+    genrm: Genrm, call: Call, judge_server: JudgeServer
+) -> None:
+    """The stand-in, or a model; the metrics know no panel then."""
+    write_panel(genrm, judge_server, judge_server)
+    genrm.write("in.jsonl", make_rollouts(groups=1))
+    assert call("score", "in.jsonl", "--judge", "lexical").code == 0
+    assert (metrics_of(genrm)["panel"], metrics_of(genrm)["judge"]["name"]) == (None, "lexical-1")
+    assert judge_server.stats()["requests"] == 0
+    assert call("score", "in.jsonl", "--base-url", judge_server.base_url, "--model", "c").code == 0
+    assert (metrics_of(genrm)["panel"], metrics_of(genrm)["judge"]["name"]) == (None, "c")
+    assert judge_server.stats()["requests"] == 4
+    assert keys_seen(judge_server) == {""}
+
+
+def test_config_and_validate_know_the_panel(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
+    """The judges by name, and what both of them will be asked; what the journal holds is left out."""
+    write_panel(genrm, judge_server, judge_server)
+    genrm.write("in.jsonl", make_rollouts(groups=2))
+    shown = json.loads(call("config", "--json", **KEYS).out)
+    assert shown["judge"] == {"value": ["a", "b"], "source": "file genrm.toml"}
+    assert "a, b" in call("config", **KEYS).out.decode()
+    assert json.loads(call("validate", "in.jsonl", "--json", **KEYS).out)["plan"]["calls"] == 16
+    assert call("score", "in.jsonl", "--max-calls", 6, **KEYS).code == 6
+    plan = json.loads(call("validate", "in.jsonl", "--json", **KEYS).out)["plan"]
+    assert (plan["planned"], plan["known"], plan["calls"]) == (16, 6, 10)
+    table = call("score", "in.jsonl", "--dry-run", **KEYS)
+    assert table.code == 0, table.err
+    assert judge_server.stats()["requests"] == 6
+
+
+def test_compare_asks_the_panel(genrm: Genrm, call: Call, judge_server: JudgeServer, start_judge: StartJudge) -> None:
+    """The verdicts are the weighted means, in the reply as in the table."""
+    other = start_judge()
+    judge_server.behave(verdict={"score_1": 5, "score_2": 1, "ranking": 1})
+    other.behave(verdict={"score_1": 3, "score_2": 3, "ranking": 3})
+    write_panel(genrm, judge_server, other)
+    finished = call("compare", "-p", "Q?", "one", "two", "--json", **KEYS)
+    assert finished.code == 0, finished.err
+    results = json.loads(finished.out)["comparison_results"]
+    assert [(one["score_1"], one["score_2"], one["ranking"]) for one in results] == [(4.0, 2.0, 2.0)] * 2
+    finished = call("compare", "-p", "Q?", "one", "two", **KEYS)
+    assert finished.code == 0, finished.err
+
+
+def test_a_panel_is_not_evaluated(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
+    """`genrm eval` measures one judge, and says how to name it."""
+    write_panel(genrm, judge_server)
+    genrm.write("pairs.jsonl", [{"prompt": "Q?", "chosen": "good " * 9, "rejected": "bad"}])
+    finished = call("eval", "pairs.jsonl", **KEYS)
+    assert finished.code == 2
+    assert "--model" in finished.err
+
+
+@pytest.mark.parametrize(("profile", "calls"), GRADERS)
+def test_judges_that_are_asked_otherwise_are_evaluated(
+    genrm: Genrm, call: Call, judge_server: JudgeServer, profile: str, calls: int
+) -> None:
+    """The longer answer is right here, and all of them find it; the plan counts every call."""
+    pairs = [{"prompt": f"Q{n}?", "chosen": "good " * (9 + n), "rejected": "bad"} for n in range(4)]
+    genrm.write("pairs.jsonl", pairs)
+    judge = ("--base-url", judge_server.base_url, "--model", "m", "--profile", profile)
+    finished = call("eval", "pairs.jsonl", "-o", "m.json", "--json", *judge)
+    assert finished.code == 0, finished.err
+    result = json.loads(finished.out)
+    assert result["figures"]["accuracy"]["value"] == 1.0
+    assert (result["figures"]["verdicts"], result["calls"]) == (8, 8 * calls)
+    assert f"8 comparisons: {8 * calls} calls to make" in finished.err
+    asked = judge_server.stats()["requests"]
+    assert json.loads(call("eval", "pairs.jsonl", "-o", "m.json", "--force", "--json", *judge).out)["calls"] == 0
+    assert judge_server.stats()["requests"] == asked
+
+
+def test_a_grade_that_failed_makes_both_orders_fail(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
+    """Without the grade of one answer nothing is known of the pair."""
+    judge_server.behave(script=[{"content": "Hm."}])
+    genrm.write("pairs.jsonl", [{"prompt": f"Q{n}?", "chosen": "good " * 9, "rejected": "bad"} for n in range(2)])
+    judge = ("--base-url", judge_server.base_url, "--model", "m", "--profile", "nemotron-principle", "--no-probe")
+    finished = call("eval", "pairs.jsonl", "--json", "--reask", 0, "--concurrency", 1, *judge)
+    figures = json.loads(finished.out)["figures"]
+    assert (figures["verdicts"], figures["failures_by_kind"]) == (2, {"no_verdict": 2})
+
+
+@pytest.mark.parametrize(("profile", "calls"), GRADERS)
+def test_judges_that_are_asked_otherwise_score_and_compare(
+    genrm: Genrm, call: Call, judge_server: JudgeServer, profile: str, calls: int
+) -> None:
+    """Graders have no first place and no flips; a second turn is no retry; validate and score plan alike."""
+    genrm.write("in.jsonl", make_rollouts(groups=2))
+    judge: tuple[Any, ...] = ("--base-url", judge_server.base_url, "--model", "m", "--profile", profile)
+    plan = json.loads(call("validate", "in.jsonl", "--swap", "--json", *judge).out)["plan"]
+    finished = call("score", "in.jsonl", "--swap", *judge)
+    assert finished.code == 0, finished.err
+    metrics = metrics_of(genrm)
+    assert plan["calls"] == metrics["calls"] == metrics["comparisons_planned"] * calls
+    assert metrics["retries"] == 0
+    grades = profile != "brrm"
+    assert (metrics["first_place_win_rate"] is None, metrics["flip_rate"] is None) == (grades, grades)
+    assert metrics["pairs_in_both_orders"] == (0 if grades else 8)
+    assert metrics["unscored"] == 0
+    for form in ((), ("--json",)):
+        finished = call("compare", "-p", "Q?", "one", "two " * 40, "three " * 20, *judge, *form)
+        assert finished.code == 0, finished.err
+    rewards = json.loads(finished.out)["rewards"]
+    assert rewards[1] == max(rewards)
+
+
+@pytest.mark.parametrize("profile", [name for name, _ in GRADERS])
+def test_the_references_reading_is_not_for_them(
+    genrm: Genrm, call: Call, judge_server: JudgeServer, profile: str
+) -> None:
+    """`--compat nemo-gym` reads JSON scores of pairs: for another judge, alone or in a panel, it is refused."""
+    genrm.write("in.jsonl", make_rollouts(groups=1))
+    judge = ("--base-url", judge_server.base_url, "--model", "m", "--profile", profile)
+    for arguments in (("score", "in.jsonl"), ("validate", "in.jsonl"), ("compare", "one", "two")):
+        finished = call(*arguments, "--compat", "nemo-gym", *judge)
+        assert finished.code == 2
+        assert f"the profile {profile} does not ask for" in finished.err
+    write_panel(genrm, judge_server)
+    with (genrm.folder / "genrm.toml").open("a") as file:
+        file.write(f'\nprofile = "{profile}"')
+    finished = call("score", "in.jsonl", "--compat", "nemo-gym", **KEYS)
+    assert finished.code == 2
+    assert f"a: --compat nemo-gym reads JSON scores, which the profile {profile}" in finished.err
+    assert judge_server.stats()["requests"] == 0
+
+
+def test_defaults_of_the_reference_count_in_a_panel(
+    genrm: Genrm, call: Call, judge_server: JudgeServer, start_judge: StartJudge
+) -> None:
+    """With --compat a judge that says nothing says 3, 3; rewards that rest on it are counted."""
+    other = start_judge()
+    other.behave(fault={"content": "no idea"})
+    judge_server.behave(verdict={"score_1": 5, "score_2": 1, "ranking": 1})
+    write_panel(genrm, judge_server, other)
+    genrm.write("in.jsonl", make_rollouts(groups=1, size=2))
+    finished = call("score", "in.jsonl", "--compat", "nemo-gym", **KEYS)
+    assert finished.code == 0, finished.err
+    metrics = metrics_of(genrm)
+    assert (metrics["rewards_on_defaults"], metrics["mean_individual_score"]) == (2, 3.0)
+    assert metrics["std_individual_score"] == pytest.approx(1.0)

@@ -1,0 +1,128 @@
+"""`genrm simulate`: a budget is planned before it is spent."""
+
+import json
+import xml.etree.ElementTree as ET
+
+import pytest
+from genrm_process import Call, Genrm, make_rollouts
+
+from genrm_cli.simulation.judge import JudgeModel, judge_fields
+
+QUICK = ("simulate", "--n", "6", "--groups", "60")
+
+
+def test_a_table_says_what_calls_buy(call: Call) -> None:
+    """A row for each strategy, estimator and number of calls, then what the judge is like; nothing on stderr."""
+    finished = call(*QUICK, "--calls", "6", "--calls", "12", "--strategy", "circular", "--strategy", "ring")
+    assert (finished.code, finished.err) == (0, "")
+    lines = finished.out.decode().splitlines()
+    rows = [line.split()[:3] for line in lines[1:9]]
+    assert rows == [
+        [strategy, estimator, calls]
+        for strategy in ("circular", "ring")
+        for calls in ("6", "12")
+        for estimator in ("simple_tiebreaker", "combined")
+    ]
+    assert "first place chosen in 58" in finished.out.decode()
+
+
+def test_the_json_holds_everything(call: Call) -> None:
+    """The judge with all its numbers, what it is like, and the figures with their errors; the same in every run."""
+    arguments = (*QUICK, "--strategy", "all_pairs", "--noise", "2", "--seed", "5", "--json")
+    finished = call(*arguments)
+    result = json.loads(finished.out)
+    assert set(result["judge"]) == {each.name for each in judge_fields()}
+    assert (result["judge"]["noise"], result["seed"], result["n"], result["fit"]) == (2.0, 5, 6, None)
+    assert [row["calls"] for row in result["figures"]] == [15, 15, 30, 30]
+    assert all(0 < row["correlation_error"] < 0.1 for row in result["figures"])
+    assert call(*arguments).out == finished.out
+
+
+def test_estimators_are_named_with_a_dash_too(call: Call) -> None:
+    """`combined-fitted` is `combined_fitted`."""
+    result = json.loads(call(*QUICK, "--calls", "6", "--estimator", "combined-fitted", "--json").out)
+    assert {row["estimator"] for row in result["figures"]} == {"combined_fitted"}
+
+
+def test_a_judge_is_fitted_to_what_it_said(genrm: Genrm, call: Call) -> None:
+    """From the comparisons of a real run, and what is given goes first; the output says which numbers are whose."""
+    genrm.write("in.jsonl", make_rollouts(groups=40, size=4))
+    assert call("score", "in.jsonl", "--judge", "lexical", "--swap", "--quiet").code == 0
+    fitted = call(*QUICK, "--calls", "6", "--fit", "in.comparisons.jsonl", "--tie-width", "0", "--json")
+    assert fitted.code == 0, fitted.err
+    result = json.loads(fitted.out)
+    assert result["fit"]["rollouts_known"] is True
+    assert {"score_spread", "failure_share"} <= set(result["fit"]["fitted"])
+    assert {"tie_width", "misjudgement"} <= set(result["fit"]["not_fitted"])
+    assert result["judge"]["tie_width"] == 0
+    assert result["judge"]["score_spread"] != JudgeModel().score_spread
+
+
+def test_what_was_fitted_is_shown(genrm: Genrm, call: Call) -> None:
+    """Each number of the judge stands there with where it comes from."""
+    genrm.write("in.jsonl", make_rollouts(groups=25, size=4))
+    assert call("score", "in.jsonl", "--judge", "lexical", "--quiet").code == 0
+    given = [part for each in judge_fields()[:12] for part in (f"--{each.name.replace('_', '-')}", "0.5")]
+    given[given.index("--mean-score") + 1] = "3"
+    shown = call(*QUICK, "--calls", "6", "--fit", "in.comparisons.jsonl", *given).out.decode()
+    rows = {line.split()[0]: line.split(maxsplit=2)[2].strip() for line in shown.splitlines() if len(line.split()) > 2}
+    assert (rows["noise"], rows["score-step"]) == ("given", "the verdicts")
+    assert "Fitted to 100 verdicts and 0 failures" in shown
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--n", "1"), "--n is 1; expected 2 to 128"),
+        (("--n", "many"), "--n: 'many' is no whole number"),
+        (("--groups", "1"), "--groups is 1"),
+        (("--strategy", "rings"), "--strategy: 'rings' is none; expected circular"),
+        (("--estimator", "elo"), "--estimator: 'elo' is none; expected simple_tiebreaker"),
+        (("--calls", "0"), "--calls is 0"),
+        (("--calls", "5", "--strategy", "all_pairs"), "5 calls a group are too few for all_pairs with 16 rollouts"),
+        (("--noise", "loud"), "--noise: 'loud' is no number"),
+        (("--noise", "-1"), "noise is -1; expected a finite number, 0 or more"),
+        (("--failure-share", "nan"), "failure-share is nan"),
+        (("--judge", "house"), "--judge says whose verdicts --fit takes"),
+    ],
+)
+def test_bad_arguments_are_errors_of_one_line(call: Call, arguments: tuple[str, ...], message: str) -> None:
+    """Exit code 2, what was found and what was expected, no table."""
+    finished = call("simulate", *arguments)
+    assert (finished.code, finished.out) == (2, b"")
+    assert message in finished.err
+    assert len(finished.err.splitlines()) == 1
+
+
+def test_files_that_cannot_be_fitted_to_are_errors(genrm: Genrm, call: Call) -> None:
+    """One that is not there is no input; one with a few verdicts says how many it takes."""
+    missing = call("simulate", "--fit", "none.jsonl")
+    assert missing.code == 3
+    assert "none.jsonl" in missing.err
+    genrm.write("in.jsonl", make_rollouts(groups=2, size=4))
+    assert call("score", "in.jsonl", "--judge", "lexical", "--quiet").code == 0
+    few = call("simulate", "--fit", "in.comparisons.jsonl")
+    assert few.code == 2
+    assert "holds 8 verdicts; a fit takes 100 or more" in few.err
+
+
+def test_the_help_says_what_every_number_means(call: Call) -> None:
+    """Each number of the judge has an option, with its meaning and its default."""
+    shown = " ".join(call("simulate", "--help").out.decode().replace("│", " ").split())
+    for each in judge_fields():
+        assert f"--{each.name.replace('_', '-')}" in shown
+    assert "genrm simulate --fit out/rollouts.comparisons.jsonl" in shown
+
+
+def test_the_figure_is_drawn_from_the_json(genrm: Genrm, call: Call) -> None:
+    """The committed script turns a result into well-formed SVG with a curve for each of its lines."""
+    from runpy import run_path
+
+    from test_house import ROOT
+
+    script = run_path(str(ROOT / "tests" / "bench" / "simulation_figure.py"))
+    strategies = [part for line in script["LINES"] for part in ("--strategy", line.strategy)]
+    estimators = [part for line in script["LINES"] for part in ("--estimator", line.estimator)]
+    result = json.loads(call("simulate", "--groups", "20", *strategies, *estimators, "--json").out)
+    drawn = ET.fromstring(script["render_figure"](result))
+    assert len(drawn.findall("{*}polyline")) == len(script["LINES"])

@@ -1,0 +1,163 @@
+"""A judge that is asked twice: what the second turn costs, and what happens when it is not reached."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from judge_server_fixture import JudgeServer
+from opened_judge import Opened, kind_of, with_judge
+
+from genrm_cli.judging.journal import Journal
+from genrm_cli.judging.pacing.allowance import Allowance
+
+CUT_OFF = {"content": "Truth matt", "finish_reason": "length"}
+
+
+def ask(server: JudgeServer, count: int, **given: Any) -> Opened:
+    """Put comparisons before BRRM."""
+    return with_judge(lambda each: each.ask_all(range(count)), server.base_url, profile="brrm", **given)
+
+
+@pytest.mark.parametrize("concurrency", [1, 8])
+def test_an_opinion_takes_two_calls(judge_server: JudgeServer, concurrency: int) -> None:
+    """Two calls, the tokens of both, the text of the second; neither is a retry."""
+    opened = ask(judge_server, 8, concurrency=concurrency)
+    assert opened.kinds() == {None: 8}
+    assert judge_server.stats()["requests"] == opened.allowance.calls == 16
+    assert opened.allowance.reserved == 0
+    for outcome in opened.outcomes.values():
+        assert (outcome.attempts, outcome.turns) == (2, 2)
+        assert outcome.reply_text is not None
+        assert "boxed" in outcome.reply_text
+    used = opened.allowance.prompt_tokens + opened.allowance.completion_tokens
+    assert sum(each.prompt_tokens + each.completion_tokens for each in opened.outcomes.values()) == used
+
+
+@pytest.mark.parametrize("concurrency", [1, 3, 16])
+@pytest.mark.parametrize("max_calls", [0, 1, 2, 7, 12, 40])
+def test_a_budget_ends_between_comparisons_not_between_turns(
+    judge_server: JudgeServer, max_calls: int, concurrency: int
+) -> None:
+    """What is begun is finished within the budget: no first turn is paid for in vain, however many run at once."""
+    opened = ask(judge_server, 20, allowance=Allowance(max_calls), concurrency=concurrency)
+    answered = min(20, max_calls // 2)
+    assert judge_server.stats()["requests"] == opened.allowance.calls == 2 * answered
+    kinds = {None: answered, "not_asked": 20 - answered}
+    assert opened.kinds() == {kind: count for kind, count in kinds.items() if count}
+    assert opened.pool.stopped_by == ("max_calls" if answered < 20 else None)
+    assert opened.allowance.reserved == 0
+
+
+@pytest.mark.parametrize("concurrency", [1, 4, 16])
+@pytest.mark.parametrize(
+    "behaviour",
+    [
+        {"fault": {"status": 500}, "fault_times": 2},
+        {"fault": {"content": "Hm."}, "fault_times": 1},
+        {"fault": {"status": 429}, "fault_times": 1, "latency_s": 0.002},
+    ],
+)
+def test_retries_of_turns_do_not_overdraw(
+    judge_server: JudgeServer, behaviour: dict[str, Any], concurrency: int
+) -> None:
+    """With tries repeated in both turns, all calls stay within the budget and none of it stays set aside."""
+    judge_server.behave(**behaviour)
+    opened = ask(judge_server, 40, allowance=Allowance(45), concurrency=concurrency, reask=2)
+    assert judge_server.stats()["requests"] == opened.allowance.calls <= 45
+    assert sum(outcome.attempts for outcome in opened.outcomes.values()) == opened.allowance.calls
+    assert opened.allowance.reserved == 0
+    assert len(opened.outcomes) == 40
+
+
+def test_a_budget_of_tokens_lets_second_turns_finish(judge_server: JudgeServer) -> None:
+    """It may be overshot by what is under way; a comparison is that until its second turn."""
+    opened = ask(judge_server, 20, allowance=Allowance(max_tokens=1), concurrency=4)
+    assert opened.kinds() == {None: 4, "not_asked": 16}
+    assert judge_server.stats()["requests"] == 8
+
+
+def test_at_the_deadline_no_second_turn_begins(judge_server: JudgeServer) -> None:
+    """What was only half asked is not asked, and costs what its first turn cost."""
+    judge_server.behave(latency_s=0.3)
+
+    async def use(opened: Opened) -> None:
+        opened.remote.set_deadline(0.1, 5.0)
+        await opened.ask_all(range(4))
+
+    opened = with_judge(use, judge_server.base_url, profile="brrm", concurrency=2)
+    assert opened.kinds() == {"not_asked": 4}
+    assert judge_server.stats()["requests"] == 2
+    assert sorted(outcome.attempts for outcome in opened.outcomes.values()) == [0, 0, 1, 1]
+    assert opened.outcomes[0].result.detail == "not asked to the end: stopped by deadline"  # type: ignore[union-attr]
+    assert opened.allowance.reserved == 0
+
+
+def test_a_comparison_whose_time_is_over_between_turns_timed_out(judge_server: JudgeServer) -> None:
+    """It was asked, and took too long: that is not the same as not asked."""
+    judge_server.behave(script=[{"latency_s": 0.15}])
+    opened = with_judge(
+        lambda each: each.ask_all(range(1)), judge_server.base_url, profile="brrm", comparison_timeout_s=0.1
+    )
+    assert opened.kinds() == {"timeout": 1}
+    assert opened.allowance.reserved == 0
+
+
+def test_a_first_turn_that_is_cut_off_is_asked_again(judge_server: JudgeServer) -> None:
+    """No second turn rests on half an analysis; the next asking begins with the first turn."""
+    judge_server.behave(script=[CUT_OFF])
+    opened = ask(judge_server, 1, reask=1)
+    assert opened.kinds() == {None: 1}
+    assert (opened.outcomes[0].attempts, opened.outcomes[0].turns) == (3, 2)
+    judge_server.behave(fault=CUT_OFF)
+    opened = ask(judge_server, 1, reask=2)
+    assert opened.kinds() == {"truncated": 1}
+    assert (opened.outcomes[0].attempts, opened.outcomes[0].turns) == (3, 1)
+    assert "first of two turns" in opened.outcomes[0].result.detail  # type: ignore[union-attr]
+
+
+def test_a_failure_that_was_made_good_is_not_what_stands(judge_server: JudgeServer) -> None:
+    """A 503 in the first turn, then an answer, then the deadline: not asked to the end, and no failure of HTTP."""
+    judge_server.behave(script=[{"status": 503}, {"latency_s": 0.4}])
+
+    async def use(opened: Opened) -> None:
+        opened.remote.set_deadline(0.2, 5.0)
+        await opened.ask_all(range(1))
+
+    opened = with_judge(use, judge_server.base_url, profile="brrm")
+    assert judge_server.stats()["requests"] == 2
+    assert opened.kinds() == {"not_asked": 1}
+
+
+def test_what_was_half_asked_is_not_in_the_journal(judge_server: JudgeServer, tmp_path: Path) -> None:
+    """A second run asks it from the start, and nothing else; equal questions in flight are asked once."""
+    with Journal(str(tmp_path / "run.sqlite")) as journal:
+        opened = ask(judge_server, 6, journal=journal, allowance=Allowance(7), concurrency=2)
+        assert (opened.kinds(), len(journal)) == ({None: 3, "not_asked": 3}, 3)
+        opened = ask(judge_server, 6, journal=journal, concurrency=2)
+        assert (opened.kinds(), len(journal)) == ({None: 6}, 6)
+        assert judge_server.stats()["requests"] == 12
+
+    async def same(opened: Opened) -> None:
+        await opened.ask_all([7, 7, 7])
+
+    with Journal(str(tmp_path / "other.sqlite")) as journal:
+        opened = with_judge(same, judge_server.base_url, profile="brrm", journal=journal, concurrency=3)
+        assert [kind_of(outcome) for outcome in opened.outcomes.values()] == [None] * 3
+        assert (opened.allowance.calls, opened.allowance.reserved) == (2, 0)
+
+
+def test_a_run_that_is_cancelled_sets_nothing_aside(judge_server: JudgeServer) -> None:
+    """Comparisons that end in the middle give back what they did not use."""
+    judge_server.behave(latency_s=0.05)
+
+    async def use(opened: Opened) -> None:
+        task = asyncio.create_task(opened.ask_all(range(50)))
+        await asyncio.sleep(0.12)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        while opened.pool.in_flight:
+            await asyncio.sleep(0.01)
+
+    opened = with_judge(use, judge_server.base_url, profile="brrm", concurrency=4)
+    assert opened.allowance.reserved == 0

@@ -1,0 +1,189 @@
+"""Which comparisons are made, and in which order."""
+
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from genrm_cli.pairing import (
+    RING_STRATEGIES,
+    STRATEGIES,
+    Comparison,
+    count_comparisons,
+    plan_all_pairs,
+    plan_circular,
+    plan_comparisons,
+    ring_k_for_budget,
+)
+
+CIRCULAR = {
+    0: [],
+    1: [],
+    2: [(0, 1), (1, 0)],
+    3: [(0, 1), (1, 2), (2, 0)],
+    4: [(0, 1), (1, 2), (2, 3), (3, 0)],
+    5: [(0, 1), (1, 2), (2, 3), (3, 4), (4, 0)],
+    6: [(0, 1), (1, 2), (2, 3), (3, 4), (4, 5), (5, 0)],
+}
+ALL_PAIRS = {
+    0: [],
+    1: [],
+    2: [(0, 1)],
+    3: [(0, 1), (0, 2), (1, 2)],
+    4: [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)],
+    5: [(0, 1), (0, 2), (0, 3), (0, 4), (1, 2), (1, 3), (1, 4), (2, 3), (2, 4), (3, 4)],
+    6: [
+        *[(0, 1), (0, 2), (0, 3), (0, 4), (0, 5)],
+        *[(1, 2), (1, 3), (1, 4), (1, 5)],
+        *[(2, 3), (2, 4), (2, 5), (3, 4), (3, 5), (4, 5)],
+    ],
+}
+EVERY = st.sampled_from(STRATEGIES)
+RING_K = st.integers(0, 60).map(lambda quarters: quarters / 4)
+
+
+@pytest.mark.parametrize("n", CIRCULAR)
+def test_circular_is_the_references_list(n):
+    """Each rollout against the next, the last against the first; two rollouts meet in both orders."""
+    assert plan_circular(n) == CIRCULAR[n]
+    assert list(plan_comparisons(n, "circular")) == [(i, j, 0) for i, j in CIRCULAR[n]]
+
+
+@pytest.mark.parametrize("n", ALL_PAIRS)
+def test_all_pairs_is_the_references_list(n):
+    """Every pair once, the lower place always first."""
+    assert plan_all_pairs(n) == ALL_PAIRS[n]
+    assert list(plan_comparisons(n, "all_pairs")) == [(i, j, 0) for i, j in ALL_PAIRS[n]]
+
+
+def test_repeats_are_the_outermost_loop():
+    """The whole list is asked once for each judge, numbered from 0."""
+    assert list(plan_comparisons(2, "circular", judges=3)) == [
+        Comparison(i, j, judge_idx) for judge_idx in range(3) for i, j in [(0, 1), (1, 0)]
+    ]
+
+
+@given(st.integers(0, 24), EVERY, st.integers(1, 4), st.booleans(), st.booleans(), RING_K)
+def test_the_count_is_what_the_plan_has(n, strategy, judges, balanced, swap, ring_k):
+    """Counting without planning gives the length of the plan."""
+    plan = list(plan_comparisons(n, strategy, judges=judges, order_balanced=balanced, swap=swap, ring_k=ring_k))
+    assert count_comparisons(n, strategy, judges, swap=swap, ring_k=ring_k) == len(plan)
+
+
+@given(st.integers(0, 24), EVERY, st.integers(1, 3), RING_K)
+def test_a_swap_adds_the_other_order_of_every_pair_and_nothing_twice(n, strategy, judges, ring_k):
+    """Each rollout is then shown first exactly as often as second."""
+    plan = list(plan_comparisons(n, strategy, judges=judges, swap=True, ring_k=ring_k))
+    assert len(set(plan)) == len(plan)
+    assert {Comparison(j, i, judge_idx) for i, j, judge_idx in plan} == set(plan)
+    assert set(plan_comparisons(n, strategy, judges=judges, ring_k=ring_k)) <= set(plan)
+
+
+@given(st.integers(0, 24), st.sampled_from(["circular", "all_pairs", "ring"]), st.booleans())
+def test_nobody_meets_himself_and_all_take_part(n, strategy, balanced):
+    """No rollout is compared with itself, and in a group of two and more each is compared."""
+    plan = list(plan_comparisons(n, strategy, order_balanced=balanced))
+    assert all(i != j for i, j, _ in plan)
+    assert {place for i, j, _ in plan for place in (i, j)} == (set(range(n)) if n > 1 else set())
+
+
+@given(st.integers(0, 40))
+def test_balanced_order_shows_each_as_often_first_as_second(n):
+    """Every unordered pair stays there once, and no rollout is first more than once oftener than second."""
+    plan = list(plan_comparisons(n, "all_pairs", order_balanced=True))
+    assert sorted((min(i, j), max(i, j)) for i, j, _ in plan) == plan_all_pairs(n)
+    lead = Counter(i for i, _, _ in plan)
+    lead.subtract(j for _, j, _ in plan)
+    assert all(abs(difference) <= 1 for difference in lead.values())
+
+
+def test_balanced_order_turns_every_second_pair_of_a_rollout():
+    """Pairs keep their order; those whose places differ by an even number are turned round."""
+    plan = [(i, j) for i, j, _ in plan_comparisons(4, "all_pairs", order_balanced=True)]
+    assert plan == [(0, 1), (2, 0), (0, 3), (1, 2), (3, 1), (2, 3)]
+
+
+@given(st.integers(0, 24), st.integers(1, 3), st.sampled_from([s for s in STRATEGIES if s != "all_pairs"]))
+def test_balanced_order_leaves_the_others_as_they_are(n, judges, strategy):
+    """They show each rollout about as often first as second already; circular exactly."""
+    plans = [list(plan_comparisons(n, strategy, judges=judges, order_balanced=b)) for b in (False, True)]
+    assert plans[0] == plans[1]
+    if n > 1 and strategy == "circular":
+        assert Counter(i for i, _, _ in plans[0]) == Counter(j for _, j, _ in plans[0])
+
+
+def test_an_unknown_strategy_is_refused():
+    """There is no silent default for a misspelt strategy."""
+    with pytest.raises(KeyError):
+        list(plan_comparisons(3, "ringwise"))
+    with pytest.raises(KeyError):
+        count_comparisons(3, "ringwise")
+
+
+# By lot, from the group key and the run's seed
+
+
+def planned(n, strategy, ring_k, key="", seed=0):
+    """Return the ordered pairs of a plan."""
+    return [(i, j) for i, j, _ in plan_comparisons(n, strategy, ring_k=ring_k, key=key, seed=seed)]
+
+
+def test_a_plan_depends_on_key_and_seed_only():
+    """Every run plans the same for a group, also one with another version of Python."""
+    assert planned(6, "ring", 1, "task 7", 3) == [(3, 4), (1, 0), (2, 5), (5, 3), (0, 2), (4, 1)]
+    assert planned(6, "random", 1, "task 7", 3) == planned(6, "random", 1, "task 7", 3)
+    assert planned(3, "ring", 1, "\ud800") == planned(3, "ring", 1, "\ud800")
+
+
+@pytest.mark.parametrize("strategy", sorted(RING_STRATEGIES))
+def test_other_keys_and_seeds_give_other_plans(strategy):
+    """Of 100 groups, or of one group under 100 seeds, hardly two have the same plan."""
+    assert len({tuple(planned(16, strategy, 2, f"task {number}")) for number in range(100)}) == 100
+    assert len({tuple(planned(16, strategy, 2, "task", seed)) for seed in range(100)}) == 100
+
+
+def test_no_place_is_preferred_by_the_lot():
+    """Over many groups, every place starts a half ring about as often as any other."""
+    firsts = Counter(i for key in range(2000) for i, _ in planned(8, "ring", 0.5, str(key)))
+    assert sum(firsts.values()) == 8000
+    assert max(abs(count - 1000) for count in firsts.values()) < 4 * (8000 * 7 / 64) ** 0.5
+
+
+@given(st.integers(2, 40), RING_K)
+def test_swap_asks_half_as_many_pairs_in_both_orders(n, ring_k):
+    """The pairs of a ring of half the k, each in both orders, one after the other."""
+    plan, ring = planned(n, "swap", ring_k, "key"), planned(n, "ring", ring_k / 2, "key")
+    assert len(set(plan)) == len(plan) == 2 * len({frozenset(pair) for pair in ring})
+    assert plan[1::2] == [(j, i) for i, j in plan[::2]]
+
+
+# Budgets
+
+SIZES = st.dictionaries(st.integers(0, 20), st.integers(1, 50), max_size=4)
+
+
+@given(SIZES, st.integers(0, 20_000), st.sampled_from(sorted(RING_STRATEGIES)), st.integers(1, 2), st.booleans())
+def test_a_budget_is_kept_and_used(sizes, calls, strategy, judges, swap):
+    """The run stays within the budget, and the next larger k that asks more would not."""
+
+    def needed(ring_k):
+        return sum(
+            groups * count_comparisons(n, strategy, judges, swap=swap, ring_k=ring_k) for n, groups in sizes.items()
+        )
+
+    ring_k = ring_k_for_budget(sizes, calls, strategy, judges=judges, swap=swap)
+    assert needed(ring_k) <= calls
+    more = [needed(ring_k + step / 100) for step in range(1, 200)]
+    assert next((count for count in more if count != needed(ring_k)), calls + 1) > calls
+    assert needed(max(0, ring_k - 0.0001)) < needed(ring_k) or ring_k == 0
+
+
+def test_golden_budgets():
+    """A budget of whole or half rings gives just those; one for nothing gives none."""
+    assert ring_k_for_budget({16: 1000}, 40_000) == 2.5
+    assert ring_k_for_budget({16: 1000}, 40_999) == 2.5
+    assert ring_k_for_budget({16: 1000}, 31_999) == 1.9375
+    assert ring_k_for_budget({16: 10, 8: 10}, 480) == 2
+    assert ring_k_for_budget({16: 1000}, 999) == ring_k_for_budget({}, 5) == ring_k_for_budget({1: 9}, 5) == 0
+    assert count_comparisons(16, "ring", ring_k=ring_k_for_budget({16: 1}, 10**9)) == 240

@@ -1,0 +1,184 @@
+"""What holds for every estimator, whatever the verdicts."""
+
+import math
+
+import numpy as np
+import pytest
+from drawn_verdicts import LISTS, MAX_N, VERDICTS, approx, linear_judge, pairs_of
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from genrm_cli.pairing import plan_comparisons
+from genrm_cli.rewards.estimators import (
+    ESTIMATORS,
+    JudgedPair,
+    JudgeFit,
+    JudgeNoise,
+    JudgeStatistics,
+    estimate,
+    estimate_simple_tiebreaker,
+)
+from genrm_cli.rewards.estimators.judge_fit import weights_of
+from genrm_cli.rewards.estimators.variances import Variances
+
+NOISE = JudgeNoise((0.8, 0.5), 0.35, ((1.2, 0.3), (0.3, 0.5)), 0.3, ((0.25, 0.1), (0.1, 0.09)))
+KNOWN = JudgeFit(
+    groups=500, noise=NOISE, weights=weights_of(NOISE), scores=Variances(0.6, 0.6, 0.0), wins=Variances(3.2, 0.8, 0.0)
+)
+NAMES = sorted(ESTIMATORS)
+every_estimator = pytest.mark.parametrize("name", NAMES)
+GOLDEN = [JudgedPair(*v) for v in [(0, 1, 4, 3, 2), (1, 2, 3, 3, 4), (2, 3, 4, 2, 1), (3, 0, 2, 5, 6)]]
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "scores"),
+    [
+        (GOLDEN, [4.240909, 3.041919, 3.559091, 2.158081]),
+        (GOLDEN[:3], [3.811867, 2.996558, 3.577739, 2.280502]),
+    ],
+)
+def test_golden_combined_scores(verdicts, scores):
+    """The numbers of the design; the fitted weights are the usual ones until there are enough groups."""
+    for name in ("combined", "combined_fitted"):
+        assert estimate(name, 4, verdicts, JudgeFit()).base_scores == pytest.approx(scores, abs=1e-6)
+
+
+def test_golden_win_rates():
+    """1 for no win, 5 for nothing but wins; an even verdict is half a win."""
+    assert estimate("win_rate", 4, GOLDEN, JudgeFit()).base_scores == [5, 1, 5, 1]
+    even = [JudgedPair(0, 1, 3, 3, 3.5), JudgedPair(0, 2, 3, 3, 3)]
+    assert estimate("win_rate", 4, even, JudgeFit()).base_scores == [4, 3, 1, None]
+
+
+@given(LISTS)
+def test_arrays_give_what_the_reference_gives(verdicts):
+    """The two ways to the reference's scores give exactly the same numbers."""
+    scores = estimate("simple_tiebreaker", MAX_N, verdicts, JudgeFit()).base_scores
+    assert scores == estimate_simple_tiebreaker(MAX_N, verdicts)
+
+
+@every_estimator
+@settings(max_examples=40)
+@given(verdicts=LISTS, order=st.permutations(range(MAX_N)))
+def test_names_do_not_matter(name, verdicts, order):
+    """Numbering the rollouts otherwise numbers scores and errors otherwise, and nothing else."""
+    renamed = [JudgedPair(order[v.i], order[v.j], *v[2:]) for v in verdicts]
+    here, there = estimate(name, MAX_N, verdicts, KNOWN), estimate(name, MAX_N, renamed, KNOWN)
+    assert [there.base_scores[place] for place in order] == approx(here.base_scores)
+    assert [there.standard_errors[place] for place in order] == approx(here.standard_errors)
+    assert approx([here.reliability]) == [there.reliability]
+
+
+@every_estimator
+@settings(max_examples=40)
+@given(verdicts=LISTS)
+def test_places_do_not_matter_to_an_unbiased_judge(name, verdicts):
+    """The same opinions with the responses shown in the other order give the same numbers."""
+    swapped = [JudgedPair(v.j, v.i, v.score_2, v.score_1, 7 - v.ranking) for v in verdicts]
+    here, there = estimate(name, MAX_N, verdicts, KNOWN), estimate(name, MAX_N, swapped, KNOWN)
+    assert there.base_scores == approx(here.base_scores)
+    assert there.standard_errors == approx(here.standard_errors)
+
+
+@every_estimator
+@settings(max_examples=80)
+@given(verdicts=st.lists(VERDICTS, min_size=1, max_size=20), better=st.floats(0.01, 4), data=st.data())
+def test_a_better_verdict_never_lowers_a_score(name, verdicts, better, data):
+    """A higher score, or a ranking nearer to the rollout, of any verdict leaves its base score at least as high.
+
+    But for the reference's: there a score that rises past a tie loses what the tie's ranking gave.
+    """
+    which = data.draw(st.integers(0, len(verdicts) - 1))
+    of_score = data.draw(st.booleans()) and name != "simple_tiebreaker"
+    verdict = verdicts[which]
+    raised = verdict._replace(score_1=verdict.score_1 + better) if of_score else None
+    raised = raised or verdict._replace(ranking=verdict.ranking - better)
+    after = estimate(name, MAX_N, [*verdicts[:which], raised, *verdicts[which + 1 :]], KNOWN)
+    before = estimate(name, MAX_N, verdicts, KNOWN)
+    assert after.base_scores[verdict.i] >= before.base_scores[verdict.i] - 1e-7
+
+
+@every_estimator
+@settings(max_examples=60)
+@given(verdicts=LISTS)
+def test_every_rollout_with_a_verdict_has_a_finite_number(name, verdicts):
+    """On any graph, connected or not; none without a verdict, and no error where there is no other to compare with."""
+    made = estimate(name, MAX_N, verdicts, KNOWN)
+    judged = {place for v in verdicts for place in (v.i, v.j)}
+    for place in range(MAX_N):
+        score, error = made.base_scores[place], made.standard_errors[place]
+        assert (score is not None) == (error is not None) == (place in judged)
+        assert score is None or (math.isfinite(score) and math.isfinite(error) and error >= 0)
+    assert made.converged
+    assert made.reliability is None if not verdicts else 0 <= made.reliability <= 1
+
+
+@every_estimator
+def test_the_smallest_groups(name):
+    """Nobody, one, two without a verdict: no numbers. Two with one verdict: two numbers, the better one higher."""
+    for n in (0, 1, 2):
+        empty = estimate(name, n, [], KNOWN)
+        assert (empty.base_scores, empty.standard_errors, empty.reliability) == ([None] * n, [None] * n, None)
+    better, worse = estimate(name, 2, [JudgedPair(0, 1, 4, 2, 2)], JudgeFit()).base_scores
+    assert better > worse
+
+
+@every_estimator
+def test_a_batch_gives_what_its_groups_give_one_by_one(name):
+    """Other groups, and what stands where there is no verdict, change nothing."""
+    plan = [(i, j) for i, j, _ in plan_comparisons(6, "ring", ring_k=2)]
+    batch, _ = linear_judge(20, 6, plan, failures=0.4)
+    batch.score_1[~batch.there] = 1e6
+    made = ESTIMATORS[name](batch, KNOWN)
+    for group in range(20):
+        alone = estimate(name, 6, pairs_of(batch, group), KNOWN)
+        scores = [s if of else None for s, of in zip(made.base_scores[group], made.scored[group], strict=True)]
+        errors = [e**0.5 if of else None for e, of in zip(made.variances[group], made.scored[group], strict=True)]
+        assert alone.base_scores == approx(scores)
+        assert alone.standard_errors == approx(errors)
+
+
+@every_estimator
+def test_little_known_of_the_judge_is_no_error(name):
+    """Without a run there are no standard errors; Bradley-Terry's come from its own model."""
+    made = estimate(name, 4, GOLDEN, JudgeFit())
+    assert (None in made.standard_errors) == (made.reliability is None) == (name != "bradley_terry")
+
+
+@every_estimator
+@pytest.mark.parametrize("ring_k", [1, 2, 5])
+def test_reliability_foretells_the_squared_correlation(name, ring_k):
+    """Over 1,500 groups, and over the least and the most reliable fifth of them, to less than a tenth."""
+    plan = [(i, j) for i, j, _ in plan_comparisons(12, "ring", ring_k=ring_k)]
+    batch, quality = linear_judge(1500, 12, plan)
+    statistics = JudgeStatistics()
+    statistics.add_batch(batch)
+    made = ESTIMATORS[name](batch, statistics.fit())
+    centred = [values - values.mean(axis=1, keepdims=True) for values in (made.base_scores, quality)]
+    products = (centred[0] * centred[1]).sum(axis=1) ** 2
+    squares = (centred[0] ** 2).sum(axis=1) * (centred[1] ** 2).sum(axis=1)
+    squared = np.divide(products, squares, out=np.zeros_like(squares), where=squares > 1e-12)
+    order = np.argsort(made.reliabilities)
+    for some in (order, order[:300], order[-300:]):
+        assert made.reliabilities[some].mean() == pytest.approx(squared[some].mean(), abs=0.1)
+
+
+@pytest.mark.parametrize("name", ["combined", "combined_fitted"])
+@pytest.mark.parametrize(("n", "ring_k"), [(12, 1), (12, 4), (5, 1)])
+def test_standard_errors_are_those_made(name, n, ring_k):
+    """The mean squared error of the base scores, known here, is the mean of the squared standard errors."""
+    plan = [(i, j) for i, j, _ in plan_comparisons(n, "ring", ring_k=ring_k)]
+    batch, quality = linear_judge(4000, n, plan)
+    statistics = JudgeStatistics()
+    statistics.add_batch(batch)
+    fit = statistics.fit()
+    made = ESTIMATORS[name](batch, fit)
+    centred = [values - values.mean(axis=1, keepdims=True) for values in (made.base_scores, quality)]
+    actual = ((centred[0] - fit.noise.scale * centred[1]) ** 2).mean()
+    assert made.variances.mean() == pytest.approx(actual, rel=0.05)
+
+
+def test_an_unknown_estimator_is_refused():
+    """There is no silent default for a misspelt estimator."""
+    with pytest.raises(KeyError):
+        estimate("combine", 2, [], JudgeFit())

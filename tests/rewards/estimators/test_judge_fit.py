@@ -1,0 +1,177 @@
+"""What a run's verdicts say of their judge, against the definitions written pair by pair."""
+
+import math
+from itertools import product
+
+import numpy as np
+import pytest
+from drawn_verdicts import (
+    BIAS,
+    LEVEL_NOISE,
+    LEVEL_SLOPE,
+    NOISE,
+    PROMPT_BIAS,
+    SLOPES,
+    linear_judge,
+    pairs_of,
+)
+
+from genrm_cli.pairing import plan_comparisons
+from genrm_cli.rewards.estimators import JudgedPair, JudgeFit, JudgeStatistics, Weights, estimate
+from genrm_cli.rewards.estimators.judge_fit import UNBIASED_VERDICTS
+
+PLAN = [(i, j) for i, j, _ in plan_comparisons(8, "ring", ring_k=2)]
+# With repeats and reversed orders, so that some verdicts share both rollouts.
+TANGLED = [*PLAN, *PLAN[:5], *((j, i) for i, j in PLAN[3:9])]
+
+
+def fit_of(*batches):
+    """Return the fit of batches taken in together."""
+    statistics = JudgeStatistics()
+    for batch in batches:
+        statistics.add_batch(batch)
+    return statistics.fit()
+
+
+def naive_moments(groups):
+    """Return share and disjoint moments of centred d, r and m, pair of verdicts by pair of verdicts."""
+    rows = [[(i, j, a - b, 3.5 - r, (a + b) / 2) for i, j, a, b, r in group] for group in groups]
+    means = np.mean([row[2:] for group in rows for row in group], axis=0)
+    share_hh, share_h, share, disjoint = [], [], [], []
+    signs = []
+    for group in rows:
+        for one, other in product(group, group):
+            common = {one[0], one[1]} & {other[0], other[1]}
+            u, v = np.array(one[2:]) - means, np.array(other[2:]) - means
+            if not common:
+                disjoint.append(np.outer(u, v))
+            elif len(common) == 1:
+                h, k = (1 if row[0] in common else -1 for row in (one, other))
+                signs.append(h * k)
+                share_hh.append(h * k * np.outer(u, v))
+                share_h.append(h * np.outer(u, v))
+                share.append(np.outer(u, v))
+    own = np.mean([np.outer(np.array(r[2:]) - means, np.array(r[2:]) - means) for g in rows for r in g], axis=0)
+    return own, np.mean(signs), *(np.mean(each, axis=0) for each in (share_hh, share_h, share, disjoint))
+
+
+def test_the_moments_are_those_of_the_definition():
+    """Signal, prompt and noise from running sums are those from all pairs of verdicts, one by one."""
+    batch, _ = linear_judge(150, 8, TANGLED, failures=0.2)
+    groups = [pairs_of(batch, group) for group in range(150)]
+    own, sign, share_hh, share_h, share, disjoint = naive_moments(groups)
+    signal = np.empty((3, 3))
+    signal[:2, :2] = share_hh[:2, :2] - sign * disjoint[:2, :2]
+    signal[:2, 2] = signal[2, :2] = share_h[:2, 2]
+    signal[2, 2] = share[2, 2] - disjoint[2, 2]
+    values, vectors = np.linalg.eigh(signal)
+    slopes = math.sqrt(values[-1]) * vectors[:, -1] * np.sign(vectors[0, -1])
+    noise = own[:2, :2] - 2 * np.outer(slopes[:2], slopes[:2]) - disjoint[:2, :2]
+    level_noise = own[2, 2] - disjoint[2, 2] - 2 * slopes[2] ** 2
+    weights = np.linalg.solve(noise, slopes[:2])
+
+    fit = fit_of(batch)
+    assert fit.noise.slopes == pytest.approx(slopes[:2])
+    assert fit.noise.level_slope == pytest.approx(slopes[2])
+    assert np.array(fit.noise.noise) == pytest.approx(noise)
+    assert fit.noise.level_noise == pytest.approx(level_noise)
+    assert np.array(fit.noise.prompt_bias) == pytest.approx(disjoint[:2, :2])
+    assert (fit.weights.gap, fit.weights.ranking) == pytest.approx(tuple(weights))
+    assert fit.weights.precision == pytest.approx(weights @ slopes[:2])
+    assert fit.weights.level == pytest.approx(slopes[2] / level_noise)
+    assert fit.weights.level_precision == pytest.approx(slopes[2] ** 2 / level_noise)
+
+
+def test_a_known_judge_is_found():
+    """From 6,000 groups of a linear judge its slopes, noise and biases come out to a few hundredths."""
+    batch, _ = linear_judge(6000, 8, PLAN)
+    fit = fit_of(batch)
+    assert fit.noise.slopes == pytest.approx(tuple(SLOPES), abs=0.03)
+    assert fit.noise.level_slope == pytest.approx(LEVEL_SLOPE, abs=0.02)
+    assert np.array(fit.noise.noise) == pytest.approx(NOISE, abs=0.04)
+    assert fit.noise.level_noise == pytest.approx(LEVEL_NOISE, abs=0.02)
+    assert np.array(fit.noise.prompt_bias) == pytest.approx(PROMPT_BIAS, abs=0.04)
+    assert (fit.gap_bias, fit.ranking_bias) == pytest.approx(tuple(BIAS), abs=0.03)
+
+
+def test_the_variances_of_scores_are_found():
+    """Noise, spread of the rollouts and the gain of the first place, from 4,000 groups of six."""
+    generator = np.random.default_rng(5)
+    batch, quality = linear_judge(4000, 6, [(i, j) for i, j, _ in plan_comparisons(6, "ring", ring_k=2)])
+    rows = np.arange(4000)[:, None]
+    for scores, places, gain in ((batch.score_1, batch.first, 0.3), (batch.score_2, batch.second, -0.3)):
+        scores[:] = 3 + gain + 0.7 * quality[rows, places] + 0.5 * generator.standard_normal(scores.shape)
+    assert fit_of(batch).scores == pytest.approx((0.25, 0.49, 0.3), abs=0.01)
+
+
+def test_parts_of_a_run_add_up():
+    """Group by group, in batches, in another order, merged: the same fit."""
+    batch, _ = linear_judge(130, 8, TANGLED, failures=0.1)
+    whole = fit_of(batch)
+    parts = [JudgeStatistics(), JudgeStatistics()]
+    for group in reversed(range(130)):
+        parts[group % 2].add_group(8, pairs_of(batch, group))
+    parts[0].add_group(8, [])
+    parts[0].merge(parts[1])
+    merged = parts[0].fit()
+    assert merged.groups == whole.groups == 130
+    for name in ("slopes", "level_slope", "level_noise"):
+        assert getattr(merged.noise, name) == pytest.approx(getattr(whole.noise, name))
+    assert (merged.scores, merged.wins) == (pytest.approx(whole.scores), pytest.approx(whole.wins))
+    assert merged.gap_bias == pytest.approx(whole.gap_bias)
+
+
+def test_weights_wait_for_enough_groups():
+    """Up to 127 groups the usual weights, from 128 on fitted ones; noise is known earlier."""
+    batch, _ = linear_judge(128, 8, PLAN)
+    statistics = JudgeStatistics()
+    for group in range(127):
+        statistics.add_group(8, pairs_of(batch, group))
+    assert statistics.fit().weights is None
+    assert statistics.fit().noise is not None
+    statistics.add_group(8, pairs_of(batch, 127))
+    assert isinstance(statistics.fit().weights, Weights)
+
+
+def test_one_verdict_is_opinion_not_bias():
+    """A run of one verdict does not explain it away."""
+    statistics = JudgeStatistics()
+    statistics.add_group(2, [JudgedPair(0, 1, 5, 1, 1)])
+    fit = statistics.fit()
+    assert fit.gap_bias == 4 / (1 + UNBIASED_VERDICTS)
+    assert fit.first_share == 0.5 + 0.5 / (1 + UNBIASED_VERDICTS)
+    assert (fit.noise, fit.weights, fit.scores, fit.wins) == (None, None, None, None)
+    better, worse = estimate("combined", 2, [JudgedPair(0, 1, 5, 1, 1)], fit).base_scores
+    assert better - worse > 2
+    assert JudgeStatistics().fit() == JudgeFit()
+
+
+@pytest.mark.parametrize("n", [2, 3])
+def test_groups_too_small_to_tell_rollouts_from_prompts(n):
+    """Without verdicts that share no rollout there is no fit, however many groups."""
+    batch, _ = linear_judge(300, n, [(i, (i + 1) % n) for i in range(n)])
+    fit = fit_of(batch)
+    assert (fit.noise, fit.weights) == (None, None)
+
+
+@pytest.mark.parametrize(("score_2", "ranking"), [(3.0, 3.5), (2.0, 2.0)])
+def test_a_judge_that_always_says_the_same_has_no_signal(score_2, ranking):
+    """No weights, no errors, no division by zero; and no differences where the order is balanced."""
+    batch, _ = linear_judge(200, 8, PLAN)
+    batch.score_1[:], batch.score_2[:], batch.ranking[:] = 3.0, score_2, ranking
+    fit = fit_of(batch)
+    assert (fit.noise, fit.weights) == (None, None)
+    for name in ("simple_tiebreaker", "combined", "combined_fitted", "win_rate", "bradley_terry"):
+        made = estimate(name, 8, pairs_of(batch, 0), fit)
+        assert max(made.base_scores) - min(made.base_scores) < 1e-9
+        assert made.reliability is None or made.reliability < 1e-9
+
+
+def test_a_judge_that_only_ranks_still_orders():
+    """Where all scores are equal the fitted weights rest on the ranking, on a scale of some spread."""
+    batch, quality = linear_judge(300, 8, PLAN)
+    batch.score_1[:] = batch.score_2[:] = 3.0
+    fit = fit_of(batch)
+    made = [estimate("combined_fitted", 8, pairs_of(batch, group), fit).base_scores for group in range(300)]
+    assert np.mean([np.corrcoef(a, b)[0, 1] for a, b in zip(made, quality, strict=True)]) > 0.7
+    assert np.std(made, axis=1).mean() > 0.1

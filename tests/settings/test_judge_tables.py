@@ -1,0 +1,207 @@
+"""`[[judge]]` tables of a settings file: what they take, what is refused, what goes before them."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from genrm_cli.errors import UsageError
+from genrm_cli.settings.panel import MAX_JUDGES, OWN_KEYS, seats_of
+from genrm_cli.settings.resolve import Origin, SettingsFile, find_api_key, read_settings_file, resolve_settings
+from genrm_cli.settings.table import Settings, digest_of, setting_fields
+
+TWO = """
+temperature = 0.5
+concurrency = 4
+quorum = 1
+
+[[judge]]
+model = "org/a"
+endpoint = ["http://one/v1", "http://two/v1"]
+api-key-env = "KEY_A"
+concurrency = 32
+weight = 2
+
+[[judge]]
+name = "strict"
+model = "org/b"
+base_url = "http://three/v1"
+profile = "mt-bench"
+temperature = 0
+"""
+
+
+def resolve(
+    folder: Path, text: str, flags: dict[str, Any] | None = None, environ: dict[str, str] | None = None
+) -> tuple[Settings, dict[str, Origin]]:
+    """Resolve the settings of a folder whose settings file holds this text."""
+    (folder / "genrm.toml").write_text(text)
+    settings, origins = resolve_settings(flags or {}, environ or {}, read_settings_file(None, folder))
+    return settings, {origin.key: origin for origin in origins}
+
+
+def test_each_judge_has_its_own_settings_over_those_of_the_run(tmp_path: Path) -> None:
+    """What a table says is its judge's alone; what it leaves out is the run's."""
+    settings, origins = resolve(tmp_path, TWO)
+    first, second = seats_of(settings)
+    assert (first.name, first.weight, second.name, second.weight) == ("org/a", 2.0, "strict", 1.0)
+    assert first.settings.base_url == ("http://one/v1", "http://two/v1")
+    assert (first.settings.temperature, first.settings.concurrency, first.settings.profile) == (0.5, "32", None)
+    assert (second.settings.temperature, second.settings.concurrency, second.settings.profile) == (0.0, "4", "mt-bench")
+    assert (first.settings.judge_id, second.settings.judge_id) == (None, "strict")
+    assert not first.settings.panel
+    assert (origins["judge"].value, origins["judge"].source) == (("org/a", "strict"), "file genrm.toml")
+    assert origins["quorum"].value == 1
+
+
+def test_judge_tables_stand_in_pyproject_too(tmp_path: Path) -> None:
+    """As `[[tool.genrm.judge]]`."""
+    (tmp_path / "pyproject.toml").write_text('[[tool.genrm.judge]]\nmodel = "a"\n[[tool.genrm.judge]]\nmodel = "b"\n')
+    settings, _ = resolve_settings({}, {}, read_settings_file(None, tmp_path))
+    assert [seat.name for seat in seats_of(settings)] == ["a", "b"]
+
+
+def test_without_tables_there_is_one_judge() -> None:
+    """Its name is its judge_id, else the stand-in's, else the model's; its weight is 1."""
+    for given, name in (({"model": "m"}, "m"), ({"judge": "lexical"}, "lexical"), ({"judge_id": "x"}, "x"), ({}, "")):
+        settings, _ = resolve_settings(given, {}, SettingsFile())
+        (seat,) = seats_of(settings)
+        assert (seat.name, seat.weight, seat.settings) == (name, 1.0, settings)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ('[judge]\nmodel = "a"', r"written as \[\[judge\]\]"),
+        ("judge = []", f"expected 1 to {MAX_JUDGES} tables"),
+        ('judge = ["a", "b"]', "judge 1: 'a' is no table"),
+        ((MAX_JUDGES + 1) * '[[judge]]\nmodel = "a"\n', f"expected 1 to {MAX_JUDGES} tables"),
+        ('[[judge]]\nmodel = "a"\n[[judge]]\nendpoint = "http://x"', "judge 2: it has no model"),
+        ('[[judge]]\nmodel = "a"\nmodle = "b"', "a judge of a panel has no 'modle'; it has weight, model"),
+        ('[[judge]]\nmodel = "a"\nstrategy = "all_pairs"', "has no 'strategy'"),
+        ('[[judge]]\nmodel = "a"\njudge = "lexical"', "has no 'judge'"),
+        ('[[judge]]\nmodel = "a"\nweight = 0', "weight 0 is not a number above 0"),
+        ('[[judge]]\nmodel = "a"\nweight = -1.5', "weight -1.5 is not"),
+        ('[[judge]]\nmodel = "a"\nweight = nan', "weight nan is not"),
+        ('[[judge]]\nmodel = "a"\nweight = inf', "weight inf is not"),
+        ('[[judge]]\nmodel = "a"\nweight = true', "weight True is not"),
+        ('[[judge]]\nmodel = "a"\nweight = "2"', "weight '2' is not"),
+        ('[[judge]]\nmodel = "a"\ntemperature = 3', "judge 1: temperature: 3.0 is out of bounds"),
+        ('[[judge]]\nmodel = "a"\nconcurrency = "many"', "judge 1: concurrency: 'many' is neither auto nor"),
+        ('[[judge]]\nmodel = ["a"]', "judge 1: model: .* is not a text"),
+        ('[[judge]]\nmodel = "a"\nendpoint = 7', "judge 1: endpoint: 7 is neither a text nor a list"),
+        ('[[judge]]\nmodel = "a"\nendpoint = "x"\nbase_url = "y"', "'base_url' is given twice"),
+        ('[[judge]]\nmodel = "a"\ntop_p = 1\ntop-p = 0.5', "'top-p' is given twice"),
+        ('[[judge]]\nmodel = "a"\n[[judge]]\nmodel = "a"', "two .* are called 'a'; .* name = 'strict'"),
+        ('[[judge]]\nmodel = "a"\n[[judge]]\nname = "a"\nmodel = "b"', "are called 'a'"),
+        ('quorum = 2\n[[judge]]\nmodel = "a"', "--quorum 2 is more than the 1 judges"),
+    ],
+)
+def test_what_no_panel_can_be_made_of_is_refused(tmp_path: Path, text: str, says: str) -> None:
+    """Each mistake is named, with the judge that it is in."""
+    with pytest.raises(UsageError, match=says):
+        resolve(tmp_path, text)
+
+
+@pytest.mark.parametrize(
+    ("flags", "environ", "name"),
+    [
+        ({"model": "c"}, {}, "c"),
+        ({}, {"GENRM_MODEL": "c"}, "c"),
+        ({"judge": "lexical"}, {}, "lexical"),
+        ({}, {"GENRM_JUDGE": "lexical"}, "lexical"),
+    ],
+)
+def test_a_judge_named_before_the_file_replaces_the_panel(
+    tmp_path: Path, flags: dict[str, Any], environ: dict[str, str], name: str
+) -> None:
+    """A flag or a variable that names one judge goes before all tables; a model in the file itself does not."""
+    settings, origins = resolve(tmp_path, TWO, flags, environ)
+    assert not settings.panel
+    assert [seat.name for seat in seats_of(settings)] == [name]
+    assert origins["judge"].value == settings.judge
+    assert seats_of(settings)[0].settings.temperature == 0.5
+    settings, _ = resolve(tmp_path, 'model = "c"\n' + TWO)
+    assert [seat.name for seat in seats_of(settings)] == ["org/a", "strict"]
+
+
+def test_a_flag_for_all_judges_goes_before_the_file(tmp_path: Path) -> None:
+    """What no table has for its own is taken from the flag, as everywhere."""
+    settings, _ = resolve(tmp_path, TWO, {"max_reply_tokens": "99", "quorum": "2"}, {"GENRM_TOP_P": "0.5"})
+    assert [(seat.settings.max_reply_tokens, seat.settings.top_p) for seat in seats_of(settings)] == [(99, 0.5)] * 2
+    assert settings.quorum == 2
+
+
+@pytest.mark.parametrize(
+    ("flags", "environ", "says"),
+    [
+        ({"temperature": "1"}, {}, r"temperature is given by flag, but \[\[judge\]\] 2 of the settings file"),
+        ({"base_url": ["http://four/v1"]}, {}, r"base_url is given by flag, but \[\[judge\]\] 1"),
+        ({}, {"GENRM_PROFILE": "json"}, r"by environment GENRM_PROFILE, but \[\[judge\]\] 2"),
+        ({"judge_id": "x"}, {}, "judge_id is given by flag"),
+    ],
+)
+def test_a_flag_that_would_count_for_nothing_is_refused(
+    tmp_path: Path, flags: dict[str, Any], environ: dict[str, str], says: str
+) -> None:
+    """A flag goes before the file, but a table is meant for its judge: which of the two is to hold, a user says."""
+    with pytest.raises(UsageError, match=says):
+        resolve(tmp_path, TWO, flags, environ)
+    settings, _ = resolve(tmp_path, TWO, flags | {"model": "c"}, environ)
+    assert not settings.panel
+
+
+def test_a_judges_own_key_goes_before_the_runs(tmp_path: Path) -> None:
+    """Neither the file nor the variable of the whole run is read for a judge that names a place of its own."""
+    for name in ("all", "a"):
+        (tmp_path / name).write_text(f"key-of-{name}\n")
+    text = f"""
+    api_key_file = "{tmp_path}/all"
+    [[judge]]
+    model = "a"
+    api_key_env = "KEY_A"
+    [[judge]]
+    model = "b"
+    api_key_file = "{tmp_path}/a"
+    [[judge]]
+    model = "c"
+    """
+    environ = {"KEY_A": "key-of-variable", "GENRM_API_KEY": "unused"}
+    settings, _ = resolve(tmp_path, text)
+    keys = [find_api_key(seat.settings, environ) for seat in seats_of(settings)]
+    assert keys == ["key-of-variable", "key-of-a", "key-of-all"]
+
+
+def test_the_digest_is_that_of_what_can_change_a_reward(tmp_path: Path) -> None:
+    """Model, weight, profile and sampling of any judge change it; where and how fast it is asked does not."""
+
+    def digest(text: str) -> str:
+        return digest_of(resolve(tmp_path, text)[0])
+
+    base = digest(TWO)
+    for old, new in (
+        ("org/a", "org/c"),
+        ("weight = 2", "weight = 3"),
+        ("mt-bench", "arena-hard"),
+        ("temperature = 0\n", "temperature = 1\n"),
+        ("temperature = 0.5", "temperature = 0.6"),
+        ("quorum = 1", "quorum = 2"),
+        ("quorum = 1", 'disagreement = "missing"'),
+        ('model = "org/b"', 'model = "org/b"\nmax_reply_tokens = 9'),
+    ):
+        assert digest(TWO.replace(old, new)) != base, new
+    for old, new in (
+        ("http://three/v1", "http://nine/v1"),
+        ("KEY_A", "KEY_B"),
+        ("concurrency = 32", "concurrency = 2"),
+        ("concurrency = 32", "call_timeout = 9"),
+        ("weight = 2", "weight = 2.0"),
+    ):
+        assert digest(TWO.replace(old, new)) == base, new
+    assert base != digest_of(resolve(tmp_path, TWO, {"model": "org/a"})[0])
+
+
+def test_what_a_judge_may_have_for_its_own_are_settings() -> None:
+    """No key of a table is anything but a setting, and none of them decides what is compared."""
+    panels = {setting.name: setting.metadata["panel"] for setting in setting_fields()}
+    assert {panels[name] for name in OWN_KEYS} == {"Judge", "Limits", "Journal"}
