@@ -22,6 +22,7 @@ OTHER_FLAGS = {
     "--config",
     "--prompt",
     "--history",
+    "--fit",
     "--older-than",
     "--failures",
     "--tensor-parallel-size",

@@ -217,6 +217,11 @@ def _show_summary(metrics: dict[str, Any]) -> None:
             f"reward mean {reward['mean']:.3f}, std {reward['std']:.3f}, min {reward['min']:.3f}, "
             f"max {reward['max']:.3f}; {metrics['groups_without_spread']} groups without spread"
         )
+    if metrics["reliability"]["count"]:
+        say(
+            f"reliability mean {metrics['reliability']['mean']:.2f}: {metrics['groups_noisy']} of "
+            f"{metrics['reliability']['count']} groups are more noise than signal"
+        )
     if metrics["pairs_in_both_orders"]:
         say(f"{metrics['pairs_in_both_orders']} pairs in both orders, flip rate {metrics['flip_rate']:.1%}")
     if metrics["repeat_agreement"] is not None:

@@ -98,6 +98,7 @@ def resolve_settings(
                 f"file {file.path}",
             )
     _apply_preset(chosen)
+    _apply_compat(chosen)
     values = {name: value for name, (value, _) in chosen.items()}
     panel = parse_panel(tables["judge"], f"{file.path}: judge", _convert_named) if "judge" in tables else ()
     before_file = {name: source for name, (_, source) in chosen.items() if source.startswith(("flag", "environment"))}
@@ -203,6 +204,14 @@ def _refuse_unknown_keys(file: SettingsFile) -> None:
             near = difflib.get_close_matches(key.replace("-", "_"), known, n=1)
             hint = f"Did you mean {near[0]}?" if near else "`genrm config` lists all settings."
             raise UsageError(f"{file.path}: there is no setting {key!r}. {hint}")
+
+
+def _apply_compat(chosen: dict[str, tuple[Value, str]]) -> None:
+    """Take the reference's pairs and estimator where its numbers are to be reproduced."""
+    compat = chosen.get("compat", (None, ""))[0]
+    if compat is not None:
+        chosen.setdefault("strategy", ("circular", f"compat {compat}"))
+        chosen.setdefault("estimator", ("simple_tiebreaker", f"compat {compat}"))
 
 
 def _apply_preset(chosen: dict[str, tuple[Value, str]]) -> None:

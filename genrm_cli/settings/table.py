@@ -139,16 +139,16 @@ class Settings:
 
     # Pairs
     strategy: str = _setting(
-        "circular",
+        "ring",
         "Pairs",
-        "circular: each rollout against the next one, N comparisons for N rollouts. "
-        "all_pairs: each against each, N(N-1)/2. ring: N times --ring-k, every rollout against as many others and as "
-        "often first as second. For comparison: swap (half as many pairs, in both orders) and random.",
+        "ring: every rollout against as many others as any and as often first as second, N times --ring-k comparisons "
+        "for N rollouts. circular: each against the next one in the group, N. all_pairs: each against each, N(N-1)/2. "
+        "For comparison: swap (half as many pairs, in both orders) and random.",
         choices=("circular", "all_pairs", "ring", "swap", "random"),
         changes_rewards=True,
     )
     ring_k: float = _setting(
-        2.0,
+        1.0,
         "Pairs",
         "ring, swap, random: comparisons for each rollout; 2.5 takes half of a third ring.",
         low=0.1,
@@ -259,8 +259,8 @@ class Settings:
     compat: str | None = _setting(
         None,
         "Judge",
-        "nemo-gym: read replies as NeMo Gym's genrm_compare does and turn failures into its defaults "
-        "(3, 3, 3.5), to reproduce old numbers. The summary counts the rewards that rest on them.",
+        "nemo-gym: pairs, estimator and reading of replies of NeMo Gym's genrm_compare, with failures turned into its "
+        "defaults (3, 3, 3.5), to reproduce old numbers. The summary counts the rewards that rest on them.",
         choices=("nemo-gym",),
         changes_rewards=True,
     )
@@ -341,7 +341,7 @@ class Settings:
 
     # Rewards
     estimator: str = _setting(
-        "simple_tiebreaker",
+        "combined",
         "Rewards",
         "From verdicts to base scores. simple_tiebreaker: mean of a rollout's scores, as NeMo Gym. combined: least "
         "squares over scores and rankings, adjusted for opponents and the judge's preference for a place; "

@@ -77,7 +77,8 @@ def test_large_groups_have_offsets_too():
 @pytest.mark.parametrize("n", EVERY_N)
 def test_whole_rings_are_regular_and_balanced(n):
     """Each rollout is k times first and k times second; no pair meets twice, in either order."""
-    for k in range(count_offsets(n) + 1):
+    every_k = range(count_offsets(n) + 1)
+    for k in every_k if n < 30 else (*every_k[:4], *every_k[-2:]):
         pairs = plan_ring(n, k)
         assert Counter(i for i, _ in pairs) == Counter(j for _, j in pairs) == Counter({p: k for p in range(n) if k})
         assert len({frozenset(pair) for pair in pairs}) == len(pairs) == k * n == count_ring(n, k)

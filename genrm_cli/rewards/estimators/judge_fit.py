@@ -21,6 +21,7 @@ MIN_SHARING_FOR_NOISE = 96
 # A bias is shrunk as if so many further verdicts had shown none: one verdict is opinion, not bias.
 UNBIASED_VERDICTS = 32
 _NOISE_FLOOR = 0.02
+_AT_ONCE = 64
 _MAX_CORRELATION = 0.98
 
 # Columns of a verdict's features: score_1 - score_2, 3.5 - ranking, the mean of both scores less 3, and 1.
@@ -101,9 +102,13 @@ class JudgeFit:
 
 @dataclass(slots=True)
 class JudgeStatistics:
-    """Running sums over the verdicts of a run: less than a hundred numbers, however many groups."""
+    """Running sums over the verdicts of a run: less than a hundred numbers, however many groups.
+
+    Groups of a kind wait for one another, 64 at most: many at once cost hardly more than one.
+    """
 
     groups: int = 0
+    _waiting: dict[tuple[int, int], list[Sequence[JudgedPair]]] = field(default_factory=dict)
     _own: Floats = field(default_factory=lambda: np.zeros((4, 4)))
     _signed: Floats = field(default_factory=lambda: np.zeros((4, 4)))
     _mixed: Floats = field(default_factory=lambda: np.zeros((4, 4)))
@@ -113,8 +118,19 @@ class JudgeStatistics:
 
     def add_group(self, n: int, verdicts: Sequence[JudgedPair]) -> None:
         """Take in the verdicts of one group of n rollouts; those of failed comparisons are left out."""
-        if verdicts:
-            self.add_batch(batch_of(n, verdicts))
+        if not verdicts:
+            return
+        waiting = self._waiting.setdefault((n, len(verdicts)), [])
+        waiting.append(verdicts)
+        if len(waiting) == _AT_ONCE:
+            self.add_batch(batch_of(n, *waiting))
+            waiting.clear()
+
+    def _take_waiting(self) -> None:
+        for (n, _), groups in self._waiting.items():
+            if groups:
+                self.add_batch(batch_of(n, *groups))
+        self._waiting.clear()
 
     def add_batch(self, batch: VerdictBatch) -> None:
         """Take in the verdicts of many groups of one size."""
@@ -135,12 +151,14 @@ class JudgeStatistics:
 
     def merge(self, other: "JudgeStatistics") -> None:
         """Take in what another one has seen."""
+        other._take_waiting()
         self.groups += other.groups
         for name in ("_own", "_signed", "_mixed", "_plain", "_disjoint", "_averages"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
     def fit(self) -> JudgeFit:
         """Return what the verdicts so far say of the judge."""
+        self._take_waiting()
         count = self._own[_ONE, _ONE]
         biases = self._own[_ONE, _GAPS] / (count + UNBIASED_VERDICTS)
         noise = self._noise()

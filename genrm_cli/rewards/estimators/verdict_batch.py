@@ -113,9 +113,9 @@ def inverse_of(matrices: Floats) -> Floats:
     return np.asarray(np.linalg.inv(matrices), dtype=np.float64)
 
 
-def batch_of(n: int, verdicts: Sequence[JudgedPair]) -> VerdictBatch:
-    """Return the verdicts of one group as a batch of one."""
-    columns = np.array(verdicts, dtype=np.float64).reshape(1, -1, 5)
+def batch_of(n: int, *groups: Sequence[JudgedPair]) -> VerdictBatch:
+    """Return the verdicts of groups of n rollouts as a batch; all groups have as many verdicts."""
+    columns = np.array(groups, dtype=np.float64).reshape(len(groups), -1, 5)
     first, second = columns[..., 0].astype(np.intp), columns[..., 1].astype(np.intp)
     there = np.ones(first.shape, dtype=np.bool_)
     return VerdictBatch(n, first, second, columns[..., 2], columns[..., 3], columns[..., 4], there)
