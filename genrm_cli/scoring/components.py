@@ -63,6 +63,11 @@ def asks_for_verdicts(settings: Settings) -> bool:
     return needs_verdicts(settings.components, settings.total)
 
 
+def computes_locally(settings: Settings) -> bool:
+    """Whether a component is made of what the lines hold alone."""
+    return any(component.kind in _COMPUTE for component in settings.components)
+
+
 def asks_anybody(settings: Settings) -> bool:
     """Whether anybody may have to be asked over HTTP: one who compares, or one who grades a component."""
     return (asks_for_verdicts(settings) and settings.judge is None) or bool(graders_of(settings))

@@ -8,7 +8,7 @@ from genrm_cli.judging.verdict import Outcome
 from genrm_cli.rewards.estimators import JudgeFit, JudgeStatistics
 from genrm_cli.rollouts.grouping import GroupTable
 from genrm_cli.scoring.book import ScoreBook
-from genrm_cli.scoring.components import has_components
+from genrm_cli.scoring.components import computes_locally
 from genrm_cli.scoring.context import Run
 from genrm_cli.scoring.estimate import plan_of
 from genrm_cli.scoring.group import GroupCase
@@ -51,7 +51,7 @@ async def judge_groups(
 
         async def iter_askings() -> AsyncIterator[Asking[Ticket]]:
             for case in _iter_cases(source, table, run):
-                if has_components(run.settings):
+                if computes_locally(run.settings):
                     await run.in_thread(case.compute_local)
                 if not case.planned:
                     finish(case)
