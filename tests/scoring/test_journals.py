@@ -11,6 +11,7 @@ from genrm_cli.judging.verdict import Outcome, Verdict
 from genrm_cli.scoring.context import Run
 from genrm_cli.scoring.journals import journal_path, known_journal, open_journal, segments_folder
 from genrm_cli.settings import Settings
+from genrm_cli.settings.components import Component, TotalTable
 from genrm_cli.storage.listing import iter_named
 
 SCORED = "s3://bucket/rl/env/scored/run.scored.jsonl.gz"
@@ -132,3 +133,14 @@ def test_a_second_place_that_cannot_be_read_ends_the_work_before_it_begins(
 
     with pytest.raises(StorageError, match=says):
         asyncio.run(open_it())
+
+
+def test_a_journal_is_kept_where_somebody_is_asked() -> None:
+    """One who grades a component is asked, beside the stand-in too; of rules and fields nothing is kept."""
+    rubric = Component("care", "rubric", (("set", "therapeutic"),))
+    total = TotalTable((("safety", 1.0),))
+    safety = Component("safety", "rule", (("rule", "safety"),))
+    assert journal_path(SCORED, Settings(judge="lexical", components=(rubric,))) is not None
+    assert journal_path(SCORED, Settings(components=(safety,), total=total)) is None
+    assert journal_path(SCORED, Settings(components=(safety, rubric), total=total)) is not None
+    assert journal_path(SCORED, Settings(judge="lexical", components=(safety,))) is None

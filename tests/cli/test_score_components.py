@@ -1,0 +1,63 @@
+"""Rewards of several parts from the command line: flags, what is said on the screen, exit codes."""
+
+from genrm_process import Call, Genrm, make_rollouts, read_lines
+
+LEXICAL = ("--judge", "lexical")
+
+
+def said(text: str) -> str:
+    """Return what was said, without its line breaks."""
+    return " ".join(text.split())
+
+
+def test_components_by_flags(genrm: Genrm, call: Call) -> None:
+    """Rules, a rank and a field without any settings file; a table of them, and where rewards come from."""
+    episodes = genrm.sample("episodes.jsonl")
+    flags = [
+        part for short in ("safety", "empathy", "rank", "field:reward.total_reward") for part in ("--component", short)
+    ]
+    finished = call("score", episodes, *LEXICAL, *flags)
+    assert finished.code == 0, finished.err
+    first = read_lines(genrm.folder / "episodes.scored.jsonl")[0]["genrm"]
+    assert list(first["components"]) == ["genrm", "safety", "empathy", "rank", "total_reward"]
+    assert "component" in finished.err
+    assert "rewards come from: 100% judge; judgements are advisory" in said(finished.err)
+
+
+def test_what_a_component_is_not_fit_for_is_said(genrm: Genrm, call: Call) -> None:
+    """Agreement of a few, and a share of wins where not all pairs were judged."""
+    genrm.write("in.jsonl", make_rollouts(groups=2, size=4))
+    flags = (*LEXICAL, "--component", "win_rate", "--component", "consistency:number", "--force")
+    err = said(call("score", "in.jsonl", *flags, "--strategy", "circular").err)
+    assert "consistency means little in groups of fewer than 8 rollouts; 2 are that small." in err
+    assert "win_rate is wins / comparisons judged, which with --strategy circular are not all pairs" in err
+    err = said(call("score", "in.jsonl", *flags, "--strategy", "all_pairs").err)
+    assert "not all pairs" not in err
+    genrm.write("in.jsonl", make_rollouts(groups=1, size=8)[:8])
+    assert "means little" not in said(call("score", "in.jsonl", *flags).err)
+
+
+def test_a_mistake_in_a_component_ends_with_2_before_anything(genrm: Genrm, call: Call) -> None:
+    """A kind, a module or a rubric set that there is not: nothing is written, nothing asked."""
+    genrm.write("in.jsonl", make_rollouts())
+    before = genrm.names()
+    for short, says in {
+        "tone": "--component tone: expected one of",
+        "python:no_such_module_at_all:f": "cannot be imported: ModuleNotFoundError",
+        "rubric:kindness": "no rubric set is called 'kindness'",
+        "rank:x": "names the component 'x', which there is not",
+    }.items():
+        finished = call("score", "in.jsonl", *LEXICAL, "--component", short)
+        assert finished.code == 2
+        assert says in said(finished.err)
+    assert genrm.names() == before
+
+
+def test_too_much_without_a_value_ends_with_6(genrm: Genrm, call: Call) -> None:
+    """The outputs are there, and the message gives the reason by the component's name."""
+    genrm.write("in.jsonl", make_rollouts())
+    (genrm.folder / "genrm.toml").write_text("[components.q]\nkind = 'field'\n[total]\nweights = { q = 1 }\n")
+    finished = call("score", "in.jsonl")
+    assert finished.code == 6
+    assert "8 × the component q has no value" in said(finished.err)
+    assert {line["reward"] for line in read_lines(genrm.folder / "in.scored.jsonl")} == {None}
