@@ -11,8 +11,8 @@ from judge_server_fixture import JudgeServer
 
 from genrm_cli.errors import UsageError
 from genrm_cli.scoring.batch import score_inputs
+from genrm_cli.scoring.conclusion import DISAGREEMENT, NO_QUORUM
 from genrm_cli.scoring.context import Run
-from genrm_cli.scoring.group import DISAGREEMENT, NO_QUORUM
 from genrm_cli.settings import Settings
 from genrm_cli.settings.table import PanelJudge
 

@@ -13,8 +13,8 @@ from judge_server_fixture import JudgeServer
 
 from genrm_cli.errors import InputError, TooManyUnscoredError, UsageError
 from genrm_cli.scoring.batch import score_inputs
+from genrm_cli.scoring.conclusion import NO_GROUP
 from genrm_cli.scoring.context import Run
-from genrm_cli.scoring.group import NO_GROUP
 from genrm_cli.scoring.inputs import output_places
 from genrm_cli.scoring.journals import journal_path
 from genrm_cli.scoring.run import Report, refuse_unscored
