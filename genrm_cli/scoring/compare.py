@@ -13,6 +13,7 @@ from genrm_cli.rollouts.declared import check_declared, parse_requirement
 from genrm_cli.rollouts.dialects import DIALECTS
 from genrm_cli.rollouts.dialects.fields import turns_of_prompt
 from genrm_cli.rollouts.record import Rollout, Turn, UnreadableRecordError
+from genrm_cli.scoring.conclusion import Conclusion
 from genrm_cli.scoring.context import Run
 from genrm_cli.scoring.group import GroupCase
 from genrm_cli.scoring.judges import open_judges
@@ -103,9 +104,11 @@ def compare_responses(rollouts: Sequence[Rollout], run: Run) -> Compared:
     tally.groups, tally.planned = 1, case.planned
     tally.rollouts = tally.rollouts_in_groups = len(rollouts)
     asyncio.run(_judge(case, run))
-    scores = case.conclude(tally, JudgeFit())
+    conclusion = Conclusion(case, JudgeFit())
+    conclusion.count(tally)
     tally.groups_done = 1
-    return Compared(scores, list(case.comparison_records(settings.keep_replies)), _reply(case, scores, tally))
+    records = list(case.comparison_records(settings.keep_replies))
+    return Compared(conclusion.scores, records, _reply(case, conclusion.scores, tally))
 
 
 async def _judge(case: GroupCase, run: Run) -> None:

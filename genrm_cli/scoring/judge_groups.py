@@ -9,6 +9,7 @@ from genrm_cli.rewards.estimators import JudgeFit, JudgeStatistics
 from genrm_cli.rollouts.grouping import GroupTable
 from genrm_cli.scoring.book import ScoreBook
 from genrm_cli.scoring.components import computes_locally
+from genrm_cli.scoring.conclusion import Conclusion
 from genrm_cli.scoring.context import Run
 from genrm_cli.scoring.estimate import plan_of
 from genrm_cli.scoring.group import GroupCase
@@ -79,10 +80,12 @@ def _conclude_all(source: Source, table: GroupTable, run: Run, book: ScoreBook, 
     """Turn the verdicts of each group into rewards, now that all of them say what the judge is like."""
     for case in _iter_cases(source, table, run):
         ledger.restore(case)
-        scores = case.conclude(run.tally, fit)
-        book.enter(case.number, case.rows, scores, case.comparison_records(run.settings.keep_replies))
+        conclusion = Conclusion(case, fit)
+        conclusion.count(run.tally)
+        records = case.comparison_records(run.settings.keep_replies)
+        book.enter(case.number, case.rows, conclusion.scores, records)
         if case.number < SHOWN_GROUPS:
-            book.keep_sample(case.number, case.samples(scores))
+            book.keep_sample(case.number, conclusion.samples())
 
 
 def _iter_cases(source: Source, table: GroupTable, run: Run) -> Iterator[GroupCase]:

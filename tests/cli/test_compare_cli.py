@@ -6,6 +6,8 @@ from genrm_process import SAMPLE_DATA, Call, Genrm
 from judge_server_fixture import JudgeServer
 
 LEXICAL = ("--judge", "lexical")
+CIRCULAR = ("--strategy", "circular")
+REFERENCE_WAY = (*CIRCULAR, "--estimator", "simple_tiebreaker")
 KILL, WELL = "SKILL is a verb meaning to kill.", "Skill refers to the ability to perform a task well."
 # The request of the change that brought `genrm_compare` to NeMo Gym; its messages have no role.
 REFERENCE_REQUEST = {
@@ -40,11 +42,14 @@ def judge(server: JudgeServer, *more: object) -> tuple[object, ...]:
     return ("--base-url", server.base_url, "--model", "m", "--no-probe", "--concurrency", 1, *more)
 
 
-def test_the_reference_request_gets_the_reference_reply(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
+@pytest.mark.parametrize("way", [REFERENCE_WAY, ("--compat", "nemo-gym")], ids=["by hand", "compat"])
+def test_the_reference_request_gets_the_reference_reply(
+    call: Call, judge_server: JudgeServer, way: tuple[str, ...]
+) -> None:
     """The published request and verdicts give the published reply, to the last digit, and nothing but it."""
     judge_server.behave(script=[reply(1, 5, 6), reply(4, 1, 1)])
     request = json.dumps(REFERENCE_REQUEST).encode()
-    finished = call("compare", "-", "--json", *judge(judge_server, *LENGTH), stdin=request)
+    finished = call("compare", "-", "--json", *judge(judge_server, *LENGTH, *way), stdin=request)
     assert (finished.code, finished.err) == (0, "")
     assert json.loads(finished.out) == REFERENCE_REPLY
     assert finished.out.count(b"\n") == 1
@@ -58,7 +63,7 @@ def test_the_reference_request_gets_the_reference_reply(genrm: Genrm, call: Call
 def test_texts_on_the_command_line_give_the_same(call: Call, judge_server: JudgeServer) -> None:
     """The same comparison typed by hand has the same rewards."""
     judge_server.behave(script=[reply(1, 5, 6), reply(4, 1, 1)])
-    arguments = judge(judge_server, *LENGTH, "--json")
+    arguments = judge(judge_server, *LENGTH, *REFERENCE_WAY, "--json")
     finished = call("compare", "--prompt", "What is SKILL?", KILL, WELL, *arguments)
     assert finished.code == 0
     assert json.loads(finished.out) == REFERENCE_REPLY
@@ -73,8 +78,9 @@ def test_the_sample_request_gets_a_reply_of_the_same_shape(call: Call) -> None:
     printed = json.loads(finished.out)
     assert printed.keys() == REFERENCE_REPLY.keys()
     assert printed["metrics"].keys() == REFERENCE_REPLY["metrics"].keys()
-    pairs = [(result["response_i"], result["response_j"]) for result in printed["comparison_results"]]
-    assert pairs == [(0, 1), (1, 2), (2, 0)]
+    pairs = {(result["response_i"], result["response_j"]) for result in printed["comparison_results"]}
+    assert pairs in ({(0, 1), (1, 2), (2, 0)}, {(1, 0), (2, 1), (0, 2)})
+    assert len(printed["comparison_results"]) == 3
     assert all(
         result.keys() == REFERENCE_REPLY["comparison_results"][0].keys() for result in printed["comparison_results"]
     )
@@ -95,7 +101,7 @@ def test_texts_come_from_files_and_stdin_too(genrm: Genrm, call: Call, judge_ser
     """@FILE, - and @@ for a text that begins with @ are read as the help says, for prompt and responses alike."""
     (genrm.folder / "prompt.txt").write_text("Wie geht's, Jürgen?")
     (genrm.folder / "one.txt").write_text("[bold]not markup[/bold]")
-    arguments = ("--prompt", "@prompt.txt", "@one.txt", "-", "@@handle", *judge(judge_server))
+    arguments = ("--prompt", "@prompt.txt", "@one.txt", "-", "@@handle", *judge(judge_server, *CIRCULAR))
     finished = call("compare", *arguments, stdin="Schön!".encode())
     assert finished.code == 0, finished.err
     shown = [request["body"]["messages"] for request in judge_server.stats()["recent"]]

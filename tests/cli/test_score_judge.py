@@ -10,6 +10,7 @@ from judge_server_fixture import JudgeServer
 MODEL = "nvidia/Qwen3-Nemotron-235B-A22B-GenRM-2603"
 KEY = "sk-local-0123456789abcdef"
 PROBES = 2  # calls of the probe when all is well
+MEAN = ("--estimator", "simple_tiebreaker")  # rewards that can be read off the verdicts
 
 
 def judge(server: JudgeServer, *more: object) -> tuple[object, ...]:
@@ -43,7 +44,8 @@ def test_a_real_judge_gives_the_rewards_that_its_verdicts_imply(
     lines = make_rollouts(groups=3, size=4)
     lines[1]["completion"] = lines[2]["completion"][::-1]  # as long as its neighbour: a tie of the scores
     genrm.write("in.jsonl", lines)
-    finished = call("score", "in.jsonl", *judge(judge_server, "--profile", profile))
+    circle = ("--strategy", "circular", *MEAN)
+    finished = call("score", "in.jsonl", *judge(judge_server, "--profile", profile, *circle))
     assert finished.code == 0, finished.err
     after = read_lines(genrm.folder / "in.scored.jsonl")
     answers = [line["completion"] for line in lines]
@@ -165,7 +167,7 @@ def test_some_failures_leave_the_rest_scored(genrm: Genrm, call: Call, judge_ser
     judge_server.behave(fault={"content": "I would rather not."}, fault_share=0.3)
     lines = make_rollouts(groups=8, size=4)
     genrm.write("in.jsonl", lines)
-    arguments = judge(judge_server, "--no-probe", "--reask", 0, "--max-unscored", 1, "--keep-replies")
+    arguments = judge(judge_server, "--no-probe", "--reask", 0, "--max-unscored", 1, "--keep-replies", *MEAN)
     finished = call("score", "in.jsonl", *arguments)
     assert finished.code == 0, finished.err
     records = read_lines(genrm.folder / "in.comparisons.jsonl")

@@ -84,19 +84,23 @@ def test_rank_and_advantage_follow_from_the_rewards_of_the_group(run: Run) -> No
 
 
 def test_the_comparisons_file_holds_every_planned_comparison(run: Run) -> None:
-    """Each group is asked round the circle, and each record has the keys of the issue."""
+    """Each rollout is compared once as first and once as second, never with itself, and each record has its keys."""
     for key, lines in run.groups().items():
         records = [record for record in run.comparisons if record["group"] == key]
-        size = len(lines)
-        assert [(record["i"], record["j"]) for record in records] == [(i, (i + 1) % size) for i in range(size)]
+        for place in ("i", "j"):
+            assert sorted(record[place] for record in records) == list(range(len(lines)))
+        assert len({frozenset((record["i"], record["j"])) for record in records}) == len(lines)
+        assert all(record["i"] != record["j"] for record in records)
     for record in run.comparisons:
         assert record.keys() >= COMPARISON_KEYS
         assert record["failure"] is None
         assert record["judge_idx"] == 0
 
 
-def test_the_base_scores_follow_from_the_comparisons(run: Run) -> None:
-    """Whoever reads the comparisons file can work out each base score: the mean after the tiebreak."""
+def test_the_base_scores_follow_from_the_comparisons(genrm: Genrm, call: Call) -> None:
+    """By simple_tiebreaker whoever reads the comparisons can work out each base score: the mean after the tiebreak."""
+    genrm.sample("rollouts.jsonl")
+    run = Run(genrm, call("score", "rollouts.jsonl", "--judge", "lexical", "--estimator", "simple_tiebreaker"))
     for key, lines in run.groups().items():
         scores: dict[int, list[float]] = defaultdict(list)
         for record in (record for record in run.comparisons if record["group"] == key):

@@ -25,7 +25,7 @@ class Scoring:
         self.genrm = genrm
         self.server = server
         self.lines = lines
-        self.planned = len(lines)  # a circle has as many comparisons as rollouts
+        self.planned = len(lines)  # by default a group has as many comparisons as rollouts
         self._undisturbed = undisturbed
         genrm.write("in.jsonl", lines)
 

@@ -9,7 +9,7 @@ from judge_behaviour import render_judgement
 from genrm_cli.judging.journal import Journal
 
 KEY = "sk-local/0123+456789abcdef"
-FOUR_OF_16 = 5  # a seed under which a share of 0.25 meets four of the sixteen comparisons
+FOUR_OF_16 = 4  # a seed under which a share of 0.25 meets four of the sixteen comparisons
 
 BAD_REPLIES: dict[str, tuple[dict[str, Any], tuple[object, ...], str]] = {
     "reset before the reply": ({"reset": "before"}, (), "connection"),

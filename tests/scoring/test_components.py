@@ -8,7 +8,7 @@ from genrm_process import Json, read_lines
 from scored_components import LEXICAL, completions, score, settings_of
 
 from genrm_cli.errors import UsageError
-from genrm_cli.scoring.group import MIXED_PROMPTS, NO_OPPONENT, NO_RESPONSE
+from genrm_cli.scoring.conclusion import MIXED_PROMPTS, NO_OPPONENT, NO_RESPONSE
 from genrm_cli.scoring.judges import check_judges
 
 FIELD = "[components.q]\nkind = 'field'\n"

@@ -17,9 +17,9 @@ from scored_components import LEXICAL, completions, score, settings_of
 
 from genrm_cli.errors import JudgeError, UsageError
 from genrm_cli.scoring.batch import score_inputs
+from genrm_cli.scoring.conclusion import NO_RESPONSE, NOT_ASKED
 from genrm_cli.scoring.context import Run
 from genrm_cli.scoring.graders import graders_in
-from genrm_cli.scoring.group import NO_RESPONSE, NOT_ASKED
 from genrm_cli.scoring.judges import check_judges
 
 LONG, LONGER, SHORT = "Because of the tide. " * 12, "Because of the moon. " * 24, "Because."

@@ -11,12 +11,13 @@ from judge_server_fixture import JudgeServer
 
 from genrm_cli.errors import UsageError
 from genrm_cli.scoring.batch import score_inputs
+from genrm_cli.scoring.conclusion import DISAGREEMENT, NO_QUORUM
 from genrm_cli.scoring.context import Run
-from genrm_cli.scoring.group import DISAGREEMENT, NO_QUORUM
 from genrm_cli.settings import Settings
 from genrm_cli.settings.table import PanelJudge
 
 QUICK: dict[str, Any] = {"probe": False, "retries": 0, "reask": 0, "concurrency": "1", "overwrite": True}
+MEAN = "simple_tiebreaker"  # the estimator whose rewards can be read off the verdicts
 
 
 def score(folder: Path, size: int = 4, **given: Any) -> tuple[Json, list[Json], list[Json]]:
@@ -103,7 +104,7 @@ def test_a_panel_of_two_with_one_name_is_refused(tmp_path: Path, judge_server: J
 
 def test_a_judge_of_single_responses_is_asked_once_about_each(tmp_path: Path, judge_server: JudgeServer) -> None:
     """Its grade is the reward, whatever the strategy; a comparison costs no further call."""
-    given = {"base_url": (judge_server.base_url,), "model": "m", "profile": "nemotron-principle"}
+    given = {"base_url": (judge_server.base_url,), "model": "m", "profile": "nemotron-principle", "estimator": MEAN}
     metrics, lines, comparisons = score(tmp_path, **given)
     assert (metrics["calls"], metrics["comparisons_planned"]) == (4, 4)
     assert [(record["i"], record["j"]) for record in comparisons] == [(place, None) for place in range(4)]
@@ -114,7 +115,7 @@ def test_a_judge_of_single_responses_is_asked_once_about_each(tmp_path: Path, ju
 
 def test_a_judge_of_whole_groups_is_asked_once_a_group(tmp_path: Path, judge_server: JudgeServer) -> None:
     """Each repeat shows the group in another order, and the grades find their rollouts again."""
-    given = {"base_url": (judge_server.base_url,), "model": "m", "profile": "rewardanything"}
+    given = {"base_url": (judge_server.base_url,), "model": "m", "profile": "rewardanything", "estimator": MEAN}
     metrics, lines, comparisons = score(tmp_path, judges=3, **given)
     assert metrics["calls"] == 3
     assert len({tuple(record["shown"]) for record in comparisons}) > 1
@@ -125,7 +126,7 @@ def test_a_judge_of_whole_groups_is_asked_once_a_group(tmp_path: Path, judge_ser
 def test_a_judge_in_two_turns_costs_two_calls(tmp_path: Path, judge_server: JudgeServer) -> None:
     """The second request carries the first reply; the verdict is in the second."""
     metrics, lines, comparisons = score(
-        tmp_path, base_url=(judge_server.base_url,), model="m", profile="brrm", keep_replies=True
+        tmp_path, base_url=(judge_server.base_url,), model="m", profile="brrm", estimator=MEAN, keep_replies=True
     )
     assert (metrics["verdicts"], metrics["calls"]) == (4, 8)
     assert all("boxed" in record["reply"] for record in comparisons)

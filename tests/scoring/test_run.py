@@ -13,8 +13,8 @@ from judge_server_fixture import JudgeServer
 
 from genrm_cli.errors import InputError, TooManyUnscoredError, UsageError
 from genrm_cli.scoring.batch import score_inputs
+from genrm_cli.scoring.conclusion import NO_GROUP
 from genrm_cli.scoring.context import Run
-from genrm_cli.scoring.group import NO_GROUP
 from genrm_cli.scoring.inputs import output_places
 from genrm_cli.scoring.journals import journal_path
 from genrm_cli.scoring.run import Report, refuse_unscored
@@ -73,9 +73,12 @@ def half_answered() -> list[Json]:
 
 
 @pytest.mark.parametrize("name", ["rollouts.jsonl", "episodes.jsonl"])
-@pytest.mark.parametrize("strategy", ["circular", "all_pairs"])
+@pytest.mark.parametrize("strategy", ["ring", "circular", "all_pairs"])
 def test_the_order_of_lines_that_are_numbered_does_not_matter(tmp_path: Path, name: str, strategy: str) -> None:
-    """The sample lines in another order get the same rewards, ranks and advantages."""
+    """The sample lines in another order get the same rewards, ranks and advantages.
+
+    But for rounding: what is known of the judge is a sum over the groups, in the order in which they come.
+    """
     lines = read_lines(SAMPLE_DATA / name)
     shuffled = lines[:]
     random.Random(7).shuffle(shuffled)
@@ -86,7 +89,9 @@ def test_the_order_of_lines_that_are_numbered_does_not_matter(tmp_path: Path, na
         found = {}
         for line in run.lines:
             detail = {key: value for key, value in line["genrm"].items() if key != "group"}
-            found[json.dumps(without_rewards(line), sort_keys=True)] = (line.get("reward"), detail)
+            numbers = json.dumps([line.get("reward"), detail], sort_keys=True)
+            rounded = json.loads(numbers, parse_float=lambda digits: round(float(digits), 9))
+            found[json.dumps(without_rewards(line), sort_keys=True)] = rounded
         return found
 
     assert by_line(one) == by_line(other)
@@ -103,7 +108,7 @@ def test_interleaved_groups_are_told_apart(tmp_path_factory: pytest.TempPathFact
         for line in score(folder, lines[start : start + 3]).lines:
             alone[line["id"]] = line["reward"]
     mixed = score(folder, data.draw(st.permutations(lines)))
-    assert {line["id"]: line["reward"] for line in mixed.lines} == alone
+    assert {line["id"]: line["reward"] for line in mixed.lines} == pytest.approx(alone, abs=1e-9)
 
 
 @pytest.mark.parametrize(("unscored", "expected"), [("null", None), ("2.5", 2.5), ("-1", -1.0)])
@@ -188,8 +193,10 @@ def test_an_input_that_is_something_else_replaces_nothing(tmp_path: Path, conten
 def test_judges_repeat_the_whole_list(tmp_path: Path, judge_server: JudgeServer) -> None:
     """With three judges each comparison is asked three times, whole lists one after the other."""
     run = score(tmp_path, make_rollouts(1, 3), **at_judge(judge_server, judges=3))
-    pairs = [(record["judge_idx"], record["i"], record["j"]) for record in run.comparisons]
-    assert pairs == [(judge_idx, i, (i + 1) % 3) for judge_idx in range(3) for i in range(3)]
+    once = [(record["i"], record["j"]) for record in run.comparisons[:3]]
+    assert len(set(once)) == 3
+    asked = [(record["judge_idx"], (record["i"], record["j"])) for record in run.comparisons]
+    assert asked == [(judge_idx, pair) for judge_idx in range(3) for pair in once]
     assert judge_server.stats()["requests"] == 9
 
 

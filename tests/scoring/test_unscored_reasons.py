@@ -7,7 +7,7 @@ from typing import Any
 from judge_server_fixture import JudgeServer
 from test_panel import judge, score
 
-from genrm_cli.scoring.group import DISAGREEMENT, NO_BOTH_ORDERS, NO_QUORUM, NO_VERDICT, NOT_ASKED
+from genrm_cli.scoring.conclusion import DISAGREEMENT, NO_BOTH_ORDERS, NO_QUORUM, NO_VERDICT, NOT_ASKED
 
 StartJudge = Callable[[], JudgeServer]
 

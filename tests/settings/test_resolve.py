@@ -39,7 +39,7 @@ def resolve(flags=None, environ=None, file=None):
         ("model", "a", "b", "c", ("a", "b", "c", None)),
         ("probe", True, "off", True, (True, False, True, True)),
         ("strict", False, "yes", True, (False, True, True, False)),
-        ("strategy", "circular", "all_pairs", "circular", ("circular", "all_pairs", "circular", "circular")),
+        ("strategy", "circular", "all_pairs", "swap", ("circular", "all_pairs", "swap", "ring")),
         ("unscored", "drop", "3.5", 2.5, ("drop", "3.5", "2.5", "null")),
     ],
 )
@@ -64,6 +64,15 @@ def test_without_anything_all_defaults_hold():
     assert settings == Settings()
     assert list(origins) == [key_of(setting) for setting in setting_fields()]
     assert {origin.source for origin in origins.values()} == {"default"}
+
+
+def test_compat_takes_pairs_and_estimator_of_the_reference_unless_they_are_given():
+    """Numbers of NeMo Gym are one setting away; a strategy or an estimator given anywhere goes before it."""
+    settings, origins = resolve({"compat": "nemo-gym"})
+    assert (settings.strategy, settings.estimator) == ("circular", "simple_tiebreaker")
+    assert {origins[name].source for name in ("strategy", "estimator")} == {"compat nemo-gym"}
+    settings, _ = resolve({"estimator": "win_rate"}, {"GENRM_COMPAT": "nemo-gym"}, {"strategy": "all_pairs"})
+    assert (settings.strategy, settings.estimator) == ("all_pairs", "win_rate")
 
 
 @pytest.mark.parametrize("preset", PRESETS)

@@ -68,9 +68,10 @@ def test_the_help_of_the_profile_says_where_they_are_listed():
 
 
 def test_the_documented_defaults_hold():
-    """The defaults that the reference and the documentation promise."""
+    """The defaults that the documentation promises."""
     settings = Settings()
-    assert (settings.strategy, settings.judges, settings.default_score) == ("circular", 1, 3.0)
+    assert (settings.strategy, settings.ring_k, settings.estimator) == ("ring", 1.0, "combined")
+    assert (settings.judges, settings.seed, settings.compat, settings.default_score) == (1, 0, None, 3.0)
     assert (settings.concurrency, settings.connect_timeout, settings.call_timeout) == ("auto", 10.0, 600.0)
     assert (settings.comparison_timeout, settings.give_up_after, settings.deadline) == (3600.0, 300.0, None)
     assert (settings.retries, settings.reask, settings.unscored, settings.max_unscored) == (5, 3, "null", 0.05)
