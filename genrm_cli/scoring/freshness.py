@@ -108,12 +108,16 @@ def _is_judged_alike(metrics: dict[str, Any], settings: Settings) -> bool:
     return is_judged and _versions_in(metrics.get("reward_made_of")) == _versions_in(reward_record(settings))
 
 
-def _versions_in(made_of: object) -> tuple[object, object]:
-    """Return the versions of the phrase lists and of how graders are asked, by name."""
+def _versions_in(made_of: object) -> tuple[object, ...]:
+    """Return the versions of phrase lists, of the user's functions, and of how graders are asked, by name."""
     if not isinstance(made_of, dict):
-        return {}, {}
-    graders = made_of.get("graders", {})
-    return made_of.get("rules"), {name: [graders[name].get(key) for key in _GRADED_ALIKE] for name in graders}
+        return {}, {}, {}
+    graders = made_of.get("graders")
+    alike = {
+        name: [grader.get(key) for key in _GRADED_ALIKE] if isinstance(grader, dict) else None
+        for name, grader in (graders if isinstance(graders, dict) else {}).items()
+    }
+    return made_of.get("rules"), made_of.get("functions"), alike
 
 
 def _is_over(share: object, limit: float) -> bool:

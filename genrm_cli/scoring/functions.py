@@ -1,6 +1,7 @@
 """Components that the user wrote: a plain or async function over a group."""
 
 import asyncio
+import hashlib
 import importlib
 import inspect
 import math
@@ -37,6 +38,21 @@ def find_function(place: str) -> Callable[..., Any]:
     if not callable(function):
         raise UsageError(f"python = {place!r}: {module_name} has no function {name}.")
     return function
+
+
+@lru_cache(maxsize=64)
+def version_of(place: str) -> str | None:
+    """Return a digest of the file that a function's module stands in, not of what it imports; None without a file.
+
+    Raises:
+        UsageError: there is no such function, or its module fails.
+    """
+    find_function(place)
+    path = getattr(sys.modules[place.partition(":")[0]], "__file__", None)
+    try:
+        return None if path is None else hashlib.sha256(Path(path).read_bytes()).hexdigest()[:16]
+    except OSError:
+        return None
 
 
 def call_function(place: str, rollouts: Sequence[Rollout], records: Sequence[dict[str, Any]]) -> Values:

@@ -9,6 +9,7 @@ from genrm_cli import __version__
 from genrm_cli.judging.lexical import LEXICAL_VERSION
 from genrm_cli.scoring.components import component_names, has_components, sources_of
 from genrm_cli.scoring.context import Run
+from genrm_cli.scoring.functions import version_of
 from genrm_cli.scoring.graders import graders_in
 from genrm_cli.scoring.profiles import profile_of
 from genrm_cli.scoring.rule_files import read_phrases
@@ -107,9 +108,11 @@ def reward_record(settings: Settings) -> dict[str, Any] | None:
     if not has_components(settings):
         return None
     rules = [component.option("rule") or "" for component in settings.components if component.kind == "rule"]
+    functions = {c.name: c.option("python") or "" for c in settings.components if c.kind == "python"}
     return {
         "components": {name: sources_of(settings)[name] for name in component_names(settings)},
         "rules": {name: read_phrases(name).version for name in rules},
+        "functions": {name: version_of(place) for name, place in functions.items()},
         "graders": {
             grader.component: {
                 "model": grader.seat.settings.model,

@@ -19,6 +19,7 @@ from genrm_cli.errors import JudgeError, UsageError
 from genrm_cli.scoring.batch import score_inputs
 from genrm_cli.scoring.conclusion import NO_RESPONSE, NOT_ASKED
 from genrm_cli.scoring.context import Run
+from genrm_cli.scoring.functions import version_of
 from genrm_cli.scoring.graders import graders_in
 from genrm_cli.scoring.judges import check_judges
 
@@ -407,6 +408,28 @@ def test_phrase_lists_of_another_version_make_outputs_stale(tmp_path: Path, monk
     path = tmp_path / "in.metrics.json"
     metrics["reward_made_of"]["rules"]["safety"] -= 1
     path.write_text(json.dumps(metrics))
+    assert "asked or read in another way" in score_if_due(tmp_path, toml)
+
+
+def test_a_function_that_changed_makes_outputs_stale(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is known by the file that it stands in."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    name = f"changing_{tmp_path.name}"
+    (tmp_path / f"{name}.py").write_text("def f(group): return [1.0] * len(group)")
+    toml = f"[components.q]\npython = '{name}:f'\n[total]\nweights = {{ q = 1 }}"
+    assert score(tmp_path, completions(LONG, SHORT), toml).rewards == [1.0, 1.0]
+    assert score_if_due(tmp_path, toml) == "same input, same settings"
+    (tmp_path / f"{name}.py").write_text("def f(group): return [0.5] * len(group)")
+    version_of.cache_clear()  # another process would see it
+    assert "asked or read in another way" in score_if_due(tmp_path, toml)
+
+
+@pytest.mark.parametrize("made_of", [3, {}, {"graders": 3}, {"graders": {"care": 3}, "rules": 1, "functions": None}])
+def test_metrics_of_another_hand_are_stale(tmp_path: Path, made_of: object) -> None:
+    """Whatever stands there about components, it is not what these settings would say."""
+    toml = "[components.safety]\n[total]\nweights = { safety = 1 }"
+    metrics = score(tmp_path, completions(LONG, SHORT), toml).metrics
+    (tmp_path / "in.metrics.json").write_text(json.dumps(metrics | {"reward_made_of": made_of}))
     assert "asked or read in another way" in score_if_due(tmp_path, toml)
 
 
