@@ -5,7 +5,6 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from genrm_cli.judging.engine import Asking, Judge, judge_all
 from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.verdict import Outcome
-from genrm_cli.rewards.estimators import JudgeFit, JudgeStatistics
 from genrm_cli.rollouts.grouping import GroupTable
 from genrm_cli.scoring.book import ScoreBook
 from genrm_cli.scoring.components import computes_locally
@@ -43,10 +42,8 @@ async def judge_groups(
 
     judges = desk.judges_with(journal, run.settings)
     with Ledger() as ledger:
-        statistics = JudgeStatistics()
 
         def finish(case: GroupCase) -> None:
-            statistics.add_group(len(case.rollouts), case.verdicts())
             ledger.keep(case)
             run.tally.groups_done += 1
 
@@ -73,11 +70,12 @@ async def judge_groups(
                 await desk.probe(run)
         await judge_all(iter_askings(), on_outcome)
         run.tally.stopped_by = desk.what_cut_short(run.tally)
-        await run.in_thread(lambda: _conclude_all(source, table, run, book, ledger, statistics.fit()))
+        await run.in_thread(lambda: _conclude_all(source, table, run, book, ledger))
 
 
-def _conclude_all(source: Source, table: GroupTable, run: Run, book: ScoreBook, ledger: Ledger, fit: JudgeFit) -> None:
+def _conclude_all(source: Source, table: GroupTable, run: Run, book: ScoreBook, ledger: Ledger) -> None:
     """Turn the verdicts of each group into rewards, now that all of them say what the judge is like."""
+    fit = ledger.statistics().fit()
     for case in _iter_cases(source, table, run):
         ledger.restore(case)
         conclusion = Conclusion(case, fit)

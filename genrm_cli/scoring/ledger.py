@@ -3,18 +3,19 @@
 import pickle
 from array import array
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
+from genrm_cli.rewards.estimators import JudgeStatistics
 from genrm_cli.scoring.group import GroupCase
 from genrm_cli.storage.spool import Spool
 
 
 class Ledger:
-    """The outcomes of judged groups; 12 bytes of memory a group, without their texts."""
+    """The outcomes of judged groups; 24 bytes of memory a group, without their texts."""
 
     def __init__(self) -> None:
         self._spool = Spool()
-        self._offsets, self._lengths = array("Q"), array("I")
+        self._states, self._verdicts = array("Q"), array("Q")  # offset and length of each group's
 
     def __enter__(self) -> Self:
         return self
@@ -26,13 +27,26 @@ class Ledger:
 
     def keep(self, case: GroupCase) -> None:
         """Keep what became of a group."""
-        missing = case.number + 1 - len(self._offsets)
-        if missing > 0:
-            self._offsets.extend([0] * missing)
-            self._lengths.extend([0] * missing)
-        self._offsets[case.number], self._lengths[case.number] = self._spool.append(pickle.dumps(case.state()))
+        self._store(self._verdicts, case.number, (len(case.rollouts), case.verdicts()))
+        self._store(self._states, case.number, case.state())
 
     def restore(self, case: GroupCase) -> None:
         """Give a group that was read anew what was kept of it."""
-        kept = self._spool.read(self._offsets[case.number], self._lengths[case.number])
-        case.set_state(pickle.loads(kept))  # noqa: S301  (our own bytes, in a file without a name)
+        case.set_state(self._load(self._states, case.number))
+
+    def statistics(self) -> JudgeStatistics:
+        """Gather what all groups say of the judge, in their own order: sums must not depend on who answered first."""
+        statistics = JudgeStatistics()
+        for number in range(len(self._verdicts) // 2):
+            statistics.add_group(*self._load(self._verdicts, number))
+        return statistics
+
+    def _store(self, places: "array[int]", number: int, value: object) -> None:
+        missing = 2 * (number + 1) - len(places)
+        if missing > 0:
+            places.extend([0] * missing)
+        places[2 * number], places[2 * number + 1] = self._spool.append(pickle.dumps(value))
+
+    def _load(self, places: "array[int]", number: int) -> Any:
+        kept = self._spool.read(places[2 * number], places[2 * number + 1])
+        return pickle.loads(kept)  # noqa: S301  (our own bytes, in a file without a name)

@@ -150,7 +150,8 @@ class Settings:
     ring_k: float = _setting(
         1.0,
         "Pairs",
-        "ring, swap, random: comparisons for each rollout; 2.5 takes half of a third ring.",
+        "ring, swap, random: so many rings, each of N comparisons (N/2 where it joins opposite rollouts); 2.5 takes "
+        "half of a third ring.",
         low=0.1,
         high=10_000,
         changes_rewards=True,
