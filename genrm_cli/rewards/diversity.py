@@ -59,18 +59,6 @@ def cluster_sizes(clusters: Sequence[int]) -> list[int]:
     return [counts[cluster] for cluster in clusters]
 
 
-def divide(values: Sequence[float | None], sizes: Sequence[int]) -> list[float | None]:
-    """Divide each value by the size of its rollout's cluster; None stays None.
-
-    Raises:
-        ValueError: the lengths differ, or a value is negative: divided, it would reward copying.
-    """
-    for place, value in enumerate(values):
-        if value is not None and not value >= 0:
-            raise ValueError(f"value {value} of rollout {place} of its group; only values of 0 and more can be divided")
-    return [None if value is None else value / size for value, size in zip(values, sizes, strict=True)]
-
-
 def _normalise(text: str) -> str:
     return text.lower().strip()
 

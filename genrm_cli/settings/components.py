@@ -374,4 +374,6 @@ def _clip(raw: object, where: str) -> tuple[float | None, float | None] | None:
 
 
 def _is_end(raw: object) -> bool:
-    return isinstance(raw, int | float) and not isinstance(raw, bool) and not math.isnan(raw)
+    if isinstance(raw, int) and not isinstance(raw, bool):
+        return abs(raw) < 2**1023  # a float holds it
+    return isinstance(raw, float) and not math.isnan(raw)

@@ -115,7 +115,17 @@ def resolve_settings(
     if settings.panel:
         named = tuple(seat.name for seat in seats_of(settings))
         origins = [Origin("judge", named, f"file {file.path}") if o.key == "judge" else o for o in origins]
-    return settings, origins
+    return settings, origins + _origins_of_tables(settings, tables, file.path)
+
+
+def _origins_of_tables(settings: Settings, tables: Mapping[str, object], path: str) -> list[Origin]:
+    """Return what the file's tables of rewards come to, in short."""
+    shown: dict[str, Value] = {"components": tuple(component.name for component in settings.components)}
+    if settings.diversity is not None:
+        shown["diversity"] = settings.diversity.method
+    if settings.total is not None:
+        shown["total"] = tuple(f"{name} {weight:g}" for name, weight in settings.total.weights)
+    return [Origin(name, shown[name], f"file {path}") for name in _TABLES if name in tables]
 
 
 def unknown_variables(environ: Mapping[str, str]) -> list[str]:

@@ -5,7 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from genrm_cli.rewards import diversity
-from genrm_cli.rewards.diversity import cluster_sizes, divide, ngram_clusters, similarity
+from genrm_cli.rewards.diversity import cluster_sizes, ngram_clusters, similarity
+from genrm_cli.rewards.total import TotalTerms, Weight, compose_total
 
 CLOSE = st.text(alphabet="abAé ", max_size=12)
 ANY = st.text(max_size=12)  # no lone surrogates; characters beyond 16 bits included
@@ -146,13 +147,13 @@ def test_what_is_out_of_range_is_refused(n, threshold):
 def test_golden_division():
     """The reference's example: two copies share what one of its own keeps whole."""
     sizes = cluster_sizes(ngram_clusters(["same approach here", "same approach here", "totally different tactic"]))
-    assert divide([0.1, 0.1, 0.1], sizes) == [0.05, 0.05, 0.1]
-    assert divide([0.5, 0.5, 1.0], sizes) == [0.25, 0.25, 1.0]
-    assert divide([None, 0.0, 3.0], [2, 2, 1]) == [None, 0.0, 3.0]
+    rows = [{"a": 0.1, "b": 0.5}, {"a": 0.1, "b": 0.5}, {"a": 0.1, "b": 1.0}]
+    terms = TotalTerms({"a": Weight(), "b": Weight()})
+    divided = [compose_total(row, terms, {"a": size, "b": size}).terms for row, size in zip(rows, sizes, strict=True)]
+    assert divided == [{"a": 0.05, "b": 0.25}, {"a": 0.05, "b": 0.25}, {"a": 0.1, "b": 1.0}]
 
 
-@pytest.mark.parametrize("values", [[1.0, -0.5], [1.0, float("nan")], [1.0], [1.0, 1.0, 1.0]])
-def test_what_cannot_be_divided_is_refused(values):
-    """A negative value, one that is no number, and lengths that differ."""
-    with pytest.raises(ValueError):
-        divide(values, [2, 2])
+def test_what_is_below_0_is_not_divided():
+    """A share of a negative reward would be a reward for copying: the component counts as missing, and its total."""
+    total = compose_total({"a": -1.0}, TotalTerms({"a": Weight()}), {"a": 2})
+    assert (total.value, total.missing) == (None, ("a",))
