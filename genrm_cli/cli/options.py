@@ -78,7 +78,7 @@ def _invocation(flags: dict[str, Any], config: str | None) -> Invocation:
         for name in unknown_variables(os.environ):
             say_warning(f"{name} is set, but there is no such setting; `genrm config` lists all.")
     seats = (*seats_of(settings), *graders_of(settings))
-    keys = {seat.name: find_api_key(seat.settings, os.environ) for seat in seats}
+    keys = {seat.name: find_api_key(seat.settings, os.environ, only_named=seat.is_elsewhere) for seat in seats}
     return Invocation(settings, origins, {name: key for name, key in keys.items() if key is not None})
 
 

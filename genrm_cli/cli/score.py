@@ -289,9 +289,11 @@ def _warnings(metrics: dict[str, Any]) -> list[str]:
     for reason, count in metrics["unscored_reasons"].items():
         warnings.append(f"{count} rollouts unscored: {reason}.")
     for name, count in metrics["component_failures"].items():
-        warnings.append(f"the component {name} failed in {count} groups; the comparisons file has the reasons.")
+        warnings.append(f"the component {name} failed in {count} groups; lines say why (component_failures).")
     if (small := _small_for_consistency(metrics)) is not None:
         warnings.append(small)
+    if metrics["min_reliability"] is not None and not metrics["reliability"]["count"]:
+        warnings.append("too few verdicts to tell signal from noise: --min-reliability left nothing out.")
     for name, count in metrics["redactions"].items():
         warnings.append(f"{count} matches of {name} were masked before texts went to the judge.")
     if metrics["duplicate_rollouts"]:

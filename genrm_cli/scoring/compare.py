@@ -17,7 +17,7 @@ from genrm_cli.scoring.conclusion import Conclusion
 from genrm_cli.scoring.context import Run
 from genrm_cli.scoring.group import GroupCase
 from genrm_cli.scoring.judges import open_judges
-from genrm_cli.scoring.pairs import Asked
+from genrm_cli.scoring.pairs import Asked, within_budget
 from genrm_cli.scoring.survey import GroupTexts
 from genrm_cli.storage.records import BadLineError, parse_record, parse_value
 from genrm_cli.summary import Tally, reference_metrics
@@ -97,7 +97,7 @@ def compare_responses(rollouts: Sequence[Rollout], run: Run) -> Compared:
     if not 2 <= len(rollouts) <= MAX_RESPONSES:
         raise InputError(f"{len(rollouts)} responses are given; expected 2 to {MAX_RESPONSES}.")
     run = replace(run, settings=replace(run.settings, only_components=False))  # there is no journal to take from
-    settings, tally = run.settings, run.tally
+    settings, tally = within_budget({len(rollouts): 1}, run.settings), run.tally
     texts = GroupTexts("compare", list(rollouts), [{} for _ in rollouts])
     case = GroupCase(0, list(range(len(rollouts))), texts, False, settings)
     case.compute_local()

@@ -253,8 +253,11 @@ def _rule(component: Component, rollouts: Sequence[Rollout], records: Sequence[M
 
 def _field(component: Component, rollouts: Sequence[Rollout], records: Sequence[Mapping[str, Any]]) -> Column:
     del rollouts
-    values = [_value_at(record, component.option("field") or "") for record in records]
-    return Column([_number_of(value) for value in values])
+    found = [_value_at(record, component.option("field") or "") for record in records]
+    values = [_number_of(value) for value in found]
+    refused = [given for given, value in zip(found, values, strict=True) if given is not None and value is None]
+    failure = f"{refused[0]!r:.40} is no number of 0 and more" if refused else None
+    return Column(values, failure=failure)
 
 
 def _number_of(value: object) -> float | None:

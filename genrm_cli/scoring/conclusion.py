@@ -226,11 +226,17 @@ class Conclusion:
                 "comparisons": len(own) - defaulted,
                 "failed": failed,
                 "defaulted": defaulted,
-                "judge": " + ".join(seat.name for seat in seats_of(self._settings)),
-                "stand_in": self._settings.judge is not None,
+                **self._judge_record(),
                 **({} if total is None else self._made_of(place, total)),
             },
         }
+
+    def _judge_record(self) -> dict[str, Any]:
+        """Return who judged; nobody did where no reward is made of verdicts."""
+        if not asks_for_verdicts(self._settings):
+            return {"judge": None, "stand_in": False}
+        name = " + ".join(seat.name for seat in seats_of(self._settings))
+        return {"judge": name, "stand_in": self._settings.judge is not None}
 
     def _made_of(self, place: int, total: Total) -> dict[str, Any]:
         """Return what the reward of a rollout is made of, as it stands in the output."""
@@ -239,6 +245,8 @@ class Conclusion:
             "components": {name: column.values[place] for name, column in self.columns.items()},
             "component_notes": notes,
         }
+        if failures := {name: column.failure for name, column in self.columns.items() if column.failure}:
+            made["component_failures"] = failures
         if self._settings.total is not None:
             made["total"] = {
                 "weights": {name: weight.weight for name, weight in terms_of(self._settings).weights.items()},

@@ -78,15 +78,27 @@ def _stale_reason(metrics: dict[str, Any], identity: InputIdentity, settings: Se
     may_pass = isinstance(kinds, dict) and not _MAY_PASS.isdisjoint(kinds)
     if may_pass or (settings.only_failed and metrics.get("failures")):
         return "some of its comparisons failed"
+    if _failed_functions(metrics):
+        return "a function of yours failed"
     if metrics.get("failures") and _is_over(metrics.get("unscored_share"), settings.max_unscored):
         return "too much of it stayed unscored"
     return "asked for again" if settings.overwrite else None
 
 
+def _failed_functions(metrics: dict[str, Any]) -> bool:
+    """Whether a component of the user's own code failed: what is mended there, no record of ours can show."""
+    made_of, failed = metrics.get("reward_made_of"), metrics.get("component_failures")
+    components = made_of.get("components") if isinstance(made_of, dict) else None
+    if not isinstance(components, dict) or not isinstance(failed, dict):
+        return False
+    return any(components.get(name) == "functions" for name in failed)
+
+
 def _reason_to_keep(metrics: dict[str, Any], identity: InputIdentity, settings: Settings) -> str | None:
     """Say why outputs of ours are not to be replaced, though they are not what would be written now."""
     made_from, judge = metrics.get("input"), metrics.get("judge")
-    if isinstance(judge, dict) and settings.judge is not None and not judge.get("stand_in", True):
+    judged = isinstance(judge, dict) and judge.get("name") is not None and not judge.get("stand_in", True)
+    if isinstance(judge, dict) and judged and settings.judge is not None:
         return f"it was judged by {judge.get('name')}, which the embedded stand-in must not replace"
     if _is_made_from(metrics, identity) or not isinstance(made_from, dict):
         return None

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from genrm_cli.judging.verdict import Failure, Grades, Outcome, Shown, Verdict
@@ -113,6 +113,8 @@ class GroupCase:
 
     def add_outcome(self, asked: Asked, outcome: Outcome) -> bool:
         """Take in what became of one question; say whether it was the last one."""
+        if not self.settings.keep_replies and outcome.reply_text is not None:
+            outcome = replace(outcome, reply_text=None)  # the journal has it; all replies of a run fill a disk
         seats = len(seats_of(self.settings))
         if asked.seat < seats:
             self.pairs.add_outcome(asked, outcome)

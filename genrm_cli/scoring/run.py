@@ -135,6 +135,11 @@ def refuse_unscored(tally: Tally, settings: Settings) -> None:
         TooManyUnscoredError: it was stopped before its end, or more than `max_unscored` of the rollouts in groups of
             two and more have no reward.
     """
+    if tally.stopped_by == "only_components":
+        raise TooManyUnscoredError(
+            f"the journal lacks {tally.failures['not_asked']} answers, and --only-components asks for none: the "
+            "outputs are partial. Leave it out to ask for what is missing."
+        )
     if tally.stopped_by is not None:
         raise TooManyUnscoredError(
             f"the run was stopped by --{tally.stopped_by.replace('_', '-')}: the outputs are partial, "

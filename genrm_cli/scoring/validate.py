@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from genrm_cli.judging.journal import Journal
+from genrm_cli.pairing import RING_STRATEGIES
 from genrm_cli.rollouts.grouping import GroupTable
 from genrm_cli.scoring.context import Run
 from genrm_cli.scoring.estimate import plan_of
@@ -11,7 +12,7 @@ from genrm_cli.scoring.inputs import output_places
 from genrm_cli.scoring.journals import known_journal
 from genrm_cli.scoring.judge_groups import count_known
 from genrm_cli.scoring.judges import idle_judges
-from genrm_cli.scoring.survey import Reject, read_group, survey
+from genrm_cli.scoring.survey import Reject, plan_within_budget, read_group, survey
 from genrm_cli.settings.panel import seats_of
 from genrm_cli.storage.source import Source, open_source
 
@@ -43,7 +44,8 @@ def plan_from_journal(source: Source, table: GroupTable, run: Run, input_uri: st
     if path is None:
         return plan_of(run.tally, run.settings, None)
     with Journal(str(path)) as journal:
-        run.tally.known = count_known(source, table, run, idle_judges(run.settings), journal)
+        planned = replace(run, settings=plan_within_budget(table, run.settings))
+        run.tally.known = count_known(source, table, planned, idle_judges(run.settings), journal)
         return plan_of(run.tally, run.settings, journal)
 
 
@@ -68,6 +70,7 @@ def validate_input(input_uri: str, run: Run) -> dict[str, Any]:
                 problems.add(f"group {key} (lines {lines}): the prompts differ, so it would stay unscored")
         source.verify_unchanged()
         plan = plan_from_journal(source, table, run, input_uri)
+        planned = plan_within_budget(table, settings)
     return {
         "input": input_uri,
         "lines": tally.lines,
@@ -79,7 +82,8 @@ def validate_input(input_uri: str, run: Run) -> dict[str, Any]:
         "groups": tally.groups,
         "group_sizes": {str(size): count for size, count in sorted(tally.group_sizes.items())},
         "groups_with_mixed_prompts": tally.groups_with_mixed_prompts,
-        "strategy": settings.strategy,
+        "strategy": planned.strategy,
+        "ring_k": planned.ring_k if planned.strategy in RING_STRATEGIES else None,
         "judges": settings.judges,
         "comparisons": tally.planned,
         "plan": plan,

@@ -201,6 +201,7 @@ def _parse_table(name: str, table: object, where: str, convert: Convert) -> Comp
         if key in kind.options:
             options[key] = kind.options[key](raw, f"{where}.{key}")
         elif kind.judged and own in JUDGE_KEYS:
+            _refuse_second(judge, own, f"{where}.{key}")
             judge[own] = convert(own, raw, f"{where}.{key}")
         else:
             known = ("kind", *kind.options, *(JUDGE_KEYS if kind.judged else ()))
@@ -300,11 +301,20 @@ def parse_diversity(table: object, where: str, convert: Convert) -> Diversity:
         elif key == "json_schema":
             values["json_schema"] = _truth(raw, place)
         elif own in JUDGE_KEYS and given.get("method") == "llm":
+            _refuse_second(judge, own, place)
             judge[own] = convert(own, raw, place)
         else:
             known = "method, threshold, n, fallback, components, and for llm those of a judge"
             raise UsageError(f"{where}: there is no {key!r}; known are {known}.")
+    unfit = {"ngram": ("fallback", "json_schema"), "llm": ("threshold", "n")}[str(values.get("method", "ngram"))]
+    if useless := [name for name in unfit if name in values]:
+        raise UsageError(f"{where}: {useless[0]} says nothing to the method {values.get('method', 'ngram')}.")
     return Diversity(**values, judge=tuple(sorted(judge.items())))  # type: ignore[arg-type]  # each was checked
+
+
+def _refuse_second(given: Mapping[str, object], name: str, where: str) -> None:
+    if name in given:
+        raise UsageError(f"{where}: {name} is given twice, once as {' or '.join(_JUDGE_ALIASES)}; leave one out.")
 
 
 def parse_total(table: object, where: str) -> TotalTable:

@@ -28,11 +28,13 @@ class Seat:
         name: what outputs and the journal call it: its `judge_id`, else its model; no two are the same.
         weight: how much its verdicts count, relative to the others'.
         settings: the run's, with what is this judge's own in its place.
+        is_elsewhere: whether it has an endpoint of its own, so that no key goes there that was not meant for it.
     """
 
     name: str
     weight: float
     settings: Settings
+    is_elsewhere: bool = False
 
 
 @lru_cache(maxsize=64)
@@ -48,7 +50,7 @@ def seats_of(settings: Settings) -> tuple[Seat, ...]:
     for judge in settings.panel:
         values = {"panel": (), "judge": None, "judge_id": None} | _with_own_key(dict(judge.values))
         own = replace(settings, **values)  # type: ignore[arg-type]  # each was checked
-        seats.append(Seat(own.judge_id or own.model or "", judge.weight, own))
+        seats.append(Seat(own.judge_id or own.model or "", judge.weight, own, "base_url" in dict(judge.values)))
     names = [seat.name for seat in seats]
     if (twice := next((name for name in names if names.count(name) > 1), None)) is not None:
         raise UsageError(
@@ -88,7 +90,10 @@ def graders_of(settings: Settings) -> tuple[Seat, ...]:
     own = {component.name: component.judge for component in settings.components if component.is_judged}
     if settings.diversity is not None and settings.diversity.method == "llm":
         own["diversity"] = settings.diversity.judge
-    return tuple(Seat(f"component {name}", 1.0, _grader(base, settings, dict(values))) for name, values in own.items())
+    return tuple(
+        Seat(f"component {name}", 1.0, _grader(base, settings, dict(values)), "base_url" in dict(values))
+        for name, values in own.items()
+    )
 
 
 def _grader(base: Settings, run: Settings, values: Mapping[str, object]) -> Settings:

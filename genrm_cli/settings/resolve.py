@@ -156,8 +156,13 @@ def concurrency_of(settings: Settings) -> int | None:
     return None if settings.concurrency == "auto" else int(settings.concurrency)
 
 
-def find_api_key(settings: Settings, environ: Mapping[str, str]) -> str | None:
+def find_api_key(settings: Settings, environ: Mapping[str, str], *, only_named: bool = False) -> str | None:
     """Find the judge's API key in a file or the environment; None when there is none.
+
+    Args:
+        settings: of this judge.
+        environ: the process environment.
+        only_named: whether a key counts only if the settings name it, not if it stands where keys usually stand.
 
     Raises:
         UsageError: `--api-key-env` names a variable that is not set, the file cannot be read, or the key cannot be
@@ -165,7 +170,8 @@ def find_api_key(settings: Settings, environ: Mapping[str, str]) -> str | None:
     """
     if settings.api_key_file is not None:
         return _checked_key(_read_key_file(settings.api_key_file), f"the file {settings.api_key_file}")
-    names = API_KEY_VARIABLES if settings.api_key_env is None else (settings.api_key_env,)
+    usual = () if only_named else API_KEY_VARIABLES
+    names = usual if settings.api_key_env is None else (settings.api_key_env,)
     name = next((name for name in names if environ.get(name, "").strip()), None)
     if name is None and settings.api_key_env is not None:
         # What is not in capitals may be the key itself, given by mistake: it must not be shown.

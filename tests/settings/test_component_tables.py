@@ -186,12 +186,15 @@ def test_diversity_has_defaults_and_takes_everything() -> None:
     diversity = resolve("[diversity]").diversity
     assert diversity is not None
     assert (diversity.method, diversity.threshold, diversity.n, diversity.fallback) == ("ngram", 0.5, 3, "unique")
+    diversity = resolve("[diversity]\nthreshold = 1\nn = 5").diversity
+    assert diversity is not None
+    assert (diversity.threshold, diversity.n) == (1, 5)
     diversity = resolve(
-        "[diversity]\nmethod = 'llm'\nthreshold = 1\nn = 5\nfallback_on_error = 'uniform'\ncomponents = ['genrm']\n"
+        "[diversity]\nmethod = 'llm'\nfallback_on_error = 'uniform'\ncomponents = ['genrm']\n"
         "json_schema = false\nmodel = 'm'\nendpoint = 'http://x/v1'\napi_key_env = 'K'"
     ).diversity
     assert diversity is not None
-    assert (diversity.threshold, diversity.n, diversity.fallback, diversity.components) == (1, 5, "uniform", ("genrm",))
+    assert (diversity.fallback, diversity.components) == ("uniform", ("genrm",))
     assert dict(diversity.judge) == {"model": "m", "base_url": ("http://x/v1",), "api_key_env": "K"}
 
 
@@ -199,6 +202,8 @@ def test_diversity_has_defaults_and_takes_everything() -> None:
     ("toml", "says"),
     [
         ("diversity = 3", "3 is no table"),
+        ("[diversity]\nmethod = 'llm'\nthreshold = 0.5", "threshold says nothing to the method llm"),
+        ("[diversity]\nfallback = 'unique'", "fallback says nothing to the method ngram"),
         ("[diversity]\nmethod = 'words'", "'words' is not one of ngram, llm"),
         ("[diversity]\nthreshold = 1.5", "not a number from 0 to 1"),
         ("[diversity]\nthreshold = nan", "not a number from 0 to 1"),

@@ -31,7 +31,7 @@ OPINIONS = {
 _PLACE = re.compile(r"\{\{(\w+)\}\}|\{([a-z]\w*)\}")
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]*")
 _WEDGES = (" ", "_", *map(chr, range(0xA1, 0x2000)))
-_READING = 2  # grows whenever replies are read or texts are shown otherwise than before
+_READING = 3  # grows whenever replies are read or texts are shown otherwise than before
 _FIELDS = ("score_1", "score_2", "ranking")
 _TOP, _VERDICT = (
     {"name", "about", "request", "messages", "delimiters", "verdict"},
@@ -144,7 +144,7 @@ def _delimiters_of(table: Mapping[str, object], where: str) -> list[str]:
     return delimiters
 
 
-Reading = tuple[Callable[[str], Found | None], Callable[[Found], Verdict | Failure]]
+Reading = tuple[Callable[[str, bool], Found | None], Callable[[Found], Verdict | Failure]]
 
 
 def _reading_of(verdict: object, where: str) -> Reading:
@@ -165,22 +165,23 @@ def _reading_of(verdict: object, where: str) -> Reading:
     return find, partial(_verdict_of_scores, low, high, direction == "lower")
 
 
-def _find_by_pattern(verdict: Mapping[str, object], where: str) -> tuple[Callable[[str], Found | None], set[str]]:
+def _find_by_pattern(verdict: Mapping[str, object], where: str) -> tuple[Callable[[str, bool], Found | None], set[str]]:
     try:
         pattern = re.compile(str(verdict["pattern"]), re.MULTILINE)
     except re.error as error:
         raise UsageError(f"{where}: the pattern is no regular expression: {error}.") from error
 
-    def find(answer: str) -> Found | None:
+    def find(answer: str, cut_off: bool) -> Found | None:
         matches = list(pattern.finditer(answer))
-        if not matches:
+        # What stands at the cut may go on: `B=1` was to be `B=10`.
+        if not matches or (cut_off and matches[-1].end() >= len(answer.rstrip())):
             return None
         return {group: text for group, text in matches[-1].groupdict().items() if text is not None}
 
     return find, set(pattern.groupindex)
 
 
-def _find_by_keys(verdict: Mapping[str, object], where: str) -> tuple[Callable[[str], Found | None], set[str]]:
+def _find_by_keys(verdict: Mapping[str, object], where: str) -> tuple[Callable[[str, bool], Found | None], set[str]]:
     keys = verdict["json"]
     if not isinstance(keys, Mapping) or not all(isinstance(key, str) for key in keys.values()):
         raise UsageError(f"{where}: json says which key holds what, as in {{ score_1 = 'a', score_2 = 'b' }}.")
@@ -188,7 +189,8 @@ def _find_by_keys(verdict: Mapping[str, object], where: str) -> tuple[Callable[[
     names = {str(field): str(key) for field, key in keys.items()}
     named = re.compile(rf'(?<!\\)"(?:{"|".join(map(re.escape, names.values()))})"\s*+:')
 
-    def find(answer: str) -> Found | None:
+    def find(answer: str, cut_off: bool) -> Found | None:
+        del cut_off  # an object that is closed is complete
         for found in reversed(list(iter_objects(answer, tuple(names.values())))):
             values = dict(found.pairs or ())
             if set(names.values()) <= set(values):
@@ -228,8 +230,7 @@ def _parse_reply(reading: Reading, reply: Reply) -> Verdict | Failure:
     find, understand = reading
 
     def read(answer: str, cut_off: bool) -> Verdict | Failure:
-        del cut_off  # what was found is complete
-        found = find(answer)
+        found = find(answer, cut_off)
         if found is None:
             return make_failure(
                 FailureKind.NO_VERDICT, f"nothing is where it should be; ends with {excerpt(answer[-40:])}"

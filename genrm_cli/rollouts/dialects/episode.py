@@ -70,7 +70,9 @@ def _annotate(record: Record, scores: Sequence[Score]) -> None:
     detail = score.detail | {"previous_reward": before.get("genrm")}
     if components is not None and not isinstance(components, Mapping):
         detail["previous_components"] = components
-    ours = score.detail.get("components") or {"genrm": score.reward}
+    ours = dict(score.detail.get("components") or {"genrm": score.reward})
+    if "total" not in score.detail and "genrm" in ours:
+        ours["genrm"] = score.reward  # divided among near copies, or what the user wants for none
     names = _names_beside(before, _written_before(record), ours)
     reward = {**reward, "components": {**before, **{names[name]: value for name, value in ours.items()}}}
     if renamed := {name: written for name, written in names.items() if written != name}:
