@@ -96,6 +96,9 @@ class Tally:
     redactions: Counter[str] = field(default_factory=Counter)
     reliabilities: Spread = field(default_factory=Spread)
     groups_noisy: int = 0
+    groups_unknown: int = 0
+    groups_not_converged: int = 0
+    weights_fitted: bool = False
     panel: PanelFigures | None = None
     components: ComponentFigures = field(default_factory=ComponentFigures)
     component_failures: Counter[str] = field(default_factory=Counter)
@@ -272,6 +275,9 @@ def summarise(tally: Tally, wall_time_s: float) -> dict[str, Any]:
         "panel": None if tally.panel is None else tally.panel.as_dict(),
         "reliability": tally.reliabilities.as_dict(),
         "groups_noisy": tally.groups_noisy,
+        "groups_of_unknown_reliability": tally.groups_unknown,
+        "groups_not_converged": tally.groups_not_converged,
+        "weights_fitted": tally.weights_fitted,
         "components": tally.components.as_dict() or None,
         "component_failures": dict(sorted(tally.component_failures.items())),
         "gated": tally.gated,

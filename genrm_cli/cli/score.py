@@ -292,8 +292,13 @@ def _warnings(metrics: dict[str, Any]) -> list[str]:
         warnings.append(f"the component {name} failed in {count} groups; lines say why (component_failures).")
     if (small := _small_for_consistency(metrics)) is not None:
         warnings.append(small)
-    if metrics["min_reliability"] is not None and not metrics["reliability"]["count"]:
-        warnings.append("too few verdicts to tell signal from noise: --min-reliability left nothing out.")
+    if metrics["min_reliability"] is not None and metrics["groups_of_unknown_reliability"]:
+        unknown = metrics["groups_of_unknown_reliability"]
+        warnings.append(f"--min-reliability kept {unknown} groups: too little is known to tell signal from noise.")
+    if metrics["estimator"] == "combined_fitted" and not metrics["weights_fitted"]:
+        warnings.append("too few groups to fit weights to the judge: combined_fitted used those of combined.")
+    if metrics["groups_not_converged"]:
+        warnings.append(f"the estimator did not converge in {metrics['groups_not_converged']} groups.")
     for name, count in metrics["redactions"].items():
         warnings.append(f"{count} matches of {name} were masked before texts went to the judge.")
     if metrics["duplicate_rollouts"]:

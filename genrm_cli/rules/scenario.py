@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 _ACUTE = frozenset({"crisis", "imminent", "acute", "emergency"})
+_DENIALS = frozenset({"no", "not", "non", "without"})
 _DEPTH = 4
 
 
@@ -24,8 +25,9 @@ class Scenario:
 
     @property
     def is_crisis(self) -> bool:
-        """Whether the risk level is crisis, imminent, acute or emergency."""
-        return not _ACUTE.isdisjoint(self.risk_level.lower().replace("_", " ").replace("-", " ").split())
+        """Whether the risk level is crisis, imminent, acute or emergency; `no crisis` is none."""
+        words = set(self.risk_level.lower().replace("_", " ").replace("-", " ").split())
+        return not _ACUTE.isdisjoint(words) and _DENIALS.isdisjoint(words)
 
 
 def parse_scenario(record: Mapping[str, object]) -> Scenario:

@@ -16,7 +16,7 @@ from genrm_cli.rewards.total import Gate, Total, TotalTerms, Weight
 from genrm_cli.rollouts.record import Rollout, Turn
 from genrm_cli.rules.result import RuleResult
 from genrm_cli.rules.scenario import parse_scenario
-from genrm_cli.scoring.functions import FunctionError, Values, call_function, find_function
+from genrm_cli.scoring.functions import MOST, FunctionError, Values, call_function, find_function
 from genrm_cli.scoring.graders import DIVERSITY, graders_in
 from genrm_cli.scoring.gradings import GradingCase
 from genrm_cli.scoring.rule_files import read_rule
@@ -113,6 +113,8 @@ def check_components(settings: Settings) -> None:
                 f"{where} names the component {name!r}, which there is not; there are {', '.join(names) or 'none'}. "
                 f"Add a table [components.{name}] or --component."
             )
+    if idle := set(divided_by(settings)) - set(terms_of(settings).weights):
+        raise UsageError(f"[diversity] divides {min(idle)!r}, which has no weight in the total.")
     for component in settings.components:
         if component.kind == "python":
             find_function(component.option("python") or "")
@@ -205,6 +207,8 @@ def _consistency(component: Component, rollouts: Sequence[Rollout], records: Seq
         else:
             extraction = _extraction(component.option("extract"), component.option("pattern"))
             answers[place] = extract_answer(rollout.answer, extraction)
+    if answers and component.option("field") is not None and not any(answers.values()):
+        return Column([None] * len(rollouts), failure=f"no rollout has {component.option('field')}")
     values = dict(zip(answers, consistency_values(list(answers.values())), strict=True))
     found = [answers.get(place) for place in range(len(rollouts))]
     notes = [None if answer is None else {"answer": answer[:200]} for answer in found]
@@ -226,11 +230,17 @@ def _extraction(form: str | None, pattern: str | None) -> Extraction:
 def _complementarity(component: Component, rollouts: Sequence[Rollout], records: Sequence[Mapping[str, Any]]) -> Column:
     del rollouts
     found = [_value_at(record, component.option("field") or "") for record in records]
-    passed = [
-        {str(test) for test in value if isinstance(test, str | int)} if isinstance(value, list) else None
-        for value in found
-    ]
-    return Column(complementarity_values(passed))
+    passed = [_tests_of(value) for value in found]
+    refused = [given for given, tests in zip(found, passed, strict=True) if given is not None and tests is None]
+    failure = f"{refused[0]!r:.40} is no list of test ids" if refused else None
+    return Column(complementarity_values(passed), failure=failure)
+
+
+def _tests_of(value: object) -> set[str] | None:
+    """Return the test ids of a list of texts and whole numbers; None for anything else, such as flags."""
+    if not isinstance(value, list) or not all(type(test) in (str, int) for test in value):
+        return None
+    return {str(test) for test in value}
 
 
 def _rule(component: Component, rollouts: Sequence[Rollout], records: Sequence[Mapping[str, Any]]) -> Column:
@@ -256,7 +266,7 @@ def _field(component: Component, rollouts: Sequence[Rollout], records: Sequence[
     found = [_value_at(record, component.option("field") or "") for record in records]
     values = [_number_of(value) for value in found]
     refused = [given for given, value in zip(found, values, strict=True) if given is not None and value is None]
-    failure = f"{refused[0]!r:.40} is no number of 0 and more" if refused else None
+    failure = f"{refused[0]!r:.40} is no number from 0 to {MOST:g}" if refused else None
     return Column(values, failure=failure)
 
 
@@ -264,7 +274,7 @@ def _number_of(value: object) -> float | None:
     """Return a number that stands in a record; below 0, not finite or anything else is none."""
     if isinstance(value, bool):
         return float(value)
-    if not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
+    if not isinstance(value, int | float) or not math.isfinite(value) or not 0 <= value <= MOST:
         return None
     return float(value)
 
@@ -355,5 +365,6 @@ def count_components(tally: Tally, columns: Mapping[str, Column], totals: Sequen
     tally.gated += sum(bool(total.gated_by) and total.value is not None for total in totals)
     for total in totals:
         if total.value is not None:
-            for name, term in total.terms.items():
+            # What a gate closed is made of nothing.
+            for name, term in () if total.gated_by else total.terms.items():
                 tally.shares[sources_of(settings)[name]] += abs(term)

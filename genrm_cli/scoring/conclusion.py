@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from genrm_cli.evaluation.agreement import PanelFigures
@@ -104,6 +105,9 @@ class Conclusion:
         if self._estimate.reliability is not None:
             tally.reliabilities.add(self._estimate.reliability)
             tally.groups_noisy += self._estimate.reliability < NOISY
+        elif len(self._used) > 0:
+            tally.groups_unknown += 1
+        tally.groups_not_converged += not self._estimate.converged
         rewards = [score["reward"] for score in scores if score["reward"] is not None]
         tally.groups_single += len(scores) == 1
         tally.groups_without_spread += len(rewards) > 1 and not any(score["detail"]["advantage"] for score in scores)
@@ -154,14 +158,25 @@ class Conclusion:
         rank_columns(columns, self._settings, comparable=self._case.is_comparable)
         self.columns = {name: columns[name] for name in component_names(self._settings)}
         sizes = None if self.clusters is None else self.clusters.sizes
+        given, left_out = terms_of(self._settings), self._left_out()
+        terms = replace(given, weights={name: each for name, each in given.weights.items() if name not in left_out})
         return [
             compose_total(
                 {name: column.values[place] for name, column in self.columns.items()},
-                terms_of(self._settings),
+                terms,
                 None if sizes is None else dict.fromkeys(divided_by(self._settings), sizes[place]),
             )
             for place in range(len(self._rollouts))
         ]
+
+    def _left_out(self) -> set[str]:
+        """Return the optional components that one of the rollouts with a response lacks: none of the group gets them.
+
+        Those that have it would be ahead by what the others only lack.
+        """
+        optional = () if self._settings.total is None else self._settings.total.optional
+        answered = [place for place, rollout in enumerate(self._rollouts) if rollout.answer is not None]
+        return {name for name in optional if any(self.columns[name].values[place] is None for place in answered)}
 
     def _clusters(self) -> Clusters | None:
         """Return the clusters of `[diversity]`; None without it, or where rollouts cannot be compared."""

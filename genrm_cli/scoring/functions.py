@@ -15,6 +15,8 @@ from genrm_cli.errors import UsageError
 from genrm_cli.rollouts.record import Rollout, Turn
 
 Values = list[float | None]
+MOST = 1e9
+"""The greatest value of a component: sums and squares of larger ones leave the range of numbers."""
 
 
 class FunctionError(Exception):
@@ -107,8 +109,8 @@ def _number(place: str, value: object) -> float:
     if isinstance(value, str | bytes) or not isinstance(value, SupportsFloat):  # numpy's numbers are such
         raise FunctionError(f"{place} returned {value!r:.40}, which is no number")
     number = float(value)
-    if not math.isfinite(number) or number < 0:
-        raise FunctionError(f"{place} returned {number:g}; components are finite and not below 0")
+    if not math.isfinite(number) or not 0 <= number <= MOST:
+        raise FunctionError(f"{place} returned {number:g}; components are finite, not below 0 and at most {MOST:g}")
     return number
 
 

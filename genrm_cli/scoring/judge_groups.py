@@ -77,6 +77,7 @@ async def judge_groups(
 def _conclude_all(source: Source, table: GroupTable, run: Run, book: ScoreBook, ledger: Ledger) -> None:
     """Turn the verdicts of each group into rewards, now that all of them say what the judge is like."""
     fit = ledger.statistics().fit()
+    run.tally.weights_fitted = fit.weights is not None
     for case in _iter_cases(source, table, run):
         ledger.restore(case)
         conclusion = Conclusion(case, fit)

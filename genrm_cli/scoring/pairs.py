@@ -113,6 +113,8 @@ def within_budget(sizes: Mapping[int, int], settings: Settings) -> Settings:
         groups * (sum(effort.questions for effort in plan_efforts(n, none)) + count_gradings(n, none))
         for n, groups in sizes.items()
     )
+    if fixed > settings.budget:
+        raise UsageError(f"--budget {settings.budget} is too small: what is graded takes {fixed} calls by itself.")
     pairs_only = [seat for seat in seats_of(settings) if grading_of(seat) is None]
     a_comparison = sum(_turns_of(seat) for seat in pairs_only)
     calls = max(0, settings.budget - fixed) // max(1, a_comparison)

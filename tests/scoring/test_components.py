@@ -84,8 +84,8 @@ def test_a_function_of_the_users_is_a_component(tmp_path: Path, functions: str, 
         ("late", "raised OSError: gone"),
         ("beyond", "raised OverflowError: int too large to convert to float"),
         ("too_many", "returned 3 values for 2 rollouts"),
-        ("negative", "returned -1; components are finite and not below 0"),
-        ("not_a_number", "returned nan; components are finite and not below 0"),
+        ("negative", "returned -1; components are finite, not below 0"),
+        ("not_a_number", "returned nan; components are finite, not below 0"),
         ("text", "returned str, not a list of 2 values"),
         ("mapping", "returned dict, not a list of 2 values"),
         ("texts", "returned '1', which is no number"),
@@ -252,14 +252,14 @@ def test_a_total_with_verdicts_still_needs_a_judge() -> None:
     ("more", "rewards"),
     [
         ("", [5.0, None, 2.0]),
-        ("optional = ['p']", [5.0, 3.0, 2.0]),
-        ("optional = ['p']\nnormalise = true", [5 / 3, 3.0, 2 / 3]),
-        ("optional = ['p']\nclip = [2.5, 4]", [4.0, 3.0, 2.5]),
-        ("optional = ['p']\ngates = { p = 1 }", [5.0, None, 0.0]),
+        ("optional = ['p']", [3.0, 3.0, 2.0]),
+        ("optional = ['p']\nnormalise = true", [3.0, 3.0, 2.0]),
+        ("optional = ['p']\nclip = [2.5, 4]", [3.0, 3.0, 2.5]),
+        ("optional = ['p']\ngates = { p = 1 }", [3.0, None, 0.0]),
     ],
 )
 def test_what_is_missing_is_missing_unless_optional(tmp_path: Path, more: str, rewards: list[float | None]) -> None:
-    """A gate needs its component, too; normalising divides by the weights that are there."""
+    """What one rollout lacks none of its group gets; a gate needs its component, too."""
     lines = completions(*"abc", q=[3, 3, 2], p=[1, None, 0])
     toml = f"{FIELD}[components.p]\nkind = 'field'\n[total]\nweights = {{ q = 1, p = 2 }}\n{more}"
     scored = score(tmp_path, lines, toml, max_unscored="1")
