@@ -49,6 +49,7 @@ NO_GROUP = "it lacks the field that --group-by names"
 NOT_ASKED = "none of its comparisons was asked"
 NO_VERDICT = "every comparison of the rollout failed"
 NO_BOTH_ORDERS = "none of its pairs has verdicts in both orders"
+NO_COMPONENT = "every component of the total is optional, and missing somewhere in its group"
 TOO_NOISY = "the verdicts of its group say less than --min-reliability asks for"
 NO_QUORUM = "none of its comparisons has verdicts from enough judges of the panel"
 DISAGREEMENT = "the judges of the panel contradict each other on all of its comparisons"
@@ -277,6 +278,8 @@ class Conclusion:
 
     def _reason(self, place: int, total: Total | None = None) -> str:
         missing = () if total is None else total.missing
+        if total is not None and not missing:
+            return NO_COMPONENT
         if negative := [name for name in missing if self.columns[name].values[place] is not None]:
             return f"the component {negative[0]} is below 0: divided among near copies it would reward them"
         if missing and not any(self._is_for_want_of_verdicts(place, name) for name in missing):
