@@ -47,6 +47,8 @@ _PASSING = (FailureKind.CONNECTION, FailureKind.TIMEOUT, FailureKind.HTTP)
 _OTHER_REMEDY = "Check --base-url (it usually ends in /v1) and --model; --no-probe skips this test."
 _TOO_LONG_WORDS = ("max_tokens", "context length", "context size")  # vLLM's and llama.cpp's
 _TOO_LONG_REMEDY = "Lower --max-reply-tokens, or serve the judge with a longer context."
+_LOGPROBS_WORD = "logprobs"  # vLLM's, of a number above its limit, and ours, of a reply without them
+_LOGPROBS_REMEDY = "This profile needs the log probabilities of the 20 likeliest tokens (vLLM: --max-logprobs 20)."
 _UNREAD_REMEDY = f"The profile may not fit this judge; try {_PLAIN}. --no-probe skips this test."
 _WITHOUT_ROLES = {
     _REMEDIES[FailureKind.REFUSED]: "Check --model, and whether the server knows all fields of the request.",
@@ -193,6 +195,8 @@ async def _ask(judge: RemoteJudge, endpoint: Endpoint, shown: Shown, timeout_s: 
 def _remedy(failure: Failure, question: Question) -> str:
     if failure.kind == FailureKind.REFUSED and any(words in failure.detail for words in _TOO_LONG_WORDS):
         return _TOO_LONG_REMEDY
+    if failure.kind in (FailureKind.REFUSED, FailureKind.NO_VERDICT) and _LOGPROBS_WORD in failure.detail:
+        return _LOGPROBS_REMEDY
     of_another_form = failure.kind in (FailureKind.NO_VERDICT, FailureKind.AMBIGUOUS, FailureKind.OUT_OF_RANGE)
     remedy = _REMEDIES.get(failure.kind, _UNREAD_REMEDY if of_another_form else _OTHER_REMEDY)
     roles = {message["role"] for message in orjson.loads(question.body)["messages"]}

@@ -204,6 +204,20 @@ def test_a_context_that_is_too_short_is_not_blamed_on_the_model(judge_server: Ju
     assert "--profile" not in reason
 
 
+@pytest.mark.parametrize("status", [400, 200])
+def test_missing_log_probabilities_are_not_blamed_on_the_model(judge_server: JudgeServer, status: int) -> None:
+    """Whether the server refuses them as vLLM does above its limit, or leaves them out: what is needed is named."""
+    message = "Requested sample logprobs of 20, which is greater than max allowed: 5 (parameter=logprobs, value=20)"
+    refused = {"error": {"message": message, "type": "BadRequestError", "param": "logprobs", "code": 400}}
+    choice = {"message": {"content": "Final Judgement: No"}, "finish_reason": "stop", "logprobs": None}
+    body = refused if status == 400 else {"choices": [choice]}
+    judge_server.behave(fault={"status": status, "body": json.dumps(body)})
+    reason = refusal(judge_server.base_url, profile="nemotron-principle")
+    assert "--max-logprobs 20" in reason
+    assert "--model" not in reason
+    assert "--profile" not in reason
+
+
 def test_an_endpoint_that_fails_after_an_unread_reply_is_down(judge_server: JudgeServer, start_judge: Any) -> None:
     """What counts is how the last try ended: among others such an endpoint is taken out, and the run goes on."""
     other = start_judge()

@@ -93,6 +93,25 @@ def test_very_unlikely_is_a_number_too() -> None:
 
 
 @pytest.mark.parametrize(
+    ("before", "no", "yes", "end", "more"),
+    [
+        ([], -0.37853631377220154, -1.316036343574524, "<|im_end|>", {}),
+        (["That", " is", " so", ".", "</think>"], -0.37853631377220154, -1.316036343574524, "<|im_end|>", {}),
+        ([], -0.39186742901802063, -1.2920366525650024, "", {"id": 2838}),
+    ],
+    ids=["vLLM", "vLLM, whose reasoning parser leaves thoughts in the log probabilities", "llama.cpp"],
+)
+def test_what_servers_sent_for_log_probabilities_is_read(
+    before: list[str], no: float, yes: float, end: str, more: dict[str, int]
+) -> None:
+    """The margin is that of the tokens as they came, whatever else stands around them."""
+    top = {"_No": no, "_Yes": yes, "_Not": -5.128536224365234}
+    texts = [token(text) for text in [*before, "Final", " Judge", "ment", ":"]]
+    tokens = [*texts, token(" No", no, **top) | more, token(end, -0.01)]
+    assert judged("Final Judgement: No", tokens) == pytest.approx((1 + 4 / (1 + math.exp(no - yes)),))
+
+
+@pytest.mark.parametrize(
     "top",
     [
         {},
