@@ -16,7 +16,7 @@ _CLOSING = """\
 Judge how well each response follows the evaluation plan, and only that. Score each from 1 (very poor) to 5 \
 (excellent), and order them from best to worst. Answer with one JSON object in this form, with every response in \
 both of its parts, and nothing after it:
-{"scores": {"model-1": 4, "model-2": 2}, "best-to-worst": ["model-1", "model-2"]}"""
+"""
 
 
 def _names(lineup: Lineup) -> list[str]:
@@ -24,7 +24,10 @@ def _names(lineup: Lineup) -> list[str]:
 
 
 def _render_messages(lineup: Lineup) -> list[Message]:
-    return render_lineup(lineup, _names(lineup), _CLOSING)
+    names = _names(lineup)  # all of them: small judges write the form off as it stands
+    scores, order = (", ".join(form.format(name) for name in names) for form in ('"{}": <1 to 5>', '"<{} or another>"'))
+    form = f'{{"scores": {{{scores}}}, "best-to-worst": [{order}]}}'
+    return render_lineup(lineup, names, _CLOSING + form)
 
 
 def _parse_reply(reply: Reply, lineup: Lineup) -> Grades | Failure:
