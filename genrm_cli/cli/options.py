@@ -11,9 +11,9 @@ from typing import Annotated, Any
 import typer
 
 from genrm_cli.cli.console import say_error, say_warning
-from genrm_cli.errors import GenrmError, StorageError
+from genrm_cli.errors import GenrmError, StorageError, UsageError
 from genrm_cli.settings import Settings
-from genrm_cli.settings.panel import graders_of, seats_of
+from genrm_cli.settings.panel import Seat, graders_of, seats_of
 from genrm_cli.settings.resolve import (
     ENVIRONMENT_PREFIX,
     Origin,
@@ -78,8 +78,15 @@ def _invocation(flags: dict[str, Any], config: str | None) -> Invocation:
         for name in unknown_variables(os.environ):
             say_warning(f"{name} is set, but there is no such setting; `genrm config` lists all.")
     seats = (*seats_of(settings), *graders_of(settings))
-    keys = {seat.name: find_api_key(seat.settings, os.environ, only_named=seat.is_elsewhere) for seat in seats}
+    keys = {seat.name: _key_of(seat) for seat in seats}
     return Invocation(settings, origins, {name: key for name, key in keys.items() if key is not None})
+
+
+def _key_of(seat: Seat) -> str | None:
+    try:
+        return find_api_key(seat.settings, os.environ, only_named=seat.is_elsewhere)
+    except UsageError as error:
+        raise UsageError(f"{seat.name}: {error}") if seat.is_elsewhere else error from None
 
 
 def run_command(command: Callable[[], int]) -> int:

@@ -243,9 +243,9 @@ def _show_summary(metrics: dict[str, Any]) -> None:
 def _show_components(metrics: dict[str, Any]) -> None:
     """Show what each component is like, in how many groups it tells rollouts apart, and where rewards come from."""
     table = Table(box=None, pad_edge=False)
-    table.add_column("component", no_wrap=True)
+    table.add_column("component", no_wrap=True, overflow="ellipsis")
     for name in ("mean", "std", "least", "most", "missing", "varies in", "with reward"):
-        table.add_column(name, justify="right", no_wrap=True)
+        table.add_column(name, justify="right", no_wrap=True, min_width=max(6, len(name)))
     for name, figures in metrics["components"].items():
         numbers = [_number(figures[key]) for key in ("mean", "std", "min", "max")]
         share, with_reward = figures["discriminating_share"], _number(figures["correlation_with_total"])
@@ -288,6 +288,10 @@ def _warnings(metrics: dict[str, Any]) -> list[str]:
         warnings.append(f"{count} comparisons " + ("were not asked." if kind == "not_asked" else failed))
     for reason, count in metrics["unscored_reasons"].items():
         warnings.append(f"{count} rollouts unscored: {reason}.")
+    empty = [name for name, figures in (metrics["components"] or {}).items() if not figures["count"]]
+    warnings += [f"the component {name} has no value in any rollout; check its table." for name in empty]
+    if metrics["gated"] and metrics["gated"] == metrics["reward"]["count"]:
+        warnings.append("every reward is 0 by a gate; check what its component can reach.")
     for name, count in metrics["component_failures"].items():
         warnings.append(f"the component {name} failed in {count} groups; lines say why (component_failures).")
     if (small := _small_for_consistency(metrics)) is not None:

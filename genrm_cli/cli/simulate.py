@@ -119,7 +119,7 @@ def simulate(
 
     Example: genrm simulate --failure-share 0.1 --position-bias 1 --strategy all_pairs
 
-    Example: genrm simulate --fit out/rollouts.comparisons.jsonl --json > plan.json
+    Example: genrm simulate --fit rollouts.comparisons.jsonl --json > plan.json
     """
     from genrm_cli.simulation.figures import describe_judge
     from genrm_cli.simulation.simulate import simulate as iter_figures

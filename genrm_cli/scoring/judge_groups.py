@@ -65,7 +65,8 @@ async def judge_groups(
         if desk.is_remote:
             desk.show_in(run.tally)
             run.tally.known = await run.in_thread(lambda: count_known(source, table, run, judges, journal))
-            run.on_event("plan", {"input": source.uri, **plan_of(run.tally, run.settings, journal)})
+            if not run.settings.only_components:
+                run.on_event("plan", {"input": source.uri, **plan_of(run.tally, run.settings, journal)})
             if run.tally.planned > run.tally.known:
                 await desk.probe(run)
         await judge_all(iter_askings(), on_outcome)

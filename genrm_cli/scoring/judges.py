@@ -72,7 +72,9 @@ def _check_judge(settings: Settings) -> None:
         if settings.base_url:
             raise UsageError(f"--judge {settings.judge} and --base-url exclude each other; leave one of them out.")
         return
-    if not settings.base_url and not (settings.only_components and settings.model):
+    if settings.only_components and settings.model is None:
+        raise UsageError("--only-components needs --model: whose verdicts to take from the journal.")
+    if not settings.base_url and not settings.only_components:
         raise UsageError(NO_JUDGE)
     if settings.model is None:
         raise UsageError("--base-url needs --model: the judge's name, as its server lists it under /v1/models.")

@@ -6,6 +6,7 @@ from typing import Any
 from genrm_cli.judging.journal import Journal
 from genrm_cli.pairing import RING_STRATEGIES
 from genrm_cli.rollouts.grouping import GroupTable
+from genrm_cli.scoring.components import check_components
 from genrm_cli.scoring.context import Run
 from genrm_cli.scoring.estimate import plan_of
 from genrm_cli.scoring.inputs import output_places
@@ -53,9 +54,10 @@ def validate_input(input_uri: str, run: Run) -> dict[str, Any]:
     """Return what an input holds and what a run over it would ask.
 
     Raises:
-        GenrmError: the input cannot be read.
+        GenrmError: the input cannot be read, or the settings name components that there are not.
     """
     settings, tally = run.settings, run.tally
+    check_components(settings)
     problems = _Problems()
     unanswered = 0
     with open_source(input_uri, run.s3, settings.max_line_bytes) as source:
