@@ -111,7 +111,7 @@ def test_the_help_says_what_every_number_means(call: Call) -> None:
     shown = " ".join(call("simulate", "--help").out.decode().replace("│", " ").split())
     for each in judge_fields():
         assert f"--{each.name.replace('_', '-')}" in shown
-    assert "genrm simulate --fit out/rollouts.comparisons.jsonl" in shown
+    assert "genrm simulate --fit rollouts.comparisons.jsonl" in shown
 
 
 def test_the_figure_is_drawn_from_the_json(genrm: Genrm, call: Call) -> None:
