@@ -218,6 +218,5 @@ async def _prompt_grows(judge: RemoteJudge, endpoint: Endpoint, short: Reply, ti
 
 def _unusable(judge: RemoteJudge, endpoint: Endpoint, what: str, remedy: str) -> JudgeError:
     tried = f"tried {endpoint.name} with the model {judge.model!r}"
-    return JudgeError(
-        f"the judge cannot be used: {tried}: {what if what.endswith('...') else what.rstrip('.')}. {remedy}"
-    )
+    said = what if what.endswith("...") else what.rstrip(".")
+    return JudgeError(f"the judge cannot be used: {tried}: {said}. {remedy}")

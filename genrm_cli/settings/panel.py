@@ -143,9 +143,8 @@ def _parse_judge(table: object, where: str, convert: Convert) -> PanelJudge:
         elif name in OWN_KEYS:
             values.append((name, convert(name, raw, f"{where}: {key}")))
         else:
-            raise UsageError(
-                f"{where}: a judge of a panel has no {key!r}; it has weight, endpoint, name, {', '.join(OWN_KEYS)}."
-            )
+            known = ", ".join(("weight", *_ALIASES, *OWN_KEYS))
+            raise UsageError(f"{where}: a judge of a panel has no {key!r}; it has {known}.")
     if "model" not in dict(values):
         raise UsageError(f"{where}: it has no model; name it as its server does.")
     return PanelJudge(weight, tuple(sorted(values)))

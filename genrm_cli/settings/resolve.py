@@ -266,9 +266,8 @@ def _convert(setting: "Field[Any]", raw: object, where: str) -> Value:
     """Turn text (environment) or a TOML or flag value into the setting's type, within its bounds."""
     kind = type_of(setting)
     if isinstance(raw, dict) or (isinstance(raw, list) and any(isinstance(each, dict) for each in raw)):
-        raise UsageError(
-            f"{where}: a table stands there; tables are [[judge]], {', '.join(f'[{name}]' for name in _TABLES)}."
-        )
+        tables = ", ".join(f"[{name}]" for name in _TABLES)
+        raise UsageError(f"{where}: a table stands there; tables are [[judge]], {tables}.")
     if is_many(setting):
         check = _TEXT_CHECKS.get(setting.name)
         if check is not None and raw in ("", [""], ("",)):

@@ -77,7 +77,7 @@ def test_without_tables_there_is_one_judge() -> None:
         ('judge = ["a", "b"]', "judge 1: 'a' is no table"),
         ((MAX_JUDGES + 1) * '[[judge]]\nmodel = "a"\n', f"expected 1 to {MAX_JUDGES} tables"),
         ('[[judge]]\nmodel = "a"\n[[judge]]\nendpoint = "http://x"', "judge 2: it has no model"),
-        ('[[judge]]\nmodel = "a"\nmodle = "b"', "a judge of a panel has no 'modle'; it has weight, endpoint, name, model"),
+        ('[[judge]]\nmodel = "a"\nmodle = "b"', "no 'modle'; it has weight, endpoint, name, model"),
         ('[[judge]]\nmodel = "a"\nstrategy = "all_pairs"', "has no 'strategy'"),
         ('[[judge]]\nmodel = "a"\njudge = "lexical"', "has no 'judge'"),
         ('[[judge]]\nmodel = "a"\nweight = 0', "weight 0 is not a number above 0"),
