@@ -61,6 +61,6 @@ def _ring_of(n: int, offset: int) -> _Pairs:
     """
     cycles, length = gcd(n, offset), n // gcd(n, offset)
     apart = list(range(0, length - 1, 2))
-    joining = [step for step in range(length - 1, -1, -1) if step not in apart]
+    joining = sorted(set(range(length)) - set(apart), reverse=True)
     starts = [(start + step * offset) % n for steps in (apart, joining) for step in steps for start in range(cycles)]
     return [(t, (t + offset) % n) for t in starts]

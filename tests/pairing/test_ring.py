@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genrm_cli.pairing.drawn import balance_orders, generator_of, plan_random
-from genrm_cli.pairing.offsets import best_offsets, count_offsets, next_offset, seek_offsets
+from genrm_cli.pairing.offsets import best_offsets, count_offsets, next_offset, seek_offsets, spread_offsets
 from genrm_cli.pairing.ring import count_ring, plan_ring, ring_sizes
 
 EVERY_N = range(2, 71)
@@ -65,6 +65,22 @@ def test_step_by_step_is_nearly_as_good(n):
     """What is used where there are too many sets to try finds offsets within a fiftieth of the best."""
     for k in range(1, min(4, count_offsets(n))):
         assert cost(n, seek_offsets(n, k)) <= 1.02 * cost(n, best_offsets(n, k))
+
+
+@pytest.mark.parametrize(("n", "k"), [(65, 2), (65, 5), (100, 3), (101, 8), (128, 2), (200, 4), (256, 6), (257, 3)])
+def test_large_groups_need_no_search(n, k):
+    """Offsets at equal ratios are within a fiftieth of those that a search finds."""
+    assert best_offsets(n, k) == spread_offsets(n, k)
+    assert cost(n, spread_offsets(n, k)) <= 1.02 * cost(n, seek_offsets(n, k))
+
+
+@pytest.mark.parametrize("n", [65, 256, 2000])
+def test_every_number_of_offsets_can_be_spread(n):
+    """All different, the first of them 1, so that all rollouts are joined."""
+    for k in (1, 2, 10, count_offsets(n) - 1, count_offsets(n)):
+        chosen = best_offsets(n, k)
+        assert len(set(chosen)) == k
+        assert (chosen[0], chosen[-1] <= count_offsets(n)) == (1, True)
 
 
 def test_large_groups_have_offsets_too():

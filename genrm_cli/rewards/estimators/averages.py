@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from genrm_cli.rewards.estimators.combined import shrunk_reliabilities
+from genrm_cli.rewards.estimators.combined import signal_share
 from genrm_cli.rewards.estimators.judge_fit import JudgeFit
 from genrm_cli.rewards.estimators.variances import Variances, scores_given, wins_given
 from genrm_cli.rewards.estimators.verdict_batch import BatchEstimate, Flags, Floats, VerdictBatch
@@ -39,6 +39,7 @@ def _average(batch: VerdictBatch, of_first: Floats, of_second: Floats, run: Vari
         scored=scored,
         variances=variances,
         known=known,
+        assessed=known,
         reliabilities=_reliabilities(_centred(base_scores, scored), variances, scored, run.between),
         converged=np.ones(batch.groups, dtype=np.bool_),
     )
@@ -69,4 +70,5 @@ def _reliabilities(qualities: Floats, variances: Floats, scored: Flags, between:
     """
     total = between + variances
     kept = np.divide(between, total, out=np.zeros_like(variances), where=total > 0)
-    return shrunk_reliabilities(kept * qualities, kept * variances, scored)
+    spread = np.where(scored, (kept * qualities) ** 2, 0.0).sum(axis=1)
+    return signal_share(spread, np.where(scored, kept * variances, 0.0).sum(axis=1))

@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 
-from genrm_cli.rewards.estimators.combined import shrunk_reliabilities
-from genrm_cli.rewards.estimators.judge_fit import JudgeFit
+from genrm_cli.rewards.estimators.combined import laplacian_of, linear_reliabilities
+from genrm_cli.rewards.estimators.judge_fit import JudgeFit, WinNoise
 from genrm_cli.rewards.estimators.verdict_batch import BatchEstimate, Flags, Floats, VerdictBatch, inverse_of
 
 MAX_STEPS = 50
@@ -30,12 +30,16 @@ def fit_bradley_terry(batch: VerdictBatch, fit: JudgeFit) -> BatchEstimate:
     scored = batch.counts() > 0
     inverse = inverse_of(_curvature(batch, _chances(_advantages(batch, strengths, place))))
     variances = _centred_variances(inverse, scored) / 4
+    reliabilities = (
+        np.zeros(batch.groups) if fit.win_noise is None else _reliabilities(batch, wins, place, fit.win_noise)
+    )
     return BatchEstimate(
         base_scores=3.0 + strengths / 2,
         scored=scored,
         variances=variances,
         known=np.ones(batch.groups, dtype=np.bool_),
-        reliabilities=shrunk_reliabilities(strengths / 2, variances, scored),
+        reliabilities=reliabilities,
+        assessed=np.full(batch.groups, fit.win_noise is not None),
         converged=converged,
     )
 
@@ -75,6 +79,17 @@ def _maximise(batch: VerdictBatch, wins: Floats, place: float) -> tuple[Floats, 
         solution, height = solution + step, reached
         slope = _slope(batch, wins, place, solution)
     return solution, np.abs(slope).max(axis=1, initial=0.0) <= TOLERANCE
+
+
+def _reliabilities(batch: VerdictBatch, wins: Floats, place: float, noise: WinNoise) -> Floats:
+    """Return [G] the reliabilities of Newton's first step, in which strengths follow wins linearly."""
+    even = _chances(np.full_like(wins, place))
+    inverse = inverse_of(_curvature(batch, even))
+    surprise, laplacian = wins - even, laplacian_of(batch)
+    first_step = (inverse @ batch.sum_by_rollout(surprise, -surprise)[..., None])[..., 0]
+    seen = inverse @ laplacian
+    slope, variance = math.sqrt(noise.signal) / 2, noise.noise / 4
+    return linear_reliabilities(first_step, slope * seen, variance * (seen * inverse).sum(axis=2), batch.counts() > 0)
 
 
 def _advantages(batch: VerdictBatch, strengths: Floats, place: float) -> Floats:

@@ -49,30 +49,48 @@ def _combine(batch: VerdictBatch, fit: JudgeFit, weights: Weights) -> BatchEstim
     gaps += weights.ranking * (3.5 - batch.ranking - fit.ranking_bias)
     solution, inverse = solve_combined(batch, gaps, means - level, weights)
     qualities, scored = weights.scale * solution, batch.counts() > 0
-    if fit.noise is None:
-        variances = np.zeros_like(qualities)
-    else:
-        variances = _variances(batch, inverse, scored, weights, fit.noise)
-    known = np.full(batch.groups, fit.noise is not None)
+    variances, reliabilities = np.zeros_like(qualities), np.zeros(batch.groups)
+    if fit.noise is not None:
+        seen, noisy = _seen_and_noisy(batch, inverse, weights, fit.noise)
+        variances = ((seen - fit.noise.scale * _centring(scored)) ** 2).sum(axis=2) + noisy
+        reliabilities = linear_reliabilities(qualities, seen, noisy, scored)
     return BatchEstimate(
         base_scores=level + qualities,
         scored=scored,
         variances=variances,
-        known=known,
-        reliabilities=shrunk_reliabilities(qualities, variances, scored),
+        known=np.full(batch.groups, fit.noise is not None),
+        reliabilities=reliabilities,
+        assessed=np.full(batch.groups, fit.signal_sought),
         converged=np.ones(batch.groups, dtype=np.bool_),
     )
 
 
-def shrunk_reliabilities(qualities: Floats, variances: Floats, scored: Flags) -> Floats:
-    """Return [G] the share of signal where estimates are drawn towards the mean: spread / (spread + errors).
+def linear_reliabilities(solution: Floats, seen: Floats, noisy: Floats, scored: Flags) -> Floats:
+    """Return [G] the share of signal in a linear solution, drawn to the mean as far as this judge needs.
 
-    0 without a spread.
+    How far that is follows from what the judge shows of any group with these verdicts, not from the assumptions of
+    the solution: a noisier judge is drawn further.
+
+    Args:
+        solution: [G, n], summing to 0 in each group.
+        seen: [G, n, n], by how much each quality, of variance 1, moves each number of the solution.
+        noisy: [G, n], variances that noise adds to the solution.
+        scored: [G, n].
+
+    Source: linear regression of the qualities on the solution; T. L. Kelley, Statistical Method (1923).
+    """
+    shared = np.maximum(0.0, np.trace(seen, axis1=1, axis2=2))
+    total = (seen**2).sum(axis=(1, 2)) + noisy.sum(axis=1)
+    kept = np.divide(shared, total, out=np.zeros_like(total), where=total > 0)
+    missed = np.maximum(0.0, np.maximum(scored.sum(axis=1) - 1, 0) - kept * shared)
+    return signal_share(((kept[:, None] * solution) ** 2).sum(axis=1), missed)
+
+
+def signal_share(spread: Floats, errors: Floats) -> Floats:
+    """Return spread / (spread + errors) of estimates that were drawn to the mean; 0 where both are 0.
 
     Source: the empirical reliability of expected a posteriori estimates, M. du Toit, IRT from SSI (2003).
     """
-    spread = np.where(scored, qualities**2, 0.0).sum(axis=1)
-    errors = np.where(scored, variances, 0.0).sum(axis=1)
     total = spread + errors
     shares: Floats = np.divide(spread, total, out=np.zeros_like(spread), where=total > 0)
     return shares
@@ -80,32 +98,40 @@ def shrunk_reliabilities(qualities: Floats, variances: Floats, scored: Flags) ->
 
 def _graphs(batch: VerdictBatch) -> tuple[Floats, Floats]:
     """Return L and Q, both [G, n, n]."""
-    pairs = batch.sum_by_pair(np.ones_like(batch.score_1))
-    counts = batch.counts()
-    degrees = counts[:, :, None] * np.eye(batch.n)
+    laplacian, counts = laplacian_of(batch), batch.counts()
     verdicts = np.maximum(batch.there.sum(axis=1), 1)[:, None, None]
-    return degrees - pairs, degrees + pairs - counts[:, :, None] * counts[:, None, :] / verdicts
+    level_part = 2 * counts[:, :, None] * np.eye(batch.n) - laplacian
+    return laplacian, level_part - counts[:, :, None] * counts[:, None, :] / verdicts
 
 
-def _variances(batch: VerdictBatch, inverse: Floats, scored: Flags, weights: Weights, noise: JudgeNoise) -> Floats:
-    """Return [G, n] the expected squared errors of the qualities, against the mean of the scored ones.
+def laplacian_of(batch: VerdictBatch) -> Floats:
+    """Return [G, n, n] the sum of (e_i - e_j)(e_i - e_j)' over the verdicts."""
+    degrees: Floats = batch.counts()[:, :, None] * np.eye(batch.n)
+    return degrees - batch.sum_by_pair(np.ones_like(batch.score_1))
 
-    They are those of a solution with any weights for a judge with any noise: what the solution misses of the true
-    qualities, what noise adds, and what a bias of the prompt adds where a rollout was not as often first as second.
-    With the weights fitted to the noise that is the diagonal of the inverse times the variance of the noise.
+
+def _centring(scored: Flags) -> Floats:
+    """Return [G, n, n] what takes from the scored their mean."""
+    n = np.maximum(scored.sum(axis=1), 1)[:, None, None]
+    every = np.eye(scored.shape[1])
+    centring: Floats = scored[:, :, None] * every - scored[:, :, None] * scored[:, None, :] / n
+    return centring
+
+
+def _seen_and_noisy(batch: VerdictBatch, inverse: Floats, weights: Weights, noise: JudgeNoise) -> tuple[Floats, Floats]:
+    """Return by how much each quality moves each number of the solution, [G, n, n], and the variances of the rest.
+
+    They are those of a solution with any weights for a judge with any noise. To what noise adds, [G, n], comes what a
+    bias of the prompt adds where a rollout was not as often first as second.
     """
     gap_weights = np.array([weights.gap, weights.ranking])
     laplacian, level_part = _graphs(batch)
-    centre = scored[:, :, None] * np.eye(batch.n)
-    centre -= scored[:, :, None] * scored[:, None, :] / np.maximum(scored.sum(axis=1), 1)[:, None, None]
     slope = float(gap_weights @ np.array(noise.slopes))
     seen = slope * laplacian + weights.level * noise.level_slope * level_part
-    missed = weights.scale * inverse @ seen - noise.scale * centre
     spread = float(gap_weights @ np.array(noise.noise) @ gap_weights) * laplacian
     spread += weights.level**2 * noise.level_noise * level_part
     ones = np.ones_like(batch.score_1)
     leanings = (inverse @ batch.sum_by_rollout(ones, -ones)[..., None])[..., 0]
     prompt = max(0.0, float(gap_weights @ np.array(noise.prompt_bias) @ gap_weights))
     noisy = ((inverse @ spread) * inverse).sum(axis=2) + prompt * leanings**2
-    variances: Floats = (missed**2).sum(axis=2) + weights.scale**2 * noisy
-    return variances
+    return weights.scale * inverse @ seen, weights.scale**2 * noisy

@@ -29,7 +29,9 @@ class Estimate:
             said: too little is known of the judge, or no other rollout has a base score.
         converged: whether the numbers are final; only an iterative estimator can fail to.
         reliability: share of the spread of the base scores that is signal, 0 to 1: the squared correlation to be
-            expected with what this judge would say in the limit of many verdicts. None where errors are.
+            expected, beyond that by chance, with what this judge would say in the limit of many verdicts. 0 where a
+            run of enough verdicts shows no signal; None where too little is known of the judge, or fewer than two
+            rollouts have a base score.
     """
 
     base_scores: list[float | None]
@@ -46,9 +48,11 @@ def estimate(name: str, n: int, verdicts: Sequence[JudgedPair], fit: JudgeFit) -
     """
     made = ESTIMATORS[name](batch_of(n, verdicts), fit)
     scored = made.scored[0].tolist()
-    known = bool(made.known[0]) and sum(scored) > 1
+    several = sum(scored) > 1
+    known = bool(made.known[0]) and several
     errors = [
         math.sqrt(variance) if of and known else None for variance, of in zip(made.variances[0], scored, strict=True)
     ]
     base_scores = [score if of else None for score, of in zip(made.base_scores[0].tolist(), scored, strict=True)]
-    return Estimate(base_scores, errors, bool(made.converged[0]), float(made.reliabilities[0]) if known else None)
+    reliability = float(made.reliabilities[0]) if made.assessed[0] and several else None
+    return Estimate(base_scores, errors, bool(made.converged[0]), reliability)

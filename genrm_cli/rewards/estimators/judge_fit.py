@@ -9,6 +9,7 @@ Source: the method of moments for a linear model with random rollouts and random
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -22,11 +23,14 @@ MIN_SHARING_FOR_NOISE = 96
 UNBIASED_VERDICTS = 32
 _NOISE_FLOOR = 0.02
 _AT_ONCE = 64
+_MAX_WAITING = 4096  # verdicts of all kinds together
 _MAX_CORRELATION = 0.98
 
-# Columns of a verdict's features: score_1 - score_2, 3.5 - ranking, the mean of both scores less 3, and 1.
-_D, _R, _M, _ONE = range(4)
+# Columns of a verdict's features: score_1 - score_2, 3.5 - ranking, the mean of both scores less 3, 1, and +1 or -1 for
+# the one that is preferred, 0 for an even verdict.
+_D, _R, _M, _ONE, _WIN = range(5)
 _GAPS = slice(_D, _M)
+_COLUMNS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +57,18 @@ class JudgeNoise:
     def scale(self) -> float:
         """Standard deviation of the qualities, in units of (d + r) / 2."""
         return (self.slopes[0] + self.slopes[1]) / 2
+
+
+class WinNoise(NamedTuple):
+    """How wins depend on the rollouts: 1 where the first is preferred, -1 where the second, 0 where neither.
+
+    Attributes:
+        signal: variance that one rollout's quality adds.
+        noise: variance given both qualities, without what the prompt adds.
+    """
+
+    signal: float
+    noise: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +100,8 @@ class JudgeFit:
         ranking_bias: mean of 3.5 - ranking.
         first_share: share of verdicts that prefer the first, of even ones half; between 0 and 1, never these.
         noise: None where there is too little to say: fewer than 96 pairs of verdicts share one rollout, or none has no
-            rollout in common, as in groups of two and three.
+            rollout in common, as in groups of two and three; and where no signal was found.
+        win_noise: None where there is too little to say, likewise.
         weights: fitted ones; None below 128 groups, and where no signal was found.
         scores: of the tie-broken scores; None where there is too little to say, as when no rollout has two verdicts.
         wins: of 5 for a win, 3 for an even verdict and 1, likewise.
@@ -95,25 +112,33 @@ class JudgeFit:
     ranking_bias: float = 0.0
     first_share: float = 0.5
     noise: JudgeNoise | None = None
+    win_noise: WinNoise | None = None
     weights: Weights | None = None
     scores: variances.Variances | None = None
     wins: variances.Variances | None = None
 
+    @property
+    def signal_sought(self) -> bool:
+        """Whether there was enough to find a signal; where there is no `noise` then, none was found."""
+        return self.noise is not None or self.win_noise is not None
+
 
 @dataclass(slots=True)
 class JudgeStatistics:
-    """Running sums over the verdicts of a run: less than a hundred numbers, however many groups.
+    """Running sums over the verdicts of a run: less than two hundred numbers, however many groups.
 
-    Groups of a kind wait for one another, 64 at most: many at once cost hardly more than one.
+    Groups of a kind wait for one another, 64 at most, and no more than 4,096 verdicts: many at once cost hardly more
+    than one.
     """
 
     groups: int = 0
     _waiting: dict[tuple[int, int], list[Sequence[JudgedPair]]] = field(default_factory=dict)
-    _own: Floats = field(default_factory=lambda: np.zeros((4, 4)))
-    _signed: Floats = field(default_factory=lambda: np.zeros((4, 4)))
-    _mixed: Floats = field(default_factory=lambda: np.zeros((4, 4)))
-    _plain: Floats = field(default_factory=lambda: np.zeros((4, 4)))
-    _disjoint: Floats = field(default_factory=lambda: np.zeros((4, 4)))
+    _waiting_verdicts: int = 0
+    _own: Floats = field(default_factory=lambda: np.zeros((_COLUMNS, _COLUMNS)))
+    _signed: Floats = field(default_factory=lambda: np.zeros((_COLUMNS, _COLUMNS)))
+    _mixed: Floats = field(default_factory=lambda: np.zeros((_COLUMNS, _COLUMNS)))
+    _plain: Floats = field(default_factory=lambda: np.zeros((_COLUMNS, _COLUMNS)))
+    _disjoint: Floats = field(default_factory=lambda: np.zeros((_COLUMNS, _COLUMNS)))
     _averages: Floats = field(default_factory=lambda: np.zeros(variances.SUMS))
 
     def add_group(self, n: int, verdicts: Sequence[JudgedPair]) -> None:
@@ -122,15 +147,20 @@ class JudgeStatistics:
             return
         waiting = self._waiting.setdefault((n, len(verdicts)), [])
         waiting.append(verdicts)
+        self._waiting_verdicts += len(verdicts)
         if len(waiting) == _AT_ONCE:
             self.add_batch(batch_of(n, *waiting))
+            self._waiting_verdicts -= len(verdicts) * len(waiting)
             waiting.clear()
+        elif self._waiting_verdicts > _MAX_WAITING:
+            self._take_waiting()
 
     def _take_waiting(self) -> None:
         for (n, _), groups in self._waiting.items():
             if groups:
                 self.add_batch(batch_of(n, *groups))
         self._waiting.clear()
+        self._waiting_verdicts = 0
 
     def add_batch(self, batch: VerdictBatch) -> None:
         """Take in the verdicts of many groups of one size."""
@@ -140,7 +170,7 @@ class JudgeStatistics:
         plain = np.stack([batch.sum_by_rollout(f, f) for f in np.moveaxis(features, -1, 0)], axis=-1)
         pair_signed, pair_plain = _sums_of_pairs(batch, features)
         whole = features.sum(axis=1)
-        flat = features.reshape(-1, 4)
+        flat = features.reshape(-1, _COLUMNS)
         plain_share = _products(plain, plain) - 2 * _products(pair_plain, pair_plain)
         self._own += flat.T @ flat
         self._signed += _products(signed, signed) - 2 * _products(pair_signed, pair_signed)
@@ -161,31 +191,50 @@ class JudgeStatistics:
         self._take_waiting()
         count = self._own[_ONE, _ONE]
         biases = self._own[_ONE, _GAPS] / (count + UNBIASED_VERDICTS)
-        noise = self._noise()
+        is_enough = self._is_enough_for_noise()
+        noise, win_noise = (self._noise(), self._wins()) if is_enough else (None, None)
         return JudgeFit(
             groups=self.groups,
             gap_bias=float(biases[_D]),
             ranking_bias=float(biases[_R]),
             first_share=float(0.5 + variances.sum_of_leads(self._averages, 1) / 4 / (count + UNBIASED_VERDICTS)),
             noise=noise,
+            win_noise=win_noise,
             weights=weights_of(noise) if noise and self.groups >= MIN_GROUPS_FOR_WEIGHTS else None,
             scores=variances.variances_of(self._averages, 0),
-            wins=variances.variances_of(self._averages, 1),
+            wins=_with_signal(variances.variances_of(self._averages, 1), win_noise),
         )
 
-    def _noise(self) -> JudgeNoise | None:
-        """Split the verdicts' variance into rollouts, prompts and noise.
+    def _wins(self) -> WinNoise:
+        """Split the variance of wins likewise."""
+        own, signed, prompt = (self._centred(sums)[_WIN, _WIN] for sums in (self._own, self._signed, self._disjoint))
+        prompt /= self._disjoint[_ONE, _ONE]
+        signal = max(0.0, float(signed - self._signed[_ONE, _ONE] * prompt) / float(self._plain[_ONE, _ONE]))
+        return WinNoise(signal, max(_NOISE_FLOOR, float(own / self._own[_ONE, _ONE] - prompt) - 2 * signal))
 
-        None where no signal was found, and where fewer than 96 pairs of verdicts share one rollout.
-        """
+    def _centred(self, sums: Floats) -> Floats:
+        """Return the sums of products as if the mean over all verdicts were taken from each feature."""
+        centre = np.eye(_COLUMNS)
+        centre[_ONE] -= self._own[_ONE] / self._own[_ONE, _ONE]
+        centre[_ONE, _ONE] = 1.0
+        return np.asarray(centre.T @ sums @ centre, dtype=np.float64)
+
+    def _is_enough_for_noise(self) -> bool:
+        return bool(self._plain[_ONE, _ONE] >= 2 * MIN_SHARING_FOR_NOISE and self._disjoint[_ONE, _ONE] > 0)
+
+    def _noise(self) -> JudgeNoise | None:
+        """Split the verdicts' variance into rollouts, prompts and noise; None where no signal was found."""
         sharing, apart = self._plain[_ONE, _ONE], self._disjoint[_ONE, _ONE]
-        if sharing < 2 * MIN_SHARING_FOR_NOISE or not apart:
-            return None
-        centre = np.eye(4)
-        centre[_ONE, :_ONE] = -self._own[_ONE, :_ONE] / self._own[_ONE, _ONE]
-        own = centre.T @ self._own @ centre / self._own[_ONE, _ONE]
-        signed, mixed, plain = (centre.T @ sums @ centre / sharing for sums in (self._signed, self._mixed, self._plain))
-        prompt = centre.T @ self._disjoint @ centre / apart
+        own, signed, mixed, plain, prompt = (
+            self._centred(sums) / count
+            for sums, count in (
+                (self._own, self._own[_ONE, _ONE]),
+                (self._signed, sharing),
+                (self._mixed, sharing),
+                (self._plain, sharing),
+                (self._disjoint, apart),
+            )
+        )
         signal = np.empty((3, 3))
         signal[_GAPS, _GAPS] = signed[_GAPS, _GAPS] - signed[_ONE, _ONE] * prompt[_GAPS, _GAPS]
         signal[_GAPS, _M] = signal[_M, _GAPS] = mixed[_GAPS, _M]
@@ -206,6 +255,14 @@ class JudgeStatistics:
         )
 
 
+def _with_signal(wins: variances.Variances | None, noise: WinNoise | None) -> variances.Variances | None:
+    """Return the variances with the signal in verdicts that share one rollout, where that is known.
+
+    The spread of averages overstates it in small groups, where what one wins another loses.
+    """
+    return wins if wins is None or noise is None else wins._replace(between=4 * noise.signal)
+
+
 def weights_of(noise: JudgeNoise) -> Weights | None:
     """Return the weights that suit a judge best; None where they would all be 0."""
     weights = np.maximum(0.0, np.linalg.solve(np.array(noise.noise), np.array(noise.slopes)))
@@ -223,9 +280,9 @@ def weights_of(noise: JudgeNoise) -> Weights | None:
 
 
 def _features(batch: VerdictBatch) -> Floats:
-    """Return [G, M, 4], all 0 where there is no verdict."""
+    """Return [G, M, 5], all 0 where there is no verdict."""
     means = (batch.score_1 + batch.score_2) / 2 - 3.0
-    columns = [batch.score_1 - batch.score_2, 3.5 - batch.ranking, means, np.ones_like(means)]
+    columns = [batch.score_1 - batch.score_2, 3.5 - batch.ranking, means, np.ones_like(means), np.sign(batch.leads())]
     return np.stack(columns, axis=-1) * batch.there[..., None]
 
 
@@ -235,7 +292,7 @@ def _sums_of_pairs(batch: VerdictBatch, features: Floats) -> tuple[Floats, Float
     rows = np.arange(batch.groups)[:, None] * batch.n
     _, pairs = np.unique(((rows + low) * batch.n + high).ravel(), return_inverse=True)
     signs = np.where(batch.first < batch.second, 1.0, -1.0).reshape(-1, 1)
-    flat = features.reshape(-1, 4)
+    flat = features.reshape(-1, _COLUMNS)
     count = int(pairs.max(initial=-1)) + 1
     plain = np.stack([binned_sums(column, pairs, count) for column in flat.T], axis=-1)
     signed = np.stack([binned_sums(column, pairs, count) for column in (flat * signs).T], axis=-1)
@@ -244,7 +301,7 @@ def _sums_of_pairs(batch: VerdictBatch, features: Floats) -> tuple[Floats, Float
 
 def _products(a: Floats, b: Floats) -> Floats:
     """Return the sums of the products of all columns."""
-    products: Floats = a.reshape(-1, 4).T @ b.reshape(-1, 4)
+    products: Floats = a.reshape(-1, _COLUMNS).T @ b.reshape(-1, _COLUMNS)
     return products
 
 

@@ -90,8 +90,8 @@ class BatchEstimate:
         variances: [G, n], squared standard errors, of the base score against the mean of the group's scored ones.
         known: [G], whether standard errors can be said.
         reliabilities: [G], share of the spread of the base scores that is signal, 0 to 1: the expected squared
-            correlation with what the judge would say in the limit of many verdicts. Where errors are known, and at
-            least two rollouts are scored.
+            correlation, beyond that by chance, with what the judge would say in the limit of many verdicts.
+        assessed: [G], whether reliabilities can be said; at least two scored rollouts are needed, too.
         converged: [G].
     """
 
@@ -100,6 +100,7 @@ class BatchEstimate:
     variances: Floats
     known: Flags
     reliabilities: Floats
+    assessed: Flags
     converged: Flags
 
 

@@ -18,16 +18,36 @@ from genrm_cli.rewards.estimators import (
     estimate,
     estimate_simple_tiebreaker,
 )
-from genrm_cli.rewards.estimators.judge_fit import weights_of
+from genrm_cli.rewards.estimators.judge_fit import WinNoise, weights_of
 from genrm_cli.rewards.estimators.variances import Variances
 
 NOISE = JudgeNoise((0.8, 0.5), 0.35, ((1.2, 0.3), (0.3, 0.5)), 0.3, ((0.25, 0.1), (0.1, 0.09)))
 KNOWN = JudgeFit(
-    groups=500, noise=NOISE, weights=weights_of(NOISE), scores=Variances(0.6, 0.6, 0.0), wins=Variances(3.2, 0.8, 0.0)
+    groups=500,
+    noise=NOISE,
+    weights=weights_of(NOISE),
+    scores=Variances(0.6, 0.6, 0.0),
+    wins=Variances(3.2, 0.8, 0.0),
+    win_noise=WinNoise(0.2, 0.6),
 )
 NAMES = sorted(ESTIMATORS)
 every_estimator = pytest.mark.parametrize("name", NAMES)
+RINGS_OF_16 = {k: [(i, j) for i, j, _ in plan_comparisons(16, "ring", ring_k=k)] for k in (1, 2)}
 GOLDEN = [JudgedPair(*v) for v in [(0, 1, 4, 3, 2), (1, 2, 3, 3, 4), (2, 3, 4, 2, 1), (3, 0, 2, 5, 6)]]
+
+
+def fit_of(batch):
+    """Return what the verdicts of a batch say of their judge."""
+    statistics = JudgeStatistics()
+    statistics.add_batch(batch)
+    return statistics.fit()
+
+
+def squared_correlations(scores, quality):
+    """Return them group by group, 0 where the scores have no spread."""
+    a, b = (values - values.mean(axis=1, keepdims=True) for values in (scores, quality))
+    squares = (a**2).sum(axis=1) * (b**2).sum(axis=1)
+    return np.divide((a * b).sum(axis=1) ** 2, squares, out=np.zeros_like(squares), where=squares > 1e-12)
 
 
 @pytest.mark.parametrize(
@@ -140,9 +160,10 @@ def test_a_batch_gives_what_its_groups_give_one_by_one(name):
 
 @every_estimator
 def test_little_known_of_the_judge_is_no_error(name):
-    """Without a run there are no standard errors; Bradley-Terry's come from its own model."""
+    """Without a run there is no reliability, and no standard error but Bradley-Terry's, which its own model gives."""
     made = estimate(name, 4, GOLDEN, JudgeFit())
-    assert (None in made.standard_errors) == (made.reliability is None) == (name != "bradley_terry")
+    assert made.reliability is None
+    assert (None in made.standard_errors) == (name != "bradley_terry")
 
 
 @every_estimator
@@ -151,16 +172,43 @@ def test_reliability_foretells_the_squared_correlation(name, ring_k):
     """Over 1,500 groups, and over the least and the most reliable fifth of them, to less than a tenth."""
     plan = [(i, j) for i, j, _ in plan_comparisons(12, "ring", ring_k=ring_k)]
     batch, quality = linear_judge(1500, 12, plan)
-    statistics = JudgeStatistics()
-    statistics.add_batch(batch)
-    made = ESTIMATORS[name](batch, statistics.fit())
-    centred = [values - values.mean(axis=1, keepdims=True) for values in (made.base_scores, quality)]
-    products = (centred[0] * centred[1]).sum(axis=1) ** 2
-    squares = (centred[0] ** 2).sum(axis=1) * (centred[1] ** 2).sum(axis=1)
-    squared = np.divide(products, squares, out=np.zeros_like(squares), where=squares > 1e-12)
+    made = ESTIMATORS[name](batch, fit_of(batch))
+    squared = squared_correlations(made.base_scores, quality)
     order = np.argsort(made.reliabilities)
     for some in (order, order[:300], order[-300:]):
         assert made.reliabilities[some].mean() == pytest.approx(squared[some].mean(), abs=0.1)
+
+
+@pytest.mark.parametrize("name", ["combined", "combined_fitted", "win_rate", "bradley_terry"])
+@pytest.mark.parametrize("ring_k", [1, 2])
+@pytest.mark.parametrize("noisier", [1, 3, 8])
+def test_a_noisier_judge_is_less_reliable(name, ring_k, noisier):
+    """Means over 500 groups of 16 foretell the squared correlation, less that by chance, to 0.08 at any noise."""
+    batch, quality = linear_judge(500, 16, RINGS_OF_16[ring_k], noisier=noisier)
+    made = ESTIMATORS[name](batch, fit_of(batch))
+    chance = 1 / 15
+    real = (squared_correlations(made.base_scores, quality).mean() - chance) / (1 - chance)
+    assert made.reliabilities.mean() == pytest.approx(real, abs=0.08)
+
+
+@every_estimator
+@pytest.mark.parametrize("ring_k", [1, 2])
+def test_pure_noise_is_not_reliable(name, ring_k):
+    """Where verdicts have nothing to do with the rollouts, less than a fifth is said to be signal, and never None."""
+    batch, _ = linear_judge(500, 16, RINGS_OF_16[ring_k])
+    generator = np.random.default_rng(3)
+    for column in (batch.score_1, batch.score_2, batch.ranking):
+        generator.shuffle(column.reshape(-1))
+    made = ESTIMATORS[name](batch, fit_of(batch))
+    assert made.assessed.all()
+    assert made.reliabilities.mean() < 0.2
+
+
+@pytest.mark.parametrize("name", ["combined", "combined_fitted"])
+def test_no_signal_in_enough_verdicts_is_reliability_0(name):
+    """Standard errors have no scale then, and are None."""
+    made = estimate(name, 4, GOLDEN, JudgeFit(groups=500, win_noise=WinNoise(0.0, 1.0)))
+    assert (made.reliability, set(made.standard_errors)) == (0.0, {None})
 
 
 @pytest.mark.parametrize("name", ["combined", "combined_fitted"])
@@ -169,9 +217,7 @@ def test_standard_errors_are_those_made(name, n, ring_k):
     """The mean squared error of the base scores, known here, is the mean of the squared standard errors."""
     plan = [(i, j) for i, j, _ in plan_comparisons(n, "ring", ring_k=ring_k)]
     batch, quality = linear_judge(4000, n, plan)
-    statistics = JudgeStatistics()
-    statistics.add_batch(batch)
-    fit = statistics.fit()
+    fit = fit_of(batch)
     made = ESTIMATORS[name](batch, fit)
     centred = [values - values.mean(axis=1, keepdims=True) for values in (made.base_scores, quality)]
     actual = ((centred[0] - fit.noise.scale * centred[1]) ** 2).mean()

@@ -121,6 +121,27 @@ def test_parts_of_a_run_add_up():
     assert merged.gap_bias == pytest.approx(whole.gap_bias)
 
 
+def test_waiting_verdicts_stay_few():
+    """However many kinds of groups there are, and however large; and none is lost."""
+    statistics = JudgeStatistics()
+    for count in [*range(1, 200), 5000, *range(1, 200)]:
+        statistics.add_group(8, [JudgedPair(place % 7, 7, 4, 2, 2) for place in range(count)])
+        assert sum(len(group) for groups in statistics._waiting.values() for group in groups) <= 4096
+    assert statistics.fit().groups == 399
+
+
+def test_wins_are_split_into_signal_and_noise():
+    """To a few hundredths, where a win is the sign of a difference of two qualities and of noise."""
+    batch, quality = linear_judge(3000, 8, PLAN)
+    rows = np.arange(3000)[:, None]
+    gaps = quality[rows, batch.first] - quality[rows, batch.second]
+    noise = np.random.default_rng(4).standard_normal(gaps.shape) * 2**0.5
+    batch.score_1[:], batch.score_2[:] = 3 + gaps + noise, 3.0
+    # Wins that share one rollout have gaps with a correlation of 1/4: the signs' is 2 asin(1/4) / pi.
+    signal = 2 * math.asin(0.25) / math.pi
+    assert fit_of(batch).win_noise == pytest.approx((signal, 1 - 2 * signal), abs=0.02)
+
+
 def test_weights_wait_for_enough_groups():
     """Up to 127 groups the usual weights, from 128 on fitted ones; noise is known earlier."""
     batch, _ = linear_judge(128, 8, PLAN)
