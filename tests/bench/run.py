@@ -142,6 +142,13 @@ def bench_help(runs: int) -> None:
     print(f"\ngenrm --help: {statistics.median(times_ms):.0f} ms (goal: under 300)")
 
 
+def bench_simulate() -> None:
+    """Time of `genrm simulate` with its defaults, as a whole process."""
+    started_s = time.perf_counter()
+    subprocess.run([sys.executable, "-m", "genrm_cli", "simulate", "--json"], check=True, capture_output=True)
+    print(f"\ngenrm simulate, 4,000 groups of 16: {time.perf_counter() - started_s:.0f} s (goal: under 60)")
+
+
 def main() -> None:
     """Run all measurements."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -160,6 +167,9 @@ def main() -> None:
     finally:
         judge.stop()
     bench_lexical(arguments.rollouts, arguments.runs)
+    print("\nclustering responses by n-grams (goal: 176,000 rollouts of 2 KB within 120 s)", flush=True)
+    subprocess.run([sys.executable, str(HERE / "diversity_speed.py")], check=True)
+    bench_simulate()
     print(f"\nreading an S3 object of {arguments.s3_mb:,} MB (goal: at least 0.8 of `aws s3 cp`)", flush=True)
     subprocess.run([sys.executable, str(HERE / "s3_read.py"), "--size-mb", str(arguments.s3_mb)], check=True)
 
