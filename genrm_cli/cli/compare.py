@@ -137,12 +137,15 @@ def _read_file(path: str) -> bytes:
 
 def _print_tables(rollouts: "list[Rollout]", scores: list[dict[str, Any]], comparisons: list[dict[str, Any]]) -> None:
     console = stdout_console()
-    rewards = Table("response", "reward", "base", "rank", "advantage", "text", box=None, pad_edge=False)
+    components = list(scores[0]["detail"].get("components", {}))
+    names = ("response", "reward", "base", "rank", "advantage", *components, "text")
+    rewards = Table(*names, box=None, pad_edge=False)
     for place, (rollout, score) in enumerate(zip(rollouts, scores, strict=True)):
         detail = score["detail"]
         excerpt = " ".join((rollout.answer or "").split())[:60]
         numbers = (score["reward"], *(detail[name] for name in ("base_score", "rank", "advantage")))
-        rewards.add_row(str(place), *map(_shown, numbers), Text(excerpt))
+        values = [detail["components"][name] for name in components]
+        rewards.add_row(str(place), *map(_shown, (*numbers, *values)), Text(excerpt))
     console.print(rewards)
     if pairs := [record for record in comparisons if "component" not in record]:
         console.print()
@@ -150,12 +153,17 @@ def _print_tables(rollouts: "list[Rollout]", scores: list[dict[str, Any]], compa
 
 
 def _table_of(comparisons: list[dict[str, Any]]) -> Table:
-    verdicts = Table("first", "second", "score 1", "score 2", "ranking", "failure", box=None, pad_edge=False)
+    judges = {record["judge"] for record in comparisons}
+    names = ("first", "second", "score 1", "score 2", "ranking", "failure", *(("judge",) if len(judges) > 1 else ()))
+    verdicts = Table(*names, box=None, pad_edge=False)
     for record in comparisons:
         verdict = [_shown(record[name]) for name in ("score_1", "score_2", "ranking")]
+        if grades := record.get("grades"):
+            verdict[0] = ", ".join(f"{grade:.3f}" for grade in grades)
         failure = record["failure"]["kind"] if record["failure"] else ""
-        first, second = ["-" if record[name] is None else str(record[name]) for name in ("i", "j")]
-        verdicts.add_row(first, second, *verdict, failure)
+        shown = record.get("shown", [record["i"]])
+        first, second = ", ".join(map(str, shown)), "-" if record["j"] is None else str(record["j"])
+        verdicts.add_row(first, second, *verdict, failure, *([Text(record["judge"])] if len(judges) > 1 else []))
     return verdicts
 
 

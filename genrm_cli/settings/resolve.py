@@ -6,8 +6,8 @@ import os
 import re
 import tomllib
 import warnings
-from collections.abc import Callable, Mapping
-from dataclasses import Field, dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import Field, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -115,16 +115,28 @@ def resolve_settings(
     if settings.panel:
         named = tuple(seat.name for seat in seats_of(settings))
         origins = [Origin("judge", named, f"file {file.path}") if o.key == "judge" else o for o in origins]
+        origins += [
+            Origin(f"judge {name}", (f"weight {judge.weight:g}", *_in_words(judge.values)), f"file {file.path}")
+            for name, judge in zip(named, settings.panel, strict=True)
+        ]
     return settings, origins + _origins_of_tables(settings, tables, file.path)
+
+
+def _in_words(values: Iterable[tuple[str, object]]) -> Iterator[str]:
+    """Write the values of a table in short; what is empty is left out."""
+    for name, value in values:
+        if isinstance(value, tuple):
+            value = " ".join(" ".join(map(str, each)) if isinstance(each, tuple) else str(each) for each in value)
+        if value not in (None, "", False):
+            yield f"{name} {value}"
 
 
 def _origins_of_tables(settings: Settings, tables: Mapping[str, object], path: str) -> list[Origin]:
     """Return what the file's tables of rewards come to, in short."""
     shown: dict[str, Value] = {"components": tuple(component.name for component in settings.components)}
-    if settings.diversity is not None:
-        shown["diversity"] = settings.diversity.method
-    if settings.total is not None:
-        shown["total"] = tuple(f"{name} {weight:g}" for name, weight in settings.total.weights)
+    for name, table in (("diversity", settings.diversity), ("total", settings.total)):
+        if table is not None:
+            shown[name] = tuple(_in_words((each.name, getattr(table, each.name)) for each in fields(table)))
     return [Origin(name, shown[name], f"file {path}") for name in _TABLES if name in tables]
 
 
@@ -278,6 +290,8 @@ def _convert(setting: "Field[Any]", raw: object, where: str) -> Value:
         expected = "a duration, such as 90s, 15m or 2h" if setting.metadata["duration"] else _DESCRIPTIONS[kind]
         raise UsageError(f"{where}: {raw!r} is not {expected}.")
     choices = setting.metadata["choices"]
+    if choices and isinstance(value, str) and (with_underscores := value.replace("-", "_")) in choices:
+        value = with_underscores  # combined-fitted is combined_fitted
     if choices and value not in choices:
         near = difflib.get_close_matches(str(value), choices, n=1)
         hint = f" Did you mean {near[0]}?" if near else ""
