@@ -244,7 +244,7 @@ def _show_components(metrics: dict[str, Any]) -> None:
     """Show what each component is like, in how many groups it tells rollouts apart, and where rewards come from."""
     table = Table(box=None, pad_edge=False)
     table.add_column("component", no_wrap=True, overflow="ellipsis")
-    for name in ("mean", "std", "least", "most", "missing", "varies in", "with reward"):
+    for name in ("mean", "std", "least", "most", "missing", "varies", "corr."):
         table.add_column(name, justify="right", no_wrap=True, min_width=max(6, len(name)))
     for name, figures in metrics["components"].items():
         numbers = [_number(figures[key]) for key in ("mean", "std", "min", "max")]
