@@ -71,7 +71,7 @@ def test_settings_from_a_file_and_the_environment_reach_a_run(genrm: Genrm, call
     (genrm.folder / "pyproject.toml").write_text('[tool.genrm]\njudge = "lexical"\nquiet = true\n')
     assert call("score", "in.jsonl", GENRM_OUTPUT="out.jsonl") == (0, b"", "")
     assert "out.metrics.json" in genrm.names()
-    (genrm.folder / "other.toml").write_text('judge = "lexical"\nstrategy = "all-pairs"\n')
+    (genrm.folder / "other.toml").write_text('judge = "lexical"\nstrategy = "all_pair"\n')
     refused = call("score", "in.jsonl", GENRM_CONFIG="other.toml")
     assert refused.code == 2
     assert "Did you mean all_pairs?" in refused.err
