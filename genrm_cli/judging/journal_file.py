@@ -2,6 +2,7 @@
 
 import json
 import sqlite3
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from genrm_cli.judging.verdict import Grades, Opinion, Verdict
 FORMAT = 2
 _APPLICATION_ID = 0x67656E72  # tells our files from other SQLite files
 _BUSY_TIMEOUT_S = 30.0
+_SWITCH_PAUSE_S = 0.02
 Execute = Callable[..., sqlite3.Cursor]
 
 _SCHEMA = """
@@ -124,13 +126,31 @@ def _prepare(connection: sqlite3.Connection, path: str) -> None:
     if version == 1:
         _migrate(connection)
     # WAL: readers and the writer do not wait for each other, and a killed process loses no commit.
-    connection.execute("PRAGMA journal_mode = WAL")
+    _switch_to_wal(connection)
     connection.execute("PRAGMA synchronous = NORMAL")
     if not tables:
         connection.executescript(
             f"BEGIN IMMEDIATE; {_SCHEMA.replace('CREATE TABLE', 'CREATE TABLE IF NOT EXISTS')}"
             f"PRAGMA application_id = {_APPLICATION_ID}; PRAGMA user_version = {FORMAT}; COMMIT;"
         )
+
+
+def _switch_to_wal(connection: sqlite3.Connection) -> None:
+    """Switch the file to a write-ahead log, unless it has one; wait for others that open it at the same moment.
+
+    SQLite refuses the switch at once while another process reads, whatever its busy timeout: they might wait for each
+    other for ever.
+    """
+    gives_up_at_s = time.monotonic() + _BUSY_TIMEOUT_S
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > gives_up_at_s:
+                raise
+            time.sleep(_SWITCH_PAUSE_S)
+        else:
+            return
 
 
 def _migrate(connection: sqlite3.Connection) -> None:

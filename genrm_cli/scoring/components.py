@@ -231,9 +231,13 @@ def _complementarity(component: Component, rollouts: Sequence[Rollout], records:
     del rollouts
     found = [_value_at(record, component.option("field") or "") for record in records]
     passed = [_tests_of(value) for value in found]
-    refused = [given for given, tests in zip(found, passed, strict=True) if given is not None and tests is None]
-    failure = f"{refused[0]!r:.40} is no list of test ids" if refused else None
-    return Column(complementarity_values(passed), failure=failure)
+    return Column(complementarity_values(passed), failure=_why_refused(found, passed, "list of test ids"))
+
+
+def _why_refused(found: Sequence[object], read: Sequence[object], expected: str) -> str | None:
+    """Say what stood in a record and could not be read; None if everything could, or nothing was there."""
+    refused = [given for given, value in zip(found, read, strict=True) if given is not None and value is None]
+    return f"{refused[0]!r:.40} is no {expected}" if refused else None
 
 
 def _tests_of(value: object) -> set[str] | None:
@@ -265,9 +269,7 @@ def _field(component: Component, rollouts: Sequence[Rollout], records: Sequence[
     del rollouts
     found = [_value_at(record, component.option("field") or "") for record in records]
     values = [_number_of(value) for value in found]
-    refused = [given for given, value in zip(found, values, strict=True) if given is not None and value is None]
-    failure = f"{refused[0]!r:.40} is no number from 0 to {MOST:g}" if refused else None
-    return Column(values, failure=failure)
+    return Column(values, failure=_why_refused(found, values, f"number from 0 to {MOST:g}"))
 
 
 def _number_of(value: object) -> float | None:

@@ -17,6 +17,7 @@ from genrm_cli.scoring.ledger import Ledger
 from genrm_cli.scoring.pairs import Asked
 from genrm_cli.scoring.survey import read_group
 from genrm_cli.storage.source import Source
+from genrm_cli.summary import Tally
 
 SHOWN_GROUPS = 4
 Ticket = tuple[GroupCase, Asked]
@@ -64,13 +65,13 @@ async def judge_groups(
 
         if desk.is_remote:
             desk.show_in(run.tally)
-            run.tally.known = await run.in_thread(lambda: count_known(source, table, run, judges, journal))
+            await run.in_thread(lambda: take_stock(source, table, run, judges, journal))
             if not run.settings.only_components:
                 run.on_event("plan", {"input": source.uri, **plan_of(run.tally, run.settings, journal)})
             if run.tally.planned > run.tally.known:
                 await desk.probe(run)
         await judge_all(iter_askings(), on_outcome)
-        run.tally.planned = run.tally.finished  # rubrics do not ask about responses without text
+        _correct_plan(run.tally, run.tally.finished)
         run.tally.stopped_by = desk.what_cut_short(run.tally)
         await run.in_thread(lambda: _conclude_all(source, table, run, book, ledger))
 
@@ -100,12 +101,20 @@ def _askings_of(case: GroupCase, judges: Sequence[Judge]) -> Iterator[Asking[Tic
         yield Asking((case, asked), judges[asked.seat], shown, asked.judge_idx)
 
 
-def count_known(source: Source, table: GroupTable, run: Run, judges: Sequence[Judge], journal: Journal | None) -> int:
-    """Count the planned questions whose answers the journal holds; reads all groups only if it holds any."""
+def take_stock(source: Source, table: GroupTable, run: Run, judges: Sequence[Judge], journal: Journal | None) -> None:
+    """Count the questions whose answers the journal holds, and all there are; reads the groups only if it holds any."""
     if journal is None or not len(journal):
-        return 0
-    known = 0
+        return
+    planned = known = 0
     for case in _iter_cases(source, table, run):
         for _, judge, shown, judge_idx in _askings_of(case, judges):
+            planned += 1
             known += judge.prepare(shown, judge_idx).key in journal
-    return known
+    run.tally.known = known
+    _correct_plan(run.tally, planned)
+
+
+def _correct_plan(tally: Tally, planned: int) -> None:
+    """Take the number of questions for the plan's: rubrics do not ask about responses without text."""
+    tally.planned_calls -= tally.planned - planned  # each of them one call
+    tally.planned = planned

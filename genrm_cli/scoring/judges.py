@@ -91,11 +91,13 @@ class OpenJudge:
         seat: which of the run's judges it is.
         remote: what is asked over HTTP; None for the embedded judge.
         pool: its endpoints; None for the embedded judge.
+        compares: whether its verdicts must follow the better answer; False for a grader of components.
     """
 
     seat: Seat
     remote: RemoteJudge | None = None
     pool: EndpointPool | None = None
+    compares: bool = True
 
 
 @dataclass(slots=True)
@@ -182,8 +184,7 @@ async def _probe(judge: OpenJudge, run: Run) -> str | None:
         return None
     call_timeout_s = judge.seat.settings.call_timeout
     timeout_s = min(call_timeout_s, run.settings.deadline or call_timeout_s)
-    compares = judge.seat in seats_of(run.settings)
-    return await probe_judge(judge.remote, judge.pool.endpoints, timeout_s, compares=compares)
+    return await probe_judge(judge.remote, judge.pool.endpoints, timeout_s, compares=judge.compares)
 
 
 @asynccontextmanager
@@ -197,6 +198,8 @@ async def open_judges(run: Run) -> AsyncIterator[JudgeDesk]:
     async with AsyncExitStack() as clients:
         opener = _Opener(run, clients)
         judges = [await opener.open(seat, profile) for seat, profile in _asked(run.settings)]
+        for grader in judges[len(seats_of(run.settings)) :]:
+            grader.compares = False
         yield JudgeDesk(judges, opener.latencies)
 
 

@@ -11,7 +11,7 @@ from genrm_cli.scoring.context import Run
 from genrm_cli.scoring.estimate import plan_of
 from genrm_cli.scoring.inputs import output_places
 from genrm_cli.scoring.journals import known_journal
-from genrm_cli.scoring.judge_groups import count_known
+from genrm_cli.scoring.judge_groups import take_stock
 from genrm_cli.scoring.judges import idle_judges
 from genrm_cli.scoring.survey import Reject, plan_within_budget, read_group, survey
 from genrm_cli.settings.panel import seats_of
@@ -46,7 +46,7 @@ def plan_from_journal(source: Source, table: GroupTable, run: Run, input_uri: st
         return plan_of(run.tally, run.settings, None)
     with Journal(str(path)) as journal:
         planned = replace(run, settings=plan_within_budget(table, run.settings))
-        run.tally.known = count_known(source, table, planned, idle_judges(run.settings), journal)
+        take_stock(source, table, planned, idle_judges(run.settings), journal)
         return plan_of(run.tally, run.settings, journal)
 
 

@@ -5,6 +5,7 @@ import json
 import sqlite3
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from genrm_process import PACKAGE_ROOT
 
 from genrm_cli.errors import StorageError
 from genrm_cli.judging.journal import Journal
-from genrm_cli.judging.journal_file import FORMAT
+from genrm_cli.judging.journal_file import FORMAT, connect
 from genrm_cli.judging.verdict import Failure, FailureKind, Grades, Outcome, Verdict
 
 GRADED = Outcome(Grades((4.25, 1.0, 5.0), ("good", "Ünïcode 🎲", "")), 2, 1.5, 900, 120, 64, '{"scores": {}}')
@@ -221,3 +222,16 @@ def test_a_conversion_that_fails_leaves_the_file_as_it_was(path: Path) -> None:
     assert list(connection.iterdump()) == before
     assert connection.execute("PRAGMA user_version").fetchone() == (1,)
     connection.close()
+
+
+def test_runs_that_make_a_journal_at_the_same_moment_wait_for_each_other(tmp_path: Path) -> None:
+    """SQLite refuses at once, without its usual patience, when two make the write-ahead log together."""
+
+    def open_and_close(path: Path) -> None:
+        connect(str(path)).close()
+
+    with ThreadPoolExecutor(4) as pool:
+        for number in range(150):
+            opened = [pool.submit(open_and_close, tmp_path / f"{number}.sqlite") for _ in range(4)]
+            for each in opened:
+                each.result()

@@ -1,6 +1,7 @@
 """Rings, budgets and estimators, from the settings to the output."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -8,10 +9,12 @@ import pytest
 from genrm_process import Json, make_rollouts, read_lines
 from judge_server_fixture import JudgeServer
 
+from genrm_cli.errors import JudgeError
 from genrm_cli.scoring.batch import score_inputs
 from genrm_cli.scoring.conclusion import TOO_NOISY
 from genrm_cli.scoring.context import Run
 from genrm_cli.settings import Settings
+from genrm_cli.settings.components import Component
 
 
 def score(folder: Path, groups: int, size: int, **given: Any) -> tuple[Json, list[Json], list[Json]]:
@@ -98,3 +101,32 @@ def test_a_small_input_says_nothing_of_its_noise(tmp_path: Path) -> None:
     assert metrics["reliability"]["count"] == 0
     assert {line["genrm"]["standard_error"] for line in lines} == {None}
     assert metrics["unscored"] == 0
+
+
+def test_a_budget_leaves_the_probe_as_strict(tmp_path: Path, judge_server: JudgeServer) -> None:
+    """A judge whose template drops the responses is found before anything is paid for, with a budget as without."""
+    judge_server.behave(unknown_roles="ignore")
+    (tmp_path / "in.jsonl").write_text("".join(json.dumps(line) + "\n" for line in make_rollouts(groups=2, size=4)))
+    judge: dict[str, Any] = {"base_url": (judge_server.base_url,), "model": "m", "budget": 8}
+    fatal = score_inputs([str(tmp_path / "in.jsonl")], Run(Settings(**judge))).fatal
+    assert isinstance(fatal, JudgeError)
+    assert "seems to drop them" in str(fatal)
+
+
+def test_a_complete_journal_needs_no_judge(tmp_path: Path, start_judge: Callable[[], JudgeServer]) -> None:
+    """An empty response is no rubric question: when all is known nobody is tried, and the judge may be gone."""
+    server = start_judge()
+    rubric = Component("care", "rubric", (("set", "therapeutic"),))
+    lines = make_rollouts(groups=1, size=4)
+    lines[1]["completion"] = ""
+    (tmp_path / "in.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    settings = Settings(base_url=(server.base_url,), model="m", components=(rubric,), overwrite=True, give_up_after=1.0)
+    first = score_inputs([str(tmp_path / "in.jsonl")], Run(settings)).last
+    server.kill()
+    again = score_inputs([str(tmp_path / "in.jsonl")], Run(settings)).last
+    assert first is not None
+    assert again is not None
+    assert first.report is not None
+    assert again.report is not None, again.reason
+    assert again.report.metrics["calls"] == 0
+    assert again.report.metrics["comparisons_planned"] == first.report.metrics["comparisons_planned"] == 4 + 3

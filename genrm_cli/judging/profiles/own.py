@@ -56,10 +56,8 @@ def parse_own_profile(table: Mapping[str, object], where: str) -> Profile:
     Raises:
         UsageError: something is missing, unknown or cannot be; names it.
     """
-    _refuse_unknown(table, _TOP, where)
-    name = table.get("name", where.rpartition("/")[2].removesuffix(".toml").lower())
-    if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise UsageError(f"{where}: name {name!r} is not made of small letters, digits and hyphens.")
+    refuse_unknown(table, _TOP, where)
+    name = parse_name(table, where)
     delimiters = _delimiters_of(table, where)
     request, about = table.get("request", {}), table.get("about", f"from {where}")
     if not isinstance(request, Mapping) or {"model", "messages", "stream", "n"} & set(request):
@@ -150,7 +148,7 @@ Reading = tuple[Callable[[str, bool], Found | None], Callable[[Found], Verdict |
 def _reading_of(verdict: object, where: str) -> Reading:
     if not isinstance(verdict, Mapping):
         raise UsageError(f"{where}: there is no [verdict]; it says where the verdict stands, by pattern or json.")
-    _refuse_unknown(verdict, _VERDICT, f"{where}: [verdict]")
+    refuse_unknown(verdict, _VERDICT, f"{where}: [verdict]")
     if ("pattern" in verdict) == ("json" in verdict):
         raise UsageError(f"{where}: [verdict] has either a pattern or a table json.")
     find, fields = _find_by_pattern(verdict, where) if "pattern" in verdict else _find_by_keys(verdict, where)
@@ -185,7 +183,7 @@ def _find_by_keys(verdict: Mapping[str, object], where: str) -> tuple[Callable[[
     keys = verdict["json"]
     if not isinstance(keys, Mapping) or not all(isinstance(key, str) for key in keys.values()):
         raise UsageError(f"{where}: json says which key holds what, as in {{ score_1 = 'a', score_2 = 'b' }}.")
-    _refuse_unknown(keys, {*_FIELDS, "label"}, f"{where}: json")
+    refuse_unknown(keys, {*_FIELDS, "label"}, f"{where}: json")
     names = {str(field): str(key) for field, key in keys.items()}
     named = re.compile(rf'(?<!\\)"(?:{"|".join(map(re.escape, names.values()))})"\s*+:')
 
@@ -221,7 +219,26 @@ def _scale_of(verdict: Mapping[str, object], where: str) -> tuple[float, float]:
     return numbers[0], numbers[1]
 
 
-def _refuse_unknown(table: Mapping[str, object], known: set[str], where: str) -> None:
+def parse_name(table: Mapping[str, object], where: str) -> str:
+    """Return the name that a table gives itself, else that of its file.
+
+    Raises:
+        UsageError: it is no name.
+    """
+    name = table.get("name", where.rpartition("/")[2].removesuffix(".toml").lower())
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise UsageError(
+            f"{where}: name {name!r} is not made of small letters, digits and hyphens; choose another one."
+        )
+    return name
+
+
+def refuse_unknown(table: Mapping[str, object], known: set[str], where: str) -> None:
+    """Refuse a key that says nothing, most likely a misspelt one.
+
+    Raises:
+        UsageError: names it, and those that are known.
+    """
     if unknown := set(table) - known:
         raise UsageError(f"{where}: there is no {min(unknown)!r}; known are {', '.join(sorted(known))}.")
 

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 
 from genrm_cli.errors import UsageError
 from genrm_cli.judging.profiles.marks import parse_decimal
+from genrm_cli.judging.profiles.own import parse_name, refuse_unknown
 from genrm_cli.judging.rubrics.rubric import YES_OR_NO, Rubric, RubricSet, ScoreMap
 
-_NAME = re.compile(r"[a-z0-9][a-z0-9-]*")
 _SPEAKING = re.compile(r"[A-Za-z0-9]")
 _TOP = {"name", "about", "rubric"}
 _RUBRIC = {"title", "description", "polarity", "scores"}
@@ -30,12 +30,8 @@ def parse_rubric_set(table: Mapping[str, object], where: str) -> RubricSet:
     Raises:
         UsageError: something is missing, unknown or cannot be; names it.
     """
-    _refuse_unknown(table, _TOP, where)
-    name = table.get("name", where.rpartition("/")[2].removesuffix(".toml").lower())
-    if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise UsageError(
-            f"{where}: name {name!r} is not made of small letters, digits and hyphens; choose another one."
-        )
+    refuse_unknown(table, _TOP, where)
+    name = parse_name(table, where)
     about = table.get("about", f"from {where}")
     if not isinstance(about, str):
         raise UsageError(f"{where}: about is {about!r}; it is one line of text for a person.")
@@ -66,7 +62,7 @@ def _rubrics_of(table: Mapping[str, object], where: str) -> tuple[Rubric, ...]:
 def _rubric_of(entry: object, where: str) -> Rubric:
     if not isinstance(entry, Mapping):
         raise UsageError(f"{where} is {entry!r}; it is a table with a title and a description.")
-    _refuse_unknown(entry, _RUBRIC, where)
+    refuse_unknown(entry, _RUBRIC, where)
     title, description = _text_of(entry, "title", where), _text_of(entry, "description", where)
     if not _SPEAKING.search(title):
         raise UsageError(f"{where}: title {title!r} has no letter a to z and no digit to name its component by.")
@@ -113,8 +109,3 @@ def _meanings_of(scores: object, where: str) -> list[tuple[object, str]]:
         if not isinstance(meaning, str):
             raise UsageError(f"{where}: the meaning of score {score} is {meaning!r}; it is a text.")
     return [(score, " ".join(str(meaning).split())) for score, meaning in scores.items()]
-
-
-def _refuse_unknown(table: Mapping[str, object], known: set[str], where: str) -> None:
-    if unknown := set(table) - known:
-        raise UsageError(f"{where}: there is no {min(unknown)!r}; known are {', '.join(sorted(known))}.")
