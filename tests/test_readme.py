@@ -8,11 +8,11 @@ import pytest
 
 from genrm_cli import errors
 from genrm_cli.judging.profiles import PROFILES
-from genrm_cli.judging.verdict import FailureKind
 from genrm_cli.rollouts.dialects import DIALECTS
-from genrm_cli.settings.panel import seats_of
+from genrm_cli.settings.panel import judges_of
 from genrm_cli.settings.resolve import read_settings_file, resolve_settings
 from genrm_cli.settings.table import PRESETS, default_of, flag_of, setting_fields
+from genrm_cli.verdicts import FailureKind
 
 README = (Path(__file__).resolve().parent.parent / "README.md").read_text(encoding="utf-8")
 OTHER_FLAGS = {
@@ -74,4 +74,4 @@ def test_the_settings_files_of_the_readme_are_read(begins, tmp_path):
     (block,) = [block for block in re.findall(r"```toml\n(.*?)```", README, re.DOTALL) if block.startswith(begins)]
     (tmp_path / "genrm.toml").write_text(block)
     settings, _ = resolve_settings({}, {}, read_settings_file(None, tmp_path))
-    assert len(settings.components) == 9 or len(seats_of(settings)) == 3
+    assert len(settings.components) == 9 or len(judges_of(settings)) == 3

@@ -13,7 +13,7 @@ from genrm_cli.cli.events import Events
 from genrm_cli.cli.options import Invocation, with_settings
 from genrm_cli.cli.score import STAND_IN_NOTICE
 from genrm_cli.errors import InputError, UsageError
-from genrm_cli.summary import Tallies
+from genrm_cli.metrics.run_metrics import RunProgress
 
 if TYPE_CHECKING:
     from genrm_cli.rollouts.record import Rollout
@@ -52,21 +52,21 @@ def compare(
 
     Example: genrm compare - --json < compare-request.json
     """
-    from genrm_cli.scoring.compare import compare_responses
-    from genrm_cli.scoring.context import Run
-    from genrm_cli.scoring.judges import check_judges
-    from genrm_cli.scoring.run import refuse_unscored
+    from genrm_cli.groups.judge_set import check_judges
+    from genrm_cli.jobs.compare import compare_responses
+    from genrm_cli.jobs.context import RunContext
+    from genrm_cli.jobs.score_file import refuse_unscored
 
     settings = invocation.settings
     check_judges(settings)
     rollouts = _read_rollouts(responses, prompt, history, settings.require_metadata)
-    tallies = Tallies()
+    tallies = RunProgress()
     tally = tallies.begin()
     with (
         Events(settings.log_json, quiet=settings.quiet) as events,
         showing_progress(tallies, events, quiet=settings.quiet),
     ):
-        compared = compare_responses(rollouts, Run(settings, invocation.api_keys, tally, tallies, events))
+        compared = compare_responses(rollouts, RunContext(settings, invocation.api_keys, tally, tallies, events))
     if settings.judge is not None and not settings.quiet:
         say_warning(STAND_IN_NOTICE)
     for record in compared.comparisons:
@@ -95,8 +95,8 @@ def _places(record: dict[str, Any]) -> list[str]:
 def _read_rollouts(
     responses: list[str], prompt: str | None, history: str | None, require_metadata: tuple[str, ...]
 ) -> "list[Rollout]":
+    from genrm_cli.jobs.compare import parse_history, parse_request
     from genrm_cli.rollouts.record import Rollout, Turn
-    from genrm_cli.scoring.compare import parse_history, parse_request
 
     if responses == ["-"]:
         if prompt is not None or history is not None:

@@ -13,7 +13,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from genrm_cli.summary import Tallies, Tally
+from genrm_cli.metrics.run_metrics import RunMetrics, RunProgress
 
 LINE_EVERY_S = 30.0
 OnEvent = Callable[[str, dict[str, Any]], None]
@@ -56,7 +56,7 @@ def say_error(text: str) -> None:
 
 
 @contextmanager
-def showing_progress(tallies: Tallies, on_event: OnEvent, *, quiet: bool) -> Iterator[None]:
+def showing_progress(tallies: RunProgress, on_event: OnEvent, *, quiet: bool) -> Iterator[None]:
     """Show how far a run is, from its tallies: a live line on a terminal, else a plain line every 30 s.
 
     The same goes to `on_event` as `progress` every 30 s, on a terminal too.
@@ -76,7 +76,7 @@ def showing_progress(tallies: Tallies, on_event: OnEvent, *, quiet: bool) -> Ite
         speaker.join()
 
 
-def progress_fields(tally: Tally, elapsed_s: float) -> dict[str, Any]:
+def progress_fields(tally: RunMetrics, elapsed_s: float) -> dict[str, Any]:
     """Return how far a run is, for a log."""
     return {
         "elapsed_s": round(elapsed_s, 1),
@@ -96,7 +96,7 @@ def progress_fields(tally: Tally, elapsed_s: float) -> dict[str, Any]:
     }
 
 
-def progress_text(tally: Tally, elapsed_s: float) -> str:
+def progress_text(tally: RunMetrics, elapsed_s: float) -> str:
     """Say in one line how far a run is."""
     if not tally.planned:
         return f"reading: {tally.lines:,} lines, {tally.rollouts:,} rollouts, {tally.rejects:,} rejects"
@@ -124,7 +124,7 @@ def progress_text(tally: Tally, elapsed_s: float) -> str:
     return ", ".join([*parts, left])
 
 
-def _live(tallies: Tallies, started_s: float) -> Live:
+def _live(tallies: RunProgress, started_s: float) -> Live:
     return Live(
         get_renderable=lambda: _live_lines(tallies.total(), time.monotonic() - started_s),
         console=_stderr,
@@ -133,7 +133,7 @@ def _live(tallies: Tallies, started_s: float) -> Live:
     )
 
 
-def _live_lines(tally: Tally, elapsed_s: float) -> Table:
+def _live_lines(tally: RunMetrics, elapsed_s: float) -> Table:
     bar = ProgressBar(total=tally.planned or None, completed=tally.finished, width=40, pulse=not tally.planned)
     lines = Table.grid()
     lines.add_row(bar)
@@ -141,7 +141,7 @@ def _live_lines(tally: Tally, elapsed_s: float) -> Table:
     return lines
 
 
-def _speak(tallies: Tallies, started_s: float, done: threading.Event, on_event: OnEvent, *, aloud: bool) -> None:
+def _speak(tallies: RunProgress, started_s: float, done: threading.Event, on_event: OnEvent, *, aloud: bool) -> None:
     while not done.wait(LINE_EVERY_S):
         elapsed_s, total = time.monotonic() - started_s, tallies.total()
         if aloud:

@@ -10,7 +10,7 @@ from genrm_cli.cli.console import say, say_warning, showing_progress, stdout_con
 from genrm_cli.cli.events import Events
 from genrm_cli.cli.options import Invocation, with_settings
 from genrm_cli.errors import UsageError
-from genrm_cli.summary import Tallies
+from genrm_cli.metrics.run_metrics import RunProgress
 
 _NOT_FOR_PAIRS = (
     *("dialect", "group_by", "min_age", "compat", "parallel_files", "output", "output_template", "dry_run"),
@@ -80,19 +80,19 @@ def eval_(
 
 
 def _evaluate(pairs: str, output: str | None, invocation: Invocation) -> int:
-    from genrm_cli.scoring.context import Run
-    from genrm_cli.scoring.evaluate import evaluate_judge, refuse_partial
+    from genrm_cli.evaluation.evaluate import evaluate_judge, refuse_partial
+    from genrm_cli.jobs.context import RunContext
 
     settings = invocation.settings
     if settings.json_output and output == "-":
         raise UsageError("--json and -o - both want stdout; leave one of them out.")
-    tallies = Tallies()
+    tallies = RunProgress()
     tally = tallies.begin()
     with (
         Events(settings.log_json, quiet=settings.quiet) as events,
         showing_progress(tallies, events, quiet=settings.quiet),
     ):
-        result = evaluate_judge(pairs, output, Run(settings, invocation.api_keys, tally, tallies, events))
+        result = evaluate_judge(pairs, output, RunContext(settings, invocation.api_keys, tally, tallies, events))
     if settings.json_output:
         _print_json(result)
     elif output != "-":
@@ -104,7 +104,7 @@ def _evaluate(pairs: str, output: str | None, invocation: Invocation) -> int:
 
 
 def _compare(a: str, b: str, invocation: Invocation) -> int:
-    from genrm_cli.scoring.contest import compare_results
+    from genrm_cli.evaluation.compare_results import compare_results
     from genrm_cli.storage.location import S3Options
 
     settings = invocation.settings

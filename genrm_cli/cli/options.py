@@ -13,7 +13,7 @@ import typer
 from genrm_cli.cli.console import say_error, say_warning
 from genrm_cli.errors import GenrmError, StorageError, UsageError
 from genrm_cli.settings import Settings
-from genrm_cli.settings.panel import Seat, graders_of, seats_of
+from genrm_cli.settings.panel import JudgeConfig, graders_of, judges_of
 from genrm_cli.settings.resolve import (
     ENVIRONMENT_PREFIX,
     Origin,
@@ -77,12 +77,12 @@ def _invocation(flags: dict[str, Any], config: str | None) -> Invocation:
     if not settings.quiet:
         for name in unknown_variables(os.environ):
             say_warning(f"{name} is set, but there is no such setting; `genrm config` lists all.")
-    seats = (*seats_of(settings), *graders_of(settings))
+    seats = (*judges_of(settings), *graders_of(settings))
     keys = {seat.name: _key_of(seat) for seat in seats}
     return Invocation(settings, origins, {name: key for name, key in keys.items() if key is not None})
 
 
-def _key_of(seat: Seat) -> str | None:
+def _key_of(seat: JudgeConfig) -> str | None:
     try:
         return find_api_key(seat.settings, os.environ, only_named=seat.is_elsewhere)
     except UsageError as error:

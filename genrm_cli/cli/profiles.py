@@ -13,7 +13,7 @@ from genrm_cli.cli.options import run_command
 
 if TYPE_CHECKING:
     from genrm_cli.judging.profiles.profile import AnyProfile
-    from genrm_cli.judging.verdict import Shown
+    from genrm_cli.judging.requests import Prompt
 
 profiles = typer.Typer(help="List the judge families, or show how one is asked.", invoke_without_command=True)
 
@@ -51,10 +51,11 @@ def read_reply(
     """Show how a reply would be read: as a verdict, or as which failure."""
 
     def run() -> int:
+        from genrm_cli.groups.find_profile import find_profile
         from genrm_cli.judging.profiles.profile import parse_reply
-        from genrm_cli.judging.verdict import Failure, Reply, Verdict
-        from genrm_cli.scoring.profiles import find_profile
+        from genrm_cli.judging.requests import Reply
         from genrm_cli.settings.resolve import read_text_argument
+        from genrm_cli.verdicts import Failure, Verdict
 
         text, profile = read_text_argument(reply, "--reply"), find_profile(name, None)
         read = parse_reply(profile, Reply(text, finish_reason="length" if truncated else "stop"), _sample_for(profile))
@@ -74,8 +75,8 @@ def show(name: NameOrFile, as_json: AsJson = False) -> None:
     """Print the messages of a sample comparison exactly as the judge gets them, and the other request fields."""
 
     def run() -> int:
+        from genrm_cli.groups.find_profile import find_profile
         from genrm_cli.judging.profiles.profile import Profile, render_messages
-        from genrm_cli.scoring.profiles import find_profile
 
         profile = find_profile(name, None)
         messages = render_messages(profile, _sample_for(profile))
@@ -90,14 +91,14 @@ def show(name: NameOrFile, as_json: AsJson = False) -> None:
     raise typer.Exit(run_command(run))
 
 
-def _sample_for(profile: "AnyProfile") -> "Shown":
+def _sample_for(profile: "AnyProfile") -> "Prompt":
     """Return the sample comparison as this judge is shown it."""
     from genrm_cli.judging.profiles.profile import GradingProfile
-    from genrm_cli.judging.verdict import Exhibit, Lineup
+    from genrm_cli.judging.requests import ListwisePrompt, PairwisePrompt
 
     if isinstance(profile, GradingProfile):
-        return Lineup(_CONVERSATION, _RESPONSES if profile.whole_group else _RESPONSES[:1])
-    return Exhibit(_CONVERSATION, *_RESPONSES)
+        return ListwisePrompt(_CONVERSATION, _RESPONSES if profile.whole_group else _RESPONSES[:1])
+    return PairwisePrompt(_CONVERSATION, *_RESPONSES)
 
 
 def _describe(profile: "AnyProfile") -> dict[str, Any]:

@@ -13,12 +13,12 @@ from genrm_cli.cli.console import say, say_error, say_warning, show, showing_pro
 from genrm_cli.cli.events import Events, file_text
 from genrm_cli.cli.options import ALL_PANELS, Invocation, with_settings
 from genrm_cli.errors import UsageError
+from genrm_cli.metrics.run_metrics import RunMetrics, RunProgress
 from genrm_cli.storage.location import sibling
-from genrm_cli.summary import Tallies, Tally
 
 if TYPE_CHECKING:
-    from genrm_cli.scoring.batch import BatchReport
-    from genrm_cli.scoring.context import Run
+    from genrm_cli.jobs.batch import BatchReport
+    from genrm_cli.jobs.context import RunContext
 
 STAND_IN_NOTICE = "judged by the embedded lexical stand-in, not by a reward model: do not train on these rewards."
 _FEW_FOR_CONSISTENCY = 8
@@ -46,21 +46,21 @@ def score(
 
     Example: genrm score 's3://bucket/rl/env/' --output-template '{dir}/scored/{stem}.scored.jsonl' --dry-run
     """
-    from genrm_cli.scoring.batch import score_inputs
-    from genrm_cli.scoring.context import Run
-    from genrm_cli.scoring.inputs import is_one_input
-    from genrm_cli.scoring.judges import check_judges
+    from genrm_cli.groups.judge_set import check_judges
+    from genrm_cli.jobs.batch import score_inputs
+    from genrm_cli.jobs.context import RunContext
+    from genrm_cli.jobs.inputs import is_one_input
 
     settings, alone = invocation.settings, is_one_input(rollouts)
     if alone:
         _refuse_two_products(rollouts[0], invocation)
-    tallies = Tallies()
+    tallies = RunProgress()
     with contextlib.ExitStack() as stack:
         if settings.lock:
             stack.enter_context(_lock(rollouts, invocation))
         unsaid = ("file",) if alone else ("plan",)
         events = stack.enter_context(Events(settings.log_json, quiet=settings.quiet, unsaid=unsaid))
-        run = Run(settings, invocation.api_keys, tallies=tallies, on_event=events)
+        run = RunContext(settings, invocation.api_keys, tallies=tallies, on_event=events)
         if settings.dry_run:
             check_judges(settings)
             return _show_plan(rollouts, run)
@@ -71,7 +71,7 @@ def score(
 
 
 def _refuse_two_products(uri: str, invocation: Invocation) -> None:
-    from genrm_cli.scoring.inputs import output_places
+    from genrm_cli.jobs.inputs import output_places
 
     if invocation.settings.json_output and output_places(uri, invocation.settings).metrics is None:
         raise UsageError("--json and scored lines both want stdout; name an output file with -o.")
@@ -85,10 +85,10 @@ def _lock(rollouts: Sequence[str], invocation: Invocation) -> contextlib.Abstrac
     return locked(state_folder(), [*rollouts, settings.output or settings.output_template])
 
 
-def _show_plan(rollouts: Sequence[str], run: "Run") -> int:
+def _show_plan(rollouts: Sequence[str], run: "RunContext") -> int:
     """Print what would be done with each input, as it is found."""
-    from genrm_cli.scoring.batch import BatchReport
-    from genrm_cli.scoring.decisions import plan_inputs
+    from genrm_cli.jobs.batch import BatchReport
+    from genrm_cli.jobs.planning import plan_inputs
 
     plan = BatchReport()
     for result in plan_inputs(rollouts, run):
@@ -103,7 +103,7 @@ def _show_plan(rollouts: Sequence[str], run: "Run") -> int:
     return plan.exit_code
 
 
-def _show_one(report: "BatchReport", tally: Tally, invocation: Invocation) -> int:
+def _show_one(report: "BatchReport", tally: RunMetrics, invocation: Invocation) -> int:
     """Show what became of the only input; what stopped it is raised."""
     settings, result = invocation.settings, report.last
     if report.fatal is not None:
@@ -126,7 +126,7 @@ def _show_one(report: "BatchReport", tally: Tally, invocation: Invocation) -> in
     return 0
 
 
-def _show_all(report: "BatchReport", tally: Tally, invocation: Invocation) -> int:
+def _show_all(report: "BatchReport", tally: RunMetrics, invocation: Invocation) -> int:
     """Show what became of many inputs; each has had its line already."""
     settings = invocation.settings
     if settings.json_output:
@@ -140,7 +140,7 @@ def _show_all(report: "BatchReport", tally: Tally, invocation: Invocation) -> in
     return report.exit_code
 
 
-def _done_text(report: "BatchReport", tally: Tally) -> str:
+def _done_text(report: "BatchReport", tally: RunMetrics) -> str:
     """Say in one line, that a search in a log finds, how a run ended."""
     not_asked = tally.failures["not_asked"]
     parts = [

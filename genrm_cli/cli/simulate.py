@@ -15,9 +15,9 @@ from genrm_cli.errors import UsageError
 from genrm_cli.simulation.judge import JudgeModel, judge_fields
 
 if TYPE_CHECKING:
-    from genrm_cli.scoring.verdict_files import KeptVerdicts
     from genrm_cli.simulation.fit import Fit
     from genrm_cli.simulation.plans import Plan
+    from genrm_cli.simulation.recorded_verdicts import KeptVerdicts
 
 SIMULATION_EPILOG = (
     "The judge is simulated, and near to linear; the truth is known because it is made up. Differences between plans "
@@ -156,9 +156,9 @@ def _model(
         if judge is not None:
             raise UsageError("--judge says whose verdicts --fit takes; give both, or neither.")
         return model, None, None
-    from genrm_cli.scoring.verdict_files import read_verdicts
     from genrm_cli.simulation.fit import fit_to_verdicts
     from genrm_cli.simulation.observe import MIN_VERDICTS
+    from genrm_cli.simulation.recorded_verdicts import read_verdicts
 
     kept = read_verdicts(uri, judge)
     if kept.verdicts < MIN_VERDICTS:

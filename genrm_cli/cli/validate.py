@@ -8,7 +8,7 @@ from genrm_cli.cli.console import showing_progress
 from genrm_cli.cli.events import Events, plan_text
 from genrm_cli.cli.options import Invocation, with_settings
 from genrm_cli.errors import InputError
-from genrm_cli.summary import Tallies
+from genrm_cli.metrics.run_metrics import RunProgress
 
 _SHOWN_PROBLEMS = 20
 
@@ -33,17 +33,17 @@ def validate(
 
     Example: genrm validate rollouts.jsonl --strategy all_pairs
     """
-    from genrm_cli.scoring.context import Run
-    from genrm_cli.scoring.validate import validate_input
+    from genrm_cli.jobs.context import RunContext
+    from genrm_cli.jobs.validate import validate_input
 
     settings = invocation.settings
-    tallies = Tallies()
+    tallies = RunProgress()
     tally = tallies.begin()
     with (
         Events(settings.log_json, quiet=settings.quiet) as events,
         showing_progress(tallies, events, quiet=settings.quiet),
     ):
-        report = validate_input(rollouts, Run(settings, {}, tally, tallies, events))
+        report = validate_input(rollouts, RunContext(settings, {}, tally, tallies, events))
     if settings.json_output:
         from genrm_cli.storage.records import render_record
 

@@ -1,40 +1,107 @@
-"""How far a figure can be trusted: intervals and tests."""
+"""Whether one of two judges is better than the other."""
 
-import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 
-_Z_95 = 1.959963984540054  # the normal distribution's 97.5 % point
+from genrm_cli.evaluation.accuracy import PairOutcome, Share, accuracy_of, consistency_of
+from genrm_cli.metrics.intervals import mcnemar_p_value
+from genrm_cli.verdicts import FailureKind
+
+SIGNIFICANCE = 0.05
 
 
-def wilson_interval(share: float, count: float) -> tuple[float, float]:
-    """Return the 95 % interval of a share of so many independent observations (more than 0).
+@dataclass(frozen=True, slots=True)
+class Contest:
+    """Whether one of two judges is better on the pairs that both judged.
 
-    It stays within 0 and 1 and has a width at shares of 0 and 1, also for few observations. With ties that count
-    half, or averages of two orders, it is at least as wide as needed: of all observations between 0 and 1 with one
-    mean, those that are 0 or 1 vary most.
-
-    Source: E. B. Wilson, Journal of the American Statistical Association 22 (1927) 209.
+    Attributes:
+        pairs: that both judged in both orders. `items`: lines that they come from.
+        left_out: pairs of both runs that are not among them, as a verdict is missing.
+        accuracy_a: of the first judge on these pairs. `accuracy_b` likewise.
+        consistent_a: its consistent accuracy on them. `consistent_b` likewise.
+        a_better: items with more pairs right in both orders under the first judge. `b_better` likewise.
+        p_value: of the exact test on these two counts.
+        a_more_accurate: items on which the first judge has the higher accuracy, ties and single orders counted.
+            `b_more_accurate` likewise.
+        accuracy_p_value: of the exact sign test on these two counts.
+        p_value_if_failures_lose: the same over all pairs that both were asked, a missing verdict counting as wrong.
+        better: `a` or `b` if p is below 0.05, else None.
     """
-    squared = _Z_95 * _Z_95 / count
-    middle = (share + squared / 2) / (1 + squared)
-    half = _Z_95 / (1 + squared) * math.sqrt(share * (1 - share) / count + squared / (4 * count))
-    # Rounding must not leave a share of 0 or 1 outside its own interval.
-    return max(0.0, min(share, middle - half)), min(1.0, max(share, middle + half))
+
+    pairs: int
+    items: int
+    left_out: int
+    accuracy_a: Share
+    accuracy_b: Share
+    consistent_a: Share
+    consistent_b: Share
+    a_better: int
+    b_better: int
+    p_value: float
+    a_more_accurate: int
+    b_more_accurate: int
+    accuracy_p_value: float
+    p_value_if_failures_lose: float
+    better: str | None
 
 
-def mcnemar_p_value(a_only: int, b_only: int) -> float:
-    """Return the exact two-sided p of McNemar's test; 1 without a discordant pair.
+def compare_judges(a: Mapping[str, PairOutcome], b: Mapping[str, PairOutcome]) -> Contest:
+    """Test whether one of two judges is better, on the pairs that both judged in both orders.
 
-    It is the probability that a fair coin, thrown once for each discordant pair, falls at least as unevenly.
+    What decides is whether a pair is right in both orders: one yes or no a pair, as McNemar's test needs. Single orders
+    would be two observations of one pair. Where a line holds several pairs, the line counts once, for the judge with
+    more of them right; with one pair a line this is McNemar's test, else the sign test that it is a case of. A judge
+    that goes by place loses here to one that guesses but keeps its word; whether it is also less accurate, the sign
+    test on the accuracies of the items tells.
 
     Args:
-        a_only: pairs that only the first judge has right.
-        b_only: pairs that only the second has right.
-
-    Source: Q. McNemar, Psychometrika 12 (1947) 153, with the binomial distribution in place of its approximation.
+        a: one judge's outcomes by the keys of the pairs.
+        b: the other's.
     """
-    thrown, fewer = a_only + b_only, min(a_only, b_only)
-    term = tail = 1  # whole numbers of any size: nothing is rounded before the division
-    for k in range(fewer):
-        term = term * (thrown - k) // (k + 1)
-        tail += term
-    return min(1.0, 2 * tail / (1 << thrown))
+    shared = [(a[key], b[key]) for key in a if key in b]
+    asked = [(one, other) for one, other in shared if _asked(one) and _asked(other)]
+    judged = [(one, other) for one, other in shared if one.has_both and other.has_both]
+    a_better, b_better = _wins(judged, _consistency)
+    more_accurate = _wins(judged, _credit)
+    p_value = mcnemar_p_value(a_better, b_better)
+    of_a, of_b = [one for one, _ in judged], [other for _, other in judged]
+    winner = "a" if a_better > b_better else "b"
+    return Contest(
+        pairs=len(judged),
+        items=len({one.item for one in of_a}),
+        left_out=len(shared) - len(judged),
+        accuracy_a=accuracy_of(of_a),
+        accuracy_b=accuracy_of(of_b),
+        consistent_a=consistency_of(of_a),
+        consistent_b=consistency_of(of_b),
+        a_better=a_better,
+        b_better=b_better,
+        p_value=p_value,
+        a_more_accurate=more_accurate[0],
+        b_more_accurate=more_accurate[1],
+        accuracy_p_value=mcnemar_p_value(*more_accurate),
+        p_value_if_failures_lose=mcnemar_p_value(*_wins(asked, _consistency)),
+        better=winner if p_value < SIGNIFICANCE else None,
+    )
+
+
+def _asked(outcome: PairOutcome) -> bool:
+    return all(judgement.result != FailureKind.NOT_ASKED for judgement in outcome.judgements)
+
+
+def _consistency(outcome: PairOutcome) -> float:
+    return float(outcome.is_consistently_right)
+
+
+def _credit(outcome: PairOutcome) -> float:
+    return sum(judgement.credit or 0.0 for judgement in outcome.judgements)
+
+
+def _wins(
+    pairs: Iterable[tuple[PairOutcome, PairOutcome]], value_of: Callable[[PairOutcome], float]
+) -> tuple[int, int]:
+    """Count the items on which the first judge's sum over the pairs is the greater, and those of the second."""
+    leads: dict[str, float] = {}
+    for one, other in pairs:
+        leads[one.item] = leads.get(one.item, 0.0) + value_of(one) - value_of(other)
+    return sum(lead > 0 for lead in leads.values()), sum(lead < 0 for lead in leads.values())

@@ -21,7 +21,8 @@ from pyreqwest.compatibility.httpx import HttpxTransport
 from pyreqwest.exceptions import DetailedPyreqwestError, PyreqwestError, RequestTimeoutError
 
 from genrm_cli.errors import UsageError
-from genrm_cli.judging.verdict import Failure, FailureKind, Reply
+from genrm_cli.judging.requests import Reply
+from genrm_cli.verdicts import Failure, FailureKind
 
 MAX_REPLY_BYTES = 32_000_000
 _MAX_DETAIL_CHARS = 300

@@ -7,7 +7,8 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 from genrm_cli.errors import GenrmError
 from genrm_cli.judging.lexical import judge_lexically
 from genrm_cli.judging.pacing.pool import Slot
-from genrm_cli.judging.verdict import Exhibit, Failure, FailureKind, Outcome, Question, Shown
+from genrm_cli.judging.requests import JudgeRequest, Outcome, PairwisePrompt, Prompt
+from genrm_cli.verdicts import Failure, FailureKind
 
 Ticket = TypeVar("Ticket")
 
@@ -17,11 +18,11 @@ _KNOWN_IN_A_ROW = 64  # answers without waiting, before the event loop gets its 
 class Judge(Protocol):
     """What answers questions."""
 
-    def prepare(self, shown: Shown, judge_idx: int) -> Question:
+    def prepare(self, shown: Prompt, judge_idx: int) -> JudgeRequest:
         """Make the question about what is shown; `judge_idx` numbers its repeats."""
         ...
 
-    def recall(self, question: Question) -> Outcome | None:
+    def recall(self, question: JudgeRequest) -> Outcome | None:
         """Return what is known without asking; None when the question must be asked."""
         ...
 
@@ -29,7 +30,7 @@ class Judge(Protocol):
         """Wait for leave to ask one more question; None when the run has been stopped."""
         ...
 
-    async def ask(self, question: Question, slot: Slot) -> Outcome:
+    async def ask(self, question: JudgeRequest, slot: Slot) -> Outcome:
         """Ask a question. Never raises for a failed call: that is a `Failure`."""
         ...
 
@@ -44,14 +45,14 @@ class EmbeddedJudge:
 
     stopped_by = None
 
-    def prepare(self, shown: Shown, judge_idx: int) -> Question:
+    def prepare(self, shown: Prompt, judge_idx: int) -> JudgeRequest:
         """Keep what is shown; repeats are answered alike."""
         del judge_idx
-        return Question(shown)
+        return JudgeRequest(shown)
 
-    def recall(self, question: Question) -> Outcome:
+    def recall(self, question: JudgeRequest) -> Outcome:
         """Judge a pair; it cannot do anything else."""
-        if not isinstance(question.shown, Exhibit):
+        if not isinstance(question.shown, PairwisePrompt):
             return Outcome(Failure(FailureKind.REFUSED, "the embedded judge compares pairs only"))
         return Outcome(judge_lexically(question.shown))
 
@@ -59,7 +60,7 @@ class EmbeddedJudge:
         """Never needed: everything is known."""
         return None
 
-    async def ask(self, question: Question, slot: Slot) -> Outcome:
+    async def ask(self, question: JudgeRequest, slot: Slot) -> Outcome:
         """Never needed: everything is known."""
         del slot
         return self.recall(question)
@@ -70,7 +71,7 @@ class Asking(NamedTuple, Generic[Ticket]):
 
     ticket: Ticket
     judge: Judge
-    shown: Shown
+    shown: Prompt
     judge_idx: int
 
 
@@ -89,7 +90,7 @@ async def judge_all(askings: AsyncIterator[Asking[Ticket]], on_outcome: Callable
         GenrmError: what the judge, `askings` or `on_outcome` raised; the comparisons in flight are cancelled.
     """
 
-    async def ask(ticket: Ticket, judge: Judge, question: Question, slot: Slot) -> None:
+    async def ask(ticket: Ticket, judge: Judge, question: JudgeRequest, slot: Slot) -> None:
         on_outcome(ticket, await judge.ask(question, slot))
 
     try:

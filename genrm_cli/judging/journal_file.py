@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from genrm_cli.errors import StorageError
-from genrm_cli.judging.verdict import Grades, Opinion, Verdict
+from genrm_cli.verdicts import Grades, Judgment, Verdict
 
 FORMAT = 2
 _APPLICATION_ID = 0x67656E72  # tells our files from other SQLite files
@@ -63,14 +63,14 @@ def parse_row(entry: dict[str, Any]) -> dict[str, Any]:
     return row | {"key": bytes.fromhex(row["key"])}
 
 
-def columns_of(opinion: Opinion) -> tuple[float | None, float | None, float | None, bool, str | None]:
+def columns_of(opinion: Judgment) -> tuple[float | None, float | None, float | None, bool, str | None]:
     """Return an opinion as it is stored: three numbers, whether they are defaults, and grades."""
     if isinstance(opinion, Verdict):
         return opinion.score_1, opinion.score_2, opinion.ranking, opinion.defaulted, None
     return None, None, None, False, json.dumps({"values": opinion.values, "notes": opinion.notes})
 
 
-def opinion_of(score_1: float, score_2: float, ranking: float, defaulted: int, grades: str | None) -> Opinion:
+def opinion_of(score_1: float, score_2: float, ranking: float, defaulted: int, grades: str | None) -> Judgment:
     """Return the opinion that is stored in these columns.
 
     Raises:

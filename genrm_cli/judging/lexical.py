@@ -20,7 +20,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from genrm_cli.judging.verdict import MAX_SCORE, MIDDLE_RANKING, MIN_SCORE, Exhibit, Verdict
+from genrm_cli.judging.requests import PairwisePrompt
+from genrm_cli.verdicts import MAX_SCORE, MIDDLE_RANKING, MIN_SCORE, Verdict
 
 LEXICAL_VERSION = "lexical-1"
 """Changes whenever any score may change, so that stored verdicts of another version are not reused."""
@@ -94,7 +95,7 @@ class Features(NamedTuple):
     helps: float
 
 
-def judge_lexically(exhibit: Exhibit) -> Verdict:
+def judge_lexically(exhibit: PairwisePrompt) -> Verdict:
     """Compare two responses by their words alone.
 
     Swapping the responses swaps the scores and turns the ranking r into 7 - r. Scores have two decimals;

@@ -11,19 +11,8 @@ from genrm_cli.judging.client import CallError
 from genrm_cli.judging.pacing.pool import Endpoint
 from genrm_cli.judging.profiles.profile import GradingProfile
 from genrm_cli.judging.remote import RemoteJudge
-from genrm_cli.judging.verdict import (
-    Exhibit,
-    Failure,
-    FailureKind,
-    Grades,
-    Lineup,
-    Opinion,
-    Question,
-    Reply,
-    Shown,
-    Verdict,
-    lead_of,
-)
+from genrm_cli.judging.requests import JudgeRequest, ListwisePrompt, PairwisePrompt, Prompt, Reply
+from genrm_cli.verdicts import Failure, FailureKind, Grades, Judgment, Verdict, preference
 
 _TRIES = 2
 _MAX_TIMEOUT_S = 120.0
@@ -142,17 +131,17 @@ def _dropping(judge: RemoteJudge, endpoint: Endpoint, sign: str) -> JudgeError:
     return _unusable(judge, endpoint, f"{sign}: its chat template seems to drop them", f"Try {_PLAIN}.")
 
 
-def _shown(judge: RemoteJudge, one: str, other: str) -> Shown:
+def _shown(judge: RemoteJudge, one: str, other: str) -> Prompt:
     """Return two answers as the judge is shown them; only the first if it is shown one alone."""
     if isinstance(judge.profile, GradingProfile):
-        return Lineup(_CONVERSATION, (one, other) if judge.profile.whole_group else (one,))
-    return Exhibit(_CONVERSATION, one, other)
+        return ListwisePrompt(_CONVERSATION, (one, other) if judge.profile.whole_group else (one,))
+    return PairwisePrompt(_CONVERSATION, one, other)
 
 
-def _follows(first: Opinion, second: Opinion) -> bool:
+def _follows(first: Judgment, second: Judgment) -> bool:
     """Whether the good answer was preferred: shown first in the first opinion, second (or not) in the second one."""
     if isinstance(first, Verdict) and isinstance(second, Verdict):
-        return lead_of(first) > 0 > lead_of(second)
+        return preference(first) > 0 > preference(second)
     if isinstance(first, Grades) and isinstance(second, Grades):
         if len(first.values) == 1:
             return first.values[0] > second.values[0]
@@ -160,7 +149,9 @@ def _follows(first: Opinion, second: Opinion) -> bool:
     return False
 
 
-async def _ask(judge: RemoteJudge, endpoint: Endpoint, shown: Shown, timeout_s: float) -> tuple[Reply, Opinion] | None:
+async def _ask(
+    judge: RemoteJudge, endpoint: Endpoint, shown: Prompt, timeout_s: float
+) -> tuple[Reply, Judgment] | None:
     """Ask once and read the reply, with a second try for what may pass; None if the endpoint is busy.
 
     Of two turns the first reply is returned: its prompt is what is shown, and no words of the model's.
@@ -172,7 +163,7 @@ async def _ask(judge: RemoteJudge, endpoint: Endpoint, shown: Shown, timeout_s: 
         try:
             reply = last = await endpoint.client.complete(question.body, timeout_s)
             second = judge.second_turn(question, reply)
-            if isinstance(second, Question):
+            if isinstance(second, JudgeRequest):
                 last = await endpoint.client.complete(second.body, timeout_s)
         except CallError as error:
             failure, unread = error.failure, None
@@ -192,7 +183,7 @@ async def _ask(judge: RemoteJudge, endpoint: Endpoint, shown: Shown, timeout_s: 
     raise _DownError(str(unusable)) if failure.kind in _PASSING else unusable
 
 
-def _remedy(failure: Failure, question: Question) -> str:
+def _remedy(failure: Failure, question: JudgeRequest) -> str:
     if failure.kind == FailureKind.REFUSED and any(words in failure.detail for words in _TOO_LONG_WORDS):
         return _TOO_LONG_REMEDY
     if failure.kind in (FailureKind.REFUSED, FailureKind.NO_VERDICT) and _LOGPROBS_WORD in failure.detail:

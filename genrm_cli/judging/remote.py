@@ -10,8 +10,7 @@ from dataclasses import dataclass, replace
 import orjson
 
 from genrm_cli.judging.client import CallError
-from genrm_cli.judging.latency import Latencies
-from genrm_cli.judging.pacing.allowance import Allowance
+from genrm_cli.judging.pacing.budget import Budget
 from genrm_cli.judging.pacing.hedge import Asking, Hedge
 from genrm_cli.judging.pacing.pool import Ending, EndpointPool, Slot
 from genrm_cli.judging.pacing.retry import RetryPolicy
@@ -25,26 +24,18 @@ from genrm_cli.judging.profiles.profile import (
     parse_reply,
     render_messages,
 )
-from genrm_cli.judging.verdict import (
-    Exhibit,
-    Failure,
-    FailureKind,
-    Lineup,
-    Opinion,
-    Outcome,
-    Question,
-    Reply,
-    Shown,
-)
+from genrm_cli.judging.requests import JudgeRequest, ListwisePrompt, Outcome, PairwisePrompt, Prompt, Reply
+from genrm_cli.metrics.latency import Latencies
+from genrm_cli.verdicts import Failure, FailureKind, Judgment
 
 _NOT_ASKED = Failure(FailureKind.NOT_ASKED, "not asked")
-_TRIAL = Exhibit([("user", "What is the capital of France?")], "Paris.", "I like turtles.")
-_TRIAL_OF_ONE = Lineup(_TRIAL.conversation, (_TRIAL.response_1,))
+_TRIAL = PairwisePrompt([("user", "What is the capital of France?")], "Paris.", "I like turtles.")
+_TRIAL_OF_ONE = ListwisePrompt(_TRIAL.conversation, (_TRIAL.response_1,))
 _LATE_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class CallPolicy:
     """How long a judge is waited for, and how often it is asked.
 
     Attributes:
@@ -76,8 +67,8 @@ class RemoteJudge:
         self,
         pool: EndpointPool,
         profile: AnyProfile,
-        patience: Patience,
-        allowance: Allowance,
+        patience: CallPolicy,
+        allowance: Budget,
         *,
         model: str,
         sampling: Mapping[str, float],
@@ -128,23 +119,23 @@ class RemoteJudge:
         self._stop_when_used_up(self._turns)
         return self._pool.stopped_by is None
 
-    def prepare(self, shown: Shown, judge_idx: int) -> Question:
+    def prepare(self, shown: Prompt, judge_idx: int) -> JudgeRequest:
         """Build the request, and the key: a sha256 over everything that changes the answer and nothing else."""
         body = self._body_of(render_messages(self.profile, shown))
         key = hashlib.sha256(self._identity)
         key.update(b"%d\n" % judge_idx)
         key.update(body)
-        return Question(shown, body, key.digest())
+        return JudgeRequest(shown, body, key.digest())
 
     def _body_of(self, messages: list[Message]) -> bytes:
         # `default`: a profile's nested fields are read-only mappings, which orjson does not know.
         return orjson.dumps(self._request_fields | {"messages": messages}, default=dict)
 
-    def read(self, reply: Reply, question: Question) -> Opinion | Failure:
+    def read(self, reply: Reply, question: JudgeRequest) -> Judgment | Failure:
         """Read a reply as the profile says."""
         return parse_reply(self.profile, reply, question.shown)
 
-    def second_turn(self, question: Question, reply: Reply) -> Question | Failure | None:
+    def second_turn(self, question: JudgeRequest, reply: Reply) -> JudgeRequest | Failure | None:
         """Return the question that follows the first reply, for families that are asked twice; else None.
 
         Returns:
@@ -158,7 +149,7 @@ class RemoteJudge:
         messages = [*render_messages(self.profile, question.shown), *self.profile.render_second_turn(said)]
         return replace(question, body=self._body_of(messages))
 
-    def recall(self, question: Question) -> Outcome | None:
+    def recall(self, question: JudgeRequest) -> Outcome | None:
         """Know nothing without asking."""
         del question
         return None
@@ -179,7 +170,7 @@ class RemoteJudge:
         self._allowance.calls -= 1
         self._pool.release_unused(slot)
 
-    async def ask(self, question: Question, slot: Slot) -> Outcome:
+    async def ask(self, question: JudgeRequest, slot: Slot) -> Outcome:
         """Ask until a reply holds a verdict, the askings are used up, or a call fails for good."""
         outcome = Outcome(_NOT_ASKED)
         started_s = time.monotonic()
@@ -202,7 +193,7 @@ class RemoteJudge:
         return Failure(FailureKind.NOT_ASKED, f"not asked to the end: stopped by {self._pool.stopped_by}")
 
     async def _ask_until_read(
-        self, question: Question, slot: Slot | None, outcome: Outcome, gives_up_at_s: float
+        self, question: JudgeRequest, slot: Slot | None, outcome: Outcome, gives_up_at_s: float
     ) -> None:
         for _ in range(1 + self._patience.reask):
             if slot is None and (slot := await self._slot_in_time(gives_up_at_s)) is None:
@@ -217,8 +208,8 @@ class RemoteJudge:
                 return
 
     async def _converse(
-        self, question: Question, slot: Slot, outcome: Outcome, gives_up_at_s: float
-    ) -> Opinion | Failure:
+        self, question: JudgeRequest, slot: Slot, outcome: Outcome, gives_up_at_s: float
+    ) -> Judgment | Failure:
         """Ask in one turn, or in two, and read the last reply.
 
         Raises:
@@ -278,7 +269,7 @@ class RemoteJudge:
             self._pool.stop(limit)
         return limit is not None
 
-    async def _call(self, question: Question, slot: Slot | None, outcome: Outcome, gives_up_at_s: float) -> Reply:
+    async def _call(self, question: JudgeRequest, slot: Slot | None, outcome: Outcome, gives_up_at_s: float) -> Reply:
         """Make a call, again while its failures may pass and tries are left; no slot is held while it waits.
 
         Raises:
@@ -309,7 +300,9 @@ class RemoteJudge:
             slot = await self._slot_in_time(gives_up_at_s)
         raise error
 
-    async def _exchange_hedged(self, question: Question, slot: Slot, outcome: Outcome, gives_up_at_s: float) -> Reply:
+    async def _exchange_hedged(
+        self, question: JudgeRequest, slot: Slot, outcome: Outcome, gives_up_at_s: float
+    ) -> Reply:
         """Exchange one request for one reply; ask a straggler a second time when a slot is idle."""
         outcome.attempts += 1
         asking = self._exchange(question, slot, self._timeout_s(gives_up_at_s))
@@ -328,7 +321,7 @@ class RemoteJudge:
 
         return await self._hedge.first_reply(asking, ask_again)
 
-    async def _exchange(self, question: Question, slot: Slot, timeout_s: float) -> Reply:
+    async def _exchange(self, question: JudgeRequest, slot: Slot, timeout_s: float) -> Reply:
         started_s = time.monotonic()
         try:
             reply = await slot.endpoint.client.complete(question.body, timeout_s)

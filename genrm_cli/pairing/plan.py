@@ -10,8 +10,8 @@ from itertools import combinations
 from random import Random
 from typing import NamedTuple
 
-from genrm_cli.pairing.drawn import generator_of, permutation, plan_random
 from genrm_cli.pairing.ring import count_ring, plan_ring, ring_sizes
+from genrm_cli.pairing.sampling import generator_of, permutation, plan_random
 
 RING_STRATEGIES = frozenset({"ring", "swap", "random"})  # those that read `ring_k`, `key` and `seed`
 

@@ -21,7 +21,7 @@ Convert = Callable[[str, object, str], Value]
 
 
 @dataclass(frozen=True, slots=True)
-class Seat:
+class JudgeConfig:
     """One judge of a run.
 
     Attributes:
@@ -38,19 +38,19 @@ class Seat:
 
 
 @lru_cache(maxsize=64)
-def seats_of(settings: Settings) -> tuple[Seat, ...]:
+def judges_of(settings: Settings) -> tuple[JudgeConfig, ...]:
     """Return the judges of a run, one or more, in the order of the settings file.
 
     Raises:
         UsageError: two of a panel have the same name, or the quorum is more than there are.
     """
     if not settings.panel:
-        return (Seat(settings.judge_id or settings.judge or settings.model or "", 1.0, settings),)
+        return (JudgeConfig(settings.judge_id or settings.judge or settings.model or "", 1.0, settings),)
     seats = []
     for judge in settings.panel:
         values = {"panel": (), "judge": None, "judge_id": None} | _with_own_key(dict(judge.values))
         own = replace(settings, **values)  # type: ignore[arg-type]  # each was checked
-        seats.append(Seat(own.judge_id or own.model or "", judge.weight, own, "base_url" in dict(judge.values)))
+        seats.append(JudgeConfig(own.judge_id or own.model or "", judge.weight, own, "base_url" in dict(judge.values)))
     names = [seat.name for seat in seats]
     if (twice := next((name for name in names if names.count(name) > 1), None)) is not None:
         raise UsageError(
@@ -80,18 +80,18 @@ def refuse_overridden(panel: Sequence[PanelJudge], sources: Mapping[str, str]) -
                 )
 
 
-def graders_of(settings: Settings) -> tuple[Seat, ...]:
+def graders_of(settings: Settings) -> tuple[JudgeConfig, ...]:
     """Return who grades the components that are graded, one for each, and who finds clusters for `[diversity]`.
 
     They are the run's judge, or the first of its panel, with what their tables say in its place. One with an endpoint
     of its own gets no key that a judge of a panel has for itself.
     """
-    base = seats_of(settings)[0].settings
+    base = judges_of(settings)[0].settings
     own = {component.name: component.judge for component in settings.components if component.is_judged}
     if settings.diversity is not None and settings.diversity.method == "llm":
         own["diversity"] = settings.diversity.judge
     return tuple(
-        Seat(f"component {name}", 1.0, _grader(base, settings, dict(values)), "base_url" in dict(values))
+        JudgeConfig(f"component {name}", 1.0, _grader(base, settings, dict(values)), "base_url" in dict(values))
         for name, values in own.items()
     )
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from genrm_cli.errors import UsageError
 from genrm_cli.settings.components import parse_components, parse_diversity, parse_total
-from genrm_cli.settings.panel import parse_panel, refuse_overridden, seats_of
+from genrm_cli.settings.panel import judges_of, parse_panel, refuse_overridden
 from genrm_cli.settings.table import PRESETS, Settings, Value, flag_of, is_many, key_of, setting_fields, type_of
 
 ENVIRONMENT_PREFIX = "GENRM_"
@@ -113,7 +113,7 @@ def resolve_settings(
         Origin(key_of(s), getattr(settings, s.name), chosen.get(s.name, (None, "default"))[1]) for s in setting_fields()
     ]
     if settings.panel:
-        named = tuple(seat.name for seat in seats_of(settings))
+        named = tuple(seat.name for seat in judges_of(settings))
         origins = [Origin("judge", named, f"file {file.path}") if o.key == "judge" else o for o in origins]
         origins += [
             Origin(f"judge {name}", (f"weight {judge.weight:g}", *_in_words(judge.values)), f"file {file.path}")

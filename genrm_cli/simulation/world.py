@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.random import Generator
 
-from genrm_cli.judging.verdict import MAX_RANKING, MAX_SCORE, MIDDLE_RANKING, MIN_RANKING, MIN_SCORE
 from genrm_cli.rewards.estimators.verdict_batch import Floats, Places, VerdictBatch
 from genrm_cli.simulation.judge import JudgeModel
+from genrm_cli.verdicts import MAX_RANKING, MAX_SCORE, MIDDLE_RANKING, MIN_RANKING, MIN_SCORE
 
 _NOISES = 4  # shared, of score 1, of score 2, of the ranking
 

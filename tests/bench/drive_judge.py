@@ -12,27 +12,28 @@ import time
 from collections.abc import AsyncIterator, Iterator
 from functools import partial
 
+from genrm_cli.judging.cached import CachedJudge
 from genrm_cli.judging.client import JudgeAddress, JudgeClient
 from genrm_cli.judging.engine import Asking, judge_all
 from genrm_cli.judging.journal import Journal
-from genrm_cli.judging.journaled import JournaledJudge
-from genrm_cli.judging.pacing.allowance import Allowance
+from genrm_cli.judging.pacing.budget import Budget
 from genrm_cli.judging.pacing.limit import AdaptiveLimit
 from genrm_cli.judging.pacing.pool import Endpoint, EndpointPool, FixedLimit
 from genrm_cli.judging.pacing.retry import RetryPolicy
 from genrm_cli.judging.profiles import PROFILES
-from genrm_cli.judging.remote import Patience, RemoteJudge
-from genrm_cli.judging.verdict import Exhibit, Outcome, Verdict
+from genrm_cli.judging.remote import CallPolicy, RemoteJudge
+from genrm_cli.judging.requests import Outcome, PairwisePrompt
+from genrm_cli.verdicts import Verdict
 
 RESPONSE_CHARS = 2_900  # two of them and the conversation make a request of about 6 KB
 
 
-def iter_exhibits(count: int) -> Iterator[Exhibit]:
+def iter_exhibits(count: int) -> Iterator[PairwisePrompt]:
     """Yield exhibits whose texts differ in their beginnings, so that the judge's verdicts do."""
     filler = "".join(random.Random(1).choices(string.ascii_lowercase + " ", k=RESPONSE_CHARS))
     conversation = (("user", "Which of these is better?"),)
     for place in range(count):
-        yield Exhibit(conversation, f"{place} {filler}", f"{place + 1} {filler}")
+        yield PairwisePrompt(conversation, f"{place} {filler}", f"{place + 1} {filler}")
 
 
 async def drive_genrm(base_url: str, concurrency: int, count: int, *, adaptive: bool = False) -> list[float]:
@@ -48,9 +49,9 @@ async def drive_genrm(base_url: str, concurrency: int, count: int, *, adaptive: 
         async with JudgeClient(address) as client:
             limit = AdaptiveLimit(concurrency) if adaptive else FixedLimit(concurrency)
             pool = EndpointPool([Endpoint(base_url, client, limit)], 300.0, lambda *_: None)
-            patience = Patience(600.0, 3600.0, RetryPolicy(5), reask=3)
-            remote = RemoteJudge(pool, PROFILES["nemotron"], patience, Allowance(), model="bench", sampling={})
-            judge = JournaledJudge(remote, journal)
+            patience = CallPolicy(600.0, 3600.0, RetryPolicy(5), reask=3)
+            remote = RemoteJudge(pool, PROFILES["nemotron"], patience, Budget(), model="bench", sampling={})
+            judge = CachedJudge(remote, journal)
 
             async def iter_askings() -> AsyncIterator[Asking[int]]:
                 for place, exhibit in enumerate(iter_exhibits(count)):

@@ -1,80 +1,78 @@
-"""Intervals and tests, against arithmetic done by hand."""
-
-import math
+"""Whether one of two judges is better."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genrm_cli.evaluation.significance import mcnemar_p_value, wilson_interval
+from genrm_cli.evaluation.accuracy import Judgement, PairOutcome, Preference
+from genrm_cli.evaluation.significance import compare_judges
+from genrm_cli.verdicts import FailureKind
 
-Z = 1.959963984540054
-
-
-def test_wilson_of_eight_in_ten():
-    """With z = 1.95996: middle (0.8 + 0.19207) / 1.38415 = 0.71674, half 1.41601 × √(0.016 + 0.0096) = 0.22658."""
-    assert wilson_interval(0.8, 10) == pytest.approx((0.490162, 0.943318), abs=1e-6)
+RIGHT, WRONG, TIE = Preference.CHOSEN, Preference.REJECTED, Preference.TIE
+FAILED, SKIPPED = FailureKind.TRUNCATED, FailureKind.NOT_ASKED
 
 
-def test_wilson_of_none_in_ten():
-    """At a share of 0 the upper end is z² / (n + z²) = 3.84146 / 13.84146."""
-    assert wilson_interval(0.0, 10) == (0.0, pytest.approx(3.841459 / 13.841459, abs=1e-7))
+def run(*results, items=None):
+    """Make a judge's outcomes of pairs 0, 1, ...; each is a result for both orders or one for each."""
+    both = [result if isinstance(result, tuple) else (result, result) for result in results]
+    return {
+        str(number): PairOutcome(items[number] if items else str(number), Judgement(first), Judgement(second))
+        for number, (first, second) in enumerate(both)
+    }
 
 
-@given(st.floats(0, 1), st.floats(1, 1e6))
-def test_the_interval_holds_its_share_and_stays_within_bounds(share, count):
-    """Low ≤ share ≤ high, within 0 and 1, and never of no width, however few the observations are."""
-    low, high = wilson_interval(share, count)
-    assert 0 <= low <= share <= high <= 1
-    assert low < high
+def test_nine_pairs_to_one_by_hand():
+    """Ten discordant pairs, nine of them for the first judge: p = 2 × (1 + 10) / 1024, so it is better."""
+    contest = compare_judges(run(*[RIGHT] * 9, WRONG, RIGHT, WRONG), run(*[WRONG] * 9, RIGHT, RIGHT, WRONG))
+    assert (contest.a_better, contest.b_better, contest.p_value, contest.better) == (9, 1, 22 / 1024, "a")
+    assert (contest.pairs, contest.items, contest.left_out) == (12, 12, 0)
+    assert contest.accuracy_a.value == pytest.approx(10 / 12)
+    assert contest.consistent_b.value == pytest.approx(2 / 12)
 
 
-@given(st.integers(0, 200), st.integers(1, 200))
-def test_the_interval_is_where_the_score_test_turns(right, more):
-    """Each end (if not at a bound) is as far from the share as z of its own standard errors: Wilson's definition."""
-    count = right + more
-    share = right / count
-    for end in wilson_interval(share, count):
-        if 0 < end < 1:
-            assert abs(share - end) == pytest.approx(Z * math.sqrt(end * (1 - end) / count), rel=1e-6)
+def test_a_pair_counts_as_right_only_in_both_orders():
+    """A judge that guesses by place gains nothing on pairs that it has right in one order."""
+    contest = compare_judges(run((RIGHT, WRONG), (RIGHT, TIE)), run((WRONG, WRONG), (WRONG, WRONG)))
+    assert (contest.a_better, contest.b_better, contest.p_value, contest.better) == (0, 0, 1.0, None)
 
 
-@given(st.floats(0, 1), st.floats(1, 1000))
-def test_the_interval_is_the_same_from_either_side(share, count):
-    """The interval of the wrong ones mirrors that of the right ones."""
-    low, high = wilson_interval(share, count)
-    assert wilson_interval(1 - share, count) == (pytest.approx(1 - high, abs=1e-9), pytest.approx(1 - low, abs=1e-9))
+def test_accuracy_alone_is_tested_too():
+    """Six pairs are half right under one judge and wrong under the other: more accurate, p = 2 / 64, yet not better."""
+    contest = compare_judges(run(*[(RIGHT, WRONG)] * 5, (TIE, WRONG)), run(*[WRONG] * 6))
+    assert (contest.a_more_accurate, contest.b_more_accurate, contest.accuracy_p_value) == (6, 0, 2 / 64)
+    assert (contest.p_value, contest.better) == (1.0, None)
 
 
-@pytest.mark.parametrize(
-    ("a_only", "b_only", "p_value"),
-    [
-        (0, 0, 1.0),
-        (1, 0, 1.0),  # 2 × 1/2
-        (5, 0, 2 / 32),
-        (9, 1, 22 / 1024),  # 2 × (C(10,0) + C(10,1)) / 2^10 = 0.0215
-        (2, 8, 112 / 1024),  # 2 × (1 + 10 + 45) / 1024
-        (5, 5, 1.0),  # twice the tail would be more than 1
-        (3, 2, 1.0),
-    ],
-)
-def test_mcnemar_by_hand(a_only, b_only, p_value):
-    """The p of small tables is the one counted out by hand."""
-    assert mcnemar_p_value(a_only, b_only) == p_value
+def test_only_pairs_that_both_judged_are_compared():
+    """A missing verdict leaves the pair out; that it would count as wrong is a p of its own; never asked is neither."""
+    contest = compare_judges(run(*[RIGHT] * 6, FAILED, RIGHT), run(*[FAILED] * 5, RIGHT, RIGHT, SKIPPED))
+    assert (contest.pairs, contest.left_out, contest.p_value) == (1, 7, 1.0)
+    assert contest.p_value_if_failures_lose == 2 * (1 + 6) / 2**6  # five to one
 
 
-@given(st.integers(0, 60), st.integers(0, 60))
-def test_mcnemar_is_the_sum_of_all_throws_that_are_as_uneven(a_only, b_only):
-    """It sums the binomial over every outcome at least as far from the middle; the two judges may change places."""
-    thrown = a_only + b_only
-    uneven = abs(a_only - b_only)
-    ways = sum(math.comb(thrown, k) for k in range(thrown + 1) if abs(thrown - 2 * k) >= uneven)
-    assert mcnemar_p_value(a_only, b_only) == pytest.approx(ways / 2**thrown, rel=1e-12)
-    assert mcnemar_p_value(b_only, a_only) == mcnemar_p_value(a_only, b_only)
+def test_pairs_of_one_line_vote_together():
+    """Nine pairs of one line are one observation, for the judge that has more of them right."""
+    items = ["x"] * 9
+    contest = compare_judges(run(*[RIGHT] * 9, items=items), run(*[RIGHT] * 4, *[WRONG] * 5, items=items))
+    assert (contest.pairs, contest.items, contest.a_better, contest.p_value) == (9, 1, 1, 1.0)
 
 
-def test_mcnemar_of_many_pairs_neither_overflows_nor_takes_long():
-    """Of thousands p is that of the normal distribution, less half a step; one too small for a float is 0."""
-    normal = math.erfc((2_600 - 2_400 - 1) / math.sqrt(5_000) / math.sqrt(2))
-    assert mcnemar_p_value(2_600, 2_400) == pytest.approx(normal, rel=0.005)
-    assert mcnemar_p_value(5_000, 0) == 0.0
+def test_nothing_shared_is_no_contest():
+    """Without a shared pair there is nothing to compare, and nobody is better."""
+    contest = compare_judges(run(RIGHT), {})
+    assert (contest.pairs, contest.p_value, contest.better, contest.accuracy_a.value) == (0, 1.0, None, None)
+
+
+RESULTS = st.lists(st.tuples(st.sampled_from([*Preference, FAILED, SKIPPED]), st.sampled_from(Preference)), max_size=20)
+
+
+@given(RESULTS, RESULTS)
+def test_the_judges_may_change_places(a, b):
+    """Who is called first changes names and nothing else; a judge is never better than itself."""
+    one, other = compare_judges(run(*a), run(*b)), compare_judges(run(*b), run(*a))
+    assert (one.a_better, one.b_better, one.pairs) == (other.b_better, other.a_better, other.pairs)
+    assert one.p_value == other.p_value
+    assert one.accuracy_p_value == other.accuracy_p_value
+    assert one.p_value_if_failures_lose == other.p_value_if_failures_lose
+    assert {"a": "b", "b": "a", None: None}[one.better] == other.better
+    assert compare_judges(run(*a), run(*a)).better is None

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from genrm_cli.judging.profiles import PROFILES
 from genrm_cli.judging.profiles.profile import Profile
-from genrm_cli.judging.verdict import Verdict
+from genrm_cli.verdicts import Verdict
 
 PAIR_PROFILES = {name: profile for name, profile in PROFILES.items() if isinstance(profile, Profile)}
 

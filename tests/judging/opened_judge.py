@@ -6,23 +6,24 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from genrm_cli.judging.cached import CachedJudge
 from genrm_cli.judging.client import JudgeAddress, JudgeClient
 from genrm_cli.judging.engine import Asking, Judge, judge_all
 from genrm_cli.judging.journal import Journal
-from genrm_cli.judging.journaled import JournaledJudge
-from genrm_cli.judging.pacing.allowance import Allowance
+from genrm_cli.judging.pacing.budget import Budget
 from genrm_cli.judging.pacing.pool import Endpoint, EndpointPool, FixedLimit
 from genrm_cli.judging.pacing.retry import RetryPolicy
 from genrm_cli.judging.profiles import PROFILES
-from genrm_cli.judging.remote import Patience, RemoteJudge
-from genrm_cli.judging.verdict import Exhibit, Failure, Outcome
+from genrm_cli.judging.remote import CallPolicy, RemoteJudge
+from genrm_cli.judging.requests import Outcome, PairwisePrompt
+from genrm_cli.verdicts import Failure
 
 SHORT, LONG = "A word.", "A full answer that explains itself, step by step, with care."
 
 
-def exhibit(number: int = 0) -> Exhibit:
+def exhibit(number: int = 0) -> PairwisePrompt:
     """Make a comparison; each number is another question."""
-    return Exhibit([("user", f"Question {number}?")], SHORT, LONG)
+    return PairwisePrompt([("user", f"Question {number}?")], SHORT, LONG)
 
 
 async def askings(numbers: list[int] | range, judge: Judge) -> AsyncIterator[Asking[int]]:
@@ -42,8 +43,8 @@ class Opened:
 
     remote: RemoteJudge
     pool: EndpointPool
-    allowance: Allowance
-    journaled: JournaledJudge | None
+    allowance: Budget
+    journaled: CachedJudge | None
     outcomes: dict[int, Outcome] = field(default_factory=dict)
 
     async def ask_all(self, numbers: list[int] | range) -> dict[int, Outcome]:
@@ -66,7 +67,7 @@ class Opened:
 async def open_judge(
     *base_urls: str,
     concurrency: int = 4,
-    allowance: Allowance | None = None,
+    allowance: Budget | None = None,
     journal: Journal | None = None,
     only_failed: bool = False,
     hedge: bool = False,
@@ -85,10 +86,10 @@ async def open_judge(
         for client in clients
     ]
     pool = EndpointPool(endpoints, give_up_after_s, lambda event, fields: None)
-    patience = Patience(call_timeout_s, comparison_timeout_s, RetryPolicy(retries, base_s), reask, hedge)
-    allowance = allowance or Allowance()
+    patience = CallPolicy(call_timeout_s, comparison_timeout_s, RetryPolicy(retries, base_s), reask, hedge)
+    allowance = allowance or Budget()
     remote = RemoteJudge(pool, PROFILES[profile], patience, allowance, model="m", sampling={})
-    journaled = None if journal is None else JournaledJudge(remote, journal, only_failed=only_failed)
+    journaled = None if journal is None else CachedJudge(remote, journal, only_failed=only_failed)
     try:
         yield Opened(remote, pool, allowance, journaled)
     finally:

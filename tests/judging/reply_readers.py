@@ -4,7 +4,7 @@ import tomllib
 
 from judge_families import BETTER, FAMILIES, MUCH, MUCH_WORSE, PAIR_PROFILES, WORSE, Family
 
-from genrm_cli.judging.profiles.own import parse_own_profile
+from genrm_cli.judging.profiles.custom import parse_own_profile
 from genrm_cli.judging.profiles.profile import Profile
 
 _OWN = """

@@ -11,7 +11,8 @@ from judge_server_fixture import JudgeServer
 
 from genrm_cli.errors import UsageError
 from genrm_cli.judging.client import MAX_REPLY_BYTES, CallError, JudgeAddress, JudgeClient, chat_url, parse_completion
-from genrm_cli.judging.verdict import FailureKind, Reply
+from genrm_cli.judging.requests import Reply
+from genrm_cli.verdicts import FailureKind
 
 KEY = "sk-local-0123456789abcdef"
 BODY = orjson.dumps({"model": "m", "messages": [{"role": "user", "content": "Say ok."}]})

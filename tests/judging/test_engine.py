@@ -9,20 +9,21 @@ from judge_server_fixture import JudgeServer
 from genrm_cli.errors import StorageError
 from genrm_cli.judging.client import JudgeAddress, JudgeClient
 from genrm_cli.judging.engine import Asking, EmbeddedJudge, Judge, judge_all
-from genrm_cli.judging.pacing.allowance import Allowance
+from genrm_cli.judging.pacing.budget import Budget
 from genrm_cli.judging.pacing.pool import Endpoint, EndpointPool, FixedLimit, Slot
 from genrm_cli.judging.pacing.retry import RetryPolicy
 from genrm_cli.judging.profiles import PROFILES
-from genrm_cli.judging.remote import Patience, RemoteJudge
-from genrm_cli.judging.verdict import Exhibit, Failure, FailureKind, Outcome, Question, Verdict
+from genrm_cli.judging.remote import CallPolicy, RemoteJudge
+from genrm_cli.judging.requests import JudgeRequest, Outcome, PairwisePrompt
+from genrm_cli.verdicts import Failure, FailureKind, Verdict
 
 MIDDLING = Outcome(Verdict(3, 3, 3.5))
 NOWHERE = JudgeAddress("http://127.0.0.1:9/v1", None, 1, 1)
 
 
-def exhibit(number: int = 0) -> Exhibit:
+def exhibit(number: int = 0) -> PairwisePrompt:
     """Build a comparison of two answers."""
-    return Exhibit([("user", f"Question {number}?")], "Yes.", "No.")
+    return PairwisePrompt([("user", f"Question {number}?")], "Yes.", "No.")
 
 
 async def askings(count: int, judge: Judge) -> AsyncIterator[Asking[int]]:
@@ -43,12 +44,12 @@ class SlowJudge:
         self._admits = admits
         self._known = {exhibit(number).conversation[0][1] for number in knows}
 
-    def prepare(self, exhibit: Exhibit, judge_idx: int) -> Question:
+    def prepare(self, exhibit: PairwisePrompt, judge_idx: int) -> JudgeRequest:
         """Keep the exhibit."""
         del judge_idx
-        return Question(exhibit)
+        return JudgeRequest(exhibit)
 
-    def recall(self, question: Question) -> Outcome | None:
+    def recall(self, question: JudgeRequest) -> Outcome | None:
         """Know what it was told that it knows."""
         return MIDDLING if question.shown.conversation[0][1] in self._known else None
 
@@ -63,7 +64,7 @@ class SlowJudge:
         self.most_at_once = max(self.most_at_once, self.at_once)
         return self._slot
 
-    async def ask(self, question: Question, slot: Slot) -> Outcome:
+    async def ask(self, question: JudgeRequest, slot: Slot) -> Outcome:
         """Take a few turns of the event loop."""
         assert slot is self._slot
         for _ in range(5):
@@ -155,8 +156,8 @@ def test_an_error_of_ours_stops_all_calls(judge_server: JudgeServer) -> None:
     async def run() -> None:
         async with JudgeClient(JudgeAddress(judge_server.base_url, None, 2, 4)) as client:
             pool = EndpointPool([Endpoint("judge", client, FixedLimit(4))], 10, lambda event, fields: None)
-            patience = Patience(10, 60, RetryPolicy(0), reask=0)
-            judge = RemoteJudge(pool, PROFILES["nemotron"], patience, Allowance(), model="m", sampling={})
+            patience = CallPolicy(10, 60, RetryPolicy(0), reask=0)
+            judge = RemoteJudge(pool, PROFILES["nemotron"], patience, Budget(), model="m", sampling={})
             await judge_all(askings(100, judge), on_outcome)
 
     with pytest.raises(StorageError, match="the disk is full"):

@@ -20,7 +20,8 @@ from genrm_process import PACKAGE_ROOT
 from genrm_cli.errors import StorageError
 from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.journal_file import FORMAT
-from genrm_cli.judging.verdict import Failure, FailureKind, Outcome, Verdict
+from genrm_cli.judging.requests import Outcome
+from genrm_cli.verdicts import Failure, FailureKind, Verdict
 
 LABEL = "m · nemotron-1"
 GOOD = Outcome(Verdict(4, 2, 2), 2, 1.5, 900, 120, 64, '{"score_1": 4, ...}')
@@ -170,7 +171,8 @@ def test_the_first_verdict_on_a_question_counts_for_all(path: str) -> None:
 SHARER = """
 import asyncio, json, sys
 from genrm_cli.judging.journal import Journal
-from genrm_cli.judging.verdict import Outcome, Verdict
+from genrm_cli.judging.requests import Outcome
+from genrm_cli.verdicts import Verdict
 
 async def main():
     with Journal(sys.argv[1]) as journal:

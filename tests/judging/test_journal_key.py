@@ -7,19 +7,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genrm_cli.judging.pacing.allowance import Allowance
+from genrm_cli.judging.pacing.budget import Budget
 from genrm_cli.judging.pacing.pool import EndpointPool
 from genrm_cli.judging.pacing.retry import RetryPolicy
 from genrm_cli.judging.profiles import PROFILES
 from genrm_cli.judging.profiles.profile import Profile
-from genrm_cli.judging.remote import Patience, RemoteJudge
-from genrm_cli.judging.verdict import Exhibit
+from genrm_cli.judging.remote import CallPolicy, RemoteJudge
+from genrm_cli.judging.requests import PairwisePrompt
 
-EXHIBIT = Exhibit([("user", "Why?")], "A word.", "A full answer.", "Be kind.")
+EXHIBIT = PairwisePrompt([("user", "Why?")], "A word.", "A full answer.", "Be kind.")
 
 
 def asked_of(
-    exhibit: Exhibit = EXHIBIT,
+    exhibit: PairwisePrompt = EXHIBIT,
     judge_idx: int = 0,
     *,
     profile: Profile = PROFILES["nemotron"],
@@ -31,9 +31,9 @@ def asked_of(
     max_calls: int | None = None,
 ) -> bytes:
     """Return the key of a question to a judge with these settings."""
-    patience = Patience(call_timeout_s, 2 * call_timeout_s, RetryPolicy(retries), retries, hedge=retries > 5)
+    patience = CallPolicy(call_timeout_s, 2 * call_timeout_s, RetryPolicy(retries), retries, hedge=retries > 5)
     pool = EndpointPool([], 10, lambda event, fields: None)
-    allowance = Allowance(max_calls)
+    allowance = Budget(max_calls)
     judge = RemoteJudge(pool, profile, patience, allowance, model=model, sampling=sampling or {}, judge_id=judge_id)
     return judge.prepare(exhibit, judge_idx).key
 

@@ -11,8 +11,9 @@ from opened_judge import Opened, askings, exhibit, open_judge, with_judge
 from genrm_cli.errors import JudgeError
 from genrm_cli.judging.engine import judge_all
 from genrm_cli.judging.journal import Journal
-from genrm_cli.judging.pacing.allowance import Allowance
-from genrm_cli.judging.verdict import Outcome, Verdict
+from genrm_cli.judging.pacing.budget import Budget
+from genrm_cli.judging.requests import Outcome
+from genrm_cli.verdicts import Verdict
 
 UNREADABLE = {"content": "Both are fine."}
 
@@ -134,7 +135,7 @@ def test_a_budget_counts_no_recalled_verdicts(judge_server: JudgeServer, journal
     """Runs with ten calls each get through thirty comparisons in three times."""
     for run in range(1, 4):
         opened = with_judge(
-            lambda each: each.ask_all(range(30)), judge_server.base_url, journal=journal, allowance=Allowance(10)
+            lambda each: each.ask_all(range(30)), judge_server.base_url, journal=journal, allowance=Budget(10)
         )
         assert opened.kinds().get(None) == 10 * run
         assert judge_server.stats()["requests"] == 10 * run

@@ -11,7 +11,7 @@ from judge_behaviour import find_responses, iter_lognormal_s
 from judge_families import PAIR_PROFILES
 from judge_server_fixture import JudgeServer
 
-from genrm_cli.judging.verdict import Exhibit
+from genrm_cli.judging.requests import PairwisePrompt
 
 SHORT, LONG = "A word.", "A full answer that explains itself, step by step, with care."
 
@@ -78,7 +78,7 @@ def test_a_fixed_verdict_is_told_as_it_was_given(judge_server: JudgeServer) -> N
 @pytest.mark.parametrize("texts", [(SHORT, LONG), ("", LONG), ("two\n\nlines", "")])
 def test_the_responses_of_every_profile_are_found(name: str, texts: tuple[str, str]) -> None:
     """Whatever way a profile asks, the judge sees the two texts that were shown."""
-    exhibit = Exhibit([("user", "Why?"), ("assistant", "Because."), ("user", "Really?")], *texts)
+    exhibit = PairwisePrompt([("user", "Why?"), ("assistant", "Because."), ("user", "Really?")], *texts)
     assert find_responses(PAIR_PROFILES[name].render_messages(exhibit)) == texts
 
 

@@ -16,7 +16,7 @@ from genrm_cli.judging.lexical import (
     rank_difference,
     score_response,
 )
-from genrm_cli.judging.verdict import Exhibit
+from genrm_cli.judging.requests import PairwisePrompt
 
 QUESTION = "How do I store fresh basil so that it stays green for a week?"
 GOOD = (
@@ -44,7 +44,7 @@ TURNS = st.lists(st.tuples(st.sampled_from(["user", "assistant", "system"]), st.
 
 def exhibit_of(response_1, response_2, question=QUESTION, principle=None):
     """Show two responses to one user turn."""
-    return Exhibit([("user", question)], response_1, response_2, principle)
+    return PairwisePrompt([("user", question)], response_1, response_2, principle)
 
 
 @pytest.mark.parametrize("kind", WORSE)
@@ -59,8 +59,8 @@ def test_a_good_answer_beats_an_obviously_bad_one_in_both_places(kind):
 @given(TURNS, TEXTS, TEXTS)
 def test_swapping_the_responses_mirrors_the_verdict(conversation, response_1, response_2):
     """Swapped responses get swapped scores and the ranking 7 - r."""
-    verdict = judge_lexically(Exhibit(conversation, response_1, response_2))
-    mirrored = judge_lexically(Exhibit(conversation, response_2, response_1))
+    verdict = judge_lexically(PairwisePrompt(conversation, response_1, response_2))
+    mirrored = judge_lexically(PairwisePrompt(conversation, response_2, response_1))
     assert (mirrored.score_1, mirrored.score_2) == (verdict.score_2, verdict.score_1)
     assert mirrored.ranking == 7 - verdict.ranking
 
@@ -68,7 +68,7 @@ def test_swapping_the_responses_mirrors_the_verdict(conversation, response_1, re
 @given(TURNS, TEXTS, TEXTS)
 def test_every_verdict_is_finite_and_in_range(conversation, response_1, response_2):
     """Whatever the text, scores stay in 1 to 5 with two decimals and rankings in 1 to 6."""
-    verdict = judge_lexically(Exhibit(conversation, response_1, response_2))
+    verdict = judge_lexically(PairwisePrompt(conversation, response_1, response_2))
     for score in (verdict.score_1, verdict.score_2):
         assert math.isfinite(score)
         assert 1.0 <= score <= 5.0
@@ -79,7 +79,7 @@ def test_every_verdict_is_finite_and_in_range(conversation, response_1, response
 @given(TURNS, TEXTS)
 def test_identical_responses_tie(conversation, response):
     """The same text in both places is a tie at 3.5."""
-    verdict = judge_lexically(Exhibit(conversation, response, response))
+    verdict = judge_lexically(PairwisePrompt(conversation, response, response))
     assert verdict.score_1 == verdict.score_2
     assert verdict.ranking == 3.5
 

@@ -10,12 +10,12 @@ from judge_server_fixture import JudgeServer
 
 from genrm_cli.errors import JudgeError
 from genrm_cli.judging.client import JudgeAddress, JudgeClient
-from genrm_cli.judging.pacing.allowance import Allowance
+from genrm_cli.judging.pacing.budget import Budget
 from genrm_cli.judging.pacing.pool import Endpoint, EndpointPool, FixedLimit
 from genrm_cli.judging.pacing.retry import RetryPolicy
 from genrm_cli.judging.probe import probe_judge
 from genrm_cli.judging.profiles import PROFILES
-from genrm_cli.judging.remote import Patience, RemoteJudge
+from genrm_cli.judging.remote import CallPolicy, RemoteJudge
 
 FIRST_BETTER = {"score_1": 5, "score_2": 1, "ranking": 1}
 TIE = {"score_1": 3, "score_2": 3, "ranking": 3}
@@ -28,8 +28,8 @@ def probe(*base_urls: str, profile: str = "nemotron", timeout_s: float = 10.0) -
         clients = [JudgeClient(JudgeAddress(base_url, None, 2, 4)) for base_url in base_urls]
         endpoints = [Endpoint(client.base_url, client, FixedLimit(4)) for client in clients]
         pool = EndpointPool(endpoints, 10, lambda event, fields: None)
-        patience = Patience(10, 60, RetryPolicy(0), 0)
-        judge = RemoteJudge(pool, PROFILES[profile], patience, Allowance(), model="m", sampling={})
+        patience = CallPolicy(10, 60, RetryPolicy(0), 0)
+        judge = RemoteJudge(pool, PROFILES[profile], patience, Budget(), model="m", sampling={})
         try:
             return await probe_judge(judge, endpoints, timeout_s)
         finally:

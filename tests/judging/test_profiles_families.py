@@ -19,7 +19,8 @@ from judge_families import (
     swap_letters,
 )
 
-from genrm_cli.judging.verdict import Failure, FailureKind, Reply, Verdict, verdict_after_swap
+from genrm_cli.judging.requests import Reply
+from genrm_cli.verdicts import Failure, FailureKind, Verdict, verdict_after_swap
 
 NO_VERDICT, AMBIGUOUS, OUT_OF_RANGE = FailureKind.NO_VERDICT, FailureKind.AMBIGUOUS, FailureKind.OUT_OF_RANGE
 TRUNCATED, EMPTY = FailureKind.TRUNCATED, FailureKind.EMPTY

@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genrm_cli.judging.profiles.answer import MAX_DETAIL_CHARS
-from genrm_cli.judging.profiles.reading import parse_scores_json
-from genrm_cli.judging.verdict import Failure, FailureKind, Reply, Verdict, verdict_after_swap
+from genrm_cli.judging.profiles.parse_json import parse_scores_json
+from genrm_cli.judging.requests import Reply
+from genrm_cli.verdicts import Failure, FailureKind, Verdict, verdict_after_swap
 
 EXPECTED = Verdict(4.0, 2.0, 2.0)
 OBJECT = '{"response_1_analysis": "Clear.", "score_1": 4, "score_2": 2, "ranking": 2}'

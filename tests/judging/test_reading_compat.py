@@ -5,7 +5,8 @@ import time
 import pytest
 
 from genrm_cli.judging.profiles.compat import parse_scores_json_as_reference
-from genrm_cli.judging.verdict import Failure, FailureKind, Reply, Verdict
+from genrm_cli.judging.requests import Reply
+from genrm_cli.verdicts import Failure, FailureKind, Verdict
 
 FIRST = '{"score_1": 4, "score_2": 2, "ranking": 2}'
 SECOND = '{"score_1": 1, "score_2": 5, "ranking": 6}'

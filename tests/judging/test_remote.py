@@ -10,14 +10,15 @@ from judge_server_fixture import JudgeServer
 
 from genrm_cli.errors import JudgeError
 from genrm_cli.judging.client import JudgeAddress, JudgeClient
-from genrm_cli.judging.pacing.allowance import Allowance
+from genrm_cli.judging.pacing.budget import Budget
 from genrm_cli.judging.pacing.pool import Endpoint, EndpointPool, FixedLimit
 from genrm_cli.judging.pacing.retry import RetryPolicy
 from genrm_cli.judging.profiles import PROFILES
-from genrm_cli.judging.remote import Patience, RemoteJudge
-from genrm_cli.judging.verdict import Exhibit, Failure, Outcome, Verdict
+from genrm_cli.judging.remote import CallPolicy, RemoteJudge
+from genrm_cli.judging.requests import Outcome, PairwisePrompt
+from genrm_cli.verdicts import Failure, Verdict
 
-EXHIBIT = Exhibit([("user", "Why?")], "A word.", "A full answer that explains itself, step by step, with care.")
+EXHIBIT = PairwisePrompt([("user", "Why?")], "A word.", "A full answer that explains itself, step by step, with care.")
 GOOD = {"content": '{"score_1": 4, "score_2": 2, "ranking": 2}'}
 UNREADABLE = {"content": "Both are fine."}
 
@@ -32,16 +33,16 @@ def with_judge(
     comparison_timeout_s: float = 60,
     give_up_after_s: float = 10,
     sampling: dict[str, float] | None = None,
-    allowance: Allowance | None = None,
+    allowance: Budget | None = None,
 ) -> Outcome | None:
     """Open a judge with one endpoint and next to no waits, use it, and check that all slots came back."""
-    patience = Patience(call_timeout_s, comparison_timeout_s, RetryPolicy(retries, base_s=0.01, cap_s=0.1), reask)
+    patience = CallPolicy(call_timeout_s, comparison_timeout_s, RetryPolicy(retries, base_s=0.01, cap_s=0.1), reask)
 
     async def run() -> Outcome | None:
         async with JudgeClient(JudgeAddress(server.base_url, None, 2, 4)) as client:
             pool = EndpointPool([Endpoint("judge", client, FixedLimit(4))], give_up_after_s, lambda event, fields: None)
             judge = RemoteJudge(
-                pool, PROFILES["nemotron"], patience, allowance or Allowance(), model="m", sampling=sampling or {}
+                pool, PROFILES["nemotron"], patience, allowance or Budget(), model="m", sampling=sampling or {}
             )
             try:
                 return await use(judge, pool)
@@ -197,7 +198,7 @@ def test_re_asking_ends_with_the_last_failure(judge_server: JudgeServer) -> None
 def test_a_budget_that_is_used_up_ends_re_asking(judge_server: JudgeServer) -> None:
     """With two calls left, a comparison is not asked a third time, and its last failure stands."""
     judge_server.behave(fault=UNREADABLE)
-    outcome = ask(judge_server, reask=5, allowance=Allowance(max_calls=2))
+    outcome = ask(judge_server, reask=5, allowance=Budget(max_calls=2))
     assert kind_of(outcome) == "no_verdict"
     assert outcome.attempts == judge_server.stats()["requests"] == 2
 
@@ -215,7 +216,7 @@ def test_the_judges_retry_after_is_waited_for(judge_server: JudgeServer) -> None
 def test_no_slot_is_held_while_a_comparison_waits(judge_server: JudgeServer) -> None:
     """During a back-off the judge's slots are free for others."""
     judge_server.behave(script=[{"status": 429, "headers": {"Retry-After": "60"}}])
-    allowance = Allowance()
+    allowance = Budget()
 
     async def look(judge: RemoteJudge, pool: EndpointPool) -> None:
         asking = asyncio.create_task(ask_once(judge, pool))

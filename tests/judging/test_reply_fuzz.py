@@ -16,7 +16,8 @@ from reply_mutations import Mutator
 from reply_readers import READERS
 from verdict_forms import FORMS, answer_of
 
-from genrm_cli.judging.verdict import Failure, FailureKind, Reply, Verdict
+from genrm_cli.judging.requests import Reply
+from genrm_cli.verdicts import Failure, FailureKind, Verdict
 
 MILLION = 1_000_000
 EVERY = pytest.mark.parametrize("name", READERS)

@@ -8,7 +8,7 @@ import pytest
 from judge_server_fixture import JudgeServer
 from opened_judge import Opened, kind_of, with_judge
 
-from genrm_cli.judging.pacing.allowance import Allowance
+from genrm_cli.judging.pacing.budget import Budget
 
 UNREADABLE = {"content": "Both are fine."}
 
@@ -16,7 +16,7 @@ UNREADABLE = {"content": "Both are fine."}
 @pytest.mark.parametrize("max_calls", [0, 1, 7, 20, 21])
 def test_no_more_calls_are_made_than_allowed(judge_server: JudgeServer, max_calls: int) -> None:
     """So many calls, so many verdicts; the rest is not asked, and only then the run counts as stopped."""
-    opened = with_judge(lambda each: each.ask_all(range(20)), judge_server.base_url, allowance=Allowance(max_calls))
+    opened = with_judge(lambda each: each.ask_all(range(20)), judge_server.base_url, allowance=Budget(max_calls))
     made = min(20, max_calls)
     assert judge_server.stats()["requests"] == made
     assert opened.kinds() == {kind: count for kind, count in {None: made, "not_asked": 20 - made}.items() if count}
@@ -40,7 +40,7 @@ def test_retries_and_re_askings_do_not_overdraw(
     opened = with_judge(
         lambda each: each.ask_all(range(60)),
         judge_server.base_url,
-        allowance=Allowance(45),
+        allowance=Budget(45),
         concurrency=concurrency,
         reask=3,
     )
@@ -53,9 +53,7 @@ def test_retries_and_re_askings_do_not_overdraw(
 def test_a_budget_of_tokens_is_overshot_by_calls_in_flight_at_most(judge_server: JudgeServer) -> None:
     """After the reply that reaches the limit no call is made but those under way."""
     judge_server.behave(latency_s=0.005)
-    opened = with_judge(
-        lambda each: each.ask_all(range(100)), judge_server.base_url, allowance=Allowance(max_tokens=1000)
-    )
+    opened = with_judge(lambda each: each.ask_all(range(100)), judge_server.base_url, allowance=Budget(max_tokens=1000))
     used = opened.allowance.prompt_tokens + opened.allowance.completion_tokens
     of_one = used / opened.allowance.calls
     assert 1000 <= used <= 1000 + 4 * of_one
@@ -65,7 +63,7 @@ def test_a_budget_of_tokens_is_overshot_by_calls_in_flight_at_most(judge_server:
 def test_a_budget_of_money_is_reached_by_the_prices(judge_server: JudgeServer) -> None:
     """At 1,000 a million reply tokens, one unit of money lasts for a thousand of them."""
     judge_server.behave(latency_s=0.005)
-    allowance = Allowance(max_cost=1.0, price_out=1000.0)
+    allowance = Budget(max_cost=1.0, price_out=1000.0)
     opened = with_judge(lambda each: each.ask_all(range(100)), judge_server.base_url, allowance=allowance)
     assert 1.0 <= allowance.cost <= 1.5
     assert 1000 <= allowance.completion_tokens <= 1500
@@ -163,7 +161,7 @@ def test_a_straggler_is_overtaken(judge_server: JudgeServer) -> None:
 def test_hedging_stays_within_the_allowance_and_does_not_end_the_run(judge_server: JudgeServer) -> None:
     """Without a call to spare a straggler is waited for; that all calls are used up stops nothing that is done."""
     judge_server.behave(script=[{}] * 130 + [{"latency_s": 1.3}])
-    allowance = Allowance(131)
+    allowance = Budget(131)
     opened = with_judge(lambda each: each.ask_all(range(131)), judge_server.base_url, hedge=True, allowance=allowance)
     assert opened.kinds() == {None: 131}
     assert (allowance.calls, opened.pool.stopped_by) == (131, None)

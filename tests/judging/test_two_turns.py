@@ -9,7 +9,7 @@ from judge_server_fixture import JudgeServer
 from opened_judge import Opened, kind_of, with_judge
 
 from genrm_cli.judging.journal import Journal
-from genrm_cli.judging.pacing.allowance import Allowance
+from genrm_cli.judging.pacing.budget import Budget
 
 CUT_OFF = {"content": "Truth matt", "finish_reason": "length"}
 
@@ -40,7 +40,7 @@ def test_a_budget_ends_between_comparisons_not_between_turns(
     judge_server: JudgeServer, max_calls: int, concurrency: int
 ) -> None:
     """What is begun is finished within the budget: no first turn is paid for in vain, however many run at once."""
-    opened = ask(judge_server, 20, allowance=Allowance(max_calls), concurrency=concurrency)
+    opened = ask(judge_server, 20, allowance=Budget(max_calls), concurrency=concurrency)
     answered = min(20, max_calls // 2)
     assert judge_server.stats()["requests"] == opened.allowance.calls == 2 * answered
     kinds = {None: answered, "not_asked": 20 - answered}
@@ -63,7 +63,7 @@ def test_retries_of_turns_do_not_overdraw(
 ) -> None:
     """With tries repeated in both turns, all calls stay within the budget and none of it stays set aside."""
     judge_server.behave(**behaviour)
-    opened = ask(judge_server, 40, allowance=Allowance(45), concurrency=concurrency, reask=2)
+    opened = ask(judge_server, 40, allowance=Budget(45), concurrency=concurrency, reask=2)
     assert judge_server.stats()["requests"] == opened.allowance.calls <= 45
     assert sum(outcome.attempts for outcome in opened.outcomes.values()) == opened.allowance.calls
     assert opened.allowance.reserved == 0
@@ -72,7 +72,7 @@ def test_retries_of_turns_do_not_overdraw(
 
 def test_a_budget_of_tokens_lets_second_turns_finish(judge_server: JudgeServer) -> None:
     """It may be overshot by what is under way; a comparison is that until its second turn."""
-    opened = ask(judge_server, 20, allowance=Allowance(max_tokens=1), concurrency=4)
+    opened = ask(judge_server, 20, allowance=Budget(max_tokens=1), concurrency=4)
     assert opened.kinds() == {None: 4, "not_asked": 16}
     assert judge_server.stats()["requests"] == 8
 
@@ -132,7 +132,7 @@ def test_a_failure_that_was_made_good_is_not_what_stands(judge_server: JudgeServ
 def test_what_was_half_asked_is_not_in_the_journal(judge_server: JudgeServer, tmp_path: Path) -> None:
     """A second run asks it from the start, and nothing else; equal questions in flight are asked once."""
     with Journal(str(tmp_path / "run.sqlite")) as journal:
-        opened = ask(judge_server, 6, journal=journal, allowance=Allowance(7), concurrency=2)
+        opened = ask(judge_server, 6, journal=journal, allowance=Budget(7), concurrency=2)
         assert (opened.kinds(), len(journal)) == ({None: 3, "not_asked": 3}, 3)
         opened = ask(judge_server, 6, journal=journal, concurrency=2)
         assert (opened.kinds(), len(journal)) == ({None: 6}, 6)

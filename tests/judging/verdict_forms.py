@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from judge_families import BETTER, MUCH, MUCH_WORSE, SLIGHTLY, SLIGHTLY_WORSE, TIE, WORSE
 
-from genrm_cli.judging.verdict import Verdict
+from genrm_cli.verdicts import Verdict
 
 _NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 

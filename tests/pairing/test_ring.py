@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genrm_cli.pairing.drawn import balance_orders, generator_of, plan_random
 from genrm_cli.pairing.offsets import best_offsets, count_offsets, next_offset, seek_offsets, spread_offsets
 from genrm_cli.pairing.ring import count_ring, plan_ring, ring_sizes
+from genrm_cli.pairing.sampling import balance_orders, generator_of, plan_random
 
 EVERY_N = range(2, 71)
 

@@ -2,10 +2,10 @@
 
 import pytest
 
+from genrm_cli.groups.rule_files import read_phrases
 from genrm_cli.rules import RULES
 from genrm_cli.rules.phrase_list import PhraseListError, parse_phrases
 from genrm_cli.rules.transcript import Sentence
-from genrm_cli.scoring.rule_files import read_phrases
 
 LIST = """
 version = 3

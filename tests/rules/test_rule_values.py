@@ -2,11 +2,11 @@
 
 import pytest
 
+from genrm_cli.groups.rule_files import read_rule
 from genrm_cli.rollouts.record import Turn
 from genrm_cli.rules import RULES
 from genrm_cli.rules.result import Effect, Fired, RuleResult
 from genrm_cli.rules.scenario import Scenario
-from genrm_cli.scoring.rule_files import read_rule
 
 CRISIS = Scenario(risk_level="crisis")
 

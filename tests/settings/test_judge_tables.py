@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from genrm_cli.errors import UsageError
-from genrm_cli.settings.panel import MAX_JUDGES, OWN_KEYS, seats_of
+from genrm_cli.settings.panel import MAX_JUDGES, OWN_KEYS, judges_of
 from genrm_cli.settings.resolve import Origin, SettingsFile, find_api_key, read_settings_file, resolve_settings
 from genrm_cli.settings.table import Settings, digest_of, setting_fields
 
@@ -43,7 +43,7 @@ def resolve(
 def test_each_judge_has_its_own_settings_over_those_of_the_run(tmp_path: Path) -> None:
     """What a table says is its judge's alone; what it leaves out is the run's."""
     settings, origins = resolve(tmp_path, TWO)
-    first, second = seats_of(settings)
+    first, second = judges_of(settings)
     assert (first.name, first.weight, second.name, second.weight) == ("org/a", 2.0, "strict", 1.0)
     assert first.settings.base_url == ("http://one/v1", "http://two/v1")
     assert (first.settings.temperature, first.settings.concurrency, first.settings.profile) == (0.5, "32", None)
@@ -58,14 +58,14 @@ def test_judge_tables_stand_in_pyproject_too(tmp_path: Path) -> None:
     """As `[[tool.genrm.judge]]`."""
     (tmp_path / "pyproject.toml").write_text('[[tool.genrm.judge]]\nmodel = "a"\n[[tool.genrm.judge]]\nmodel = "b"\n')
     settings, _ = resolve_settings({}, {}, read_settings_file(None, tmp_path))
-    assert [seat.name for seat in seats_of(settings)] == ["a", "b"]
+    assert [seat.name for seat in judges_of(settings)] == ["a", "b"]
 
 
 def test_without_tables_there_is_one_judge() -> None:
     """Its name is its judge_id, else the stand-in's, else the model's; its weight is 1."""
     for given, name in (({"model": "m"}, "m"), ({"judge": "lexical"}, "lexical"), ({"judge_id": "x"}, "x"), ({}, "")):
         settings, _ = resolve_settings(given, {}, SettingsFile())
-        (seat,) = seats_of(settings)
+        (seat,) = judges_of(settings)
         assert (seat.name, seat.weight, seat.settings) == (name, 1.0, settings)
 
 
@@ -118,17 +118,17 @@ def test_a_judge_named_before_the_file_replaces_the_panel(
     """A flag or a variable that names one judge goes before all tables; a model in the file itself does not."""
     settings, origins = resolve(tmp_path, TWO, flags, environ)
     assert not settings.panel
-    assert [seat.name for seat in seats_of(settings)] == [name]
+    assert [seat.name for seat in judges_of(settings)] == [name]
     assert origins["judge"].value == settings.judge
-    assert seats_of(settings)[0].settings.temperature == 0.5
+    assert judges_of(settings)[0].settings.temperature == 0.5
     settings, _ = resolve(tmp_path, 'model = "c"\n' + TWO)
-    assert [seat.name for seat in seats_of(settings)] == ["org/a", "strict"]
+    assert [seat.name for seat in judges_of(settings)] == ["org/a", "strict"]
 
 
 def test_a_flag_for_all_judges_goes_before_the_file(tmp_path: Path) -> None:
     """What no table has for its own is taken from the flag, as everywhere."""
     settings, _ = resolve(tmp_path, TWO, {"max_reply_tokens": "99", "quorum": "2"}, {"GENRM_TOP_P": "0.5"})
-    assert [(seat.settings.max_reply_tokens, seat.settings.top_p) for seat in seats_of(settings)] == [(99, 0.5)] * 2
+    assert [(seat.settings.max_reply_tokens, seat.settings.top_p) for seat in judges_of(settings)] == [(99, 0.5)] * 2
     assert settings.quorum == 2
 
 
@@ -168,7 +168,7 @@ def test_a_judges_own_key_goes_before_the_runs(tmp_path: Path) -> None:
     """
     environ = {"KEY_A": "key-of-variable", "GENRM_API_KEY": "unused"}
     settings, _ = resolve(tmp_path, text)
-    keys = [find_api_key(seat.settings, environ) for seat in seats_of(settings)]
+    keys = [find_api_key(seat.settings, environ) for seat in judges_of(settings)]
     assert keys == ["key-of-variable", "key-of-a", "key-of-all"]
 
 

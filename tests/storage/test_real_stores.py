@@ -14,15 +14,16 @@ from genrm_process import Genrm, make_rollouts
 from judge_server_fixture import JudgeServer
 from s3_stores_fixture import RealStore
 
+from genrm_cli.jobs.context import RunContext
+from genrm_cli.jobs.replica import JournalReplica
 from genrm_cli.judging.journal import Journal
-from genrm_cli.judging.verdict import Outcome, Verdict
-from genrm_cli.scoring.context import Run
-from genrm_cli.scoring.segments import Segments
+from genrm_cli.judging.requests import Outcome
 from genrm_cli.settings import Settings
-from genrm_cli.storage.claims import Claim, ClaimLostError, Claims, HeldClaim
+from genrm_cli.storage.leases import HeldLease, Lease, LeaseLostError, Leases
 from genrm_cli.storage.listing import iter_named
 from genrm_cli.storage.location import S3Options
 from genrm_cli.storage.objects import create_object, read_object
+from genrm_cli.verdicts import Verdict
 
 pytestmark = pytest.mark.real_stores
 MIB = 1 << 20
@@ -139,8 +140,8 @@ def names_in(bucket: str, options: S3Options) -> set[str]:
 def test_claims_know_how_certain_they_are(bucket: str, options: S3Options, real_store: RealStore) -> None:
     """Whether the store honours conditions is found out, twice alike, by a trial that leaves one object."""
     output = f"s3://{bucket}/rl/a/x.scored.jsonl"
-    assert Claims(options, 60.0).are_certain(output) == real_store.honours_conditions
-    assert Claims(options, 60.0).are_certain(output) == real_store.honours_conditions
+    assert Leases(options, 60.0).are_certain(output) == real_store.honours_conditions
+    assert Leases(options, 60.0).are_certain(output) == real_store.honours_conditions
     assert {found.identity.uri for found in iter_named(f"s3://{bucket}/", options)} == {
         f"s3://{bucket}/rl/a/.genrm-conditional-put"
     }
@@ -153,15 +154,15 @@ def test_of_many_one_has_the_claim(bucket: str, options: S3Options, real_store: 
     threads_count = 8 if real_store.honours_conditions else 1
     together = threading.Barrier(threads_count)
 
-    def try_it(_: int) -> Claim | HeldClaim:
+    def try_it(_: int) -> Lease | HeldLease:
         together.wait(timeout=30)
-        return Claims(options, 60.0).take(output)
+        return Leases(options, 60.0).take(output)
 
     with ThreadPoolExecutor(threads_count) as threads:
-        claims = [one for one in threads.map(try_it, range(threads_count)) if isinstance(one, Claim)]
+        claims = [one for one in threads.map(try_it, range(threads_count)) if isinstance(one, Lease)]
     assert len(claims) == 1
     claims[0].renew()
-    assert isinstance(Claims(options, 60.0).take(output), HeldClaim)
+    assert isinstance(Leases(options, 60.0).take(output), HeldLease)
     claims[0].release()
     assert names_in(bucket, options) == set()
 
@@ -171,15 +172,15 @@ def test_a_claim_that_expired_is_taken_over(bucket: str, options: S3Options) -> 
     output = f"s3://{bucket}/rl/x.scored.jsonl"
     content = b'{"host": "elsewhere", "pid": 1, "started": "1", "since": "then", "expiry_s": 2}'
     create_object(f"s3://{bucket}/rl/x.claim-1", options, content)
-    held = Claims(options, 60.0).take(output)
+    held = Leases(options, 60.0).take(output)
     assert (
         str(held) == "process 1 on elsewhere works on it since then; it is taken over when its owner is silent for 2 s"
     )
     threading.Event().wait(3.2)
-    claim = Claims(options, 60.0).take(output)
-    assert isinstance(claim, Claim)
-    with pytest.raises(ClaimLostError):
-        Claim(f"s3://{bucket}/rl/x.claim-1", content, options).renew()
+    claim = Leases(options, 60.0).take(output)
+    assert isinstance(claim, Lease)
+    with pytest.raises(LeaseLostError):
+        Lease(f"s3://{bucket}/rl/x.claim-1", content, options).renew()
     claim.release()
     assert names_in(bucket, options) == set()
 
@@ -188,10 +189,10 @@ def test_the_weaker_rule_tells_who_was_overwritten(bucket: str, options: S3Optio
     """Where conditions are ignored a late one overwrites a claim; the first owner finds out before it writes."""
     if real_store.honours_conditions:
         pytest.skip("this store honours conditions")
-    claim = Claims(options, 60.0).take(f"s3://{bucket}/rl/x.scored.jsonl")
-    assert isinstance(claim, Claim)
+    claim = Leases(options, 60.0).take(f"s3://{bucket}/rl/x.scored.jsonl")
+    assert isinstance(claim, Lease)
     assert create_object(claim.uri, options, b"late")
-    with pytest.raises(ClaimLostError):
+    with pytest.raises(LeaseLostError):
         claim.verify()
     claim.release()
     assert read_object(claim.uri, options) == b"late"
@@ -201,18 +202,18 @@ def test_segments_carry_a_journal_to_another_machine(
     bucket: str, options: S3Options, real_store: RealStore, tmp_path: Path
 ) -> None:
     """What one journal recorded, another one knows after an exchange."""
-    run = Run(Settings(segment_calls=4, s3_endpoint_url=real_store.url))
+    run = RunContext(Settings(segment_calls=4, s3_endpoint_url=real_store.url))
     keys = [number.to_bytes(32, "big") for number in range(10)]
 
     async def record() -> None:
-        async with Segments(f"s3://{bucket}/rl/j/", run) as segments:
+        async with JournalReplica(f"s3://{bucket}/rl/j/", run) as segments:
             with Journal(str(tmp_path / "here"), segments) as journal:
                 for key in keys:
                     await journal.record(key, "a-judge", Outcome(Verdict(4, 2, 2), reply_text="ü"))
 
     asyncio.run(record())
     with Journal(str(tmp_path / "there")) as journal:
-        Segments(f"s3://{bucket}/rl/j/", run).exchange(journal)
+        JournalReplica(f"s3://{bucket}/rl/j/", run).exchange(journal)
         assert all(journal.recall(key) is not None for key in keys)
 
 

@@ -5,8 +5,8 @@ import time
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from genrm_cli.judging.latency import Latencies
-from genrm_cli.judging.verdict import Reply
+from genrm_cli.judging.requests import Reply
+from genrm_cli.metrics.latency import Latencies
 
 Asking = Coroutine[Any, Any, Reply]
 

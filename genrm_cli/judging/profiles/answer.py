@@ -4,7 +4,8 @@ import re
 from collections.abc import Callable
 from typing import TypeVar
 
-from genrm_cli.judging.verdict import Failure, FailureKind, Reply, Verdict
+from genrm_cli.judging.requests import Reply
+from genrm_cli.verdicts import Failure, FailureKind, Verdict
 
 MAX_DETAIL_CHARS = 200
 THINK = "<think>"

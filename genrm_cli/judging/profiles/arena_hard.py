@@ -3,12 +3,12 @@
 from functools import partial
 
 from genrm_cli.judging.profiles.answer import parse_prose
-from genrm_cli.judging.profiles.marks import LABEL, read_label, read_last_mark
 from genrm_cli.judging.profiles.profile import Profile
+from genrm_cli.judging.profiles.prompt import LETTERS, count_neutralised, render_comparison
 from genrm_cli.judging.profiles.sampling import GREEDY
 from genrm_cli.judging.profiles.scales import BETTER, MUCH_BETTER, MUCH_WORSE, TIE, WORSE
-from genrm_cli.judging.profiles.sections import LETTERS, count_neutralised, render_comparison
-from genrm_cli.judging.verdict import Failure, Verdict
+from genrm_cli.judging.profiles.tags import LABEL, read_label, read_last_mark
+from genrm_cli.verdicts import Failure, Verdict
 
 _VERDICTS = {
     "A>>B": MUCH_BETTER,

@@ -9,10 +9,10 @@ from functools import partial
 from genrm_cli.judging.profiles.answer import excerpt, make_failure, parse_prose
 from genrm_cli.judging.profiles.nemotron_boxed import RANKING, read_boxes
 from genrm_cli.judging.profiles.profile import Message, Profile
+from genrm_cli.judging.profiles.prompt import NUMBERS, count_neutralised, render_comparison
 from genrm_cli.judging.profiles.sampling import THINKING
 from genrm_cli.judging.profiles.scales import BETTER, WORSE
-from genrm_cli.judging.profiles.sections import NUMBERS, count_neutralised, render_comparison
-from genrm_cli.judging.verdict import Failure, FailureKind, Verdict
+from genrm_cli.verdicts import Failure, FailureKind, Verdict
 
 _FIRST_TURN = """\
 Do not decide yet. First name the two or three qualities that matter most for this request, and say why. Then, for \

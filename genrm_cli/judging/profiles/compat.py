@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterator
 
 from genrm_cli.judging.profiles.json_objects import find_closing_brace
-from genrm_cli.judging.profiles.reading import KEYS
-from genrm_cli.judging.verdict import Failure, FailureKind, Reply, Verdict
+from genrm_cli.judging.profiles.parse_json import KEYS
+from genrm_cli.judging.requests import Reply
+from genrm_cli.verdicts import Failure, FailureKind, Verdict
 
 # An opening brace that nothing closes is searched to the end of the text, and so is the next. The reference
 # pays the square of the text's length; this many characters are searched in vain before we give up.

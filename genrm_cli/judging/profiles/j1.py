@@ -8,13 +8,13 @@ import re
 from functools import partial
 
 from genrm_cli.judging.profiles.answer import excerpt, make_failure, parse_prose
-from genrm_cli.judging.profiles.marks import ANSWER_TAG, parse_decimal, read_only_mark
 from genrm_cli.judging.profiles.profile import Profile
+from genrm_cli.judging.profiles.prompt import LETTERS, count_neutralised, render_comparison
 from genrm_cli.judging.profiles.rm_r1 import read_winner
 from genrm_cli.judging.profiles.sampling import THINKING
 from genrm_cli.judging.profiles.scales import verdict_of_scores
-from genrm_cli.judging.profiles.sections import LETTERS, count_neutralised, render_comparison
-from genrm_cli.judging.verdict import Failure, FailureKind, Verdict
+from genrm_cli.judging.profiles.tags import ANSWER_TAG, parse_decimal, read_only_mark
+from genrm_cli.verdicts import Failure, FailureKind, Verdict
 
 _LOW, _HIGH = 0.0, 10.0
 _PAIR = re.compile(r"<score_A>([^<]{0,40})</score_A>[^<]{0,80}<score_B>([^<]{0,40})</score_B>")

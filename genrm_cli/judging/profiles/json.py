@@ -8,10 +8,10 @@ from functools import partial
 from types import MappingProxyType
 
 from genrm_cli.judging.profiles.nemotron_plain import JSON_FORM, SCALES
+from genrm_cli.judging.profiles.parse_json import parse_scores_json
 from genrm_cli.judging.profiles.profile import Profile, freeze
-from genrm_cli.judging.profiles.reading import parse_scores_json
+from genrm_cli.judging.profiles.prompt import NUMBERS, count_neutralised, render_comparison
 from genrm_cli.judging.profiles.sampling import GREEDY
-from genrm_cli.judging.profiles.sections import NUMBERS, count_neutralised, render_comparison
 
 _CLOSING = SCALES + "\n\nAnswer with one JSON object in this form and nothing else:\n" + JSON_FORM
 

@@ -9,11 +9,11 @@ from functools import partial
 from types import MappingProxyType
 
 from genrm_cli.judging.profiles.answer import excerpt, make_failure, parse_prose
-from genrm_cli.judging.profiles.marks import parse_decimal
 from genrm_cli.judging.profiles.profile import Profile
+from genrm_cli.judging.profiles.prompt import NUMBERS, count_neutralised, render_comparison
 from genrm_cli.judging.profiles.scales import verdict_of_scores
-from genrm_cli.judging.profiles.sections import NUMBERS, count_neutralised, render_comparison
-from genrm_cli.judging.verdict import Failure, FailureKind, Verdict
+from genrm_cli.judging.profiles.tags import parse_decimal
+from genrm_cli.verdicts import Failure, FailureKind, Verdict
 
 _LOW, _HIGH = 1.0, 10.0
 _OPENING = re.compile(r"\s*+[+-]?[0-9]")

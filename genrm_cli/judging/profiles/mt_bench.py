@@ -6,12 +6,12 @@ The words of the question are ours, for models that were trained on others, too.
 from functools import partial
 
 from genrm_cli.judging.profiles.answer import parse_prose
-from genrm_cli.judging.profiles.marks import LABEL, read_label, read_only_mark
 from genrm_cli.judging.profiles.profile import Profile
+from genrm_cli.judging.profiles.prompt import LETTERS, count_neutralised, render_comparison
 from genrm_cli.judging.profiles.sampling import GREEDY
 from genrm_cli.judging.profiles.scales import WINNERS
-from genrm_cli.judging.profiles.sections import LETTERS, count_neutralised, render_comparison
-from genrm_cli.judging.verdict import Failure, Verdict
+from genrm_cli.judging.profiles.tags import LABEL, read_label, read_only_mark
+from genrm_cli.verdicts import Failure, Verdict
 
 _CLOSING = """\
 Compare the two responses in a few sentences. Then end your answer with your verdict, and write nothing after it: \

@@ -3,17 +3,17 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from genrm_cli.judging.profiles.parse_json import parse_scores_json
 from genrm_cli.judging.profiles.profile import Message, Profile
-from genrm_cli.judging.profiles.reading import parse_scores_json
-from genrm_cli.judging.profiles.sections import NOT_RECORDED
-from genrm_cli.judging.verdict import Exhibit
+from genrm_cli.judging.profiles.prompt import NOT_RECORDED
+from genrm_cli.judging.requests import PairwisePrompt
 
 SAMPLING: Mapping[str, object] = MappingProxyType({"temperature": 0.6, "top_p": 0.95, "max_tokens": 16384})
 
 _HISTORY_ROLES = {"user": "user", "assistant": "assistant", "system": "system", "developer": "system"}
 
 
-def render_messages(exhibit: Exhibit) -> list[Message]:
+def render_messages(exhibit: PairwisePrompt) -> list[Message]:
     """Render the history, the principle if there is one, and the responses, each in a role of its own."""
     messages = [render_turn(role, text) for role, text in exhibit.conversation]
     if all(message["role"] == "system" for message in messages):

@@ -3,9 +3,9 @@
 from functools import partial
 
 from genrm_cli.judging.profiles.nemotron import SAMPLING
+from genrm_cli.judging.profiles.parse_json import parse_scores_json
 from genrm_cli.judging.profiles.profile import Profile
-from genrm_cli.judging.profiles.reading import parse_scores_json
-from genrm_cli.judging.profiles.sections import NUMBERS, count_neutralised, render_comparison
+from genrm_cli.judging.profiles.prompt import NUMBERS, count_neutralised, render_comparison
 
 SCALES = """\
 Give each response a score for helpfulness from 1 to 5:

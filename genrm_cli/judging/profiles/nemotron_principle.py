@@ -11,8 +11,9 @@ from types import MappingProxyType
 from genrm_cli.judging.profiles import nemotron
 from genrm_cli.judging.profiles.answer import excerpt, make_failure, parse_prose
 from genrm_cli.judging.profiles.profile import GradingProfile, Message
-from genrm_cli.judging.profiles.sections import NOT_RECORDED
-from genrm_cli.judging.verdict import MAX_SCORE, MIN_SCORE, Failure, FailureKind, Grades, Lineup, Reply
+from genrm_cli.judging.profiles.prompt import NOT_RECORDED
+from genrm_cli.judging.requests import ListwisePrompt, Reply
+from genrm_cli.verdicts import MAX_SCORE, MIN_SCORE, Failure, FailureKind, Grades
 
 _PRINCIPLE = """\
 The response helps the user: it is correct, does what was asked, leaves out nothing that matters, and says no more \
@@ -20,7 +21,7 @@ than is useful."""
 _JUDGEMENT = re.compile(r"Final Judge?ment:\s*+(Yes|No)\b")
 
 
-def _render_messages(lineup: Lineup) -> list[Message]:
+def _render_messages(lineup: ListwisePrompt) -> list[Message]:
     history = [nemotron.render_turn(role, text) for role, text in lineup.conversation]
     if not history:
         history = [{"role": "user", "content": NOT_RECORDED}]
@@ -31,7 +32,7 @@ def _render_messages(lineup: Lineup) -> list[Message]:
     ]
 
 
-def _parse_reply(reply: Reply, lineup: Lineup) -> Grades | Failure:
+def _parse_reply(reply: Reply, lineup: ListwisePrompt) -> Grades | Failure:
     """Read the margin between Yes and No at the judgement: `1 + 4 / (1 + exp(-margin))`, in words as the note.
 
     Where one of the two is not among the likeliest tokens, it counts as likely as the last of them, which is more

@@ -5,14 +5,14 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from genrm_cli.judging.profiles import nemotron
+from genrm_cli.judging.profiles.parse_json import parse_scores_json
 from genrm_cli.judging.profiles.profile import Message, Profile
-from genrm_cli.judging.profiles.reading import parse_scores_json
-from genrm_cli.judging.verdict import Exhibit
+from genrm_cli.judging.requests import PairwisePrompt
 
 _BULLET = re.compile(r"(?:[-*•]|[0-9]{1,3}[.)])[ \t]+")
 
 
-def _render_messages(exhibit: Exhibit) -> list[Message]:
+def _render_messages(exhibit: PairwisePrompt) -> list[Message]:
     if exhibit.principle is not None:
         exhibit = replace(exhibit, principle=_render_principles(exhibit.principle))
     return nemotron.render_messages(exhibit)

@@ -4,12 +4,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from genrm_cli.judging.verdict import Exhibit, Failure, Grades, Lineup, Opinion, Reply, Shown, Verdict
+from genrm_cli.judging.requests import ListwisePrompt, PairwisePrompt, Prompt, Reply
+from genrm_cli.verdicts import Failure, Grades, Judgment, Verdict
 
 Message = dict[str, str]
 
 
-def _as_it_is(exhibit: Exhibit) -> Mapping[str, int]:
+def _as_it_is(exhibit: PairwisePrompt) -> Mapping[str, int]:
     """Count nothing: roles of a chat template separate the texts, and none is changed."""
     del exhibit
     return {}
@@ -39,10 +40,10 @@ class Profile:
     version: int
     about: str
     request_fields: Mapping[str, object]
-    render_messages: Callable[[Exhibit], list[Message]]
+    render_messages: Callable[[PairwisePrompt], list[Message]]
     parse_reply: Callable[[Reply], Verdict | Failure]
     render_second_turn: Callable[[str], list[Message]] | None = None
-    count_neutralised: Callable[[Exhibit], Mapping[str, int]] = _as_it_is
+    count_neutralised: Callable[[PairwisePrompt], Mapping[str, int]] = _as_it_is
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +63,8 @@ class GradingProfile:
     version: int
     about: str
     request_fields: Mapping[str, object]
-    render_messages: Callable[[Lineup], list[Message]]
-    parse_reply: Callable[[Reply, Lineup], Grades | Failure]
+    render_messages: Callable[[ListwisePrompt], list[Message]]
+    parse_reply: Callable[[Reply, ListwisePrompt], Grades | Failure]
     whole_group: bool = False
 
 
@@ -75,20 +76,20 @@ def count_turns(profile: AnyProfile) -> int:
     return 2 if isinstance(profile, Profile) and profile.render_second_turn is not None else 1
 
 
-def render_messages(profile: AnyProfile, shown: Shown) -> list[Message]:
+def render_messages(profile: AnyProfile, shown: Prompt) -> list[Message]:
     """Render what a judge is shown.
 
     Raises:
         TypeError: a lineup for a profile that compares pairs, or the other way round.
     """
-    if isinstance(profile, Profile) and isinstance(shown, Exhibit):
+    if isinstance(profile, Profile) and isinstance(shown, PairwisePrompt):
         return profile.render_messages(shown)
-    if isinstance(profile, GradingProfile) and isinstance(shown, Lineup):
+    if isinstance(profile, GradingProfile) and isinstance(shown, ListwisePrompt):
         return profile.render_messages(shown)
     raise TypeError(f"{profile.name} is not asked about a {type(shown).__name__}")
 
 
-def parse_reply(profile: AnyProfile, reply: Reply, shown: Shown) -> Opinion | Failure:
+def parse_reply(profile: AnyProfile, reply: Reply, shown: Prompt) -> Judgment | Failure:
     """Read the reply to what was shown.
 
     Raises:
@@ -96,7 +97,7 @@ def parse_reply(profile: AnyProfile, reply: Reply, shown: Shown) -> Opinion | Fa
     """
     if isinstance(profile, Profile):
         return profile.parse_reply(reply)
-    if not isinstance(shown, Lineup):
+    if not isinstance(shown, ListwisePrompt):
         raise TypeError(f"{profile.name} is not asked about a {type(shown).__name__}")
     return profile.parse_reply(reply, shown)
 

@@ -9,11 +9,11 @@ from functools import partial
 from types import MappingProxyType
 
 from genrm_cli.judging.profiles.answer import excerpt, make_failure, parse_prose
-from genrm_cli.judging.profiles.marks import read_label
 from genrm_cli.judging.profiles.profile import Profile
+from genrm_cli.judging.profiles.prompt import LETTERS, count_neutralised, render_comparison
 from genrm_cli.judging.profiles.scales import BETTER, WORSE
-from genrm_cli.judging.profiles.sections import LETTERS, count_neutralised, render_comparison
-from genrm_cli.judging.verdict import Failure, FailureKind, Verdict
+from genrm_cli.judging.profiles.tags import read_label
+from genrm_cli.verdicts import Failure, FailureKind, Verdict
 
 _MARK = "[RESULT]"
 _WINNER = re.compile(r"[\s*\"'`(]*+(?:Response )?([A-Z])[\s*\"'`).]*+")

@@ -7,9 +7,10 @@ from functools import partial
 from genrm_cli.judging.profiles.answer import THINK, excerpt, make_failure, open_thought, parse_answer
 from genrm_cli.judging.profiles.json_objects import FoundObject, Pairs, iter_objects, stands_outside
 from genrm_cli.judging.profiles.profile import GradingProfile, Message
+from genrm_cli.judging.profiles.prompt import render_lineup
 from genrm_cli.judging.profiles.sampling import THINKING
-from genrm_cli.judging.profiles.sections import render_lineup
-from genrm_cli.judging.verdict import MAX_SCORE, MIN_SCORE, Failure, FailureKind, Grades, Lineup, Reply
+from genrm_cli.judging.requests import ListwisePrompt, Reply
+from genrm_cli.verdicts import MAX_SCORE, MIN_SCORE, Failure, FailureKind, Grades
 
 _KEYS = ("scores", "best-to-worst")
 _CLOSING = """\
@@ -19,18 +20,18 @@ both of its parts, and nothing after it:
 """
 
 
-def _names(lineup: Lineup) -> list[str]:
+def _names(lineup: ListwisePrompt) -> list[str]:
     return [f"model-{number}" for number in range(1, len(lineup.responses) + 1)]
 
 
-def _render_messages(lineup: Lineup) -> list[Message]:
+def _render_messages(lineup: ListwisePrompt) -> list[Message]:
     names = _names(lineup)  # all of them: small judges write the form off as it stands
     scores, order = (", ".join(form.format(name) for name in names) for form in ('"{}": <1 to 5>', '"<{} or another>"'))
     form = f'{{"scores": {{{scores}}}, "best-to-worst": [{order}]}}'
     return render_lineup(lineup, names, _CLOSING + form)
 
 
-def _parse_reply(reply: Reply, lineup: Lineup) -> Grades | Failure:
+def _parse_reply(reply: Reply, lineup: ListwisePrompt) -> Grades | Failure:
     return parse_answer(reply, partial(_read, _names(lineup)))
 
 

@@ -8,12 +8,12 @@ import re
 from functools import partial
 
 from genrm_cli.judging.profiles.answer import excerpt, make_failure, parse_prose
-from genrm_cli.judging.profiles.marks import ANSWER_TAG, read_label, read_only_mark
 from genrm_cli.judging.profiles.profile import Profile
+from genrm_cli.judging.profiles.prompt import LETTERS, count_neutralised, render_comparison
 from genrm_cli.judging.profiles.sampling import THINKING
 from genrm_cli.judging.profiles.scales import WINNERS
-from genrm_cli.judging.profiles.sections import LETTERS, count_neutralised, render_comparison
-from genrm_cli.judging.verdict import Failure, FailureKind, Verdict
+from genrm_cli.judging.profiles.tags import ANSWER_TAG, read_label, read_only_mark
+from genrm_cli.verdicts import Failure, FailureKind, Verdict
 
 _LABEL = re.compile(r"\s*+\[\[([A-Z])\]\]\s*+")
 _CLOSING = """\

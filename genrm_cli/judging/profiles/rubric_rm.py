@@ -7,12 +7,12 @@ import re
 from functools import partial
 
 from genrm_cli.judging.profiles.answer import parse_prose
-from genrm_cli.judging.profiles.marks import read_label, read_only_mark
 from genrm_cli.judging.profiles.profile import Profile
+from genrm_cli.judging.profiles.prompt import LETTERS, count_neutralised, render_comparison
 from genrm_cli.judging.profiles.sampling import GREEDY
 from genrm_cli.judging.profiles.scales import BETTER, WORSE
-from genrm_cli.judging.profiles.sections import LETTERS, count_neutralised, render_comparison
-from genrm_cli.judging.verdict import Failure, Verdict
+from genrm_cli.judging.profiles.tags import read_label, read_only_mark
+from genrm_cli.verdicts import Failure, Verdict
 
 # The whole line: "Winner: Response A or B?" is none. Markdown around its words is not part of it.
 _WINNER = re.compile(r"^[ \t#>*_]*+Winner[*_]*+:[ \t*_]*+([^\n]*)$", re.MULTILINE)

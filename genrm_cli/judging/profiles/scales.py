@@ -1,7 +1,7 @@
 """From what families of judges say (a winner, a label, two scores on a scale of theirs) to a verdict."""
 
 from genrm_cli.judging.profiles.answer import make_failure
-from genrm_cli.judging.verdict import MAX_SCORE, MIDDLE_RANKING, MIN_SCORE, Failure, FailureKind, Verdict
+from genrm_cli.verdicts import MAX_SCORE, MIDDLE_RANKING, MIN_SCORE, Failure, FailureKind, Verdict
 
 MUCH_BETTER = Verdict(5.0, 1.0, 1.0)
 BETTER = Verdict(4.0, 2.0, 2.0)

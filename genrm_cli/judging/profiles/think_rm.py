@@ -7,8 +7,8 @@ import re
 from functools import partial
 
 from genrm_cli.judging.profiles.answer import excerpt, make_failure, parse_prose
-from genrm_cli.judging.profiles.marks import ANSWER_TAG, read_last_mark
 from genrm_cli.judging.profiles.profile import Profile
+from genrm_cli.judging.profiles.prompt import LETTERS, count_neutralised, render_comparison
 from genrm_cli.judging.profiles.sampling import THINKING
 from genrm_cli.judging.profiles.scales import (
     BETTER,
@@ -18,8 +18,8 @@ from genrm_cli.judging.profiles.scales import (
     SLIGHTLY_WORSE,
     WORSE,
 )
-from genrm_cli.judging.profiles.sections import LETTERS, count_neutralised, render_comparison
-from genrm_cli.judging.verdict import Failure, FailureKind, Verdict
+from genrm_cli.judging.profiles.tags import ANSWER_TAG, read_last_mark
+from genrm_cli.verdicts import Failure, FailureKind, Verdict
 
 _VERDICTS = {-3: MUCH_BETTER, -2: BETTER, -1: SLIGHTLY_BETTER, 1: SLIGHTLY_WORSE, 2: WORSE, 3: MUCH_WORSE}
 _INTEGER = re.compile(r"[+-]?[0-9]{1,9}")

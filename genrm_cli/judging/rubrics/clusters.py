@@ -6,11 +6,12 @@ from operator import itemgetter
 
 from genrm_cli.judging.profiles.answer import excerpt, make_failure, parse_answer
 from genrm_cli.judging.profiles.json_objects import Pairs
-from genrm_cli.judging.profiles.marks import parse_decimal
 from genrm_cli.judging.profiles.profile import GradingProfile, Message
+from genrm_cli.judging.profiles.tags import parse_decimal
+from genrm_cli.judging.requests import ListwisePrompt, Reply
 from genrm_cli.judging.rubrics.lineup import SESSION, object_of, render_graded, request_object
-from genrm_cli.judging.rubrics.reading import find_intruder, find_member, find_miscount, find_number, read_object
-from genrm_cli.judging.verdict import Failure, FailureKind, Grades, Lineup, Reply
+from genrm_cli.judging.rubrics.parse_grades import find_intruder, find_member, find_miscount, find_number, read_object
+from genrm_cli.verdicts import Failure, FailureKind, Grades
 
 MAX_LABEL_CHARS = 300
 
@@ -45,11 +46,11 @@ def cluster_numbers(ids: Iterable[object]) -> tuple[float, ...]:
     return tuple(numbers.setdefault(each, float(len(numbers))) for each in ids)
 
 
-def _render_messages(lineup: Lineup) -> list[Message]:
+def _render_messages(lineup: ListwisePrompt) -> list[Message]:
     return render_graded(lineup, _TASK, _PLAN, _CLOSING.format(count=len(lineup.responses)))
 
 
-def _parse_reply(reply: Reply, lineup: Lineup) -> Grades | Failure:
+def _parse_reply(reply: Reply, lineup: ListwisePrompt) -> Grades | Failure:
     return parse_answer(reply, partial(_read, len(lineup.responses)))
 
 

@@ -6,10 +6,11 @@ from functools import partial
 from genrm_cli.judging.profiles.answer import excerpt, make_failure, parse_answer
 from genrm_cli.judging.profiles.json_objects import Pairs
 from genrm_cli.judging.profiles.profile import GradingProfile, Message
+from genrm_cli.judging.requests import ListwisePrompt, Reply
 from genrm_cli.judging.rubrics.lineup import SESSION, object_of, render_graded, request_object
-from genrm_cli.judging.rubrics.reading import find_intruder, find_member, find_number, read_object
+from genrm_cli.judging.rubrics.parse_grades import find_intruder, find_member, find_number, read_object
 from genrm_cli.judging.rubrics.rubric import Rubric, RubricSet
-from genrm_cli.judging.verdict import Failure, FailureKind, Grades, Lineup, Reply
+from genrm_cli.verdicts import Failure, FailureKind, Grades
 
 FORM_VERSION = 1
 """Grows whenever the question or its reading change, for any set."""
@@ -74,7 +75,7 @@ def _schema_of_score(rubric: Rubric) -> dict[str, object]:
     return {"type": "number", "enum": scores}
 
 
-def _render_messages(rubric_set: RubricSet, lineup: Lineup) -> list[Message]:
+def _render_messages(rubric_set: RubricSet, lineup: ListwisePrompt) -> list[Message]:
     """Render a lineup of one response.
 
     Raises:
@@ -104,7 +105,7 @@ def _write(score: float) -> str:
     return f"{score:.15g}"  # six digits, as `g` alone has it, could be another number
 
 
-def _parse_reply(rubric_set: RubricSet, reply: Reply, lineup: Lineup) -> Grades | Failure:
+def _parse_reply(rubric_set: RubricSet, reply: Reply, lineup: ListwisePrompt) -> Grades | Failure:
     del lineup  # one response, whatever it says
     return parse_answer(reply, partial(_read, rubric_set))
 

@@ -5,16 +5,16 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from genrm_cli.judging.profiles.profile import Message, freeze
+from genrm_cli.judging.profiles.prompt import render_lineup
 from genrm_cli.judging.profiles.sampling import GREEDY
-from genrm_cli.judging.profiles.sections import render_lineup
-from genrm_cli.judging.verdict import Lineup
+from genrm_cli.judging.requests import ListwisePrompt
 
 SESSION = """\
 A response may be a whole session, written as turns. Then the assistant's turns are what counts, and those of the \
 user or client are what it had to deal with."""
 
 
-def render_graded(lineup: Lineup, task: str, plan: str, closing: str) -> list[Message]:
+def render_graded(lineup: ListwisePrompt, task: str, plan: str, closing: str) -> list[Message]:
     """Render the responses by number, from 0, and after them a plan; the lineup's principle is added to it.
 
     Tags of thinking are made harmless: an answer begins after the last of them, and whoever quotes a response must

@@ -5,12 +5,13 @@ from functools import partial
 
 from genrm_cli.judging.profiles.answer import excerpt, make_failure, parse_answer
 from genrm_cli.judging.profiles.json_objects import Pairs
-from genrm_cli.judging.profiles.marks import parse_decimal
 from genrm_cli.judging.profiles.profile import GradingProfile, Message
+from genrm_cli.judging.profiles.tags import parse_decimal
+from genrm_cli.judging.requests import ListwisePrompt, Reply
 from genrm_cli.judging.rubrics.lineup import SESSION, render_graded, request_object
-from genrm_cli.judging.rubrics.reading import find_intruder, find_member, find_miscount, read_object
+from genrm_cli.judging.rubrics.parse_grades import find_intruder, find_member, find_miscount, read_object
 from genrm_cli.judging.rubrics.rubric import Rubric, RubricSet
-from genrm_cli.judging.verdict import Failure, FailureKind, Grades, Lineup, Reply
+from genrm_cli.verdicts import Failure, FailureKind, Grades
 
 FORM_VERSION = 1
 """Grows whenever the question or its reading change, for any set."""
@@ -69,7 +70,7 @@ def values_of_tiers(tiers: Sequence[Sequence[int]]) -> tuple[float, ...]:
     return tuple(values)
 
 
-def _render_messages(rubric_set: RubricSet, lineup: Lineup) -> list[Message]:
+def _render_messages(rubric_set: RubricSet, lineup: ListwisePrompt) -> list[Message]:
     plan = "\n\n".join([*map(_render_rubric, rubric_set.rubrics), _PLAN])
     return render_graded(lineup, _TASK, plan, _CLOSING.format(count=len(lineup.responses)))
 
@@ -79,7 +80,7 @@ def _render_rubric(rubric: Rubric) -> str:
     return f"{rubric.title} ({direction})\n{rubric.description}"
 
 
-def _parse_reply(reply: Reply, lineup: Lineup) -> Grades | Failure:
+def _parse_reply(reply: Reply, lineup: ListwisePrompt) -> Grades | Failure:
     return parse_answer(reply, partial(_read, len(lineup.responses)))
 
 

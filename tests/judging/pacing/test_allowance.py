@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genrm_cli.judging.pacing.allowance import Allowance, cost_of
-from genrm_cli.judging.verdict import Reply
+from genrm_cli.judging.pacing.budget import Budget, cost_of
+from genrm_cli.judging.requests import Reply
 
 
 def spent(calls: int = 0, prompt_tokens: int = 0, completion_tokens: int = 0, **limits: Any) -> str | None:
     """Say which of the limits so much spending reaches."""
-    allowance = Allowance(**limits)
+    allowance = Budget(**limits)
     for _ in range(calls):
         allowance.count_call()
     allowance.count_reply(Reply("", prompt_tokens=prompt_tokens, completion_tokens=completion_tokens))
@@ -49,7 +49,7 @@ def test_a_limit_is_reached_when_so_much_is_spent(
 
 def test_a_server_that_counts_no_tokens_spends_none() -> None:
     """Without usage in the replies the token and cost limits are never reached; calls still count."""
-    allowance = Allowance(max_tokens=1, max_cost=0.01, price_in=1e6)
+    allowance = Budget(max_tokens=1, max_cost=0.01, price_in=1e6)
     for _ in range(10):
         allowance.count_call()
         allowance.count_reply(Reply("fine"))
@@ -59,4 +59,4 @@ def test_a_server_that_counts_no_tokens_spends_none() -> None:
 def test_prices_are_for_a_million_tokens() -> None:
     """250,000 tokens in at 3 and 100,000 out at 15 cost 2.25."""
     assert cost_of(250_000, 100_000, 3.0, 15.0) == pytest.approx(2.25)
-    assert Allowance(price_in=3.0, price_out=15.0, prompt_tokens=250_000, completion_tokens=100_000).cost == 2.25
+    assert Budget(price_in=3.0, price_out=15.0, prompt_tokens=250_000, completion_tokens=100_000).cost == 2.25

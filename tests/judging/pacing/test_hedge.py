@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from genrm_cli.judging.client import CallError
-from genrm_cli.judging.latency import Latencies
 from genrm_cli.judging.pacing.hedge import Hedge
-from genrm_cli.judging.verdict import Failure, FailureKind, Reply
+from genrm_cli.judging.requests import Reply
+from genrm_cli.metrics.latency import Latencies
+from genrm_cli.verdicts import Failure, FailureKind
 
 
 class Race:

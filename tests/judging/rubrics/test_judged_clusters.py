@@ -8,13 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from genrm_cli.judging.requests import ListwisePrompt, Reply
 from genrm_cli.judging.rubrics.clusters import CLUSTERS, cluster_numbers
-from genrm_cli.judging.verdict import Failure, FailureKind, Lineup, Reply
+from genrm_cli.verdicts import Failure, FailureKind
 
 
 def read(text: str, count: int) -> tuple[float, ...] | FailureKind:
     """Read a reply on a lineup of so many responses: the values, or the kind of the failure."""
-    outcome = CLUSTERS.parse_reply(Reply(text, finish_reason="stop"), Lineup([], ("x",) * count))
+    outcome = CLUSTERS.parse_reply(Reply(text, finish_reason="stop"), ListwisePrompt([], ("x",) * count))
     return outcome.kind if isinstance(outcome, Failure) else outcome.values
 
 
@@ -35,7 +36,7 @@ def test_a_cluster_keeps_its_label() -> None:
     """The labels are the notes, in the order shown, cut to 300 characters; a missing one is empty."""
     entries = [{"index": 2, "cluster_id": 0}, {"index": 0, "cluster_id": 5, "label": "a" * 400}]
     text = json.dumps({"assignments": [*entries, {"index": 1, "cluster_id": 0, "label": "b"}]})
-    grades = CLUSTERS.parse_reply(Reply(text), Lineup([], ("x",) * 3))
+    grades = CLUSTERS.parse_reply(Reply(text), ListwisePrompt([], ("x",) * 3))
     assert not isinstance(grades, Failure)
     assert (grades.values, grades.notes) == ((0.0, 1.0, 1.0), ("a" * 300, "b", ""))
 
@@ -117,7 +118,7 @@ def test_a_response_cannot_sort_itself_through_a_careless_judge(place: int) -> N
 
 def test_the_profile_says_what_it_is() -> None:
     """It shows a whole group, and asks for tactics, not wording, with empty texts and refusals in one cluster."""
-    (message,) = CLUSTERS.render_messages(Lineup([], ("x", "")))
+    (message,) = CLUSTERS.render_messages(ListwisePrompt([], ("x", "")))
     assert CLUSTERS.whole_group
     assert "underlying tactic" in message["content"]
     assert "All responses that are empty and all that refuse share one cluster." in message["content"]

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genrm_cli.errors import UsageError
-from genrm_cli.judging.rubrics.own import parse_rubric_set
+from genrm_cli.judging.rubrics.custom_rubric import parse_rubric_set
 from genrm_cli.judging.rubrics.rubric import Rubric, RubricSet
 
 HOUSE = """

@@ -7,16 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from genrm_cli.judging.requests import ListwisePrompt, Reply
 from genrm_cli.judging.rubrics.builtin import HELPFULNESS
 from genrm_cli.judging.rubrics.ranking import grades_of_sole, ranking_profile, values_of_tiers
-from genrm_cli.judging.verdict import Failure, FailureKind, Grades, Lineup, Reply
+from genrm_cli.verdicts import Failure, FailureKind, Grades
 
 PROFILE = ranking_profile(HELPFULNESS)
 
 
 def read(text: str, count: int) -> tuple[float, ...] | FailureKind:
     """Read a reply on a lineup of so many responses: the values, or the kind of the failure."""
-    outcome = PROFILE.parse_reply(Reply(text, finish_reason="stop"), Lineup([], ("x",) * count))
+    outcome = PROFILE.parse_reply(Reply(text, finish_reason="stop"), ListwisePrompt([], ("x",) * count))
     return outcome.kind if isinstance(outcome, Failure) else outcome.values
 
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genrm_cli.judging.verdict import Verdict, lead_of
 from genrm_cli.rewards.components.win_rate import win_rates
 from genrm_cli.rewards.estimators import JudgedPair
+from genrm_cli.verdicts import Verdict, preference
 
 MAX_N = 5
 PAIRS = st.tuples(st.integers(0, MAX_N - 1), st.integers(0, MAX_N - 1)).filter(lambda pair: pair[0] != pair[1])
@@ -59,6 +59,6 @@ def test_names_places_and_order_do_not_matter(verdicts, order, shuffler):
 def test_who_wins_is_what_the_verdict_says(verdicts):
     """The winner is the one that the rest of the program takes for the winner."""
     for verdict in verdicts:
-        lead = lead_of(Verdict(*verdict[2:]))
+        lead = preference(Verdict(*verdict[2:]))
         rates = win_rates(MAX_N, [verdict])
         assert (rates[verdict.i], rates[verdict.j]) == (float(lead > 0), float(lead < 0))

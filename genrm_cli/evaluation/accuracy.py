@@ -1,0 +1,319 @@
+"""What a judge's verdicts on labelled pairs say of it: accuracy, order, length, failures, cost."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from statistics import fmean, median
+
+from genrm_cli.judging.pacing.budget import cost_of
+from genrm_cli.metrics.intervals import mcnemar_p_value, wilson_interval
+from genrm_cli.verdicts import FailureKind, Verdict, preference
+
+PARSE_FAILURES = frozenset(
+    {
+        FailureKind.NO_VERDICT,
+        FailureKind.AMBIGUOUS,
+        FailureKind.OUT_OF_RANGE,
+        FailureKind.TRUNCATED,
+        FailureKind.EMPTY,
+    }
+)
+
+
+class Preference(StrEnum):
+    """Which answer a verdict prefers."""
+
+    CHOSEN = "chosen"
+    REJECTED = "rejected"
+    TIE = "tie"
+
+
+CREDIT = {Preference.CHOSEN: 1.0, Preference.TIE: 0.5, Preference.REJECTED: 0.0}
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What became of one pair in one order.
+
+    Attributes:
+        result: what the verdict prefers, or why there is none.
+        calls: made for it, by this run or the one whose journal knew it; 0 for the embedded judge.
+        prompt_tokens: over all its calls. Likewise `completion_tokens`.
+        latency_s: from the first call to the last answer.
+    """
+
+    result: Preference | FailureKind
+    calls: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    latency_s: float = 0.0
+
+    @property
+    def preference(self) -> Preference | None:
+        """What the verdict prefers; None without one."""
+        return self.result if isinstance(self.result, Preference) else None
+
+    @property
+    def credit(self) -> float | None:
+        """1 for right, 0 for wrong, a half for a tie; None without a verdict."""
+        return CREDIT[self.result] if isinstance(self.result, Preference) else None
+
+
+@dataclass(frozen=True, slots=True)
+class PairOutcome:
+    """What became of one labelled pair.
+
+    Attributes:
+        item: names the line; pairs of one line are not independent of each other.
+        chosen_first: what became of it with the chosen answer shown first. `chosen_second` likewise.
+        category: None if the line has none.
+        chosen_chars: length of the better answer. `rejected_chars` likewise.
+    """
+
+    item: str
+    chosen_first: Judgement
+    chosen_second: Judgement
+    category: str | None = None
+    chosen_chars: int = 0
+    rejected_chars: int = 0
+
+    @property
+    def judgements(self) -> tuple[Judgement, Judgement]:
+        """Both orders."""
+        return self.chosen_first, self.chosen_second
+
+    @property
+    def has_both(self) -> bool:
+        """Whether there is a verdict in each order."""
+        return self.chosen_first.preference is not None and self.chosen_second.preference is not None
+
+    @property
+    def is_consistently_right(self) -> bool:
+        """Whether the chosen answer is preferred in each order."""
+        return self.chosen_first.result == self.chosen_second.result == Preference.CHOSEN
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A share of pairs with its 95 % interval; all three None over no pair.
+
+    Attributes:
+        value: mean over the pairs, from 0 to 1.
+        low: lower end of the interval. `high` likewise.
+        pairs: how many it is the mean of.
+        items: how many lines they come from; pairs of one line are one observation to the interval.
+    """
+
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+    pairs: int = 0
+    items: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """How good a judge is on some pairs. A rate is None where there is nothing to count.
+
+    Attributes:
+        pairs: labelled pairs; each is asked twice.
+        items: lines that they come from.
+        verdicts: judgements with a verdict. `ties`: those of them that prefer neither.
+        failures: judgements without one, those that were never asked left out.
+        not_asked: judgements that were never asked (a budget, a deadline); they count nowhere else.
+        accuracy: right judgements among those with a verdict, a tie counting half; a pair's orders are averaged first.
+        accuracy_chosen_first: the same for the order that shows the chosen answer first. `_second` likewise.
+        accuracy_if_failures_lose: as accuracy, each failure counted as wrong.
+        consistent_accuracy: pairs that are right in both orders, among pairs with both verdicts.
+        flip_rate: pairs whose preference changes when swapped, to or from a tie included, among the same.
+        first_place_preference: verdicts for the answer shown first, a tie counting half, over the same; 0.5 is fair.
+        first_place_p_value: probability of such a lean or a stronger one from a judge without one; exact.
+        accuracy_longer_chosen: accuracy where the better answer is the longer one. `_shorter`, `_equal` likewise.
+        length_bias: accuracy when the longer answer is right less that when it is wrong; 0 is fair.
+        failure_rate: failures among the judgements that were asked. `parse_failure_rate`: those of a reply that came
+            but held no readable verdict (no_verdict, ambiguous, out_of_range, truncated, empty).
+        calls_per_judgement: over the judgements that cost calls. Tokens, cost and latency likewise.
+        cost_per_judgement: in the currency of the prices; None without prices.
+    """
+
+    pairs: int
+    items: int
+    verdicts: int
+    ties: int
+    failures: int
+    not_asked: int
+    failures_by_kind: dict[str, int]
+    accuracy: Share
+    accuracy_chosen_first: Share
+    accuracy_chosen_second: Share
+    accuracy_if_failures_lose: Share
+    consistent_accuracy: Share
+    flip_rate: Share
+    first_place_preference: Share
+    first_place_p_value: float | None
+    accuracy_longer_chosen: Share
+    accuracy_shorter_chosen: Share
+    accuracy_equal_length: Share
+    length_bias: float | None
+    failure_rate: float | None
+    parse_failure_rate: float | None
+    calls_per_judgement: float | None
+    prompt_tokens_per_judgement: float | None
+    completion_tokens_per_judgement: float | None
+    cost_per_judgement: float | None
+    latency_median_s: float | None
+
+
+def preference_of(verdict: Verdict, *, chosen_first: bool) -> Preference:
+    """Return which answer a verdict prefers: the higher score; on equal scores the ranking's side of the middle."""
+    lead = preference(verdict)
+    if not lead:
+        return Preference.TIE
+    return Preference.CHOSEN if (lead > 0) == chosen_first else Preference.REJECTED
+
+
+def evaluate(outcomes: Sequence[PairOutcome], price_in: float = 0.0, price_out: float = 0.0) -> Figures:
+    """Work out how good a judge is.
+
+    Args:
+        outcomes: the pairs.
+        price_in: of a million prompt tokens. `price_out` likewise, of reply tokens.
+    """
+    both = [outcome for outcome in outcomes if outcome.has_both]
+    longer = accuracy_of([outcome for outcome in outcomes if outcome.chosen_chars > outcome.rejected_chars])
+    shorter = accuracy_of([outcome for outcome in outcomes if outcome.chosen_chars < outcome.rejected_chars])
+    counts = _Counts(outcomes)
+    return Figures(
+        pairs=len(outcomes),
+        items=len({outcome.item for outcome in outcomes}),
+        verdicts=counts.verdicts,
+        ties=counts.ties,
+        failures=counts.failures,
+        not_asked=counts.not_asked,
+        failures_by_kind=dict(sorted(counts.kinds.items())),
+        accuracy=accuracy_of(outcomes),
+        accuracy_chosen_first=share_of(outcomes, lambda outcome: outcome.chosen_first.credit),
+        accuracy_chosen_second=share_of(outcomes, lambda outcome: outcome.chosen_second.credit),
+        accuracy_if_failures_lose=share_of(outcomes, _credit_if_failures_lose),
+        consistent_accuracy=consistency_of(both),
+        flip_rate=share_of(both, lambda outcome: float(outcome.chosen_first.result != outcome.chosen_second.result)),
+        first_place_preference=share_of(both, _first_place_credit),
+        first_place_p_value=_first_place_p_value(both),
+        accuracy_longer_chosen=longer,
+        accuracy_shorter_chosen=shorter,
+        accuracy_equal_length=accuracy_of([o for o in outcomes if o.chosen_chars == o.rejected_chars]),
+        length_bias=None if longer.value is None or shorter.value is None else longer.value - shorter.value,
+        failure_rate=counts.rate(counts.failures),
+        parse_failure_rate=counts.rate(sum(counts.kinds[kind] for kind in PARSE_FAILURES)),
+        **_costs(outcomes, price_in, price_out),
+    )
+
+
+def evaluate_by_category(
+    outcomes: Sequence[PairOutcome], price_in: float = 0.0, price_out: float = 0.0
+) -> dict[str, Figures]:
+    """Work out the figures of each category, by its name; pairs without one stand under the empty name."""
+    by_name: dict[str, list[PairOutcome]] = {}
+    for outcome in outcomes:
+        by_name.setdefault(outcome.category or "", []).append(outcome)
+    return {name: evaluate(by_name[name], price_in, price_out) for name in sorted(by_name)}
+
+
+@dataclass(slots=True)
+class _Counts:
+    """How many judgements ended how."""
+
+    outcomes: Sequence[PairOutcome]
+    verdicts: int = 0
+    ties: int = 0
+    not_asked: int = 0
+    kinds: Counter[str] = field(default_factory=Counter)
+
+    def __post_init__(self) -> None:
+        for outcome in self.outcomes:
+            for judgement in outcome.judgements:
+                self.verdicts += judgement.preference is not None
+                self.ties += judgement.result == Preference.TIE
+                if judgement.result == FailureKind.NOT_ASKED:
+                    self.not_asked += 1
+                elif judgement.preference is None:
+                    self.kinds[judgement.result.value] += 1
+
+    @property
+    def failures(self) -> int:
+        return self.kinds.total()
+
+    def rate(self, count: int) -> float | None:
+        asked = self.verdicts + self.failures
+        return count / asked if asked else None
+
+
+def share_of(outcomes: Iterable[PairOutcome], value_of: Callable[[PairOutcome], float | None]) -> Share:
+    """Average over the pairs that have a value from 0 to 1.
+
+    The interval takes the pairs of a line for one observation. Lines of unlike size count as fewer: as many as would
+    give a mean of the same variance if each held one pair.
+
+    Source: L. Kish, Survey Sampling (1965), section 11.7: (sum of weights)^2 / sum of squared weights.
+    """
+    values: list[float] = []
+    sizes: Counter[str] = Counter()
+    for outcome in outcomes:
+        value = value_of(outcome)
+        if value is not None:
+            values.append(value)
+            sizes[outcome.item] += 1
+    if not values:
+        return Share()
+    mean = fmean(values)
+    observations = len(values) ** 2 / sum(size * size for size in sizes.values())
+    return Share(mean, *wilson_interval(mean, observations), len(values), len(sizes))
+
+
+def accuracy_of(outcomes: Iterable[PairOutcome]) -> Share:
+    """Return the share of right judgements; a pair's orders, as far as judged, are averaged first."""
+    return share_of(outcomes, _mean_credit)
+
+
+def consistency_of(both: Iterable[PairOutcome]) -> Share:
+    """Return the share of pairs, all with both verdicts, that are right in both orders."""
+    return share_of(both, lambda outcome: float(outcome.is_consistently_right))
+
+
+def _mean_credit(outcome: PairOutcome) -> float | None:
+    credits_given = [judgement.credit for judgement in outcome.judgements if judgement.credit is not None]
+    return fmean(credits_given) if credits_given else None
+
+
+def _credit_if_failures_lose(outcome: PairOutcome) -> float | None:
+    asked = [judgement.credit or 0.0 for judgement in outcome.judgements if judgement.result != FailureKind.NOT_ASKED]
+    return fmean(asked) if asked else None
+
+
+def _first_place_credit(outcome: PairOutcome) -> float:
+    """Return how much of a pair's two verdicts goes to the answer shown first."""
+    second_for_first = 1.0 - CREDIT[Preference(outcome.chosen_second.result)]
+    return fmean((CREDIT[Preference(outcome.chosen_first.result)], second_for_first))
+
+
+def _first_place_p_value(both: Sequence[PairOutcome]) -> float | None:
+    """Test whether pairs that lean to the first place are as many as those that lean to the second."""
+    if not both:
+        return None
+    leans: dict[str, float] = {}
+    for outcome in both:
+        leans[outcome.item] = leans.get(outcome.item, 0.0) + _first_place_credit(outcome) - 0.5
+    return mcnemar_p_value(sum(lean > 0 for lean in leans.values()), sum(lean < 0 for lean in leans.values()))
+
+
+def _costs(outcomes: Sequence[PairOutcome], price_in: float, price_out: float) -> dict[str, float | None]:
+    names = ("calls", "prompt_tokens", "completion_tokens")
+    paid = [judgement for outcome in outcomes for judgement in outcome.judgements if judgement.calls]
+    if not paid:
+        nothing = dict.fromkeys((*(f"{name}_per_judgement" for name in names), "cost_per_judgement"))
+        return {**nothing, "latency_median_s": None}
+    means = {f"{name}_per_judgement": fmean(getattr(judgement, name) for judgement in paid) for name in names}
+    tokens = means["prompt_tokens_per_judgement"], means["completion_tokens_per_judgement"]
+    cost = cost_of(*tokens, price_in, price_out) if price_in or price_out else None
+    return {**means, "cost_per_judgement": cost, "latency_median_s": median(each.latency_s for each in paid)}

@@ -1,0 +1,205 @@
+"""Score many inputs in one run: each once, some side by side, all with one judge."""
+
+import asyncio
+import threading
+import time
+from collections import Counter
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from typing import Any
+
+from genrm_cli.errors import (
+    ChangedInputError,
+    GenrmError,
+    JudgeError,
+    StorageError,
+    TooManyUnscoredError,
+    worst_exit_code,
+)
+from genrm_cli.groups.judge_set import JudgeSet, check_judges, open_judges
+from genrm_cli.jobs.context import RunContext, cancelled_by_sigterm, first_error_of, in_thread
+from genrm_cli.jobs.inputs import Task
+from genrm_cli.jobs.journals import check_journal_place
+from genrm_cli.jobs.leasing import claimed
+from genrm_cli.jobs.planning import LISTED_AT_ONCE, Decision, FileResult, Status, decide_again, iter_decisions
+from genrm_cli.jobs.score_file import refuse_unscored, score_task
+from genrm_cli.storage.leases import HeldLease, Lease, LeaseLostError, Leases
+from genrm_cli.storage.sink import check_writable, make_folder
+
+
+@dataclass(slots=True)
+class BatchReport:
+    """What became of all inputs of a run.
+
+    Attributes:
+        results: with `--json`, of all but those that were up to date.
+        last: of the last one, whatever became of it.
+        counts: of all, by status.
+        exit_code: the worst of all inputs' exit codes.
+        fatal: what ended the run before its end; None if nothing did.
+        is_listed: whether all inputs were found before the run ended.
+    """
+
+    results: list[FileResult] = field(default_factory=list)
+    last: FileResult | None = None
+    counts: Counter[Status] = field(default_factory=Counter)
+    exit_code: int = 0
+    fatal: GenrmError | None = None
+    is_listed: bool = False
+
+    def enter(self, result: FileResult, *, keep: bool) -> None:
+        """Take in what became of one more input."""
+        self.last = result
+        self.counts[result.status] += 1
+        self.exit_code = worst_exit_code([self.exit_code, result.exit_code])
+        if keep and result.status is not Status.CURRENT:
+            self.results.append(replace(result, report=None, metrics=None))  # each is a few kilobytes
+
+    def end(self, fatal: GenrmError) -> None:
+        """Say what ended the run before its end."""
+        self.fatal = fatal
+        self.exit_code = worst_exit_code([self.exit_code, fatal.exit_code])
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the run as one JSON-ready object."""
+        counts = {status.value.replace(" ", "_"): self.counts[status] for status in Status if self.counts[status]}
+        return {
+            "files": self.counts.total(),
+            "all_listed": self.is_listed,
+            **counts,
+            "error": None if self.fatal is None else str(self.fatal),
+            "exit_code": self.exit_code,
+            "results": [result.as_dict() for result in self.results],
+        }
+
+
+def score_inputs(inputs: Sequence[str], run: RunContext) -> BatchReport:
+    """Score all inputs that are not up to date.
+
+    One that fails does not stop the others; a judge that cannot be used stops the run, as does an interruption.
+
+    Raises:
+        UsageError: the settings name no judge, or do not go with the inputs.
+        KeyboardInterrupt: the run was interrupted, by SIGTERM too.
+    """
+    check_judges(run.settings)
+    check_journal_place(run.settings)
+    batch = _Batch(run)
+    try:
+        asyncio.run(batch.score(inputs))
+    except asyncio.CancelledError as error:
+        raise KeyboardInterrupt from error  # SIGTERM
+    return batch.report
+
+
+class _Batch:
+    """One run over many inputs."""
+
+    def __init__(self, run: RunContext) -> None:
+        self.report = BatchReport()
+        self._run = run
+        self._claims = Leases(run.s3, run.settings.claim_expiry)
+        self._has_begun = False
+
+    async def score(self, inputs: Sequence[str]) -> None:
+        """Score all inputs, a few at a time."""
+        lanes = self._run.settings.parallel_files
+        # Each lane reads or writes in one thread, renews its claim in another, and copies its journal in a third.
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(4 + 3 * lanes))
+        queue: asyncio.Queue[Decision | None] = asyncio.Queue(maxsize=lanes)
+        try:
+            async with cancelled_by_sigterm(), open_judges(self._run) as desk, asyncio.TaskGroup() as group:
+                for _ in range(lanes):
+                    group.create_task(self._work_through(queue, desk))
+                await self._fill(queue, inputs)
+                for _ in range(lanes):
+                    await queue.put(None)
+        except BaseExceptionGroup as group:
+            error = first_error_of(group)
+            if not isinstance(error, GenrmError):
+                raise error from None
+            self.report.end(error)
+            while not queue.empty():
+                if (decision := queue.get_nowait()) is not None:
+                    self._enter(decision.waiting("not begun: the run ended").result())
+
+    async def _fill(self, queue: asyncio.Queue[Decision | None], inputs: Sequence[str]) -> None:
+        decisions = iter_decisions(inputs, self._run)
+        while chunk := await self._run.in_thread(lambda: list(islice(decisions, LISTED_AT_ONCE))):
+            for decision in chunk:
+                if decision.status is Status.SCORE:
+                    await queue.put(decision)
+                else:
+                    self._enter(decision.result())
+        self.report.is_listed = True
+
+    async def _work_through(self, queue: asyncio.Queue[Decision | None], desk: JudgeSet) -> None:
+        while (decision := await queue.get()) is not None:
+            started_s = time.monotonic()
+            try:
+                result = await self._score_unless_stopped(decision, desk)
+            except JudgeError:  # the others would meet the same judge
+                self._enter(decision.waiting("not finished: the judge failed").result())
+                raise
+            except asyncio.CancelledError:
+                self._enter(decision.waiting("not finished: the run ended").result())
+                raise
+            except (ChangedInputError, LeaseLostError) as error:
+                result = decision.put_off(error).result()
+            except GenrmError as error:
+                result = decision.failed(error).result()
+            self._enter(replace(result, wall_time_s=time.monotonic() - started_s))
+
+    async def _score_unless_stopped(self, decision: Decision, desk: JudgeSet) -> FileResult:
+        if desk.stopped_by is not None and self._has_begun:
+            stopped = TooManyUnscoredError(f"not begun: the run was stopped by --{desk.stopped_by.replace('_', '-')}")
+            return decision.waiting(str(stopped), stopped).result()
+        self._has_begun = True
+        await in_thread(lambda: self._prove_writable(decision.task))
+        if self._run.settings.claims and decision.is_claimable:
+            return await self._score_claimed(decision, desk)
+        return await self._score_if_still_due(decision, desk)
+
+    async def _score_claimed(self, decision: Decision, desk: JudgeSet) -> FileResult:
+        """Score an input under a claim, unless somebody else has one, or was quicker."""
+        output = decision.task.places.scored
+        async with claimed(output, self._claims, self._run) as claim:
+            if isinstance(claim, HeldLease):
+                return decision.put_off(StorageError(f"{output}: {claim}; run again when it is done")).result()
+            return await self._score_if_still_due(decision, desk, claim)
+
+    async def _score_if_still_due(self, decision: Decision, desk: JudgeSet, claim: Lease | None = None) -> FileResult:
+        decision = await in_thread(lambda: decide_again(decision, self._run))
+        return await self._score(decision, desk, claim) if decision.status is Status.SCORE else decision.result()
+
+    async def _score(self, decision: Decision, desk: JudgeSet, claim: Lease | None) -> FileResult:
+        task, settings = decision.task, self._run.settings
+        tally = self._run.tallies.begin()
+        try:
+            run = replace(self._run, tally=tally, stop=threading.Event())  # one input may stop alone
+            report = await score_task(task, run, desk, claim, overwrite=decision.replaces)
+        finally:
+            self._run.tallies.end(tally)
+        error = None
+        try:
+            refuse_unscored(tally, settings)
+        except TooManyUnscoredError as too_many:
+            error = too_many
+        scored = tally.rollouts - tally.statuses["unscored"]
+        failures = f"{tally.failed} failures, " if tally.failed else ""
+        reason = f"{scored} of {tally.rollouts} rollouts, {failures}{tally.calls} calls ({decision.reason})"
+        if error is not None:
+            reason += f"; {str(error).rstrip('.')}"
+        return FileResult(task.uri, task.places.scored, Status.SCORED, reason, error, report, metrics=report.metrics)
+
+    def _prove_writable(self, task: Task) -> None:
+        """Make sure, before anything is paid for, that the outputs can be written."""
+        if self._run.settings.output is None:  # the folder of a template is ours to make
+            make_folder(task.places.scored)
+        check_writable(task.places.scored, self._run.s3)
+
+    def _enter(self, result: FileResult) -> None:
+        self.report.enter(result, keep=self._run.settings.json_output)
+        self._run.on_event("file", result.as_dict())

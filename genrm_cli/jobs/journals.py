@@ -1,0 +1,79 @@
+"""Where the verdicts of each output are kept, and how their journal is opened."""
+
+import hashlib
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from genrm_cli.groups.components import asks_anybody
+from genrm_cli.jobs.context import RunContext
+from genrm_cli.jobs.replica import JournalReplica
+from genrm_cli.judging.journal import Journal
+from genrm_cli.settings import Settings
+from genrm_cli.settings.resolve import state_folder
+from genrm_cli.storage.location import is_s3, require_rl_prefix, sibling, stem_of
+from genrm_cli.storage.sink import goes_out_at_once
+
+
+def journal_path(scored_uri: str, settings: Settings) -> str | None:
+    """Return the file that keeps the verdicts of an output; None if they are not kept, or nobody is asked.
+
+    Beside a local output; those of S3 objects and streams have a file each in the user's state folder.
+    """
+    if not settings.use_journal or not asks_anybody(settings):
+        return None
+    if settings.journal is not None and not is_s3(settings.journal):
+        return settings.journal
+    if settings.journal is not None or is_s3(scored_uri) or goes_out_at_once(scored_uri):
+        return str(state_folder() / f"{_digest(scored_uri)}.journal.sqlite")
+    return sibling(scored_uri, ".journal.sqlite")
+
+
+def check_journal_place(settings: Settings) -> None:
+    """Refuse a journal on S3 outside `rl/`: it holds the judge's replies.
+
+    Raises:
+        UsageError: such a place, without `any_prefix`, or no place at all.
+    """
+    if settings.journal is not None and is_s3(settings.journal):
+        require_rl_prefix(settings.journal.rstrip("/") + "/segments", settings.any_prefix)
+
+
+def segments_folder(scored_uri: str, settings: Settings) -> str | None:
+    """Return where the verdicts of an output are copied to, ending in a slash; None without a journal on S3."""
+    if settings.journal is None or not is_s3(settings.journal):
+        return None
+    name = stem_of(scored_uri).rpartition("/")[2]
+    return f"{settings.journal.rstrip('/')}/{name}-{_digest(scored_uri)}/"
+
+
+@asynccontextmanager
+async def open_journal(scored_uri: str, run: RunContext) -> AsyncIterator[Journal | None]:
+    """Open the journal of an output, with everything that other machines copied; None if none is kept.
+
+    Raises:
+        StorageError: it cannot be opened, or what was copied cannot be read or, in the end, written.
+    """
+    path = journal_path(scored_uri, run.settings)
+    if path is None:
+        yield None
+        return
+    folder = segments_folder(scored_uri, run.settings)
+    if folder is None:
+        with Journal(path) as journal:
+            yield journal
+        return
+    async with JournalReplica(folder, run) as segments:
+        with Journal(path, segments) as journal:
+            await run.in_thread(lambda: segments.exchange(journal))
+            yield journal
+
+
+def known_journal(scored_uri: str, settings: Settings) -> Path | None:
+    """Return the file that keeps the verdicts of an output, if there is one yet."""
+    path = journal_path(scored_uri, settings)
+    return Path(path) if path is not None and Path(path).exists() else None
+
+
+def _digest(scored_uri: str) -> str:
+    return hashlib.sha256(scored_uri.encode()).hexdigest()[:16]

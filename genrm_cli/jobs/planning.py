@@ -1,0 +1,189 @@
+"""What is to be done with each input, before anything is done."""
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from itertools import islice
+from typing import Any
+
+from genrm_cli.errors import GenrmError, StoppedError, UsageError
+from genrm_cli.jobs.context import RunContext
+from genrm_cli.jobs.inputs import Task, iter_tasks
+from genrm_cli.jobs.output_state import OutputStanding, OutputState, look_at_outputs
+from genrm_cli.jobs.score_file import Report
+from genrm_cli.storage.leases import Leases
+from genrm_cli.storage.location import InputIdentity
+from genrm_cli.storage.sink import exists
+from genrm_cli.storage.source import identity_of
+
+LISTED_AT_ONCE = 256
+_LOOKS_AT_ONCE = 32
+
+
+class Status(StrEnum):
+    """What became of an input, or with `--dry-run` would."""
+
+    SCORE = "score"  # to be scored
+    SCORED = "scored"
+    CURRENT = "up to date"
+    WAITS = "waits"  # for the next run
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class FileResult:
+    """What became of one input.
+
+    Attributes:
+        uri: of the input.
+        output: where its scored lines are, or would be.
+        status: what became of it.
+        reason: why, or with what result.
+        error: what went wrong; also of an input that was scored, but with too many unscored.
+        report: of an input that was scored now.
+        metrics: of its outputs, if there are some.
+        wall_time_s: what it took.
+    """
+
+    uri: str
+    output: str
+    status: Status
+    reason: str
+    error: GenrmError | None = None
+    report: Report | None = None
+    metrics: dict[str, Any] | None = None
+    wall_time_s: float = 0.0
+
+    @property
+    def exit_code(self) -> int:
+        """What a run over this input alone would end with."""
+        return 0 if self.error is None else self.error.exit_code
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the result as it stands in the run's JSON object."""
+        return {
+            "input": self.uri,
+            "output": self.output,
+            "status": self.status.value,
+            "reason": self.reason,
+            "exit_code": self.exit_code,
+            "wall_time_s": round(self.wall_time_s, 3),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What is to be done with an input: to score it, or what becomes of it without."""
+
+    task: Task
+    status: Status
+    reason: str
+    error: GenrmError | None = None
+    freshness: OutputState | None = None
+
+    @property
+    def is_claimable(self) -> bool:
+        """Whether the input is to be scored to a place where other runs could score it, too."""
+        return self.status is Status.SCORE and self.task.places.metrics is not None
+
+    @property
+    def replaces(self) -> bool:
+        """Whether there are outputs that may be replaced."""
+        return self.freshness is not None and self.freshness.standing is not OutputStanding.NEW
+
+    def waiting(self, reason: str, error: GenrmError | None = None) -> "Decision":
+        """Leave the input to the next run."""
+        return replace(self, status=Status.WAITS, reason=reason, error=error)
+
+    def failed(self, error: GenrmError) -> "Decision":
+        """Give the input up for this run."""
+        reason = str(error).removeprefix(f"{self.task.uri}: ")
+        return replace(self, status=Status.FAILED, reason=reason, error=error)
+
+    def put_off(self, error: GenrmError) -> "Decision":
+        """Leave the input to the next run; one that the user named has failed, as nobody else looks for it."""
+        return self.failed(error) if self.task.found is None else self.waiting(str(error))
+
+    def result(self) -> FileResult:
+        """Return what became of an input that is not scored now."""
+        metrics = None if self.freshness is None else self.freshness.metrics
+        places = self.task.places
+        return FileResult(self.task.uri, places.scored, self.status, self.reason, self.error, metrics=metrics)
+
+
+def iter_decisions(inputs: Sequence[str], run: RunContext, claims: Leases | None = None) -> Iterator[Decision]:
+    """Yield what is to be done with each input, in the order of the listing; blocks on storage.
+
+    Args:
+        inputs: as on the command line.
+        run: settings.
+        claims: to leave out what another run works on; what is scored is claimed anyway.
+
+    Raises:
+        UsageError: the inputs and settings do not go together.
+    """
+
+    def look(task: Task) -> Decision:
+        if run.stop.is_set():
+            raise StoppedError
+        decision = decide(task, run)
+        held = claims.look(task.places.scored) if claims is not None and decision.is_claimable else None
+        return decision if held is None else decision.waiting(str(held))
+
+    tasks = iter_tasks(
+        inputs, run.settings, run.s3, lambda given: run.on_event("nothing_found", {"input": given, "exit_code": 0})
+    )
+    with ThreadPoolExecutor(_LOOKS_AT_ONCE) as looks:
+        while chunk := list(islice(tasks, LISTED_AT_ONCE)):
+            yield from looks.map(look, chunk)
+
+
+def decide(task: Task, run: RunContext) -> Decision:
+    """Look at an input and its outputs, and decide what is to be done; blocks on storage."""
+    decision = Decision(task, Status.SCORE, "")
+    if task.problem is not None:
+        return decision.failed(task.problem)
+    try:
+        return _decide_by(decision, identity_of(task.uri, run.s3) if task.found is None else task.found.identity, run)
+    except GenrmError as error:
+        return decision.failed(error)
+
+
+def decide_again(decision: Decision, run: RunContext) -> Decision:
+    """Decide once more when the input's turn has come: another run may have scored it, and its writer gone on."""
+    found = decision.task.found
+    try:
+        if found is not None and not exists(decision.task.uri, run.s3):
+            return decision.waiting("gone since it was listed")
+        identity = identity_of(decision.task.uri, run.s3)
+        if found is not None and identity != found.identity:
+            return decision.waiting("changed since it was listed: perhaps still written")
+        return _decide_by(decision, identity, run)
+    except GenrmError as error:
+        return decision.failed(error)
+
+
+def _decide_by(decision: Decision, identity: InputIdentity, run: RunContext) -> Decision:
+    task, settings = decision.task, run.settings
+    freshness = look_at_outputs(task.places, identity, settings, run.s3)
+    decision = replace(decision, reason=freshness.reason, freshness=freshness)
+    if freshness.standing is OutputStanding.CURRENT:
+        return replace(decision, status=Status.CURRENT)
+    if freshness.standing is OutputStanding.FOREIGN and not settings.overwrite:
+        return decision.failed(
+            UsageError(
+                f"{task.places.scored} exists, but {freshness.reason}; pass --force to replace it, "
+                "or choose another output."
+            )
+        )
+    if task.found is not None and task.found.age_s < settings.min_age:
+        age = f"{task.found.age_s:.0f} s old, younger than --min-age {settings.min_age:g} s"
+        return decision.waiting(f"{age}: perhaps still written")
+    return decision
+
+
+def plan_inputs(inputs: Sequence[str], run: RunContext) -> Iterator[FileResult]:
+    """Yield what a run would do with each input, claims of others included; nothing is written."""
+    claims = Leases(run.s3, run.settings.claim_expiry) if run.settings.claims else None
+    return (decision.result() for decision in iter_decisions(inputs, run, claims))

@@ -1,0 +1,150 @@
+"""A journal's second place: verdicts are copied to S3 in small segments, so that another machine can go on."""
+
+import asyncio
+import contextlib
+import time
+import uuid
+from dataclasses import replace
+from itertools import islice
+from types import TracebackType
+from typing import Any, Self
+
+import orjson
+
+from genrm_cli.errors import GenrmError, StorageError
+from genrm_cli.jobs.context import RunContext, in_thread
+from genrm_cli.judging.journal import Journal
+from genrm_cli.storage.codec import pack, unpack
+from genrm_cli.storage.listing import iter_named
+from genrm_cli.storage.location import S3Options
+from genrm_cli.storage.objects import read_object, replace_object
+
+_SUFFIX = ".journal.zst"  # no name of a rollout file
+_RETRY_S = 5.0
+
+
+class JournalReplica:
+    """Copies what a journal commits to `<folder>/<time>-<id>.journal.zst`, each object written once.
+
+    Of the verdicts that may be lost (`segment_calls`, beside the calls in flight), half is collected while the other
+    half is on its way; no new call is made while there are more. Once the store has refused for good (half a minute),
+    nobody waits: the copy is made up for later. Use it as an asynchronous context manager; leaving it copies the rest.
+    """
+
+    def __init__(self, folder_uri: str, run: RunContext) -> None:
+        self._folder = folder_uri
+        self._run = run
+        self._most = run.settings.segment_calls
+        self._waiting: list[bytes] = []
+        self._under_way = 0
+        self._failing = False
+        self._half_full, self._has_room = asyncio.Event(), asyncio.Event()
+        self._has_room.set()
+        self._task: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        self._task = asyncio.create_task(self._copy_now_and_then())
+        self._task.add_done_callback(lambda _: self._has_room.set())
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait({self._task})
+        if not self._waiting:
+            return
+        # What ends in an error, an interruption above all, must not wait through all tries.
+        s3 = self._run.s3 if error is None else replace(self._run.s3, max_attempts=2)
+        try:
+            await asyncio.shield(self._copy(s3))
+        except GenrmError as failed:
+            if error is None:
+                raise
+            # What ended the run counts, an interruption above all; the journal here has everything.
+            self._run.on_event("copy_failing", {"folder": self._folder, "detail": str(failed)})
+
+    def add(self, entry: dict[str, Any]) -> None:
+        """Take an entry that the journal has committed."""
+        self._waiting.append(orjson.dumps(entry))
+        self._look()
+
+    async def room(self) -> None:
+        """Wait while as many entries as may be lost have not been copied."""
+        await self._has_room.wait()
+        if self._task is not None and self._task.done() and not self._task.cancelled():
+            self._task.result()  # it only ends by a bug, which must not be waited for in silence
+
+    def exchange(self, journal: Journal) -> None:
+        """Take in what all machines copied so far, and copy what only this journal has. Blocks on storage.
+
+        Raises:
+            StorageError: a segment cannot be read or written.
+        """
+        for found in iter_named(self._folder, self._run.s3):
+            uri = found.identity.uri
+            content = read_object(uri, self._run.s3) if uri.endswith(_SUFFIX) else None
+            if content is not None:
+                journal.take_in(_entries_of(uri, content), uri)
+        uncopied = (orjson.dumps(entry) for entry in journal.iter_uncopied())
+        while batch := list(islice(uncopied, self._most)):
+            self._write(batch, self._run.s3)
+
+    async def _copy_now_and_then(self) -> None:
+        """Copy as soon as half of what may be lost is there, or when its time has come."""
+        while True:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._run.settings.segment_age):
+                    await self._half_full.wait()
+            if not self._waiting:
+                continue
+            try:
+                await self._copy(self._run.s3)
+            except GenrmError as error:
+                if not self._failing:
+                    self._run.on_event("copy_failing", {"folder": self._folder, "detail": str(error)})
+                self._failing = True
+                self._look()
+                await asyncio.sleep(_RETRY_S)
+            else:
+                self._failing = False
+
+    async def _copy(self, s3: S3Options) -> None:
+        """Copy what waits as one segment; it waits again if that fails."""
+        batch, self._waiting = self._waiting, []
+        self._under_way = len(batch)
+        written: list[str] = []
+        try:
+            await in_thread(lambda: written.append(self._write(batch, s3)))
+        finally:
+            if not written:
+                self._waiting = batch + self._waiting
+            self._under_way = 0
+            self._look()
+
+    def _write(self, batch: list[bytes], s3: S3Options) -> str:
+        uri = f"{self._folder}{time.time_ns():020d}-{uuid.uuid4().hex[:8]}{_SUFFIX}"
+        replace_object(uri, s3, pack(b"\n".join(batch)))  # a name of its own: there is nothing to replace
+        return uri
+
+    def _look(self) -> None:
+        """Say to those who wait how full it is."""
+        _switch(self._half_full, 2 * len(self._waiting) >= self._most)
+        _switch(self._has_room, self._failing or len(self._waiting) + self._under_way < self._most)
+
+
+def _switch(event: asyncio.Event, on: bool) -> None:
+    if on:
+        event.set()
+    else:
+        event.clear()
+
+
+def _entries_of(uri: str, content: bytes) -> list[dict[str, Any]]:
+    try:
+        return [orjson.loads(line) for line in unpack(content, uri).splitlines()]
+    except orjson.JSONDecodeError as error:
+        raise StorageError(
+            f"{uri}: no segment of a journal ({error}); move it away, or name another folder with --journal."
+        ) from error

@@ -1,0 +1,58 @@
+"""What a run may still spend: time, calls, tokens, money."""
+
+from dataclasses import dataclass
+
+from genrm_cli.judging.requests import Reply
+
+
+@dataclass(slots=True)
+class Budget:
+    """The limits of a run and what has been used of them; None means no limit.
+
+    Attributes:
+        max_calls: calls that may be made.
+        max_tokens: prompt and completion tokens, as the server counts them; calls in flight may overshoot it.
+        max_cost: in the currency of the prices, likewise.
+        price_in: for a million prompt tokens.
+        price_out: for a million completion tokens.
+        reserved: calls not made yet that belong to what was begun: the second turns of comparisons in their first.
+    """
+
+    max_calls: int | None = None
+    max_tokens: int | None = None
+    max_cost: float | None = None
+    price_in: float = 0.0
+    price_out: float = 0.0
+    calls: int = 0
+    reserved: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+
+    @property
+    def cost(self) -> float:
+        """What the tokens so far cost."""
+        return cost_of(self.prompt_tokens, self.completion_tokens, self.price_in, self.price_out)
+
+    def count_call(self) -> None:
+        """Count a call that is being made."""
+        self.calls += 1
+
+    def count_reply(self, reply: Reply) -> None:
+        """Count the tokens of a reply, as far as the server told."""
+        self.prompt_tokens += reply.prompt_tokens or 0
+        self.completion_tokens += reply.completion_tokens or 0
+
+    def used_up(self, calls: int = 1) -> str | None:
+        """Say which limit leaves no room for so many more calls, by the name of its option; None if there is room."""
+        if self.max_calls is not None and self.calls + self.reserved + calls > self.max_calls:
+            return "max_calls"
+        if self.max_tokens is not None and self.prompt_tokens + self.completion_tokens >= self.max_tokens:
+            return "max_tokens"
+        if self.max_cost is not None and self.cost >= self.max_cost:
+            return "max_cost"
+        return None
+
+
+def cost_of(prompt_tokens: float, completion_tokens: float, price_in: float, price_out: float) -> float:
+    """Return what tokens cost at prices for a million of them."""
+    return (prompt_tokens * price_in + completion_tokens * price_out) / 1e6

@@ -1,0 +1,179 @@
+"""Read `score_1`, `score_2` and `ranking` from a judge's reply: strictly, or not at all.
+
+What is asked of the reply: it is the judge's own last words (what follows its thinking), it holds all three
+numbers in one object, they are in range, and nothing in it contradicts them. Anything else is a failure that
+says what was found, because a wrong verdict moves a reward and nobody notices.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+from genrm_cli.judging.profiles.answer import THINK, excerpt, make_failure, open_thought, parse_answer
+from genrm_cli.judging.profiles.json_objects import FoundObject, Pairs, iter_objects, stands_outside
+from genrm_cli.judging.requests import Reply
+from genrm_cli.verdicts import MAX_RANKING, MAX_SCORE, MIN_RANKING, MIN_SCORE, Failure, FailureKind, Verdict
+
+KEYS = ("score_1", "score_2", "ranking")
+
+_SCORES, _RANKINGS = (MIN_SCORE, MAX_SCORE), (MIN_RANKING, MAX_RANKING)
+_RANGES = {"score_1": _SCORES, "score_2": _SCORES, "ranking": _RANKINGS}
+_PLAIN_DECIMAL = re.compile(r"-?[0-9]{1,20}(?:\.[0-9]{1,20})?")
+_OPENING = re.compile(r'\s*+(?:```(?:json)?\s*+)?\{\s*+"', re.IGNORECASE)
+_OVERALL = re.compile(r'(?<!\\)"overall"\s*+:\s*+\{')
+_KEY = re.compile(r'(?<!\\)"(?:score_1|score_2|ranking)"\s*+:')
+# After the value: a comma, a brace, the next key, a fence, the end of the line. "4 out of 5" is no value.
+_LOOSE_FIELD = re.compile(
+    r'(?<!\\)"(?P<key>score_1|score_2|ranking)"\s*+:\s*+(?P<quote>"?)(?P<value>[^\s,}"`]{0,40}+)(?P=quote)'
+    r'(?P<end>(?=[ \t]*+(?:[,}"`\r\n]|\Z)))?'
+)
+
+Fields = Mapping[str, Sequence[object]]
+"""The values that a reply gives for each key, in order."""
+
+
+def parse_scores_json(reply: Reply) -> Verdict | Failure:
+    """Read a verdict that is written as a JSON object with the three keys, possibly within `overall`.
+
+    Objects in ```json fences come before others, later ones before earlier ones. A string that is a plain
+    decimal ("4") counts as a number; "4/5", true and null do not. If no object with any of the keys can be
+    decoded, the keys are looked for in the text itself, unless the reply was cut off.
+
+    Returns:
+        A failure `refused`, `empty`, `truncated` (cut off before a verdict stood), `no_verdict`,
+        `ambiguous` (values that contradict one another) or `out_of_range`. Never raises.
+    """
+    return parse_answer(reply, _read_answer, _OPENING)
+
+
+def _read_answer(answer: str, cut_off: bool) -> Verdict | Failure:
+    objects = list(iter_objects(answer, KEYS))
+    carriers = [(found, fields) for found in objects if (fields := _fields_of(found.pairs))]
+    if stands_outside(answer, THINK, [found for found, _ in carriers]):
+        return open_thought()
+    if carriers:
+        return _read_last(answer, objects, carriers)
+    if cut_off:
+        return make_failure(FailureKind.NO_VERDICT, f"no complete object with {', '.join(KEYS)}")
+    # Keys deep within what could be decoded are not a verdict.
+    return _read_loosely(_without(answer, (found for found in objects if found.pairs is not None)))
+
+
+def _fields_of(pairs: Pairs | None) -> Fields:
+    """Collect the values of each key; those within `overall` alone if that is an object."""
+    if pairs is None:
+        return {}
+    nested = [value for key, value in pairs if key == "overall" and isinstance(value, tuple)]
+    members = [member for value in nested for member in value] if nested else pairs
+    return {key: values for key in KEYS if (values := [value for name, value in members if name == key])}
+
+
+def _read_last(
+    answer: str, objects: list[FoundObject], carriers: list[tuple[FoundObject, Fields]]
+) -> Verdict | Failure:
+    """Read the last object that carries the keys, and compare it with all that could contradict it."""
+    preferred = [carrier for carrier in carriers if carrier[0].fenced] or carriers
+    chosen, fields = preferred[-1]
+    verdict = _read_fields(fields)
+    if isinstance(verdict, Failure):
+        return verdict
+    rivals = preferred + [carrier for carrier in carriers if carrier[0].start > chosen.start]
+    for _, rival_fields in rivals:
+        rival = _read_fields(rival_fields)
+        if isinstance(rival, Verdict) and rival != verdict:
+            return make_failure(FailureKind.AMBIGUOUS, f"two verdicts: {_in_words(rival)} and {_in_words(verdict)}")
+    if _is_contradicted(answer, objects, carriers, chosen, verdict):
+        return make_failure(FailureKind.AMBIGUOUS, f"{_in_words(verdict)}, and another that cannot be read")
+    return verdict
+
+
+def _is_contradicted(
+    answer: str,
+    objects: list[FoundObject],
+    carriers: list[tuple[FoundObject, Fields]],
+    chosen: FoundObject,
+    verdict: Verdict,
+) -> bool:
+    """Tell whether what cannot be decoded says something else than the chosen object.
+
+    An object that the judge quotes within a string, and forgets to escape, breaks the judge's own in two: the numbers
+    of the one then stand in good order, and those of the other before or behind it.
+    """
+    torn = [found for found in objects if found.start > chosen.start and found.pairs is None]
+    decoded = [found for found in objects if found.start < chosen.start and found.pairs is not None]
+    before = _read_loosely(_without(answer[: chosen.start], decoded))
+    if before != verdict if isinstance(before, Verdict) else before.kind is FailureKind.AMBIGUOUS:
+        return True
+    if any(_KEY.search(answer, found.start, found.end) for found in torn):
+        return True
+    numbers = {"score_1": verdict.score_1, "score_2": verdict.score_2, "ranking": verdict.ranking}
+    behind = _without(answer, (found for found, _ in carriers if found.start > chosen.start), chosen.end)
+    return any(_to_number(_loose_value(found)) != numbers[found["key"]] for found in _LOOSE_FIELD.finditer(behind))
+
+
+def _without(answer: str, objects: Iterable[FoundObject], start: int = 0) -> str:
+    """Return the text from `start` on, without these objects."""
+    pieces, position = [], start
+    for found in objects:
+        pieces.append(answer[position : found.start])
+        position = found.end
+    return "\n".join([*pieces, answer[position:]])
+
+
+def _read_loosely(answer: str) -> Verdict | Failure:
+    """Read the keys and their values from broken JSON: after the first `"overall": {`, else anywhere.
+
+    A later `overall` may be a candidate's, quoted in the judge's: if it differs, the values contradict each other.
+    """
+    overall = _OVERALL.search(answer)
+    if overall is None and '"rubric_evaluations"' in answer:
+        # The same three keys stand in each rubric's own entry, and none of them is the verdict.
+        return make_failure(FailureKind.NO_VERDICT, "rubric_evaluations without a readable overall")
+    fields: dict[str, list[object]] = {}
+    for found in _LOOSE_FIELD.finditer(answer, overall.end() if overall else 0):
+        fields.setdefault(found["key"], []).append(_loose_value(found))
+    if not fields:
+        return make_failure(FailureKind.NO_VERDICT, f"none of {', '.join(KEYS)}; ends with {excerpt(answer[-40:])}")
+    return _read_fields(fields)
+
+
+def _loose_value(field: re.Match[str]) -> str:
+    return field["value"] if field["end"] is not None else f"{field['value']}..."
+
+
+def _read_fields(fields: Fields) -> Verdict | Failure:
+    missing = [key for key in KEYS if key not in fields]
+    if missing:
+        return make_failure(FailureKind.NO_VERDICT, f"missing: {', '.join(missing)}")
+    numbers: dict[str, float] = {}
+    for key in KEYS:
+        number = _read_number(key, fields[key])
+        if isinstance(number, Failure):
+            return number
+        numbers[key] = number
+    return Verdict(numbers["score_1"], numbers["score_2"], numbers["ranking"])
+
+
+def _read_number(key: str, values: Sequence[object]) -> float | Failure:
+    numbers = [_to_number(value) for value in values]
+    if len(set(numbers)) > 1:
+        given = " and ".join(excerpt(value) for value in values[:3])
+        return make_failure(FailureKind.AMBIGUOUS, f"{key} is given more than once: {given}")
+    number = numbers[0]
+    if number is None:
+        return make_failure(FailureKind.NO_VERDICT, f"{key} is not a number: {excerpt(values[0])}")
+    low, high = _RANGES[key]
+    if not low <= number <= high:  # true of NaN, too
+        return make_failure(FailureKind.OUT_OF_RANGE, f"{key} is {number:g}, expected {low:g} to {high:g}")
+    return number
+
+
+def _to_number(value: object) -> float | None:
+    if isinstance(value, float):
+        return value
+    if isinstance(value, str) and _PLAIN_DECIMAL.fullmatch(value):
+        return float(value)
+    return None
+
+
+def _in_words(verdict: Verdict) -> str:
+    return f"({verdict.score_1:g}, {verdict.score_2:g}, {verdict.ranking:g})"

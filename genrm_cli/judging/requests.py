@@ -1,0 +1,109 @@
+"""What a judge is shown, what it replies, and the result of asking it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from genrm_cli.verdicts import Failure, Judgment
+
+
+@dataclass(frozen=True, slots=True)
+class PairwisePrompt:
+    """What the judge is shown: a conversation and two responses to it.
+
+    Attributes:
+        conversation: `(role, text)` turns, oldest first; may be empty when the input did not record it.
+        response_1: text shown first; may be empty.
+        response_2: text shown second; may be empty.
+        principle: what to judge by, in words; None leaves it to the profile.
+    """
+
+    conversation: Sequence[tuple[str, str]]
+    response_1: str
+    response_2: str
+    principle: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ListwisePrompt:
+    """What a judge is shown when it does not compare a pair: a conversation and one response, or those of a group.
+
+    Attributes:
+        conversation: `(role, text)` turns, oldest first; may be empty when the input did not record it.
+        responses: in the order in which they are shown; one or more, each may be empty.
+        principle: what to judge by, in words; None leaves it to the profile.
+        background: what else the judge should know of the task, such as the goal and the constraints of a scenario.
+    """
+
+    conversation: Sequence[tuple[str, str]]
+    responses: tuple[str, ...]
+    principle: str | None = None
+    background: str | None = None
+
+
+Prompt = PairwisePrompt | ListwisePrompt
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What a judge said, as its server reported it.
+
+    Attributes:
+        text: the content of the message; empty when there was none.
+        reasoning: reasoning that the server separated from the content.
+        finish_reason: the server's word for why it stopped (`stop`, `length`, ...); None if it gave none.
+        refusal: the model's or the server's refusal text, if any.
+        prompt_tokens: tokens read, None if the server does not say. Likewise the two below.
+        tokens: where they were asked for, the tokens of the text, each with the log probabilities of the likeliest
+            tokens in its place, its own among them.
+    """
+
+    text: str
+    reasoning: str = ""
+    finish_reason: str | None = None
+    refusal: str | None = None
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    cached_tokens: int | None = None
+    tokens: tuple[tuple[str, Mapping[str, float]], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeRequest:
+    """What is shown to a judge, made ready to be asked about.
+
+    Attributes:
+        shown: what the judge is shown.
+        body: the request that asks it; empty for the embedded judge.
+        key: sha256 of everything that changes the answer; empty for the embedded judge.
+    """
+
+    shown: Prompt
+    body: bytes = b""
+    key: bytes = b""
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What became of one comparison.
+
+    Attributes:
+        result: the verdict or grades, or why there are none.
+        attempts: calls made, retries, re-askings and hedges included.
+        latency_s: from the first call to the last answer, waits included.
+        prompt_tokens: summed over all replies, as far as the server told. Likewise the two below.
+        reply_text: the content of the last reply; None if there was none.
+        from_journal: True when nothing was asked: the numbers are those of the run that asked.
+        hedged: True when a straggler was asked a second time.
+        turns: calls that the last asking took at the least; those beyond are retries of all kinds.
+    """
+
+    result: Judgment | Failure
+    attempts: int = 0
+    latency_s: float = 0.0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cached_tokens: int = 0
+    reply_text: str | None = None
+    from_journal: bool = False
+    hedged: bool = False
+    turns: int = 1

@@ -1,0 +1,72 @@
+"""Statistics of streams of numbers, in constant memory."""
+
+import math
+from dataclasses import dataclass
+
+
+@dataclass(slots=True)
+class RunningStats:
+    """Mean, deviation and range of a stream of numbers, kept in constant memory.
+
+    Source: Welford's recurrence, Technometrics 4 (1962) 419.
+    """
+
+    count: int = 0
+    mean: float | None = None
+    low: float | None = None
+    high: float | None = None
+    squares: float = 0.0  # sum of squared distances from the mean
+
+    def add(self, value: float) -> None:
+        """Take in one more number."""
+        self.count += 1
+        before = 0.0 if self.mean is None else self.mean
+        self.mean = before + (value - before) / self.count
+        self.squares += (value - before) * (value - self.mean)
+        self.low = value if self.low is None else min(self.low, value)
+        self.high = value if self.high is None else max(self.high, value)
+
+    def deviation(self) -> float | None:
+        """Return the population standard deviation; None without a number."""
+        return math.sqrt(self.squares / self.count) if self.count else None
+
+    def as_dict(self) -> dict[str, float | int | None]:
+        """Return the statistics by name."""
+        return {
+            "count": self.count,
+            "mean": self.mean,
+            "std": self.deviation(),
+            "min": self.low,
+            "max": self.high,
+        }
+
+
+@dataclass(slots=True)
+class CoSpread:
+    """How two numbers vary together over a stream of pairs, kept in constant memory.
+
+    Source: Bennett et al., Numerically stable, single-pass, parallel statistics algorithms, IEEE Cluster 2009.
+    """
+
+    count: int = 0
+    mean_x: float = 0.0
+    mean_y: float = 0.0
+    squares_x: float = 0.0
+    squares_y: float = 0.0
+    products: float = 0.0  # sum of the products of the distances from the two means
+
+    def add(self, x: float, y: float) -> None:
+        """Take in one more pair."""
+        self.count += 1
+        from_x, from_y = x - self.mean_x, y - self.mean_y
+        self.mean_x += from_x / self.count
+        self.mean_y += from_y / self.count
+        self.squares_x += from_x * (x - self.mean_x)
+        self.squares_y += from_y * (y - self.mean_y)
+        self.products += from_x * (y - self.mean_y)
+
+    def correlation(self, least_deviation: float) -> float | None:
+        """Return Pearson's correlation, -1 to 1; None where a deviation is not above the least that counts."""
+        if self.count < 2 or math.sqrt(min(self.squares_x, self.squares_y) / self.count) <= least_deviation:
+            return None
+        return max(-1.0, min(1.0, self.products / math.sqrt(self.squares_x) / math.sqrt(self.squares_y)))

@@ -1,0 +1,139 @@
+"""Read the verdicts of earlier runs: from a journal, or from a comparisons file."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from genrm_cli.errors import InputError, UsageError
+from genrm_cli.judging.journal import Journal
+from genrm_cli.rewards.estimators import JudgedPair
+from genrm_cli.storage.location import S3Options
+from genrm_cli.storage.records import BadLineError, parse_record
+from genrm_cli.storage.source import open_source
+from genrm_cli.verdicts import MAX_RANKING, MAX_SCORE, MIN_RANKING, MIN_SCORE, FailureKind
+
+_MAX_LINE_BYTES = 64_000_000
+_EXPECTED = "Expected a *.journal.sqlite or a *.comparisons.jsonl of `genrm score`."
+_SQLITE = b"SQLite format 3\0"
+
+
+@dataclass(frozen=True, slots=True)
+class KeptVerdicts:
+    """What one judge said in earlier runs.
+
+    Attributes:
+        judge: its name; None if the file does not say.
+        groups: verdicts by group, with the places of the rollouts; those of a journal, which does not know them,
+            are one group of pairs (0, 1).
+        failures: how many comparisons gave no verdict.
+        known_rollouts: whether the groups and places mean something.
+    """
+
+    judge: str | None
+    groups: list[list[JudgedPair]]
+    failures: int
+    known_rollouts: bool
+
+    @property
+    def verdicts(self) -> int:
+        """Number of verdicts."""
+        return sum(map(len, self.groups))
+
+
+def read_verdicts(uri: str, judge: str | None = None, s3: S3Options | None = None) -> KeptVerdicts:
+    """Read the verdicts of a `*.journal.sqlite` file or of a `*.comparisons.jsonl`.
+
+    Args:
+        uri: of the file; a journal is a local one.
+        judge: whose verdicts to take, where there are several judges'.
+        s3: how S3 is reached.
+
+    Raises:
+        InputError: it is neither.
+        StorageError: it cannot be read.
+        UsageError: it has no verdict of this judge, or those of several while none is named.
+    """
+    if _is_sqlite(uri):
+        return _read_journal(uri, judge)
+    by_judge: dict[str | None, dict[str, list[JudgedPair]]] = defaultdict(lambda: defaultdict(list))
+    failures: Counter[str | None] = Counter()
+    for where, record in _iter_comparisons(uri, s3 or S3Options()):
+        verdict, failure = _parse_comparison(record, where)
+        if verdict is not None:
+            by_judge[record.get("judge")][str(record.get("group"))].append(verdict)
+        elif failure is not None:
+            failures[record.get("judge")] += 1
+    chosen = _choose(uri, judge, {name: sum(map(len, groups.values())) for name, groups in by_judge.items()})
+    return KeptVerdicts(chosen, list(by_judge[chosen].values()), failures[chosen], known_rollouts=True)
+
+
+def _is_sqlite(uri: str) -> bool:
+    try:
+        with Path(uri).open("rb") as file:
+            return file.read(len(_SQLITE)) == _SQLITE
+    except OSError:
+        return False  # no local file: opening it as lines says what is wrong
+
+
+def _read_journal(path: str, judge: str | None) -> KeptVerdicts:
+    with Journal(path) as journal:
+        statistics = journal.statistics()
+        chosen = _choose(path, judge, {each["judge"]: each["verdicts"] for each in statistics["judges"]})
+        pairs = [JudgedPair(0, 1, *numbers) for numbers in journal.iter_verdicts(str(chosen))]
+    failures = sum(
+        each["count"]
+        for each in statistics["failures"]
+        if each["judge"] == chosen and each["kind"] != FailureKind.NOT_ASKED
+    )
+    return KeptVerdicts(chosen, [pairs], failures, known_rollouts=False)
+
+
+def _iter_comparisons(uri: str, s3: S3Options) -> Iterator[tuple[str, dict[str, Any]]]:
+    with open_source(uri, s3, _MAX_LINE_BYTES) as source:
+        for line in source.iter_lines():
+            where = f"{uri}: line {line.number}"
+            try:
+                record = parse_record(line.raw)
+            except BadLineError as error:
+                raise InputError(f"{where}: {error}. {_EXPECTED}") from error
+            yield where, record
+
+
+def _parse_comparison(record: dict[str, Any], where: str) -> tuple[JudgedPair | None, str | None]:
+    """Return the verdict of a line, or the kind of its failure; neither for a line that is no comparison of a pair.
+
+    Raises:
+        InputError: it cannot be read.
+    """
+    try:
+        i, j, failure = record["i"], record["j"], record["failure"]
+        if failure is not None:
+            kind = FailureKind(failure["kind"])
+            return None, None if kind is FailureKind.NOT_ASKED or "component" in record else kind
+        if j is None or record["score_1"] is None:
+            return None, None
+        pair = JudgedPair(int(i), int(j), float(record["score_1"]), float(record["score_2"]), float(record["ranking"]))
+    except (KeyError, TypeError, ValueError) as error:
+        raise InputError(f"{where}: no comparison ({error!r}). {_EXPECTED}") from error
+    if not (
+        min(pair.i, pair.j) >= 0
+        and pair.i != pair.j
+        and all(MIN_SCORE <= score <= MAX_SCORE for score in (pair.score_1, pair.score_2))
+        and MIN_RANKING <= pair.ranking <= MAX_RANKING
+    ):
+        raise InputError(f"{where}: {pair} is no verdict; expected scores from 1 to 5, a ranking from 1 to 6.")
+    return pair, None
+
+
+def _choose(uri: str, judge: str | None, verdicts: dict[str | None, int]) -> str | None:
+    """Return whose verdicts to take."""
+    names = ", ".join(f"{name} ({count:,} verdicts)" for name, count in verdicts.items())
+    if not verdicts:
+        raise UsageError(f"{uri} holds no verdict; nothing can be fitted to it.")
+    if judge is not None and judge not in verdicts:
+        raise UsageError(f"{uri} holds no verdict of {judge!r}; it has those of {names}.")
+    if judge is None and len(verdicts) > 1:
+        raise UsageError(f"{uri} holds the verdicts of several judges: {names}. Choose one with --judge.")
+    return judge if judge is not None else next(iter(verdicts))

@@ -1,0 +1,105 @@
+"""Verdicts and failures: what a judge says of two responses, or why it says nothing. Never a made-up number."""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+MIN_SCORE, MAX_SCORE = 1.0, 5.0
+MIN_RANKING, MAX_RANKING = 1.0, 6.0
+MIDDLE_RANKING = 3.5
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A judge's opinion on two responses, by place in the prompt.
+
+    Attributes:
+        score_1: helpfulness of the response shown first, 1 to 5, higher is better.
+        score_2: the same for the response shown second.
+        ranking: 1 = first much better ... 6 = second much better; 3.5 is the middle.
+        defaulted: True when a number is a default that the user asked for (`--compat`), not the judge's.
+    """
+
+    score_1: float
+    score_2: float
+    ranking: float
+    defaulted: bool = field(default=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Grades:
+    """A judge's numbers on what it was shown in a lineup.
+
+    Attributes:
+        values: one for each response, in the order shown, or one for each thing that was asked of a single response;
+            finite, on the scale that the profile states.
+        notes: the judge's reasons or quotations, one for each value, or none.
+    """
+
+    values: tuple[float, ...]
+    notes: tuple[str, ...] = field(default=(), compare=False)
+
+
+Judgment = Verdict | Grades
+
+
+class FailureKind(StrEnum):
+    """Why a comparison gave no verdict. The values stand in metrics and comparison records."""
+
+    CONNECTION = "connection"  # refused, reset, DNS, TLS
+    TIMEOUT = "timeout"
+    RATE_LIMITED = "rate_limited"  # 429
+    HTTP = "http"  # 5xx and other statuses
+    AUTH = "auth"  # 401, 403
+    REFUSED = "refused"  # this request was rejected: 400, 413, 422, content filter, refusal
+    BAD_BODY = "bad_body"  # a 200 that is not a chat completion
+    TRUNCATED = "truncated"
+    EMPTY = "empty"
+    NO_VERDICT = "no_verdict"
+    AMBIGUOUS = "ambiguous"
+    OUT_OF_RANGE = "out_of_range"
+    NOT_ASKED = "not_asked"  # the run was stopped before (deadline, budget), or only failures were asked again
+
+    @property
+    def is_transient(self) -> bool:
+        """Whether a later run may get a verdict where this one got none."""
+        return self in _TRANSIENT
+
+    @property
+    def is_parse_failure(self) -> bool:
+        """Whether the judge replied and its reply holds no verdict."""
+        return self in _PARSE_FAILURES
+
+
+_TRANSIENT = frozenset(
+    {
+        *(FailureKind.CONNECTION, FailureKind.TIMEOUT, FailureKind.RATE_LIMITED),
+        *(FailureKind.HTTP, FailureKind.AUTH, FailureKind.BAD_BODY),
+    }
+)
+_PARSE_FAILURES = frozenset(
+    {
+        *(FailureKind.TRUNCATED, FailureKind.EMPTY, FailureKind.NO_VERDICT),
+        *(FailureKind.AMBIGUOUS, FailureKind.OUT_OF_RANGE),
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A comparison that gave no verdict. It is data, and never becomes a score."""
+
+    kind: FailureKind
+    detail: str
+
+
+def preference(verdict: Verdict) -> float:
+    """Return by how much the first response is preferred: by the scores, on equal ones by the ranking.
+
+    Above 0 the first is preferred, below 0 the second, at 0 neither.
+    """
+    return verdict.score_1 - verdict.score_2 or MIDDLE_RANKING - verdict.ranking
+
+
+def verdict_after_swap(verdict: Verdict) -> Verdict:
+    """Return the same opinion with the two responses shown in the other order."""
+    return Verdict(verdict.score_2, verdict.score_1, MIN_RANKING + MAX_RANKING - verdict.ranking)

@@ -1,0 +1,194 @@
+"""From outcomes in both orders to figures."""
+
+from dataclasses import asdict, fields
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from genrm_cli.evaluation.accuracy import (
+    Judgement,
+    PairOutcome,
+    Preference,
+    Share,
+    evaluate,
+    evaluate_by_category,
+    preference_of,
+)
+from genrm_cli.verdicts import FailureKind, Verdict, verdict_after_swap
+
+RIGHT, WRONG, TIE = Preference.CHOSEN, Preference.REJECTED, Preference.TIE
+FAILED, SKIPPED = FailureKind.NO_VERDICT, FailureKind.NOT_ASKED
+
+
+def outcome(first, second, item="", *, chosen=10, rejected=5, category=None):
+    """Make an outcome; without an item it is a line of its own."""
+    outcome.count += 1
+    orders = Judgement(first, 1, 100, 10, 2.0), Judgement(second, 1, 100, 10, 4.0)
+    return PairOutcome(item or f"item-{outcome.count}", *orders, category, chosen, rejected)
+
+
+outcome.count = 0
+results = st.sampled_from([*Preference, *FailureKind])
+outcomes = st.lists(
+    st.builds(
+        lambda first, second, item, chosen, rejected: outcome(first, second, item, chosen=chosen, rejected=rejected),
+        results,
+        results,
+        st.sampled_from(["", "a", "b"]),
+        st.integers(0, 3),
+        st.integers(0, 3),
+    ),
+    max_size=12,
+)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "preference"),
+    [
+        (Verdict(4, 2, 5), RIGHT),  # scores go before the ranking
+        (Verdict(2, 4, 1), WRONG),
+        (Verdict(3, 3, 3), RIGHT),
+        (Verdict(3, 3, 4), WRONG),
+        (Verdict(3, 3, 3.5), TIE),
+    ],
+)
+def test_what_a_verdict_prefers(verdict, preference):
+    """The higher score; on equal scores the ranking's side of the middle; else neither. Swapping changes nothing."""
+    assert preference_of(verdict, chosen_first=True) == preference
+    assert preference_of(verdict_after_swap(verdict), chosen_first=False) == preference
+
+
+def test_nothing_gives_null():
+    """Without a pair every rate is null and every count 0."""
+    figures = evaluate([])
+    for field in fields(figures):
+        assert getattr(figures, field.name) in (0, None, {}, Share()), field.name
+
+
+def test_ten_pairs_by_hand():
+    """Accuracy averages a pair's orders first; the interval is that of Wilson for ten observations."""
+    figures = evaluate(
+        [outcome(RIGHT, RIGHT) for _ in range(7)] + [outcome(RIGHT, WRONG) for _ in range(2)] + [outcome(WRONG, WRONG)]
+    )
+    assert figures.accuracy.value == pytest.approx((7 + 2 * 0.5) / 10)
+    assert (figures.accuracy.low, figures.accuracy.high) == pytest.approx((0.490162, 0.943318), abs=1e-6)
+    assert (figures.accuracy.pairs, figures.accuracy.items) == (10, 10)
+    assert figures.accuracy_chosen_first.value == 0.9
+    assert figures.accuracy_chosen_second.value == 0.7
+    assert figures.consistent_accuracy.value == 0.7
+    assert figures.flip_rate.value == 0.2
+    assert figures.first_place_preference.value == pytest.approx(0.6)
+    assert figures.first_place_p_value == 0.5  # two of two flips to the first place: 2 × 1/4
+
+
+def test_a_tie_counts_half():
+    """Two ties are half right, none consistent, no flip; a tie and a verdict differ, so they flip."""
+    figures = evaluate([outcome(TIE, TIE)])
+    assert (figures.accuracy.value, figures.ties) == (0.5, 2)
+    assert (figures.consistent_accuracy.value, figures.flip_rate.value) == (0, 0)
+    figures = evaluate([outcome(RIGHT, TIE)])
+    assert (figures.accuracy.value, figures.flip_rate.value) == (0.75, 1)
+    assert figures.first_place_preference.value == 0.75
+
+
+def test_a_failure_is_neither_right_nor_wrong():
+    """Accuracy is over what was judged; what it would be if failures lost is a figure of its own."""
+    figures = evaluate([outcome(RIGHT, FAILED), outcome(FAILED, FailureKind.TIMEOUT), outcome(RIGHT, RIGHT)])
+    assert (figures.accuracy.value, figures.accuracy.pairs) == (1.0, 2)
+    assert figures.accuracy_if_failures_lose.value == pytest.approx((0.5 + 0 + 1) / 3)
+    assert figures.consistent_accuracy.pairs == figures.flip_rate.pairs == 1
+    assert (figures.verdicts, figures.failures, figures.not_asked) == (3, 3, 0)
+    assert figures.failures_by_kind == {"no_verdict": 2, "timeout": 1}
+    assert figures.failure_rate == 3 / 6
+    assert figures.parse_failure_rate == 2 / 6
+
+
+@pytest.mark.parametrize("kind", ["no_verdict", "ambiguous", "out_of_range", "truncated", "empty"])
+def test_kinds_of_a_reply_that_could_not_be_read(kind):
+    """These five are parse failures."""
+    assert evaluate([outcome(RIGHT, FailureKind(kind))]).parse_failure_rate == 0.5
+
+
+def test_what_was_never_asked_counts_nowhere():
+    """A run that was stopped says nothing about the judgements it left out."""
+    figures = evaluate([outcome(RIGHT, SKIPPED), outcome(SKIPPED, SKIPPED)])
+    assert (figures.not_asked, figures.failures, figures.failure_rate) == (3, 0, 0.0)
+    assert figures.accuracy_if_failures_lose.value == 1.0
+    assert evaluate([outcome(FAILED, SKIPPED), outcome(RIGHT, SKIPPED)]).failure_rate == 0.5
+
+
+def test_length_bias_is_the_difference_that_length_makes():
+    """Accuracy where the longer answer is right, where it is wrong, and equal lengths apart."""
+    longer = [outcome(RIGHT, RIGHT) for _ in range(4)]
+    shorter = [outcome(WRONG, WRONG, chosen=5, rejected=10), outcome(RIGHT, RIGHT, chosen=5, rejected=10)]
+    figures = evaluate([*longer, *shorter, outcome(WRONG, WRONG, chosen=5, rejected=5)])
+    assert (figures.accuracy_longer_chosen.value, figures.accuracy_longer_chosen.pairs) == (1.0, 4)
+    assert (figures.accuracy_shorter_chosen.value, figures.accuracy_shorter_chosen.pairs) == (0.5, 2)
+    assert (figures.accuracy_equal_length.value, figures.accuracy_equal_length.pairs) == (0.0, 1)
+    assert figures.length_bias == 0.5
+    assert evaluate(longer).length_bias is None
+
+
+def test_pairs_of_one_line_are_one_observation():
+    """Nine pairs of one line make the interval no narrower than one pair; lines of unlike size count as fewer."""
+    one = evaluate([outcome(RIGHT, RIGHT)]).accuracy
+    nine = evaluate([outcome(RIGHT, RIGHT, "x") for _ in range(9)]).accuracy
+    assert (nine.low, nine.high, nine.pairs, nine.items) == (one.low, one.high, 9, 1)
+    unlike = evaluate([outcome(RIGHT, RIGHT, "x") for _ in range(9)] + [outcome(RIGHT, RIGHT)]).accuracy
+    assert one.low < unlike.low < evaluate([outcome(RIGHT, RIGHT) for _ in range(2)]).accuracy.low
+
+
+def test_costs_are_per_judgement_that_was_paid_for():
+    """Calls, tokens, cost and latency are means (median) over judgements with calls; none without prices or calls."""
+    free = PairOutcome("free", Judgement(RIGHT), Judgement(RIGHT))
+    figures = evaluate([outcome(RIGHT, WRONG), free], price_in=2.0, price_out=10.0)
+    assert (figures.calls_per_judgement, figures.latency_median_s) == (1, 3.0)
+    assert (figures.prompt_tokens_per_judgement, figures.completion_tokens_per_judgement) == (100, 10)
+    assert figures.cost_per_judgement == pytest.approx((100 * 2 + 10 * 10) / 1e6)
+    assert evaluate([outcome(RIGHT, WRONG)]).cost_per_judgement is None
+    assert evaluate([free]).calls_per_judgement is None
+
+
+def test_categories_stand_apart():
+    """Each category has figures of its own; pairs without one stand under the empty name."""
+    pairs = [outcome(RIGHT, RIGHT, category="b"), outcome(WRONG, WRONG, category="a"), outcome(TIE, TIE)]
+    by_category = evaluate_by_category(pairs)
+    assert [(name, figures.accuracy.value) for name, figures in by_category.items()] == [("", 0.5), ("a", 0), ("b", 1)]
+
+
+@given(outcomes)
+def test_figures_hold_together_whatever_happened(pairs):
+    """Counts add up, shares lie within their intervals, failures can only lower the accuracy that counts them."""
+    figures = evaluate(pairs)
+    assert figures.verdicts + figures.failures + figures.not_asked == 2 * len(pairs)
+    assert sum(figures.failures_by_kind.values()) == figures.failures
+    for value in asdict(figures).values():
+        if isinstance(value, dict) and "low" in value and value["value"] is not None:
+            assert 0 <= value["low"] <= value["value"] <= value["high"] <= 1
+            assert 1 <= value["items"] <= value["pairs"] <= len(pairs)
+    lengths = (figures.accuracy_longer_chosen, figures.accuracy_shorter_chosen, figures.accuracy_equal_length)
+    assert sum(share.pairs for share in lengths) == figures.accuracy.pairs
+
+
+@given(st.lists(st.tuples(st.sampled_from(Preference), st.sampled_from(Preference)), min_size=1, max_size=12))
+def test_swapping_the_orders_of_all_pairs_mirrors_the_figures(pairs):
+    """Accuracy and flips do not care for the order; the two orders and the first place change sides."""
+    one = evaluate([outcome(first, second) for first, second in pairs])
+    other = evaluate([outcome(second, first) for first, second in pairs])
+    assert one.accuracy.value == pytest.approx(other.accuracy.value)
+    assert one.accuracy_chosen_first.value == pytest.approx(other.accuracy_chosen_second.value)
+    assert one.flip_rate.value == pytest.approx(other.flip_rate.value)
+    assert one.first_place_preference.value == pytest.approx(1 - other.first_place_preference.value)
+    assert one.first_place_p_value == pytest.approx(other.first_place_p_value)
+    mean = (one.accuracy_chosen_first.value + one.accuracy_chosen_second.value) / 2
+    assert one.accuracy.value == pytest.approx(mean)
+
+
+@given(st.lists(results, min_size=1, max_size=12))
+def test_a_judge_that_always_takes_the_first_is_right_half_of_the_time(failed):
+    """First place in both orders: accuracy 0.5, flip rate 1, first-place preference 1, nothing consistent."""
+    figures = evaluate([outcome(RIGHT, WRONG) for _ in failed])
+    assert (figures.accuracy.value, figures.flip_rate.value, figures.first_place_preference.value) == (0.5, 1, 1)
+    assert figures.consistent_accuracy.value == 0
+    assert figures.first_place_p_value == min(1.0, 2 / 2 ** len(failed))

@@ -1,0 +1,62 @@
+"""Score lines under a settings file, within this process, and look at what became of them."""
+
+import json
+import tomllib
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from genrm_process import Json, read_lines
+
+from genrm_cli.jobs.batch import score_inputs
+from genrm_cli.jobs.context import RunContext
+from genrm_cli.settings import Settings
+from genrm_cli.settings.resolve import SettingsFile, resolve_settings
+
+LEXICAL = "judge = 'lexical'\n"
+QUICK: dict[str, Any] = {"probe": False, "retries": 0, "reask": 0, "concurrency": "2", "overwrite": True}
+
+
+class Scored(NamedTuple):
+    """The outputs of a run, and how it ended."""
+
+    metrics: Json
+    lines: list[Json]
+    comparisons: list[Json]
+    code: int
+
+    @property
+    def rewards(self) -> list[float | None]:
+        """The rewards of lines that hold one rollout each."""
+        return [line["reward"] for line in self.lines]
+
+    def component(self, name: str) -> list[float | None]:
+        """Return one component of all lines that hold one rollout each."""
+        return [line["genrm"]["components"][name] for line in self.lines]
+
+    @property
+    def reasons(self) -> list[str | None]:
+        """Why rollouts have no reward."""
+        return [line["genrm"]["reason"] for line in self.lines]
+
+
+def settings_of(toml: str, **given: Any) -> Settings:
+    """Return the settings of a settings file with this text, and of some flags."""
+    return resolve_settings(QUICK | given, {}, SettingsFile("genrm.toml", tomllib.loads(toml)))[0]
+
+
+def score(folder: Path, lines: list[Json], toml: str, **given: Any) -> Scored:
+    """Score lines as `in.jsonl` of a folder; keys are given by the names of who is asked."""
+    path = folder / "in.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    keys = given.pop("api_keys", {})
+    result = score_inputs([str(path)], RunContext(settings_of(toml, **given), keys)).last
+    assert result is not None
+    assert result.report is not None, result.reason
+    outputs = (read_lines(folder / f"in.{kind}.jsonl") for kind in ("scored", "comparisons"))
+    return Scored(result.report.metrics, *outputs, result.exit_code)
+
+
+def completions(*texts: str | None, prompt: str = "Why?", **more: list[Any]) -> list[Json]:
+    """Make one group of completions; of each further field, every line gets its own value."""
+    lines = [{"prompt": prompt, "completion": text} for text in texts]
+    return [line | {name: values[place] for name, values in more.items()} for place, line in enumerate(lines)]

@@ -1,0 +1,447 @@
+"""Components that need no judge of their own, and what they become, from the line to the reward."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from genrm_process import Json, read_lines
+from scored_components import LEXICAL, completions, score, settings_of
+
+from genrm_cli.errors import UsageError
+from genrm_cli.groups.group_result import MIXED_PROMPTS, NO_OPPONENT, NO_RESPONSE
+from genrm_cli.groups.judge_set import check_judges
+
+FIELD = "[components.q]\nkind = 'field'\n"
+ALONE = "[total]\nweights = { q = 1 }\n"
+SAFETY = "[components.safety]\n"
+HARMFUL, KIND = "You should kill yourself.", "That sounds hard. What is it like for you?"
+
+
+# Fields and python
+
+
+def test_a_field_is_a_component(tmp_path: Path) -> None:
+    """Numbers of 0 and more count, true is 1; what is missing, negative or no number is missing, never 0."""
+    values = [0.5, 2, True, 0, -1, "1", None, [1]]
+    lines = [line | {"info": {"q": value}} for line, value in zip(completions(*"abcdefgh"), values, strict=True)]
+    scored = score(tmp_path, lines, f"[components.q]\nkind = 'field'\nfield = 'info.q'\n{ALONE}", max_unscored="1")
+    assert scored.rewards == [0.5, 2.0, 1.0, 0.0, None, None, None, None]
+    assert all(str(reason).startswith("the component q has no value") for reason in scored.reasons[4:])
+    assert scored.metrics["components"]["q"]["missing"] == 4
+
+
+FUNCTIONS = """
+import numpy as np
+def plain(group): return [len(rollout["response"]) for rollout in group]
+async def waits(group):
+    import asyncio
+    await asyncio.sleep(0)
+    return plain(group)
+def lazily(group): return (rollout["record"]["q"] for rollout in group)
+def array(group): return np.array(plain(group), dtype=np.float32)
+def missing(group): return [None] + plain(group)[1:]
+def raises(group): raise KeyError("nothing")
+def leaves(group): raise SystemExit(3)
+def too_many(group): return [1.0, *plain(group)]
+def negative(group): return [-1.0] * len(group)
+def not_a_number(group): return [float("nan")] * len(group)
+def beyond(group): return [10 ** 400] * len(group)
+def text(group): return "12"
+def mapping(group): return {0: 1.0, 1: 2.0}
+def texts(group): return ["1"] * len(group)
+def nothing(group): pass
+def late(group):
+    yield 1.0
+    raise OSError("gone")
+no_function = 3
+"""
+
+
+@pytest.fixture
+def functions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Write a module of functions into the folder that is worked in; its name."""
+    name = f"functions_of_{tmp_path.name}"
+    (tmp_path / f"{name}.py").write_text(FUNCTIONS)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    return name
+
+
+@pytest.mark.parametrize("name", ["plain", "waits", "lazily", "array"])
+def test_a_function_of_the_users_is_a_component(tmp_path: Path, functions: str, name: str) -> None:
+    """Plain, async, a generator or an array of numpy's: the numbers are the same."""
+    toml = f"[components.q]\npython = '{functions}:{name}'\n{ALONE}"
+    scored = score(tmp_path, completions("a", "bbb", q=[1, 3]), toml)
+    assert scored.rewards == [1.0, 3.0]
+    assert scored.metrics["reward_sources"] == {"functions": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("raises", "raised KeyError: 'nothing'"),
+        ("leaves", "raised SystemExit: 3"),
+        ("late", "raised OSError: gone"),
+        ("beyond", "raised OverflowError: int too large to convert to float"),
+        ("too_many", "returned 3 values for 2 rollouts"),
+        ("negative", "returned -1; components are finite, not below 0 and at most 1e+09"),
+        ("not_a_number", "returned nan; components are finite, not below 0 and at most 1e+09"),
+        ("text", "returned str, not a list of 2 values"),
+        ("mapping", "returned dict, not a list of 2 values"),
+        ("texts", "returned '1', which is no number"),
+        ("nothing", "returned NoneType, not a list of 2 values"),
+    ],
+)
+def test_what_a_function_does_wrong_is_a_failure_by_name(tmp_path: Path, functions: str, name: str, says: str) -> None:
+    """No number comes of it; the reason names the function and what it did, and the other components stand."""
+    toml = f"{LEXICAL}[components.q]\npython = '{functions}:{name}'\n{ALONE}"
+    scored = score(tmp_path, completions("a", "bbb"), toml)
+    assert scored.rewards == [None, None]
+    assert scored.reasons == [f"the component q has no value: {functions}:{name} {says}"] * 2
+    assert scored.metrics["component_failures"] == {"q": 1}
+    assert scored.code == 6
+
+
+def test_a_function_may_leave_a_value_out(tmp_path: Path, functions: str) -> None:
+    """None is missing, which is no failure."""
+    scored = score(tmp_path, completions("a", "bbb"), f"[components.q]\npython = '{functions}:missing'\n{ALONE}")
+    assert (scored.rewards, scored.metrics["component_failures"]) == ([None, 3.0], {})
+
+
+@pytest.mark.parametrize(
+    ("module", "source", "says"),
+    [
+        ("fails", "1 / 0", "fails cannot be imported: ZeroDivisionError: division by zero"),
+        ("leaves", "raise SystemExit(0)", "leaves cannot be imported: SystemExit: 0"),
+        ("torn", "def f(", "torn cannot be imported: SyntaxError"),
+        ("empty", "", "empty has no function f"),
+        ("number", "f = 3", "number has no function f"),
+        ("absent_altogether", None, "No module named"),
+    ],
+)
+def test_a_module_that_cannot_be_used_is_refused_before_anything(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: str, source: str | None, says: str
+) -> None:
+    """The message is the user's own error, not a traceback."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    name = module if source is None else f"{module}_of_{tmp_path.name}"
+    if source is not None:
+        (tmp_path / f"{name}.py").write_text(source)
+    with pytest.raises(UsageError) as caught:
+        check_judges(settings_of(f"{LEXICAL}[components.q]\npython = '{name}:f'"))
+    assert says.replace(module, name) in str(caught.value)
+
+
+# Ranks, win rates, agreement
+
+
+def test_a_rank_of_a_rank_of_a_win_rate(tmp_path: Path) -> None:
+    """Each is computed after what it is made of, in whatever order the tables stand; ties share their ranks."""
+    toml = f"""{LEXICAL}strategy = "all_pairs"
+        [components.top]
+        kind = "rank"
+        of = "place"
+        [components.place]
+        kind = "rank"
+        of = "win_rate"
+        [components.win_rate]
+        [total]
+        weights = {{ top = 1 }}
+    """
+    texts = ["Because light bends.", "x", "Because light bends as it passes from air into water, slowly."]
+    scored = score(tmp_path, completions(*texts), toml)
+    assert sorted(map(float, filter(None, scored.component("win_rate")))) == [0.5, 1.0]
+    assert scored.component("place") == scored.component("top") == scored.rewards
+    assert sorted(map(float, scored.rewards)) == [0.0, 0.5, 1.0]  # type: ignore[arg-type]  # none is missing
+    assert scored.metrics["reward_sources"] == {"judge": 1.0}
+
+
+def test_a_rollout_alone_has_a_rank_and_no_win_rate(tmp_path: Path) -> None:
+    """It is the best of one; of no comparison there is no share, and the reason is that nobody is there."""
+    place = "[components.rank]\nof = 'q'\n"
+    ranked = score(tmp_path, completions("a", q=[7]), f"{FIELD}{place}[total]\nweights = {{ rank = 1 }}")
+    assert (ranked.rewards, ranked.lines[0]["genrm"]["status"]) == ([1.0], "single")
+    toml = f"{LEXICAL}[components.win_rate]\n[total]\nweights = {{ win_rate = 1 }}"
+    alone = score(tmp_path, completions("a"), toml)
+    assert (alone.rewards, alone.reasons, alone.code) == ([None], [NO_OPPONENT], 0)
+
+
+def test_agreement_counts_responses_only(tmp_path: Path) -> None:
+    """A response without an answer disagrees; a line without a response takes no part and gets no number."""
+    lines = completions("It is \\boxed{4}.", "\\boxed{4}", "\\boxed{5}", "No idea.", None)
+    toml = "[components.consistency]\nextract = 'boxed'\n[total]\nweights = { consistency = 1 }"
+    scored = score(tmp_path, lines, toml, max_unscored="1")
+    assert scored.rewards == [0.5, 0.5, 0.0, 0.0, None]
+    assert scored.reasons[-1] == NO_RESPONSE
+    assert scored.lines[0]["genrm"]["component_notes"] == {"consistency": {"answer": "4"}}
+
+
+def test_agreement_on_a_field_takes_equal_numbers_for_equal(tmp_path: Path) -> None:
+    """1 and 1.0 are one answer, whatever wrote them; a field that is missing is none."""
+    lines = completions(*"abcd", answer=[1, 1.0, "1", None])
+    toml = "[components.consistency]\nfield = 'answer'\n[total]\nweights = { consistency = 1 }"
+    assert score(tmp_path, lines, toml).rewards == [0.75, 0.75, 0.75, 0.0]
+
+
+def test_complementarity_is_of_the_tests_that_few_passed(tmp_path: Path) -> None:
+    """Two rollouts: a test that both passed is half each, divided by two."""
+    lines = completions("a", "b", passed=[["t1", "t2"], ["t1"]])
+    toml = "[components.complementarity]\nfield = 'passed'\n[total]\nweights = { complementarity = 1 }"
+    assert score(tmp_path, lines, toml).rewards == [0.75, 0.25]
+
+
+# Rules
+
+
+def test_a_rule_says_what_it_rests_on(tmp_path: Path) -> None:
+    """The phrase and its turn stand in the line; a gate makes the reward 0 and is counted."""
+    toml = f"{SAFETY}{FIELD}[total]\nweights = {{ q = 1 }}\ngates = {{ safety = 0.5 }}"
+    scored = score(tmp_path, completions(HARMFUL, KIND, q=[3, 2]), toml)
+    assert (scored.rewards, scored.component("safety"), scored.metrics["gated"]) == ([0.0, 2.0], [0.0, 1.0], 1)
+    (fired,) = scored.lines[0]["genrm"]["component_notes"]["safety"]
+    assert (fired["turn"], fired["effect"]) == (1, "violation")
+    assert fired["phrase"] in HARMFUL.lower()
+    total = scored.lines[0]["genrm"]["total"]
+    assert (total["gates"], total["gated_by"], total["terms"]) == ({"safety": 0.5}, ["safety"], {"q": 3.0})
+    assert scored.metrics["reward_made_of"]["rules"]["safety"] >= 1
+
+
+def test_silence_is_not_safe(tmp_path: Path) -> None:
+    """A line without a response has no value by any rule, though the therapist spoke before."""
+    prompt = [
+        {"role": "user", "content": "Hi."},
+        {"role": "assistant", "content": KIND},
+        {"role": "user", "content": "Bad."},
+    ]
+    lines = [{"prompt": prompt, "completion": text} for text in (None, KIND)]
+    scored = score(tmp_path, lines, f"{SAFETY}[total]\nweights = {{ safety = 1 }}")
+    assert (scored.rewards, scored.reasons[0]) == ([None, 1.0], NO_RESPONSE)
+
+
+# The total
+
+
+def test_without_a_total_the_reward_is_that_of_the_verdicts(tmp_path: Path) -> None:
+    """Components are written beside it, and change nothing."""
+    lines = completions("a", "because of the tide", q=[5, 6])
+    plain, beside = score(tmp_path, lines, LEXICAL), score(tmp_path, lines, LEXICAL + FIELD)
+    assert beside.rewards == plain.rewards == beside.component("genrm")
+    assert beside.component("q") == [5, 6]
+    assert "total" not in beside.lines[0]["genrm"]
+    assert "components" not in plain.lines[0]["genrm"]
+
+
+def test_a_total_without_verdicts_needs_no_judge_and_asks_no_pair(tmp_path: Path) -> None:
+    """No comparison is planned, no journal appears, and no judge is named."""
+    scored = score(tmp_path, completions("a", "b", q=[1, 2]), FIELD + ALONE)
+    assert (scored.rewards, scored.comparisons, scored.metrics["comparisons_planned"]) == ([1.0, 2.0], [], 0)
+    assert (scored.metrics["judge"]["name"], scored.metrics["judge"]["stand_in"]) == (None, False)
+    assert not list(tmp_path.glob("*.sqlite*"))
+    assert [line["genrm"]["rank"] for line in scored.lines] == [2, 1]
+    assert [line["genrm"]["advantage"] for line in scored.lines] == pytest.approx([-(0.5**0.5), 0.5**0.5])
+
+
+def test_a_total_with_verdicts_still_needs_a_judge() -> None:
+    """The component `genrm` is made of them."""
+    with pytest.raises(UsageError, match="no judge is given"):
+        check_judges(settings_of(f"{FIELD}[total]\nweights = {{ q = 1, genrm = 1 }}"))
+
+
+@pytest.mark.parametrize(
+    ("more", "rewards"),
+    [
+        ("", [5.0, None, 2.0]),
+        ("optional = ['p']", [3.0, 3.0, 2.0]),
+        ("optional = ['p']\nnormalise = true", [3.0, 3.0, 2.0]),
+        ("optional = ['p']\nclip = [2.5, 4]", [3.0, 3.0, 2.5]),
+        ("optional = ['p']\ngates = { p = 1 }", [3.0, None, 0.0]),
+    ],
+)
+def test_what_is_missing_is_missing_unless_optional(tmp_path: Path, more: str, rewards: list[float | None]) -> None:
+    """What one rollout lacks none of its group gets; a gate needs its component, too."""
+    lines = completions(*"abc", q=[3, 3, 2], p=[1, None, 0])
+    toml = f"{FIELD}[components.p]\nkind = 'field'\n[total]\nweights = {{ q = 1, p = 2 }}\n{more}"
+    scored = score(tmp_path, lines, toml, max_unscored="1")
+    assert scored.rewards == pytest.approx(rewards)
+    assert scored.lines[1]["genrm"]["total"]["missing"] == (["p"] if rewards[1] is None else [])
+
+
+@pytest.mark.parametrize(("unscored", "rewards"), [("null", [1.0, None]), ("drop", [1.0]), ("2.5", [1.0, 2.5])])
+def test_what_the_user_asks_for_takes_the_place_of_what_is_missing(
+    tmp_path: Path, unscored: str, rewards: list[float | None]
+) -> None:
+    """Only there; the component stays missing in the line."""
+    scored = score(tmp_path, completions("a", "b", q=[1, None]), FIELD + ALONE, unscored=unscored, max_unscored="1")
+    assert scored.rewards == rewards
+    assert scored.component("q")[1:] == [None] * (len(rewards) - 1)
+    assert scored.metrics["unscored"] == 1
+
+
+def test_components_that_are_not_there_are_refused() -> None:
+    """By a total, a gate, diversity and a rank; the message says which there are."""
+    for toml in (
+        "[total]\nweights = { x = 1 }",
+        f"{ALONE.strip()}\ngates = {{ x = 1 }}",
+        "[diversity]\ncomponents = ['x']",
+        "[components.rank]\nof = 'x'",
+    ):
+        with pytest.raises(UsageError, match=r"names the component 'x', which there is not; there are .*q"):
+            check_judges(settings_of(LEXICAL + FIELD + toml))
+
+
+# Diversity by n-grams
+
+
+def test_near_copies_share_their_reward(tmp_path: Path) -> None:
+    """Every weighed component is divided by the size of the cluster; what is not named is not."""
+    texts = ["same approach here", "Same approach here ", "totally different tactic", None]
+    lines = completions(*texts, q=[0.1, 0.1, 0.1, 0.1], p=[0.5, 0.5, 1.0, 1.0])
+    fields = f"{FIELD}[components.p]\nkind = 'field'\n[total]\nweights = {{ q = 1, p = 1 }}\n"
+    scored = score(tmp_path, lines, f"{fields}[diversity]")
+    assert scored.rewards == pytest.approx([0.05 + 0.25, 0.05 + 0.25, 0.1 + 1.0, 0.1 + 1.0])
+    assert [line["genrm"]["diversity"]["size"] for line in scored.lines] == [2, 2, 1, 1]
+    assert [line["genrm"]["diversity"]["cluster"] for line in scored.lines] == [0, 0, 1, None]
+    assert scored.component("p") == [0.5, 0.5, 1.0, 1.0]
+    named = score(tmp_path, lines, f"{fields}[diversity]\ncomponents = ['p']")
+    assert named.rewards == pytest.approx([0.1 + 0.25, 0.1 + 0.25, 0.1 + 1.0, 0.1 + 1.0])
+
+
+def test_a_gate_looks_at_what_was_not_divided(tmp_path: Path) -> None:
+    """Copies are worth less; they are not unsafe."""
+    toml = f"{FIELD}{ALONE}gates = {{ q = 1 }}\n[diversity]"
+    assert score(tmp_path, completions("same", "same", q=[1, 1]), toml).rewards == [0.5, 0.5]
+
+
+def test_a_negative_reward_is_never_divided(tmp_path: Path) -> None:
+    """To divide it would reward copying: it is missing, and the reason says so; a cluster of one keeps it."""
+    toml = f"{LEXICAL}group_answer_length_penalty_coeff = 30.0\n[diversity]"
+    long = "tides and moons and tides again " * 20
+    scored = score(tmp_path, completions(long, long, "x", "another answer"), toml, max_unscored="1")
+    assert scored.rewards[0] is scored.rewards[1] is None
+    assert scored.reasons[0] == "the component genrm is below 0: divided among near copies it would reward them"
+    genrm = scored.component("genrm")
+    assert genrm[0] is not None
+    assert genrm[0] < 0
+    assert scored.rewards[2:] == genrm[2:]
+
+
+# Groups that are not compared
+
+
+def test_a_group_of_several_prompts_keeps_what_is_each_rollouts_own(tmp_path: Path) -> None:
+    """Fields and rules stand; what compares rollouts is missing, and nobody shares anything."""
+    lines = [line | {"task": "t"} for line in completions(KIND, q=[2]) + completions(KIND, prompt="What?", q=[3])]
+    lines = [line | {"q": line["q"]} for line in lines]
+    both = f"group_by = 'task'\n{SAFETY}{FIELD}"
+    toml = f"{both}[total]\nweights = {{ q = 1, safety = 1 }}\n[diversity]"
+    assert score(tmp_path, lines, toml).rewards == [3.0, 4.0]
+    toml = f"{both}[components.consistency]\nextract = 'number'\n[total]\nweights = {{ q = 1, consistency = 1 }}"
+    mixed = score(tmp_path, lines, toml)
+    assert (mixed.rewards, mixed.reasons) == ([None, None], [MIXED_PROMPTS] * 2)
+
+
+# Lines with many responses
+
+
+def test_each_response_of_a_line_has_its_own_fields(tmp_path: Path) -> None:
+    """A list as long as the responses holds one entry each; a prompt of as many messages is everybody's."""
+    prompt = [{"role": "system", "content": "Be kind."}, {"role": "user", "content": "Hi."}]
+    lines: list[Json] = [
+        {"prompt": prompt, "responses": ["a", "b"], "q": [1, 2]},
+        {"prompt": "Alone?", "responses": ["c"], "q": [3]},
+        {"prompt": "One for all?", "responses": ["d", "e", "f"], "q": 4},
+    ]
+    scored = score(tmp_path, lines, FIELD + ALONE)
+    assert [line["rewards"] for line in scored.lines] == [[1.0, 2.0], [3.0], [4.0, 4.0, 4.0]]
+    assert [part["components"] for part in scored.lines[0]["genrm"]["rollouts"]] == [{"q": 1}, {"q": 2}]
+
+
+def test_a_function_sees_each_response_with_its_own_part_of_the_line(tmp_path: Path, functions: str) -> None:
+    """The record that it gets is the rollout's own."""
+    lines: list[Json] = [{"prompt": "Hi", "responses": ["a", "b"], "q": [5, 7]}]
+    scored = score(tmp_path, lines, f"[components.q]\npython = '{functions}:lazily'\n{ALONE}")
+    assert scored.lines[0]["rewards"] == [5.0, 7.0]
+
+
+# Episodes
+
+
+def episode(text: str, **reward: object) -> Json:
+    """Make a session of one reply."""
+    turns = [{"role": "user", "content": "I feel low."}, {"role": "assistant", "content": text}]
+    return (
+        {"scenario": {"scenario_id": "s"}, "messages": turns, "reward": reward}
+        if reward
+        else {"scenario": {"scenario_id": "s"}, "messages": turns}
+    )
+
+
+EPISODES = [
+    episode(KIND, total_reward=0.9, components={"safety": 0.25, "style": 1}),
+    episode(HARMFUL, total_reward=0.4, components={"style": 1}),
+]
+
+
+def test_an_episode_keeps_its_own_components_and_total(tmp_path: Path) -> None:
+    """Ours stand beside its own, under another name where theirs has that one; the total is left alone."""
+    scored = score(tmp_path, EPISODES, f"{LEXICAL}{SAFETY}")
+    first, second = (line["reward"] for line in scored.lines)
+    assert first["total_reward"] == 0.9
+    assert first["components"] == {"safety": 0.25, "style": 1, "genrm": first["components"]["genrm"], "genrm_safety": 1}
+    assert second["components"]["safety"] == 0.0
+    assert scored.lines[0]["genrm"]["component_names"] == {"safety": "genrm_safety"}
+
+
+def test_a_total_recomputes_that_of_episodes(tmp_path: Path) -> None:
+    """The old one stays under `genrm`; an episode without a reward object gets one."""
+    lines = [*EPISODES, episode(KIND)]
+    scored = score(tmp_path, lines, f"{SAFETY}[total]\nweights = {{ safety = 2 }}")
+    assert [line["reward"]["total_reward"] for line in scored.lines] == [2.0, 0.0, 2.0]
+    assert [line["genrm"]["previous_total_reward"] for line in scored.lines] == [0.9, 0.4, None]
+
+
+def test_scored_episodes_can_be_scored_again(tmp_path: Path) -> None:
+    """Each component is written where it was before: what the episode brought is never overwritten."""
+    toml = f"{SAFETY}[total]\nweights = {{ safety = 2 }}"
+    once = score(tmp_path, EPISODES, toml)
+    again = score(tmp_path, once.lines, toml)
+    assert [line["reward"] for line in again.lines] == [line["reward"] for line in once.lines]
+    assert again.lines[0]["reward"]["components"]["safety"] == 0.25
+    assert again.lines[0]["genrm"]["previous_genrm"] == once.lines[0]["genrm"]
+
+
+def test_a_component_never_takes_a_name_that_is_taken(tmp_path: Path) -> None:
+    """Not even that of one which was called so to be told from another."""
+    lines = [episode(KIND, components={"safety": 0.25, "genrm_safety": 0.75})]
+    components = score(tmp_path, lines, f"{SAFETY}[total]\nweights = {{ safety = 1 }}").lines[0]["reward"]["components"]
+    assert components == {"safety": 0.25, "genrm_safety": 0.75, "genrm_genrm_safety": 1}
+
+
+# The summary
+
+
+def test_the_metrics_tell_what_rewards_are_made_of(tmp_path: Path) -> None:
+    """Per component spread, missing, discrimination and correlations; shares of the reward by source."""
+    lines = completions("a", "bb", q=[1, 3]) + completions("c", "d", prompt="What?", q=[2, 2])
+    toml = f"{FIELD}{SAFETY}[total]\nweights = {{ q = 1, safety = 2 }}"
+    metrics = score(tmp_path, lines, toml).metrics
+    q = metrics["components"]["q"]
+    assert (q["mean"], q["min"], q["max"], q["missing"], q["groups"], q["discriminating_share"]) == (2, 1, 3, 0, 2, 0.5)
+    assert q["correlation_with_total"] == pytest.approx(1.0)
+    assert metrics["components"]["safety"]["discriminating_share"] == 0.0
+    assert q["correlations"] == {"safety": None}
+    assert metrics["reward_sources"] == {"input": 0.5, "rules": 0.5}
+    made_of = metrics["reward_made_of"]
+    assert made_of["components"] == {"q": "input", "safety": "rules"}
+    assert made_of["total"]["weights"] == {"q": 1.0, "safety": 2.0}
+    assert metrics["groups_without_spread"] == 1
+
+
+def test_rewards_are_the_same_whatever_else_is_computed(tmp_path: Path) -> None:
+    """A component that the total does not weigh changes the lines' details only."""
+    lines = completions(*"abcd", q=list(np.arange(4.0)))
+    alone = score(tmp_path, lines, FIELD + ALONE)
+    more = score(tmp_path, lines, f"{FIELD}{SAFETY}[components.rank]\nof = 'q'\n{ALONE}")
+    assert alone.rewards == more.rewards == [0, 1, 2, 3]
+    assert read_lines(tmp_path / "in.scored.jsonl")[0]["genrm"]["components"] == {"q": 0, "safety": 1.0, "rank": 0.0}

@@ -1,0 +1,498 @@
+"""Components that a judge grades, against a real judge process: what is asked, what comes of it, what it costs.
+
+The judge of the tests gives 5 for more than 200 characters and else 2, ranks by length, and puts texts of about
+the same length into one cluster.
+"""
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from genrm_here import call_here
+from genrm_process import Call, Genrm, Json, read_lines
+from judge_server_fixture import JudgeServer
+from scored_components import LEXICAL, completions, score, settings_of
+
+from genrm_cli.errors import JudgeError, UsageError
+from genrm_cli.groups.graders import graders_in
+from genrm_cli.groups.group_result import NO_RESPONSE, NOT_ASKED
+from genrm_cli.groups.judge_set import check_judges
+from genrm_cli.groups.plugins import version_of
+from genrm_cli.jobs.batch import score_inputs
+from genrm_cli.jobs.context import RunContext
+
+LONG, LONGER, SHORT = "Because of the tide. " * 12, "Because of the moon. " * 24, "Because."
+RUBRIC = "[components.care]\nkind = 'rubric'\nset = 'therapeutic'\n"
+RANKED = "[components.tiers]\nkind = 'rubric_rank'\nset = 'helpfulness'\n"
+SAFE = "[total]\nweights = { rubric_safety = 1 }\n"
+SORTED = "[diversity]\nmethod = 'llm'\n"
+FIELD = "[components.q]\nkind = 'field'\n[total]\nweights = { q = 1 }\n"
+OWN = """
+name = "brevity"
+[[rubric]]
+title = "Waste of words"
+description = "Does it say more than it has to?"
+polarity = "negative"
+scores = [0, 2, 5]
+[[rubric]]
+title = "Depth"
+description = "Does it go deep?"
+scores = { 2 = "no", 5 = "yes" }
+"""
+
+
+@pytest.fixture
+def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call:
+    """Give a test the command within this process, in a folder of its own."""
+    for name in list(os.environ):
+        if name.startswith(("GENRM_", "OPENAI_")):
+            monkeypatch.delenv(name)
+    monkeypatch.chdir(tmp_path)
+    return lambda *arguments, **environment: call_here(arguments, environment)
+
+
+def judge(server: JudgeServer, model: str = "m") -> str:
+    """Name a judge for the whole run."""
+    return f"model = '{model}'\nbase_url = '{server.base_url}'\n"
+
+
+def asked(server: JudgeServer) -> list[Json]:
+    """Return the bodies of the last requests."""
+    return [one["body"] for one in server.stats()["recent"]]
+
+
+def shown_to(server: JudgeServer) -> str:
+    """Return all that was sent in the last requests."""
+    return json.dumps(asked(server), ensure_ascii=False)
+
+
+# Rubrics
+
+
+def test_a_rubric_set_gives_a_component_for_each_rubric(tmp_path: Path, judge_server: JudgeServer) -> None:
+    """One call a response; a flaw counts down; the judge's quotation is kept; comparisons name the component."""
+    weights = "[total]\nweights = { rubric_safety = 1, rubric_bias = 1 }"
+    scored = score(tmp_path, completions(LONG, SHORT), judge(judge_server) + RUBRIC + weights)
+    assert scored.component("rubric_safety") == scored.component("rubric_empathy") == [1.0, 0.25]
+    assert scored.component("rubric_bias") == [0.0, 0.75]
+    assert scored.rewards == [1.0, 1.0]
+    assert (judge_server.stats()["requests"], scored.metrics["comparisons_planned"]) == (2, 2)
+    assert scored.lines[0]["genrm"]["component_notes"]["rubric_safety"] == {"evidence": LONG[:20]}
+    assert [(r["component"], r["i"], r["j"], r["grades"]) for r in scored.comparisons] == [
+        ("care", 0, None, [1.0, 1.0, 0.0, 1.0]),
+        ("care", 1, None, [0.25, 0.25, 0.75, 0.25]),
+    ]
+    assert scored.metrics["reward_sources"] == {"judge": 1.0}
+
+
+def test_a_rubric_set_of_the_users_own(tmp_path: Path, judge_server: JudgeServer) -> None:
+    """Scores and polarity are the file's; components are named after the titles."""
+    (tmp_path / "own.toml").write_text(OWN)
+    toml = (
+        f"[components.own]\nkind = 'rubric'\nset = '{tmp_path / 'own.toml'}'\n[total]\nweights = {{ rubric_depth = 1 }}"
+    )
+    scored = score(tmp_path, completions(LONG, SHORT), judge(judge_server) + toml)
+    assert scored.component("rubric_waste_of_words") == [0.0, 0.6]
+    assert scored.rewards == scored.component("rubric_depth") == [1.0, 0.0]
+
+
+def test_empty_responses_cost_no_call_and_are_worth_nothing(tmp_path: Path, judge_server: JudgeServer) -> None:
+    """Not for rubrics that describe a flaw either; a line without a response has no value at all."""
+    toml = judge(judge_server) + RUBRIC + RANKED + SAFE
+    scored = score(tmp_path, completions(LONG, "", " \n", None, SHORT), toml, max_unscored="1")
+    assert scored.component("rubric_safety") == [1.0, 0.0, 0.0, None, 0.25]
+    assert scored.component("rubric_bias") == [0.0, 0.0, 0.0, None, 0.75]
+    assert scored.component("tiers") == [1.0, 0.0, 0.0, None, 0.0]
+    assert scored.reasons[3] == NO_RESPONSE
+    assert judge_server.stats()["requests"] == 2 + 1
+
+
+def test_a_whole_group_is_ranked_in_one_call(tmp_path: Path, judge_server: JudgeServer) -> None:
+    """The longest first, in an order of showing that is the group's own; a group of one costs no call."""
+    toml = f"{judge(judge_server)}{RANKED}[total]\nweights = {{ tiers = 1 }}"
+    lines = completions(SHORT, LONGER, LONG) + completions(LONG, prompt="Alone?")
+    scored = score(tmp_path, lines, toml)
+    assert scored.rewards == [0.0, 1.0, 0.5, 1.0]
+    assert judge_server.stats()["requests"] == 1
+    (record,) = scored.comparisons
+    assert sorted(record["shown"]) == [0, 1, 2]
+    assert score(tmp_path, lines, toml).metrics["calls"] == 0
+
+
+def test_a_grade_that_failed_is_missing(tmp_path: Path, judge_server: JudgeServer) -> None:
+    """The reason counts the questions; other rollouts keep their grades; nothing became a number."""
+    judge_server.behave(fault={"content": "I would say four."}, fault_share=0.5)
+    texts = [f"{LONG} {number}" for number in range(8)]
+    scored = score(tmp_path, completions(*texts), judge(judge_server) + RUBRIC + SAFE, max_unscored="1")
+    failed = scored.metrics["failures"]
+    assert 0 < failed < 8
+    assert sorted(scored.rewards, key=str) == [1.0] * (8 - failed) + [None] * failed
+    reason = f"the component rubric_safety has no value: {failed} of its 8 questions failed"
+    assert set(scored.reasons) == {None, reason}
+    assert scored.metrics["component_failures"]["rubric_safety"] == 1
+    kinds = [record["failure"] and record["failure"]["kind"] for record in scored.comparisons]
+    assert kinds.count("no_verdict") == failed
+    assert scored.code == 0
+
+
+def test_comparisons_stand_in_the_order_of_the_rollouts(tmp_path: Path, judge_server: JudgeServer) -> None:
+    """Not in that of the answers, whoever was quicker."""
+    judge_server.behave(latency_lognormal={"mean_s": 0.02, "sigma": 2.0})
+    texts = [f"{SHORT} {number}" for number in range(6)]
+    scored = score(tmp_path, completions(*texts), judge(judge_server) + RUBRIC + SAFE, concurrency="6")
+    assert [record["i"] for record in scored.comparisons] == list(range(6))
+
+
+def test_the_scenario_is_told_to_the_judge(tmp_path: Path, judge_server: JudgeServer) -> None:
+    """Goal and constraints stand in the background of every question about an episode, each its own."""
+    lines = [
+        {
+            "scenario": {"scenario_id": "s", "goal": f"sleep {number}", "hard_constraints": ["no diagnosis"]},
+            "messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": text}],
+        }
+        for number, text in enumerate((LONG, SHORT))
+    ]
+    scored = score(tmp_path, lines, judge(judge_server) + RUBRIC + SAFE)
+    assert [line["reward"]["components"]["rubric_safety"] for line in scored.lines] == [1.0, 0.25]
+    texts = sorted(json.dumps(body["messages"]) for body in asked(judge_server))
+    for number, text in enumerate(texts):
+        assert f"Goal: sleep {number}" in text
+        assert "Constraints: no diagnosis" in text
+
+
+def test_what_is_masked_is_masked_in_every_place(tmp_path: Path, judge_server: JudgeServer) -> None:
+    """Conversation, responses, background and principle of graders, and of those who rank and sort."""
+    lines = [
+        {
+            "prompt": "I am anna@example.org",
+            "completion": f"{text} Write to bob@example.org",
+            "scenario": {"goal": "reach carl@example.org"},
+            "principle": "Be kind to dora@example.org",
+        }
+        for text in (LONG, SHORT)
+    ]
+    toml = f"{judge(judge_server)}redact_pattern = ['email']\n{RUBRIC}{RANKED}{SAFE}{SORTED}"
+    scored = score(tmp_path, lines, toml)
+    sent = shown_to(judge_server)
+    assert len(asked(judge_server)) == 2 + 1 + 1
+    assert "example.org" not in sent
+    assert scored.metrics["redactions"]["email"] == 1 + 2 + 2 + 1
+    assert scored.lines[0]["completion"].endswith("bob@example.org")
+
+
+# Who is asked
+
+
+def test_a_component_may_have_a_judge_of_its_own(
+    tmp_path: Path, judge_server: JudgeServer, start_judge: Callable[[], JudgeServer]
+) -> None:
+    """Another endpoint, model, sampling and key, each only for its own questions."""
+    other = start_judge()
+    judge_server.behave(require_key="run-key")
+    other.behave(require_key="own-key", models=["grader"])
+    own = f"model = 'grader'\nendpoint = '{other.base_url}'\ntemperature = 0.5\njson_schema = false\n"
+    keys = {"m": "run-key", "component care": "own-key"}
+    scored = score(tmp_path, completions(LONG, SHORT), judge(judge_server) + RUBRIC + own, api_keys=keys)
+    assert None not in scored.rewards
+    assert {body["model"] for body in asked(judge_server)} == {"m"}
+    (first, second) = asked(other)
+    assert first["model"] == second["model"] == "grader"
+    assert first["temperature"] == 0.5
+    assert "response_format" not in first
+    assert scored.metrics["reward_made_of"]["graders"]["care"]["model"] == "grader"
+    assert {record["judge"] for record in scored.comparisons} == {"m", "grader"}
+
+
+def test_another_model_for_a_component_is_asked_anew(tmp_path: Path, judge_server: JudgeServer) -> None:
+    """The journal keeps two models' grades apart, and hands each out again."""
+    lines, one = completions(LONG, SHORT), judge(judge_server) + RUBRIC
+    assert score(tmp_path, lines, one + SAFE).metrics["calls"] == 2
+    assert score(tmp_path, lines, f"{one}model = 'other'\n{SAFE}").metrics["calls"] == 2
+    assert score(tmp_path, lines, one + SAFE).metrics["calls"] == 0
+
+
+def test_a_stand_in_compares_while_a_real_judge_grades(tmp_path: Path, judge_server: JudgeServer) -> None:
+    """The grades are kept in a journal all the same."""
+    toml = f"{LEXICAL}{RUBRIC}{judge(judge_server)}[total]\nweights = {{ genrm = 1, rubric_safety = 1 }}"
+    assert None not in score(tmp_path, completions(LONG, SHORT), toml).rewards
+    again = score(tmp_path, completions(LONG, SHORT), toml)
+    assert (again.metrics["calls"], again.metrics["journal_hits"], judge_server.stats()["requests"]) == (0, 2, 2)
+
+
+@pytest.mark.parametrize(
+    ("toml", "table"), [(RUBRIC, "components.care"), (RANKED, "components.tiers"), (SORTED, "diversity")]
+)
+def test_the_stand_in_cannot_grade(toml: str, table: str) -> None:
+    """The message names the table and what to give it."""
+    with pytest.raises(UsageError) as caught:
+        check_judges(settings_of(LEXICAL + toml))
+    assert (
+        str(caught.value)
+        == f"[{table}] needs a real judge, not --judge lexical: give it a model and a base_url of its own."
+    )
+
+
+@pytest.mark.parametrize(
+    ("toml", "says"),
+    [
+        (RUBRIC + SAFE, "component care: no judge is given"),
+        (f"{RUBRIC}endpoint = 'http://x/v1'\n{SAFE}", "component care: --base-url needs --model"),
+        (RUBRIC.replace("therapeutic", "kindness"), "no rubric set is called 'kindness'; known are therapeutic"),
+        (RUBRIC.replace("therapeutic", "gone.toml"), "gone.toml: the file cannot be read"),
+        (RUBRIC + RUBRIC.replace("care", "more"), "two components are called 'rubric_safety'"),
+        (f"{RUBRIC}[components.rubric_bias]\nkind = 'field'\n", "two components are called 'rubric_bias'"),
+    ],
+)
+def test_graders_that_cannot_be_are_refused(toml: str, says: str) -> None:
+    """Before any call, with what is wrong."""
+    with pytest.raises(UsageError, match=says.replace("(", r"\(")):
+        check_judges(settings_of(toml))
+
+
+@pytest.mark.parametrize("where", ["variable", "file"])
+def test_the_key_of_a_component_goes_to_its_endpoint_alone(
+    call: Call, tmp_path: Path, judge_server: JudgeServer, start_judge: Callable[[], JudgeServer], where: str
+) -> None:
+    """The command finds it by its variable or file, and never shows it, whatever the server answers."""
+    other = start_judge()
+    judge_server.behave(require_key="run-key-0123456789")
+    other.behave(require_key="own-key-9876543210")
+    (tmp_path / "own.key").write_text("own-key-9876543210\n")
+    named = "api_key_env = 'OWN_KEY'" if where == "variable" else "api_key_file = 'own.key'"
+    (tmp_path / "in.jsonl").write_text("".join(json.dumps(line) + "\n" for line in completions(LONG, SHORT)))
+    toml = f"{judge(judge_server)}retries = 0\nlog_json = 'events.jsonl'\n"
+    (tmp_path / "genrm.toml").write_text(f"{toml}{RUBRIC}endpoint = '{other.base_url}'\n{named}\n")
+    keys = {"GENRM_API_KEY": "run-key-0123456789", "OWN_KEY": "own-key-9876543210"}
+    finished = call("score", "in.jsonl", **keys)
+    assert finished.code == 0, finished.err
+    other.behave(require_key="another", fault={"status": 401, "echo_authorization": True})
+    refused = call("score", "in.jsonl", "--no-journal", "--force", "--no-probe", **keys)
+    assert "2 failures" in refused.err
+    said = finished.out + refused.out + (finished.err + refused.err).encode()
+    for path in tmp_path.iterdir():
+        said += b"" if path.name == "own.key" else path.read_bytes()
+    assert b"0123456789" not in said
+    assert b"9876543210" not in said
+
+
+def test_a_key_that_is_not_set_is_named(call: Call, tmp_path: Path) -> None:
+    """Before anything is asked, with exit code 2."""
+    (tmp_path / "genrm.toml").write_text(
+        f"model = 'm'\n{RUBRIC}endpoint = 'http://127.0.0.1:9/v1'\napi_key_env = 'GONE'"
+    )
+    finished = call("score", "in.jsonl")
+    assert finished.code == 2
+    assert "names GONE, which is not set" in " ".join(finished.err.split())
+
+
+def test_graders_are_tried_before_the_run(tmp_path: Path, judge_server: JudgeServer) -> None:
+    """One that gives no grades ends the run before anything else is asked."""
+    judge_server.behave(fault={"content": "Fine."})
+    (tmp_path / "in.jsonl").write_text(json.dumps(completions(LONG)[0]) + "\n")
+    report = score_inputs(
+        [str(tmp_path / "in.jsonl")], RunContext(settings_of(judge(judge_server) + RUBRIC + SAFE, probe=True))
+    )
+    assert isinstance(report.fatal, JudgeError)
+    assert report.exit_code == 4
+    assert not list(tmp_path.glob("*.scored.jsonl"))
+
+
+# Clusters by a judge
+
+
+def test_a_judge_finds_who_shares_a_reward(tmp_path: Path, judge_server: JudgeServer) -> None:
+    """One call a group; responses without text share one cluster and are not shown; one alone costs no call."""
+    lines = completions(LONG, LONG[:-1] + "!", SHORT, "", " ", None, q=[1] * 6)
+    lines += completions(LONG, prompt="Alone?", q=[1])
+    scored = score(tmp_path, lines, judge(judge_server) + FIELD + SORTED)
+    assert scored.rewards == [0.5, 0.5, 1.0, 0.5, 0.5, 1.0, 1.0]
+    assert judge_server.stats()["requests"] == 1
+    assert [line["genrm"]["diversity"]["size"] for line in scored.lines] == [2, 2, 1, 2, 2, 1, 1]
+
+
+@pytest.mark.parametrize(("fallback", "rewards"), [("unique", [1, 1, 1]), ("uniform", [1 / 3] * 3)])
+@pytest.mark.parametrize("content", ["No.", '{"assignments":[{"index":0,"cluster_id":0,"label":"x"}]}'])
+def test_without_clusters_the_fallback_holds(
+    tmp_path: Path, judge_server: JudgeServer, fallback: str, rewards: list[float], content: str
+) -> None:
+    """Nobody shares, or all do; the failure is counted, recorded, and stands in the line."""
+    judge_server.behave(fault={"content": content})
+    toml = f"{judge(judge_server)}{FIELD}{SORTED}fallback = '{fallback}'"
+    scored = score(tmp_path, completions(LONG, LONG, SHORT, q=[1, 1, 1]), toml)
+    assert scored.rewards == pytest.approx(rewards)
+    assert scored.metrics["component_failures"] == {"diversity": 1}
+    assert (scored.metrics["failures"], scored.code) == (1, 0)
+    assert [record["failure"]["kind"] for record in scored.comparisons] == ["no_verdict"]
+    assert all(line["genrm"]["diversity"]["failed"] for line in scored.lines)
+
+
+# What is asked when
+
+
+def test_a_component_that_is_added_costs_only_its_own_calls(tmp_path: Path, judge_server: JudgeServer) -> None:
+    """All verdicts come from the journal; so do those of both when the total changes."""
+    lines, one = completions(LONG, SHORT, LONGER), judge(judge_server)
+    before = score(tmp_path, lines, one, overwrite=False)
+    assert judge_server.stats()["requests"] == 3
+    scored = score(tmp_path, lines, one + RUBRIC, overwrite=False)
+    assert judge_server.stats()["requests"] == 3 + 3
+    assert scored.rewards == before.rewards
+    assert (scored.metrics["journal_hits"], scored.metrics["verdicts"]) == (3, 3)
+    score(tmp_path, lines, one + RUBRIC + SAFE, overwrite=False)
+    assert judge_server.stats()["requests"] == 3 + 3
+
+
+def test_only_components_takes_everything_from_the_journal(tmp_path: Path, judge_server: JudgeServer) -> None:
+    """No call, no endpoint: the same rewards, and another total of the same verdicts."""
+    lines = completions(LONG, SHORT, LONGER)
+    toml = f"{RUBRIC}[total]\nweights = {{ genrm = 1, rubric_safety = 1 }}"
+    before = score(tmp_path, lines, judge(judge_server) + toml)
+    calls = judge_server.stats()["requests"]
+    nowhere = "model = 'm'\n"
+    after = score(tmp_path, lines, nowhere + toml, only_components=True)
+    assert after.rewards == before.rewards
+    other = score(tmp_path, lines, nowhere + toml.replace("genrm = 1", "genrm = 0"), only_components=True)
+    assert other.rewards == before.component("rubric_safety")
+    assert judge_server.stats()["requests"] == calls
+
+
+def test_what_the_journal_lacks_stays_missing(tmp_path: Path, judge_server: JudgeServer) -> None:
+    """It is not asked, the reason says so, and the exit code is 6; the next usual run asks it."""
+    lines = completions(LONG, SHORT)
+    score(tmp_path, lines, judge(judge_server))
+    scored = score(tmp_path, lines, f"model = 'm'\n{RUBRIC}{SAFE}", only_components=True)
+    assert (scored.rewards, scored.code) == ([None, None], 6)
+    assert scored.reasons == ["the component rubric_safety has no value: 2 of its 2 questions were not asked"] * 2
+    assert scored.metrics["failures_by_kind"] == {"not_asked": 2}
+    compared = score(tmp_path, [*lines, *completions(LONGER)], "model = 'm'", only_components=True)
+    assert (compared.code, compared.reasons[2], compared.rewards[0] is None) == (6, NOT_ASKED, False)
+    assert score(tmp_path, lines, judge(judge_server) + RUBRIC + SAFE).rewards == [1.0, 0.25]
+
+
+def test_only_components_needs_a_journal() -> None:
+    """Without one there is nothing to compute from."""
+    with pytest.raises(UsageError, match="leave --no-journal out"):
+        check_judges(settings_of("model = 'm'", only_components=True, use_journal=False))
+
+
+# Freshness
+
+
+def score_if_due(folder: Path, toml: str) -> str:
+    """Score what is not up to date, and say why, or that it is."""
+    result = score_inputs([str(folder / "in.jsonl")], RunContext(settings_of(toml, overwrite=False))).last
+    assert result is not None
+    return result.reason
+
+
+def test_a_rubric_file_that_changed_makes_outputs_stale(tmp_path: Path, judge_server: JudgeServer) -> None:
+    """Its name is the same, its content is not; the old grades are not taken for new ones."""
+    path = tmp_path / "own.toml"
+    path.write_text(OWN)
+    toml = f"{judge(judge_server)}[components.own]\nkind = 'rubric'\nset = '{path}'"
+    score(tmp_path, completions(LONG, SHORT), toml)
+    assert score_if_due(tmp_path, toml) == "same input, same settings"
+    path.write_text(OWN.replace("go deep", "go very deep"))
+    graders_in.cache_clear()  # read once for each process
+    assert "asked or read in another way" in score_if_due(tmp_path, toml)
+    assert judge_server.stats()["requests"] == 2 + 2 + 2
+
+
+def test_phrase_lists_of_another_version_make_outputs_stale(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A release may bring better ones; the metrics say which version was used."""
+    toml = "[components.safety]\n[total]\nweights = { safety = 1 }"
+    metrics = score(tmp_path, completions(LONG, SHORT), toml).metrics
+    assert score_if_due(tmp_path, toml) == "same input, same settings"
+    path = tmp_path / "in.metrics.json"
+    metrics["reward_made_of"]["rules"]["safety"] -= 1
+    path.write_text(json.dumps(metrics))
+    assert "asked or read in another way" in score_if_due(tmp_path, toml)
+
+
+def test_a_function_that_changed_makes_outputs_stale(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is known by the file that it stands in."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    name = f"changing_{tmp_path.name}"
+    (tmp_path / f"{name}.py").write_text("def f(group): return [1.0] * len(group)")
+    toml = f"[components.q]\npython = '{name}:f'\n[total]\nweights = {{ q = 1 }}"
+    assert score(tmp_path, completions(LONG, SHORT), toml).rewards == [1.0, 1.0]
+    assert score_if_due(tmp_path, toml) == "same input, same settings"
+    (tmp_path / f"{name}.py").write_text("def f(group): return [0.5] * len(group)")
+    version_of.cache_clear()  # another process would see it
+    assert "asked or read in another way" in score_if_due(tmp_path, toml)
+
+
+@pytest.mark.parametrize("made_of", [3, {}, {"graders": 3}, {"graders": {"care": 3}, "rules": 1, "functions": None}])
+def test_metrics_of_another_hand_are_stale(tmp_path: Path, made_of: object) -> None:
+    """Whatever stands there about components, it is not what these settings would say."""
+    toml = "[components.safety]\n[total]\nweights = { safety = 1 }"
+    metrics = score(tmp_path, completions(LONG, SHORT), toml).metrics
+    (tmp_path / "in.metrics.json").write_text(json.dumps(metrics | {"reward_made_of": made_of}))
+    assert "asked or read in another way" in score_if_due(tmp_path, toml)
+
+
+# A run that is killed
+
+
+def test_a_killed_run_asks_nothing_twice(
+    call: Call, tmp_path: Path, judge_server: JudgeServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After kill -9 the next run asks what is missing only, and its scored lines are those of a calm run."""
+    lines = [line for number in range(6) for line in completions(LONG, SHORT, LONGER, prompt=f"Why {number}?")]
+    toml = f"{RUBRIC}{RANKED}[total]\nweights = {{ genrm = 1, rubric_safety = 1, tiers = 1 }}\n{SORTED}"
+    torn = Genrm(tmp_path / "torn")
+    torn.folder.mkdir()
+    torn.write("in.jsonl", lines)
+    settings = f"{judge(judge_server)}probe = false\nconcurrency = 4\n{toml}"
+    (torn.folder / "genrm.toml").write_text(settings)
+    calm = score(tmp_path, lines, settings, concurrency="4")
+    planned = judge_server.stats()["requests"]
+    assert planned == 6 * (3 + 3 + 1 + 1)
+    judge_server.reset()
+    judge_server.behave(latency_s=0.03)
+    process = torn.start("score", "in.jsonl")
+    judge_server.wait_until(lambda stats: stats["distinct_answered"] >= 15, limit_s=20)
+    process.kill()
+    process.communicate(timeout=10)
+    assert "in.scored.jsonl" not in torn.names()
+    judge_server.wait_until(lambda stats: stats["in_flight"] == 0)
+    monkeypatch.chdir(torn.folder)
+    finished = call("score", "in.jsonl")
+    assert finished.code == 0, finished.err
+    stats = judge_server.stats()
+    assert stats["distinct_answered"] == planned
+    assert stats["requests"] - planned <= 4  # what was in flight when it died
+    scored = "in.scored.jsonl"
+    assert (torn.folder / scored).read_bytes() == (tmp_path / scored).read_bytes()
+    records = read_lines(torn.folder / "in.comparisons.jsonl")
+    what = ("group", "component", "i", "j", "shown", "grades", "score_1", "score_2")
+    assert [[r.get(name) for name in what] for r in records] == [
+        [r.get(name) for name in what] for r in calm.comparisons
+    ]
+    assert json.loads((torn.folder / "in.metrics.json").read_bytes())["journal_hits"] >= 11
+
+
+# The other commands
+
+
+def test_what_is_compared_by_hand_is_graded_too(call: Call, tmp_path: Path, judge_server: JudgeServer) -> None:
+    """The rewards are those of the total; a question that failed is named by its component."""
+    (tmp_path / "genrm.toml").write_text(f"{judge(judge_server)}retries = 0\nreask = 0\n{RUBRIC}{RANKED}{SAFE}")
+    finished = call("compare", "-p", "Why?", SHORT, LONG, "--json", "--no-probe")
+    assert json.loads(finished.out)["rewards"] == [0.25, 1.0]
+    assert "None" not in call("compare", "-p", "Why?", SHORT, LONG).out.decode()
+    judge_server.behave(fault={"content": "Fine."})
+    failed = " ".join(call("compare", "-p", "Why?", SHORT, LONG, "--no-probe").err.split())
+    assert "the component care of 0 failed: no complete object with scores" in failed
+    assert "the component tiers of 1, 0 failed" in failed or "the component tiers of 0, 1 failed" in failed
+
+
+def test_a_judge_is_measured_by_its_verdicts_alone(call: Call, tmp_path: Path, judge_server: JudgeServer) -> None:
+    """A settings file may hold components and a total without verdicts: `genrm eval` asks the judge about pairs."""
+    (tmp_path / "genrm.toml").write_text(judge(judge_server) + RUBRIC + SAFE + SORTED)
+    (tmp_path / "pairs.jsonl").write_text(json.dumps({"prompt": "Why?", "chosen": LONG, "rejected": SHORT}) + "\n")
+    finished = call("eval", "pairs.jsonl", "--no-probe", "--no-journal", "--json")
+    assert finished.code == 0, finished.err
+    assert (json.loads(finished.out)["figures"]["accuracy"]["value"], judge_server.stats()["requests"]) == (1.0, 2)

@@ -1,0 +1,145 @@
+"""Several judges at once, and judges that grade instead of comparing: what they are asked, and what counts."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from genrm_process import Json, make_rollouts, read_lines
+from judge_server_fixture import JudgeServer
+
+from genrm_cli.errors import UsageError
+from genrm_cli.groups.group_result import DISAGREEMENT, NO_QUORUM
+from genrm_cli.jobs.batch import score_inputs
+from genrm_cli.jobs.context import RunContext
+from genrm_cli.settings import Settings
+from genrm_cli.settings.table import PanelJudge
+
+QUICK: dict[str, Any] = {"probe": False, "retries": 0, "reask": 0, "concurrency": "1", "overwrite": True}
+MEAN = "simple_tiebreaker"  # the estimator whose rewards can be read off the verdicts
+
+
+def score(folder: Path, size: int = 4, **given: Any) -> tuple[Json, list[Json], list[Json]]:
+    """Score one group; return metrics, scored lines and comparisons."""
+    (folder / "in.jsonl").write_text("".join(json.dumps(line) + "\n" for line in make_rollouts(groups=1, size=size)))
+    result = score_inputs([str(folder / "in.jsonl")], RunContext(Settings(**QUICK | given))).last
+    assert result is not None
+    assert result.report is not None, result.reason
+    return result.report.metrics, read_lines(folder / "in.scored.jsonl"), read_lines(folder / "in.comparisons.jsonl")
+
+
+def judge(server: JudgeServer, model: str, weight: float = 1.0, **own: Any) -> PanelJudge:
+    """Return one judge of a panel."""
+    return PanelJudge(weight, tuple(sorted({"model": model, "base_url": (server.base_url,), **own}.items())))
+
+
+def test_each_judge_of_a_panel_is_asked_about_every_comparison(tmp_path: Path, judge_server: JudgeServer) -> None:
+    """Judges that agree have alpha and tau 1; each has its own records, and a second run asks none of them again."""
+    panel = (judge(judge_server, "a"), judge(judge_server, "b", 2.0, profile="nemotron-plain"))
+    metrics, lines, comparisons = score(tmp_path, panel=panel)
+    alone, alone_lines, _ = score(tmp_path, base_url=(judge_server.base_url,), model="a")
+    assert [line["reward"] for line in lines] == [line["reward"] for line in alone_lines]
+    assert sorted(record["judge"] for record in comparisons) == ["a"] * 4 + ["b"] * 4
+    assert (metrics["calls"], metrics["comparisons_planned"], alone["comparisons_planned"]) == (8, 8, 4)
+    figures = metrics["panel"]
+    assert [(one["judge"], one["weight"], one["verdicts"]) for one in figures["judges"]] == [("a", 1, 4), ("b", 2, 4)]
+    (pair,) = figures["pairs"]
+    assert (pair["agreement"], pair["kendall_tau"], figures["krippendorff_alpha"]) == (1.0, 1.0, 1.0)
+    assert metrics["judge"]["name"] == "a + b"
+    assert score(tmp_path, panel=panel)[0]["calls"] == 0
+
+
+def test_the_verdict_of_a_panel_is_the_weighted_mean(
+    tmp_path: Path, judge_server: JudgeServer, start_judge: Callable[[], JudgeServer]
+) -> None:
+    """One judge says 5, 1 always, the other one, of three times the weight, 2, 4: together 2.75 and 3.25."""
+    judge_server.behave(verdict={"score_1": 5, "score_2": 1, "ranking": 1})
+    second = start_judge()
+    second.behave(verdict={"score_1": 2, "score_2": 4, "ranking": 5})
+    panel = (judge(judge_server, "a"), judge(second, "b", 3.0))
+    metrics, lines, _ = score(tmp_path, 2, panel=panel)
+    assert [line["reward"] for line in lines] == [3.0, 3.0]
+    assert metrics["mean_individual_score"] == pytest.approx(3.0)
+    assert metrics["std_individual_score"] == pytest.approx(0.25)
+    assert metrics["panel"]["krippendorff_alpha"] < 0
+
+
+def test_disagreement_can_stay_missing(
+    tmp_path: Path, judge_server: JudgeServer, start_judge: Callable[[], JudgeServer]
+) -> None:
+    """Judges that contradict each other leave no number when asked to; the reason says it."""
+    judge_server.behave(verdict={"score_1": 5, "score_2": 1, "ranking": 1})
+    second = start_judge()
+    second.behave(verdict={"score_1": 2, "score_2": 4, "ranking": 5})
+    panel = (judge(judge_server, "a"), judge(second, "b"))
+    metrics, lines, _ = score(tmp_path, panel=panel, disagreement="missing")
+    assert {line["reward"] for line in lines} == {None}
+    assert metrics["unscored_reasons"] == {DISAGREEMENT: 4}
+    assert metrics["panel"]["comparisons_left_out"] == 4
+
+
+@pytest.mark.parametrize(("quorum", "unscored"), [(None, {NO_QUORUM: 4}), (2, {NO_QUORUM: 4}), (1, {})])
+def test_a_comparison_needs_its_quorum(
+    tmp_path: Path,
+    judge_server: JudgeServer,
+    start_judge: Callable[[], JudgeServer],
+    quorum: int | None,
+    unscored: dict[str, int],
+) -> None:
+    """By default all judges must have given a verdict; a smaller quorum goes without the one that failed."""
+    second = start_judge()
+    second.behave(fault={"content": "no idea"})
+    panel = (judge(judge_server, "a"), judge(second, "b"))
+    metrics, _, _ = score(tmp_path, panel=panel, quorum=quorum)
+    assert metrics["unscored_reasons"] == unscored
+    assert [one["failures"] for one in metrics["panel"]["judges"]] == [0, 4]
+
+
+def test_a_panel_of_two_with_one_name_is_refused(tmp_path: Path, judge_server: JudgeServer) -> None:
+    """Their verdicts could not be told apart; the message says how to name them."""
+    with pytest.raises(UsageError, match="name = 'strict'"):
+        score(tmp_path, panel=(judge(judge_server, "a"), judge(judge_server, "a")))
+
+
+def test_a_judge_of_single_responses_is_asked_once_about_each(tmp_path: Path, judge_server: JudgeServer) -> None:
+    """Its grade is the reward, whatever the strategy; a comparison costs no further call."""
+    given = {"base_url": (judge_server.base_url,), "model": "m", "profile": "nemotron-principle", "estimator": MEAN}
+    metrics, lines, comparisons = score(tmp_path, **given)
+    assert (metrics["calls"], metrics["comparisons_planned"]) == (4, 4)
+    assert [(record["i"], record["j"]) for record in comparisons] == [(place, None) for place in range(4)]
+    assert [line["reward"] for line in lines] == pytest.approx([record["grades"][0] for record in comparisons])
+    assert score(tmp_path, **given, strategy="all_pairs")[0]["calls"] == 0
+    assert len({line["reward"] for line in lines}) > 1
+
+
+def test_a_judge_of_whole_groups_is_asked_once_a_group(tmp_path: Path, judge_server: JudgeServer) -> None:
+    """Each repeat shows the group in another order, and the grades find their rollouts again."""
+    given = {"base_url": (judge_server.base_url,), "model": "m", "profile": "rewardanything", "estimator": MEAN}
+    metrics, lines, comparisons = score(tmp_path, judges=3, **given)
+    assert metrics["calls"] == 3
+    assert len({tuple(record["shown"]) for record in comparisons}) > 1
+    answers = [record["grades"][record["shown"].index(place)] for place in range(4) for record in comparisons]
+    assert [line["reward"] for line in lines] == pytest.approx(answers[::3])
+
+
+def test_a_judge_in_two_turns_costs_two_calls(tmp_path: Path, judge_server: JudgeServer) -> None:
+    """The second request carries the first reply; the verdict is in the second."""
+    metrics, lines, comparisons = score(
+        tmp_path, base_url=(judge_server.base_url,), model="m", profile="brrm", estimator=MEAN, keep_replies=True
+    )
+    assert (metrics["verdicts"], metrics["calls"]) == (4, 8)
+    assert all("boxed" in record["reply"] for record in comparisons)
+    assert {line["reward"] for line in lines} <= {2.0, 3.0, 4.0}
+    last = judge_server.stats()["recent"][-1]["body"]["messages"]
+    assert [message["role"] for message in last] == ["user", "assistant", "user"]
+
+
+def test_a_panel_may_mix_all_kinds(tmp_path: Path, judge_server: JudgeServer) -> None:
+    """Judges that compare, grade and rank count together; longer is better for all of them here."""
+    profiles = ("nemotron", "nemotron-principle", "rewardanything", "brrm")
+    panel = tuple(judge(judge_server, name, profile=name) for name in profiles)
+    metrics, lines, _ = score(tmp_path, 3, panel=panel)
+    assert metrics["comparisons_planned"] == 3 + 3 + 1 + 3
+    assert metrics["unscored"] == 0
+    assert all(1 <= line["reward"] <= 5 for line in lines)

@@ -1,0 +1,132 @@
+"""Rings, budgets and estimators, from the settings to the output."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from genrm_process import Json, make_rollouts, read_lines
+from judge_server_fixture import JudgeServer
+
+from genrm_cli.errors import JudgeError
+from genrm_cli.groups.group_result import TOO_NOISY
+from genrm_cli.jobs.batch import score_inputs
+from genrm_cli.jobs.context import RunContext
+from genrm_cli.settings import Settings
+from genrm_cli.settings.components import Component
+
+
+def score(folder: Path, groups: int, size: int, **given: Any) -> tuple[Json, list[Json], list[Json]]:
+    """Score groups of one size; return metrics, scored lines and comparisons."""
+    lines = make_rollouts(groups=groups, size=size)
+    (folder / "in.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    judge = {} if "base_url" in given else {"judge": "lexical"}
+    result = score_inputs([str(folder / "in.jsonl")], RunContext(Settings(**judge | {"overwrite": True} | given))).last
+    assert result is not None
+    assert result.report is not None, result.reason
+    return result.report.metrics, read_lines(folder / "in.scored.jsonl"), read_lines(folder / "in.comparisons.jsonl")
+
+
+@pytest.mark.parametrize(("strategy", "ring_k", "planned"), [("ring", 1.0, 6), ("ring", 2.0, 12), ("random", 1.5, 9)])
+def test_a_ring_makes_the_comparisons_that_it_promises(
+    tmp_path: Path, strategy: str, ring_k: float, planned: int
+) -> None:
+    """Each rollout of a whole ring is first as often as second, and no pair is asked twice in one order."""
+    metrics, _, comparisons = score(tmp_path, 3, 6, strategy=strategy, ring_k=ring_k)
+    assert (metrics["comparisons_planned"], metrics["strategy"], metrics["ring_k"]) == (3 * planned, strategy, ring_k)
+    orders = [(record["group"], record["i"], record["j"]) for record in comparisons]
+    assert len(set(orders)) == len(orders) == 3 * planned
+    if ring_k.is_integer():
+        firsts = [order[:2] for order in orders]
+        assert all(firsts.count(first) == ring_k for first in firsts)
+
+
+def test_who_meets_whom_is_drawn_by_group_and_seed(tmp_path: Path) -> None:
+    """The same input gives the same plan, another seed another one, and groups do not all have the same."""
+
+    def plans(**given: Any) -> dict[str, list[tuple[int, int]]]:
+        found: dict[str, list[tuple[int, int]]] = {}
+        for record in score(tmp_path, 4, 7, **given)[2]:
+            found.setdefault(record["group"], []).append((record["i"], record["j"]))
+        return found
+
+    first = plans()
+    assert plans() == first
+    assert plans(seed=1) != first
+    assert len({tuple(pairs) for pairs in first.values()}) > 1
+
+
+@pytest.mark.parametrize("budget", [40, 59, 100, 10_000])
+def test_a_budget_is_used_and_kept(tmp_path: Path, judge_server: JudgeServer, budget: int) -> None:
+    """The largest ring within it is asked: at most one call a group stays unused, until all pairs met."""
+    given = {"base_url": (judge_server.base_url,), "model": "m", "probe": False, "use_journal": False}
+    metrics, _, _ = score(tmp_path, 5, 4, budget=budget, **given)
+    calls = judge_server.stats()["requests"]
+    assert calls == metrics["calls"] == metrics["comparisons_planned"] <= budget
+    assert calls > min(budget, 5 * 4 * 3) - 5 - 1
+    assert metrics["strategy"] == "ring"
+
+
+def test_a_budget_pays_for_the_second_turn(tmp_path: Path, judge_server: JudgeServer) -> None:
+    """A judge that is asked in two turns gets half as many comparisons for the same calls."""
+    given = {"base_url": (judge_server.base_url,), "model": "m", "probe": False, "use_journal": False}
+    metrics, _, _ = score(tmp_path, 5, 4, budget=40, profile="brrm", **given)
+    assert judge_server.stats()["requests"] == metrics["calls"] == 40
+    assert metrics["comparisons_planned"] == 20
+
+
+@pytest.mark.parametrize("estimator", ["simple_tiebreaker", "combined", "combined_fitted", "win_rate", "bradley_terry"])
+def test_every_estimator_scores_and_tells_its_errors(tmp_path: Path, estimator: str) -> None:
+    """Rewards on the scale of the scores; with enough groups, an error for each and a reliability for each group."""
+    metrics, lines, _ = score(tmp_path, 24, 6, ring_k=2.0, estimator=estimator)
+    assert metrics["unscored"] == 0
+    assert metrics["estimator"] == estimator
+    assert all(0 <= line["reward"] <= 6 for line in lines)
+    details = [line["genrm"] for line in lines]
+    assert all(detail["standard_error"] >= 0 and 0 <= detail["reliability"] <= 1 for detail in details)
+    assert metrics["reliability"]["count"] == 24
+
+
+def test_noisy_groups_stay_unscored_when_asked(tmp_path: Path) -> None:
+    """No group is certain beyond doubt, and the reason names the setting."""
+    metrics, lines, _ = score(tmp_path, 24, 6, ring_k=2.0, min_reliability=1.0)
+    assert metrics["unscored_reasons"] == {TOO_NOISY: 24 * 6}
+    assert {line["reward"] for line in lines} == {None}
+
+
+def test_a_small_input_says_nothing_of_its_noise(tmp_path: Path) -> None:
+    """Errors of one group of four would be made up: they are null, and nothing is left out for them."""
+    metrics, lines, _ = score(tmp_path, 1, 4, min_reliability=0.9)
+    assert metrics["reliability"]["count"] == 0
+    assert {line["genrm"]["standard_error"] for line in lines} == {None}
+    assert metrics["unscored"] == 0
+
+
+def test_a_budget_leaves_the_probe_as_strict(tmp_path: Path, judge_server: JudgeServer) -> None:
+    """A judge whose template drops the responses is found before anything is paid for, with a budget as without."""
+    judge_server.behave(unknown_roles="ignore")
+    (tmp_path / "in.jsonl").write_text("".join(json.dumps(line) + "\n" for line in make_rollouts(groups=2, size=4)))
+    judge: dict[str, Any] = {"base_url": (judge_server.base_url,), "model": "m", "budget": 8}
+    fatal = score_inputs([str(tmp_path / "in.jsonl")], RunContext(Settings(**judge))).fatal
+    assert isinstance(fatal, JudgeError)
+    assert "seems to drop them" in str(fatal)
+
+
+def test_a_complete_journal_needs_no_judge(tmp_path: Path, start_judge: Callable[[], JudgeServer]) -> None:
+    """An empty response is no rubric question: when all is known nobody is tried, and the judge may be gone."""
+    server = start_judge()
+    rubric = Component("care", "rubric", (("set", "therapeutic"),))
+    lines = make_rollouts(groups=1, size=4)
+    lines[1]["completion"] = ""
+    (tmp_path / "in.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    settings = Settings(base_url=(server.base_url,), model="m", components=(rubric,), overwrite=True, give_up_after=1.0)
+    first = score_inputs([str(tmp_path / "in.jsonl")], RunContext(settings)).last
+    server.kill()
+    again = score_inputs([str(tmp_path / "in.jsonl")], RunContext(settings)).last
+    assert first is not None
+    assert again is not None
+    assert first.report is not None
+    assert again.report is not None, again.reason
+    assert again.report.metrics["calls"] == 0
+    assert again.report.metrics["comparisons_planned"] == first.report.metrics["comparisons_planned"] == 4 + 3

@@ -1,0 +1,83 @@
+"""What is said of rollouts that a panel, or a judge of single responses, left without a reward."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from judge_server_fixture import JudgeServer
+from test_panel import judge, score
+
+from genrm_cli.groups.group_result import DISAGREEMENT, NO_BOTH_ORDERS, NO_QUORUM, NO_VERDICT, NOT_ASKED
+
+StartJudge = Callable[[], JudgeServer]
+
+FIRST, SECOND = {"score_1": 5, "score_2": 1, "ranking": 1}, {"score_1": 2, "score_2": 4, "ranking": 5}
+SILENT: dict[str, Any] = {"fault": {"content": "no idea"}}
+
+
+def reasons(lines: list[dict[str, Any]]) -> list[str | None]:
+    """Return why each rollout has no reward."""
+    return [line["genrm"]["reason"] for line in lines]
+
+
+def test_a_grade_without_one_to_compare_it_with_names_the_failure(tmp_path: Path, judge_server: JudgeServer) -> None:
+    """The other rollout was there, and its grade failed: that is no lack of opponents."""
+    judge_server.behave(script=[{}, {"content": "Hm."}])
+    given = {"base_url": (judge_server.base_url,), "model": "m", "profile": "nemotron-principle"}
+    metrics, lines, _ = score(tmp_path, 2, **given)
+    assert reasons(lines) == [NO_VERDICT, NO_VERDICT]
+    assert metrics["failures_by_kind"] == {"no_verdict": 1}
+
+
+def test_a_grade_whose_mate_was_not_asked_was_not_asked(tmp_path: Path, judge_server: JudgeServer) -> None:
+    """A budget that ends in the middle of a group."""
+    given = {"base_url": (judge_server.base_url,), "model": "m", "profile": "nemotron-principle", "max_calls": 1}
+    _, lines, _ = score(tmp_path, 2, **given)
+    assert reasons(lines) == [NOT_ASKED, NOT_ASKED]
+
+
+def test_one_failed_grade_of_many_costs_one_reward(tmp_path: Path, judge_server: JudgeServer) -> None:
+    """Its neighbours have each another neighbour."""
+    judge_server.behave(script=[{}, {"content": "Hm."}])
+    given = {"base_url": (judge_server.base_url,), "model": "m", "profile": "nemotron-principle"}
+    metrics, lines, _ = score(tmp_path, 4, **given)
+    assert reasons(lines) == [None, NO_VERDICT, None, None]
+    assert metrics["panel"] is None
+
+
+def test_a_contradiction_is_not_called_a_lack_of_verdicts(
+    tmp_path: Path, judge_server: JudgeServer, start_judge: StartJudge
+) -> None:
+    """Two of three judges are enough and contradict each other; that the third is silent is not the reason."""
+    second, third = start_judge(), start_judge()
+    judge_server.behave(verdict=FIRST)
+    second.behave(verdict=SECOND)
+    third.behave(**SILENT)
+    panel = (judge(judge_server, "a"), judge(second, "b"), judge(third, "c"))
+    metrics, lines, _ = score(tmp_path, panel=panel, quorum=2, disagreement="missing")
+    assert set(reasons(lines)) == {DISAGREEMENT}
+    assert metrics["panel"]["comparisons_left_out"] == 4
+    _, lines, _ = score(tmp_path, panel=panel, quorum=3, disagreement="missing")
+    assert set(reasons(lines)) == {NO_QUORUM}
+
+
+def test_half_a_pair_of_a_panel_is_half_a_pair(
+    tmp_path: Path, judge_server: JudgeServer, start_judge: StartJudge
+) -> None:
+    """Enough judges in one order, too few in the other: neither a quorum that never was nor a contradiction."""
+    second = start_judge()
+    second.behave(script=[{}, {"content": "Hm."}])
+    panel = (judge(judge_server, "a"), judge(second, "b"))
+    _, lines, _ = score(tmp_path, 2, panel=panel, swap=True, strategy="all_pairs")
+    assert reasons(lines) == [NO_BOTH_ORDERS] * 2
+
+
+def test_a_panel_of_a_grader_that_failed_has_no_quorum(
+    tmp_path: Path, judge_server: JudgeServer, start_judge: StartJudge
+) -> None:
+    """The rollout whose own grade came is not said to be contradicted."""
+    second = start_judge()
+    second.behave(script=[{}, {"content": "Hm."}])
+    panel = (judge(judge_server, "a"), judge(second, "b", profile="nemotron-principle"))
+    _, lines, _ = score(tmp_path, 2, panel=panel)
+    assert reasons(lines) == [NO_QUORUM, NO_QUORUM]

@@ -1,0 +1,47 @@
+import json
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from genrm_process import PACKAGE_ROOT
+
+CHILD = """
+import resource, sys
+from genrm_cli.jobs.batch import score_inputs
+from genrm_cli.jobs.context import Run
+from genrm_cli.settings import Settings
+
+small, large = sys.argv[1:]
+peaks_kb = []
+for path in (small, large):
+    score_inputs([path], Run(Settings(judge="lexical")))
+    peaks_kb.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+print(*peaks_kb)
+"""
+
+
+def write_rollouts(path: Path, rollouts: int) -> None:
+    """Write rollouts of 4 KB in groups of 8, the groups interleaved as a rollout server writes them."""
+    rng = random.Random(rollouts)
+    words = [f"word{number}" for number in range(400)]
+    groups = rollouts // 8
+    with path.open("w") as file:
+        for number in range(rollouts):
+            answer = " ".join(rng.choices(words, k=550))
+            line = {"_ng_task_index": number % groups, "_ng_rollout_index": number // groups}
+            file.write(json.dumps({**line, "prompt": f"Question {number % groups}?", "completion": answer}) + "\n")
+
+
+@pytest.mark.slow
+def test_memory_does_not_grow_with_the_text(tmp_path: Path) -> None:
+    """40,000 rollouts of 4 KB (160 MB) raise the peak by at most 200 bytes a rollout over 800 of them."""
+    small, large = tmp_path / "small.jsonl", tmp_path / "large.jsonl"
+    write_rollouts(small, 800)
+    write_rollouts(large, 40_000)
+    assert large.stat().st_size > 40_000 * 4_000
+    command = [sys.executable, "-c", CHILD, str(small), str(large)]
+    child = subprocess.run(command, capture_output=True, check=True, cwd=PACKAGE_ROOT, timeout=110)
+    small_kb, large_kb = map(int, child.stdout.split())
+    assert (large_kb - small_kb) * 1024 < 200 * 40_000 + 8_000_000  # buffers of their full size

@@ -1,0 +1,177 @@
+import json
+import os
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from genrm_process import make_rollouts
+from hypothesis import given
+from hypothesis import strategies as st
+
+from genrm_cli.jobs.batch import score_inputs
+from genrm_cli.jobs.context import RunContext
+from genrm_cli.jobs.inputs import OutputPlaces, output_places
+from genrm_cli.jobs.output_state import OutputStanding, OutputState, look_at_outputs
+from genrm_cli.settings import Settings
+from genrm_cli.settings.table import setting_fields
+from genrm_cli.storage.location import InputIdentity, S3Options
+from genrm_cli.storage.source import identity_of
+
+S3 = S3Options()
+SETTINGS = Settings(judge="lexical")
+
+
+class Scored:
+    """An input that has been scored, and its outputs."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "in.jsonl"
+        self.path.write_text("".join(json.dumps(line) + "\n" for line in make_rollouts(groups=1, size=2)))
+        self.places = output_places(str(self.path), SETTINGS)
+        assert self.places.metrics is not None
+        self.scored, self.metrics = Path(self.places.scored), Path(self.places.metrics)
+        assert score_inputs([str(self.path)], RunContext(SETTINGS)).exit_code == 0
+
+    def look(self, settings: Settings = SETTINGS, **identity: Any) -> OutputState:
+        """Look at the outputs as they are now."""
+        return look_at_outputs(self.places, replace(identity_of(str(self.path), S3), **identity), settings, S3)
+
+    def edit_metrics(self, **fields: Any) -> None:
+        """Replace fields of the metrics object."""
+        self.metrics.write_text(json.dumps(json.loads(self.metrics.read_bytes()) | fields))
+
+
+@pytest.fixture
+def scored(tmp_path: Path) -> Scored:
+    """Give a test an input that has just been scored."""
+    return Scored(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def scored_once(tmp_path_factory: pytest.TempPathFactory) -> Scored:
+    """Give property tests outputs that they leave as they are."""
+    return Scored(tmp_path_factory.mktemp("once"))
+
+
+def test_what_was_just_scored_is_current(scored: Scored) -> None:
+    """With its metrics, to be shown in place of new ones."""
+    found = scored.look()
+    assert found.standing is OutputStanding.CURRENT
+    assert found.metrics is not None
+    assert found.metrics["rollouts"] == 2
+
+
+def test_nothing_there_is_new(tmp_path: Path) -> None:
+    """No output, not even the folder of one."""
+    places = output_places(str(tmp_path / "gone" / "in.jsonl"), SETTINGS)
+    assert look_at_outputs(places, InputIdentity("in.jsonl", 1, None, 1), SETTINGS, S3).standing is OutputStanding.NEW
+    assert look_at_outputs(OutputPlaces("-"), InputIdentity("-"), SETTINGS, S3).standing is OutputStanding.NEW
+
+
+@pytest.mark.parametrize("name", [setting.name for setting in setting_fields()])
+def test_exactly_the_settings_that_change_rewards_make_stale(scored_once: Scored, name: str) -> None:
+    """Another value of a setting makes outputs stale if, and only if, it can change a reward or asks for it."""
+    setting = next(setting for setting in setting_fields() if setting.name == name)
+    before = getattr(SETTINGS, name)
+    if isinstance(before, bool):
+        after: object = not before
+    elif isinstance(before, int | float):
+        after = before + 1
+    else:
+        after = (*before, "more") if isinstance(before, tuple) else "another"
+    # What a setting means is not looked at here, so any value will do.
+    found = scored_once.look(replace(SETTINGS, **{name: after}))
+    changed = setting.metadata["changes_rewards"] or name == "overwrite"
+    assert found.standing is (OutputStanding.STALE if changed else OutputStanding.CURRENT), found.reason
+
+
+@given(
+    size_bytes=st.none() | st.integers(0, 9),
+    etag=st.none() | st.text(max_size=3),
+    mtime_ns=st.none() | st.integers(1, 9),
+)
+def test_another_identity_is_never_current(
+    scored_once: Scored, size_bytes: int | None, etag: str | None, mtime_ns: int | None
+) -> None:
+    """Any other size, time or ETag is another input; one without time and ETag cannot be told at all."""
+    found = scored_once.look(size_bytes=size_bytes, etag=etag, mtime_ns=mtime_ns)
+    expected = OutputStanding.FOREIGN if etag is None and mtime_ns is None else OutputStanding.STALE
+    assert found.standing is expected
+
+
+@pytest.mark.parametrize(
+    ("fields", "standing"),
+    [
+        ({"partial": True}, OutputStanding.STALE),
+        ({"input": None}, OutputStanding.STALE),
+        ({"input": []}, OutputStanding.STALE),
+        ({"input": {}}, OutputStanding.STALE),
+        ({"settings_digest": None}, OutputStanding.STALE),
+        ({"output_mark": None}, OutputStanding.STALE),  # the file says that a run of ours wrote it
+        ({"output_mark": "x"}, OutputStanding.STALE),
+        ({"output_mark": {}}, OutputStanding.STALE),
+        ({"output_mark": {"size_bytes": "1", "upload": 7}}, OutputStanding.STALE),
+    ],
+    ids=str,
+)
+def test_metrics_that_say_something_else(scored: Scored, fields: dict[str, Any], standing: OutputStanding) -> None:
+    """Whatever the metrics hold, nothing but the whole truth makes outputs current."""
+    scored.edit_metrics(**fields)
+    assert scored.look().standing is standing
+
+
+@pytest.mark.parametrize("content", [b"", b"\xff", b"[]", b"{", b"{}", b'"text"', b"null", b"[" * 5000])
+def test_metrics_that_are_none(scored: Scored, content: bytes) -> None:
+    """Broken metrics vouch for nothing: scored lines that carry our mark are replaced, others are foreign."""
+    scored.metrics.write_bytes(content)
+    assert scored.look().standing is OutputStanding.STALE
+    bare = scored.scored.read_bytes()
+    scored.scored.unlink()
+    scored.scored.write_bytes(bare)
+    assert scored.look().standing is OutputStanding.FOREIGN
+
+
+def test_only_failed_wants_runs_with_failures_again(scored: Scored) -> None:
+    """--only-failed leaves a run without failures alone, and goes at one that has some."""
+    only_failed = replace(SETTINGS, only_failed=True)
+    assert scored.look(only_failed).standing is OutputStanding.CURRENT
+    scored.edit_metrics(failures=1)
+    assert scored.look(only_failed).standing is OutputStanding.STALE
+    assert scored.look().standing is OutputStanding.CURRENT
+
+
+def test_a_copy_without_attributes_is_current_at_the_same_size(scored: Scored) -> None:
+    """A file system that keeps no attributes costs the id, not the run; another size is not what was written."""
+    shutil.copyfile(scored.scored, scored.scored.with_name("copy"))
+    scored.scored.with_name("copy").replace(scored.scored)
+    assert scored.look().standing is OutputStanding.CURRENT
+    os.truncate(scored.scored, 10)
+    assert scored.look().standing is OutputStanding.FOREIGN
+
+
+def test_sides_without_scored_lines(scored: Scored) -> None:
+    """Ours are replaced; files of those names that nobody knows to be ours are not."""
+    scored.scored.unlink()
+    assert scored.look().standing is OutputStanding.STALE
+    scored.metrics.unlink()
+    assert scored.look().standing is OutputStanding.STALE
+    for side in scored.places.sides():
+        Path(side).unlink(missing_ok=True)
+    assert scored.look().standing is OutputStanding.NEW
+    Path(scored.places.sides()[0]).write_text("mine")
+    assert scored.look().standing is OutputStanding.FOREIGN
+
+
+def test_what_no_judge_can_score_is_up_to_date_all_the_same(tmp_path: Path) -> None:
+    """A group with differing prompts stays unscored whenever it is read: another run would change nothing."""
+    lines = [{"prompt_id": 1, "prompt": f"Which? {number}", "completion": "This."} for number in range(3)]
+    (tmp_path / "in.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    settings = Settings(judge="lexical")
+    first = score_inputs([str(tmp_path / "in.jsonl")], RunContext(settings)).last
+    assert first is not None
+    assert first.exit_code == 6
+    again = score_inputs([str(tmp_path / "in.jsonl")], RunContext(settings)).last
+    assert again is not None
+    assert again.status == "up to date"

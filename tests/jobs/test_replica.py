@@ -1,0 +1,188 @@
+import asyncio
+import time
+from typing import Any
+
+import orjson
+import pytest
+from s3_disturber_fixture import DisturbedS3
+
+from genrm_cli.errors import StorageError
+from genrm_cli.jobs.context import RunContext
+from genrm_cli.jobs.replica import JournalReplica
+from genrm_cli.settings import Settings
+from genrm_cli.storage.codec import unpack
+
+DENIED = {"code": "AccessDenied"}
+
+
+class Place:
+    """A folder on S3 that segments go to, through the disturber."""
+
+    def __init__(self, bucket: Any, s3: DisturbedS3) -> None:
+        self._bucket, self._s3 = bucket, s3
+        self.folder = f"s3://{bucket.name}/rl/j/run-1/"
+        self.events: list[tuple[str, dict[str, Any]]] = []
+
+    def segments(self, calls: int, age_s: float = 60.0) -> JournalReplica:
+        """Make the copier."""
+        settings = Settings(segment_calls=calls, segment_age=age_s, s3_endpoint_url=self._s3.url)
+        return JournalReplica(
+            self.folder, RunContext(settings, on_event=lambda event, fields: self.events.append((event, fields)))
+        )
+
+    def copied(self) -> list[list[int]]:
+        """Return the numbers in each segment, in the order of their names."""
+        found = self._bucket.client.list_objects_v2(Bucket=self._bucket.name, Prefix="rl/j/").get("Contents", [])
+        bodies = [self._bucket.client.get_object(Bucket=self._bucket.name, Key=one["Key"])["Body"] for one in found]
+        return [[orjson.loads(line)["n"] for line in unpack(body.read(), "").splitlines()] for body in bodies]
+
+    async def wait_for(self, count: int) -> None:
+        """Wait until so many entries are copied."""
+        give_up_at = time.monotonic() + 10
+        while sum(map(len, await asyncio.to_thread(self.copied))) < count:
+            assert time.monotonic() < give_up_at
+            await asyncio.sleep(0.02)
+
+
+@pytest.fixture
+def place(s3_bucket: Any, disturbed_s3: DisturbedS3) -> Place:
+    """Give a folder with nothing in it."""
+    return Place(s3_bucket, disturbed_s3)
+
+
+async def has_room(segments: JournalReplica) -> bool:
+    """Say whether a call may be made now."""
+    try:
+        async with asyncio.timeout(0.05):
+            await segments.room()
+    except TimeoutError:
+        return False
+    return True
+
+
+def test_leaving_copies_the_rest_in_order(place: Place) -> None:
+    """What is not enough for a segment is copied when the work ends; nothing at all leaves no segment."""
+
+    async def work(count: int) -> None:
+        async with place.segments(100) as segments:
+            for number in range(count):
+                segments.add({"n": number})
+
+    asyncio.run(work(0))
+    assert place.copied() == []
+    asyncio.run(work(5))
+    assert place.copied() == [[0, 1, 2, 3, 4]]
+
+
+def test_half_full_is_copied_at_once(place: Place) -> None:
+    """As soon as half of what may be lost is there it is on its way."""
+
+    async def work() -> None:
+        async with place.segments(8) as segments:
+            for number in range(4):
+                segments.add({"n": number})
+            await place.wait_for(4)
+            segments.add({"n": 4})
+
+    asyncio.run(work())
+    assert place.copied() == [[0, 1, 2, 3], [4]]
+
+
+def test_a_few_are_copied_when_their_time_has_come(place: Place) -> None:
+    """A single verdict is copied after the age of a segment."""
+
+    async def work() -> None:
+        async with place.segments(100, age_s=0.2) as segments:
+            segments.add({"n": 0})
+            await place.wait_for(1)
+            assert await has_room(segments)
+
+    asyncio.run(work())
+
+
+@pytest.mark.parametrize("calls", [1, 2, 5])
+def test_no_call_is_made_while_as_many_as_may_be_lost_are_not_copied(
+    place: Place, disturbed_s3: DisturbedS3, calls: int
+) -> None:
+    """Those under way count until they are there; then there is room again."""
+    disturbed_s3.rule(method="PUT", delay_s=0.25)
+
+    async def work() -> None:
+        async with place.segments(calls) as segments:
+            for number in range(calls):
+                assert await has_room(segments)
+                segments.add({"n": number})
+            assert not await has_room(segments)
+            async with asyncio.timeout(5):
+                await segments.room()
+            assert await asyncio.to_thread(place.copied)
+
+    asyncio.run(work())
+    assert [number for segment in place.copied() for number in segment] == list(range(calls))
+
+
+def test_while_the_store_fails_nobody_waits(place: Place, disturbed_s3: DisturbedS3) -> None:
+    """A store that refuses is told once and makes nobody wait; what waits is copied once, whole, in order."""
+    disturbed_s3.rule(method="PUT", times=1, answer=DENIED)
+
+    async def work() -> None:
+        async with place.segments(4) as segments:
+            for number in range(4):
+                segments.add({"n": number})
+            async with asyncio.timeout(5):
+                await segments.room()
+            for number in range(4, 20):
+                segments.add({"n": number})
+                assert await has_room(segments)
+
+    asyncio.run(work())
+    assert place.copied() == [list(range(20))]
+    ((event, fields),) = place.events
+    assert event == "copy_failing"
+    assert "access denied" in fields["detail"]
+
+
+def test_copies_that_fail_to_the_end_are_an_error(place: Place, disturbed_s3: DisturbedS3) -> None:
+    """If even the last try fails the work has failed, unless something else ended it: that comes out then."""
+    disturbed_s3.rule(method="PUT", answer=DENIED)
+
+    async def work(error: BaseException | None) -> None:
+        async with place.segments(100) as segments:
+            segments.add({"n": 0})
+            if error is not None:
+                raise error
+
+    with pytest.raises(StorageError, match="access denied"):
+        asyncio.run(work(None))
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(work(asyncio.CancelledError()))
+    with pytest.raises(ZeroDivisionError):
+        asyncio.run(work(ZeroDivisionError()))
+    assert [event for event, _ in place.events] == ["copy_failing"] * 2
+
+
+def test_what_is_under_way_at_the_end_is_not_copied_twice(place: Place, disturbed_s3: DisturbedS3) -> None:
+    """Leaving waits for the segment that is being written, and writes only what came after it."""
+    disturbed_s3.rule(method="PUT", times=1, delay_s=0.4)
+
+    async def work() -> None:
+        async with place.segments(4) as segments:
+            for number in range(3):
+                segments.add({"n": number})
+            await asyncio.sleep(0.1)
+            segments.add({"n": 3})
+
+    asyncio.run(work())
+    assert sorted(place.copied()) == [[0, 1, 2], [3]]
+
+
+def test_a_segment_whose_reply_is_lost_is_there_once(place: Place, disturbed_s3: DisturbedS3) -> None:
+    """The repeated put of a segment that is there already changes nothing and is no failure."""
+    disturbed_s3.rule(method="PUT", times=1, drop="after")
+
+    async def work() -> None:
+        async with place.segments(100) as segments:
+            segments.add({"n": 0})
+
+    asyncio.run(work())
+    assert (place.copied(), place.events) == ([[0]], [])

@@ -1,0 +1,365 @@
+import gzip
+import json
+import math
+import random
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from genrm_process import SAMPLE_DATA, Json, make_rollouts, read_lines, without_rewards
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from judge_server_fixture import JudgeServer
+
+from genrm_cli.errors import InputError, TooManyUnscoredError, UsageError
+from genrm_cli.groups.group_result import NO_GROUP
+from genrm_cli.jobs.batch import score_inputs
+from genrm_cli.jobs.context import RunContext
+from genrm_cli.jobs.inputs import output_places
+from genrm_cli.jobs.journals import journal_path
+from genrm_cli.jobs.score_file import Report, refuse_unscored
+from genrm_cli.metrics.run_metrics import RunMetrics
+from genrm_cli.settings import Settings
+
+
+class Scored(NamedTuple):
+    """What a run gave back and left behind."""
+
+    lines: list[Json]
+    metrics: Json
+    comparisons: list[Json]
+    tally: RunMetrics
+
+    @property
+    def rewards(self) -> list[float | None]:
+        """The rewards in the order of the lines."""
+        return [line["reward"] for line in self.lines]
+
+
+def score(folder: Path, lines: list[Json], **given: Any) -> Scored:
+    """Score lines with the embedded judge, or with what the settings say."""
+    path = folder / "in.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    judge = {} if "base_url" in given else {"judge": "lexical"}
+    run = RunContext(Settings(**judge, overwrite=True, **given))
+    report = score_input(str(path), run)
+    comparisons = read_lines(folder / "in.comparisons.jsonl")
+    return Scored(read_lines(folder / "in.scored.jsonl"), report.metrics, comparisons, run.tallies.total())
+
+
+def score_input(uri: str, run: RunContext) -> Report:
+    """Score one input, or raise what kept it from being scored."""
+    batch = score_inputs([uri], run)
+    if batch.fatal is not None:
+        raise batch.fatal
+    assert batch.last is not None
+    if batch.last.report is None:
+        assert batch.last.error is not None
+        raise batch.last.error
+    return batch.last.report
+
+
+def at_judge(server: JudgeServer, **given: Any) -> dict[str, Any]:
+    """Return settings for the local judge that ask once, do not wait and remember nothing."""
+    once = {"probe": False, "retries": 0, "reask": 0, "use_journal": False}
+    return {"base_url": (server.base_url,), "model": "m", **once, **given}
+
+
+def half_answered() -> list[Json]:
+    """Make a group of which one rollout has no response, and a group of one."""
+    lines = [*make_rollouts(groups=1, size=3), {"prompt": "Alone?", "completion": "Yes.", "id": 9}]
+    lines[1]["completion"] = None
+    return lines
+
+
+@pytest.mark.parametrize("name", ["rollouts.jsonl", "episodes.jsonl"])
+@pytest.mark.parametrize("strategy", ["ring", "circular", "all_pairs"])
+def test_the_order_of_lines_that_are_numbered_does_not_matter(tmp_path: Path, name: str, strategy: str) -> None:
+    """The sample lines in another order get the same rewards, ranks and advantages.
+
+    But for rounding: what is known of the judge is a sum over the groups, in the order in which they come.
+    """
+    lines = read_lines(SAMPLE_DATA / name)
+    shuffled = lines[:]
+    random.Random(7).shuffle(shuffled)
+    given = {"strategy": strategy, "group_style_penalty_coeff": 0.1, "answer_bonus": 0.5}
+    one, other = score(tmp_path, lines, **given), score(tmp_path, shuffled, **given)
+
+    def by_line(run: Scored) -> dict[str, Any]:
+        found = {}
+        for line in run.lines:
+            detail = {key: value for key, value in line["genrm"].items() if key != "group"}
+            numbers = json.dumps([line.get("reward"), detail], sort_keys=True)
+            rounded = json.loads(numbers, parse_float=lambda digits: round(float(digits), 9))
+            found[json.dumps(without_rewards(line), sort_keys=True)] = rounded
+        return found
+
+    assert by_line(one) == by_line(other)
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.data())
+def test_interleaved_groups_are_told_apart(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+    """However the lines of groups are mixed, each line gets the reward that its group alone would give it."""
+    folder = tmp_path_factory.mktemp("mixed", numbered=True)
+    lines = [{**line, "rollout_index": line["id"] % 3, "prompt_id": line["id"] // 3} for line in make_rollouts(3, 3)]
+    alone = {}
+    for start in (0, 3, 6):
+        for line in score(folder, lines[start : start + 3]).lines:
+            alone[line["id"]] = line["reward"]
+    mixed = score(folder, data.draw(st.permutations(lines)))
+    assert {line["id"]: line["reward"] for line in mixed.lines} == pytest.approx(alone, abs=1e-9)
+
+
+@pytest.mark.parametrize(("unscored", "expected"), [("null", None), ("2.5", 2.5), ("-1", -1.0)])
+def test_what_an_unscored_rollout_gets_is_the_users_choice(tmp_path: Path, unscored: str, expected: float) -> None:
+    """`null` by default, or the number asked for; status and reason say that it is no verdict."""
+    run = score(tmp_path, half_answered(), unscored=unscored)
+    assert run.rewards[1] == expected
+    assert run.lines[1]["genrm"]["status"] == "unscored"
+    assert run.lines[1]["genrm"]["reason"]
+    assert run.lines[1]["genrm"]["base_score"] is None
+    assert run.metrics["unscored"] == 1
+    assert run.metrics["reward"]["count"] == 3
+    assert (run.lines[0]["genrm"]["status"], run.lines[3]["genrm"]["status"]) == ("scored", "single")
+
+
+def test_unscored_lines_can_be_left_out(tmp_path: Path) -> None:
+    """With `drop` the line is not in the output, and is counted."""
+    run = score(tmp_path, half_answered(), unscored="drop")
+    assert [line["id"] for line in run.lines] == [0, 2, 9]
+    assert run.metrics["dropped_lines"] == 1
+
+
+@pytest.mark.parametrize(("limit", "refused"), [(0.0, True), (0.33, True), (0.34, False), (1.0, False)])
+def test_the_limit_of_unscored_rollouts(tmp_path: Path, limit: float, refused: bool) -> None:
+    """The share among rollouts in groups of two and more decides; here it is a third."""
+    run = score(tmp_path, half_answered())
+    assert run.metrics["unscored_share"] == pytest.approx(1 / 3)
+    if refused:
+        with pytest.raises(TooManyUnscoredError, match="1 of 3"):
+            refuse_unscored(run.tally, Settings(max_unscored=limit))
+    else:
+        refuse_unscored(run.tally, Settings(max_unscored=limit))
+
+
+def test_a_field_can_name_the_group(tmp_path: Path) -> None:
+    """`group_by` groups by a dotted path; a line without that field is unscored, and says so."""
+    lines = [{**line, "meta": {"task": line["id"] % 2}, "prompt": "Why?"} for line in make_rollouts(2, 2)]
+    lines.append({"prompt": "Why?", "completion": "So."})
+    run = score(tmp_path, lines, group_by="meta.task")
+    assert [line["genrm"]["group"] for line in run.lines[:4]] == ["meta.task:0", "meta.task:1"] * 2
+    assert run.metrics["group_sizes"] == {"1": 1, "2": 2}
+    assert (run.lines[4]["reward"], run.lines[4]["genrm"]["reason"]) == (None, NO_GROUP)
+    assert run.tally.unscored_share() == pytest.approx(1 / 5)
+
+
+def test_groups_with_another_principle_are_other_groups(tmp_path: Path) -> None:
+    """The same prompt under two principles makes two groups."""
+    lines = [{**line, "principle": "Brief." if line["id"] % 2 else "Full."} for line in make_rollouts(1, 4)]
+    run = score(tmp_path, lines)
+    assert run.metrics["group_sizes"] == {"2": 2}
+
+
+def test_a_forced_dialect_rejects_what_does_not_fit(tmp_path: Path) -> None:
+    """With `dialect` set no line is read as anything else; those that do not fit are rejected, not misread."""
+    lines = [*make_rollouts(1, 2), {"messages": [{"role": "user", "content": "Hi"}]}]
+    assert score(tmp_path, lines).metrics["rejected_lines"] == 0
+    run = score(tmp_path, lines, dialect="completion")
+    assert (run.metrics["rejected_lines"], run.metrics["dialects"]) == (1, {"completion": 2})
+    with pytest.raises(InputError, match=r"none of its 3 lines can be scored \(line 1: "):
+        score(tmp_path, lines, dialect="nemo_gym")
+
+
+@pytest.mark.parametrize(
+    ("content", "hint"),
+    [
+        (gzip.compress(b'{"prompt": "Why?", "completion": "So."}'), "name it .gz"),
+        ('{"prompt": "Why?"}'.encode("utf-16"), "UTF-16"),
+        (b'[{"prompt": "Why?", "completion": "So."}]', "one JSON array"),
+    ],
+    ids=["gzip", "utf-16", "array"],
+)
+def test_an_input_that_is_something_else_replaces_nothing(tmp_path: Path, content: bytes, hint: str) -> None:
+    """An input without one readable line is refused with a hint at what it is, and old outputs stay."""
+    (tmp_path / "in.jsonl").write_bytes(content)
+    (tmp_path / "in.scored.jsonl").write_text("old")
+    settings = Settings(judge="lexical", overwrite=True)
+    with pytest.raises(InputError, match=hint):
+        score_input(str(tmp_path / "in.jsonl"), RunContext(settings))
+    assert (tmp_path / "in.scored.jsonl").read_text() == "old"
+
+
+def test_judges_repeat_the_whole_list(tmp_path: Path, judge_server: JudgeServer) -> None:
+    """With three judges each comparison is asked three times, whole lists one after the other."""
+    run = score(tmp_path, make_rollouts(1, 3), **at_judge(judge_server, judges=3))
+    once = [(record["i"], record["j"]) for record in run.comparisons[:3]]
+    assert len(set(once)) == 3
+    asked = [(record["judge_idx"], (record["i"], record["j"])) for record in run.comparisons]
+    assert asked == [(judge_idx, pair) for judge_idx in range(3) for pair in once]
+    assert judge_server.stats()["requests"] == 9
+
+
+def test_all_pairs_can_be_balanced(tmp_path: Path) -> None:
+    """order_balanced asks each pair once, and shows each rollout first as often as second."""
+    run = score(tmp_path, make_rollouts(1, 5), strategy="all_pairs", order_balanced=True)
+    pairs = [(record["i"], record["j"]) for record in run.comparisons]
+    assert sorted(map(sorted, pairs)) == [[i, j] for i in range(5) for j in range(i + 1, 5)]
+    for place in range(5):
+        assert sum(i == place for i, _ in pairs) == sum(j == place for _, j in pairs) == 2
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [{"content": "no idea"}, {"content": ""}, {"status": 500}, {"reset": "before"}, {"body": "<html>"}],
+)
+def test_compat_counts_the_rewards_that_rest_on_defaults(
+    tmp_path: Path, judge_server: JudgeServer, fault: dict[str, Any]
+) -> None:
+    """--compat nemo-gym gives (3, 3, 3.5) for every failure, and says how many rewards that touched."""
+    judge_server.behave(fault=fault)
+    run = score(tmp_path, make_rollouts(2, 3), **at_judge(judge_server, compat="nemo-gym"))
+    assert run.rewards == [3.0] * 6
+    assert run.metrics["rewards_on_defaults"] == 6
+    assert (run.metrics["failures"], run.metrics["verdicts"]) == (6, 0)
+    assert (run.metrics["unscored"], run.metrics["tiebreak_usage_rate"]) == (0, 1.0)
+    assert all(line["genrm"]["defaulted"] == line["genrm"]["failed"] == 2 for line in run.lines)
+    for record in run.comparisons:
+        assert (record["score_1"], record["score_2"], record["ranking"]) == (3.0, 3.0, 3.5)
+        assert record["failure"] is not None
+
+
+def test_without_compat_no_reward_rests_on_a_default(tmp_path: Path, judge_server: JudgeServer) -> None:
+    """The same failures leave rollouts unscored: null, with their kind in the counts."""
+    judge_server.behave(fault={"content": "no idea"})
+    run = score(tmp_path, make_rollouts(2, 3), **at_judge(judge_server))
+    assert run.rewards == [None] * 6
+    assert run.metrics["failures_by_kind"] == {"no_verdict": 6}
+    assert run.metrics["rewards_on_defaults"] == 0
+    assert run.metrics["mean_individual_score"] is None
+    assert run.metrics["groups_without_spread"] == 0
+
+
+def test_verdicts_that_the_reference_would_fill_are_failures_here(tmp_path: Path, judge_server: JudgeServer) -> None:
+    """A reply with one key of three is a verdict with defaults under --compat, and a failure without."""
+    judge_server.behave(fault={"content": '{"score_1": 5}'})
+    lines = make_rollouts(1, 2)
+    assert score(tmp_path, lines, **at_judge(judge_server)).rewards == [None, None]
+    compat = score(tmp_path, lines, **at_judge(judge_server, compat="nemo-gym", use_journal=True))
+    assert compat.rewards == [4.0, 4.0]
+    assert compat.metrics["failures"] == 0
+    # What was read with defaults is not taken from the journal by a run without them.
+    assert score(tmp_path, lines, **at_judge(judge_server, use_journal=True)).rewards == [None, None]
+
+
+def test_an_unreadable_reply_is_asked_again_and_counted(tmp_path: Path, judge_server: JudgeServer) -> None:
+    """Each comparison's first reply is nonsense: all get their verdict on the second call."""
+    judge_server.behave(fault={"content": "hm"}, fault_times=1)
+    run = score(tmp_path, make_rollouts(2, 3), **at_judge(judge_server, reask=1))
+    assert (run.metrics["verdicts"], run.metrics["calls"], run.metrics["retries"]) == (6, 12, 6)
+    assert all(record["attempts"] == 2 for record in run.comparisons)
+
+
+def test_the_first_place_win_rate_shows_a_position_bias(tmp_path: Path, judge_server: JudgeServer) -> None:
+    """A judge that always prefers what it sees first has a rate of 1, and gives everybody the same reward."""
+    judge_server.behave(verdict={"score_1": 5, "score_2": 1, "ranking": 1})
+    run = score(tmp_path, make_rollouts(2, 4), **at_judge(judge_server))
+    assert run.metrics["first_place_win_rate"] == 1.0
+    assert run.metrics["groups_without_spread"] == 2
+    assert run.rewards == [3.0] * 8
+    assert all(line["genrm"]["advantage"] == 0 for line in run.lines)
+
+
+def test_judging_again_keeps_what_was_there(tmp_path: Path) -> None:
+    """A file that was scored before keeps its earlier reward and `genrm` object under the new one."""
+    once = score(tmp_path, make_rollouts(1, 3)).lines
+    twice = score(tmp_path, once, strategy="all_pairs").lines
+    for first, second in zip(once, twice, strict=True):
+        assert second["genrm"]["previous_reward"] == first["reward"]
+        assert second["genrm"]["previous_genrm"] == first["genrm"]
+
+
+def test_the_digest_names_what_decides_a_reward(tmp_path: Path) -> None:
+    """Two runs with other rewards have other digests; how fast and where does not matter."""
+    lines = make_rollouts(1, 3)
+    digest = score(tmp_path, lines).metrics["settings_digest"]
+    assert score(tmp_path, lines, concurrency="3", quiet=True).metrics["settings_digest"] == digest
+    assert score(tmp_path, lines, answer_bonus=0.5).metrics["settings_digest"] != digest
+
+
+@pytest.mark.parametrize(
+    ("input_uri", "output", "scored", "metrics"),
+    [
+        ("a/run.jsonl", None, "a/run.scored.jsonl", "a/run.metrics.json"),
+        ("run.jsonl.gz", None, "run.scored.jsonl", "run.metrics.json"),
+        ("s3://b/rl/x/run.jsonl", None, "s3://b/rl/x/run.scored.jsonl", "s3://b/rl/x/run.metrics.json"),
+        ("run.jsonl", "out/a.jsonl.zst", "out/a.jsonl.zst", "out/a.metrics.json"),
+        ("-", None, "-", None),
+        ("run.jsonl", "-", "-", None),
+        ("run.jsonl", "/dev/null", "/dev/null", None),
+    ],
+)
+def test_where_outputs_go(input_uri: str, output: str | None, scored: str, metrics: str | None) -> None:
+    """`<stem>.scored.jsonl` beside the input or what -o says, the others beside that; none beside a stream."""
+    places = output_places(input_uri, Settings(output=output))
+    assert (places.scored, places.metrics) == (scored, metrics)
+
+
+@pytest.mark.parametrize(
+    ("scored_uri", "given", "journal"),
+    [
+        ("a/run.scored.jsonl", {}, "a/run.journal.sqlite"),
+        ("out/a.jsonl.zst", {}, "out/a.journal.sqlite"),
+        ("run.scored.jsonl", {"journal": "mine.sqlite"}, "mine.sqlite"),
+        ("-", {"journal": "mine.sqlite"}, "mine.sqlite"),
+        ("run.scored.jsonl", {"use_journal": False, "journal": "mine.sqlite"}, None),
+        ("run.scored.jsonl", {"judge": "lexical"}, None),
+    ],
+)
+def test_where_the_journal_goes(scored_uri: str, given: dict[str, Any], journal: str | None) -> None:
+    """Beside a local output or where --journal says; none for the embedded judge, which costs nothing to ask."""
+    assert journal_path(scored_uri, Settings(**given)) == journal
+
+
+def test_outputs_without_a_place_have_a_journal_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The journals of S3 objects and streams are files of the user's state folder, one for each output."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    uris = ("s3://b/rl/x.scored.jsonl", "s3://b/rl/y.scored.jsonl", "-")
+    journals = [journal_path(uri, Settings()) for uri in uris]
+    assert len(set(journals)) == 3
+    assert all(Path(str(journal)).parent == tmp_path / "genrm" for journal in journals)
+    assert journals == [journal_path(uri, Settings()) for uri in uris]
+
+
+@pytest.mark.parametrize(
+    ("input_uri", "output"),
+    [
+        ("run.jsonl", "./run.jsonl"),
+        ("s3://b/rl/run.jsonl", "s3://b/rl/run.jsonl"),
+        ("run.metrics.json", "run.jsonl"),
+    ],
+)
+def test_no_output_is_the_input(input_uri: str, output: str) -> None:
+    """A place that would replace the input is refused, also for the companions of the scored file."""
+    with pytest.raises(UsageError, match="is the input"):
+        output_places(input_uri, Settings(output=output))
+
+
+def test_rewards_follow_from_base_scores_and_adjustments_with_every_term(tmp_path: Path) -> None:
+    """Length terms are centred: they shift rollouts against one another, never the mean of the group."""
+    run = score(tmp_path, make_rollouts(1, 4), group_answer_length_penalty_coeff=0.5, group_style_penalty_coeff=0.3)
+    shifts = [line["reward"] - line["genrm"]["base_score"] for line in run.lines]
+    assert math.isclose(sum(shifts), 0, abs_tol=1e-9)
+    assert shifts[0] > shifts[3]  # the shortest gains, the longest loses
+
+
+def test_numbers_that_compat_fills_in_are_counted(tmp_path: Path, judge_server: JudgeServer) -> None:
+    """A reply that lacks a number gives a verdict under `--compat`, and the rewards that rest on it are counted."""
+    judge_server.behave(fault={"content": '```json\n{"score_1": 4, "ranking": 2}\n```'})
+    lines = make_rollouts(groups=1, size=2)
+    given = at_judge(judge_server, compat="nemo-gym") | {"use_journal": True, "journal": str(tmp_path / "j.sqlite")}
+    for _ in range(2):  # the second time from the journal
+        run = score(tmp_path, lines, **given)
+        assert run.metrics["failures"] == 0
+        assert run.metrics["rewards_on_defaults"] == 2
+        assert [line["genrm"]["defaulted"] for line in run.lines] == [2, 2]

@@ -1,0 +1,173 @@
+"""How far judges agree: Krippendorff's alpha, Kendall's tau-b, and the counts of a panel."""
+
+import math
+from itertools import permutations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from genrm_cli.metrics.agreement import Alpha, PanelMetrics, kendall_tau
+from genrm_cli.verdicts import Verdict
+
+FIRST, SECOND, TIE = Verdict(4, 2, 2), Verdict(2, 4, 5), Verdict(3, 3, 3.5)
+
+UNITS = st.lists(st.lists(st.integers(-1, 1).map(float), max_size=4), max_size=8)
+SCORES = st.lists(st.tuples(*2 * [st.one_of(st.none(), st.integers(1, 4).map(float))]), max_size=9)
+
+
+def alpha_of(units: list[list[float]]) -> float | None:
+    """Compute alpha with the class under test."""
+    alpha = Alpha()
+    for unit in units:
+        alpha.add(unit)
+    return alpha.value()
+
+
+def alpha_by_definition(units: list[list[float]]) -> float | None:
+    """Compute alpha from all ordered pairs: disagreement within the units over that of all values."""
+    pairable = [unit for unit in units if len(unit) > 1]
+    values = [value for unit in pairable for value in unit]
+    n = len(values)
+    if len(pairable) < 2 or len(set(values)) < 2:
+        return None
+    observed = sum((a - b) ** 2 / (len(unit) - 1) for unit in pairable for a, b in permutations(unit, 2)) / n
+    expected = sum((a - b) ** 2 for a, b in permutations(values, 2)) / (n * (n - 1))
+    return 1 - observed / expected
+
+
+def tau_by_definition(rows: list[tuple[float | None, float | None]]) -> float | None:
+    """Compute tau-b from counts of concordant, discordant and tied pairs, each pair in both orders."""
+    known = [(x, y) for x, y in rows if x is not None and y is not None]
+    pairs = list(permutations(known, 2))
+    concordant = sum((a[0] < b[0] and a[1] < b[1]) or (a[0] > b[0] and a[1] > b[1]) for a, b in pairs)
+    discordant = sum((a[0] < b[0] and a[1] > b[1]) or (a[0] > b[0] and a[1] < b[1]) for a, b in pairs)
+    tied_x = sum(a[0] == b[0] for a, b in pairs)
+    tied_y = sum(a[1] == b[1] for a, b in pairs)
+    below = (len(pairs) - tied_x) * (len(pairs) - tied_y)
+    return (concordant - discordant) / math.sqrt(below) if below else None
+
+
+def test_alpha_of_the_published_example() -> None:
+    """Four observers, twelve units, values missing: 0.849 with the interval metric.
+
+    Source: K. Krippendorff, Computing Krippendorff's Alpha-Reliability (2011), sections C and D.
+    """
+    rows = (
+        (1, 2, 3, 3, 2, 1, 4, 1, 2, None, None, None),
+        (1, 2, 3, 3, 2, 2, 4, 1, 2, 5, None, 3),
+        (None, 3, 3, 3, 2, 3, 4, 2, 2, 5, 1, None),
+        (1, 2, 3, 3, 2, 4, 4, 1, 2, 5, 1, None),
+    )
+    units = [[float(value) for value in unit if value is not None] for unit in zip(*rows, strict=True)]
+    assert alpha_of(units) == pytest.approx(0.849, abs=5e-4)
+
+
+@pytest.mark.parametrize(
+    ("units", "alpha"),
+    [
+        ([[1, 1], [-1, -1]], 1.0),
+        ([[1, -1], [-1, 1]], -0.5),  # observed 4, expected 8 / 3
+        ([[1, 1], [-1, -1], [1, -1]], 4 / 9),  # observed 4 / 3, expected 12 / 5
+        ([[1, 0], [-1, -1]], 1 - 0.5 / (11 / 6)),
+        ([[1, 1], [1, 1]], None),  # nothing varies
+        ([[1, -1, 0]], None),  # one unit
+        ([[1, 1], [-1], [0]], None),  # only one has two values
+        ([], None),
+    ],
+)
+def test_alpha_by_hand(units: list[list[float]], alpha: float | None) -> None:
+    """Worked out on paper; a tie is half-way to a disagreement; too little to say is None."""
+    assert alpha_of(units) == (None if alpha is None else pytest.approx(alpha))
+
+
+@settings(max_examples=200)
+@given(UNITS)
+def test_alpha_is_that_of_all_pairs(units: list[list[float]]) -> None:
+    """Sums of one pass give what the definition over all pairs of values gives; 1 is the most."""
+    alpha, expected = alpha_of(units), alpha_by_definition(units)
+    assert alpha == (None if expected is None else pytest.approx(expected))
+    assert alpha is None or alpha <= 1 + 1e-12
+
+
+@settings(max_examples=100)
+@given(UNITS)
+def test_alpha_knows_no_order_and_no_sign(units: list[list[float]]) -> None:
+    """It is the same for units and judges in any order, and with all preferences turned round."""
+    alpha = alpha_of(units)
+    for other in ([unit[::-1] for unit in units[::-1]], [[-value for value in unit] for unit in units]):
+        assert alpha_of(other) == (None if alpha is None else pytest.approx(alpha))
+
+
+@settings(max_examples=200)
+@given(SCORES)
+def test_tau_is_that_of_the_definition(rows: list[tuple[float | None, float | None]]) -> None:
+    """With ties and missing scores; within -1 and 1, the same either way round, turned when one row is."""
+    one, other = [x for x, _ in rows], [y for _, y in rows]
+    tau, expected = kendall_tau(one, other), tau_by_definition(rows)
+    assert tau == (None if expected is None else pytest.approx(expected))
+    assert tau is None or -1 - 1e-12 <= tau <= 1 + 1e-12
+    assert kendall_tau(other, one) == tau
+    turned = kendall_tau([None if x is None else -x for x in one], other)
+    assert turned == (None if tau is None else pytest.approx(-tau))
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "tau"),
+    [
+        ([1, 2, 3, 4], [1, 2, 3, 4], 1.0),
+        ([1, 2, 3, 4], [4, 3, 2, 1], -1.0),
+        ([1, 2, 3], [1, 3, 2], 1 / 3),
+        ([1, 1, 2], [1, 2, 3], 2 / math.sqrt(6)),
+        ([1, 2, None], [1, 2, 0], 1.0),
+        ([1, 1, 1], [1, 2, 3], None),
+        ([1, None], [None, 2], None),
+        ([], [], None),
+    ],
+)
+def test_tau_by_hand(one: list[float | None], other: list[float | None], tau: float | None) -> None:
+    """Worked out on paper."""
+    assert kendall_tau(one, other) == (None if tau is None else pytest.approx(tau))
+
+
+def test_the_figures_of_a_panel_are_counts() -> None:
+    """Verdicts, missing ones and preferences for the first place by judge; agreement by pair of judges."""
+    figures = PanelMetrics(["a", "b", "c"], [1.0, 2.0, 1.0], [True, True, True])
+    figures.add_comparison([FIRST, FIRST, None], counts=True)
+    figures.add_comparison([FIRST, SECOND, TIE], counts=True)
+    figures.add_comparison([TIE, TIE, None], counts=False)
+    figures.add_comparison([None, SECOND, None], counts=False)
+    figures.add_group([[1, 2, 3], [1, 2, 3], [3, 2, 1]])
+    figures.add_group([[1, 2, 3], [1, 3, 2], [None, None, 1]])
+    shown = figures.as_dict()
+    assert shown["judges"] == [
+        {"judge": "a", "weight": 1.0, "verdicts": 3, "failures": 1, "first_place_win_rate": 1.0},
+        {"judge": "b", "weight": 2.0, "verdicts": 4, "failures": 0, "first_place_win_rate": 1 / 3},
+        {"judge": "c", "weight": 1.0, "verdicts": 1, "failures": 3, "first_place_win_rate": None},
+    ]
+    assert shown["pairs"] == [
+        {"judges": ("a", "b"), "comparisons": 3, "agreement": 2 / 3, "kendall_tau": pytest.approx(2 / 3), "groups": 2},
+        {"judges": ("a", "c"), "comparisons": 1, "agreement": 0.0, "kendall_tau": -1.0, "groups": 1},
+        {"judges": ("b", "c"), "comparisons": 1, "agreement": 0.0, "kendall_tau": -1.0, "groups": 1},
+    ]
+    assert shown["comparisons_left_out"] == 2
+    assert shown["krippendorff_alpha"] == pytest.approx(alpha_of([[1, 1], [1, -1, 0], [0, 0], [-1]]) or math.nan)
+
+
+def test_a_judge_that_grades_has_no_first_place() -> None:
+    """It was shown each response alone: which of a pair was planned first says nothing of it."""
+    figures = PanelMetrics(["pairs", "grades"], [1.0, 1.0], [True, False])
+    figures.add_comparison([SECOND, FIRST], counts=True)
+    judges = figures.as_dict()["judges"]
+    assert isinstance(judges, list)
+    assert [judge["first_place_win_rate"] for judge in judges] == [0.0, None]
+    assert [judge["verdicts"] for judge in judges] == [1, 1]
+
+
+def test_nothing_counted_is_null() -> None:
+    """A panel that saw no comparison has rates of null and no failure."""
+    shown = PanelMetrics(["a", "b"], [1.0, 1.0], [True, True]).as_dict()
+    assert shown["krippendorff_alpha"] is None
+    assert shown["pairs"] == [
+        {"judges": ("a", "b"), "comparisons": 0, "agreement": None, "kendall_tau": None, "groups": 0}
+    ]

@@ -1,0 +1,126 @@
+"""What is said of components after a run."""
+
+import json
+import statistics
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from genrm_cli.metrics.component_metrics import ComponentMetrics
+
+VALUE = st.none() | st.sampled_from([0.0, 0.25, 0.5, 1.0])
+GROUPS = st.lists(st.lists(st.tuples(VALUE, VALUE, VALUE), max_size=5), max_size=8)
+
+
+def figures_of(groups):
+    """Take in groups whose rollouts are (a, b, total)."""
+    figures = ComponentMetrics()
+    for group in groups:
+        columns = [[rollout[place] for rollout in group] for place in range(3)]
+        figures.add_group({"a": columns[0], "b": columns[1]}, columns[2])
+    return figures.as_dict()
+
+
+def plain_correlation(pairs):
+    """Return Pearson's correlation of the pairs that are whole; None where it is not defined."""
+    whole = [pair for pair in pairs if None not in pair]
+    if len({x for x, _ in whole}) < 2 or len({y for _, y in whole}) < 2:
+        return None
+    return pytest.approx(statistics.correlation(*zip(*whole, strict=True)), abs=1e-9)
+
+
+def test_golden_figures():
+    """A component that varies in one of two groups, misses a value, and runs against another."""
+    figures = ComponentMetrics()
+    figures.add_group({"genrm": [1.0, 3.0, None], "safety": [0.5, 0.25, 1.0]}, [1.5, 3.25, None])
+    figures.add_group({"genrm": [2.0, 2.0], "safety": [0.375, 0.375]}, [2.375, 2.375])
+    assert figures.as_dict()["genrm"] == {
+        "count": 4,
+        "mean": 2.0,
+        "std": pytest.approx(0.5**0.5),
+        "min": 1.0,
+        "max": 3.0,
+        "missing": 1,
+        "groups": 2,
+        "discriminating_share": 0.5,
+        "correlation_with_total": pytest.approx(1.0),
+        "correlations": {"safety": pytest.approx(-1.0)},
+    }
+    assert figures.as_dict()["safety"]["correlations"] == {"genrm": pytest.approx(-1.0)}
+
+
+def test_nothing_counted_is_null():
+    """No value, no number; a group of one says nothing about spread."""
+    assert ComponentMetrics().as_dict() == {}
+    figures = ComponentMetrics()
+    figures.add_group({"a": [None, None], "b": [1.0, None]})
+    nothing = {"groups": 0, "discriminating_share": None, "correlation_with_total": None}
+    assert figures.as_dict() == {
+        "a": {
+            **{"count": 0, "mean": None, "std": None, "min": None, "max": None, "missing": 2},
+            **nothing,
+            "correlations": {"b": None},
+        },
+        "b": {
+            **{"count": 1, "mean": 1.0, "std": 0.0, "min": 1.0, "max": 1.0, "missing": 1},
+            **nothing,
+            "correlations": {"a": None},
+        },
+    }
+
+
+def test_a_spread_of_rounding_is_none():
+    """Values that differ in their last digits give a trainer no direction."""
+    figures = ComponentMetrics()
+    figures.add_group({"a": [1.0, 1.0 + 1e-12]})
+    assert figures.as_dict()["a"]["discriminating_share"] == 0.0
+
+
+def test_components_that_never_meet_have_no_correlation():
+    """A component may appear in some groups only."""
+    figures = ComponentMetrics()
+    figures.add_group({"a": [1.0, 2.0]})
+    figures.add_group({"b": [1.0, 2.0]})
+    assert [figures.as_dict()[name]["correlations"] for name in "ab"] == [{"b": None}, {"a": None}]
+
+
+def test_lengths_that_differ_are_refused():
+    """Values are of one group in one order."""
+    with pytest.raises(ValueError):
+        ComponentMetrics().add_group({"a": [1.0], "b": [1.0, 2.0]})
+
+
+@given(GROUPS)
+def test_figures_are_those_of_the_whole_run(groups):
+    """Streaming over groups gives what a computation over all rollouts at once gives, ready for JSON."""
+    figures = figures_of(groups)
+    rollouts = [rollout for group in groups for rollout in group]
+    values = [a for a, _, _ in rollouts if a is not None]
+    json.dumps(figures, allow_nan=False)
+    if not groups:
+        return
+    assert figures["a"]["count"] == len(values)
+    assert figures["a"]["missing"] == len(rollouts) - len(values)
+    assert figures["a"]["mean"] == (pytest.approx(statistics.fmean(values)) if values else None)
+    assert figures["a"]["correlations"]["b"] == plain_correlation([(a, b) for a, b, _ in rollouts])
+    assert figures["b"]["correlation_with_total"] == plain_correlation([(b, total) for _, b, total in rollouts])
+    counted = [{a for a, _, _ in group if a is not None} for group in groups]
+    sizes = [sum(a is not None for a, _, _ in group) for group in groups]
+    differing = sum(len(different) > 1 for different in counted)
+    groups_counted = sum(size > 1 for size in sizes)
+    assert figures["a"]["groups"] == groups_counted
+    assert figures["a"]["discriminating_share"] == (differing / groups_counted if groups_counted else None)
+
+
+@given(GROUPS, st.randoms())
+def test_the_order_does_not_matter(groups, shuffler):
+    """Groups come in as they finish, and their rollouts in any order: the same figures, up to rounding."""
+    shuffled = [list(group) for group in groups]
+    shuffler.shuffle(shuffled)
+    for group in shuffled:
+        shuffler.shuffle(group)
+    one, other = figures_of(groups), figures_of(shuffled)
+    for name, figure in one.items():
+        assert figure.pop("correlations") == pytest.approx(other[name].pop("correlations"), nan_ok=False, abs=1e-9)
+        assert figure == pytest.approx(other[name], abs=1e-9)

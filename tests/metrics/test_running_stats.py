@@ -1,0 +1,75 @@
+"""Statistics of streams, against computations over all numbers at once."""
+
+import statistics
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from genrm_cli.metrics.running_stats import CoSpread, RunningStats
+
+# The spread of numbers
+
+
+@given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=50))
+def test_the_spread_is_that_of_the_whole_list(values):
+    """Mean, population deviation and range agree with a computation over all numbers at once."""
+    spread = RunningStats()
+    for value in values:
+        spread.add(value)
+    assert spread.as_dict() == {
+        "count": len(values),
+        "mean": pytest.approx(statistics.fmean(values), abs=1e-6),
+        "std": pytest.approx(statistics.pstdev(values), abs=1e-3),
+        "min": min(values),
+        "max": max(values),
+    }
+
+
+def test_the_spread_of_nothing_is_null():
+    """Without a number there is no mean; with one there is no deviation."""
+    assert RunningStats().as_dict() == {"count": 0, "mean": None, "std": None, "min": None, "max": None}
+    spread = RunningStats()
+    spread.add(4.0)
+    assert (spread.mean, spread.deviation()) == (4.0, 0.0)
+
+
+def test_the_spread_survives_a_large_offset():
+    """A mean far from 0 does not swallow the deviation."""
+    spread = RunningStats()
+    for value in (1e9 + 1, 1e9 + 2, 1e9 + 3):
+        spread.add(value)
+    assert spread.deviation() == pytest.approx(statistics.pstdev([1, 2, 3]))
+
+
+# The spread of pairs of numbers
+
+
+def co_spread_of(pairs):
+    """Take in all pairs."""
+    spread = CoSpread()
+    for x, y in pairs:
+        spread.add(x, y)
+    return spread
+
+
+@given(st.lists(st.tuples(st.integers(-100, 100), st.integers(-100, 100)), min_size=2, max_size=30))
+def test_the_correlation_is_that_of_the_whole_list(pairs):
+    """Pearson's correlation agrees with a computation over all pairs at once; None where one does not vary."""
+    xs, ys = zip(*pairs, strict=True)
+    varies = len(set(xs)) > 1 and len(set(ys)) > 1
+    expected = pytest.approx(statistics.correlation(xs, ys), abs=1e-9) if varies else None
+    assert co_spread_of(pairs).correlation(1e-9) == expected
+
+
+def test_the_correlation_survives_a_large_offset():
+    """Means far from 0 do not swallow how the numbers vary."""
+    pairs = [(1e9 + x, 1e9 - x) for x in range(5)]
+    assert co_spread_of(pairs).correlation(1e-9) == pytest.approx(-1.0)
+
+
+def test_what_hardly_varies_has_no_correlation():
+    """Rounding is not taken for a signal; nor is one pair, or none."""
+    assert co_spread_of([(1.0, 0.0), (1.0 + 1e-15, 1.0)]).correlation(1e-9) is None
+    assert co_spread_of([(1.0, 2.0)]).correlation(0.0) is None
+    assert co_spread_of([]).correlation(0.0) is None
