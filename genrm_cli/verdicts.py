@@ -103,3 +103,30 @@ def preference(verdict: Verdict) -> float:
 def verdict_after_swap(verdict: Verdict) -> Verdict:
     """Return the same opinion with the two responses shown in the other order."""
     return Verdict(verdict.score_2, verdict.score_1, MIN_RANKING + MAX_RANKING - verdict.ranking)
+
+
+@dataclass(slots=True)
+class Outcome:
+    """The result of one request.
+
+    Attributes:
+        result: the verdict or grades, or why there are none.
+        attempts: calls made, retries, re-askings and hedges included.
+        latency_s: from the first call to the last answer, waits included.
+        prompt_tokens: summed over all replies, as far as the server told. Likewise the two below.
+        reply_text: the content of the last reply; None if there was none.
+        from_journal: True when nothing was asked: the numbers are those of the run that asked.
+        hedged: True when a straggler was asked a second time.
+        turns: calls that the last asking took at the least; those beyond are retries of all kinds.
+    """
+
+    result: Judgment | Failure
+    attempts: int = 0
+    latency_s: float = 0.0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cached_tokens: int = 0
+    reply_text: str | None = None
+    from_journal: bool = False
+    hedged: bool = False
+    turns: int = 1

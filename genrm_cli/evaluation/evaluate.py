@@ -32,7 +32,8 @@ from genrm_cli.judging.engine import Asking, Judge, judge_all
 from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.profiles.profile import count_turns
 from genrm_cli.judging.profiles.scales import verdict_of_grades
-from genrm_cli.judging.requests import ListwisePrompt, Outcome, PairwisePrompt, Prompt
+from genrm_cli.judging.requests import ListwisePrompt, PairwisePrompt, Prompt
+from genrm_cli.verdicts import Outcome
 from genrm_cli.rollouts.declared import check_declared, parse_requirement
 from genrm_cli.rollouts.labelled import LabelledPair, parse_pairs
 from genrm_cli.rollouts.record import Turn, UnreadableRecordError

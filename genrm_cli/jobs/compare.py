@@ -13,7 +13,7 @@ from genrm_cli.groups.judge_set import open_judges
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.jobs.index import GroupTexts
 from genrm_cli.judging.engine import Asking, judge_all
-from genrm_cli.judging.requests import Outcome
+from genrm_cli.verdicts import Outcome
 from genrm_cli.metrics.run_metrics import RunMetrics, reference_metrics
 from genrm_cli.rewards.estimators import JudgeFit
 from genrm_cli.rollouts.declared import check_declared, parse_requirement

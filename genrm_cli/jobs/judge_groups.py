@@ -14,7 +14,7 @@ from genrm_cli.jobs.outcome_store import OutcomeStore
 from genrm_cli.jobs.score_store import ScoreStore
 from genrm_cli.judging.engine import Asking, Judge, judge_all
 from genrm_cli.judging.journal import Journal
-from genrm_cli.judging.requests import Outcome
+from genrm_cli.verdicts import Outcome
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.rollouts.grouping import GroupTable
 from genrm_cli.storage.source import Source

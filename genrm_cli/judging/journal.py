@@ -26,7 +26,7 @@ from genrm_cli.judging.journal_file import (
     opinion_of,
     parse_row,
 )
-from genrm_cli.judging.requests import Outcome
+from genrm_cli.verdicts import Outcome
 from genrm_cli.verdicts import Failure
 
 _REPLY_LEVEL = 3

@@ -24,7 +24,8 @@ from genrm_cli.judging.profiles.profile import (
     parse_reply,
     render_messages,
 )
-from genrm_cli.judging.requests import JudgeRequest, ListwisePrompt, Outcome, PairwisePrompt, Prompt, Reply
+from genrm_cli.judging.requests import JudgeRequest, ListwisePrompt, PairwisePrompt, Prompt, Reply
+from genrm_cli.verdicts import Outcome
 from genrm_cli.metrics.latency import Latencies
 from genrm_cli.verdicts import Failure, FailureKind, Judgment
 

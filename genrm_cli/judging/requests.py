@@ -67,43 +67,30 @@ class Reply:
     tokens: tuple[tuple[str, Mapping[str, float]], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class JudgeRequest:
-    """What is shown to a judge, made ready to be asked about.
+class RequestId(NamedTuple):
+    """Names a request about a group.
 
     Attributes:
-        shown: what the judge is shown.
-        body: the request that asks it; empty for the embedded judge.
-        key: sha256 of everything that changes the answer; empty for the embedded judge.
+        judge: number of the judge, from 0.
+        repeat: number of the repeat, from 0.
+        shown: indices of the rollouts shown, in the order shown: two of a pair, one alone, or a whole group.
+    """
+
+    judge: int
+    repeat: int
+    shown: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeRequest:
+    """A rendered request.
+
+    Attributes:
+        shown: the prompt.
+        body: of the HTTP request; empty for the built-in judge.
+        key: sha256 of everything that changes the answer; empty for the built-in judge.
     """
 
     shown: Prompt
     body: bytes = b""
     key: bytes = b""
-
-
-@dataclass(slots=True)
-class Outcome:
-    """What became of one comparison.
-
-    Attributes:
-        result: the verdict or grades, or why there are none.
-        attempts: calls made, retries, re-askings and hedges included.
-        latency_s: from the first call to the last answer, waits included.
-        prompt_tokens: summed over all replies, as far as the server told. Likewise the two below.
-        reply_text: the content of the last reply; None if there was none.
-        from_journal: True when nothing was asked: the numbers are those of the run that asked.
-        hedged: True when a straggler was asked a second time.
-        turns: calls that the last asking took at the least; those beyond are retries of all kinds.
-    """
-
-    result: Judgment | Failure
-    attempts: int = 0
-    latency_s: float = 0.0
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-    cached_tokens: int = 0
-    reply_text: str | None = None
-    from_journal: bool = False
-    hedged: bool = False
-    turns: int = 1

@@ -1,4 +1,4 @@
-"""What the components of a run are worth to a trainer: their spread, where they tell rollouts apart, their overlap."""
+"""Spread, discrimination and overlap of the components of a run."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,8 +10,8 @@ _LEAST_SPREAD = 1e-9  # what is below is rounding, not signal
 
 
 @dataclass(slots=True)
-class _Figure:
-    """The figures of one component."""
+class _OneComponent:
+    """The metrics of one component."""
 
     spread: RunningStats = field(default_factory=RunningStats)
     missing: int = 0
@@ -20,20 +20,27 @@ class _Figure:
     with_total: CoSpread = field(default_factory=CoSpread)
 
     def add(self, values: Sequence[float | None]) -> None:
-        there = [value for value in values if value is not None]
-        for value in there:
+        known = [value for value in values if value is not None]
+        for value in known:
             self.spread.add(value)
-        self.missing += len(values) - len(there)
-        if len(there) > 1:
+        self.missing += len(values) - len(known)
+        if len(known) > 1:
             self.groups += 1
-            self.groups_with_spread += max(there) - min(there) > _LEAST_SPREAD
+            self.groups_with_spread += max(known) - min(known) > _LEAST_SPREAD
+
+    def merge(self, other: "_OneComponent") -> None:
+        self.spread.merge(other.spread)
+        self.missing += other.missing
+        self.groups += other.groups
+        self.groups_with_spread += other.groups_with_spread
+        self.with_total.merge(other.with_total)
 
 
 class ComponentMetrics:
     """Counts the values of components over the groups of a run, in constant memory."""
 
     def __init__(self) -> None:
-        self._figures: dict[str, _Figure] = {}
+        self._by_name: dict[str, _OneComponent] = {}
         self._pairs: dict[frozenset[str], CoSpread] = {}
 
     def add_group(
@@ -49,32 +56,39 @@ class ComponentMetrics:
             ValueError: the lengths differ.
         """
         for name, column in values.items():
-            figure = self._figures.setdefault(name, _Figure())
-            figure.add(column)
+            one = self._by_name.setdefault(name, _OneComponent())
+            one.add(column)
             if totals is not None:
-                _add_pairs(figure.with_total, column, totals)
+                _add_pairs(one.with_total, column, totals)
         for one, other in combinations(values, 2):
             pair = self._pairs.setdefault(frozenset((one, other)), CoSpread())
             _add_pairs(pair, *(values[name] for name in sorted((one, other))))
 
+    def merge(self, other: "ComponentMetrics") -> None:
+        """Add the metrics of another part of the run."""
+        for name, one in other._by_name.items():
+            self._by_name.setdefault(name, _OneComponent()).merge(one)
+        for names, pair in other._pairs.items():
+            self._pairs.setdefault(names, CoSpread()).merge(pair)
+
     def as_dict(self) -> dict[str, dict[str, object]]:
-        """Return the figures of each component as a JSON-ready object.
+        """Return the ones of each component as a JSON-ready object.
 
         `discriminating_share` is the share of the groups with two values and more in which the values differ: in
         the others the component gives no gradient. Correlations are Pearson's, over rollouts that have both values;
         null where there are fewer than two of them, or one of the two does not vary.
         """
-        return {name: self._as_dict(name, figure) for name, figure in self._figures.items()}
+        return {name: self._as_dict(name, one) for name, one in self._by_name.items()}
 
-    def _as_dict(self, name: str, figure: _Figure) -> dict[str, object]:
-        others = (other for other in self._figures if other != name)
+    def _as_dict(self, name: str, one: _OneComponent) -> dict[str, object]:
+        others = (other for other in self._by_name if other != name)
         pairs = {other: self._pairs.get(frozenset((name, other)), CoSpread()) for other in others}
         return {
-            **figure.spread.as_dict(),
-            "missing": figure.missing,
-            "groups": figure.groups,
-            "discriminating_share": figure.groups_with_spread / figure.groups if figure.groups else None,
-            "correlation_with_total": figure.with_total.correlation(_LEAST_SPREAD),
+            **one.spread.as_dict(),
+            "missing": one.missing,
+            "groups": one.groups,
+            "discriminating_share": one.groups_with_spread / one.groups if one.groups else None,
+            "correlation_with_total": one.with_total.correlation(_LEAST_SPREAD),
             "correlations": {other: pair.correlation(_LEAST_SPREAD) for other, pair in pairs.items()},
         }
 

@@ -25,14 +25,20 @@ class Latencies:
         self.count += 1
         self._buckets[max(0, math.ceil(math.log(max(latency_s, _LEAST_S) / _LEAST_S, _STEP)))] += 1
 
+    def merge(self, other: "Latencies") -> None:
+        """Add the latencies of another part."""
+        self.count += other.count
+        self._buckets.update(other._buckets)
+
     def quantile_s(self, share: float) -> float | None:
         """Return the latency that this share (0 to 1) of the calls did not exceed; None without a call."""
         if not self.count:
             return None
         needed = share * self.count
         seen = 0
-        for bucket in sorted(self._buckets):
-            seen += self._buckets[bucket]
+        buckets = dict(self._buckets)  # a copy: another thread may be adding
+        for bucket in sorted(buckets):
+            seen += buckets[bucket]
             if seen >= needed:
                 break
         return float(_LEAST_S * _STEP ** (bucket - 0.5))

@@ -1,13 +1,14 @@
 """Counts and statistics of a run, and the metrics object they become."""
 
+import copy
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, Protocol
+from typing import Any
 
-from genrm_cli.judging.requests import Outcome
-from genrm_cli.metrics.agreement import PanelMetrics
+from genrm_cli.verdicts import Outcome
+from genrm_cli.metrics.panel_metrics import PanelMetrics
 from genrm_cli.metrics.component_metrics import ComponentMetrics
 from genrm_cli.metrics.intervals import wilson_interval
 from genrm_cli.metrics.latency import Latencies
@@ -28,6 +29,11 @@ class Agreement:
             self.pairs += 1
             self.agreeing += _sign(preference(one)) == _sign(preference(other))
 
+    def merge(self, other: "Agreement") -> None:
+        """Add the counts of another part."""
+        self.pairs += other.pairs
+        self.agreeing += other.agreeing
+
     def rate(self) -> float | None:
         """Return the share that agree; None without a pair."""
         return self.agreeing / self.pairs if self.pairs else None
@@ -37,21 +43,9 @@ def _sign(number: float) -> int:
     return (number > 0) - (number < 0)
 
 
-class Pace(Protocol):
-    """How hard the judge is being asked at the moment."""
-
-    @property
-    def in_flight(self) -> int:
-        """Calls in flight."""
-
-    @property
-    def limit(self) -> int:
-        """Calls that may be in flight."""
-
-
 @dataclass(slots=True)
 class RunMetrics:
-    """What happened so far in a run. Written by the run, read by whoever shows progress."""
+    """Counts and statistics of a run over one input; those of several inputs or parts can be merged."""
 
     lines: int = 0
     rollouts: int = 0
@@ -72,7 +66,6 @@ class RunMetrics:
     journal_hits: int = 0
     hedged: int = 0
     stopped_by: str | None = None
-    pace: Pace | None = None
     latencies: Latencies = field(default_factory=Latencies)
     failures: Counter[str] = field(default_factory=Counter)
     failure_examples: dict[str, str] = field(default_factory=dict)
@@ -84,8 +77,8 @@ class RunMetrics:
     first_wins: int = 0
     second_wins: int = 0
     score_ties: int = 0
-    swapped: Agreement = field(default_factory=Agreement)
-    repeated: Agreement = field(default_factory=Agreement)
+    both_orders: Agreement = field(default_factory=Agreement)
+    repeats: Agreement = field(default_factory=Agreement)
     individual_scores: RunningStats = field(default_factory=RunningStats)
     rewards: RunningStats = field(default_factory=RunningStats)
     statuses: Counter[str] = field(default_factory=Counter)
@@ -133,7 +126,7 @@ class RunMetrics:
             self.completion_tokens += outcome.completion_tokens
             self.cached_tokens += outcome.cached_tokens
 
-    def add_scores(self, verdict: Verdict, *, in_order: bool = True) -> None:
+    def add_verdict(self, verdict: Verdict, *, in_order: bool = True) -> None:
         """Count the scores that a comparison brought into the rewards, and who won.
 
         Args:
@@ -148,60 +141,42 @@ class RunMetrics:
             self.first_wins += lead > 0
             self.second_wins += lead < 0
 
+    def merge(self, other: "RunMetrics") -> None:
+        """Add the metrics of another part of a run, or of another input; the other one must not change meanwhile."""
+        for metric in fields(RunMetrics):
+            mine, theirs = getattr(self, metric.name), getattr(other, metric.name)
+            if isinstance(theirs, bool):
+                setattr(self, metric.name, mine or theirs)
+            elif isinstance(theirs, int):
+                setattr(self, metric.name, mine + theirs)
+            elif isinstance(theirs, Counter):
+                mine.update(theirs)
+            elif hasattr(theirs, "merge") and mine is not None:
+                mine.merge(theirs)
+            elif mine is None:
+                setattr(self, metric.name, copy.deepcopy(theirs))
+        for source, share in other.shares.items():
+            self.shares[source] += share
+        self.failure_examples = other.failure_examples | self.failure_examples
+
     def unscored_share(self) -> float:
         """Return the share of rollouts without a reward among those in groups of two and more; 0 if none are."""
         return self.unscored_in_groups / self.rollouts_in_groups if self.rollouts_in_groups else 0.0
 
 
-class RunProgress:
-    """The tallies of all inputs of a run: those at work, and the sum of those that are done."""
-
-    def __init__(self) -> None:
-        self._done = RunMetrics()
-        self._at_work: list[RunMetrics] = []
-
-    def begin(self) -> RunMetrics:
-        """Open the tally of one more input."""
-        tally = RunMetrics()
-        self._at_work.append(tally)
-        return tally
-
-    def end(self, tally: RunMetrics) -> None:
-        """Close the tally of an input; its counts stay in the total."""
-        self._at_work.remove(tally)
-        self._done = _sum_of([self._done, tally])
-
-    def total(self) -> RunMetrics:
-        """Return the counts of all inputs together; not their spreads."""
-        return _sum_of([self._done, *self._at_work])
-
-
-def _sum_of(tallies: list[RunMetrics]) -> RunMetrics:
-    total = RunMetrics()
-    for tally in tallies:
-        for count in fields(RunMetrics):
-            value = getattr(tally, count.name)
-            if isinstance(value, Counter):
-                getattr(total, count.name).update(value)
-            elif isinstance(value, int):
-                setattr(total, count.name, getattr(total, count.name) + value)
-        total.pace, total.latencies = tally.pace or total.pace, tally.latencies if tally.pace else total.latencies
-    return total
-
-
-def reference_metrics(tally: RunMetrics) -> dict[str, float]:
+def reference_metrics(metrics: RunMetrics) -> dict[str, float]:
     """Return the three metrics of the reference's compare reply; empty without a verdict.
 
     Source: NVIDIA NeMo Gym, `genrm_compare`: mean and population standard deviation of all raw scores before
     the tiebreak, and the share of comparisons whose scores tied.
     """
-    deviation = tally.individual_scores.deviation()
-    if tally.individual_scores.mean is None or deviation is None:
+    deviation = metrics.individual_scores.deviation()
+    if metrics.individual_scores.mean is None or deviation is None:
         return {}
     return {
-        "mean_individual_score": tally.individual_scores.mean,
+        "mean_individual_score": metrics.individual_scores.mean,
         "std_individual_score": deviation,
-        "tiebreak_usage_rate": tally.score_ties / (tally.individual_scores.count // 2),
+        "tiebreak_usage_rate": metrics.score_ties / (metrics.individual_scores.count // 2),
     }
 
 
@@ -218,7 +193,7 @@ def _complement(share: float | None) -> float | None:
     return None if share is None else 1.0 - share
 
 
-def summarise(tally: RunMetrics, wall_time_s: float) -> dict[str, Any]:
+def summarise(metrics: RunMetrics, wall_time_s: float) -> dict[str, Any]:
     """Return the counts and statistics of a finished run as one JSON-ready object.
 
     Rates are null where nothing was counted. `first_place_win_rate` is the share of decided verdicts that favoured
@@ -230,62 +205,62 @@ def summarise(tally: RunMetrics, wall_time_s: float) -> dict[str, Any]:
     groups, each text of a group counted once. `reward_sources` are the shares of the weighted parts of all rewards by
     where they come from.
     """
-    decided = tally.first_wins + tally.second_wins
-    metrics = {"mean_individual_score": None, "std_individual_score": None, "tiebreak_usage_rate": None}
+    decided = metrics.first_wins + metrics.second_wins
+    reference = {"mean_individual_score": None, "std_individual_score": None, "tiebreak_usage_rate": None}
     return {
-        "lines": tally.lines,
-        "rejected_lines": tally.rejects,
-        "dropped_lines": tally.lines_dropped,
-        "dialects": dict(sorted(tally.dialects.items())),
-        "rollouts": tally.rollouts,
-        "duplicate_rollouts": tally.duplicates,
-        "groups": tally.groups,
-        "group_sizes": {str(size): count for size, count in sorted(tally.group_sizes.items())},
-        "groups_single": tally.groups_single,
-        "groups_with_mixed_prompts": tally.groups_with_mixed_prompts,
-        "groups_without_spread": tally.groups_without_spread,
-        "scored": tally.statuses["scored"],
-        "single": tally.statuses["single"],
-        "unscored": tally.statuses["unscored"],
-        "unscored_share": tally.unscored_share(),
-        "unscored_reasons": dict(sorted(tally.reasons.items())),
-        "rewards_on_defaults": tally.rewards_on_defaults,
-        "comparisons_planned": tally.planned,
-        "stopped_by": tally.stopped_by,
-        "redactions": dict(sorted(tally.redactions.items())),
-        "verdicts": tally.verdicts,
-        "journal_hits": tally.journal_hits,
-        "failures": tally.failed,
-        "failures_by_kind": dict(sorted(tally.failures.items())),
-        "failure_examples": dict(sorted(tally.failure_examples.items())),
-        "calls": tally.calls,
-        "retries": tally.retries,
-        "hedged_comparisons": tally.hedged,
-        "prompt_tokens": tally.prompt_tokens,
-        "completion_tokens": tally.completion_tokens,
-        "cached_prompt_tokens": tally.cached_tokens,
+        "lines": metrics.lines,
+        "rejected_lines": metrics.rejects,
+        "dropped_lines": metrics.lines_dropped,
+        "dialects": dict(sorted(metrics.dialects.items())),
+        "rollouts": metrics.rollouts,
+        "duplicate_rollouts": metrics.duplicates,
+        "groups": metrics.groups,
+        "group_sizes": {str(size): count for size, count in sorted(metrics.group_sizes.items())},
+        "groups_single": metrics.groups_single,
+        "groups_with_mixed_prompts": metrics.groups_with_mixed_prompts,
+        "groups_without_spread": metrics.groups_without_spread,
+        "scored": metrics.statuses["scored"],
+        "single": metrics.statuses["single"],
+        "unscored": metrics.statuses["unscored"],
+        "unscored_share": metrics.unscored_share(),
+        "unscored_reasons": dict(sorted(metrics.reasons.items())),
+        "rewards_on_defaults": metrics.rewards_on_defaults,
+        "comparisons_planned": metrics.planned,
+        "stopped_by": metrics.stopped_by,
+        "redactions": dict(sorted(metrics.redactions.items())),
+        "verdicts": metrics.verdicts,
+        "journal_hits": metrics.journal_hits,
+        "failures": metrics.failed,
+        "failures_by_kind": dict(sorted(metrics.failures.items())),
+        "failure_examples": dict(sorted(metrics.failure_examples.items())),
+        "calls": metrics.calls,
+        "retries": metrics.retries,
+        "hedged_comparisons": metrics.hedged,
+        "prompt_tokens": metrics.prompt_tokens,
+        "completion_tokens": metrics.completion_tokens,
+        "cached_prompt_tokens": metrics.cached_tokens,
         **metrics,
         **reference_metrics(tally),
-        "first_place_win_rate": tally.first_wins / decided if decided else None,
-        "first_place_win_rate_interval": list(wilson_interval(tally.first_wins / decided, decided))
+        "first_place_win_rate": metrics.first_wins / decided if decided else None,
+        "first_place_win_rate_interval": list(wilson_interval(metrics.first_wins / decided, decided))
         if decided
         else None,
-        "pairs_in_both_orders": tally.swapped.pairs,
-        "flip_rate": _complement(tally.swapped.rate()),
-        "repeat_agreement": tally.repeated.rate(),
-        "panel": None if tally.panel is None else tally.panel.as_dict(),
-        "reliability": tally.reliabilities.as_dict(),
-        "groups_noisy": tally.groups_noisy,
-        "groups_of_unknown_reliability": tally.groups_unknown,
-        "groups_not_converged": tally.groups_not_converged,
-        "weights_fitted": tally.weights_fitted,
-        "components": tally.components.as_dict() or None,
-        "component_failures": dict(sorted(tally.component_failures.items())),
-        "gated": tally.gated,
-        "reward_sources": _shares(tally.shares),
-        "reward": tally.rewards.as_dict(),
-        "latency": tally.latencies.as_dict(),
+        "pairs_in_both_orders": metrics.both_orders.pairs,
+        "flip_rate": _complement(metrics.both_orders.rate()),
+        "repeat_agreement": metrics.repeats.rate(),
+        "panel": None if metrics.panel is None else metrics.panel.as_dict(),
+        "reliability": metrics.reliabilities.as_dict(),
+        "groups_noisy": metrics.groups_noisy,
+        "groups_of_unknown_reliability": metrics.groups_unknown,
+        "groups_not_converged": metrics.groups_not_converged,
+        "weights_fitted": metrics.weights_fitted,
+        "components": metrics.components.as_dict() or None,
+        "component_failures": dict(sorted(metrics.component_failures.items())),
+        "gated": metrics.gated,
+        "reward_sources": _shares(metrics.shares),
+        "reward": metrics.rewards.as_dict(),
+        "latency": metrics.latencies.as_dict(),
         "wall_time_s": round(wall_time_s, 3),
-        "calls_per_s": round(tally.calls / wall_time_s, 2) if wall_time_s > 0 else None,
-        "comparisons_per_s": round(tally.finished / wall_time_s, 2) if wall_time_s > 0 else None,
+        "calls_per_s": round(metrics.calls / wall_time_s, 2) if wall_time_s > 0 else None,
+        "comparisons_per_s": round(metrics.finished / wall_time_s, 2) if wall_time_s > 0 else None,
     }

@@ -26,6 +26,23 @@ class RunningStats:
         self.low = value if self.low is None else min(self.low, value)
         self.high = value if self.high is None else max(self.high, value)
 
+    def merge(self, other: "RunningStats") -> None:
+        """Add the numbers of another stream.
+
+        Source: Chan, Golub and LeVeque, COMPSTAT 1982, pairwise update.
+        """
+        if other.mean is None or other.low is None or other.high is None:
+            return
+        if self.mean is None or self.low is None or self.high is None:
+            self.count, self.mean, self.low, self.high = other.count, other.mean, other.low, other.high
+            self.squares = other.squares
+            return
+        count, gap = self.count + other.count, other.mean - self.mean
+        self.squares += other.squares + gap * gap * self.count * other.count / count
+        self.mean += gap * other.count / count
+        self.count = count
+        self.low, self.high = min(self.low, other.low), max(self.high, other.high)
+
     def deviation(self) -> float | None:
         """Return the population standard deviation; None without a number."""
         return math.sqrt(self.squares / self.count) if self.count else None
@@ -64,6 +81,20 @@ class CoSpread:
         self.squares_x += from_x * (x - self.mean_x)
         self.squares_y += from_y * (y - self.mean_y)
         self.products += from_x * (y - self.mean_y)
+
+    def merge(self, other: "CoSpread") -> None:
+        """Add the pairs of another stream; the source is that of `add`."""
+        if not other.count:
+            return
+        count = self.count + other.count
+        gap_x, gap_y = other.mean_x - self.mean_x, other.mean_y - self.mean_y
+        share = self.count * other.count / count
+        self.squares_x += other.squares_x + gap_x * gap_x * share
+        self.squares_y += other.squares_y + gap_y * gap_y * share
+        self.products += other.products + gap_x * gap_y * share
+        self.mean_x += gap_x * other.count / count
+        self.mean_y += gap_y * other.count / count
+        self.count = count
 
     def correlation(self, least_deviation: float) -> float | None:
         """Return Pearson's correlation, -1 to 1; None where a deviation is not above the least that counts."""

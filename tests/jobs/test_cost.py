@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from genrm_cli.jobs.cost import ASSUMED_REPLY_TOKENS, plan_of
 from genrm_cli.judging.journal import Journal
-from genrm_cli.judging.requests import Outcome
+from genrm_cli.verdicts import Outcome
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.settings import Settings
 from genrm_cli.verdicts import Verdict

@@ -9,7 +9,7 @@ from genrm_cli.errors import StorageError
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.jobs.journals import journal_path, known_journal, open_journal, segments_folder
 from genrm_cli.judging.journal import Journal
-from genrm_cli.judging.requests import Outcome
+from genrm_cli.verdicts import Outcome
 from genrm_cli.settings import Settings
 from genrm_cli.settings.components import Component, TotalTable
 from genrm_cli.storage.listing import iter_named

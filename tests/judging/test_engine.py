@@ -14,7 +14,8 @@ from genrm_cli.judging.pacing.pool import Endpoint, EndpointPool, FixedLimit, Sl
 from genrm_cli.judging.pacing.retry import RetryPolicy
 from genrm_cli.judging.profiles import PROFILES
 from genrm_cli.judging.remote import CallPolicy, RemoteJudge
-from genrm_cli.judging.requests import JudgeRequest, Outcome, PairwisePrompt
+from genrm_cli.judging.requests import JudgeRequest, PairwisePrompt
+from genrm_cli.verdicts import Outcome
 from genrm_cli.verdicts import Failure, FailureKind, Verdict
 
 MIDDLING = Outcome(Verdict(3, 3, 3.5))

@@ -20,7 +20,7 @@ from genrm_process import PACKAGE_ROOT
 from genrm_cli.errors import StorageError
 from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.journal_file import FORMAT
-from genrm_cli.judging.requests import Outcome
+from genrm_cli.verdicts import Outcome
 from genrm_cli.verdicts import Failure, FailureKind, Verdict
 
 LABEL = "m · nemotron-1"
@@ -171,7 +171,7 @@ def test_the_first_verdict_on_a_question_counts_for_all(path: str) -> None:
 SHARER = """
 import asyncio, json, sys
 from genrm_cli.judging.journal import Journal
-from genrm_cli.judging.requests import Outcome
+from genrm_cli.verdicts import Outcome
 from genrm_cli.verdicts import Verdict
 
 async def main():

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from genrm_cli.judging.requests import Outcome
+from genrm_cli.verdicts import Outcome
 from genrm_cli.metrics.run_metrics import RunMetrics, reference_metrics, summarise
 from genrm_cli.verdicts import Failure, FailureKind, Verdict
 

@@ -9,7 +9,7 @@ import pytest
 
 from genrm_cli.errors import InputError, StorageError, UsageError
 from genrm_cli.judging.journal import Journal
-from genrm_cli.judging.requests import Outcome
+from genrm_cli.verdicts import Outcome
 from genrm_cli.rewards.estimators import JudgedPair
 from genrm_cli.simulation.recorded_verdicts import read_verdicts
 from genrm_cli.verdicts import Failure, FailureKind, Grades, Verdict

@@ -17,7 +17,7 @@ from s3_stores_fixture import RealStore
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.jobs.replica import JournalReplica
 from genrm_cli.judging.journal import Journal
-from genrm_cli.judging.requests import Outcome
+from genrm_cli.verdicts import Outcome
 from genrm_cli.settings import Settings
 from genrm_cli.storage.leases import HeldLease, Lease, LeaseLostError, Leases
 from genrm_cli.storage.listing import iter_named

@@ -1,4 +1,4 @@
-"""How far the judges of a panel agree, counted as groups come in."""
+"""Agreement of the judges of a panel, counted group by group."""
 
 import math
 from collections.abc import Sequence
@@ -85,8 +85,15 @@ class PanelMetrics:
                 self._tau[pair] += tau
                 self._groups[pair] += 1
 
+    def merge(self, other: "PanelMetrics") -> None:
+        """Add the counts of another part of the run, of the same panel."""
+        for name in ("_verdicts", "_failures", "_first", "_decided", "_compared", "_agreeing", "_tau", "_groups"):
+            setattr(self, name, [a + b for a, b in zip(getattr(self, name), getattr(other, name), strict=True)])
+        self._left_out += other._left_out
+        self._alpha.merge(other._alpha)
+
     def as_dict(self) -> dict[str, object]:
-        """Return the figures as a JSON-ready object."""
+        """Return the metrics as a JSON-ready object."""
         return {
             "judges": [self._judge(number) for number in range(len(self.names))],
             "pairs": [self._pair(number) for number in range(len(self._pairs))],
@@ -140,6 +147,11 @@ class Alpha:
         self._sum += total
         self._squares += squares
         self._within += 2 * (n * squares - total * total) / (n - 1)  # squared differences of all ordered pairs
+
+    def merge(self, other: "Alpha") -> None:
+        """Add the units of another part."""
+        for name in ("_units", "_count", "_sum", "_squares", "_within"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
 
     def value(self) -> float | None:
         """Return alpha; None without two units, or when all values are the same."""

@@ -14,7 +14,8 @@ from genrm_cli.groups.components import (
 from genrm_cli.groups.graded import GradingCase
 from genrm_cli.groups.graders import graders_in
 from genrm_cli.jobs.index import GroupTexts
-from genrm_cli.judging.requests import Outcome, Prompt
+from genrm_cli.judging.requests import Prompt
+from genrm_cli.verdicts import Outcome
 from genrm_cli.rewards.estimators import JudgedPair
 from genrm_cli.rollouts.grouping import UNGROUPED
 from genrm_cli.rollouts.record import Rollout, SharedView, Turn, view_group

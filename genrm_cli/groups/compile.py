@@ -1,0 +1,196 @@
+"""Compile the settings into the plan that the core takes."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from genrm_cli.errors import UsageError
+from genrm_cli.groups.components.graders import DIVERSITY, Grader, graders_in
+from genrm_cli.groups.components.plugins import find_function
+from genrm_cli.groups.plan import GENRM, GroupPlan, JudgePlan, PairingPlan, RewardPlan
+from genrm_cli.judging.find_profile import profile_of
+from genrm_cli.judging.lexical import LEXICAL_VERSION
+from genrm_cli.pairing import RING_STRATEGIES, ring_k_for_budget
+from genrm_cli.rewards.shaping import ShapingTerms
+from genrm_cli.rewards.total import Gate, TotalTerms, Weight
+from genrm_cli.rollouts.redaction import redactor_of
+from genrm_cli.settings import Settings
+from genrm_cli.settings.components import TotalTable, needs_verdicts, order_of
+from genrm_cli.settings.panel import judges_of
+
+_WIN_RATE = "win_rate"
+_SOURCES = {
+    **dict.fromkeys((GENRM, _WIN_RATE, "rubric", "rubric_rank"), "judge"),
+    **dict.fromkeys(("field", "complementarity"), "input"),
+    **{"rule": "rules", "consistency": "responses", "python": "functions"},
+}
+
+
+def compile_plan(settings: Settings) -> GroupPlan:
+    """Return the plan that the settings describe; the ring is not yet fitted to a budget.
+
+    Raises:
+        UsageError: a component, profile or rubric set cannot be found, or settings contradict each other.
+    """
+    compares = asks_for_verdicts(settings)
+    configs = judges_of(settings)
+    lexical = settings.judge.judge is not None
+    judges = tuple(
+        JudgePlan(config.name, None if lexical else profile_of(config.judge, settings.rewards), config.weight)
+        for config in (configs if compares else ())
+    )
+    patterns = settings.judge.redact_pattern
+    return GroupPlan(
+        pairing=_pairing(settings),
+        judges=judges,
+        graders=graders_in(settings),
+        rewards=compile_rewards(settings),
+        judge_name=judge_name(settings),
+        is_baseline=compares and lexical,
+        is_panel=bool(settings.panel.judges) and compares,
+        quorum=settings.panel.quorum or len(judges),
+        drops_disagreement=settings.panel.disagreement == "missing",
+        default_score=None if settings.judge.compat is None else settings.rewards.default_score,
+        principle=settings.judge.principle,
+        redactor=redactor_of(patterns) if patterns else None,
+        keep_replies=settings.output.keep_replies,
+    )
+
+
+def asks_for_verdicts(settings: Settings) -> bool:
+    """Whether pairs have to be judged."""
+    return needs_verdicts(settings.rewards.components, settings.rewards.total)
+
+
+def judge_name(settings: Settings) -> str | None:
+    """Return the name of the judge: its model, those of a panel, or the lexical judge; None where none compares."""
+    if not asks_for_verdicts(settings):
+        return None
+    if settings.panel.judges:
+        return " + ".join(config.name for config in judges_of(settings))
+    return LEXICAL_VERSION if settings.judge.judge is not None else settings.judge.model
+
+
+def fit_budget(plan: GroupPlan, sizes: Mapping[int, int], budget: int | None) -> GroupPlan:
+    """Return the plan with the largest ring whose calls stay within the budget, if there is one.
+
+    Args:
+        plan: of the run.
+        sizes: number of groups for each number of rollouts with a response.
+        budget: calls; None for no limit.
+
+    Raises:
+        UsageError: not one comparison fits into the budget.
+    """
+    if budget is None:
+        return plan
+    strategy = plan.pairing.strategy if plan.pairing.strategy in RING_STRATEGIES else "ring"
+    without = replace(plan, pairing=replace(plan.pairing, strategy=strategy, ring_k=0.0))
+    fixed = sum(groups * without.count_requests(n) for n, groups in sizes.items())
+    if fixed > budget:
+        raise UsageError(f"--budget {budget} is too small: grading alone takes {fixed} calls.")
+    pairwise = [judge for judge in plan.judges if judge.grading is None]
+    per_comparison = sum(judge.turns for judge in pairwise)
+    calls = max(0, budget - fixed) // max(1, per_comparison)
+    repeats, both = plan.pairing.repeats, plan.pairing.both_orders
+    pairing = replace(without.pairing, ring_k=ring_k_for_budget(sizes, calls, strategy, judges=repeats, swap=both))
+    if pairwise and not any(pairing.count(n) for n in sizes) and any(n > 1 for n in sizes):
+        raise UsageError(f"--budget {budget} is too small for one comparison in each group.")
+    return replace(plan, pairing=pairing)
+
+
+def _pairing(settings: Settings) -> PairingPlan:
+    given = settings.pairing
+    return PairingPlan(
+        given.strategy, given.ring_k, given.repeats, given.both_orders, given.order_balanced, given.seed
+    )
+
+
+def compile_rewards(settings: Settings) -> RewardPlan:
+    """Return how verdicts and components become rewards.
+
+    Raises:
+        UsageError: a total, rank or diversity names a component that is not configured; or a rubric set or function
+            cannot be found.
+    """
+    given = settings.rewards
+    names = _component_names(settings)
+    total = given.total or TotalTable(weights=((GENRM, 1.0),))
+    weights = {name: Weight(weight, name in total.optional) for name, weight in total.weights}
+    diversity = given.diversity
+    divided = () if diversity is None else diversity.components or tuple(weights)
+    _check_names(settings, names, weights, divided)
+    return RewardPlan(
+        estimator=given.estimator,
+        min_reliability=given.min_reliability,
+        single_score=given.default_score,
+        shaping=ShapingTerms(
+            reasoning_bonus=given.reasoning_bonus,
+            answer_bonus=given.answer_bonus,
+            top_percentile=given.top_percentile,
+            group_reasoning_length_penalty_coeff=given.group_reasoning_length_penalty_coeff,
+            group_answer_length_penalty_coeff=given.group_answer_length_penalty_coeff,
+            group_style_penalty_coeff=given.group_style_penalty_coeff,
+        ),
+        components=given.components,
+        names=names,
+        sources=_sources(settings),
+        from_verdicts=_from_verdicts(settings),
+        total=TotalTerms(weights, [Gate(*gate) for gate in total.gates], total.clip, total.normalise),
+        is_composed=bool(given.components) or diversity is not None or given.total is not None,
+        has_total=given.total is not None,
+        optional=total.optional,
+        diversity=diversity,
+        divided=divided,
+    )
+
+
+def _component_names(settings: Settings) -> tuple[str, ...]:
+    """Return the names of all components of a rollout, `genrm` first where pairs are judged.
+
+    Raises:
+        UsageError: two components have the same name.
+    """
+    names = [GENRM] if asks_for_verdicts(settings) else []
+    names += [component.name for component in settings.rewards.components if not component.is_judged]
+    names += [name for grader in graders_in(settings) for name in grader.names]
+    names = [name for index, name in enumerate(names) if name != GENRM or index == 0]
+    if (twice := next((name for name in names if names.count(name) > 1), None)) is not None:
+        raise UsageError(f"two components are called {twice!r}; rename one of them.")
+    return tuple(names)
+
+
+def _check_names(settings: Settings, names: tuple[str, ...], weights: Mapping[str, Weight], divided: tuple[str, ...]) -> None:
+    given = settings.rewards
+    wanted = [("rank", component.option("of") or GENRM) for component in given.components if component.kind == "rank"]
+    if given.total is not None:
+        wanted += [("[total]", name) for name, _ in (*given.total.weights, *given.total.gates)]
+    wanted += [("[diversity]", name) for name in (given.diversity.components if given.diversity else ())]
+    for where, name in wanted:
+        if name not in names:
+            configured = f"configured are {', '.join(names)}" if names else "none are configured"
+            raise UsageError(
+                f"{where}: unknown component {name!r}; {configured}. Add a table [components.{name}] or --component."
+            )
+    if unweighted := set(divided) - set(weights):
+        raise UsageError(f"[diversity] divides {min(unweighted)!r}, which has no weight in the total.")
+    for component in given.components:
+        if component.kind == "python":
+            find_function(component.option("python") or "")
+
+
+def _sources(settings: Settings) -> dict[str, str]:
+    sources = {GENRM: "judge"} | {name: "judge" for grader in graders_in(settings) for name in grader.names}
+    for component in order_of(settings.rewards.components):
+        if component.kind == "rank":
+            sources[component.name] = sources.get(component.option("of") or GENRM, "judge")
+        elif not component.is_judged:
+            sources[component.name] = _SOURCES[component.kind]
+    return sources
+
+
+def _from_verdicts(settings: Settings) -> frozenset[str]:
+    made = {GENRM}
+    for component in order_of(settings.rewards.components):
+        if component.kind == _WIN_RATE or (component.kind == "rank" and (component.option("of") or GENRM) in made):
+            made.add(component.name)
+    return frozenset(made)

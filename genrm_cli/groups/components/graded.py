@@ -1,0 +1,131 @@
+"""Components that a judge grades: the requests of one grader about a group, and the values of its grades."""
+
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from genrm_cli.groups.components.columns import Column
+from genrm_cli.groups.components.graders import Grader
+from genrm_cli.judging.requests import ListwisePrompt, Prompt, RequestId
+from genrm_cli.verdicts import Outcome
+from genrm_cli.judging.rubrics.grading import grades_of_empty
+from genrm_cli.judging.rubrics.ranking import grades_of_sole
+from genrm_cli.rollouts.record import SharedView
+from genrm_cli.verdicts import Failure, FailureKind, Grades
+
+
+def count_gradings(grader: Grader, spoken: Sequence[int]) -> int:
+    """Count the requests of a grader. A response without text costs no call: it is worth 0 to every rubric."""
+    return len(spoken) if grader.kind == "rubric" else int(len(spoken) > 1)
+
+
+def iter_gradings(
+    key: str,
+    grader: Grader,
+    number: int,
+    spoken: Sequence[int],
+    view: Mapping[int, str],
+    shared: SharedView,
+    principle: str | None,
+    backgrounds: Mapping[int, str | None],
+) -> Iterator[tuple[RequestId, Prompt]]:
+    """Yield what a grader is asked about a group.
+
+    Args:
+        key: of the group; decides the order in which a whole group is shown.
+        grader: who is asked, and how.
+        number: of the grader among all judges of the run.
+        spoken: indices of the rollouts whose response has text.
+        view: the response of each rollout, as a judge may see it.
+        shared: the conversation.
+        principle: what to judge by beside the rubrics.
+        backgrounds: what else the judge should know of each rollout's task.
+    """
+    if not count_gradings(grader, spoken):
+        return
+    if grader.kind == "rubric":
+        for index in spoken:
+            prompt = ListwisePrompt(shared.conversation, (view[index],), principle, backgrounds[index])
+            yield RequestId(number, 0, (index,)), prompt
+        return
+    # The position in the row matters to a judge: the order is the group's own, the same in every run.
+    order = list(spoken)
+    random.Random(f"{key} {grader.component}").shuffle(order)
+    shown = tuple(view[index] for index in order)
+    yield RequestId(number, 0, tuple(order)), ListwisePrompt(shared.conversation, shown, principle, backgrounds[order[0]])
+
+
+@dataclass(slots=True)
+class GradedGroup:
+    """The grades of one grader about a group.
+
+    Attributes:
+        grader: who graded.
+        answered: indices of the rollouts that have a response.
+        spoken: those whose response has text.
+        results: of the grader's requests.
+    """
+
+    grader: Grader
+    answered: Sequence[int]
+    spoken: Sequence[int]
+    results: Sequence[tuple[RequestId, Outcome]]
+    _graded: dict[int, tuple[RequestId, Grades]] = field(init=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for request, outcome in self.results:
+            if isinstance(outcome.result, Grades):
+                self._graded |= dict.fromkeys(request.shown, (request, outcome.result))
+
+    def grades_of(self, index: int) -> tuple[float, ...] | None:
+        """Return the grades of a rollout, one for each of the grader's components; None without any."""
+        if index not in self.answered:
+            return None
+        if index not in self.spoken:
+            blank = self.grader.rubric_set and grades_of_empty(self.grader.rubric_set).values
+            return blank[: len(self.grader.names)] if blank else None
+        if self.grader.kind == "rubric_rank" and not count_gradings(self.grader, self.spoken):
+            return grades_of_sole().values
+        if index not in self._graded:
+            return None
+        request, grades = self._graded[index]
+        return grades.values if self.grader.kind == "rubric" else (grades.values[request.shown.index(index)],)
+
+    def notes_of(self, index: int) -> tuple[str, ...]:
+        """Return the judge's quotations about a rollout, one for each of the grader's components, or none."""
+        if index not in self._graded or self.grader.kind != "rubric":
+            return ()
+        return self._graded[index][1].notes
+
+    def clusters(self) -> list[int] | None:
+        """Return the cluster of each answered rollout; those without text share one. None if the judge gave none."""
+        number_of: dict[int, int] = {}
+        if len(self.spoken) == 1:
+            number_of[self.spoken[0]] = 0
+        elif self.spoken:
+            if not self._graded:
+                return None
+            request, grades = self._graded[self.spoken[0]]
+            number_of = dict(zip(request.shown, map(int, grades.values), strict=True))
+        return [number_of.get(index, -1) for index in self.answered]
+
+    def columns(self, size: int) -> dict[str, Column]:
+        """Return the components of a group of this size that the grades are."""
+        rows = [self.grades_of(index) for index in range(size)]
+        notes = [self.notes_of(index) for index in range(size)]
+        return {
+            name: Column(
+                [None if row is None else row[number] for row in rows],
+                [{"evidence": note[number]} if number < len(note) and note[number] else None for note in notes],
+                self._failure(),
+            )
+            for number, name in enumerate(self.grader.names)
+        }
+
+    def _failure(self) -> str | None:
+        """Return how many of the requests gave no grades; None if all did."""
+        kinds = [outcome.result.kind for _, outcome in self.results if isinstance(outcome.result, Failure)]
+        if not kinds:
+            return None
+        reason = "were not asked" if set(kinds) == {FailureKind.NOT_ASKED} else "failed"
+        return f"{len(kinds)} of its {count_gradings(self.grader, self.spoken)} requests {reason}"

@@ -1,0 +1,102 @@
+"""Count a finished group: its verdicts, judges, components and rewards."""
+
+from collections.abc import Iterator
+
+from genrm_cli.groups.comparisons import swapped
+from genrm_cli.groups.group import JudgedGroup
+from genrm_cli.groups.plan import GroupPlan
+from genrm_cli.groups.results import GroupRewards
+from genrm_cli.metrics.panel_metrics import PanelMetrics
+from genrm_cli.metrics.run_metrics import RunMetrics
+from genrm_cli.pairing import Comparison
+from genrm_cli.rewards.estimators import Calibration, Verdicts, estimate
+from genrm_cli.verdicts import Verdict, verdict_after_swap
+
+NOISY_BELOW = 0.5
+"""Reliability below which the spread of a group's rewards is more noise than signal."""
+
+
+def count_group(metrics: RunMetrics, judged: JudgedGroup, rewards: GroupRewards, plan: GroupPlan) -> None:
+    """Add a finished group to the metrics of a run."""
+    in_order = plan.compares_pairs
+    for verdict in rewards.verdicts.values():
+        metrics.add_verdict(verdict, in_order=in_order)
+    if in_order:  # of two grades the other order says the same
+        metrics.both_orders.add(_pairs_of_orders(rewards.verdicts))
+    metrics.repeats.add(_pairs_of_repeats(rewards.verdicts))
+    metrics.redactions.update(judged.redactions)
+    if plan.is_panel:
+        _count_panel(metrics, judged, rewards, plan)
+    if plan.rewards.is_composed:
+        _count_components(metrics, rewards, plan)
+    if rewards.clusters is not None and rewards.clusters.failed:
+        metrics.component_failures["diversity"] += 1
+    _count_rewards(metrics, judged, rewards)
+
+
+def _count_rewards(metrics: RunMetrics, judged: JudgedGroup, rewards: GroupRewards) -> None:
+    if rewards.reliability is not None:
+        metrics.reliabilities.add(rewards.reliability)
+        metrics.groups_noisy += rewards.reliability < NOISY_BELOW
+    elif rewards.verdicts:
+        metrics.groups_unknown += 1
+    metrics.groups_not_converged += not rewards.converged
+    scores = rewards.scores
+    scored = [score for score in scores if score.reward is not None]
+    metrics.groups_single += len(scores) == 1
+    metrics.groups_without_spread += len(scored) > 1 and not any(score.numbers.advantage for score in scored)
+    for score in scores:
+        metrics.statuses[score.status] += 1
+        metrics.rewards_on_defaults += score.defaulted > 0
+        if score.reward is not None:
+            metrics.rewards.add(score.reward)
+        if score.reason is not None:
+            metrics.reasons[score.reason] += 1
+            metrics.unscored_in_groups += len(scores) > 1 or judged.lacks_group
+
+
+def _count_components(metrics: RunMetrics, rewards: GroupRewards, plan: GroupPlan) -> None:
+    totals = [score.total for score in rewards.scores if score.total is not None]
+    values = {name: column.values for name, column in rewards.columns.items()}
+    metrics.components.add_group(values, [total.value for total in totals])
+    metrics.component_failures.update(name for name, column in rewards.columns.items() if column.failure is not None)
+    for total in totals:
+        if total.value is None:
+            continue
+        metrics.gated += bool(total.gated_by)
+        for name, term in () if total.gated_by else total.terms.items():  # a gated reward is made of nothing
+            metrics.shares[plan.rewards.sources[name]] += abs(term)
+
+
+def _count_panel(metrics: RunMetrics, judged: JudgedGroup, rewards: GroupRewards, plan: GroupPlan) -> None:
+    if metrics.panel is None:
+        metrics.panel = PanelMetrics(
+            [judge.name for judge in plan.judges],
+            [judge.weight for judge in plan.judges],
+            [judge.grading is None for judge in plan.judges],
+        )
+    for comparison, verdicts in rewards.by_judge.items():
+        metrics.panel.add_comparison(verdicts, counts=comparison in rewards.verdicts)
+    metrics.panel.add_group([_own_scores(judged, rewards, number) for number in range(len(plan.judges))])
+
+
+def _own_scores(judged: JudgedGroup, rewards: GroupRewards, number: int) -> list[float | None]:
+    """Return the base scores that the verdicts of one judge alone would give."""
+    own = {comparison: given for comparison, all_ in rewards.by_judge.items() if (given := all_[number]) is not None}
+    return estimate("simple_tiebreaker", judged.size, own, Calibration()).base_scores
+
+
+def _pairs_of_orders(verdicts: Verdicts) -> Iterator[tuple[Verdict, Verdict]]:
+    """Yield the verdicts on the two orders of each pair, both as verdicts on the same order."""
+    for comparison, verdict in verdicts.items():
+        other = verdicts.get(swapped(comparison))
+        if comparison.i < comparison.j and other is not None:
+            yield verdict, verdict_after_swap(other)
+
+
+def _pairs_of_repeats(verdicts: Verdicts) -> Iterator[tuple[Verdict, Verdict]]:
+    """Yield the verdicts on each two repeats of a comparison."""
+    for (i, j, repeat), verdict in verdicts.items():
+        for earlier in range(repeat):
+            if (other := verdicts.get(Comparison(i, j, earlier))) is not None:
+                yield other, verdict

@@ -1,0 +1,79 @@
+"""A group before and after its judges were asked."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from genrm_cli.groups.components.columns import Column
+from genrm_cli.judging.requests import RequestId
+from genrm_cli.verdicts import Outcome
+from genrm_cli.rewards.shaping import TextShape
+from genrm_cli.rollouts.grouping import UNGROUPED
+from genrm_cli.rollouts.record import Rollout
+
+Results = list[tuple[RequestId, Outcome]]
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The rollouts of one task.
+
+    Attributes:
+        key: names the group; with the seed it decides which rollouts are compared.
+        rollouts: in the group's order.
+        records: the line of each rollout, where components read fields of it; else empty.
+        mixed_prompts: whether the prompts differ, so that nothing can be compared.
+    """
+
+    key: str
+    rollouts: Sequence[Rollout]
+    records: Sequence[Mapping[str, Any]] = ()
+    mixed_prompts: bool = False
+
+
+@dataclass(slots=True)
+class JudgedGroup:
+    """Everything known of a group once its judges were asked; its texts are not needed any more.
+
+    Attributes:
+        key: of the group.
+        size: rollouts in the group.
+        mixed_prompts: whether the prompts differ.
+        answered: indices of the rollouts that have a response and can be compared.
+        spoken: those of `answered` whose response has text.
+        has_response: whether each rollout has a response.
+        shapes: lengths and style of each rollout's texts.
+        results: of every request, in the order of `RequestId` once `sort` was called.
+        neutralised: changes made to the texts that a judge was shown, by kind; kept with `keep_replies`.
+        columns: the components that need no judge.
+        clusters: number of the cluster of each of `answered`, by n-grams; None if not asked for.
+        redactions: matches masked in the texts that the judges were shown, by name; each text counts once.
+    """
+
+    key: str
+    size: int
+    mixed_prompts: bool
+    answered: tuple[int, ...]
+    spoken: tuple[int, ...]
+    has_response: tuple[bool, ...]
+    shapes: list[TextShape]
+    results: Results = field(default_factory=list)
+    neutralised: dict[RequestId, Mapping[str, int]] = field(default_factory=dict)
+    columns: dict[str, Column] = field(default_factory=dict)
+    clusters: list[int] | None = None
+    redactions: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def lacks_group(self) -> bool:
+        """Whether the rollout lacks the field that `--group-by` names, so that it has no group."""
+        return self.key.startswith(UNGROUPED)
+
+    @property
+    def is_comparable(self) -> bool:
+        """Whether the rollouts answer one prompt."""
+        return not self.mixed_prompts and not self.lacks_group
+
+    def sort(self) -> None:
+        """Bring the results into an order that does not depend on which request was answered first."""
+        self.results.sort(key=lambda result: result[0])

@@ -1,0 +1,26 @@
+"""Blocking work beside the event loop."""
+
+import asyncio
+from collections.abc import Callable
+from typing import TypeVar
+
+Result = TypeVar("Result")
+
+
+async def in_thread(work: Callable[[], Result], on_cancel: Callable[[], None] | None = None) -> Result:
+    """Run blocking work in a thread. A cancelled caller waits for its end, as a thread cannot be cancelled.
+
+    Args:
+        work: what to run.
+        on_cancel: tells the work to end soon.
+    """
+    task = asyncio.ensure_future(asyncio.to_thread(work))
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        if on_cancel is not None:
+            on_cancel()
+        await asyncio.wait({task})
+        if not task.cancelled():
+            task.exception()  # retrieved: the cancellation is what counts
+        raise

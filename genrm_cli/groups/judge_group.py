@@ -1,0 +1,199 @@
+"""Ask the judges about one group of rollouts."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from genrm_cli.errors import GenrmError
+from genrm_cli.groups.comparisons import iter_requests
+from genrm_cli.groups.components.graded import iter_gradings
+from genrm_cli.groups.components.local import is_local, local_columns, render_scenario
+from genrm_cli.groups.group import Group, JudgedGroup
+from genrm_cli.groups.in_thread import in_thread
+from genrm_cli.groups.plan import GroupPlan
+from genrm_cli.judging.engine import Judge, JudgeSet
+from genrm_cli.judging.pacing.pool import Slot
+from genrm_cli.judging.profiles.profile import Profile
+from genrm_cli.judging.requests import JudgeRequest, PairwisePrompt, Prompt, RequestId
+from genrm_cli.verdicts import Outcome
+from genrm_cli.rewards.diversity import ngram_clusters
+from genrm_cli.rewards.shaping import measure_text
+from genrm_cli.rollouts.record import SharedView, Turn, view_group
+from genrm_cli.verdicts import Failure, FailureKind
+
+
+@dataclass(frozen=True, slots=True)
+class KnownGroup:
+    """What is known of a group without asking.
+
+    Attributes:
+        requests: about the group.
+        known: those whose answer is in the journal.
+        judged: the whole group, where no judge has to be asked; else None.
+    """
+
+    requests: int
+    known: int
+    judged: JudgedGroup | None
+
+
+async def judge_group(group: Group, plan: GroupPlan, judges: JudgeSet) -> JudgedGroup:
+    """Ask the judges about a group and return everything known of it.
+
+    Several groups may be judged at once; they share the judges' limits, budget and journal, and take their turns in
+    the order of the calls. When the run is stopped (deadline, budget), the rest of the requests fails as `not_asked`.
+
+    Args:
+        group: its rollouts.
+        plan: of the run.
+        judges: those of the plan, in its order, judges before graders.
+
+    Raises:
+        GenrmError: a judge cannot be used, or the journal cannot be written. Requests in flight are cancelled.
+    """
+    judged = begin_group(group, plan)
+
+    async def ask(id_: RequestId, judge: Judge, request: JudgeRequest, slot: Slot) -> None:
+        _take(judged, id_, await judge.ask(request, slot), plan, judges)
+
+    try:
+        async with asyncio.TaskGroup() as tasks, judges.turn:
+            if any(map(is_local, plan.rewards.components)):
+                await in_thread(lambda: _compute_local(judged, group, plan))
+            for id_, prompt in _iter_requests(judged, group, plan):
+                judge = judges[id_.judge]
+                request = judge.prepare(prompt, id_.repeat)
+                outcome = judge.recall(request)
+                if outcome is None:
+                    slot = await judge.admit()
+                    if slot is not None:
+                        tasks.create_task(ask(id_, judge, request, slot))
+                        continue
+                    outcome = Outcome(Failure(FailureKind.NOT_ASKED, f"stopped by {judge.stopped_by}"))
+                _take(judged, id_, outcome, plan, judges)
+                await judges.yield_now_and_then()
+    except* GenrmError as errors:
+        raise _first_error(errors) from None
+    judged.sort()
+    return judged
+
+
+def recall_group(group: Group, plan: GroupPlan, judges: JudgeSet) -> KnownGroup:
+    """Judge a group from what is known, without asking; the arguments are those of `judge_group`.
+
+    Blocks, and calls functions of the user's.
+
+    Raises:
+        StorageError: the journal cannot be read.
+    """
+    judged = begin_group(group, plan)
+    requests = known = answered = 0
+    for id_, prompt in _iter_requests(judged, group, plan):
+        judge = judges[id_.judge]
+        outcome = judge.recall(judge.prepare(prompt, id_.repeat))
+        requests += 1
+        if outcome is not None:
+            answered += 1
+            known += outcome.from_journal
+            judged.results.append((id_, _without_reply(outcome, plan)))
+    if answered < requests:
+        return KnownGroup(requests, known, None)
+    for _, outcome in judged.results:
+        judges.on_outcome(outcome)
+    _compute_local(judged, group, plan)
+    judged.sort()
+    return KnownGroup(requests, known, judged)
+
+
+def begin_group(group: Group, plan: GroupPlan) -> JudgedGroup:
+    """Return what is known of a group before any request."""
+    with_response = tuple(rollout.answer is not None for rollout in group.rollouts)
+    answered = () if group.mixed_prompts else tuple(index for index, has in enumerate(with_response) if has)
+    with_style = plan.rewards.shaping.group_style_penalty_coeff > 0
+    responses = view_group([group.rollouts[index] for index in answered]).responses if answered else []
+    judged = JudgedGroup(
+        key=group.key,
+        size=len(group.rollouts),
+        mixed_prompts=group.mixed_prompts,
+        answered=answered,
+        spoken=tuple(index for index, response in zip(answered, responses, strict=True) if response.strip()),
+        has_response=with_response,
+        shapes=[
+            measure_text(rollout.reasoning, rollout.answer or "", with_style=with_style) for rollout in group.rollouts
+        ],
+    )
+    diversity = plan.rewards.diversity
+    if diversity is not None and diversity.method == "ngram" and judged.is_comparable:
+        texts = [group.rollouts[index].answer or "" for index in answered]
+        judged.clusters = ngram_clusters(texts, diversity.n, diversity.threshold)
+    return judged
+
+
+def _compute_local(judged: JudgedGroup, group: Group, plan: GroupPlan) -> None:
+    """Compute the components that need no judge; may take its time, and call functions of the user's."""
+    records = group.records or [{} for _ in group.rollouts]
+    judged.columns = local_columns(
+        group.rollouts, records, plan.rewards.components, comparable=judged.is_comparable
+    )
+
+
+def _iter_requests(judged: JudgedGroup, group: Group, plan: GroupPlan) -> Iterator[tuple[RequestId, Prompt]]:
+    """Yield what is asked about a group; the first number of an id counts judges, then graders."""
+    if not judged.answered or not plan.count_requests(len(judged.answered)):
+        return
+    view, principle, backgrounds = _view_for_judges(judged, group, plan)
+    for id_, prompt in iter_requests(group.key, judged.answered, view, principle, plan):
+        if plan.keep_replies and isinstance(prompt, PairwisePrompt):
+            _note_neutralised(judged, id_, prompt, plan)
+        yield id_, prompt
+    response_of = dict(zip(judged.answered, view.responses, strict=True))
+    for number, grader in enumerate(plan.graders, len(plan.judges)):
+        yield from iter_gradings(
+            group.key, grader, number, judged.spoken, response_of, view, principle, backgrounds
+        )
+
+
+def _view_for_judges(
+    judged: JudgedGroup, group: Group, plan: GroupPlan
+) -> tuple[SharedView, str | None, Mapping[int, str | None]]:
+    """Return what leaves this machine, masked if the plan says so; lengths are measured on the texts as they are."""
+    view = view_group([group.rollouts[index] for index in judged.answered])
+    principle = group.rollouts[0].principle or plan.principle
+    backgrounds: dict[int, str | None] = {}
+    if plan.graders:
+        backgrounds = {
+            index: render_scenario(group.records[index]) if group.records else None for index in judged.answered
+        }
+    if plan.redactor is None:
+        return view, principle, backgrounds
+    redact, counts = plan.redactor.redact, Counter[str]()
+    judged.redactions = counts
+    conversation = tuple(Turn(turn.role, redact(turn.text, counts)) for turn in view.conversation)
+    responses = [redact(response, counts) for response in view.responses]
+    principle = principle and redact(principle, counts)
+    backgrounds = {index: background and redact(background, counts) for index, background in backgrounds.items()}
+    return SharedView(conversation, responses), principle, backgrounds
+
+
+def _note_neutralised(judged: JudgedGroup, id_: RequestId, prompt: PairwisePrompt, plan: GroupPlan) -> None:
+    profile = plan.judges[id_.judge].profile
+    if isinstance(profile, Profile) and (changes := profile.count_neutralised(prompt)):
+        judged.neutralised[id_] = changes
+
+
+def _take(judged: JudgedGroup, id_: RequestId, outcome: Outcome, plan: GroupPlan, judges: JudgeSet) -> None:
+    judges.on_outcome(outcome)
+    judged.results.append((id_, _without_reply(outcome, plan)))
+
+
+def _without_reply(outcome: Outcome, plan: GroupPlan) -> Outcome:
+    if not plan.keep_replies:
+        outcome.reply_text = None  # the journal has it; all replies of a run would fill a disk
+    return outcome
+
+
+def _first_error(group: BaseExceptionGroup[GenrmError]) -> GenrmError:
+    """Return the first error of a group of tasks; a full disk fails all of them alike."""
+    error = group.exceptions[0]
+    return _first_error(error) if isinstance(error, BaseExceptionGroup) else error

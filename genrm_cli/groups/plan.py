@@ -1,0 +1,170 @@
+"""The compiled plan of a run: everything the core needs to know, settled before the first group."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from genrm_cli.groups.components.graders import Grader
+from genrm_cli.judging.profiles.profile import AnyProfile, GradingProfile, count_turns
+from genrm_cli.pairing import count_comparisons
+from genrm_cli.rewards.shaping import ShapingTerms
+from genrm_cli.rewards.total import TotalTerms
+from genrm_cli.rollouts.redaction import Redactor
+from genrm_cli.settings.components import Component, Diversity
+
+GENRM = "genrm"
+MAX_GRADED_ALL_PAIRS = 256  # rollouts; a larger group that is only graded is compared along rings
+
+
+@dataclass(frozen=True, slots=True)
+class PairingPlan:
+    """Which comparisons to make; the fields are the settings of the same names."""
+
+    strategy: str = "ring"
+    ring_k: float = 1.0
+    repeats: int = 1
+    both_orders: bool = False
+    order_balanced: bool = False
+    seed: int = 0
+
+    def count(self, n: int) -> int:
+        """Count the comparisons of n rollouts."""
+        return count_comparisons(n, self.strategy, self.repeats, swap=self.both_orders, ring_k=self.ring_k)
+
+
+@dataclass(frozen=True, slots=True)
+class JudgePlan:
+    """One judge whose verdicts the rewards rest on.
+
+    Attributes:
+        name: what outputs call it.
+        profile: how it is prompted; None for the built-in lexical judge.
+        weight: of its verdicts, relative to the other judges of a panel.
+    """
+
+    name: str
+    profile: AnyProfile | None = None
+    weight: float = 1.0
+
+    @property
+    def grading(self) -> GradingProfile | None:
+        """The profile of a pointwise or listwise judge; None for a pairwise one."""
+        return self.profile if isinstance(self.profile, GradingProfile) else None
+
+    @property
+    def turns(self) -> int:
+        """Calls that one of its answers takes."""
+        return 1 if self.profile is None else count_turns(self.profile)
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """What one judge is asked about a group.
+
+    Attributes:
+        requests: how many.
+        responses: shown in each.
+        turns: calls that each takes.
+    """
+
+    requests: int
+    responses: int
+    turns: int
+
+
+@dataclass(frozen=True, slots=True)
+class RewardPlan:
+    """How verdicts and components become rewards.
+
+    Attributes:
+        estimator: verdicts → base scores.
+        min_reliability: groups below it stay unscored; None for no limit.
+        single_score: base score of a rollout that is alone in its group.
+        shaping: length and style terms.
+        components: as configured, in order.
+        names: of all components of a rollout, `genrm` first where there are verdicts.
+        sources: of each component: `judge`, `rules`, `input`, `responses` or `functions`.
+        from_verdicts: components that have no value without verdicts.
+        total: weights and gates; `genrm` alone by default.
+        is_composed: whether rewards are made of more than verdicts.
+        has_total: whether a total was configured.
+        optional: components that may be missing.
+        diversity: near-duplicates share their reward; None to leave them.
+        divided: components that are divided by the size of a cluster.
+    """
+
+    estimator: str = "combined"
+    min_reliability: float | None = None
+    single_score: float = 3.0
+    shaping: ShapingTerms = field(default_factory=ShapingTerms)
+    components: tuple[Component, ...] = ()
+    names: tuple[str, ...] = (GENRM,)
+    sources: Mapping[str, str] = field(default_factory=dict)
+    from_verdicts: frozenset[str] = frozenset({GENRM})
+    total: TotalTerms = field(default_factory=lambda: TotalTerms({}))
+    is_composed: bool = False
+    has_total: bool = False
+    optional: tuple[str, ...] = ()
+    diversity: Diversity | None = None
+    divided: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class GroupPlan:
+    """Everything the core needs to know of a run.
+
+    Attributes:
+        pairing: which comparisons to make.
+        judges: those whose verdicts count; empty where no reward is made of verdicts.
+        graders: judges that grade components; numbered after the judges.
+        rewards: how verdicts become rewards.
+        judge_name: what scored lines call the judge or the panel; None where nobody compares.
+        is_baseline: whether the judge is the built-in lexical one, whose rewards must not be trained on.
+        is_panel: whether several judges answer every comparison.
+        quorum: verdicts that a comparison needs to count.
+        drops_disagreement: whether a comparison whose judges contradict each other counts as missing.
+        default_score: what replaces both scores of a failed comparison (`--compat`); None for nothing.
+        principle: of rollouts that have none of their own.
+        redactor: masks what is sent to judges; None to send texts as they are.
+        keep_replies: keep the judges' replies with the results.
+        lineups_in_both_orders: show a whole group as it is and reversed, instead of shuffled.
+    """
+
+    pairing: PairingPlan = field(default_factory=PairingPlan)
+    judges: tuple[JudgePlan, ...] = ()
+    graders: tuple[Grader, ...] = ()
+    rewards: RewardPlan = field(default_factory=RewardPlan)
+    judge_name: str | None = None
+    is_baseline: bool = False
+    is_panel: bool = False
+    quorum: int = 1
+    drops_disagreement: bool = False
+    default_score: float | None = None
+    principle: str | None = None
+    redactor: Redactor | None = None
+    keep_replies: bool = False
+    lineups_in_both_orders: bool = False
+
+    @property
+    def compares_pairs(self) -> bool:
+        """Whether any judge is shown two responses, one first and one second."""
+        return any(judge.grading is None for judge in self.judges)
+
+    def efforts(self, n: int) -> list[Effort]:
+        """Return what each judge is asked about n rollouts with a response; nothing when n < 2."""
+        return [] if n < 2 else [self._effort(judge, n) for judge in self.judges]
+
+    def _effort(self, judge: JudgePlan, n: int) -> Effort:
+        repeats = self.pairing.repeats
+        if judge.grading is None:
+            return Effort(self.pairing.count(n), 2, judge.turns)
+        if judge.grading.whole_group:
+            return Effort(repeats * (1 + self.lineups_in_both_orders), n, 1)
+        return Effort(n * repeats, 1, 1)
+
+    def count_gradings(self, n: int) -> int:
+        """Count the requests of all graders about n rollouts with a response, at most."""
+        return sum(n if grader.kind == "rubric" else int(n > 1) for grader in self.graders)
+
+    def count_requests(self, n: int) -> int:
+        """Count all requests about n rollouts with a response, at most."""
+        return sum(effort.requests for effort in self.efforts(n)) + self.count_gradings(n)

@@ -1,0 +1,161 @@
+"""Why a rollout has no reward."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from genrm_cli.groups.comparisons import JudgeVerdicts
+from genrm_cli.groups.components.columns import Column
+from genrm_cli.groups.group import JudgedGroup
+from genrm_cli.groups.plan import GroupPlan
+from genrm_cli.rewards.estimators import Verdicts
+from genrm_cli.rewards.total import Total
+from genrm_cli.verdicts import Failure, FailureKind
+
+NO_RESPONSE = "the line has no response"
+NO_OPPONENT = "no other rollout of the group has a response"
+MIXED_PROMPTS = "the prompts of the group differ, so its rollouts cannot be compared"
+NO_GROUP = "it lacks the field that --group-by names"
+NOT_ASKED = "none of its comparisons was asked"
+NO_VERDICT = "every comparison of the rollout failed"
+NO_BOTH_ORDERS = "none of its pairs has verdicts in both orders"
+NO_COMPONENT = "every component of the total is optional, and missing somewhere in its group"
+TOO_NOISY = "the reliability of its group is below --min-reliability"
+NO_QUORUM = "none of its comparisons has verdicts from enough judges of the panel"
+DISAGREEMENT = "the judges of the panel contradict each other on all of its comparisons"
+
+
+@dataclass(frozen=True, slots=True)
+class ResultCounts:
+    """Comparisons of each rollout that count, requests about it that failed, and defaults among the former."""
+
+    comparisons: list[int]
+    failed: list[int]
+    defaulted: list[int]
+
+    def of(self, index: int) -> tuple[int, int, int]:
+        """Return the comparisons without defaults, the failures and the defaults of a rollout."""
+        defaulted = self.defaulted[index]
+        return self.comparisons[index] - defaulted, self.failed[index], defaulted
+
+
+def count_results(judged: JudgedGroup, used: Verdicts, judges: int) -> ResultCounts:
+    """Count the results of each rollout of a group.
+
+    Args:
+        judged: the group.
+        used: the verdicts that count.
+        judges: how many judges compare; requests to graders of components are not counted.
+    """
+    counts = ResultCounts([0] * judged.size, [0] * judged.size, [0] * judged.size)
+    for (i, j, _), verdict in used.items():
+        for index in (i, j):
+            counts.comparisons[index] += 1
+            counts.defaulted[index] += verdict.defaulted
+    for (judge, _, shown), outcome in judged.results:
+        if judge < judges and isinstance(outcome.result, Failure):
+            for index in shown:
+                counts.failed[index] += 1
+    return counts
+
+
+@dataclass(slots=True)
+class Reasons:
+    """Finds the reason why a rollout of a group has no reward.
+
+    Attributes:
+        judged: the group.
+        plan: of the run.
+        by_judge: the verdicts of each judge.
+        columns: all components.
+        base_scores: as the estimator made them.
+        noisy: whether the group's reliability is below the limit.
+    """
+
+    judged: JudgedGroup
+    plan: GroupPlan
+    by_judge: JudgeVerdicts
+    columns: Mapping[str, Column]
+    base_scores: Sequence[float | None]
+    noisy: bool
+    _evidence: "_Evidence | None" = None
+
+    def of(self, index: int, total: Total | None) -> str:
+        """Return the reason of one rollout, for a person."""
+        missing = () if total is None else total.missing
+        if total is not None and not missing:
+            return NO_COMPONENT
+        if negative := [name for name in missing if self.columns[name].values[index] is not None]:
+            return f"the component {negative[0]} is negative, and dividing it among near-duplicates would reward them"
+        if missing and not any(self._follows_from_verdicts(index, name) for name in missing):
+            return f"the component {missing[0]} has no value" + self._cause(missing[0])
+        if not self.judged.has_response[index]:
+            return NO_RESPONSE
+        if self.judged.mixed_prompts:
+            return MIXED_PROMPTS
+        if self.judged.lacks_group:
+            return NO_GROUP
+        if self.noisy and self.base_scores[index] is not None:
+            return TOO_NOISY
+        return self._why_no_verdict(index)
+
+    def _why_no_verdict(self, index: int) -> str:
+        if self._evidence is None:
+            self._evidence = _evidence_of(self.judged, self.plan, self.by_judge)
+        evidence, plan = self._evidence, self.plan
+        if index not in evidence.compared:
+            return NO_OPPONENT
+        if evidence.failures[index] == {FailureKind.NOT_ASKED}:
+            return NOT_ASKED
+        if not plan.is_panel:
+            return NO_BOTH_ORDERS if plan.pairing.both_orders and plan.compares_pairs else NO_VERDICT
+        if index not in evidence.with_quorum:
+            return NO_QUORUM
+        return DISAGREEMENT if plan.drops_disagreement else NO_BOTH_ORDERS
+
+    def _follows_from_verdicts(self, index: int, name: str) -> bool:
+        """Whether a component is missing for a reason that keeps verdicts missing, too."""
+        source = self.plan.rewards.sources[name]
+        if not self.judged.has_response[index] and source in ("judge", "rules", "responses"):
+            return True
+        return name in self.plan.rewards.from_verdicts or (
+            self.judged.mixed_prompts and source in ("judge", "responses")
+        )
+
+    def _cause(self, name: str) -> str:
+        failure = self.columns[name].failure if name in self.columns else None
+        return f": {failure}" if failure else ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Evidence:
+    """What a group's requests say of its rollouts.
+
+    Attributes:
+        compared: rollouts with a planned comparison.
+        with_quorum: those with a comparison on which enough judges of the panel gave a verdict.
+        failures: by rollout, the kinds of the failures that cost it verdicts: of requests that showed it, and of
+            grades of its opponents.
+    """
+
+    compared: set[int]
+    with_quorum: set[int]
+    failures: Mapping[int, set[FailureKind]]
+
+
+def _evidence_of(judged: JudgedGroup, plan: GroupPlan, by_judge: JudgeVerdicts) -> _Evidence:
+    compared: set[int] = set()
+    with_quorum: set[int] = set()
+    opponents: dict[int, set[int]] = defaultdict(set)
+    for (i, j, _), verdicts in by_judge.items():
+        compared |= {i, j}
+        opponents[i].add(j)
+        opponents[j].add(i)
+        if sum(verdict is not None for verdict in verdicts) >= plan.quorum:
+            with_quorum |= {i, j}
+    failures: dict[int, set[FailureKind]] = defaultdict(set)
+    for (judge, _, shown), outcome in judged.results:
+        if judge < len(plan.judges) and isinstance(outcome.result, Failure):
+            for index in (*shown, *opponents[shown[0]]) if len(shown) == 1 else shown:
+                failures[index].add(outcome.result.kind)
+    return _Evidence(compared, with_quorum, failures)

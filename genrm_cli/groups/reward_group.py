@@ -1,0 +1,175 @@
+"""Turn everything known of a group into the reward of each rollout, or the reason why it has none."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from genrm_cli.groups.comparisons import JudgeVerdicts, used_verdicts, verdicts_by_judge
+from genrm_cli.groups.components.columns import Clusters, Column, Values, clusters_of
+from genrm_cli.groups.components.graded import GradedGroup
+from genrm_cli.groups.components.graders import DIVERSITY
+from genrm_cli.groups.group import JudgedGroup
+from genrm_cli.groups.plan import GENRM, GroupPlan, RewardPlan
+from genrm_cli.groups.reasons import Reasons, count_results
+from genrm_cli.groups.results import GroupRewards, RolloutScore
+from genrm_cli.rewards.components.rank import rank_values
+from genrm_cli.rewards.components.win_rate import win_rates
+from genrm_cli.rewards.compose import RolloutReward, compose_rewards, with_totals
+from genrm_cli.rewards.estimators import Calibration, Estimate, Verdicts, estimate_many
+from genrm_cli.rewards.shaping import Adjustments
+from genrm_cli.rewards.total import Total, compose_total
+from genrm_cli.settings.components import Component, order_of
+
+
+def reward_group(judged: JudgedGroup, plan: GroupPlan, calibration: Calibration) -> GroupRewards:
+    """Return the rewards of a judged group.
+
+    Args:
+        judged: by `judge_group`, under the same plan.
+        plan: of the run.
+        calibration: what the verdicts of all groups judged so far say about the judge.
+    """
+    (rewards,) = reward_groups([judged], plan, calibration)
+    return rewards
+
+
+def reward_groups(
+    groups: Sequence[JudgedGroup], plan: GroupPlan, calibration: Calibration
+) -> list[GroupRewards]:
+    """Return the rewards of several groups, as `reward_group` would of each; together they cost less."""
+    by_judge = [verdicts_by_judge(judged, plan) for judged in groups]
+    used = [used_verdicts(verdicts, plan) for verdicts in by_judge]
+    # Where verdicts are made of grades alone, a base score is the mean of the rollout's own grades.
+    estimator = plan.rewards.estimator if plan.compares_pairs else "simple_tiebreaker"
+    known = calibration if plan.compares_pairs else Calibration()
+    sizes = [judged.size for judged in groups]
+    estimates = estimate_many(estimator, list(zip(sizes, used, strict=True)), known)
+    return [
+        _Work(judged, plan, verdicts, counting, estimate).rewards()
+        for judged, verdicts, counting, estimate in zip(groups, by_judge, used, estimates, strict=True)
+    ]
+
+
+@dataclass(slots=True)
+class _Work:
+    """One group on its way to rewards."""
+
+    judged: JudgedGroup
+    plan: GroupPlan
+    by_judge: JudgeVerdicts
+    used: Verdicts
+    estimate: Estimate
+
+    def rewards(self) -> GroupRewards:
+        judged, rewards = self.judged, self._composed_rewards()
+        columns: dict[str, Column] = {}
+        clusters = self._clusters()
+        totals: list[Total] | None = None
+        if self.plan.rewards.is_composed:
+            columns = self._columns([reward.reward for reward in rewards])
+            totals = _totals(columns, clusters, judged, self.plan.rewards)
+            rewards = with_totals(rewards, [total.value for total in totals])
+        counts = count_results(judged, self.used, len(self.plan.judges))
+        reasons = Reasons(judged, self.plan, self.by_judge, columns, self.estimate.base_scores, noisy=self._is_noisy())
+        scores = []
+        for index, reward in enumerate(rewards):
+            total = None if totals is None else totals[index]
+            reason = None if reward.reward is not None else reasons.of(index, total)
+            status = "unscored" if reason else "single" if judged.size == 1 else "scored"
+            error = None if reward.base_score is None else self.estimate.standard_errors[index]
+            score = RolloutScore(index, reward, status, reason, error, *counts.of(index), total)
+            scores.append(score)
+        return GroupRewards(
+            judged.key,
+            scores,
+            self.used,
+            self.by_judge,
+            self.estimate.reliability,
+            self.estimate.converged,
+            columns,
+            clusters,
+        )
+
+    def _composed_rewards(self) -> list[RolloutReward]:
+        judged, terms = self.judged, self.plan.rewards
+        if judged.size == 1 and judged.has_response[0] and not judged.lacks_group:
+            return [RolloutReward(terms.single_score, Adjustments(), terms.single_score, 1, 0.0)]
+        noisy = self._is_noisy()
+        base_scores = [None if noisy else score for score in self.estimate.base_scores]
+        return compose_rewards(base_scores, judged.shapes, terms.shaping)
+
+    def _is_noisy(self) -> bool:
+        """Whether too little of the spread of the base scores is signal."""
+        least, reliability = self.plan.rewards.min_reliability, self.estimate.reliability
+        return least is not None and reliability is not None and reliability < least
+
+    def _clusters(self) -> Clusters | None:
+        diversity, judged = self.plan.rewards.diversity, self.judged
+        if diversity is None or not judged.is_comparable:
+            return None
+        found = judged.clusters if diversity.method == "ngram" else self._judged_clusters()
+        return clusters_of(found, judged.answered, judged.size, uniform_fallback=diversity.fallback == "uniform")
+
+    def _judged_clusters(self) -> list[int] | None:
+        if not self.judged.answered:
+            return []
+        return next((graded.clusters() for graded in self._graded() if graded.grader.kind == DIVERSITY), [])
+
+    def _graded(self) -> list[GradedGroup]:
+        judged, first = self.judged, len(self.plan.judges)
+        results = [result for result in judged.results if result[0].judge >= first]
+        return [
+            GradedGroup(grader, judged.answered, judged.spoken, [r for r in results if r[0].judge == number])
+            for number, grader in enumerate(self.plan.graders, first)
+        ]
+
+    def _columns(self, verdict_rewards: Values) -> dict[str, Column]:
+        """Return all components of the group, in the plan's order."""
+        judged, rewards = self.judged, self.plan.rewards
+        nothing: Values = [None] * judged.size
+        columns = dict(judged.columns)
+        if self.plan.judges:
+            columns = {GENRM: Column(verdict_rewards)} | columns
+        for component in rewards.components:
+            if component.kind == "win_rate":
+                values = win_rates(judged.size, self.used) if judged.is_comparable else nothing
+                columns[component.name] = Column(values)
+        for graded in self._graded() if judged.answered else ():
+            columns |= graded.columns(judged.size)
+        for name in rewards.names:
+            columns.setdefault(name, Column(list(nothing)))
+        _add_ranks(columns, rewards.components, comparable=judged.is_comparable)
+        return {name: columns[name] for name in rewards.names}
+
+
+def _add_ranks(columns: dict[str, Column], components: Sequence[Component], *, comparable: bool) -> None:
+    for component in order_of(components):
+        if component.kind == "rank":
+            values = columns[component.option("of") or GENRM].values
+            ranks = rank_values(values, "order" if component.option("ties") == "order" else "mean")
+            columns[component.name] = Column(ranks if comparable else [None] * len(values))
+
+
+def _totals(
+    columns: Mapping[str, Column], clusters: Clusters | None, judged: JudgedGroup, rewards: RewardPlan
+) -> list[Total]:
+    """Combine the components of each rollout."""
+    omitted = _omitted(columns, judged, rewards)
+    weights = {name: weight for name, weight in rewards.total.weights.items() if name not in omitted}
+    terms = replace(rewards.total, weights=weights)
+    return [
+        compose_total(
+            {name: column.values[index] for name, column in columns.items()},
+            terms,
+            None if clusters is None else dict.fromkeys(rewards.divided, clusters.sizes[index]),
+        )
+        for index in range(judged.size)
+    ]
+
+
+def _omitted(columns: Mapping[str, Column], judged: JudgedGroup, rewards: RewardPlan) -> set[str]:
+    """Return the optional components that a rollout with a response lacks: no rollout of the group gets them.
+
+    Those that have one would be ahead by what the others lack.
+    """
+    with_response = [index for index, has in enumerate(judged.has_response) if has]
+    return {name for name in rewards.optional if any(columns[name].values[index] is None for index in with_response)}

@@ -1,0 +1,257 @@
+"""Open the judges of a run: endpoints, limits, budget."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from genrm_cli.judging.cached import CachedJudge
+from genrm_cli.judging.client import JudgeAddress, JudgeClient
+from genrm_cli.judging.engine import Judge, JudgeSet, LexicalJudge
+from genrm_cli.judging.journal import Journal
+from genrm_cli.judging.pacing.budget import Budget
+from genrm_cli.judging.pacing.limit import AdaptiveLimit
+from genrm_cli.judging.pacing.pool import Endpoint, EndpointPool, FixedLimit
+from genrm_cli.judging.pacing.retry import RetryPolicy
+from genrm_cli.judging.probe import probe_judge
+from genrm_cli.judging.profiles.profile import AnyProfile
+from genrm_cli.judging.remote import CallPolicy, RemoteJudge
+from genrm_cli.verdicts import Outcome
+from genrm_cli.metrics.latency import Latencies
+from genrm_cli.settings.judge_settings import JudgeSettings, LimitSettings
+from genrm_cli.settings.panel import JudgeConfig
+from genrm_cli.settings.resolve import concurrency_of
+
+AUTO_CEILING = 4_096
+GRACE_S = 60.0
+
+OnEvent = Callable[[str, dict[str, Any]], None]
+
+
+def ignore_event(event: str, fields: dict[str, Any]) -> None:
+    """Ignore an event."""
+    del event, fields
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeSpec:
+    """A judge to open.
+
+    Attributes:
+        config: its settings.
+        profile: how it is prompted; None for the built-in lexical judge.
+        compares: whether its verdicts must follow the better answer; False for a grader of components.
+    """
+
+    config: JudgeConfig
+    profile: AnyProfile | None
+    compares: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class OpenOptions:
+    """Options of a run that concern all its judges.
+
+    Attributes:
+        limits: of the run.
+        probe: try each judge before it is asked.
+        only_known: ask nothing; take verdicts from the journal alone.
+        only_failed: ask only what failed before.
+        api_keys: of the judges that need one, by name; never shown, not even by `repr`.
+        started_s: when the run began, by the monotonic clock; the deadline counts from then.
+    """
+
+    limits: LimitSettings
+    probe: bool = True
+    only_known: bool = False
+    only_failed: bool = False
+    api_keys: Mapping[str, str] = field(default_factory=dict, repr=False)
+    started_s: float = field(default_factory=time.monotonic)
+
+
+@dataclass(frozen=True, slots=True)
+class OpenJudge:
+    """An open judge; without `remote` and `pool` it is the built-in one."""
+
+    spec: JudgeSpec
+    remote: RemoteJudge | None = None
+    pool: EndpointPool | None = None
+
+
+class OpenJudges:
+    """The open judges of a run; all its inputs share them, with their endpoints, limits and budget.
+
+    Attributes:
+        latencies: of all their calls.
+    """
+
+    def __init__(
+        self, judges: Sequence[OpenJudge], latencies: Latencies, options: OpenOptions, on_event: OnEvent
+    ) -> None:
+        self.latencies = latencies
+        self._judges = judges
+        self._options = options
+        self._on_event = on_event
+        self._probed = False
+        self._probing = asyncio.Lock()
+
+    def with_journal(
+        self, journal: Journal | None, on_outcome: Callable[[Outcome], None] = lambda outcome: None
+    ) -> JudgeSet:
+        """Return the judges in the plan's order, each with a journal in front of it, if there is one."""
+        return JudgeSet([self._with_journal(judge.remote, journal) for judge in self._judges], on_outcome)
+
+    def _with_journal(self, remote: RemoteJudge | None, journal: Journal | None) -> Judge:
+        if remote is None:
+            return LexicalJudge()
+        if journal is None:
+            return remote
+        options = self._options
+        return CachedJudge(remote, journal, only_failed=options.only_failed, only_known=options.only_known)
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether any judge is asked over HTTP."""
+        return any(judge.remote is not None for judge in self._judges)
+
+    @property
+    def stopped_by(self) -> str | None:
+        """Why no more requests are made."""
+        return next((pool.stopped_by for pool in self._pools() if pool.stopped_by), None)
+
+    @property
+    def in_flight(self) -> int:
+        """Calls in flight, of all judges."""
+        return sum(pool.in_flight for pool in self._pools())
+
+    @property
+    def limit(self) -> int:
+        """Calls that may be in flight, of all judges."""
+        return sum(pool.limit for pool in self._pools())
+
+    def _pools(self) -> list[EndpointPool]:
+        return list({id(judge.pool): judge.pool for judge in self._judges if judge.pool is not None}.values())
+
+    async def probe(self) -> None:
+        """Try every remote judge, once, unless the options say not to.
+
+        Raises:
+            JudgeError: one cannot be used.
+        """
+        async with self._probing:
+            if self._probed or not self._options.probe or self._options.only_known:
+                return
+            warnings = [warning for judge in self._judges if (warning := await self._probe(judge))]
+            self._probed = True
+            if self.is_remote:
+                self._on_event("probe", {"warning": "; ".join(warnings) or None})
+
+    async def _probe(self, judge: OpenJudge) -> str | None:
+        if judge.remote is None or judge.pool is None or not judge.remote.may_ask():
+            return None
+        call_timeout_s = judge.spec.config.limits.call_timeout
+        timeout_s = min(call_timeout_s, self._options.limits.deadline or call_timeout_s)
+        return await probe_judge(judge.remote, judge.pool.endpoints, timeout_s, compares=judge.spec.compares)
+
+
+@asynccontextmanager
+async def open_judges(
+    specs: Sequence[JudgeSpec], options: OpenOptions, on_event: OnEvent = ignore_event
+) -> AsyncIterator[OpenJudges]:
+    """Open the judges of a run; those with the same endpoints, key and limit share them.
+
+    Raises:
+        UsageError: an endpoint's URL or a CA bundle cannot be used.
+    """
+    async with AsyncExitStack() as clients:
+        opener = _Opener(options, on_event, clients)
+        yield OpenJudges([await opener.open(spec) for spec in specs], opener.latencies, options, on_event)
+
+
+def idle_judges(specs: Sequence[JudgeSpec], options: OpenOptions, journal: Journal | None) -> JudgeSet:
+    """Return the judges without endpoints: they make requests and recall answers, but ask nothing."""
+    opener = _Opener(options, ignore_event, None)
+    judges = [
+        OpenJudge(spec) if spec.profile is None else OpenJudge(spec, opener.remote(spec, spec.profile, _nowhere(options)))
+        for spec in specs
+    ]
+    return OpenJudges(judges, opener.latencies, options, ignore_event).with_journal(journal)
+
+
+def _nowhere(options: OpenOptions) -> EndpointPool:
+    return EndpointPool([], options.limits.give_up_after, ignore_event)
+
+
+class _Opener:
+    """Opens the judges of a run."""
+
+    def __init__(self, options: OpenOptions, on_event: OnEvent, clients: AsyncExitStack | None) -> None:
+        self.latencies = Latencies()
+        self._options = options
+        self._on_event = on_event
+        self._clients = clients
+        self._pools: dict[tuple[object, ...], EndpointPool] = {}
+        limits = options.limits
+        self._budget = Budget(
+            limits.max_calls, limits.max_total_tokens, limits.max_cost, limits.price_in, limits.price_out
+        )
+
+    async def open(self, spec: JudgeSpec) -> OpenJudge:
+        if spec.profile is None:
+            return OpenJudge(spec)
+        pool = await self._pool(spec.config, self._options.api_keys.get(spec.config.name))
+        remote = self.remote(spec, spec.profile, pool)
+        deadline_s = self._options.limits.deadline
+        if deadline_s is not None:
+            remote.set_deadline(deadline_s - (time.monotonic() - self._options.started_s), GRACE_S)
+        return OpenJudge(spec, remote, pool)
+
+    async def _pool(self, config: JudgeConfig, key: str | None) -> EndpointPool:
+        judge, limits = config.judge, config.limits
+        identity = (judge.base_url, key, judge.ca_bundle, limits.concurrency)
+        if identity not in self._pools:
+            endpoints = []
+            for base_url in () if self._options.only_known else judge.base_url:
+                client = JudgeClient(_address(base_url, judge, limits, key))
+                if self._clients is not None:
+                    await self._clients.enter_async_context(client)
+                endpoints.append(Endpoint(base_url, client, _limit(limits)))
+            self._pools[identity] = EndpointPool(endpoints, limits.give_up_after, self._on_event)
+        return self._pools[identity]
+
+    def remote(self, spec: JudgeSpec, profile: AnyProfile, pool: EndpointPool) -> RemoteJudge:
+        judge, limits = spec.config.judge, spec.config.limits
+        given = {"temperature": judge.temperature, "top_p": judge.top_p, "max_tokens": judge.max_reply_tokens}
+        return RemoteJudge(
+            pool,
+            profile,
+            CallPolicy(
+                call_timeout_s=limits.call_timeout,
+                comparison_timeout_s=limits.comparison_timeout,
+                policy=RetryPolicy(limits.retries),
+                reask=limits.reask,
+                hedge=limits.hedge,
+            ),
+            self._budget,
+            model=judge.model or "",
+            sampling={name: value for name, value in given.items() if value is not None},
+            judge_id=judge.judge_id,
+            all_latencies=self.latencies,
+        )
+
+
+def _address(base_url: str, judge: JudgeSettings, limits: LimitSettings, api_key: str | None) -> JudgeAddress:
+    return JudgeAddress(
+        base_url=base_url,
+        api_key=api_key,
+        connect_timeout_s=limits.connect_timeout,
+        max_connections=concurrency_of(limits) or AUTO_CEILING,
+        ca_bundle=judge.ca_bundle,
+    )
+
+
+def _limit(limits: LimitSettings) -> AdaptiveLimit | FixedLimit:
+    concurrency = concurrency_of(limits)
+    return AdaptiveLimit(AUTO_CEILING) if concurrency is None else FixedLimit(concurrency)

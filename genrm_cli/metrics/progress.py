@@ -1,0 +1,104 @@
+"""How far a run is, for another thread to read."""
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from genrm_cli.metrics.latency import Latencies
+from genrm_cli.metrics.run_metrics import RunMetrics
+
+
+class Pace(Protocol):
+    """The load on the judges at the moment."""
+
+    @property
+    def in_flight(self) -> int:
+        """Calls in flight."""
+
+    @property
+    def limit(self) -> int:
+        """Calls that may be in flight."""
+
+    @property
+    def latencies(self) -> Latencies:
+        """Latencies of all calls."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a run is, at one moment; the fields are those of `RunMetrics`, summed over all inputs."""
+
+    lines: int = 0
+    rollouts: int = 0
+    rejects: int = 0
+    groups: int = 0
+    groups_done: int = 0
+    planned: int = 0
+    verdicts: int = 0
+    journal_hits: int = 0
+    calls: int = 0
+    retries: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    failures: Mapping[str, int] = field(default_factory=dict)
+    pace: Pace | None = None
+
+    @property
+    def failed(self) -> int:
+        """Requests that failed."""
+        return sum(self.failures.values())
+
+    @property
+    def finished(self) -> int:
+        """Requests that have a result."""
+        return self.verdicts + self.journal_hits + self.failed
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of prompts and replies."""
+        return self.prompt_tokens + self.completion_tokens
+
+
+_COUNTS = tuple(count.name for count in dataclasses.fields(Progress) if count.type is int)
+
+
+class RunProgress:
+    """The metrics of all inputs of a run: those in progress, and the sum of those that are done.
+
+    Attributes:
+        pace: the load on the judges, once they are asked.
+    """
+
+    def __init__(self) -> None:
+        self.pace: Pace | None = None
+        self._done = RunMetrics()
+        self._open: list[RunMetrics] = []
+
+    def begin(self) -> RunMetrics:
+        """Open the metrics of one more input."""
+        metrics = RunMetrics()
+        self._open.append(metrics)
+        return metrics
+
+    def end(self, metrics: RunMetrics) -> None:
+        """Close the metrics of an input; they stay in the total."""
+        self._open = [each for each in self._open if each is not metrics]
+        self._done.merge(metrics)
+
+    def total(self) -> RunMetrics:
+        """Return the metrics of all inputs together, once none is in progress."""
+        total = RunMetrics()
+        for metrics in (self._done, *self._open):
+            total.merge(metrics)
+        return total
+
+    def now(self) -> Progress:
+        """Return how far the run is. Safe to call from another thread while the run goes on."""
+        parts = (self._done, *self._open)
+        counts = {name: sum(getattr(part, name) for part in parts) for name in _COUNTS}
+        failures: dict[str, int] = {}
+        for part in parts:
+            for kind, count in dict(part.failures).items():  # a copy, made at once: the run adds to the original
+                failures[kind] = failures.get(kind, 0) + count
+        return Progress(**counts, failures=failures, pace=self.pace)
