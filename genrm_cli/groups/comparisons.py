@@ -3,7 +3,7 @@
 import math
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from genrm_cli.errors import UsageError
@@ -14,7 +14,7 @@ from genrm_cli.judging.profiles.scales import verdict_of_grades
 from genrm_cli.judging.requests import ListwisePrompt, Outcome, PairwisePrompt, Prompt
 from genrm_cli.pairing import RING_STRATEGIES, Comparison, count_comparisons, plan_comparisons, ring_k_for_budget
 from genrm_cli.rollouts.record import SharedView
-from genrm_cli.settings import Settings
+from genrm_cli.settings import Settings, changed
 from genrm_cli.settings.components import needs_verdicts
 from genrm_cli.settings.panel import JudgeConfig, judges_of
 from genrm_cli.verdicts import MIDDLE_RANKING, Failure, FailureKind, Grades, Verdict, preference
@@ -38,9 +38,9 @@ class Asked(NamedTuple):
 
 def grading_of(seat: JudgeConfig) -> GradingProfile | None:
     """Return how a judge grades; None for one that compares pairs."""
-    if seat.settings.judge is not None:
+    if seat.judge.judge is not None:
         return None
-    profile = profile_of(seat.settings)
+    profile = profile_of(seat)
     return profile if isinstance(profile, GradingProfile) else None
 
 
@@ -63,7 +63,7 @@ def plan_efforts(n: int, settings: Settings) -> list[Effort]:
 
     Nothing when n < 2, or when no reward is made of verdicts.
     """
-    if n < 2 or not needs_verdicts(settings.components, settings.total):
+    if n < 2 or not needs_verdicts(settings.rewards.components, settings.rewards.total):
         return []
     return [_effort_of(seat, n, settings) for seat in judges_of(settings)]
 
@@ -72,7 +72,7 @@ def _effort_of(seat: JudgeConfig, n: int, settings: Settings) -> Effort:
     grading = grading_of(seat)
     if grading is None:
         return Effort(count_pairs(n, settings), 2, _turns_of(seat))
-    return Effort(settings.judges, n, 1) if grading.whole_group else Effort(n * settings.judges, 1, 1)
+    return Effort(settings.pairing.repeats, n, 1) if grading.whole_group else Effort(n * settings.pairing.repeats, 1, 1)
 
 
 def compares_pairs(settings: Settings) -> bool:
@@ -82,7 +82,13 @@ def compares_pairs(settings: Settings) -> bool:
 
 def count_pairs(n: int, settings: Settings) -> int:
     """Count the comparisons of n rollouts for one judge."""
-    return count_comparisons(n, settings.strategy, settings.judges, swap=settings.swap, ring_k=settings.ring_k)
+    return count_comparisons(
+        n,
+        settings.pairing.strategy,
+        settings.pairing.repeats,
+        swap=settings.pairing.both_orders,
+        ring_k=settings.pairing.ring_k,
+    )
 
 
 def within_budget(sizes: Mapping[int, int], settings: Settings) -> Settings:
@@ -95,28 +101,31 @@ def within_budget(sizes: Mapping[int, int], settings: Settings) -> Settings:
     Raises:
         UsageError: not one comparison is within the budget.
     """
-    if settings.budget is None:
+    pairing = settings.pairing
+    if pairing.budget is None:
         return settings
-    strategy = settings.strategy if settings.strategy in RING_STRATEGIES else "ring"
-    none = replace(settings, budget=None, strategy=strategy, ring_k=0.0)
+    strategy = pairing.strategy if pairing.strategy in RING_STRATEGIES else "ring"
+    none = changed(settings, budget=None, strategy=strategy, ring_k=0.0)
     fixed = sum(
         groups * (sum(effort.questions for effort in plan_efforts(n, none)) + count_gradings(n, none))
         for n, groups in sizes.items()
     )
-    if fixed > settings.budget:
-        raise UsageError(f"--budget {settings.budget} is too small: what is graded takes {fixed} calls by itself.")
+    if fixed > pairing.budget:
+        raise UsageError(
+            f"--budget {settings.pairing.budget} is too small: what is graded takes {fixed} calls by itself."
+        )
     pairs_only = [seat for seat in judges_of(settings) if grading_of(seat) is None]
     a_comparison = sum(_turns_of(seat) for seat in pairs_only)
-    calls = max(0, settings.budget - fixed) // max(1, a_comparison)
-    ring_k = ring_k_for_budget(sizes, calls, strategy, judges=settings.judges, swap=settings.swap)
-    planned = replace(none, ring_k=ring_k)
+    calls = max(0, pairing.budget - fixed) // max(1, a_comparison)
+    ring_k = ring_k_for_budget(sizes, calls, strategy, judges=pairing.repeats, swap=pairing.both_orders)
+    planned = changed(none, ring_k=ring_k)
     if pairs_only and not any(count_pairs(n, planned) for n in sizes) and any(n > 1 for n in sizes):
-        raise UsageError(f"--budget {settings.budget} is too small: not one comparison a group is within it.")
+        raise UsageError(f"--budget {pairing.budget} is too small: not one comparison a group is within it.")
     return planned
 
 
 def _turns_of(seat: JudgeConfig) -> int:
-    return 1 if seat.settings.judge is not None else count_turns(profile_of(seat.settings))
+    return 1 if seat.judge.judge is not None else count_turns(profile_of(seat))
 
 
 @dataclass(slots=True)
@@ -156,13 +165,13 @@ class PairCase:
         planned = plan_comparisons(
             len(self.answered),
             # Grades are paid for already, and make a verdict on every pair.
-            self.settings.strategy if compares_pairs(self.settings) else "all_pairs",
-            judges=self.settings.judges,
-            order_balanced=self.settings.order_balanced,
-            swap=self.settings.swap,
-            ring_k=self.settings.ring_k,
+            self.settings.pairing.strategy if compares_pairs(self.settings) else "all_pairs",
+            judges=self.settings.pairing.repeats,
+            order_balanced=self.settings.pairing.order_balanced,
+            swap=self.settings.pairing.both_orders,
+            ring_k=self.settings.pairing.ring_k,
             key=self.key,
-            seed=self.settings.seed,
+            seed=self.settings.pairing.seed,
         )
         ordered = sorted(planned, key=lambda comparison: comparison.i)
         return [Comparison(self.answered[i], self.answered[j], judge_idx) for i, j, judge_idx in ordered]
@@ -191,15 +200,15 @@ class PairCase:
                 yield asked, ListwisePrompt(view.conversation, responses, principle)
 
     def _note_neutralised(self, asked: Asked, exhibit: PairwisePrompt) -> None:
-        settings = judges_of(self.settings)[asked.seat].settings
-        if not settings.keep_replies or settings.judge is not None:
+        seat = judges_of(self.settings)[asked.seat]
+        if not self.settings.output.keep_replies or seat.judge.judge is not None:
             return
-        profile = profile_of(settings)
-        if isinstance(profile, Profile) and (changed := profile.count_neutralised(exhibit)):
-            self.neutralised[asked] = changed
+        profile = profile_of(seat)
+        if isinstance(profile, Profile) and (count := profile.count_neutralised(exhibit)):
+            self.neutralised[asked] = count
 
     def _lineups(self, seat: int, grading: GradingProfile) -> Iterator[Asked]:
-        for judge_idx in range(self.settings.judges):
+        for judge_idx in range(self.settings.pairing.repeats):
             if grading.whole_group:
                 # A place in the row is worth something: each repeat shows another row, the same in every run.
                 order = list(self.answered)
@@ -249,9 +258,9 @@ class PairCase:
         """Return the verdict on a pair, or what the user asked to put in its place; None for a failure."""
         if isinstance(outcome.result, Verdict):
             return outcome.result
-        if self.settings.compat is None:
+        if self.settings.judge.compat is None:
             return None
-        default = self.settings.default_score
+        default = self.settings.rewards.default_score
         return Verdict(default, default, MIDDLE_RANKING, defaulted=True)
 
     def verdicts_used(self) -> Verdicts:
@@ -267,7 +276,8 @@ class PairCase:
             self._used = {
                 comparison: verdict
                 for comparison, verdict in joined.items()
-                if verdict is not None and (not self.settings.swap or joined.get(_turned(comparison)) is not None)
+                if verdict is not None
+                and (not self.settings.pairing.both_orders or joined.get(_turned(comparison)) is not None)
             }
         return self._used
 
@@ -302,7 +312,7 @@ def _turned(comparison: Comparison) -> Comparison:
 
 
 def _quorum_of(settings: Settings) -> int:
-    return settings.quorum or len(judges_of(settings))
+    return settings.panel.quorum or len(judges_of(settings))
 
 
 def _joiner_of(settings: Settings) -> Callable[[Sequence[Verdict | None]], Verdict | None]:
@@ -315,7 +325,7 @@ def _joiner_of(settings: Settings) -> Callable[[Sequence[Verdict | None]], Verdi
         if len(given) < quorum:
             return None
         leads = [preference(verdict) for _, verdict in given]
-        if settings.disagreement == "missing" and min(leads) < 0 < max(leads):
+        if settings.panel.disagreement == "missing" and min(leads) < 0 < max(leads):
             return None
         return given[0][1] if len(given) == 1 else _weighted_mean(given)
 

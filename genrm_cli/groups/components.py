@@ -3,7 +3,7 @@
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Literal
 
@@ -21,7 +21,7 @@ from genrm_cli.rewards.total import Gate, Total, TotalTerms, Weight
 from genrm_cli.rollouts.record import Rollout, Turn
 from genrm_cli.rules.result import RuleResult
 from genrm_cli.rules.scenario import parse_scenario
-from genrm_cli.settings import Settings
+from genrm_cli.settings import Settings, changed
 from genrm_cli.settings.components import Component, Diversity, TotalTable, needs_verdicts, order_of
 from genrm_cli.settings.panel import graders_of
 
@@ -55,27 +55,31 @@ class Column:
 
 def has_components(settings: Settings) -> bool:
     """Whether rewards are made of more than the verdicts."""
-    return bool(settings.components) or settings.diversity is not None or settings.total is not None
+    return (
+        bool(settings.rewards.components)
+        or settings.rewards.diversity is not None
+        or settings.rewards.total is not None
+    )
 
 
 def asks_for_verdicts(settings: Settings) -> bool:
     """Whether pairs have to be judged."""
-    return needs_verdicts(settings.components, settings.total)
+    return needs_verdicts(settings.rewards.components, settings.rewards.total)
 
 
 def computes_locally(settings: Settings) -> bool:
     """Whether a component is made of what the lines hold alone."""
-    return any(component.kind in _COMPUTE for component in settings.components)
+    return any(component.kind in _COMPUTE for component in settings.rewards.components)
 
 
 def asks_anybody(settings: Settings) -> bool:
     """Whether anybody may have to be asked over HTTP: one who compares, or one who grades a component."""
-    return (asks_for_verdicts(settings) and settings.judge is None) or bool(graders_of(settings))
+    return (asks_for_verdicts(settings) and settings.judge.judge is None) or bool(graders_of(settings))
 
 
 def without_components(settings: Settings) -> Settings:
     """Return settings whose rewards are made of verdicts alone."""
-    return replace(settings, component=(), components=(), diversity=None, total=None, only_components=False)
+    return changed(settings, component=(), components=(), diversity=None, total=None, only_components=False)
 
 
 @lru_cache(maxsize=64)
@@ -86,7 +90,7 @@ def component_names(settings: Settings) -> tuple[str, ...]:
         UsageError: two components have the same name.
     """
     names = [GENRM] if asks_for_verdicts(settings) else []
-    names += [component.name for component in settings.components if not component.is_judged]
+    names += [component.name for component in settings.rewards.components if not component.is_judged]
     names += [name for grader in graders_in(settings) for name in grader.names]
     names = [name for place, name in enumerate(names) if name != GENRM or place == 0]
     if (twice := next((name for name in names if names.count(name) > 1), None)) is not None:
@@ -102,11 +106,15 @@ def check_components(settings: Settings) -> None:
     """
     names = component_names(settings)
     wanted = [
-        ("rank", component.option("of") or GENRM) for component in settings.components if component.kind == "rank"
+        ("rank", component.option("of") or GENRM)
+        for component in settings.rewards.components
+        if component.kind == "rank"
     ]
-    if settings.total is not None:
-        wanted += [("[total]", name) for name, _ in (*settings.total.weights, *settings.total.gates)]
-    wanted += [("[diversity]", name) for name in (settings.diversity.components if settings.diversity else ())]
+    if settings.rewards.total is not None:
+        wanted += [("[total]", name) for name, _ in (*settings.rewards.total.weights, *settings.rewards.total.gates)]
+    wanted += [
+        ("[diversity]", name) for name in (settings.rewards.diversity.components if settings.rewards.diversity else ())
+    ]
     for where, name in wanted:
         if name not in names:
             raise UsageError(
@@ -115,7 +123,7 @@ def check_components(settings: Settings) -> None:
             )
     if idle := set(divided_by(settings)) - set(terms_of(settings).weights):
         raise UsageError(f"[diversity] divides {min(idle)!r}, which has no weight in the total.")
-    for component in settings.components:
+    for component in settings.rewards.components:
         if component.kind == "python":
             find_function(component.option("python") or "")
 
@@ -124,7 +132,7 @@ def check_components(settings: Settings) -> None:
 def sources_of(settings: Settings) -> dict[str, str]:
     """Return where each component comes from: `judge`, `rules`, `input`, `responses` or `functions`."""
     sources = {GENRM: "judge"} | {name: "judge" for grader in graders_in(settings) for name in grader.names}
-    for component in order_of(settings.components):
+    for component in order_of(settings.rewards.components):
         if component.kind == "rank":
             sources[component.name] = sources.get(component.option("of") or GENRM, "judge")
         elif not component.is_judged:
@@ -136,7 +144,7 @@ def sources_of(settings: Settings) -> dict[str, str]:
 def made_of_verdicts(settings: Settings) -> frozenset[str]:
     """Return the components that are missing where comparisons give no verdict."""
     made = {GENRM}
-    for component in order_of(settings.components):
+    for component in order_of(settings.rewards.components):
         if component.kind == WIN_RATE or (component.kind == "rank" and (component.option("of") or GENRM) in made):
             made.add(component.name)
     return frozenset(made)
@@ -145,7 +153,7 @@ def made_of_verdicts(settings: Settings) -> frozenset[str]:
 @lru_cache(maxsize=64)
 def terms_of(settings: Settings) -> TotalTerms:
     """Return how the reward is made of the components."""
-    total = settings.total or TotalTable(weights=((GENRM, 1.0),))
+    total = settings.rewards.total or TotalTable(weights=((GENRM, 1.0),))
     weights = {name: Weight(weight, name in total.optional) for name, weight in total.weights}
     return TotalTerms(weights, [Gate(*gate) for gate in total.gates], total.clip, total.normalise)
 
@@ -176,7 +184,7 @@ def local_columns(
         comparable: whether the rollouts answer the same prompt; else components of a group have no values.
     """
     columns = {}
-    for component in settings.components:
+    for component in settings.rewards.components:
         compute = _COMPUTE.get(component.kind)
         if compute is None:
             continue
@@ -189,7 +197,7 @@ def local_columns(
 
 def rank_columns(columns: dict[str, Column], settings: Settings, *, comparable: bool) -> None:
     """Add the components that are ranks of others."""
-    for component in order_of(settings.components):
+    for component in order_of(settings.rewards.components):
         if component.kind != "rank":
             continue
         values = columns[component.option("of") or GENRM].values
@@ -341,7 +349,7 @@ def clusters_of(
 @lru_cache(maxsize=64)
 def divided_by(settings: Settings) -> tuple[str, ...]:
     """Return the components that are divided by the size of a cluster."""
-    named = () if settings.diversity is None else settings.diversity.components
+    named = () if settings.rewards.diversity is None else settings.rewards.diversity.components
     return named or tuple(terms_of(settings).weights)
 
 

@@ -49,10 +49,10 @@ def graders_in(settings: Settings) -> tuple[Grader, ...]:
         UsageError: a rubric set is unknown or cannot be read.
     """
     seats = graders_of(settings)
-    judged = [component for component in settings.components if component.is_judged]
+    judged = [component for component in settings.rewards.components if component.is_judged]
     graders = [_grader(component, seat) for component, seat in zip(judged, seats, strict=False)]
     if len(seats) > len(graders):
-        is_held = settings.diversity is None or settings.diversity.json_schema
+        is_held = settings.rewards.diversity is None or settings.rewards.diversity.json_schema
         graders.append(Grader(DIVERSITY, DIVERSITY, (), seats[-1], _held(CLUSTERS, json_schema=is_held)))
     return tuple(graders)
 

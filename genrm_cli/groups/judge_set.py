@@ -26,6 +26,7 @@ from genrm_cli.metrics.latency import Latencies
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.pairing import RING_STRATEGIES
 from genrm_cli.settings import Settings
+from genrm_cli.settings.judge_settings import LimitSettings
 from genrm_cli.settings.panel import JudgeConfig, judges_of
 from genrm_cli.settings.resolve import concurrency_of
 
@@ -45,42 +46,46 @@ def check_judges(settings: Settings) -> None:
         UsageError: says what to pass.
     """
     check_components(settings)
-    if settings.budget is not None and settings.strategy not in RING_STRATEGIES:
+    strategy = settings.pairing.strategy
+    if settings.pairing.budget is not None and strategy not in RING_STRATEGIES:
         raise UsageError(
-            f"--budget chooses the size of a ring, and --strategy {settings.strategy} has none; leave one of them out, "
+            f"--budget chooses the size of a ring, and --strategy {strategy} has none; leave one of them out, "
             "or use --max-calls as a hard limit."
         )
-    if settings.only_components and not settings.use_journal:
+    if settings.rewards.only_components and not settings.journal.use_journal:
         raise UsageError("--only-components takes verdicts from the journal; leave --no-journal out.")
     seats = judges_of(settings) if asks_for_verdicts(settings) else ()
     for seat in (*seats, *(grader.seat for grader in graders_in(settings))):
         try:
-            _check_judge(seat.settings)
+            _check_judge(seat, settings)
         except UsageError as error:
-            raise error if seat.settings is settings else UsageError(f"{seat.name}: {error}") from None
+            raise (
+                error if not settings.panel.judges and seat in seats else UsageError(f"{seat.name}: {error}")
+            ) from None
     for grader in graders_in(settings):
-        if grader.seat.settings.judge is not None:
+        if grader.seat.judge.judge is not None:
             table = "[diversity]" if grader.kind == DIVERSITY else f"[components.{grader.component}]"
             raise UsageError(
-                f"{table} needs a real judge, not --judge {grader.seat.settings.judge}: "
+                f"{table} needs a real judge, not --judge {grader.seat.judge.judge}: "
                 "give it a model and a base_url of its own."
             )
 
 
-def _check_judge(settings: Settings) -> None:
-    if settings.judge is not None:
-        if settings.base_url:
-            raise UsageError(f"--judge {settings.judge} and --base-url exclude each other; leave one of them out.")
+def _check_judge(seat: JudgeConfig, settings: Settings) -> None:
+    judge, only_known = seat.judge, settings.rewards.only_components
+    if judge.judge is not None:
+        if judge.base_url:
+            raise UsageError(f"--judge {judge.judge} and --base-url exclude each other; leave one of them out.")
         return
-    if settings.only_components and settings.model is None:
+    if only_known and judge.model is None:
         raise UsageError("--only-components needs --model: whose verdicts to take from the journal.")
-    if not settings.base_url and not settings.only_components:
+    if not judge.base_url and not only_known:
         raise UsageError(NO_JUDGE)
-    if settings.model is None:
+    if judge.model is None:
         raise UsageError("--base-url needs --model: the judge's name, as its server lists it under /v1/models.")
-    for base_url in settings.base_url:
+    for base_url in judge.base_url:
         chat_url(base_url)
-    profile_of(settings)
+    profile_of(seat)
 
 
 @dataclass(slots=True)
@@ -106,10 +111,12 @@ class JudgeSet:
 
     Attributes:
         judges: in the order of the seats.
+        only_known: whether verdicts come from the journal alone.
         latencies: of all their calls.
     """
 
     judges: list[OpenJudge]
+    only_known: bool = False
     latencies: Latencies = field(default_factory=Latencies)
     _probed: bool = False
     _probing: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -151,7 +158,7 @@ class JudgeSet:
 
         At the deadline calls are cut off, too; a budget only keeps calls from being made.
         """
-        if tally.failures["not_asked"] and any(judge.seat.settings.only_components for judge in self.judges):
+        if tally.failures["not_asked"] and self.only_known:
             return "only_components"
         is_cut = tally.failures["not_asked"] or (self.stopped_by == "deadline" and tally.failed)
         return self.stopped_by if is_cut else None
@@ -163,7 +170,7 @@ class JudgeSet:
             JudgeError: one cannot be used.
         """
         async with self._probing:
-            if self._probed or not run.settings.probe or run.settings.only_components:
+            if self._probed or not run.settings.judge.probe or run.settings.rewards.only_components:
                 return
             warnings = [warning for judge in self.judges if (warning := await _probe(judge, run))]
             self._probed = True
@@ -176,14 +183,16 @@ def _with_journal(remote: RemoteJudge | None, journal: Journal | None, settings:
         return EmbeddedJudge()
     if journal is None:
         return remote
-    return CachedJudge(remote, journal, only_failed=settings.only_failed, only_known=settings.only_components)
+    return CachedJudge(
+        remote, journal, only_failed=settings.journal.only_failed, only_known=settings.rewards.only_components
+    )
 
 
 async def _probe(judge: OpenJudge, run: RunContext) -> str | None:
     if judge.remote is None or judge.pool is None or not judge.remote.may_ask():
         return None
-    call_timeout_s = judge.seat.settings.call_timeout
-    timeout_s = min(call_timeout_s, run.settings.deadline or call_timeout_s)
+    call_timeout_s = judge.seat.limits.call_timeout
+    timeout_s = min(call_timeout_s, run.settings.limits.deadline or call_timeout_s)
     return await probe_judge(judge.remote, judge.pool.endpoints, timeout_s, compares=judge.compares)
 
 
@@ -200,15 +209,14 @@ async def open_judges(run: RunContext) -> AsyncIterator[JudgeSet]:
         judges = [await opener.open(seat, profile) for seat, profile in _asked(run.settings)]
         for grader in judges[len(judges_of(run.settings)) :]:
             grader.compares = False
-        yield JudgeSet(judges, opener.latencies)
+        yield JudgeSet(judges, run.settings.rewards.only_components, opener.latencies)
 
 
 def _asked(settings: Settings) -> list[tuple[JudgeConfig, AnyProfile | None]]:
     """Return who may be asked, judges first, then graders; without a profile nobody has to be."""
     is_asked = asks_for_verdicts(settings)
     judges: list[tuple[JudgeConfig, AnyProfile | None]] = [
-        (seat, profile_of(seat.settings) if is_asked and seat.settings.judge is None else None)
-        for seat in judges_of(settings)
+        (seat, profile_of(seat) if is_asked and seat.judge.judge is None else None) for seat in judges_of(settings)
     ]
     return judges + [(grader.seat, grader.profile) for grader in graders_in(settings)]
 
@@ -220,83 +228,84 @@ class _Opener:
         self.latencies = Latencies()
         self._run = run
         self._clients = clients
-        self._allowance = _allowance(run.settings)
+        self._allowance = _allowance(run.settings.limits)
         self._pools: dict[tuple[object, ...], EndpointPool] = {}
 
     async def open(self, seat: JudgeConfig, profile: AnyProfile | None) -> OpenJudge:
         """Open one judge."""
         if profile is None:
             return OpenJudge(seat)
-        settings = seat.settings
-        pool = await self._pool(settings, self._run.api_keys.get(seat.name))
+        limits = seat.limits
+        pool = await self._pool(seat, self._run.api_keys.get(seat.name))
         remote = _remote_judge(seat, profile, pool, self._allowance, self.latencies)
-        if settings.deadline is not None:
-            remote.set_deadline(settings.deadline - (time.monotonic() - self._run.started_s), GRACE_S)
+        if limits.deadline is not None:
+            remote.set_deadline(limits.deadline - (time.monotonic() - self._run.started_s), GRACE_S)
         return OpenJudge(seat, remote, pool)
 
-    async def _pool(self, settings: Settings, key: str | None) -> EndpointPool:
-        name = (settings.base_url, key, settings.ca_bundle, settings.concurrency)
+    async def _pool(self, seat: JudgeConfig, key: str | None) -> EndpointPool:
+        judge, limits = seat.judge, seat.limits
+        name = (judge.base_url, key, judge.ca_bundle, limits.concurrency)
         if name not in self._pools:
             endpoints = []
-            for base_url in () if settings.only_components else settings.base_url:
-                client = JudgeClient(_address(base_url, settings, key))
+            for base_url in () if self._run.settings.rewards.only_components else judge.base_url:
+                client = JudgeClient(_address(base_url, seat, key))
                 await self._clients.enter_async_context(client)
-                endpoints.append(Endpoint(base_url, client, _limit(settings)))
-            self._pools[name] = EndpointPool(endpoints, settings.give_up_after, self._run.on_event)
+                endpoints.append(Endpoint(base_url, client, _limit(limits)))
+            self._pools[name] = EndpointPool(endpoints, limits.give_up_after, self._run.on_event)
         return self._pools[name]
 
 
 def idle_judges(settings: Settings) -> list[Judge]:
     """Return the judges that the settings ask for, with no endpoint: they make questions but ask none."""
-    nowhere = EndpointPool([], settings.give_up_after, lambda event, fields: None)
+    nowhere = EndpointPool([], settings.limits.give_up_after, lambda event, fields: None)
     return [
-        EmbeddedJudge() if profile is None else _remote_judge(seat, profile, nowhere, _allowance(settings))
+        EmbeddedJudge() if profile is None else _remote_judge(seat, profile, nowhere, _allowance(settings.limits))
         for seat, profile in _asked(settings)
     ]
 
 
-def _allowance(settings: Settings) -> Budget:
-    return Budget(settings.max_calls, settings.max_tokens, settings.max_cost, settings.price_in, settings.price_out)
+def _allowance(limits: LimitSettings) -> Budget:
+    return Budget(limits.max_calls, limits.max_total_tokens, limits.max_cost, limits.price_in, limits.price_out)
 
 
-def _address(base_url: str, settings: Settings, api_key: str | None) -> JudgeAddress:
+def _address(base_url: str, seat: JudgeConfig, api_key: str | None) -> JudgeAddress:
     return JudgeAddress(
         base_url=base_url,
         api_key=api_key,
-        connect_timeout_s=settings.connect_timeout,
-        max_connections=concurrency_of(settings) or AUTO_CEILING,
-        ca_bundle=settings.ca_bundle,
+        connect_timeout_s=seat.limits.connect_timeout,
+        max_connections=concurrency_of(seat.limits) or AUTO_CEILING,
+        ca_bundle=seat.judge.ca_bundle,
     )
 
 
-def _limit(settings: Settings) -> AdaptiveLimit | FixedLimit:
-    concurrency = concurrency_of(settings)
+def _limit(limits: LimitSettings) -> AdaptiveLimit | FixedLimit:
+    concurrency = concurrency_of(limits)
     return AdaptiveLimit(AUTO_CEILING) if concurrency is None else FixedLimit(concurrency)
 
 
 def _remote_judge(
     seat: JudgeConfig, profile: AnyProfile, pool: EndpointPool, allowance: Budget, latencies: Latencies | None = None
 ) -> RemoteJudge:
-    settings = seat.settings
+    judge, limits = seat.judge, seat.limits
     given = {
-        "temperature": settings.temperature,
-        "top_p": settings.top_p,
-        "max_tokens": settings.max_reply_tokens,
+        "temperature": judge.temperature,
+        "top_p": judge.top_p,
+        "max_tokens": judge.max_reply_tokens,
     }
     sampling: Mapping[str, float] = {name: value for name, value in given.items() if value is not None}
     return RemoteJudge(
         pool,
         profile,
         CallPolicy(
-            call_timeout_s=settings.call_timeout,
-            comparison_timeout_s=settings.comparison_timeout,
-            policy=RetryPolicy(settings.retries),
-            reask=settings.reask,
-            hedge=settings.hedge,
+            call_timeout_s=limits.call_timeout,
+            comparison_timeout_s=limits.comparison_timeout,
+            policy=RetryPolicy(limits.retries),
+            reask=limits.reask,
+            hedge=limits.hedge,
         ),
         allowance,
-        model=settings.model or "",
+        model=judge.model or "",
         sampling=sampling,
-        judge_id=settings.judge_id,
+        judge_id=judge.judge_id,
         all_latencies=latencies,
     )
