@@ -11,7 +11,8 @@ from genrm_cli.judging.profiles import PROFILES
 from genrm_cli.rollouts.dialects import DIALECTS
 from genrm_cli.settings.panel import judges_of
 from genrm_cli.settings.resolve import read_settings_file, resolve_settings
-from genrm_cli.settings.table import PRESETS, default_of, flag_of, setting_fields
+from genrm_cli.settings.reward_settings import PRESETS
+from genrm_cli.settings.table import all_settings
 from genrm_cli.verdicts import FailureKind
 
 README = (Path(__file__).resolve().parent.parent / "README.md").read_text(encoding="utf-8")
@@ -30,17 +31,17 @@ OTHER_FLAGS = {
 
 
 def _table_row(setting) -> str:
-    names = [flag_of(setting), setting.metadata["flag"], setting.metadata["negative"]]
-    default = default_of(setting)
+    names = [setting.flag, setting.declared.flag, setting.declared.negative]
+    default = setting.default
     if isinstance(default, bool):
         shown = "on" if default else "off"
     else:
         shown = "" if default in (None, ()) else f"`{default}`"
     flags = ", ".join(f"`{name}`" for name in names if name)
-    return f"| {flags} | {shown} | {setting.metadata['meaning']} |"
+    return f"| {flags} | {shown} | {setting.declared.meaning} |"
 
 
-@pytest.mark.parametrize("setting", setting_fields(), ids=lambda setting: setting.name)
+@pytest.mark.parametrize("setting", all_settings(), ids=lambda setting: setting.name)
 def test_the_settings_table_holds_every_setting_as_it_is(setting):
     """Each setting stands in the README's table with its flags, its default and its meaning."""
     assert _table_row(setting) in README.splitlines()
@@ -48,9 +49,9 @@ def test_the_settings_table_holds_every_setting_as_it_is(setting):
 
 def test_the_readme_names_no_flag_that_does_not_exist():
     """Whatever the README calls a flag is one."""
-    known = {flag_of(s) for s in setting_fields()} | {s.metadata["negative"] for s in setting_fields()} | OTHER_FLAGS
-    known |= {s.metadata["flag"] for s in setting_fields()}
-    known |= {"--no-" + flag_of(s).removeprefix("--") for s in setting_fields()}
+    known = {s.flag for s in all_settings()} | {s.declared.negative for s in all_settings()} | OTHER_FLAGS
+    known |= {s.declared.flag for s in all_settings()}
+    known |= {"--no-" + s.flag.removeprefix("--") for s in all_settings()}
     assert set(re.findall(r"--[a-z][a-z0-9-]+", README)) <= known
 
 
@@ -74,4 +75,4 @@ def test_the_settings_files_of_the_readme_are_read(begins, tmp_path):
     (block,) = [block for block in re.findall(r"```toml\n(.*?)```", README, re.DOTALL) if block.startswith(begins)]
     (tmp_path / "genrm.toml").write_text(block)
     settings, _ = resolve_settings({}, {}, read_settings_file(None, tmp_path))
-    assert len(settings.components) == 9 or len(judges_of(settings)) == 3
+    assert len(settings.rewards.components) == 9 or len(judges_of(settings)) == 3

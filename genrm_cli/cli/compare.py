@@ -59,20 +59,20 @@ def compare(
 
     settings = invocation.settings
     check_judges(settings)
-    rollouts = _read_rollouts(responses, prompt, history, settings.require_metadata)
+    rollouts = _read_rollouts(responses, prompt, history, settings.input.require_metadata)
     tallies = RunProgress()
     tally = tallies.begin()
     with (
-        Events(settings.log_json, quiet=settings.quiet) as events,
-        showing_progress(tallies, events, quiet=settings.quiet),
+        Events(settings.output.log_json, quiet=settings.output.quiet) as events,
+        showing_progress(tallies, events, quiet=settings.output.quiet),
     ):
         compared = compare_responses(rollouts, RunContext(settings, invocation.api_keys, tally, tallies, events))
-    if settings.judge is not None and not settings.quiet:
+    if settings.judge.judge is not None and not settings.output.quiet:
         say_warning(STAND_IN_NOTICE)
     for record in compared.comparisons:
-        if record["failure"] and not settings.quiet:
+        if record["failure"] and not settings.output.quiet:
             say_warning(f"{_what(record)} failed: {record['failure']['detail']}")
-    if settings.json_output:
+    if settings.output.json_output:
         from genrm_cli.storage.records import render_record
 
         typer.echo(render_record(compared.reply), nl=False)

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from genrm_cli.cli.console import stdout_console
 from genrm_cli.cli.options import ALL_PANELS, Invocation, with_settings
-from genrm_cli.settings.table import Value
+from genrm_cli.settings.declare import Value
 
 
 @with_settings(*ALL_PANELS)
@@ -17,7 +17,7 @@ def config(invocation: Invocation) -> int:
 
     Takes the options of `genrm score`, to see what they would change. Keys are never shown.
     """
-    if invocation.settings.json_output:
+    if invocation.settings.output.json_output:
         typer.echo(json.dumps({o.key: {"value": o.value, "source": o.source} for o in invocation.origins}))
         return 0
     table = Table("setting", "value", "from", box=None, pad_edge=False)

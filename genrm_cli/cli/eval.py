@@ -84,20 +84,20 @@ def _evaluate(pairs: str, output: str | None, invocation: Invocation) -> int:
     from genrm_cli.jobs.context import RunContext
 
     settings = invocation.settings
-    if settings.json_output and output == "-":
+    if settings.output.json_output and output == "-":
         raise UsageError("--json and -o - both want stdout; leave one of them out.")
     tallies = RunProgress()
     tally = tallies.begin()
     with (
-        Events(settings.log_json, quiet=settings.quiet) as events,
-        showing_progress(tallies, events, quiet=settings.quiet),
+        Events(settings.output.log_json, quiet=settings.output.quiet) as events,
+        showing_progress(tallies, events, quiet=settings.output.quiet),
     ):
         result = evaluate_judge(pairs, output, RunContext(settings, invocation.api_keys, tally, tallies, events))
-    if settings.json_output:
+    if settings.output.json_output:
         _print_json(result)
     elif output != "-":
         _print_figures(result)
-    if not settings.quiet:
+    if not settings.output.quiet:
         _say_notes(result, output)
     refuse_partial(result)
     return 0
@@ -108,13 +108,13 @@ def _compare(a: str, b: str, invocation: Invocation) -> int:
     from genrm_cli.storage.location import S3Options
 
     settings = invocation.settings
-    s3 = S3Options(settings.s3_endpoint_url, settings.s3_profile, settings.s3_region)
+    s3 = S3Options(settings.storage.s3_endpoint_url, settings.storage.s3_profile, settings.storage.s3_region)
     contest = compare_results(a, b, s3)
-    if settings.json_output:
+    if settings.output.json_output:
         _print_json(contest)
     else:
         _print_contest(contest)
-    if contest["left_out"] and not settings.quiet:
+    if contest["left_out"] and not settings.output.quiet:
         say_warning(
             f"{contest['left_out']} pairs that both runs hold lack a verdict and were left out; with a missing verdict "
             f"counted as wrong p is {_p_text(contest['p_value_if_failures_lose'])}."

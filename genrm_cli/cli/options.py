@@ -13,6 +13,7 @@ import typer
 from genrm_cli.cli.console import say_error, say_warning
 from genrm_cli.errors import GenrmError, StorageError, UsageError
 from genrm_cli.settings import Settings
+from genrm_cli.settings.declare import Panel, Setting
 from genrm_cli.settings.panel import JudgeConfig, graders_of, judges_of
 from genrm_cli.settings.resolve import (
     ENVIRONMENT_PREFIX,
@@ -22,7 +23,7 @@ from genrm_cli.settings.resolve import (
     resolve_settings,
     unknown_variables,
 )
-from genrm_cli.settings.table import Panel, default_of, flag_of, is_many, setting_fields, type_of
+from genrm_cli.settings.table import all_settings
 
 ALL_PANELS: tuple[Panel, ...] = ("Input", "Pairs", "Judge", "Limits", "Journal", "Rewards", "Output", "Storage")
 INTERRUPTED = 130
@@ -52,7 +53,7 @@ def with_settings(*panels: Panel, leave_out: Iterable[str] = ()) -> Callable[[Ca
     The command takes its own parameters and an `Invocation` as `invocation`, and returns its exit code. Errors
     that a user can meet are said in one paragraph, with their exit codes.
     """
-    settings = [s for s in setting_fields() if s.metadata["panel"] in panels and s.name not in leave_out]
+    settings = [s for s in all_settings() if s.declared.panel in panels and s.name not in leave_out]
 
     def decorate(command: Callable[..., int]) -> Callable[..., None]:
         def run(**given: Any) -> None:
@@ -74,7 +75,7 @@ def with_settings(*panels: Panel, leave_out: Iterable[str] = ()) -> Callable[[Ca
 def _invocation(flags: dict[str, Any], config: str | None) -> Invocation:
     file = read_settings_file(config, Path.cwd())
     settings, origins = resolve_settings(flags, os.environ, file)
-    if not settings.quiet:
+    if not settings.output.quiet:
         for name in unknown_variables(os.environ):
             say_warning(f"{name} is set, but there is no such setting; `genrm config` lists all.")
     seats = (*judges_of(settings), *graders_of(settings))
@@ -84,7 +85,7 @@ def _invocation(flags: dict[str, Any], config: str | None) -> Invocation:
 
 def _key_of(seat: JudgeConfig) -> str | None:
     try:
-        return find_api_key(seat.settings, os.environ, only_named=seat.is_elsewhere)
+        return find_api_key(seat.judge, os.environ, only_named=seat.is_elsewhere)
     except UsageError as error:
         raise UsageError(f"{seat.name}: {error}") if seat.is_elsewhere else error from None
 
@@ -114,22 +115,21 @@ def run_command(command: Callable[[], int]) -> int:
     return code
 
 
-def _parameter(setting: Any) -> inspect.Parameter:
-    kind = type_of(setting)
-    flag = flag_of(setting)
-    negative = setting.metadata["negative"] or f"--no-{flag.removeprefix('--')}"
-    names = [f"{flag}/{negative}" if kind is bool else flag]
-    if setting.metadata["flag"]:
-        names.append(setting.metadata["flag"])
+def _parameter(setting: Setting) -> inspect.Parameter:
+    kind = setting.type
+    flag = setting.flag
+    names = [f"{flag}/{setting.negative}" if kind is bool else flag]
+    if setting.declared.flag:
+        names.append(setting.declared.flag)
     option = typer.Option(
         *names,
         help=_help_of(setting),
-        rich_help_panel=setting.metadata["panel"],
+        rich_help_panel=setting.declared.panel,
         metavar=_metavar_of(setting),
         show_default=False,
     )
     # Text, whatever the type: one place converts and checks flags, environment and file alike.
-    shown: Any = list[str] if is_many(setting) else bool if kind is bool else str
+    shown: Any = list[str] if setting.is_many else bool if kind is bool else str
     return inspect.Parameter(
         setting.name,
         inspect.Parameter.KEYWORD_ONLY,
@@ -138,20 +138,20 @@ def _parameter(setting: Any) -> inspect.Parameter:
     )
 
 
-def _metavar_of(setting: Any) -> str | None:
-    if setting.metadata["choices"]:
+def _metavar_of(setting: Setting) -> str | None:
+    if setting.declared.choices:
         return "NAME"
-    return "DURATION" if setting.metadata["duration"] else _METAVARS[type_of(setting)]
+    return "DURATION" if setting.declared.duration else _METAVARS[setting.type]
 
 
 _METAVARS = {str: "TEXT", int: "N", float: "NUMBER", bool: None}
 
 
-def _help_of(setting: Any) -> str:
-    default = default_of(setting)
-    if default in (None, ()) or isinstance(default, bool) or "Default" in setting.metadata["meaning"]:
-        return str(setting.metadata["meaning"])
-    return f"{setting.metadata['meaning']} Default: {default}."
+def _help_of(setting: Setting) -> str:
+    default = setting.default
+    if default in (None, ()) or isinstance(default, bool) or "Default" in setting.declared.meaning:
+        return setting.declared.meaning
+    return f"{setting.declared.meaning} Default: {default}."
 
 
 def _config_parameter() -> inspect.Parameter:

@@ -56,15 +56,15 @@ def score(
         _refuse_two_products(rollouts[0], invocation)
     tallies = RunProgress()
     with contextlib.ExitStack() as stack:
-        if settings.lock:
+        if settings.storage.lock:
             stack.enter_context(_lock(rollouts, invocation))
         unsaid = ("file",) if alone else ("plan",)
-        events = stack.enter_context(Events(settings.log_json, quiet=settings.quiet, unsaid=unsaid))
+        events = stack.enter_context(Events(settings.output.log_json, quiet=settings.output.quiet, unsaid=unsaid))
         run = RunContext(settings, invocation.api_keys, tallies=tallies, on_event=events)
-        if settings.dry_run:
+        if settings.output.dry_run:
             check_judges(settings)
             return _show_plan(rollouts, run)
-        with showing_progress(tallies, events, quiet=settings.quiet):
+        with showing_progress(tallies, events, quiet=settings.output.quiet):
             report = score_inputs(rollouts, run)
         show_report = _show_one if alone else _show_all
         return show_report(report, tallies.total(), invocation)
@@ -73,7 +73,7 @@ def score(
 def _refuse_two_products(uri: str, invocation: Invocation) -> None:
     from genrm_cli.jobs.inputs import output_places
 
-    if invocation.settings.json_output and output_places(uri, invocation.settings).metrics is None:
+    if invocation.settings.output.json_output and output_places(uri, invocation.settings).metrics is None:
         raise UsageError("--json and scored lines both want stdout; name an output file with -o.")
 
 
@@ -82,7 +82,7 @@ def _lock(rollouts: Sequence[str], invocation: Invocation) -> contextlib.Abstrac
     from genrm_cli.storage.lock import locked
 
     settings = invocation.settings
-    return locked(state_folder(), [*rollouts, settings.output or settings.output_template])
+    return locked(state_folder(), [*rollouts, settings.output.output or settings.output.output_template])
 
 
 def _show_plan(rollouts: Sequence[str], run: "RunContext") -> int:
@@ -92,13 +92,13 @@ def _show_plan(rollouts: Sequence[str], run: "RunContext") -> int:
 
     plan = BatchReport()
     for result in plan_inputs(rollouts, run):
-        plan.enter(result, keep=run.settings.json_output)
-        if not run.settings.json_output:
+        plan.enter(result, keep=run.settings.output.json_output)
+        if not run.settings.output.json_output:
             typer.echo(file_text(result.as_dict()))
     plan.is_listed = True
-    if run.settings.json_output:
+    if run.settings.output.json_output:
         _print_json(plan.as_dict())
-    if not run.settings.quiet:
+    if not run.settings.output.quiet:
         say(f"genrm: dry run: {_counts_text(plan)}")
     return plan.exit_code
 
@@ -112,14 +112,14 @@ def _show_one(report: "BatchReport", tally: RunMetrics, invocation: Invocation) 
         raise UsageError("there is no input.")
     if result.error is not None and result.report is None:
         raise result.error
-    if not settings.quiet:
+    if not settings.output.quiet:
         if result.report is not None:
             _show_samples(result.report.samples, result.report.metrics["groups"])
             _show_summary(result.report.metrics)
         else:
             say(f"{result.uri} is up to date ({result.reason}): {result.output}; --force scores it again")
         say(_done_text(report, tally))
-    if settings.json_output:
+    if settings.output.json_output:
         _print_json(result.metrics or {})
     if result.error is not None:
         raise result.error
@@ -129,12 +129,12 @@ def _show_one(report: "BatchReport", tally: RunMetrics, invocation: Invocation) 
 def _show_all(report: "BatchReport", tally: RunMetrics, invocation: Invocation) -> int:
     """Show what became of many inputs; each has had its line already."""
     settings = invocation.settings
-    if settings.json_output:
+    if settings.output.json_output:
         _print_json(report.as_dict())
     if report.fatal is not None:
         say_error(str(report.fatal))
-    if not settings.quiet:
-        if settings.judge is not None and tally.groups_done:
+    if not settings.output.quiet:
+        if settings.judge.judge is not None and tally.groups_done:
             say_warning(STAND_IN_NOTICE)
         say(_done_text(report, tally))
     return report.exit_code

@@ -40,11 +40,11 @@ def validate(
     tallies = RunProgress()
     tally = tallies.begin()
     with (
-        Events(settings.log_json, quiet=settings.quiet) as events,
-        showing_progress(tallies, events, quiet=settings.quiet),
+        Events(settings.output.log_json, quiet=settings.output.quiet) as events,
+        showing_progress(tallies, events, quiet=settings.output.quiet),
     ):
         report = validate_input(rollouts, RunContext(settings, {}, tally, tallies, events))
-    if settings.json_output:
+    if settings.output.json_output:
         from genrm_cli.storage.records import render_record
 
         typer.echo(render_record(report), nl=False)
@@ -52,7 +52,7 @@ def validate(
         _print_report(report)
     # What `genrm score --strict` refuses; groups with mixed prompts are unscored, not refused.
     refused = report["rejected_lines"] or report["duplicate_rollouts"]
-    return InputError.exit_code if settings.strict and refused else 0
+    return InputError.exit_code if settings.input.strict and refused else 0
 
 
 def _print_report(report: dict[str, Any]) -> None:

@@ -74,11 +74,11 @@ def evaluate_judge(pairs_uri: str, result_uri: str | None, run: RunContext) -> d
     check_journal_place(settings)
     _refuse_unfit(pairs_uri, result_uri, settings)
     started_s = time.monotonic()
-    with open_source(pairs_uri, run.s3, settings.max_line_bytes, run.stop.is_set) as source:
+    with open_source(pairs_uri, run.s3, settings.input.max_line_bytes, run.stop.is_set) as source:
         provenance = provenance_of(source.identity, settings)
         if result_uri is not None:
             check_writable(result_uri, run.s3)  # before anything is paid for
-        with Outputs(run.s3, overwrite=settings.overwrite, provenance=provenance) as outputs:
+        with Outputs(run.s3, overwrite=settings.output.overwrite, provenance=provenance) as outputs:
             sink = None if result_uri is None else outputs.open(result_uri)
             survey = _read_pairs(source, run)
             _judge_to_the_end(source, survey, result_uri or "-", run)
@@ -173,18 +173,18 @@ class _Survey:
 
 
 def _refuse_unfit(pairs_uri: str, result_uri: str | None, settings: Settings) -> None:
-    if settings.panel:
+    if settings.panel.judges:
         raise UsageError(
             "genrm eval measures one judge at a time: name one of the panel with --model (and --base-url, --profile)."
         )
-    if settings.compat is not None:
+    if (compat := settings.judge.compat) is not None:
         raise UsageError(
-            f"--compat {settings.compat} puts defaults in the place of verdicts, which says nothing about a judge; "
+            f"--compat {compat} puts defaults in the place of verdicts, which says nothing about a judge; "
             "leave it out (`genrm config` shows where it came from)."
         )
     if result_uri is None:
         return
-    require_rl_prefix(result_uri, settings.any_prefix)
+    require_rl_prefix(result_uri, settings.storage.any_prefix)
     if is_same_place(pairs_uri, result_uri):
         raise UsageError(f"the result {result_uri} is the input; choose another place with -o.")
 
@@ -208,14 +208,14 @@ def _read_pairs(source: Source, run: RunContext) -> _Survey:
         survey.cases.append(_Case(line, replace(pair, conversation=(), chosen="", rejected="", principle=None), *chars))
     tally.lines = tally.rejects + len({case.line for case in survey.cases})
     tally.groups, tally.planned = len(survey.cases), 2 * len(survey.cases)
-    if run.settings.judge is None:
-        tally.planned_calls = tally.planned * count_turns(profile_of(run.settings))
+    if run.settings.judge.judge is None:
+        tally.planned_calls = tally.planned * count_turns(profile_of(judges_of(run.settings)[0]))
     first = "; ".join(f"line {bad.line}: {bad.reason}" for bad in survey.rejects[:_NAMED_PROBLEMS])
     if not survey.cases:
         raise InputError(
             f"{source.uri}: none of its {tally.lines} lines is a labelled pair ({first or 'it is empty'})."
         )
-    if survey.rejects and run.settings.strict:
+    if survey.rejects and run.settings.input.strict:
         raise InputError(
             f"{source.uri}: --strict refuses {tally.rejects} bad lines ({first}). Mend them, or leave --strict out: "
             "the rest is then evaluated."
@@ -227,13 +227,13 @@ def _iter_pairs(
     source: Source, settings: Settings, on_reject: Callable[[Reject], None]
 ) -> Iterator[tuple[int, LabelledPair]]:
     """Yield the pairs of all lines that can be read, each with its line; a pair that was there before is a bad line."""
-    requirements = [parse_requirement(text) for text in settings.require_metadata]
+    requirements = [parse_requirement(text) for text in settings.input.require_metadata]
     first_lines: dict[str, int] = {}
     for line in source.iter_lines():
         try:
             if line.oversize is not None:
                 raise BadLineError(
-                    f"{line.oversize:,} bytes long, more than --max-line-bytes {settings.max_line_bytes:,}"
+                    f"{line.oversize:,} bytes long, more than --max-line-bytes {settings.input.max_line_bytes:,}"
                 )
             record = parse_record(line.raw)
             pairs = parse_pairs(record, line.number)
@@ -318,9 +318,9 @@ def _askings_of(
 ) -> Iterator[Asking[Ticket]]:
     """Yield both orders of a pair, masked if the settings ask for it; lengths were measured before."""
     conversation, chosen, rejected = pair.conversation, pair.chosen, pair.rejected
-    principle = pair.principle or settings.principle
-    if settings.redact_pattern:
-        redactor, counts = redactor_of(settings.redact_pattern), survey.redactions
+    principle = pair.principle or settings.judge.principle
+    if settings.judge.redact_pattern:
+        redactor, counts = redactor_of(settings.judge.redact_pattern), survey.redactions
         conversation = tuple(Turn(turn.role, redactor.redact(turn.text, counts)) for turn in conversation)
         chosen, rejected = redactor.redact(chosen, counts), redactor.redact(rejected, counts)
         principle = principle and redactor.redact(principle, counts)
@@ -342,7 +342,7 @@ def _meaning_of(outcome: Outcome, chosen_first: bool) -> Preference | FailureKin
 def _result_of(source: Source, survey: _Survey, run: RunContext, wall_time_s: float) -> dict[str, Any]:
     settings, tally = run.settings, run.tally
     outcomes = [case.pair_outcome() for case in survey.cases]
-    prices = settings.price_in, settings.price_out
+    prices = settings.limits.price_in, settings.limits.price_out
     return {
         "input": input_record(source.identity),
         "time": datetime.now(UTC).isoformat(timespec="seconds"),

@@ -35,7 +35,7 @@ def compile_plan(settings: Settings) -> GroupPlan:
     configs = judges_of(settings)
     lexical = settings.judge.judge is not None
     judges = tuple(
-        JudgePlan(config.name, None if lexical else profile_of(config.judge, settings.rewards), config.weight)
+        JudgePlan(config.name, None if lexical else profile_of(config), config.weight)
         for config in (configs if compares else ())
     )
     patterns = settings.judge.redact_pattern

@@ -101,11 +101,11 @@ class GroupCase:
         """Return what leaves this machine, masked if the settings ask for it; lengths are measured elsewhere."""
         answered = self.pairs.answered
         view = view_group([self.rollouts[place] for place in answered])
-        principle = self.rollouts[0].principle or self.settings.principle
+        principle = self.rollouts[0].principle or self.settings.judge.principle
         backgrounds = [render_scenario(self.texts.records[place]) if self.gradings else None for place in answered]
-        if not self.settings.redact_pattern:
+        if not self.settings.judge.redact_pattern:
             return view, principle, backgrounds
-        redactor = redactor_of(self.settings.redact_pattern)
+        redactor = redactor_of(self.settings.judge.redact_pattern)
         self.redactions = counts = Counter[str]()  # afresh: a group may be planned twice, to look into the journal
         conversation = tuple(Turn(turn.role, redactor.redact(turn.text, counts)) for turn in view.conversation)
         responses = [redactor.redact(response, counts) for response in view.responses]
@@ -115,7 +115,7 @@ class GroupCase:
 
     def add_outcome(self, asked: Asked, outcome: Outcome) -> bool:
         """Take in what became of one question; say whether it was the last one."""
-        if not self.settings.keep_replies and outcome.reply_text is not None:
+        if not self.settings.output.keep_replies and outcome.reply_text is not None:
             outcome = replace(outcome, reply_text=None)  # the journal has it; all replies of a run fill a disk
         seats = len(judges_of(self.settings))
         if asked.seat < seats:
@@ -170,7 +170,7 @@ class GroupCase:
                     **_places_record(asked),
                     "judge_idx": asked.judge_idx,
                     **outcome_record(outcome, None),
-                    "judge": grading.grader.seat.settings.model,
+                    "judge": grading.grader.seat.judge.model,
                 }
                 yield graded | {"reply": outcome.reply_text} if keep_replies else graded
 

@@ -93,7 +93,7 @@ class GroupResult:
             tally.swapped.add(_pairs_of_orders(self._used))
         tally.repeated.add(_pairs_of_repeats(self._used))
         tally.redactions.update(self._case.redactions)
-        if self._settings.panel:
+        if self._settings.panel.judges:
             self._count_panel(tally)
         if self._composed is not None:
             count_components(tally, self.columns, self._composed, self._settings)
@@ -128,8 +128,8 @@ class GroupResult:
         They are masked as for the judge: they may end in a log.
         """
         shown = [rollout.answer or "" for rollout in self._rollouts]
-        if self._settings.redact_pattern:
-            redactor = redactor_of(self._settings.redact_pattern)
+        if self._settings.judge.redact_pattern:
+            redactor = redactor_of(self._settings.judge.redact_pattern)
             shown = [redactor.redact(answer, Counter()) for answer in shown]
         rows = [
             {
@@ -148,7 +148,7 @@ class GroupResult:
         columns = dict(self._case.columns)
         if asks_for_verdicts(self._settings):
             columns = {GENRM: Column([reward.reward for reward in rewards])} | columns
-        for component in self._settings.components:
+        for component in self._settings.rewards.components:
             if component.kind == WIN_RATE:
                 values = win_rates(len(self._rollouts), judged_pairs(self._used))
                 columns[component.name] = Column(values if self._case.is_comparable else [None] * len(values))
@@ -175,15 +175,17 @@ class GroupResult:
 
         Those that have it would be ahead by what the others only lack.
         """
-        optional = () if self._settings.total is None else self._settings.total.optional
+        optional = () if self._settings.rewards.total is None else self._settings.rewards.total.optional
         answered = [place for place, rollout in enumerate(self._rollouts) if rollout.answer is not None]
         return {name for name in optional if any(self.columns[name].values[place] is None for place in answered)}
 
     def _clusters(self) -> Clusters | None:
         """Return the clusters of `[diversity]`; None without it, or where rollouts cannot be compared."""
-        if self._settings.diversity is None or not self._case.is_comparable:
+        if self._settings.rewards.diversity is None or not self._case.is_comparable:
             return None
-        return clusters_of(self._settings.diversity, self._case.pairs.answered, self._rollouts, self._case.gradings)
+        return clusters_of(
+            self._settings.rewards.diversity, self._case.pairs.answered, self._rollouts, self._case.gradings
+        )
 
     def _count_panel(self, tally: RunMetrics) -> None:
         seats = judges_of(self._settings)
@@ -202,7 +204,7 @@ class GroupResult:
 
     def _rewards(self) -> list[RolloutReward]:
         if len(self._rollouts) == 1 and self._rollouts[0].answer is not None and not self._case.lacks_group:
-            default = self._settings.default_score
+            default = self._settings.rewards.default_score
             return [RolloutReward(default, Adjustments(), default, 1, 0.0)]
         return compose_rewards(
             [None if self._is_noisy() else score for score in self._estimate.base_scores],
@@ -213,7 +215,7 @@ class GroupResult:
 
     def _is_noisy(self) -> bool:
         """Whether too little of the spread of the group's base scores is signal."""
-        least, reliability = self._settings.min_reliability, self._estimate.reliability
+        least, reliability = self._settings.rewards.min_reliability, self._estimate.reliability
         return least is not None and reliability is not None and reliability < least
 
     def _score_of(self, place: int, reward: RolloutReward, total: Total | None) -> dict[str, Any]:
@@ -252,7 +254,7 @@ class GroupResult:
         if not asks_for_verdicts(self._settings):
             return {"judge": None, "stand_in": False}
         name = " + ".join(seat.name for seat in judges_of(self._settings))
-        return {"judge": name, "stand_in": self._settings.judge is not None}
+        return {"judge": name, "stand_in": self._settings.judge.judge is not None}
 
     def _made_of(self, place: int, total: Total) -> dict[str, Any]:
         """Return what the reward of a rollout is made of, as it stands in the output."""
@@ -263,7 +265,7 @@ class GroupResult:
         }
         if failures := {name: column.failure for name, column in self.columns.items() if column.failure}:
             made["component_failures"] = failures
-        if self._settings.total is not None:
+        if self._settings.rewards.total is not None:
             made["total"] = {
                 "weights": {name: weight.weight for name, weight in terms_of(self._settings).weights.items()},
                 "terms": dict(total.terms),
@@ -296,11 +298,13 @@ class GroupResult:
             return NO_OPPONENT
         if self._case.pairs.failures_of(place) == {FailureKind.NOT_ASKED}:
             return NOT_ASKED
-        if not self._settings.panel:
-            return NO_BOTH_ORDERS if self._settings.swap and compares_pairs(self._settings) else NO_VERDICT
+        if not self._settings.panel.judges:
+            return (
+                NO_BOTH_ORDERS if self._settings.pairing.both_orders and compares_pairs(self._settings) else NO_VERDICT
+            )
         if not self._case.pairs.has_quorum(place):
             return NO_QUORUM
-        return DISAGREEMENT if self._settings.disagreement == "missing" else NO_BOTH_ORDERS
+        return DISAGREEMENT if self._settings.panel.disagreement == "missing" else NO_BOTH_ORDERS
 
     def _is_for_want_of_verdicts(self, place: int, name: str) -> bool:
         """Whether a component is missing for a reason that keeps verdicts missing, too."""
@@ -323,7 +327,7 @@ def _estimate(n: int, used: Verdicts, fit: JudgeFit, settings: Settings) -> Esti
     """
     if not compares_pairs(settings):
         return estimate("simple_tiebreaker", n, judged_pairs(used), JudgeFit())
-    return estimate(settings.estimator, n, judged_pairs(used), fit)
+    return estimate(settings.rewards.estimator, n, judged_pairs(used), fit)
 
 
 def _pairs_of_orders(verdicts: Verdicts) -> Iterator[tuple[Verdict, Verdict]]:
@@ -345,10 +349,10 @@ def _pairs_of_repeats(verdicts: Verdicts) -> Iterator[tuple[Verdict, Verdict]]:
 def shaping_terms(settings: Settings) -> ShapingTerms:
     """Return the length and style terms that the settings ask for."""
     return ShapingTerms(
-        reasoning_bonus=settings.reasoning_bonus,
-        answer_bonus=settings.answer_bonus,
-        top_percentile=settings.top_percentile,
-        group_reasoning_length_penalty_coeff=settings.group_reasoning_length_penalty_coeff,
-        group_answer_length_penalty_coeff=settings.group_answer_length_penalty_coeff,
-        group_style_penalty_coeff=settings.group_style_penalty_coeff,
+        reasoning_bonus=settings.rewards.reasoning_bonus,
+        answer_bonus=settings.rewards.answer_bonus,
+        top_percentile=settings.rewards.top_percentile,
+        group_reasoning_length_penalty_coeff=settings.rewards.group_reasoning_length_penalty_coeff,
+        group_answer_length_penalty_coeff=settings.rewards.group_answer_length_penalty_coeff,
+        group_style_penalty_coeff=settings.rewards.group_style_penalty_coeff,
     )

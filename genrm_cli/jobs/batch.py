@@ -100,12 +100,12 @@ class _Batch:
     def __init__(self, run: RunContext) -> None:
         self.report = BatchReport()
         self._run = run
-        self._claims = Leases(run.s3, run.settings.claim_expiry)
+        self._claims = Leases(run.s3, run.settings.storage.lease_expiry)
         self._has_begun = False
 
     async def score(self, inputs: Sequence[str]) -> None:
         """Score all inputs, a few at a time."""
-        lanes = self._run.settings.parallel_files
+        lanes = self._run.settings.limits.parallel_files
         # Each lane reads or writes in one thread, renews its claim in another, and copies its journal in a third.
         asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(4 + 3 * lanes))
         queue: asyncio.Queue[Decision | None] = asyncio.Queue(maxsize=lanes)
@@ -158,7 +158,7 @@ class _Batch:
             return decision.waiting(str(stopped), stopped).result()
         self._has_begun = True
         await in_thread(lambda: self._prove_writable(decision.task))
-        if self._run.settings.claims and decision.is_claimable:
+        if self._run.settings.storage.leases and decision.is_claimable:
             return await self._score_claimed(decision, desk)
         return await self._score_if_still_due(decision, desk)
 
@@ -196,10 +196,10 @@ class _Batch:
 
     def _prove_writable(self, task: Task) -> None:
         """Make sure, before anything is paid for, that the outputs can be written."""
-        if self._run.settings.output is None:  # the folder of a template is ours to make
+        if self._run.settings.output.output is None:  # the folder of a template is ours to make
             make_folder(task.places.scored)
         check_writable(task.places.scored, self._run.s3)
 
     def _enter(self, result: FileResult) -> None:
-        self.report.enter(result, keep=self._run.settings.json_output)
+        self.report.enter(result, keep=self._run.settings.output.json_output)
         self._run.on_event("file", result.as_dict())

@@ -20,6 +20,7 @@ from genrm_cli.rollouts.declared import check_declared, parse_requirement
 from genrm_cli.rollouts.dialects import DIALECTS
 from genrm_cli.rollouts.dialects.fields import turns_of_prompt
 from genrm_cli.rollouts.record import Rollout, Turn, UnreadableRecordError
+from genrm_cli.settings import changed
 from genrm_cli.storage.records import BadLineError, parse_record, parse_value
 
 MAX_RESPONSES = 64
@@ -96,7 +97,7 @@ def compare_responses(rollouts: Sequence[Rollout], run: RunContext) -> Compared:
     """
     if not 2 <= len(rollouts) <= MAX_RESPONSES:
         raise InputError(f"{len(rollouts)} responses are given; expected 2 to {MAX_RESPONSES}.")
-    run = replace(run, settings=replace(run.settings, only_components=False))  # there is no journal to take from
+    run = replace(run, settings=changed(run.settings, only_components=False))  # there is no journal to take from
     settings, tally = within_budget({len(rollouts): 1}, run.settings), run.tally
     texts = GroupTexts("compare", list(rollouts), [{} for _ in rollouts])
     case = GroupCase(0, list(range(len(rollouts))), texts, False, settings)
@@ -107,7 +108,7 @@ def compare_responses(rollouts: Sequence[Rollout], run: RunContext) -> Compared:
     conclusion = GroupResult(case, JudgeFit())
     conclusion.count(tally)
     tally.groups_done = 1
-    records = list(case.comparison_records(settings.keep_replies))
+    records = list(case.comparison_records(settings.output.keep_replies))
     return Compared(conclusion.scores, records, _reply(case, conclusion.scores, tally))
 
 

@@ -48,7 +48,7 @@ class RunContext:
     def s3(self) -> S3Options:
         """How the settings want S3 to be reached."""
         settings = self.settings
-        return S3Options(settings.s3_endpoint_url, settings.s3_profile, settings.s3_region)
+        return S3Options(settings.storage.s3_endpoint_url, settings.storage.s3_profile, settings.storage.s3_region)
 
     async def in_thread(self, work: Callable[[], Result]) -> Result:
         """Do blocking work beside the event loop; if the run is interrupted, the work is told to stop."""

@@ -21,14 +21,14 @@ def plan_of(tally: RunMetrics, settings: Settings, journal: Journal | None) -> d
     left = tally.planned - tally.known
     share = left / tally.planned if tally.planned else 0.0
     calls = round(share * max(tally.planned, tally.planned_calls))  # of a panel, as if all judges had as much left
-    a_reply = min(ASSUMED_REPLY_TOKENS, settings.max_reply_tokens or ASSUMED_REPLY_TOKENS)
+    a_reply = min(ASSUMED_REPLY_TOKENS, settings.judge.max_reply_tokens or ASSUMED_REPLY_TOKENS)
     means = journal.mean_tokens() if journal is not None else None
     if means is not None:
         tokens_in, tokens_out = means[0] * left, means[1] * left
     else:
         tokens_in = tally.exhibit_chars / CHARS_PER_TOKEN * share
         tokens_out = float(a_reply * calls)
-    priced = settings.price_in or settings.price_out
+    priced = settings.limits.price_in or settings.limits.price_out
     return {
         "planned": tally.planned,
         "known": tally.known,
@@ -36,5 +36,7 @@ def plan_of(tally: RunMetrics, settings: Settings, journal: Journal | None) -> d
         "tokens_in": round(tokens_in),
         "tokens_out": round(tokens_out),
         "tokens_from": "the journal" if means is not None else f"text lengths, {a_reply:,} a reply",
-        "cost": round(cost_of(tokens_in, tokens_out, settings.price_in, settings.price_out), 4) if priced else None,
+        "cost": round(cost_of(tokens_in, tokens_out, settings.limits.price_in, settings.limits.price_out), 4)
+        if priced
+        else None,
     }

@@ -46,7 +46,7 @@ def index_input(
         on_reject: called with each line that could not be read, or does not declare what it must.
     """
     table = GroupTable()
-    requirements = [parse_requirement(text) for text in settings.require_metadata]
+    requirements = [parse_requirement(text) for text in settings.input.require_metadata]
     for line in source.iter_lines():
         tally.lines += 1
         try:
@@ -67,7 +67,7 @@ def index_input(
 
 def dialect_of(record: dict[str, Any], settings: Settings) -> Dialect:
     """Return the dialect that the settings force, else the one that the record is written in."""
-    return recognise(record) if settings.dialect is None else DIALECTS[settings.dialect]
+    return recognise(record) if settings.input.dialect is None else DIALECTS[settings.input.dialect]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,9 +114,9 @@ def _own_part(record: dict[str, Any], position: int, count: int) -> dict[str, An
 
 def _key_of(record: dict[str, Any], rollout: Rollout, line: int, settings: Settings) -> str:
     """Return the rollout's group key; without the field that `--group-by` names it is a group of its own."""
-    if settings.group_by is None:
+    if settings.input.group_by is None:
         return group_key(rollout, line)
-    value = value_at(record, settings.group_by)
+    value = value_at(record, settings.input.group_by)
     if value is None and not rollout.line_is_group:
         value = f"{UNGROUPED}{line}"
     return group_key(rollout, line, value)
@@ -126,7 +126,9 @@ def _understand(
     line: Line, settings: Settings, requirements: Sequence[Requirement]
 ) -> tuple[Dialect, list[Rollout], list[str]]:
     if line.oversize is not None:
-        raise BadLineError(f"{line.oversize:,} bytes long, more than --max-line-bytes {settings.max_line_bytes:,}")
+        raise BadLineError(
+            f"{line.oversize:,} bytes long, more than --max-line-bytes {settings.input.max_line_bytes:,}"
+        )
     record = parse_record(line.raw)
     dialect = dialect_of(record, settings)
     rollouts = dialect.read(record)
@@ -136,7 +138,7 @@ def _understand(
 
 def plan_within_budget(table: GroupTable, settings: Settings) -> Settings:
     """Return the settings with the plan that `--budget` allows, if there is one."""
-    if settings.budget is None:
+    if settings.pairing.budget is None:
         return settings
     comparable = (rows for rows in table.iter_groups() if not table.prompts_differ(rows))
     return within_budget(Counter(map(table.count_answered, comparable)), settings)

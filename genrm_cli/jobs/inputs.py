@@ -116,12 +116,12 @@ def output_places(uri: str, settings: Settings, below: str | None = None) -> Out
     """
     if is_s3(uri):
         parse_s3_uri(uri)  # before anything is derived from it
-    scored = settings.output
+    scored = settings.output.output
     if scored is None and is_stream(uri):
         scored = uri
     if scored is None:
-        scored = render_place(settings.output_template, uri, folder_of(uri) if below is None else below)
-    require_rl_prefix(scored, settings.any_prefix)
+        scored = render_place(settings.output.output_template, uri, folder_of(uri) if below is None else below)
+    require_rl_prefix(scored, settings.storage.any_prefix)
     if goes_out_at_once(scored):
         return OutputPlaces(scored)
     places = OutputPlaces(
@@ -138,8 +138,8 @@ def output_places(uri: str, settings: Settings, below: str | None = None) -> Out
 
 def _refuse_ambiguous(inputs: Sequence[str], settings: Settings) -> None:
     """Refuse what does not go together with several inputs, before any of them is touched."""
-    template = settings.output_template
-    if settings.output is not None:
+    template = settings.output.output_template
+    if settings.output.output is not None:
         raise UsageError("-o names one output, but there are several inputs; use --output-template.")
     if any(is_stream(given) for given in inputs):
         raise UsageError("- is one input of several; pipe it to a genrm of its own.")

@@ -20,11 +20,11 @@ def journal_path(scored_uri: str, settings: Settings) -> str | None:
 
     Beside a local output; those of S3 objects and streams have a file each in the user's state folder.
     """
-    if not settings.use_journal or not asks_anybody(settings):
+    if not settings.journal.use_journal or not asks_anybody(settings):
         return None
-    if settings.journal is not None and not is_s3(settings.journal):
-        return settings.journal
-    if settings.journal is not None or is_s3(scored_uri) or goes_out_at_once(scored_uri):
+    if settings.journal.journal is not None and not is_s3(settings.journal.journal):
+        return settings.journal.journal
+    if settings.journal.journal is not None or is_s3(scored_uri) or goes_out_at_once(scored_uri):
         return str(state_folder() / f"{_digest(scored_uri)}.journal.sqlite")
     return sibling(scored_uri, ".journal.sqlite")
 
@@ -35,16 +35,16 @@ def check_journal_place(settings: Settings) -> None:
     Raises:
         UsageError: such a place, without `any_prefix`, or no place at all.
     """
-    if settings.journal is not None and is_s3(settings.journal):
-        require_rl_prefix(settings.journal.rstrip("/") + "/segments", settings.any_prefix)
+    if settings.journal.journal is not None and is_s3(settings.journal.journal):
+        require_rl_prefix(settings.journal.journal.rstrip("/") + "/segments", settings.storage.any_prefix)
 
 
 def segments_folder(scored_uri: str, settings: Settings) -> str | None:
     """Return where the verdicts of an output are copied to, ending in a slash; None without a journal on S3."""
-    if settings.journal is None or not is_s3(settings.journal):
+    if settings.journal.journal is None or not is_s3(settings.journal.journal):
         return None
     name = stem_of(scored_uri).rpartition("/")[2]
-    return f"{settings.journal.rstrip('/')}/{name}-{_digest(scored_uri)}/"
+    return f"{settings.journal.journal.rstrip('/')}/{name}-{_digest(scored_uri)}/"
 
 
 @asynccontextmanager

@@ -66,7 +66,7 @@ async def judge_groups(
         if desk.is_remote:
             desk.show_in(run.tally)
             await run.in_thread(lambda: take_stock(source, table, run, judges, journal))
-            if not run.settings.only_components:
+            if not run.settings.rewards.only_components:
                 run.on_event("plan", {"input": source.uri, **plan_of(run.tally, run.settings, journal)})
             if run.tally.planned > run.tally.known:
                 await desk.probe(run)
@@ -84,7 +84,7 @@ def _conclude_all(source: Source, table: GroupTable, run: RunContext, book: Scor
         ledger.restore(case)
         conclusion = GroupResult(case, fit)
         conclusion.count(run.tally)
-        records = case.comparison_records(run.settings.keep_replies)
+        records = case.comparison_records(run.settings.output.keep_replies)
         book.enter(case.number, case.rows, conclusion.scores, records)
         if case.number < SHOWN_GROUPS:
             book.keep_sample(case.number, conclusion.samples())

@@ -76,13 +76,13 @@ def _stale_reason(metrics: dict[str, Any], identity: InputIdentity, settings: Se
         return "its results are partial"
     kinds = metrics.get("failures_by_kind")
     may_pass = isinstance(kinds, dict) and not _TRANSIENT.isdisjoint(kinds)
-    if may_pass or (settings.only_failed and metrics.get("failures")):
+    if may_pass or (settings.journal.only_failed and metrics.get("failures")):
         return "some of its comparisons failed"
     if _failed_functions(metrics):
         return "a function of yours failed"
-    if metrics.get("failures") and _is_over(metrics.get("unscored_share"), settings.max_unscored):
+    if metrics.get("failures") and _is_over(metrics.get("unscored_share"), settings.rewards.max_unscored):
         return "too much of it stayed unscored"
-    return "asked for again" if settings.overwrite else None
+    return "asked for again" if settings.output.overwrite else None
 
 
 def _failed_functions(metrics: dict[str, Any]) -> bool:
@@ -98,7 +98,7 @@ def _reason_to_keep(metrics: dict[str, Any], identity: InputIdentity, settings: 
     """Say why outputs of ours are not to be replaced, though they are not what would be written now."""
     made_from, judge = metrics.get("input"), metrics.get("judge")
     judged = isinstance(judge, dict) and judge.get("name") is not None and not judge.get("stand_in", True)
-    if isinstance(judge, dict) and judged and settings.judge is not None:
+    if isinstance(judge, dict) and judged and settings.judge.judge is not None:
         return f"it was judged by {judge.get('name')}, which the embedded stand-in must not replace"
     if _is_made_from(metrics, identity) or not isinstance(made_from, dict):
         return None

@@ -170,20 +170,20 @@ def _decide_by(decision: Decision, identity: InputIdentity, run: RunContext) -> 
     decision = replace(decision, reason=freshness.reason, freshness=freshness)
     if freshness.standing is OutputStanding.CURRENT:
         return replace(decision, status=Status.CURRENT)
-    if freshness.standing is OutputStanding.FOREIGN and not settings.overwrite:
+    if freshness.standing is OutputStanding.FOREIGN and not settings.output.overwrite:
         return decision.failed(
             UsageError(
                 f"{task.places.scored} exists, but {freshness.reason}; pass --force to replace it, "
                 "or choose another output."
             )
         )
-    if task.found is not None and task.found.age_s < settings.min_age:
-        age = f"{task.found.age_s:.0f} s old, younger than --min-age {settings.min_age:g} s"
+    if task.found is not None and task.found.age_s < settings.input.min_age:
+        age = f"{task.found.age_s:.0f} s old, younger than --min-age {settings.input.min_age:g} s"
         return decision.waiting(f"{age}: perhaps still written")
     return decision
 
 
 def plan_inputs(inputs: Sequence[str], run: RunContext) -> Iterator[FileResult]:
     """Yield what a run would do with each input, claims of others included; nothing is written."""
-    claims = Leases(run.s3, run.settings.claim_expiry) if run.settings.claims else None
+    claims = Leases(run.s3, run.settings.storage.lease_expiry) if run.settings.storage.leases else None
     return (decision.result() for decision in iter_decisions(inputs, run, claims))

@@ -16,7 +16,7 @@ from genrm_cli.judging.lexical import LEXICAL_VERSION
 from genrm_cli.metrics.run_metrics import summarise
 from genrm_cli.settings import Settings
 from genrm_cli.settings.components import TotalTable
-from genrm_cli.settings.panel import judges_of
+from genrm_cli.settings.panel import JudgeConfig, judges_of
 from genrm_cli.settings.table import digest_of
 from genrm_cli.storage.location import InputIdentity
 from genrm_cli.storage.mark import Mark
@@ -58,9 +58,9 @@ def metrics_of(
         "partial": run.tally.stopped_by is not None or run.tally.failures["not_asked"] > 0,
         "judge": judge_record(settings),
         "reward_made_of": reward_record(settings),
-        "min_reliability": settings.min_reliability,
-        "strategy": settings.strategy,
-        "judges": settings.judges,
+        "min_reliability": settings.rewards.min_reliability,
+        "strategy": settings.pairing.strategy,
+        "judges": settings.pairing.repeats,
         **summarise(run.tally, wall_time_s),
         "settings_digest": digest_of(settings),
         "versions": versions_record(),
@@ -81,32 +81,36 @@ def input_record(identity: InputIdentity) -> dict[str, Any]:
 def judge_record(settings: Settings) -> dict[str, Any]:
     """Return who judged, and how it was asked; a panel's judges stand under `panel`."""
     seats = judges_of(settings)
-    if settings.panel:
+    if settings.panel.judges:
         return {
             "name": judge_name(settings),
             "stand_in": False,
             "base_urls": [],
-            "profile": [profile_of(seat.settings).name for seat in seats],
-            "profile_version": [profile_of(seat.settings).version for seat in seats],
-            "compat": settings.compat,
-            "panel": [judge_record(seat.settings) | {"name": seat.name, "weight": seat.weight} for seat in seats],
-            "quorum": settings.quorum or len(seats),
-            "disagreement": settings.disagreement,
+            "profile": [profile_of(seat).name for seat in seats],
+            "profile_version": [profile_of(seat).version for seat in seats],
+            "compat": settings.judge.compat,
+            "panel": [_judge_entry(seat, settings) | {"name": seat.name, "weight": seat.weight} for seat in seats],
+            "quorum": settings.panel.quorum or len(seats),
+            "disagreement": settings.panel.disagreement,
         }
+    return _judge_entry(seats[0], settings)
+
+
+def _judge_entry(seat: JudgeConfig, settings: Settings) -> dict[str, Any]:
     if not asks_for_verdicts(settings):
         return dict.fromkeys(("name", "profile", "profile_version"), None) | {
             "stand_in": False,
             "base_urls": [],
             "compat": None,
         }
-    embedded = settings.judge is not None
+    embedded = seat.judge.judge is not None
     return {
-        "name": judge_name(settings),
+        "name": LEXICAL_VERSION if embedded else seat.judge.model,
         "stand_in": embedded,
-        "base_urls": list(settings.base_url),
-        "profile": None if embedded else profile_of(settings).name,
-        "profile_version": None if embedded else profile_of(settings).version,
-        "compat": settings.compat,
+        "base_urls": list(seat.judge.base_url),
+        "profile": None if embedded else profile_of(seat).name,
+        "profile_version": None if embedded else profile_of(seat).version,
+        "compat": settings.judge.compat,
     }
 
 
@@ -114,23 +118,28 @@ def reward_record(settings: Settings) -> dict[str, Any] | None:
     """Return what rewards are made of beside verdicts, and the versions of what grades them; None for these alone."""
     if not has_components(settings):
         return None
-    rules = [component.option("rule") or "" for component in settings.components if component.kind == "rule"]
-    functions = {c.name: c.option("python") or "" for c in settings.components if c.kind == "python"}
+    rewards = settings.rewards
+    rules = [component.option("rule") or "" for component in rewards.components if component.kind == "rule"]
+    functions = {c.name: c.option("python") or "" for c in rewards.components if c.kind == "python"}
     return {
         "components": {name: sources_of(settings)[name] for name in component_names(settings)},
         "rules": {name: read_phrases(name).version for name in rules},
         "functions": {name: version_of(place) for name, place in functions.items()},
         "graders": {
             grader.component: {
-                "model": grader.seat.settings.model,
-                "base_urls": list(grader.seat.settings.base_url),
+                "model": grader.seat.judge.model,
+                "base_urls": list(grader.seat.judge.base_url),
                 "profile": grader.profile.name,
                 "profile_version": grader.profile.version,
             }
             for grader in graders_in(settings)
         },
-        "diversity": None if settings.diversity is None else asdict(settings.diversity) | {"judge": None},
-        "total": None if settings.total is None else asdict(settings.total) | _by_component(settings.total),
+        "diversity": None
+        if settings.rewards.diversity is None
+        else asdict(settings.rewards.diversity) | {"judge": None},
+        "total": None
+        if settings.rewards.total is None
+        else asdict(settings.rewards.total) | _by_component(settings.rewards.total),
     }
 
 
@@ -147,6 +156,6 @@ def judge_name(settings: Settings) -> str | None:
     """Name the judge: its model, those of a panel, or the embedded one with its version."""
     if not asks_for_verdicts(settings):
         return None
-    if settings.panel:
+    if settings.panel.judges:
         return " + ".join(seat.name for seat in judges_of(settings))
-    return LEXICAL_VERSION if settings.judge is not None else settings.model
+    return LEXICAL_VERSION if settings.judge.judge is not None else settings.judge.model

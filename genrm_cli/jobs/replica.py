@@ -34,7 +34,7 @@ class JournalReplica:
     def __init__(self, folder_uri: str, run: RunContext) -> None:
         self._folder = folder_uri
         self._run = run
-        self._most = run.settings.segment_calls
+        self._most = run.settings.journal.segment_calls
         self._waiting: list[bytes] = []
         self._under_way = 0
         self._failing = False
@@ -95,7 +95,7 @@ class JournalReplica:
         """Copy as soon as half of what may be lost is there, or when its time has come."""
         while True:
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(self._run.settings.segment_age):
+                async with asyncio.timeout(self._run.settings.journal.segment_age):
                     await self._half_full.wait()
             if not self._waiting:
                 continue

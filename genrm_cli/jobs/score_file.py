@@ -86,7 +86,7 @@ class _Work:
     def read(self) -> None:
         """Open everything and read the input once."""
         run, settings, places = self._run, self._run.settings, self._task.places
-        source = open_source(self._task.uri, run.s3, settings.max_line_bytes, run.stop.is_set)
+        source = open_source(self._task.uri, run.s3, settings.input.max_line_bytes, run.stop.is_set)
         self.source = self._opened.enter_context(source)
         provenance = provenance_of(source.identity, settings)
         self._outputs = self._opened.enter_context(Outputs(run.s3, overwrite=self._overwrite, provenance=provenance))
@@ -95,7 +95,7 @@ class _Work:
                 self._sinks[name] = self._outputs.open(uri)
         self.table = index_input(source, settings, run.tally, self._reject)
         _refuse_unreadable(source, settings, run.tally)
-        if settings.strict:
+        if settings.input.strict:
             refuse_problems(source, self.table, settings, run.tally)
         self.book.prepare(len(self.table))
 
@@ -112,8 +112,8 @@ class _Work:
         metrics = metrics_of(self.source.identity, self._task.places.scored, scored.mark, run, wall_time_s)
         metrics["journal"] = None if journal is None else journal.path
         planned = plan_within_budget(self.table, run.settings)
-        metrics |= {"strategy": planned.strategy, "estimator": planned.estimator}
-        metrics["ring_k"] = planned.ring_k if planned.strategy in RING_STRATEGIES else None
+        metrics |= {"strategy": planned.pairing.strategy, "estimator": planned.rewards.estimator}
+        metrics["ring_k"] = planned.pairing.ring_k if planned.pairing.strategy in RING_STRATEGIES else None
         _write(self._sinks.get("metrics"), render_document(metrics))
         if claim is not None:
             claim.verify()
@@ -146,11 +146,11 @@ def refuse_unscored(tally: RunMetrics, settings: Settings) -> None:
             f"{tally.failures['not_asked']} comparisons were not asked. Run the same command again: "
             "verdicts that a journal keeps are not asked again."
         )
-    if tally.unscored_share() > settings.max_unscored:
+    if tally.unscored_share() > settings.rewards.max_unscored:
         reasons = "; ".join(f"{count} × {reason}" for reason, count in tally.reasons.most_common())
         raise TooManyUnscoredError(
             f"{tally.unscored_in_groups} of {tally.rollouts_in_groups} rollouts in groups stayed unscored, "
-            f"more than --max-unscored {settings.max_unscored:g} allows: {reasons}."
+            f"more than --max-unscored {settings.rewards.max_unscored:g} allows: {reasons}."
         )
 
 
@@ -215,15 +215,15 @@ def _write_scored_lines(
             row += 1
         if not scores:
             continue
-        if settings.unscored == "drop" and all(score.reward is None for score in scores):
+        if settings.rewards.unscored == "drop" and all(score.reward is None for score in scores):
             tally.lines_dropped += 1
             continue
         _write_record(sink, _annotated(line, scores, settings))
 
 
 def _annotated(line: Line, scores: list[Score], settings: Settings) -> dict[str, Any]:
-    if settings.unscored not in ("null", "drop"):
-        given = float(settings.unscored)
+    if settings.rewards.unscored not in ("null", "drop"):
+        given = float(settings.rewards.unscored)
         scores = [score if score.reward is not None else Score(given, score.detail) for score in scores]
     record = parse_record_exactly(line.raw)
     dialect_of(record, settings).annotate(record, scores)

@@ -14,6 +14,7 @@ from genrm_cli.jobs.judge_groups import take_stock
 from genrm_cli.judging.journal import Journal
 from genrm_cli.pairing import RING_STRATEGIES
 from genrm_cli.rollouts.grouping import GroupTable
+from genrm_cli.settings import changed
 from genrm_cli.settings.panel import judges_of
 from genrm_cli.storage.source import Source, open_source
 
@@ -38,9 +39,9 @@ class _Problems:
 
 def plan_from_journal(source: Source, table: GroupTable, run: RunContext, input_uri: str) -> dict[str, Any]:
     """Return what a run would have before it, with what its journal already holds if a judge is named."""
-    if not judges_of(run.settings)[0].settings.model:
+    if not judges_of(run.settings)[0].judge.model:
         return plan_of(run.tally, run.settings, None)
-    anywhere = replace(run.settings, any_prefix=True)  # nothing is written
+    anywhere = changed(run.settings, any_prefix=True)  # nothing is written
     path = known_journal(output_places(input_uri, anywhere).scored, anywhere)
     if path is None:
         return plan_of(run.tally, run.settings, None)
@@ -60,7 +61,7 @@ def validate_input(input_uri: str, run: RunContext) -> dict[str, Any]:
     check_components(settings)
     problems = _Problems()
     unanswered = 0
-    with open_source(input_uri, run.s3, settings.max_line_bytes) as source:
+    with open_source(input_uri, run.s3, settings.input.max_line_bytes) as source:
         table = index_input(source, settings, tally, problems.add_reject)
         for rows in table.iter_groups():
             unanswered += len(rows) - table.count_answered(rows)
@@ -84,12 +85,12 @@ def validate_input(input_uri: str, run: RunContext) -> dict[str, Any]:
         "groups": tally.groups,
         "group_sizes": {str(size): count for size, count in sorted(tally.group_sizes.items())},
         "groups_with_mixed_prompts": tally.groups_with_mixed_prompts,
-        "strategy": planned.strategy,
-        "ring_k": planned.ring_k if planned.strategy in RING_STRATEGIES else None,
-        "judges": settings.judges,
+        "strategy": planned.pairing.strategy,
+        "ring_k": planned.pairing.ring_k if planned.pairing.strategy in RING_STRATEGIES else None,
+        "judges": settings.pairing.repeats,
         "comparisons": tally.planned,
         "plan": plan,
-        "requests_max": plan["calls"] * (1 + settings.reask) * (1 + settings.retries),
+        "requests_max": plan["calls"] * (1 + settings.limits.reask) * (1 + settings.limits.retries),
         "problem_count": problems.count,
         "problems": problems.first,
     }

@@ -9,7 +9,7 @@ from genrm_cli.judging.profiles import PROFILES, profile_for
 from genrm_cli.judging.profiles.compat import parse_scores_json_as_reference
 from genrm_cli.judging.profiles.custom import parse_own_profile
 from genrm_cli.judging.profiles.profile import AnyProfile, GradingProfile
-from genrm_cli.settings import Settings
+from genrm_cli.settings.panel import JudgeConfig
 from genrm_cli.settings.resolve import read_toml
 
 _READ_BY_THE_REFERENCE = ("nemotron", "nemotron-plain", "nemotron-ultra", "json")
@@ -32,15 +32,16 @@ def _own_profile(path: str) -> AnyProfile:
     return profile
 
 
-def profile_of(settings: Settings) -> AnyProfile:
-    """Return the profile that the settings ask for, with the reference's reading under `--compat`."""
-    profile = find_profile(settings.profile, settings.model)
-    if settings.compat is None:
+def profile_of(config: JudgeConfig) -> AnyProfile:
+    """Return the profile of a judge, with the reference's reading under `--compat`."""
+    judge = config.judge
+    profile = find_profile(judge.profile, judge.model)
+    if judge.compat is None:
         return profile
     if isinstance(profile, GradingProfile) or profile.name not in _READ_BY_THE_REFERENCE:
         raise UsageError(
-            f"--compat {settings.compat} reads JSON scores, which the profile {profile.name} does not ask for."
+            f"--compat {judge.compat} reads JSON scores, which the profile {profile.name} does not ask for."
         )
-    read = partial(parse_scores_json_as_reference, default_score=settings.default_score)
+    read = partial(parse_scores_json_as_reference, default_score=config.default_score)
     # Its own name, so that the journal does not take verdicts read one way, or filled with one default, for others.
-    return replace(profile, name=f"{profile.name}+{settings.compat}-{settings.default_score:g}", parse_reply=read)
+    return replace(profile, name=f"{profile.name}+{judge.compat}-{config.default_score:g}", parse_reply=read)

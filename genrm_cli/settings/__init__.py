@@ -4,6 +4,6 @@ A value comes from the first of: the flag, the environment (`GENRM_` + name), th
 (reward coefficients only), the default.
 """
 
-from genrm_cli.settings.table import Settings
+from genrm_cli.settings.table import Settings, changed, settings_from
 
-__all__ = ["Settings"]
+__all__ = ["Settings", "changed", "settings_from"]

@@ -1,11 +1,13 @@
 """The judges of a run: the one that the settings name, or a panel of `[[judge]]` tables."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 
 from genrm_cli.errors import UsageError
-from genrm_cli.settings.table import PanelJudge, Settings, Value
+from genrm_cli.settings.declare import Value
+from genrm_cli.settings.judge_settings import JudgeSettings, LimitSettings, PanelJudge
+from genrm_cli.settings.table import Settings
 
 # What a judge may have for its own; everything else is the run's. `endpoint` is the field's word for a base URL.
 OWN_KEYS = (
@@ -25,15 +27,19 @@ class JudgeConfig:
     """One judge of a run.
 
     Attributes:
-        name: what outputs and the journal call it: its `judge_id`, else its model; no two are the same.
+        name: its name in outputs and the journal: its `judge_id`, else its model; unique in the run.
         weight: how much its verdicts count, relative to the others'.
-        settings: the run's, with what is this judge's own in its place.
-        is_elsewhere: whether it has an endpoint of its own, so that no key goes there that was not meant for it.
+        judge: the run's settings, with its own in their place.
+        limits: likewise.
+        default_score: the score of an unreadable reply under `compat`.
+        is_elsewhere: whether it has an endpoint of its own, which gets no key that was not meant for it.
     """
 
     name: str
     weight: float
-    settings: Settings
+    judge: JudgeSettings
+    limits: LimitSettings
+    default_score: float
     is_elsewhere: bool = False
 
 
@@ -42,23 +48,53 @@ def judges_of(settings: Settings) -> tuple[JudgeConfig, ...]:
     """Return the judges of a run, one or more, in the order of the settings file.
 
     Raises:
-        UsageError: two of a panel have the same name, or the quorum is more than there are.
+        UsageError: two judges of a panel have the same name, or the quorum exceeds their number.
     """
-    if not settings.panel:
-        return (JudgeConfig(settings.judge_id or settings.judge or settings.model or "", 1.0, settings),)
-    seats = []
-    for judge in settings.panel:
-        values = {"panel": (), "judge": None, "judge_id": None} | _with_own_key(dict(judge.values))
-        own = replace(settings, **values)  # type: ignore[arg-type]  # each was checked
-        seats.append(JudgeConfig(own.judge_id or own.model or "", judge.weight, own, "base_url" in dict(judge.values)))
-    names = [seat.name for seat in seats]
-    if (twice := next((name for name in names if names.count(name) > 1), None)) is not None:
-        raise UsageError(
-            f"two [[judge]] tables are called {twice!r}; give each a name of its own, as in name = 'strict'."
+    judge = settings.judge
+    if not settings.panel.judges:
+        return (_config(judge.judge_id or judge.judge or judge.model or "", 1.0, settings, judge, {}),)
+    configs = []
+    for each in settings.panel.judges:
+        own = dict(each.values)
+        configs.append(
+            _config(
+                str(own.get("judge_id") or own["model"]),
+                each.weight,
+                settings,
+                replace(judge, judge=None, judge_id=None),
+                own,
+            )
         )
-    if (settings.quorum or 1) > len(seats):
-        raise UsageError(f"--quorum {settings.quorum} is more than the {len(seats)} judges of the panel.")
-    return tuple(seats)
+    _refuse_ambiguous(configs, settings.panel.quorum)
+    return tuple(configs)
+
+
+def _refuse_ambiguous(configs: Sequence[JudgeConfig], quorum: int | None) -> None:
+    names = [config.name for config in configs]
+    if (twice := next((name for name in names if names.count(name) > 1), None)) is not None:
+        raise UsageError(f"two [[judge]] tables are named {twice!r}; give each its own name, as in name = 'strict'.")
+    if (quorum or 1) > len(names):
+        raise UsageError(f"--quorum {quorum} is more than the {len(names)} judges of the panel.")
+
+
+def _config(
+    name: str, weight: float, settings: Settings, base: JudgeSettings, own: Mapping[str, object]
+) -> JudgeConfig:
+    """Return a judge that has the run's settings but for its own."""
+    given = _with_own_key(own)
+    limits = {key: value for key, value in given.items() if key in _LIMITS}
+    judge = {key: value for key, value in given.items() if key not in _LIMITS}
+    return JudgeConfig(
+        name,
+        weight,
+        replace(base, **judge),  # type: ignore[arg-type]  # each was checked
+        replace(settings.limits, **limits),  # type: ignore[arg-type]
+        settings.rewards.default_score,
+        "base_url" in own,
+    )
+
+
+_LIMITS = frozenset(field.name for field in fields(LimitSettings))
 
 
 def refuse_overridden(panel: Sequence[PanelJudge], sources: Mapping[str, str]) -> None:
@@ -81,27 +117,26 @@ def refuse_overridden(panel: Sequence[PanelJudge], sources: Mapping[str, str]) -
 
 
 def graders_of(settings: Settings) -> tuple[JudgeConfig, ...]:
-    """Return who grades the components that are graded, one for each, and who finds clusters for `[diversity]`.
+    """Return a judge for each judged component, then the one that finds clusters for `[diversity]`.
 
-    They are the run's judge, or the first of its panel, with what their tables say in its place. One with an endpoint
-    of its own gets no key that a judge of a panel has for itself.
+    Each is the run's judge, or the first of its panel, with the settings of its table in place of the run's. A grader
+    with an endpoint of its own does not get the key of a judge of the panel.
     """
-    base = judges_of(settings)[0].settings
-    own = {component.name: component.judge for component in settings.components if component.is_judged}
-    if settings.diversity is not None and settings.diversity.method == "llm":
-        own["diversity"] = settings.diversity.judge
-    return tuple(
-        JudgeConfig(f"component {name}", 1.0, _grader(base, settings, dict(values)), "base_url" in dict(values))
-        for name, values in own.items()
-    )
+    base, diversity = judges_of(settings)[0], settings.rewards.diversity
+    own = {component.name: component.judge for component in settings.rewards.components if component.is_judged}
+    if diversity is not None and diversity.method == "llm":
+        own["diversity"] = diversity.judge
+    return tuple(_grader(name, settings, base, dict(values)) for name, values in own.items())
 
 
-def _grader(base: Settings, run: Settings, values: Mapping[str, object]) -> Settings:
-    if "base_url" in values:
-        base = replace(base, api_key_env=run.api_key_env, api_key_file=run.api_key_file, ca_bundle=run.ca_bundle)
-    own_judge = {"judge": None, "judge_id": None} if {"base_url", "model"} & set(values) else {}
-    given = {"panel": (), **own_judge, **_with_own_key(values)}
-    return replace(base, **given)  # type: ignore[arg-type]  # each was checked
+def _grader(name: str, settings: Settings, base: JudgeConfig, own: Mapping[str, object]) -> JudgeConfig:
+    judge, run = base.judge, settings.judge
+    if "base_url" in own:
+        judge = replace(judge, api_key_env=run.api_key_env, api_key_file=run.api_key_file, ca_bundle=run.ca_bundle)
+    if not own.keys().isdisjoint(("base_url", "model")):
+        judge = replace(judge, judge=None, judge_id=None)
+    limited = replace(settings, limits=base.limits)
+    return _config(f"component {name}", 1.0, limited, judge, own)
 
 
 def _with_own_key(values: Mapping[str, object]) -> dict[str, object]:

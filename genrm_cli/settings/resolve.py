@@ -7,14 +7,17 @@ import re
 import tomllib
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import Field, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 from genrm_cli.errors import UsageError
 from genrm_cli.settings.components import parse_components, parse_diversity, parse_total
+from genrm_cli.settings.declare import Setting, Value
+from genrm_cli.settings.judge_settings import JudgeSettings, LimitSettings
 from genrm_cli.settings.panel import judges_of, parse_panel, refuse_overridden
-from genrm_cli.settings.table import PRESETS, Settings, Value, flag_of, is_many, key_of, setting_fields, type_of
+from genrm_cli.settings.reward_settings import PRESETS
+from genrm_cli.settings.table import Settings, all_settings, settings_from, value_of
 
 ENVIRONMENT_PREFIX = "GENRM_"
 MAX_CONCURRENCY = 16_384
@@ -82,12 +85,12 @@ def resolve_settings(
     if isinstance(from_file.get("judge"), list | dict):
         tables["judge"] = from_file.pop("judge")
     chosen: dict[str, tuple[Value, str]] = {}
-    for setting in setting_fields():
-        key = key_of(setting)
+    for setting in all_settings():
+        key = setting.key
         variable = ENVIRONMENT_PREFIX + key.upper()
         if flags.get(setting.name) not in (None, [], ()):
-            chosen[setting.name] = (_convert(setting, flags[setting.name], flag_of(setting)), "flag")
-        elif environ.get(variable) or (variable in environ and is_many(setting) and setting.name in _TEXT_CHECKS):
+            chosen[setting.name] = (_convert(setting, flags[setting.name], setting.flag), "flag")
+        elif environ.get(variable) or (variable in environ and setting.is_many and setting.name in _TEXT_CHECKS):
             chosen[setting.name] = (
                 _convert(setting, environ[variable], variable),
                 f"environment {variable}",
@@ -105,19 +108,18 @@ def resolve_settings(
     if not before_file.keys().isdisjoint(("judge", "model")):
         panel = ()  # one judge was named in a place that goes before the file
     refuse_overridden(panel, before_file)
-    # _convert has checked each against its field
-    settings = Settings(**values, panel=panel, **_parse_rewards(tables, values, file.path))  # type: ignore[arg-type]
-    if settings.max_cost is not None and not (settings.price_in or settings.price_out):
+    settings = settings_from(**values, panel=panel, **_parse_rewards(tables, values, file.path))
+    if settings.limits.max_cost is not None and not (settings.limits.price_in or settings.limits.price_out):
         raise UsageError("--max-cost needs --price-in and --price-out, the prices of a million tokens.")
     origins = [
-        Origin(key_of(s), getattr(settings, s.name), chosen.get(s.name, (None, "default"))[1]) for s in setting_fields()
+        Origin(s.key, value_of(settings, s.name), chosen.get(s.name, (None, "default"))[1]) for s in all_settings()
     ]
-    if settings.panel:
+    if settings.panel.judges:
         named = tuple(seat.name for seat in judges_of(settings))
         origins = [Origin("judge", named, f"file {file.path}") if o.key == "judge" else o for o in origins]
         origins += [
             Origin(f"judge {name}", (f"weight {judge.weight:g}", *_in_words(judge.values)), f"file {file.path}")
-            for name, judge in zip(named, settings.panel, strict=True)
+            for name, judge in zip(named, settings.panel.judges, strict=True)
         ]
     return settings, origins + _origins_of_tables(settings, tables, file.path)
 
@@ -133,8 +135,8 @@ def _in_words(values: Iterable[tuple[str, object]]) -> Iterator[str]:
 
 def _origins_of_tables(settings: Settings, tables: Mapping[str, object], path: str) -> list[Origin]:
     """Return what the file's tables of rewards come to, in short."""
-    shown: dict[str, Value] = {"components": tuple(component.name for component in settings.components)}
-    for name, table in (("diversity", settings.diversity), ("total", settings.total)):
+    shown: dict[str, Value] = {"components": tuple(component.name for component in settings.rewards.components)}
+    for name, table in (("diversity", settings.rewards.diversity), ("total", settings.rewards.total)):
         if table is not None:
             shown[name] = tuple(_in_words((each.name, getattr(table, each.name)) for each in fields(table)))
     return [Origin(name, shown[name], f"file {path}") for name in _TABLES if name in tables]
@@ -142,7 +144,7 @@ def _origins_of_tables(settings: Settings, tables: Mapping[str, object], path: s
 
 def unknown_variables(environ: Mapping[str, str]) -> list[str]:
     """Name the `GENRM_` variables that are no setting: most likely misspelt ones."""
-    known = {ENVIRONMENT_PREFIX + key_of(s).upper() for s in setting_fields()} | OTHER_VARIABLES
+    known = {ENVIRONMENT_PREFIX + s.key.upper() for s in all_settings()} | OTHER_VARIABLES
     return sorted(name for name in environ if name.startswith(ENVIRONMENT_PREFIX) and name not in known)
 
 
@@ -163,16 +165,16 @@ def state_folder() -> Path:
     return folder
 
 
-def concurrency_of(settings: Settings) -> int | None:
+def concurrency_of(limits: LimitSettings) -> int | None:
     """Return how many calls may be in flight; None when that is to be found out."""
-    return None if settings.concurrency == "auto" else int(settings.concurrency)
+    return None if limits.concurrency == "auto" else int(limits.concurrency)
 
 
-def find_api_key(settings: Settings, environ: Mapping[str, str], *, only_named: bool = False) -> str | None:
+def find_api_key(judge: JudgeSettings, environ: Mapping[str, str], *, only_named: bool = False) -> str | None:
     """Find the judge's API key in a file or the environment; None when there is none.
 
     Args:
-        settings: of this judge.
+        judge: settings of this judge.
         environ: the process environment.
         only_named: whether a key counts only if the settings name it, not if it stands where keys usually stand.
 
@@ -180,14 +182,14 @@ def find_api_key(settings: Settings, environ: Mapping[str, str], *, only_named: 
         UsageError: `--api-key-env` names a variable that is not set, the file cannot be read, or the key cannot be
             sent.
     """
-    if settings.api_key_file is not None:
-        return _checked_key(_read_key_file(settings.api_key_file), f"the file {settings.api_key_file}")
+    if judge.api_key_file is not None:
+        return _checked_key(_read_key_file(judge.api_key_file), f"the file {judge.api_key_file}")
     usual = () if only_named else API_KEY_VARIABLES
-    names = usual if settings.api_key_env is None else (settings.api_key_env,)
+    names = usual if judge.api_key_env is None else (judge.api_key_env,)
     name = next((name for name in names if environ.get(name, "").strip()), None)
-    if name is None and settings.api_key_env is not None:
+    if name is None and judge.api_key_env is not None:
         # What is not in capitals may be the key itself, given by mistake: it must not be shown.
-        named = settings.api_key_env if re.fullmatch(r"[A-Z0-9_]+", settings.api_key_env) else "a variable"
+        named = judge.api_key_env if re.fullmatch(r"[A-Z0-9_]+", judge.api_key_env) else "a variable"
         raise UsageError(
             f"--api-key-env names {named}, which is not set. Give the variable's name, never the key; "
             "export it, or leave the option out for an endpoint that needs no key."
@@ -226,7 +228,7 @@ def read_toml(path: Path) -> dict[str, object]:
 
 
 def _refuse_unknown_keys(file: SettingsFile) -> None:
-    known = [*(key_of(s) for s in setting_fields()), *_TABLES]
+    known = [*(s.key for s in all_settings()), *_TABLES]
     for key in file.values:
         if key.replace("-", "_") not in known:
             near = difflib.get_close_matches(key.replace("-", "_"), known, n=1)
@@ -271,25 +273,25 @@ def _parse_rewards(tables: Mapping[str, object], values: Mapping[str, Value], pa
 
 
 def _convert_named(name: str, raw: object, where: str) -> Value:
-    return _convert(next(s for s in setting_fields() if s.name == name), raw, where)
+    return _convert(next(s for s in all_settings() if s.name == name), raw, where)
 
 
-def _convert(setting: "Field[Any]", raw: object, where: str) -> Value:
+def _convert(setting: Setting, raw: object, where: str) -> Value:
     """Turn text (environment) or a TOML or flag value into the setting's type, within its bounds."""
-    kind = type_of(setting)
+    kind = setting.type
     if isinstance(raw, dict) or (isinstance(raw, list) and any(isinstance(each, dict) for each in raw)):
         tables = ", ".join(f"[{name}]" for name in _TABLES)
         raise UsageError(f"{where}: a table stands there; tables are [[judge]], {tables}.")
-    if is_many(setting):
+    if setting.is_many:
         check = _TEXT_CHECKS.get(setting.name)
         if check is not None and raw in ("", [""], ("",)):
             raise UsageError(f"{where}: it is empty, which would guard nothing; give a value or leave it out.")
         return tuple(text if check is None else check(text, where) for text in _split(raw, where))
-    value = parse_duration_s(raw) if setting.metadata["duration"] else _converted(kind, raw)
+    value = parse_duration_s(raw) if setting.declared.duration else _converted(kind, raw)
     if value is None:
-        expected = "a duration, such as 90s, 15m or 2h" if setting.metadata["duration"] else _DESCRIPTIONS[kind]
+        expected = "a duration, such as 90s, 15m or 2h" if setting.declared.duration else _DESCRIPTIONS[kind]
         raise UsageError(f"{where}: {raw!r} is not {expected}.")
-    choices = setting.metadata["choices"]
+    choices = setting.declared.choices
     if choices and isinstance(value, str) and (with_underscores := value.replace("-", "_")) in choices:
         value = with_underscores  # combined-fitted is combined_fitted
     if choices and value not in choices:
@@ -299,7 +301,7 @@ def _convert(setting: "Field[Any]", raw: object, where: str) -> Value:
     if isinstance(value, str):
         check = _TEXT_CHECKS.get(setting.name)
         return value if check is None else check(value, where)
-    low, high = setting.metadata["low"], setting.metadata["high"]
+    low, high = setting.declared.low, setting.declared.high
     if (low is not None and value < low) or (high is not None and value > high):
         bounds = f"at least {low:.9g}" if high is None else f"between {low:.9g} and {high:.9g}"
         raise UsageError(f"{where}: {value} is out of bounds; it must be {bounds}.")

@@ -3,7 +3,7 @@ import json
 import pytest
 from genrm_process import Call, Genrm, make_rollouts
 
-from genrm_cli.settings.table import key_of, setting_fields
+from genrm_cli.settings.table import all_settings
 
 KEY = "sk-local-0123456789abcdef"
 
@@ -21,7 +21,7 @@ def test_every_setting_says_where_it_came_from(genrm: Genrm) -> None:
     assert shown["reasoning_bonus"] == {"value": 0.5, "source": "preset nemotron-3-nano"}
     assert shown["answer_bonus"] == {"value": 0.25, "source": "flag"}
     assert shown["concurrency"] == {"value": "auto", "source": "default"}
-    assert shown.keys() == {key_of(setting) for setting in setting_fields()}
+    assert shown.keys() == {setting.key for setting in all_settings()}
 
 
 def test_a_table_for_a_person_and_no_keys(call: Call) -> None:
@@ -30,7 +30,7 @@ def test_a_table_for_a_person_and_no_keys(call: Call) -> None:
     finished = call("config", "--api-key-env", "MINE", **environment)
     assert finished.code == 0
     table = finished.out.decode()
-    assert all(key_of(setting) in table for setting in setting_fields())
+    assert all(setting.key in table for setting in all_settings())
     assert "MINE" in table
     assert KEY not in table
     assert KEY not in call("config", "--json", **environment).out.decode()

@@ -4,7 +4,7 @@ import pytest
 from genrm_process import Call, Genrm
 
 from genrm_cli import __version__
-from genrm_cli.settings.table import flag_of, setting_fields
+from genrm_cli.settings.table import all_settings
 
 PLAIN = {"COLUMNS": "250", "NO_COLOR": "1", "TERM": "dumb"}
 LEFT_OUT = {
@@ -83,12 +83,12 @@ def test_help_of_a_command_shows_every_option(call: Call, command: str) -> None:
     assert finished.code == 0
     assert call(command, "-h", **PLAIN).out == finished.out
     text = " ".join(re.sub(r"[│╭╮╰╯─]", " ", finished.out.decode()).split())
-    for setting in setting_fields():
-        shown = re.search(rf" {flag_of(setting)}[ ,]", text) is not None
-        left_out = setting.metadata["panel"] in PANELS_LEFT_OUT[command] or setting.name in LEFT_OUT[command]
+    for setting in all_settings():
+        shown = re.search(rf" {setting.flag}[ ,]", text) is not None
+        left_out = setting.declared.panel in PANELS_LEFT_OUT[command] or setting.name in LEFT_OUT[command]
         assert shown != left_out, setting.name
         if shown and (command, setting.name) not in OTHER_MEANING:
-            assert setting.metadata["meaning"][:40] in text
+            assert setting.declared.meaning[:40] in text
     assert " --config " in text
 
 

@@ -10,7 +10,7 @@ from genrm_cli.errors import ChangedInputError, InputError, JudgeError, TooManyU
 from genrm_cli.evaluation.compare_results import compare_results
 from genrm_cli.evaluation.evaluate import evaluate_judge, refuse_partial
 from genrm_cli.jobs.context import RunContext
-from genrm_cli.settings import Settings
+from genrm_cli.settings import Settings, settings_from
 from genrm_cli.storage.location import S3Options
 
 SAMPLE = SAMPLE_DATA / "labelled-pairs.jsonl"
@@ -36,7 +36,7 @@ def write(path: Path, records: list[Any]) -> str:
 
 def settings_for(server: JudgeServer, **given: Any) -> Settings:
     """Return settings for the local judge that ask once and do not wait."""
-    return Settings(base_url=(server.base_url,), model="m", **{"probe": False, "retries": 0, "reask": 0, **given})
+    return settings_from(base_url=(server.base_url,), model="m", **{"probe": False, "retries": 0, "reask": 0, **given})
 
 
 def evaluate(uri: str, settings: Settings, result_uri: str | None = None) -> Json:
@@ -152,7 +152,7 @@ def test_a_budget_that_is_just_enough_leaves_nothing_out(tmp_path: Path, judge_s
 def test_a_judge_that_is_down_leaves_no_result(tmp_path: Path, judge_server: JudgeServer) -> None:
     """A connection that is refused ends the run, and nothing is written."""
     uri, result_uri = write(tmp_path / "pairs.jsonl", make_pairs()), tmp_path / "out.json"
-    settings = Settings(base_url=("http://127.0.0.1:9/v1",), model="m", use_journal=False, give_up_after=0.2)
+    settings = settings_from(base_url=("http://127.0.0.1:9/v1",), model="m", use_journal=False, give_up_after=0.2)
     with pytest.raises(JudgeError):
         evaluate(uri, settings, str(result_uri))
     assert not result_uri.exists()
@@ -163,7 +163,7 @@ def test_bad_lines_are_named_and_the_rest_is_evaluated(tmp_path: Path) -> None:
     pairs = make_pairs(1, 1)
     lines = ["{", {"prompt": "Q?"}, pairs[0], "", {**pairs[0], "id": "again"}, pairs[1], json.dumps("x" * 2_000)]
     uri = write(tmp_path / "pairs.jsonl", lines)
-    result = evaluate(uri, Settings(judge="lexical", max_line_bytes=1_000))
+    result = evaluate(uri, settings_from(judge="lexical", max_line_bytes=1_000))
     assert [pair["line"] for pair in result["pairs"]] == [3, 6]
     reasons = {reject["line"]: reject["reason"] for reject in result["rejects"]}
     assert list(reasons) == [1, 2, 5, 7]
@@ -173,14 +173,14 @@ def test_bad_lines_are_named_and_the_rest_is_evaluated(tmp_path: Path) -> None:
     assert "--max-line-bytes" in reasons[7]
     assert (result["lines"], result["rejected_lines"]) == (6, 4)
     with pytest.raises(InputError, match=r"--strict refuses 4 bad lines \(line 1: not JSON"):
-        evaluate(uri, Settings(judge="lexical", max_line_bytes=1_000, strict=True))
+        evaluate(uri, settings_from(judge="lexical", max_line_bytes=1_000, strict=True))
 
 
 @pytest.mark.parametrize("lines", [[], ["{"], [{"prompt": "Q?", "completion": "a"}]])
 def test_an_input_without_a_pair_is_refused(tmp_path: Path, lines: list[Any]) -> None:
     """An empty file, and one that holds something else, end with what was expected."""
     with pytest.raises(InputError, match="is a labelled pair"):
-        evaluate(write(tmp_path / "pairs.jsonl", lines), Settings(judge="lexical"))
+        evaluate(write(tmp_path / "pairs.jsonl", lines), settings_from(judge="lexical"))
 
 
 def test_what_must_be_declared_or_masked_holds_here_too(tmp_path: Path, judge_server: JudgeServer) -> None:
@@ -224,7 +224,7 @@ def test_defaults_in_the_place_of_verdicts_are_refused(tmp_path: Path) -> None:
     """--compat would make failures look like ties."""
     uri = write(tmp_path / "pairs.jsonl", make_pairs())
     with pytest.raises(UsageError, match="--compat"):
-        evaluate(uri, Settings(judge="lexical", compat="nemo-gym"))
+        evaluate(uri, settings_from(judge="lexical", compat="nemo-gym"))
 
 
 def test_a_result_is_not_replaced_unasked(tmp_path: Path) -> None:
@@ -232,15 +232,15 @@ def test_a_result_is_not_replaced_unasked(tmp_path: Path) -> None:
     uri, result_uri = write(tmp_path / "pairs.jsonl", make_pairs()), tmp_path / "out.json"
     result_uri.write_text("mine")
     with pytest.raises(UsageError, match="--force"):
-        evaluate(uri, Settings(judge="lexical"), str(result_uri))
+        evaluate(uri, settings_from(judge="lexical"), str(result_uri))
     assert result_uri.read_text() == "mine"
     with pytest.raises(UsageError, match="is the input"):
-        evaluate(uri, Settings(judge="lexical", overwrite=True), uri)
+        evaluate(uri, settings_from(judge="lexical", overwrite=True), uri)
 
 
 def test_the_embedded_judge_does_the_whole_sample(tmp_path: Path) -> None:
     """All shapes of the sample are judged: ten pairs and twice nine; this judge does not care for the order."""
-    result = evaluate(str(SAMPLE), Settings(judge="lexical"))
+    result = evaluate(str(SAMPLE), settings_from(judge="lexical"))
     figures = result["figures"]
     assert (figures["pairs"], figures["items"], result["rejected_lines"]) == (28, 12, 0)
     assert (figures["verdicts"], figures["flip_rate"]["value"]) == (56, 0.0)
@@ -280,7 +280,7 @@ def test_two_judges_are_compared_over_different_files(tmp_path: Path, judge_serv
 def test_what_cannot_be_compared_is_said(tmp_path: Path, content: str | None, says: str) -> None:
     """A missing file, another file, and one without shared pairs are refused with the reason."""
     a, b = tmp_path / "a.json", tmp_path / "b.json"
-    evaluate(str(SAMPLE), Settings(judge="lexical"), str(a))
+    evaluate(str(SAMPLE), settings_from(judge="lexical"), str(a))
     if content is not None:
         b.write_text(content)
     with pytest.raises(InputError, match=says):

@@ -13,7 +13,7 @@ from judge_server_fixture import JudgeServer
 from s3_disturber_fixture import DisturbedS3
 
 from genrm_cli.jobs.journals import segments_folder
-from genrm_cli.settings import Settings
+from genrm_cli.settings import settings_from
 from genrm_cli.storage.codec import unpack
 
 PREFIX = "rl/env/"
@@ -70,7 +70,7 @@ class Cron:
 
     def segments_uri(self, scored: str) -> str:
         """Return the folder of an output's segments, ending in a slash."""
-        folder = segments_folder(scored, Settings(journal=self.uri(JOURNAL_PREFIX)))
+        folder = segments_folder(scored, settings_from(journal=self.uri(JOURNAL_PREFIX)))
         assert folder is not None
         return folder
 

@@ -9,7 +9,7 @@ from genrm_cli.jobs.index import GroupTexts
 from genrm_cli.judging.requests import PairwisePrompt
 from genrm_cli.pairing import Comparison, plan_comparisons
 from genrm_cli.rollouts.record import Rollout, Turn
-from genrm_cli.settings import Settings
+from genrm_cli.settings import settings_from
 
 VARIANTS = [
     {"strategy": "circular"},
@@ -28,7 +28,7 @@ def asked(
         Rollout(prompt=(Turn("user", "Why?"),), answer=None if place == unanswered else f"Answer {place}")
         for place in range(size)
     ]
-    settings = Settings(**variant)  # type: ignore[arg-type]
+    settings = settings_from(**variant)  # type: ignore[arg-type]
     questions = GroupCase(
         0, list(range(size)), GroupTexts("key", rollouts, [{}] * size), False, settings
     ).iter_questions()

@@ -10,14 +10,14 @@ from judge_server_fixture import JudgeServer
 
 from genrm_cli.jobs.batch import score_inputs
 from genrm_cli.jobs.context import RunContext
-from genrm_cli.settings import Settings
+from genrm_cli.settings import settings_from
 
 
 def score(folder: Path, judge: JudgeServer, **given: Any) -> tuple[Json, list[Json], list[Json]]:
     """Score one group of four; return metrics, scored lines and comparisons."""
     (folder / "in.jsonl").write_text("".join(json.dumps(line) + "\n" for line in make_rollouts(groups=1, size=4)))
     once: dict[str, Any] = {"probe": False, "retries": 0, "reask": 0, "use_journal": False, "concurrency": "1"}
-    settings = Settings(base_url=(judge.base_url,), model="m", overwrite=True, **once, **given)
+    settings = settings_from(base_url=(judge.base_url,), model="m", overwrite=True, **once, **given)
     result = score_inputs([str(folder / "in.jsonl")], RunContext(settings)).last
     assert result is not None
     assert result.report is not None, result.reason

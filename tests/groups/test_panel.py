@@ -13,8 +13,8 @@ from genrm_cli.errors import UsageError
 from genrm_cli.groups.group_result import DISAGREEMENT, NO_QUORUM
 from genrm_cli.jobs.batch import score_inputs
 from genrm_cli.jobs.context import RunContext
-from genrm_cli.settings import Settings
-from genrm_cli.settings.table import PanelJudge
+from genrm_cli.settings import settings_from
+from genrm_cli.settings.judge_settings import PanelJudge
 
 QUICK: dict[str, Any] = {"probe": False, "retries": 0, "reask": 0, "concurrency": "1", "overwrite": True}
 MEAN = "simple_tiebreaker"  # the estimator whose rewards can be read off the verdicts
@@ -23,7 +23,7 @@ MEAN = "simple_tiebreaker"  # the estimator whose rewards can be read off the ve
 def score(folder: Path, size: int = 4, **given: Any) -> tuple[Json, list[Json], list[Json]]:
     """Score one group; return metrics, scored lines and comparisons."""
     (folder / "in.jsonl").write_text("".join(json.dumps(line) + "\n" for line in make_rollouts(groups=1, size=size)))
-    result = score_inputs([str(folder / "in.jsonl")], RunContext(Settings(**QUICK | given))).last
+    result = score_inputs([str(folder / "in.jsonl")], RunContext(settings_from(**QUICK | given))).last
     assert result is not None
     assert result.report is not None, result.reason
     return result.report.metrics, read_lines(folder / "in.scored.jsonl"), read_lines(folder / "in.comparisons.jsonl")

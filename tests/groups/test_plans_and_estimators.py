@@ -13,7 +13,7 @@ from genrm_cli.errors import JudgeError
 from genrm_cli.groups.group_result import TOO_NOISY
 from genrm_cli.jobs.batch import score_inputs
 from genrm_cli.jobs.context import RunContext
-from genrm_cli.settings import Settings
+from genrm_cli.settings import settings_from
 from genrm_cli.settings.components import Component
 
 
@@ -22,7 +22,9 @@ def score(folder: Path, groups: int, size: int, **given: Any) -> tuple[Json, lis
     lines = make_rollouts(groups=groups, size=size)
     (folder / "in.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     judge = {} if "base_url" in given else {"judge": "lexical"}
-    result = score_inputs([str(folder / "in.jsonl")], RunContext(Settings(**judge | {"overwrite": True} | given))).last
+    result = score_inputs(
+        [str(folder / "in.jsonl")], RunContext(settings_from(**judge | {"overwrite": True} | given))
+    ).last
     assert result is not None
     assert result.report is not None, result.reason
     return result.report.metrics, read_lines(folder / "in.scored.jsonl"), read_lines(folder / "in.comparisons.jsonl")
@@ -108,7 +110,7 @@ def test_a_budget_leaves_the_probe_as_strict(tmp_path: Path, judge_server: Judge
     judge_server.behave(unknown_roles="ignore")
     (tmp_path / "in.jsonl").write_text("".join(json.dumps(line) + "\n" for line in make_rollouts(groups=2, size=4)))
     judge: dict[str, Any] = {"base_url": (judge_server.base_url,), "model": "m", "budget": 8}
-    fatal = score_inputs([str(tmp_path / "in.jsonl")], RunContext(Settings(**judge))).fatal
+    fatal = score_inputs([str(tmp_path / "in.jsonl")], RunContext(settings_from(**judge))).fatal
     assert isinstance(fatal, JudgeError)
     assert "seems to drop them" in str(fatal)
 
@@ -120,7 +122,9 @@ def test_a_complete_journal_needs_no_judge(tmp_path: Path, start_judge: Callable
     lines = make_rollouts(groups=1, size=4)
     lines[1]["completion"] = ""
     (tmp_path / "in.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    settings = Settings(base_url=(server.base_url,), model="m", components=(rubric,), overwrite=True, give_up_after=1.0)
+    settings = settings_from(
+        base_url=(server.base_url,), model="m", components=(rubric,), overwrite=True, give_up_after=1.0
+    )
     first = score_inputs([str(tmp_path / "in.jsonl")], RunContext(settings)).last
     server.kill()
     again = score_inputs([str(tmp_path / "in.jsonl")], RunContext(settings)).last

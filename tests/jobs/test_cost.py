@@ -12,13 +12,13 @@ from genrm_cli.jobs.cost import ASSUMED_REPLY_TOKENS, plan_of
 from genrm_cli.judging.journal import Journal
 from genrm_cli.verdicts import Outcome
 from genrm_cli.metrics.run_metrics import RunMetrics
-from genrm_cli.settings import Settings
+from genrm_cli.settings import settings_from
 from genrm_cli.verdicts import Verdict
 
 
 def plan(planned: int, known: int = 0, chars: int = 0, journal: Journal | None = None, **given: Any) -> dict[str, Any]:
     """Plan a run with these counts."""
-    return plan_of(RunMetrics(planned=planned, known=known, exhibit_chars=chars), Settings(**given), journal)
+    return plan_of(RunMetrics(planned=planned, known=known, exhibit_chars=chars), settings_from(**given), journal)
 
 
 def test_tokens_are_estimated_from_text_lengths() -> None:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from genrm_cli.errors import InputError, StorageError, UsageError
 from genrm_cli.jobs.inputs import OutputPlaces, Task, is_one_input, iter_tasks, output_places
-from genrm_cli.settings import Settings
+from genrm_cli.settings import Settings, settings_from
 from genrm_cli.storage.location import S3Options, is_rollout_file
 
 S3 = S3Options()
@@ -30,7 +30,7 @@ def make(folder: Path, *names: str) -> None:
 
 def tasks_of(*inputs: str, **given_settings: Any) -> list[Task]:
     """Return what a command line means."""
-    return list(iter_tasks(inputs, Settings(**given_settings), S3))
+    return list(iter_tasks(inputs, settings_from(**given_settings), S3))
 
 
 def test_one_file_keeps_its_freedom(folder: Path) -> None:
@@ -55,10 +55,10 @@ def test_the_command_line_is_refused_before_it_is_looked_at(folder: Path) -> Non
     make(folder, "a.jsonl", "b.jsonl")
     for inputs, settings in [
         (["a.jsonl", "-"], Settings()),
-        (["a.jsonl", "b.jsonl"], Settings(output="c.jsonl")),
-        (["a.jsonl", "b.jsonl"], Settings(output_template="-")),
-        (["a.jsonl", "b.jsonl"], Settings(output_template="{stem}/{key}.scored.jsonl")),
-        (["."], Settings(output_template="{dir}/{stem}.jsonl")),
+        (["a.jsonl", "b.jsonl"], settings_from(output="c.jsonl")),
+        (["a.jsonl", "b.jsonl"], settings_from(output_template="-")),
+        (["a.jsonl", "b.jsonl"], settings_from(output_template="{stem}/{key}.scored.jsonl")),
+        (["."], settings_from(output_template="{dir}/{stem}.jsonl")),
     ]:
         with pytest.raises(UsageError):
             next(iter_tasks(inputs, settings, S3))
@@ -69,7 +69,7 @@ def test_an_output_of_many_is_never_an_input(middle: str, suffix: str) -> None:
     """Whatever template is let through, no output of it, nor a file beside it, is found as rollouts later."""
     template = f"{{dir}}/{{stem}}{middle}{suffix}"
     try:
-        (first, second) = iter_tasks(["x/one.jsonl", "x/two.jsonl.gz"], Settings(output_template=template), S3)
+        (first, second) = iter_tasks(["x/one.jsonl", "x/two.jsonl.gz"], settings_from(output_template=template), S3)
     except UsageError:
         return
     for task in (first, second):
@@ -117,8 +117,8 @@ def test_only_the_outputs_of_a_place_have_sides(folder: Path) -> None:
     """Beside a stream or a device there is no place; beside a file all four carry its stem."""
     make(folder, "a.jsonl")
     assert output_places("-", Settings()) == OutputPlaces("-")
-    assert output_places("a.jsonl", Settings(output=os.devnull)) == OutputPlaces(os.devnull)
-    places = output_places("a.jsonl", Settings(output_template="{dir}/{stem}.scored.jsonl.zst"))
+    assert output_places("a.jsonl", settings_from(output=os.devnull)) == OutputPlaces(os.devnull)
+    places = output_places("a.jsonl", settings_from(output_template="{dir}/{stem}.scored.jsonl.zst"))
     assert places.sides() == ["a.comparisons.jsonl", "a.rejects.jsonl", "a.metrics.json"]
 
 

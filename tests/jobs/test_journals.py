@@ -9,8 +9,8 @@ from genrm_cli.errors import StorageError
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.jobs.journals import journal_path, known_journal, open_journal, segments_folder
 from genrm_cli.judging.journal import Journal
+from genrm_cli.settings import Settings, settings_from
 from genrm_cli.verdicts import Outcome
-from genrm_cli.settings import Settings
 from genrm_cli.settings.components import Component, TotalTable
 from genrm_cli.storage.listing import iter_named
 from genrm_cli.verdicts import Verdict
@@ -29,27 +29,27 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_where_a_journal_lies(state: Path) -> None:
     """Beside a local output, in the named file, else in the state folder; nowhere without a judge to pay."""
     assert journal_path("a/run.scored.jsonl.gz", Settings()) == "a/run.journal.sqlite"
-    assert journal_path("a/run.scored.jsonl", Settings(journal="b/j")) == "b/j"
-    assert journal_path(SCORED, Settings(journal="b/j")) == "b/j"
+    assert journal_path("a/run.scored.jsonl", settings_from(journal="b/j")) == "b/j"
+    assert journal_path(SCORED, settings_from(journal="b/j")) == "b/j"
     for scored, journal in ((SCORED, None), ("-", None), ("a/run.scored.jsonl", "s3://bucket/rl/j/")):
-        path = journal_path(scored, Settings(journal=journal))
+        path = journal_path(scored, settings_from(journal=journal))
         assert path is not None
         assert Path(path).is_relative_to(state)
-    assert journal_path(SCORED, Settings(use_journal=False)) is None
-    assert journal_path(SCORED, Settings(judge="lexical")) is None
+    assert journal_path(SCORED, settings_from(use_journal=False)) is None
+    assert journal_path(SCORED, settings_from(judge="lexical")) is None
 
 
 def test_outputs_share_no_journal() -> None:
     """Each output has a journal and a folder of segments of its own, also where names are alike, and the same again."""
-    settings = Settings(journal="s3://bucket/rl/j/")
+    settings = settings_from(journal="s3://bucket/rl/j/")
     outputs = [SCORED, SCORED.replace("env", "env-2"), SCORED.removesuffix(".gz"), "run.scored.jsonl"]
     assert len({journal_path(each, settings) for each in outputs}) == 4
     folders = [segments_folder(each, settings) for each in outputs]
     assert len(set(folders)) == 4
     assert all(folder is not None and folder.startswith("s3://bucket/rl/j/run-") for folder in folders)
     assert all(folder is not None and folder.endswith("/") for folder in folders)
-    assert folders[0] == segments_folder(SCORED, Settings(journal="s3://bucket/rl/j"))
-    assert segments_folder(SCORED, Settings(journal="local.sqlite")) is None
+    assert folders[0] == segments_folder(SCORED, settings_from(journal="s3://bucket/rl/j"))
+    assert segments_folder(SCORED, settings_from(journal="local.sqlite")) is None
     assert segments_folder(SCORED, Settings()) is None
 
 
@@ -69,7 +69,7 @@ def test_no_journal_where_none_is_kept() -> None:
     """Without a journal nothing is opened, and nothing is made."""
 
     async def open_it() -> Journal | None:
-        async with open_journal(SCORED, RunContext(Settings(use_journal=False))) as journal:
+        async with open_journal(SCORED, RunContext(settings_from(use_journal=False))) as journal:
             return journal
 
     assert asyncio.run(open_it()) is None
@@ -81,7 +81,7 @@ def test_what_one_machine_learns_another_one_knows(
 ) -> None:
     """Opened elsewhere, a journal on S3 holds what was recorded here; nothing new writes nothing new."""
     folder = f"s3://{s3_bucket.name}/rl/_genrm/journal/"
-    run = RunContext(Settings(journal=folder))
+    run = RunContext(settings_from(journal=folder))
 
     async def record() -> None:
         async with open_journal(SCORED, run) as journal:
@@ -115,7 +115,7 @@ def test_verdicts_from_before_the_second_place_are_copied(s3_bucket: Any) -> Non
                 await journal.record(number.to_bytes(32, "big"), "a-judge", GOOD)
 
     asyncio.run(open_it(Settings(), 7))
-    asyncio.run(open_it(Settings(journal=folder, segment_calls=3), 0))
+    asyncio.run(open_it(settings_from(journal=folder, segment_calls=3), 0))
     assert len(list(iter_named(folder, RunContext(Settings()).s3))) == 3
 
 
@@ -126,7 +126,7 @@ def test_a_second_place_that_cannot_be_read_ends_the_work_before_it_begins(
     """A journal whose copies cannot be listed is not opened: what they hold would be paid for twice."""
     disturbed_s3.rule(answer={"code": "AccessDenied"})
     url = disturbed_s3.url if says == "access denied" else "http://127.0.0.1:9"
-    run = RunContext(Settings(journal="s3://bucket/rl/j/", s3_endpoint_url=url))
+    run = RunContext(settings_from(journal="s3://bucket/rl/j/", s3_endpoint_url=url))
 
     async def open_it() -> None:
         async with open_journal(SCORED, run):
@@ -141,7 +141,7 @@ def test_a_journal_is_kept_where_somebody_is_asked() -> None:
     rubric = Component("care", "rubric", (("set", "therapeutic"),))
     total = TotalTable((("safety", 1.0),))
     safety = Component("safety", "rule", (("rule", "safety"),))
-    assert journal_path(SCORED, Settings(judge="lexical", components=(rubric,))) is not None
-    assert journal_path(SCORED, Settings(components=(safety,), total=total)) is None
-    assert journal_path(SCORED, Settings(components=(safety, rubric), total=total)) is not None
-    assert journal_path(SCORED, Settings(judge="lexical", components=(safety,))) is None
+    assert journal_path(SCORED, settings_from(judge="lexical", components=(rubric,))) is not None
+    assert journal_path(SCORED, settings_from(components=(safety,), total=total)) is None
+    assert journal_path(SCORED, settings_from(components=(safety, rubric), total=total)) is not None
+    assert journal_path(SCORED, settings_from(judge="lexical", components=(safety,))) is None

@@ -11,12 +11,12 @@ CHILD = """
 import resource, sys
 from genrm_cli.jobs.batch import score_inputs
 from genrm_cli.jobs.context import Run
-from genrm_cli.settings import Settings
+from genrm_cli.settings import Settings, settings_from
 
 small, large = sys.argv[1:]
 peaks_kb = []
 for path in (small, large):
-    score_inputs([path], Run(Settings(judge="lexical")))
+    score_inputs([path], Run(settings_from(judge="lexical")))
     peaks_kb.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 print(*peaks_kb)
 """

@@ -14,13 +14,13 @@ from genrm_cli.jobs.batch import score_inputs
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.jobs.inputs import OutputPlaces, output_places
 from genrm_cli.jobs.output_state import OutputStanding, OutputState, look_at_outputs
-from genrm_cli.settings import Settings
-from genrm_cli.settings.table import setting_fields
+from genrm_cli.settings import Settings, settings_from
+from genrm_cli.settings.table import all_settings, changed, value_of
 from genrm_cli.storage.location import InputIdentity, S3Options
 from genrm_cli.storage.source import identity_of
 
 S3 = S3Options()
-SETTINGS = Settings(judge="lexical")
+SETTINGS = settings_from(judge="lexical")
 
 
 class Scored:
@@ -70,11 +70,11 @@ def test_nothing_there_is_new(tmp_path: Path) -> None:
     assert look_at_outputs(OutputPlaces("-"), InputIdentity("-"), SETTINGS, S3).standing is OutputStanding.NEW
 
 
-@pytest.mark.parametrize("name", [setting.name for setting in setting_fields()])
+@pytest.mark.parametrize("name", [setting.name for setting in all_settings()])
 def test_exactly_the_settings_that_change_rewards_make_stale(scored_once: Scored, name: str) -> None:
     """Another value of a setting makes outputs stale if, and only if, it can change a reward or asks for it."""
-    setting = next(setting for setting in setting_fields() if setting.name == name)
-    before = getattr(SETTINGS, name)
+    setting = next(setting for setting in all_settings() if setting.name == name)
+    before = value_of(SETTINGS, name)
     if isinstance(before, bool):
         after: object = not before
     elif isinstance(before, int | float):
@@ -82,9 +82,9 @@ def test_exactly_the_settings_that_change_rewards_make_stale(scored_once: Scored
     else:
         after = (*before, "more") if isinstance(before, tuple) else "another"
     # What a setting means is not looked at here, so any value will do.
-    found = scored_once.look(replace(SETTINGS, **{name: after}))
-    changed = setting.metadata["changes_rewards"] or name == "overwrite"
-    assert found.standing is (OutputStanding.STALE if changed else OutputStanding.CURRENT), found.reason
+    found = scored_once.look(changed(SETTINGS, **{name: after}))
+    counts = setting.declared.changes_rewards or name == "overwrite"
+    assert found.standing is (OutputStanding.STALE if counts else OutputStanding.CURRENT), found.reason
 
 
 @given(
@@ -135,7 +135,7 @@ def test_metrics_that_are_none(scored: Scored, content: bytes) -> None:
 
 def test_only_failed_wants_runs_with_failures_again(scored: Scored) -> None:
     """--only-failed leaves a run without failures alone, and goes at one that has some."""
-    only_failed = replace(SETTINGS, only_failed=True)
+    only_failed = changed(SETTINGS, only_failed=True)
     assert scored.look(only_failed).standing is OutputStanding.CURRENT
     scored.edit_metrics(failures=1)
     assert scored.look(only_failed).standing is OutputStanding.STALE
@@ -168,7 +168,7 @@ def test_what_no_judge_can_score_is_up_to_date_all_the_same(tmp_path: Path) -> N
     """A group with differing prompts stays unscored whenever it is read: another run would change nothing."""
     lines = [{"prompt_id": 1, "prompt": f"Which? {number}", "completion": "This."} for number in range(3)]
     (tmp_path / "in.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    settings = Settings(judge="lexical")
+    settings = settings_from(judge="lexical")
     first = score_inputs([str(tmp_path / "in.jsonl")], RunContext(settings)).last
     assert first is not None
     assert first.exit_code == 6

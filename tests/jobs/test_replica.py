@@ -9,7 +9,7 @@ from s3_disturber_fixture import DisturbedS3
 from genrm_cli.errors import StorageError
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.jobs.replica import JournalReplica
-from genrm_cli.settings import Settings
+from genrm_cli.settings import settings_from
 from genrm_cli.storage.codec import unpack
 
 DENIED = {"code": "AccessDenied"}
@@ -25,7 +25,7 @@ class Place:
 
     def segments(self, calls: int, age_s: float = 60.0) -> JournalReplica:
         """Make the copier."""
-        settings = Settings(segment_calls=calls, segment_age=age_s, s3_endpoint_url=self._s3.url)
+        settings = settings_from(segment_calls=calls, segment_age=age_s, s3_endpoint_url=self._s3.url)
         return JournalReplica(
             self.folder, RunContext(settings, on_event=lambda event, fields: self.events.append((event, fields)))
         )

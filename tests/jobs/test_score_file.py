@@ -19,7 +19,7 @@ from genrm_cli.jobs.inputs import output_places
 from genrm_cli.jobs.journals import journal_path
 from genrm_cli.jobs.score_file import Report, refuse_unscored
 from genrm_cli.metrics.run_metrics import RunMetrics
-from genrm_cli.settings import Settings
+from genrm_cli.settings import Settings, settings_from
 
 
 class Scored(NamedTuple):
@@ -41,7 +41,7 @@ def score(folder: Path, lines: list[Json], **given: Any) -> Scored:
     path = folder / "in.jsonl"
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     judge = {} if "base_url" in given else {"judge": "lexical"}
-    run = RunContext(Settings(**judge, overwrite=True, **given))
+    run = RunContext(settings_from(**judge, overwrite=True, **given))
     report = score_input(str(path), run)
     comparisons = read_lines(folder / "in.comparisons.jsonl")
     return Scored(read_lines(folder / "in.scored.jsonl"), report.metrics, comparisons, run.tallies.total())
@@ -138,9 +138,9 @@ def test_the_limit_of_unscored_rollouts(tmp_path: Path, limit: float, refused: b
     assert run.metrics["unscored_share"] == pytest.approx(1 / 3)
     if refused:
         with pytest.raises(TooManyUnscoredError, match="1 of 3"):
-            refuse_unscored(run.tally, Settings(max_unscored=limit))
+            refuse_unscored(run.tally, settings_from(max_unscored=limit))
     else:
-        refuse_unscored(run.tally, Settings(max_unscored=limit))
+        refuse_unscored(run.tally, settings_from(max_unscored=limit))
 
 
 def test_a_field_can_name_the_group(tmp_path: Path) -> None:
@@ -184,7 +184,7 @@ def test_an_input_that_is_something_else_replaces_nothing(tmp_path: Path, conten
     """An input without one readable line is refused with a hint at what it is, and old outputs stay."""
     (tmp_path / "in.jsonl").write_bytes(content)
     (tmp_path / "in.scored.jsonl").write_text("old")
-    settings = Settings(judge="lexical", overwrite=True)
+    settings = settings_from(judge="lexical", overwrite=True)
     with pytest.raises(InputError, match=hint):
         score_input(str(tmp_path / "in.jsonl"), RunContext(settings))
     assert (tmp_path / "in.scored.jsonl").read_text() == "old"
@@ -301,7 +301,7 @@ def test_the_digest_names_what_decides_a_reward(tmp_path: Path) -> None:
 )
 def test_where_outputs_go(input_uri: str, output: str | None, scored: str, metrics: str | None) -> None:
     """`<stem>.scored.jsonl` beside the input or what -o says, the others beside that; none beside a stream."""
-    places = output_places(input_uri, Settings(output=output))
+    places = output_places(input_uri, settings_from(output=output))
     assert (places.scored, places.metrics) == (scored, metrics)
 
 
@@ -318,7 +318,7 @@ def test_where_outputs_go(input_uri: str, output: str | None, scored: str, metri
 )
 def test_where_the_journal_goes(scored_uri: str, given: dict[str, Any], journal: str | None) -> None:
     """Beside a local output or where --journal says; none for the embedded judge, which costs nothing to ask."""
-    assert journal_path(scored_uri, Settings(**given)) == journal
+    assert journal_path(scored_uri, settings_from(**given)) == journal
 
 
 def test_outputs_without_a_place_have_a_journal_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -342,7 +342,7 @@ def test_outputs_without_a_place_have_a_journal_each(tmp_path: Path, monkeypatch
 def test_no_output_is_the_input(input_uri: str, output: str) -> None:
     """A place that would replace the input is refused, also for the companions of the scored file."""
     with pytest.raises(UsageError, match="is the input"):
-        output_places(input_uri, Settings(output=output))
+        output_places(input_uri, settings_from(output=output))
 
 
 def test_rewards_follow_from_base_scores_and_adjustments_with_every_term(tmp_path: Path) -> None:

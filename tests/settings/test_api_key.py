@@ -6,12 +6,12 @@ import pytest
 
 from genrm_cli.errors import UsageError
 from genrm_cli.settings.resolve import find_api_key
-from genrm_cli.settings.table import Settings, default_of, key_of, setting_fields
+from genrm_cli.settings.table import all_settings, settings_from
 
 
 def find(environ, name=None):
     """Look a key up."""
-    return find_api_key(Settings(api_key_env=name), environ)
+    return find_api_key(settings_from(api_key_env=name).judge, environ)
 
 
 def test_the_key_comes_from_its_own_variable_first():
@@ -47,9 +47,9 @@ def test_a_key_given_as_the_name_is_not_shown(key):
 
 def test_no_setting_holds_the_key():
     """The key is no setting: it can stand in no file, flag, digest or list of settings."""
-    names = {key_of(setting) for setting in setting_fields()}
+    names = {setting.key for setting in all_settings()}
     assert {name for name in names if "key" in name} == {"api_key_env", "api_key_file"}  # where it is, not what
-    assert all(default_of(s) is None for s in setting_fields() if "key" in s.name)
+    assert all(s.default is None for s in all_settings() if "key" in s.name)
 
 
 def test_a_key_may_stand_in_a_file(tmp_path):
@@ -57,8 +57,8 @@ def test_a_key_may_stand_in_a_file(tmp_path):
     file = tmp_path / "key"
     file.write_text(" sk-from-file\n")
     environ = {"GENRM_API_KEY": "one", "MINE": "two"}
-    assert find_api_key(Settings(api_key_file=str(file)), environ) == "sk-from-file"
-    assert find_api_key(Settings(api_key_file=str(file), api_key_env="MINE"), environ) == "sk-from-file"
+    assert find_api_key(settings_from(api_key_file=str(file)).judge, environ) == "sk-from-file"
+    assert find_api_key(settings_from(api_key_file=str(file), api_key_env="MINE").judge, environ) == "sk-from-file"
 
 
 @pytest.mark.parametrize("content", [None, b"", b" \n", b"\xff\xfesk-secret", b"sk-secret\nsk-secret"])
@@ -68,5 +68,5 @@ def test_a_file_without_a_key_that_can_be_sent_is_refused_unseen(tmp_path, conte
     if content is not None:
         file.write_bytes(content)
     with pytest.raises(UsageError, match=re.escape(str(file))) as caught:
-        find_api_key(Settings(api_key_file=str(file)), {})
+        find_api_key(settings_from(api_key_file=str(file)).judge, {})
     assert "secret" not in str(caught.value)

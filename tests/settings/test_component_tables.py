@@ -8,10 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genrm_cli.errors import UsageError
+from genrm_cli.settings import Settings
 from genrm_cli.settings.components import KINDS, Component, TotalTable, needs_verdicts, order_of
 from genrm_cli.settings.panel import graders_of
 from genrm_cli.settings.resolve import SettingsFile, resolve_settings
-from genrm_cli.settings.table import Settings, digest_of
+from genrm_cli.settings.table import digest_of
 
 
 def resolve(toml: str = "", *shorts: str) -> Settings:
@@ -52,7 +53,7 @@ def refusal(toml: str = "", *shorts: str) -> str:
 )
 def test_a_table_of_every_kind_is_read(toml: str, name: str, kind: str, options: dict[str, object] | None) -> None:
     """The name decides the kind where no kind is given; defaults are filled in."""
-    (component,) = resolve(toml).components
+    (component,) = resolve(toml).rewards.components
     assert (component.name, component.kind) == (name, kind)
     assert options is None or dict(component.options) == options
 
@@ -76,7 +77,7 @@ def test_a_table_of_every_kind_is_read(toml: str, name: str, kind: str, options:
 )
 def test_a_short_of_every_kind_is_read(short: str, name: str, kind: str, options: dict[str, object]) -> None:
     """`--component KIND` or `KIND:OPTION`; the name comes of what it is about."""
-    assert resolve("", short).components == (Component(name, kind, tuple(options.items())),)
+    assert resolve("", short).rewards.components == (Component(name, kind, tuple(options.items())),)
 
 
 @pytest.mark.parametrize(
@@ -178,21 +179,21 @@ def test_each_component_stands_behind_what_it_is_made_of(names: list[str]) -> No
 def test_pairs_are_judged_only_where_something_is_made_of_verdicts(toml: str, asked: bool) -> None:
     """The reward by default, a weight, a gate, a component that was asked for."""
     settings = resolve(toml)
-    assert needs_verdicts(settings.components, settings.total) is asked
+    assert needs_verdicts(settings.rewards.components, settings.rewards.total) is asked
 
 
 def test_diversity_has_defaults_and_takes_everything() -> None:
     """`fallback_on_error` is another word for `fallback`, `endpoint` for `base_url`."""
-    diversity = resolve("[diversity]").diversity
+    diversity = resolve("[diversity]").rewards.diversity
     assert diversity is not None
     assert (diversity.method, diversity.threshold, diversity.n, diversity.fallback) == ("ngram", 0.5, 3, "unique")
-    diversity = resolve("[diversity]\nthreshold = 1\nn = 5").diversity
+    diversity = resolve("[diversity]\nthreshold = 1\nn = 5").rewards.diversity
     assert diversity is not None
     assert (diversity.threshold, diversity.n) == (1, 5)
     diversity = resolve(
         "[diversity]\nmethod = 'llm'\nfallback_on_error = 'uniform'\ncomponents = ['genrm']\n"
         "json_schema = false\nmodel = 'm'\nendpoint = 'http://x/v1'\napi_key_env = 'K'"
-    ).diversity
+    ).rewards.diversity
     assert diversity is not None
     assert (diversity.fallback, diversity.components) == ("uniform", ("genrm",))
     assert dict(diversity.judge) == {"model": "m", "base_url": ("http://x/v1",), "api_key_env": "K"}
@@ -225,7 +226,7 @@ def test_a_total_is_read() -> None:
     """Weights, gates, optional components, an open end of the clip."""
     toml = "weights = { genrm = 1, x = 0 }\ngates = { y = 0.5 }\noptional = ['x']\nclip = [-inf, 5]\nnormalise = true"
     expected = TotalTable((("genrm", 1.0), ("x", 0.0)), (("y", 0.5),), ("x",), (None, 5.0), True)
-    assert resolve(f"[total]\n{toml}").total == expected
+    assert resolve(f"[total]\n{toml}").rewards.total == expected
 
 
 @pytest.mark.parametrize(
@@ -261,7 +262,7 @@ def test_a_clip_that_is_accepted_lets_something_through(low: float, high: float)
     """Its ends are in order, and only the infinite ones are open."""
     table = {"weights": {"genrm": 1}, "clip": [low, high]}
     try:
-        total = resolve_settings({}, {}, SettingsFile("f", {"total": table}))[0].total
+        total = resolve_settings({}, {}, SettingsFile("f", {"total": table}))[0].rewards.total
     except UsageError:
         assert low >= high
         return
@@ -314,12 +315,12 @@ def test_a_grader_is_the_runs_judge_with_what_its_table_says() -> None:
         model = "other"
         temperature = 0
     """
-    one, other = (seat.settings for seat in graders_of(resolve(f'model = "m"\nbase_url = "http://x/v1"\n{toml}')))
+    one, other = (seat.judge for seat in graders_of(resolve(f'model = "m"\nbase_url = "http://x/v1"\n{toml}')))
     assert (one.model, one.judge_id, one.temperature) == ("m", "ours", 0.7)
     assert (other.model, other.judge_id, other.temperature) == ("other", None, 0)
     panel = '[[judge]]\nmodel = "p"\nbase_url = "http://p/v1"\napi_key_env = "OWN"\n'
     elsewhere = toml.replace('model = "other"', 'base_url = "http://q/v1"')
-    one, other = (seat.settings for seat in graders_of(resolve(f"{elsewhere}\n{panel}")))
+    one, other = (seat.judge for seat in graders_of(resolve(f"{elsewhere}\n{panel}")))
     assert (one.model, one.base_url, one.api_key_env) == ("p", ("http://p/v1",), "OWN")
     assert (other.model, other.base_url, other.api_key_env) == ("p", ("http://q/v1",), "RUN")
 
@@ -328,7 +329,7 @@ def test_a_variable_of_its_own_goes_before_the_runs_key_file() -> None:
     """A key for one endpoint must not go to another."""
     table = "[components.a]\nkind = 'rubric'\nset = 's'\nendpoint = 'http://x/v1'\napi_key_env = 'A'"
     (grader,) = graders_of(resolve(f"api_key_file = 'run.key'\n{table}"))
-    assert (grader.settings.api_key_env, grader.settings.api_key_file) == ("A", None)
+    assert (grader.judge.api_key_env, grader.judge.api_key_file) == ("A", None)
 
 
 def test_every_kind_is_tried_here() -> None:

@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 
 from genrm_cli.errors import UsageError
+from genrm_cli.settings import Settings
 from genrm_cli.settings.panel import MAX_JUDGES, OWN_KEYS, judges_of
 from genrm_cli.settings.resolve import Origin, SettingsFile, find_api_key, read_settings_file, resolve_settings
-from genrm_cli.settings.table import Settings, digest_of, setting_fields
+from genrm_cli.settings.table import all_settings, digest_of
 
 TWO = """
 temperature = 0.5
@@ -45,11 +46,18 @@ def test_each_judge_has_its_own_settings_over_those_of_the_run(tmp_path: Path) -
     settings, origins = resolve(tmp_path, TWO)
     first, second = judges_of(settings)
     assert (first.name, first.weight, second.name, second.weight) == ("org/a", 2.0, "strict", 1.0)
-    assert first.settings.base_url == ("http://one/v1", "http://two/v1")
-    assert (first.settings.temperature, first.settings.concurrency, first.settings.profile) == (0.5, "32", None)
-    assert (second.settings.temperature, second.settings.concurrency, second.settings.profile) == (0.0, "4", "mt-bench")
-    assert (first.settings.judge_id, second.settings.judge_id) == (None, "strict")
-    assert not first.settings.panel
+    assert first.judge.base_url == ("http://one/v1", "http://two/v1")
+    assert (first.judge.temperature, first.limits.concurrency, first.judge.profile) == (
+        0.5,
+        "32",
+        None,
+    )
+    assert (second.judge.temperature, second.limits.concurrency, second.judge.profile) == (
+        0.0,
+        "4",
+        "mt-bench",
+    )
+    assert (first.judge.judge_id, second.judge.judge_id) == (None, "strict")
     assert (origins["judge"].value, origins["judge"].source) == (("org/a", "strict"), "file genrm.toml")
     assert origins["quorum"].value == 1
 
@@ -66,7 +74,7 @@ def test_without_tables_there_is_one_judge() -> None:
     for given, name in (({"model": "m"}, "m"), ({"judge": "lexical"}, "lexical"), ({"judge_id": "x"}, "x"), ({}, "")):
         settings, _ = resolve_settings(given, {}, SettingsFile())
         (seat,) = judges_of(settings)
-        assert (seat.name, seat.weight, seat.settings) == (name, 1.0, settings)
+        assert (seat.name, seat.weight, seat.judge, seat.limits) == (name, 1.0, settings.judge, settings.limits)
 
 
 @pytest.mark.parametrize(
@@ -92,8 +100,8 @@ def test_without_tables_there_is_one_judge() -> None:
         ('[[judge]]\nmodel = "a"\nendpoint = 7', "judge 1: endpoint: 7 is neither a text nor a list"),
         ('[[judge]]\nmodel = "a"\nendpoint = "x"\nbase_url = "y"', "'base_url' is given twice"),
         ('[[judge]]\nmodel = "a"\ntop_p = 1\ntop-p = 0.5', "'top-p' is given twice"),
-        ('[[judge]]\nmodel = "a"\n[[judge]]\nmodel = "a"', "two .* are called 'a'; .* name = 'strict'"),
-        ('[[judge]]\nmodel = "a"\n[[judge]]\nname = "a"\nmodel = "b"', "are called 'a'"),
+        ('[[judge]]\nmodel = "a"\n[[judge]]\nmodel = "a"', "two .* are named 'a'; .* name = 'strict'"),
+        ('[[judge]]\nmodel = "a"\n[[judge]]\nname = "a"\nmodel = "b"', "are named 'a'"),
         ('quorum = 2\n[[judge]]\nmodel = "a"', "--quorum 2 is more than the 1 judges"),
     ],
 )
@@ -117,10 +125,10 @@ def test_a_judge_named_before_the_file_replaces_the_panel(
 ) -> None:
     """A flag or a variable that names one judge goes before all tables; a model in the file itself does not."""
     settings, origins = resolve(tmp_path, TWO, flags, environ)
-    assert not settings.panel
+    assert not settings.panel.judges
     assert [seat.name for seat in judges_of(settings)] == [name]
-    assert origins["judge"].value == settings.judge
-    assert judges_of(settings)[0].settings.temperature == 0.5
+    assert origins["judge"].value == settings.judge.judge
+    assert judges_of(settings)[0].judge.temperature == 0.5
     settings, _ = resolve(tmp_path, 'model = "c"\n' + TWO)
     assert [seat.name for seat in judges_of(settings)] == ["org/a", "strict"]
 
@@ -128,8 +136,8 @@ def test_a_judge_named_before_the_file_replaces_the_panel(
 def test_a_flag_for_all_judges_goes_before_the_file(tmp_path: Path) -> None:
     """What no table has for its own is taken from the flag, as everywhere."""
     settings, _ = resolve(tmp_path, TWO, {"max_reply_tokens": "99", "quorum": "2"}, {"GENRM_TOP_P": "0.5"})
-    assert [(seat.settings.max_reply_tokens, seat.settings.top_p) for seat in judges_of(settings)] == [(99, 0.5)] * 2
-    assert settings.quorum == 2
+    assert [(seat.judge.max_reply_tokens, seat.judge.top_p) for seat in judges_of(settings)] == [(99, 0.5)] * 2
+    assert settings.panel.quorum == 2
 
 
 @pytest.mark.parametrize(
@@ -148,7 +156,7 @@ def test_a_flag_that_would_count_for_nothing_is_refused(
     with pytest.raises(UsageError, match=says):
         resolve(tmp_path, TWO, flags, environ)
     settings, _ = resolve(tmp_path, TWO, flags | {"model": "c"}, environ)
-    assert not settings.panel
+    assert not settings.panel.judges
 
 
 def test_a_judges_own_key_goes_before_the_runs(tmp_path: Path) -> None:
@@ -168,7 +176,7 @@ def test_a_judges_own_key_goes_before_the_runs(tmp_path: Path) -> None:
     """
     environ = {"KEY_A": "key-of-variable", "GENRM_API_KEY": "unused"}
     settings, _ = resolve(tmp_path, text)
-    keys = [find_api_key(seat.settings, environ) for seat in judges_of(settings)]
+    keys = [find_api_key(seat.judge, environ) for seat in judges_of(settings)]
     assert keys == ["key-of-variable", "key-of-a", "key-of-all"]
 
 
@@ -203,5 +211,5 @@ def test_the_digest_is_that_of_what_can_change_a_reward(tmp_path: Path) -> None:
 
 def test_what_a_judge_may_have_for_its_own_are_settings() -> None:
     """No key of a table is anything but a setting, and none of them decides what is compared."""
-    panels = {setting.name: setting.metadata["panel"] for setting in setting_fields()}
+    panels = {setting.name: setting.declared.panel for setting in all_settings()}
     assert {panels[name] for name in OWN_KEYS} == {"Judge", "Limits", "Journal"}

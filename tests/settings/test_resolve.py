@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genrm_cli.errors import UsageError
+from genrm_cli.settings import Settings
 from genrm_cli.settings.resolve import (
     SettingsFile,
     concurrency_of,
@@ -14,7 +15,8 @@ from genrm_cli.settings.resolve import (
     state_folder,
     unknown_variables,
 )
-from genrm_cli.settings.table import PRESETS, Settings, is_many, key_of, setting_fields, type_of
+from genrm_cli.settings.reward_settings import PRESETS
+from genrm_cli.settings.table import all_settings, value_of
 
 LENGTH = "group_answer_length_penalty_coeff"
 
@@ -53,8 +55,8 @@ def test_flag_before_environment_before_file_before_default(name, flag, environm
             {variable: environment} if first < 2 else {},
             {name: file} if first < 3 else {},
         )
-        assert getattr(settings, name) == value
-        assert type(getattr(settings, name)) is type(value)
+        assert value_of(settings, name) == value
+        assert type(value_of(settings, name)) is type(value)
         assert (origins[name].value, origins[name].source) == (value, source)
 
 
@@ -62,17 +64,17 @@ def test_without_anything_all_defaults_hold():
     """Every setting has an origin, in the order of the help, and all of them are defaults."""
     settings, origins = resolve()
     assert settings == Settings()
-    assert list(origins) == [key_of(setting) for setting in setting_fields()]
+    assert list(origins) == [setting.key for setting in all_settings()]
     assert {origin.source for origin in origins.values()} == {"default"}
 
 
 def test_compat_takes_pairs_and_estimator_of_the_reference_unless_they_are_given():
     """Numbers of NeMo Gym are one setting away; a strategy or an estimator given anywhere goes before it."""
     settings, origins = resolve({"compat": "nemo-gym"})
-    assert (settings.strategy, settings.estimator) == ("circular", "simple_tiebreaker")
+    assert (settings.pairing.strategy, settings.rewards.estimator) == ("circular", "simple_tiebreaker")
     assert {origins[name].source for name in ("strategy", "estimator")} == {"compat nemo-gym"}
     settings, _ = resolve({"estimator": "win_rate"}, {"GENRM_COMPAT": "nemo-gym"}, {"strategy": "all_pairs"})
-    assert (settings.strategy, settings.estimator) == ("all_pairs", "win_rate")
+    assert (settings.pairing.strategy, settings.rewards.estimator) == ("all_pairs", "win_rate")
 
 
 @pytest.mark.parametrize("preset", PRESETS)
@@ -80,38 +82,38 @@ def test_a_preset_goes_before_the_defaults_only(preset):
     """A preset's coefficients come from it; one given by itself, in any place, overrides its preset."""
     settings, origins = resolve({"preset": preset})
     for name, value in PRESETS[preset].items():
-        assert getattr(settings, name) == value
+        assert value_of(settings, name) == value
         assert origins[name].source == f"preset {preset}"
     for settings, origins in (
         resolve({"preset": preset, LENGTH: "0.9"}),
         resolve({"preset": preset}, environ={f"GENRM_{LENGTH.upper()}": "0.9"}),
         resolve({"preset": preset}, file={LENGTH: 0.9}),
     ):
-        assert getattr(settings, LENGTH) == 0.9
+        assert value_of(settings, LENGTH) == 0.9
         assert not origins[LENGTH].source.startswith("preset")
 
 
 def test_a_preset_may_come_from_the_environment_or_the_file():
     """A preset is a setting like any other."""
     for sources in ({"environ": {"GENRM_PRESET": "nemotron-3-nano"}}, {"file": {"preset": "nemotron-3-nano"}}):
-        assert getattr(resolve(**sources)[0], LENGTH) == 0.5
+        assert value_of(resolve(**sources)[0], LENGTH) == 0.5
 
 
 def test_zero_overrides_a_preset():
     """A coefficient of 0 given by hand is a value, not an absence."""
     settings, _ = resolve({"preset": "nemotron-3-nano", "answer_bonus": "0"})
-    assert (settings.answer_bonus, settings.reasoning_bonus) == (0.0, 0.5)
+    assert (settings.rewards.answer_bonus, settings.rewards.reasoning_bonus) == (0.0, 0.5)
 
 
 def test_an_empty_variable_is_not_set():
     """`GENRM_MODEL=` in a shell script means no value."""
-    assert resolve(environ={"GENRM_MODEL": ""}, file={"model": "m"})[0].model == "m"
+    assert resolve(environ={"GENRM_MODEL": ""}, file={"model": "m"})[0].judge.model == "m"
 
 
 def test_json_has_its_public_name_everywhere():
     """The field has another name in the code; users write `json`."""
-    assert resolve(environ={"GENRM_JSON": "1"})[0].json_output
-    assert resolve(file={"json": True})[0].json_output
+    assert resolve(environ={"GENRM_JSON": "1"})[0].output.json_output
+    assert resolve(file={"json": True})[0].output.json_output
     with pytest.raises(UsageError, match="json_output"):
         resolve(file={"json_output": True})
 
@@ -133,7 +135,7 @@ def test_json_has_its_public_name_everywhere():
         ("retries", "inf", "not a whole number"),
         ("price_in", "nan", "not a finite number"),
         ("price_in", "1e999", "not a finite number"),
-        ("judges", "65", "between 1 and 64"),
+        ("parallel_files", "257", "between 1 and 256"),
         ("call_timeout", "0", "between 0.001 and 31622400"),
         ("call_timeout", "367d", "between 0.001 and 31622400"),
         ("connect_timeout", "9" * 400, "between 0.001 and 31622400"),
@@ -188,23 +190,23 @@ def test_an_unknown_key_is_refused_with_a_suggestion(key, hint):
 
 def test_keys_may_be_written_as_flags():
     """`call-timeout` and `call_timeout` are the same line."""
-    assert resolve(file={"call-timeout": 5})[0].call_timeout == 5.0
+    assert resolve(file={"call-timeout": 5})[0].limits.call_timeout == 5.0
 
 
-@given(st.sampled_from(setting_fields()), st.text() | st.integers() | st.floats() | st.booleans())
+@given(st.sampled_from(all_settings()), st.text() | st.integers() | st.floats() | st.booleans())
 def test_any_value_is_taken_or_refused(setting, raw):
     """Whatever a file says, the value has the setting's type and bounds, or there is one error."""
     try:
-        settings, _ = resolve(file={"price_in": 1, key_of(setting): raw})
+        settings, _ = resolve(file={"price_in": 1, setting.key: raw})
     except UsageError as error:
-        assert key_of(setting) in str(error)  # noqa: PT017
+        assert setting.key in str(error)  # noqa: PT017
         return
-    value = getattr(settings, setting.name)
-    if is_many(setting):
+    value = value_of(settings, setting.name)
+    if setting.is_many:
         assert all(isinstance(text, str) and text for text in value)
         return
-    assert type(value) is type_of(setting)
-    low, high = setting.metadata["low"], setting.metadata["high"]
+    assert type(value) is setting.type
+    low, high = setting.declared.low, setting.declared.high
     assert low is None or value >= low
     assert high is None or value <= high
 
@@ -212,7 +214,7 @@ def test_any_value_is_taken_or_refused(setting, raw):
 @pytest.mark.parametrize("value", ["null", "drop", "3.0", "-1", "0"])
 def test_unscored_takes_null_drop_or_a_number(value):
     """Only the user may ask for a number in the place of a failure."""
-    assert resolve({"unscored": value})[0].unscored == value
+    assert resolve({"unscored": value})[0].rewards.unscored == value
 
 
 @pytest.mark.parametrize("value", ["nan", "inf", "none", "Drop", "", "3,0"])
@@ -226,12 +228,12 @@ def test_other_unscored_values_are_refused(value):
 def test_a_concurrency_is_one_number_however_it_is_written(value):
     """Text, whole or decimal: the same setting, and the same number for the engine."""
     settings, _ = resolve(file={"concurrency": value})
-    assert (settings.concurrency, concurrency_of(settings)) == ("8", 8)
+    assert (settings.limits.concurrency, concurrency_of(settings.limits)) == ("8", 8)
 
 
 def test_without_a_number_the_concurrency_is_to_be_found_out():
     """`auto` is no number."""
-    assert concurrency_of(Settings()) is concurrency_of(resolve({"concurrency": "auto"})[0]) is None
+    assert concurrency_of(Settings().limits) is concurrency_of(resolve({"concurrency": "auto"})[0].limits) is None
 
 
 @pytest.mark.parametrize(
@@ -253,7 +255,7 @@ def test_a_cost_limit_needs_prices():
     """Without a price nothing ever costs anything, and the limit would never hold."""
     with pytest.raises(UsageError, match="--price-in and --price-out"):
         resolve({"max_cost": "5"})
-    assert resolve({"max_cost": "5", "price_out": "0.6"})[0].max_cost == 5.0
+    assert resolve({"max_cost": "5", "price_out": "0.6"})[0].limits.max_cost == 5.0
 
 
 # Texts in files
@@ -264,8 +266,8 @@ def test_a_principle_may_stand_in_a_file(tmp_path):
     file = tmp_path / "principle.txt"
     file.write_text("Sicherheit zuerst – immer.\n\n", encoding="utf-8")
     settings, origins = resolve({"principle": f"@{file}"})
-    assert settings.principle == origins["principle"].value == "Sicherheit zuerst – immer."
-    assert resolve({"principle": "a@b"})[0].principle == "a@b"
+    assert settings.judge.principle == origins["principle"].value == "Sicherheit zuerst – immer."
+    assert resolve({"principle": "a@b"})[0].judge.principle == "a@b"
 
 
 @pytest.mark.parametrize("content", [None, b"\xff\xfe"])

@@ -6,20 +6,12 @@ import typing
 import pytest
 
 from genrm_cli.rollouts.dialects import DIALECTS
-from genrm_cli.settings import Settings
-from genrm_cli.settings.table import (
-    PRESETS,
-    Panel,
-    default_of,
-    digest_of,
-    flag_of,
-    is_many,
-    key_of,
-    setting_fields,
-    type_of,
-)
+from genrm_cli.settings import Settings, settings_from
+from genrm_cli.settings.declare import Panel
+from genrm_cli.settings.reward_settings import PRESETS, PairingSettings
+from genrm_cli.settings.table import all_settings, changed, digest_of, value_of
 
-FIELDS = {setting.name: setting for setting in setting_fields()}
+FIELDS = {setting.name: setting for setting in all_settings()}
 COEFFICIENTS = (
     "reasoning_bonus",
     "answer_bonus",
@@ -33,52 +25,75 @@ COEFFICIENTS = (
 @pytest.mark.parametrize("setting", FIELDS.values(), ids=FIELDS)
 def test_every_setting_is_explained(setting):
     """A setting has a sentence, a panel, a type, and a default within its own bounds and choices."""
-    about = setting.metadata
-    assert about["meaning"].endswith((".", ")", "?"))
-    assert about["panel"] in typing.get_args(Panel)
-    default = default_of(setting)
-    assert default is None or (default == () if is_many(setting) else type(default) is type_of(setting))
-    assert default is None or not about["choices"] or default in about["choices"]
+    about = setting.declared
+    assert about.meaning.endswith((".", ")", "?"))
+    assert about.panel in typing.get_args(Panel)
+    default = setting.default
+    assert default is None or (default == () if setting.is_many else type(default) is setting.type)
+    assert default is None or not about.choices or default in about.choices
     if isinstance(default, int | float) and not isinstance(default, bool):
-        assert about["low"] is None or default >= about["low"]
-        assert about["high"] is None or default <= about["high"]
+        assert about.low is None or default >= about.low
+        assert about.high is None or default <= about.high
 
 
 def test_keys_and_flags_are_unique():
     """No two settings share a name in files, a long flag or a short one."""
-    for names in ([key_of(s) for s in FIELDS.values()], [flag_of(s) for s in FIELDS.values()]):
+    for names in ([s.key for s in FIELDS.values()], [s.flag for s in FIELDS.values()]):
         assert len(set(names)) == len(names)
     for setting in FIELDS.values():
-        negative = setting.metadata["negative"]
-        assert negative is None or (type_of(setting) is bool and negative.startswith("--no-"))
-    short = [s.metadata["flag"] for s in FIELDS.values() if s.metadata["flag"]]
+        negative = setting.declared.negative
+        assert negative is None or (setting.type is bool and negative.startswith("--no-"))
+    short = [s.declared.flag for s in FIELDS.values() if s.declared.flag]
     assert len(set(short)) == len(short)
 
 
 def test_the_dialect_choices_are_the_dialects():
     """`--dialect` takes exactly the names in the table of dialects, and its help lists them."""
-    about = FIELDS["dialect"].metadata
-    assert about["choices"] == tuple(DIALECTS)
-    assert all(name in about["meaning"] for name in DIALECTS)
+    about = FIELDS["dialect"].declared
+    assert about.choices == tuple(DIALECTS)
+    assert all(name in about.meaning for name in DIALECTS)
 
 
 def test_the_help_of_the_profile_says_where_they_are_listed():
     """`--profile` has no choices in its help: there are too many to explain."""
-    assert "`genrm profiles`" in FIELDS["profile"].metadata["meaning"]
+    assert "`genrm profiles`" in FIELDS["profile"].declared.meaning
 
 
 def test_the_documented_defaults_hold():
     """The defaults that the documentation promises."""
     settings = Settings()
-    assert (settings.strategy, settings.ring_k, settings.estimator) == ("ring", 1.0, "combined")
-    assert (settings.judges, settings.seed, settings.compat, settings.default_score) == (1, 0, None, 3.0)
-    assert (settings.concurrency, settings.connect_timeout, settings.call_timeout) == ("auto", 10.0, 600.0)
-    assert (settings.comparison_timeout, settings.give_up_after, settings.deadline) == (3600.0, 300.0, None)
-    assert (settings.retries, settings.reask, settings.unscored, settings.max_unscored) == (5, 3, "null", 0.05)
-    assert (settings.probe, settings.use_journal, settings.hedge, settings.only_failed) == (True, True, False, False)
-    assert (settings.max_calls, settings.max_tokens, settings.max_cost) == (None, None, None)
-    assert settings.max_line_bytes == 64_000_000
-    assert [getattr(settings, name) for name in COEFFICIENTS] == [0, 0, 0.2, 0, 0, 0]
+    assert (settings.pairing.strategy, settings.pairing.ring_k, settings.rewards.estimator) == ("ring", 1.0, "combined")
+    assert (settings.pairing.repeats, settings.pairing.seed, settings.judge.compat, settings.rewards.default_score) == (
+        1,
+        0,
+        None,
+        3.0,
+    )
+    assert (settings.limits.concurrency, settings.limits.connect_timeout, settings.limits.call_timeout) == (
+        "auto",
+        10.0,
+        600.0,
+    )
+    assert (settings.limits.comparison_timeout, settings.limits.give_up_after, settings.limits.deadline) == (
+        3600.0,
+        300.0,
+        None,
+    )
+    assert (
+        settings.limits.retries,
+        settings.limits.reask,
+        settings.rewards.unscored,
+        settings.rewards.max_unscored,
+    ) == (5, 3, "null", 0.05)
+    assert (
+        settings.judge.probe,
+        settings.journal.use_journal,
+        settings.limits.hedge,
+        settings.journal.only_failed,
+    ) == (True, True, False, False)
+    assert (settings.limits.max_calls, settings.limits.max_total_tokens, settings.limits.max_cost) == (None, None, None)
+    assert settings.input.max_line_bytes == 64_000_000
+    assert [value_of(settings, name) for name in COEFFICIENTS] == [0, 0, 0.2, 0, 0, 0]
 
 
 @pytest.mark.parametrize(
@@ -92,22 +107,22 @@ def test_the_documented_defaults_hold():
 )
 def test_the_presets_are_the_released_coefficients(preset, coefficients):
     """Bonuses, top share, lengths of reasoning and answer, style: as NVIDIA released them."""
-    settings = Settings(**PRESETS[preset])
-    assert tuple(getattr(settings, name) for name in COEFFICIENTS) == coefficients
+    settings = settings_from(**PRESETS[preset])
+    assert tuple(value_of(settings, name) for name in COEFFICIENTS) == coefficients
 
 
 def test_every_preset_is_tested_and_offered():
     """A new preset brings its coefficients to this file and its name to the help."""
     assert list(PRESETS) == ["nemotron-3-nano", "nemotron-3-super", "nemotron-3-super-rlvr", "nemotron-3-ultra"]
-    assert FIELDS["preset"].metadata["choices"] == tuple(PRESETS)
-    assert all(name in FIELDS["preset"].metadata["meaning"] for name in PRESETS)
+    assert FIELDS["preset"].declared.choices == tuple(PRESETS)
+    assert all(name in FIELDS["preset"].declared.meaning for name in PRESETS)
 
 
 OTHERS = {
     "dialect": "chat",
     "group_by": "metadata.task",
     "strategy": "all_pairs",
-    "judges": 2,
+    "repeats": 2,
     "order_balanced": True,
     "judge": "lexical",
     "model": "m",
@@ -126,7 +141,7 @@ OTHERS = {
 @pytest.mark.parametrize("name", OTHERS)
 def test_the_digest_follows_what_changes_rewards(name):
     """Another value of a setting that decides rewards gives another digest."""
-    assert digest_of(dataclasses.replace(Settings(), **{name: OTHERS[name]})) != digest_of(Settings())
+    assert digest_of(changed(Settings(), **{name: OTHERS[name]})) != digest_of(Settings())
 
 
 @pytest.mark.parametrize(
@@ -173,17 +188,17 @@ def test_the_digest_follows_what_changes_rewards(name):
 def test_the_digest_does_not_follow_the_rest(name, value):
     """How fast, from where and to where: the same rewards, the same digest."""
     assert name not in OTHERS
-    assert digest_of(dataclasses.replace(Settings(), **{name: value})) == digest_of(Settings())
+    assert digest_of(changed(Settings(), **{name: value})) == digest_of(Settings())
 
 
 def test_the_digest_knows_two_values_of_one_setting_apart():
     """Null and 0 differ, and no two of many variations share a digest."""
-    digests = [digest_of(dataclasses.replace(Settings(), **{name: value})) for name, value in OTHERS.items()]
+    digests = [digest_of(changed(Settings(), **{name: value})) for name, value in OTHERS.items()]
     assert len(set(digests)) == len(OTHERS)
-    assert digest_of(Settings(temperature=0.0)) != digest_of(Settings(temperature=None))
+    assert digest_of(settings_from(temperature=0.0)) != digest_of(settings_from(temperature=None))
 
 
 def test_settings_cannot_be_changed():
     """The effective settings are frozen: what the digest says stays true."""
     with pytest.raises(dataclasses.FrozenInstanceError):
-        Settings().judges = 2
+        Settings().pairing = PairingSettings()

@@ -17,8 +17,8 @@ from s3_stores_fixture import RealStore
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.jobs.replica import JournalReplica
 from genrm_cli.judging.journal import Journal
+from genrm_cli.settings import settings_from
 from genrm_cli.verdicts import Outcome
-from genrm_cli.settings import Settings
 from genrm_cli.storage.leases import HeldLease, Lease, LeaseLostError, Leases
 from genrm_cli.storage.listing import iter_named
 from genrm_cli.storage.location import S3Options
@@ -202,7 +202,7 @@ def test_segments_carry_a_journal_to_another_machine(
     bucket: str, options: S3Options, real_store: RealStore, tmp_path: Path
 ) -> None:
     """What one journal recorded, another one knows after an exchange."""
-    run = RunContext(Settings(segment_calls=4, s3_endpoint_url=real_store.url))
+    run = RunContext(settings_from(segment_calls=4, s3_endpoint_url=real_store.url))
     keys = [number.to_bytes(32, "big") for number in range(10)]
 
     async def record() -> None:

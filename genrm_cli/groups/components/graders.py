@@ -1,4 +1,4 @@
-"""Who grades the components that a judge grades, and how each is asked."""
+"""The judges that grade components, and how each is asked."""
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -25,67 +25,62 @@ class Grader:
     """One judge that grades a component.
 
     Attributes:
-        component: the name of its table; `diversity` for who finds clusters.
+        component: the name of its table; `diversity` for the one that finds clusters.
         kind: `rubric`, `rubric_rank` or `diversity`.
-        names: of the components that its grades become, in their order; for `diversity` none.
-        seat: who is asked.
-        profile: how it is asked.
+        names: of the components that its grades become, in order; empty for `diversity`.
+        config: of the judge that is asked.
+        profile: how it is prompted.
         rubric_set: what it grades by; None for `diversity`.
     """
 
     component: str
     kind: str
     names: tuple[str, ...]
-    seat: JudgeConfig
+    config: JudgeConfig
     profile: GradingProfile
     rubric_set: RubricSet | None = None
 
 
 @lru_cache(maxsize=64)
 def graders_in(settings: Settings) -> tuple[Grader, ...]:
-    """Return the graders of a run, in the order of their tables, who finds clusters last.
+    """Return the graders of a run, in the order of their tables; the one that finds clusters comes last.
 
     Raises:
         UsageError: a rubric set is unknown or cannot be read.
     """
-    seats = graders_of(settings)
-    judged = [component for component in settings.components if component.is_judged]
-    graders = [_grader(component, seat) for component, seat in zip(judged, seats, strict=False)]
-    if len(seats) > len(graders):
-        is_held = settings.diversity is None or settings.diversity.json_schema
-        graders.append(Grader(DIVERSITY, DIVERSITY, (), seats[-1], _held(CLUSTERS, json_schema=is_held)))
+    configs = graders_of(settings)
+    judged = [component for component in settings.rewards.components if component.is_judged]
+    graders = [_grader(component, config) for component, config in zip(judged, configs, strict=False)]
+    if len(configs) > len(graders):
+        with_schema = settings.rewards.diversity is None or settings.rewards.diversity.json_schema
+        graders.append(Grader(DIVERSITY, DIVERSITY, (), configs[-1], _without_schema(CLUSTERS, json_schema=with_schema)))
     return tuple(graders)
-
-
-def count_gradings(n: int, settings: Settings) -> int:
-    """Count the questions of all graders about n rollouts with a response; empty ones turn out to cost less."""
-    return sum(n if grader.kind == "rubric" else int(n > 1) for grader in graders_in(settings))
 
 
 def find_rubric_set(name: str) -> RubricSet:
     """Return a rubric set by its name, or the user's own by its TOML file.
 
     Raises:
-        UsageError: there is none, or the file holds none.
+        UsageError: the set is unknown, or the file cannot be read.
     """
     if name.endswith(".toml"):
         return parse_rubric_set(read_toml(Path(name)), name)
     if name not in RUBRIC_SETS:
-        raise UsageError(f"no rubric set is called {name!r}; known are {', '.join(RUBRIC_SETS)}, or a TOML file.")
+        raise UsageError(f"unknown rubric set {name!r}; expected {', '.join(RUBRIC_SETS)} or a TOML file.")
     return RUBRIC_SETS[name]
 
 
-def _grader(component: Component, seat: JudgeConfig) -> Grader:
+def _grader(component: Component, config: JudgeConfig) -> Grader:
     rubric_set = find_rubric_set(component.option("set") or "")
     ranked = component.kind == "rubric_rank"
     profile = ranking_profile(rubric_set) if ranked else grading_profile(rubric_set)
     names = (component.name,) if ranked else tuple(rubric.component_name for rubric in rubric_set.rubrics)
-    profile = _held(profile, json_schema=dict(component.options).get("json_schema") is not False)
-    return Grader(component.name, component.kind, names, seat, profile, rubric_set)
+    profile = _without_schema(profile, json_schema=dict(component.options).get("json_schema") is not False)
+    return Grader(component.name, component.kind, names, config, profile, rubric_set)
 
 
-def _held(profile: GradingProfile, *, json_schema: bool) -> GradingProfile:
-    """Leave out what a server may not know, if told to."""
+def _without_schema(profile: GradingProfile, *, json_schema: bool) -> GradingProfile:
+    """Drop the JSON schema, which some servers do not know, if configured so."""
     if json_schema:
         return profile
     fields = {name: value for name, value in profile.request_fields.items() if name != "response_format"}

@@ -1,0 +1,88 @@
+"""Refuse settings that no run can work with, before anything is read or paid for."""
+
+from genrm_cli.errors import UsageError
+from genrm_cli.groups.compile import asks_for_verdicts, compile_rewards
+from genrm_cli.groups.components.graders import DIVERSITY, graders_in
+from genrm_cli.judging.client import chat_url
+from genrm_cli.judging.find_profile import profile_of
+from genrm_cli.judging.open_judges import JudgeSpec, OpenOptions
+from genrm_cli.pairing import RING_STRATEGIES
+from genrm_cli.settings import Settings
+from genrm_cli.settings.panel import JudgeConfig, judges_of
+
+NO_JUDGE = (
+    "no judge is given. Pass --base-url http://HOST:PORT/v1 and --model NAME for a real one, "
+    "or --judge lexical to try the pipeline with the built-in baseline."
+)
+
+
+def check_settings(settings: Settings) -> None:
+    """Refuse settings that name no judge, one that cannot be asked, or rewards that cannot be computed.
+
+    Raises:
+        UsageError: says what to pass.
+    """
+    compile_rewards(settings)
+    pairing = settings.pairing
+    if pairing.budget is not None and pairing.strategy not in RING_STRATEGIES:
+        raise UsageError(
+            f"--budget chooses the size of a ring, which --strategy {pairing.strategy} does not have; "
+            "drop one of them, or use --max-calls as a hard limit."
+        )
+    if settings.rewards.only_components and not settings.journal.use_journal:
+        raise UsageError("--only-components takes verdicts from the journal; drop --no-journal.")
+    for spec in judge_specs(settings, with_profiles=False):
+        try:
+            _check_judge(spec.config, only_known=settings.rewards.only_components)
+        except UsageError as error:
+            if not spec.compares or settings.panel.judges:
+                raise UsageError(f"{spec.config.name}: {error}") from None
+            raise
+    for grader in graders_in(settings):
+        if grader.config.judge.judge is not None:
+            table = "[diversity]" if grader.kind == DIVERSITY else f"[components.{grader.component}]"
+            raise UsageError(
+                f"{table} needs a real judge, not --judge {grader.config.judge.judge}: "
+                "set its own model and base_url."
+            )
+
+
+def _check_judge(config: JudgeConfig, *, only_known: bool) -> None:
+    judge = config.judge
+    if judge.judge is not None:
+        if judge.base_url:
+            raise UsageError(f"--judge {judge.judge} and --base-url exclude each other; drop one of them.")
+        return
+    if only_known and judge.model is None:
+        raise UsageError("--only-components needs --model: the judge whose verdicts to take from the journal.")
+    if not judge.base_url and not only_known:
+        raise UsageError(NO_JUDGE)
+    if judge.model is None:
+        raise UsageError("--base-url needs --model: the judge's name, as its server lists it under /v1/models.")
+    for base_url in judge.base_url:
+        chat_url(base_url)
+    profile_of(config)
+
+
+def judge_specs(settings: Settings, *, with_profiles: bool = True) -> list[JudgeSpec]:
+    """Return the judges to open, those that compare before the graders of components.
+
+    Raises:
+        UsageError: a profile cannot be found; not with `with_profiles=False`, which leaves them out.
+    """
+    specs = []
+    for config in judges_of(settings) if asks_for_verdicts(settings) else ():
+        needs_profile = with_profiles and config.judge.judge is None
+        specs.append(JudgeSpec(config, profile_of(config) if needs_profile else None))
+    return specs + [JudgeSpec(grader.config, grader.profile, compares=False) for grader in graders_in(settings)]
+
+
+def open_options(settings: Settings, **given: object) -> OpenOptions:
+    """Return the options that concern all judges of a run."""
+    return OpenOptions(
+        limits=settings.limits,
+        probe=settings.judge.probe,
+        only_known=settings.rewards.only_components,
+        only_failed=settings.journal.only_failed,
+        **given,  # type: ignore[arg-type]  # api_keys, started_s
+    )

@@ -1,0 +1,130 @@
+"""The digest of settings: what outputs are made of, as a sha256 that never changes for the same settings."""
+
+import tomllib
+from collections.abc import Mapping
+
+import pytest
+
+from genrm_cli.settings.resolve import SettingsFile, resolve_settings
+from genrm_cli.settings.table import digest_of
+
+Flags = Mapping[str, str | tuple[str, ...]]
+
+PANEL = """
+[[judge]]
+name = "a"
+model = "m"
+weight = 2
+temperature = 0
+base_url = "http://x/v1"
+[[judge]]
+model = "n"
+profile = "json"
+call_timeout = "5m"
+"""
+COMPONENTS = """
+[components.safety]
+[components.c]
+kind = "rubric"
+set = "therapeutic"
+model = "g"
+base_url = "http://y/v1"
+temperature = 0.1
+[components.consistency]
+pattern = "(a+)"
+[diversity]
+method = "llm"
+model = "d"
+[total]
+weights = { genrm = 1, safety = 0.5 }
+gates = { safety = 0.2 }
+optional = ["safety"]
+clip = [0, inf]
+normalise = true
+"""
+NGRAMS = "[diversity]\nthreshold = 0.25\nn = 4\ncomponents = ['genrm']\n"
+A_JUDGE = {
+    "base_url": ("http://localhost:8000/v1",),
+    "model": "m",
+    "temperature": "0.5",
+    "top_p": "0.9",
+    "max_reply_tokens": "512",
+    "principle": "Be short.",
+    "profile": "json",
+}
+
+
+# Recorded at version 0.1.0, before settings were renamed and split by subject.
+@pytest.mark.parametrize(
+    ("flags", "toml", "digest"),
+    [
+        pytest.param({}, "", "740915e8986c68e94742c29944eb10e137ff98fb08a7556d53ee6f7ad49bc882", id="defaults"),
+        pytest.param(
+            {"judge": "lexical"}, "", "af89a40eeddda16bedbb361681b049a6c74291bb84d5803fc85f51dd8610037b", id="lexical"
+        ),
+        pytest.param(A_JUDGE, "", "712b929db13dffd28b248ebe778bad68bbfaf7bf082f7dc1def5a05f19c26cda", id="a judge"),
+        pytest.param(
+            {"strategy": "swap", "ring_k": "2.5", "repeats": "3", "both_orders": "true", "seed": "7"},
+            "",
+            "15ae04e660f2ed0e048b7188f3997a158c4f1049fcb1dd948fb7ceec4a745ab4",
+            id="pairing",
+        ),
+        pytest.param(
+            {"strategy": "all_pairs", "order_balanced": "true", "budget": "100"},
+            "",
+            "6141c3055278cdca5fc78fea5a1a889b28d3f205b9d1a6f128968ed0824094a0",
+            id="all pairs",
+        ),
+        pytest.param(
+            {"compat": "nemo-gym", "model": "m"},
+            "",
+            "b157d885de578b15c60388f59c2a9fb72c50f5cca1f534fb16bf83ea9f02a36f",
+            id="compat",
+        ),
+        pytest.param(
+            {"preset": "nemotron-3-super", "answer_bonus": "0.25", "unscored": "drop", "min_reliability": "0.3"},
+            "",
+            "628d3deabfac1903b72425f64249369ac61a1c83acb1219ac93d8757abc82add",
+            id="preset",
+        ),
+        pytest.param(
+            {
+                "dialect": "chat",
+                "group_by": "metadata.task",
+                "require_metadata": ("synthetic=true", "a.b=c"),
+                "redact_pattern": ("email", "[0-9]{3,5}"),
+            },
+            "",
+            "8eee0069a43eb2611ddd1027280be83f6406a46234e1eb828c93d9b536173963",
+            id="input",
+        ),
+        pytest.param(
+            {"max_total_tokens": "5", "max_calls": "7", "retries": "0", "lease_expiry": "90s"},
+            "",
+            "740915e8986c68e94742c29944eb10e137ff98fb08a7556d53ee6f7ad49bc882",
+            id="limits only",
+        ),
+        pytest.param(
+            {"quorum": "1", "disagreement": "missing"},
+            PANEL,
+            "2a4acc354c98b2604be8939bf0e22f2ff0e34d762b7e8e74f60ecef52961ec3c",
+            id="panel",
+        ),
+        pytest.param(
+            {"component": ("rank", "field:x.y")},
+            COMPONENTS,
+            "42da272576cd820aeb77076011eda737e22743a844d2f079e3984f13abc588bd",
+            id="components",
+        ),
+        pytest.param(
+            {"judge": "lexical"},
+            NGRAMS,
+            "9cd982df8c2fe194775f16ccd6a47673e87b094fb3d06abf607d03bf6e0a1a39",
+            id="ngrams",
+        ),
+    ],
+)
+def test_a_digest_never_changes(flags: Flags, toml: str, digest: str) -> None:
+    """Outputs of an earlier version stay up to date."""
+    settings, _ = resolve_settings(flags, {}, SettingsFile("genrm.toml", tomllib.loads(toml)))
+    assert digest_of(settings) == digest
