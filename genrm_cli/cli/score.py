@@ -49,7 +49,7 @@ def score(
     from genrm_cli.groups.judge_set import check_judges
     from genrm_cli.jobs.batch import score_inputs
     from genrm_cli.jobs.context import RunContext
-    from genrm_cli.jobs.inputs import is_one_input
+    from genrm_cli.jobs.due.inputs import is_one_input
 
     settings, alone = invocation.settings, is_one_input(rollouts)
     if alone:
@@ -71,7 +71,7 @@ def score(
 
 
 def _refuse_two_products(uri: str, invocation: Invocation) -> None:
-    from genrm_cli.jobs.inputs import output_places
+    from genrm_cli.jobs.due.inputs import output_places
 
     if invocation.settings.output.json_output and output_places(uri, invocation.settings).metrics is None:
         raise UsageError("--json and scored lines both want stdout; name an output file with -o.")
@@ -88,7 +88,7 @@ def _lock(rollouts: Sequence[str], invocation: Invocation) -> contextlib.Abstrac
 def _show_plan(rollouts: Sequence[str], run: "RunContext") -> int:
     """Print what would be done with each input, as it is found."""
     from genrm_cli.jobs.batch import BatchReport
-    from genrm_cli.jobs.planning import plan_inputs
+    from genrm_cli.jobs.due.planning import plan_inputs
 
     plan = BatchReport()
     for result in plan_inputs(rollouts, run):

@@ -33,7 +33,6 @@ from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.profiles.profile import count_turns
 from genrm_cli.judging.profiles.scales import verdict_of_grades
 from genrm_cli.judging.requests import ListwisePrompt, PairwisePrompt, Prompt
-from genrm_cli.verdicts import Outcome
 from genrm_cli.rollouts.declared import check_declared, parse_requirement
 from genrm_cli.rollouts.labelled import LabelledPair, parse_pairs
 from genrm_cli.rollouts.record import Turn, UnreadableRecordError
@@ -45,7 +44,7 @@ from genrm_cli.storage.location import require_rl_prefix
 from genrm_cli.storage.records import BadLineError, parse_record, render_document
 from genrm_cli.storage.sink import Outputs, check_writable, is_same_place
 from genrm_cli.storage.source import Source, open_source
-from genrm_cli.verdicts import Failure, FailureKind, Grades, Verdict
+from genrm_cli.verdicts import Failure, FailureKind, Grades, Outcome, Verdict
 
 MAX_REJECTS = 100
 _NAMED_PROBLEMS = 3

@@ -42,8 +42,7 @@ def check_settings(settings: Settings) -> None:
         if grader.config.judge.judge is not None:
             table = "[diversity]" if grader.kind == DIVERSITY else f"[components.{grader.component}]"
             raise UsageError(
-                f"{table} needs a real judge, not --judge {grader.config.judge.judge}: "
-                "set its own model and base_url."
+                f"{table} needs a real judge, not --judge {grader.config.judge.judge}: set its own model and base_url."
             )
 
 

@@ -9,11 +9,10 @@ from genrm_cli.groups.plan import MAX_GRADED_ALL_PAIRS, GroupPlan, JudgePlan, Pa
 from genrm_cli.judging.profiles.profile import GradingProfile
 from genrm_cli.judging.profiles.scales import verdict_of_grades
 from genrm_cli.judging.requests import ListwisePrompt, PairwisePrompt, Prompt, RequestId
-from genrm_cli.verdicts import Outcome
 from genrm_cli.pairing import Comparison, plan_comparisons
 from genrm_cli.rewards.estimators import Verdicts
 from genrm_cli.rollouts.record import SharedView
-from genrm_cli.verdicts import MIDDLE_RANKING, Grades, Verdict, preference
+from genrm_cli.verdicts import MIDDLE_RANKING, Grades, Outcome, Verdict, preference
 
 JudgeVerdicts = Mapping[Comparison, Sequence[Verdict | None]]
 """The verdict of each judge on each comparison, None for a failure."""

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from genrm_cli.errors import UsageError
-from genrm_cli.groups.components.graders import DIVERSITY, Grader, graders_in
+from genrm_cli.groups.components.graders import graders_in
 from genrm_cli.groups.components.plugins import find_function
 from genrm_cli.groups.plan import GENRM, GroupPlan, JudgePlan, PairingPlan, RewardPlan
 from genrm_cli.judging.find_profile import profile_of
@@ -100,9 +100,7 @@ def fit_budget(plan: GroupPlan, sizes: Mapping[int, int], budget: int | None) ->
 
 def _pairing(settings: Settings) -> PairingPlan:
     given = settings.pairing
-    return PairingPlan(
-        given.strategy, given.ring_k, given.repeats, given.both_orders, given.order_balanced, given.seed
-    )
+    return PairingPlan(given.strategy, given.ring_k, given.repeats, given.both_orders, given.order_balanced, given.seed)
 
 
 def compile_rewards(settings: Settings) -> RewardPlan:
@@ -159,7 +157,9 @@ def _component_names(settings: Settings) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _check_names(settings: Settings, names: tuple[str, ...], weights: Mapping[str, Weight], divided: tuple[str, ...]) -> None:
+def _check_names(
+    settings: Settings, names: tuple[str, ...], weights: Mapping[str, Weight], divided: tuple[str, ...]
+) -> None:
     given = settings.rewards
     wanted = [("rank", component.option("of") or GENRM) for component in given.components if component.kind == "rank"]
     if given.total is not None:

@@ -7,10 +7,10 @@ from typing import Any
 
 from genrm_cli.groups.components.columns import Column
 from genrm_cli.judging.requests import RequestId
-from genrm_cli.verdicts import Outcome
 from genrm_cli.rewards.shaping import TextShape
 from genrm_cli.rollouts.grouping import UNGROUPED
 from genrm_cli.rollouts.record import Rollout
+from genrm_cli.verdicts import Outcome
 
 Results = list[tuple[RequestId, Outcome]]
 

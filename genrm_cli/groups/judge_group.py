@@ -16,11 +16,10 @@ from genrm_cli.judging.engine import Judge, JudgeSet
 from genrm_cli.judging.pacing.pool import Slot
 from genrm_cli.judging.profiles.profile import Profile
 from genrm_cli.judging.requests import JudgeRequest, PairwisePrompt, Prompt, RequestId
-from genrm_cli.verdicts import Outcome
 from genrm_cli.rewards.diversity import ngram_clusters
 from genrm_cli.rewards.shaping import measure_text
 from genrm_cli.rollouts.record import SharedView, Turn, view_group
-from genrm_cli.verdicts import Failure, FailureKind
+from genrm_cli.verdicts import Failure, FailureKind, Outcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +105,18 @@ def recall_group(group: Group, plan: GroupPlan, judges: JudgeSet) -> KnownGroup:
     return KnownGroup(requests, known, judged)
 
 
+def count_known(group: Group, plan: GroupPlan, judges: JudgeSet) -> tuple[int, int]:
+    """Count the requests about a group, and those of them whose answers are known; computes nothing else."""
+    judged = begin_group(group, plan)
+    requests = known = 0
+    for id_, prompt in _iter_requests(judged, group, plan):
+        judge = judges[id_.judge]
+        outcome = judge.recall(judge.prepare(prompt, id_.repeat))
+        requests += 1
+        known += outcome is not None and outcome.from_journal
+    return requests, known
+
+
 def begin_group(group: Group, plan: GroupPlan) -> JudgedGroup:
     """Return what is known of a group before any request."""
     with_response = tuple(rollout.answer is not None for rollout in group.rollouts)
@@ -133,9 +144,7 @@ def begin_group(group: Group, plan: GroupPlan) -> JudgedGroup:
 def _compute_local(judged: JudgedGroup, group: Group, plan: GroupPlan) -> None:
     """Compute the components that need no judge; may take its time, and call functions of the user's."""
     records = group.records or [{} for _ in group.rollouts]
-    judged.columns = local_columns(
-        group.rollouts, records, plan.rewards.components, comparable=judged.is_comparable
-    )
+    judged.columns = local_columns(group.rollouts, records, plan.rewards.components, comparable=judged.is_comparable)
 
 
 def _iter_requests(judged: JudgedGroup, group: Group, plan: GroupPlan) -> Iterator[tuple[RequestId, Prompt]]:
@@ -149,9 +158,7 @@ def _iter_requests(judged: JudgedGroup, group: Group, plan: GroupPlan) -> Iterat
         yield id_, prompt
     response_of = dict(zip(judged.answered, view.responses, strict=True))
     for number, grader in enumerate(plan.graders, len(plan.judges)):
-        yield from iter_gradings(
-            group.key, grader, number, judged.spoken, response_of, view, principle, backgrounds
-        )
+        yield from iter_gradings(group.key, grader, number, judged.spoken, response_of, view, principle, backgrounds)
 
 
 def _view_for_judges(

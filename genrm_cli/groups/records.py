@@ -9,9 +9,8 @@ from genrm_cli.groups.group import JudgedGroup
 from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.groups.results import GroupRewards, RolloutScore
 from genrm_cli.judging.requests import RequestId
-from genrm_cli.verdicts import Outcome
 from genrm_cli.rewards.total import Total
-from genrm_cli.verdicts import Failure, Grades, Verdict
+from genrm_cli.verdicts import Failure, Grades, Outcome, Verdict
 
 FORMAT = 1
 """Version of both forms; grows when a key changes its meaning or goes."""
@@ -117,9 +116,7 @@ def iter_comparisons(judged: JudgedGroup, plan: GroupPlan) -> Iterator[Compariso
             grader = plan.graders[number]
             component, verdict, judge = grader.component, None, grader.config.judge.model or ""
         neutralised = judged.neutralised.get(request, {})
-        yield ComparisonRecord(
-            judged.key, component, request, outcome, verdict, judge, neutralised, plan.keep_replies
-        )
+        yield ComparisonRecord(judged.key, component, request, outcome, verdict, judge, neutralised, plan.keep_replies)
 
 
 def outcome_record(outcome: Outcome, verdict: Verdict | None) -> dict[str, Any]:

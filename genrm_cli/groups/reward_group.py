@@ -32,9 +32,7 @@ def reward_group(judged: JudgedGroup, plan: GroupPlan, calibration: Calibration)
     return rewards
 
 
-def reward_groups(
-    groups: Sequence[JudgedGroup], plan: GroupPlan, calibration: Calibration
-) -> list[GroupRewards]:
+def reward_groups(groups: Sequence[JudgedGroup], plan: GroupPlan, calibration: Calibration) -> list[GroupRewards]:
     """Return the rewards of several groups, as `reward_group` would of each; together they cost less."""
     by_judge = [verdicts_by_judge(judged, plan) for judged in groups]
     used = [used_verdicts(verdicts, plan) for verdicts in by_judge]

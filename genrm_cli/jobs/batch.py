@@ -18,20 +18,22 @@ from genrm_cli.errors import (
     TooManyUnscoredError,
     worst_exit_code,
 )
-from genrm_cli.groups.judge_set import JudgeSet, check_judges, open_judges
-from genrm_cli.jobs.context import RunContext, cancelled_by_sigterm, first_error_of, in_thread
-from genrm_cli.jobs.inputs import Task
+from genrm_cli.groups.check import check_settings
+from genrm_cli.groups.in_thread import in_thread
+from genrm_cli.jobs.context import RunContext, cancelled_by_sigterm, first_error_of
+from genrm_cli.jobs.due.inputs import Task
+from genrm_cli.jobs.due.leasing import leased
+from genrm_cli.jobs.due.planning import LISTED_AT_ONCE, Decision, FileResult, Status, decide_again, iter_decisions
 from genrm_cli.jobs.journals import check_journal_place
-from genrm_cli.jobs.leasing import claimed
-from genrm_cli.jobs.planning import LISTED_AT_ONCE, Decision, FileResult, Status, decide_again, iter_decisions
 from genrm_cli.jobs.score_file import refuse_unscored, score_task
+from genrm_cli.judging.open_judges import OpenJudges, open_judges
 from genrm_cli.storage.leases import HeldLease, Lease, LeaseLostError, Leases
 from genrm_cli.storage.sink import check_writable, make_folder
 
 
 @dataclass(slots=True)
 class BatchReport:
-    """What became of all inputs of a run.
+    """The results of all inputs of a run.
 
     Attributes:
         results: with `--json`, of all but those that were up to date.
@@ -75,22 +77,19 @@ class BatchReport:
         }
 
 
-def score_inputs(inputs: Sequence[str], run: RunContext) -> BatchReport:
+async def score_inputs(inputs: Sequence[str], run: RunContext) -> BatchReport:
     """Score all inputs that are not up to date.
 
-    One that fails does not stop the others; a judge that cannot be used stops the run, as does an interruption.
+    One that fails does not stop the others; a judge that cannot be used stops the run, as does a cancellation.
 
     Raises:
         UsageError: the settings name no judge, or do not go with the inputs.
-        KeyboardInterrupt: the run was interrupted, by SIGTERM too.
+        CancelledError: the run was interrupted, by SIGTERM too.
     """
-    check_judges(run.settings)
+    check_settings(run.settings)
     check_journal_place(run.settings)
     batch = _Batch(run)
-    try:
-        asyncio.run(batch.score(inputs))
-    except asyncio.CancelledError as error:
-        raise KeyboardInterrupt from error  # SIGTERM
+    await batch.score(inputs)
     return batch.report
 
 
@@ -100,19 +99,23 @@ class _Batch:
     def __init__(self, run: RunContext) -> None:
         self.report = BatchReport()
         self._run = run
-        self._claims = Leases(run.s3, run.settings.storage.lease_expiry)
+        self._leases = Leases(run.s3, run.settings.storage.lease_expiry)
         self._has_begun = False
 
     async def score(self, inputs: Sequence[str]) -> None:
         """Score all inputs, a few at a time."""
         lanes = self._run.settings.limits.parallel_files
-        # Each lane reads or writes in one thread, renews its claim in another, and copies its journal in a third.
+        # Each lane reads or writes in one thread, renews its lease in another, and copies its journal in a third.
         asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(4 + 3 * lanes))
         queue: asyncio.Queue[Decision | None] = asyncio.Queue(maxsize=lanes)
         try:
-            async with cancelled_by_sigterm(), open_judges(self._run) as desk, asyncio.TaskGroup() as group:
+            async with (
+                cancelled_by_sigterm(),
+                open_judges(self._run.judge_specs(), self._run.open_options, self._run.on_event) as judges,
+                asyncio.TaskGroup() as group,
+            ):
                 for _ in range(lanes):
-                    group.create_task(self._work_through(queue, desk))
+                    group.create_task(self._work_through(queue, judges))
                 await self._fill(queue, inputs)
                 for _ in range(lanes):
                     await queue.put(None)
@@ -135,11 +138,11 @@ class _Batch:
                     self._enter(decision.result())
         self.report.is_listed = True
 
-    async def _work_through(self, queue: asyncio.Queue[Decision | None], desk: JudgeSet) -> None:
+    async def _work_through(self, queue: asyncio.Queue[Decision | None], judges: OpenJudges) -> None:
         while (decision := await queue.get()) is not None:
             started_s = time.monotonic()
             try:
-                result = await self._score_unless_stopped(decision, desk)
+                result = await self._score_unless_stopped(decision, judges)
             except JudgeError:  # the others would meet the same judge
                 self._enter(decision.waiting("not finished: the judge failed").result())
                 raise
@@ -152,44 +155,46 @@ class _Batch:
                 result = decision.failed(error).result()
             self._enter(replace(result, wall_time_s=time.monotonic() - started_s))
 
-    async def _score_unless_stopped(self, decision: Decision, desk: JudgeSet) -> FileResult:
-        if desk.stopped_by is not None and self._has_begun:
-            stopped = TooManyUnscoredError(f"not begun: the run was stopped by --{desk.stopped_by.replace('_', '-')}")
+    async def _score_unless_stopped(self, decision: Decision, judges: OpenJudges) -> FileResult:
+        if judges.stopped_by is not None and self._has_begun:
+            stopped = TooManyUnscoredError(f"not begun: the run was stopped by --{judges.stopped_by.replace('_', '-')}")
             return decision.waiting(str(stopped), stopped).result()
         self._has_begun = True
         await in_thread(lambda: self._prove_writable(decision.task))
-        if self._run.settings.storage.leases and decision.is_claimable:
-            return await self._score_claimed(decision, desk)
-        return await self._score_if_still_due(decision, desk)
+        if self._run.settings.storage.leases and decision.can_be_leased:
+            return await self._score_leased(decision, judges)
+        return await self._score_if_still_due(decision, judges)
 
-    async def _score_claimed(self, decision: Decision, desk: JudgeSet) -> FileResult:
-        """Score an input under a claim, unless somebody else has one, or was quicker."""
+    async def _score_leased(self, decision: Decision, judges: OpenJudges) -> FileResult:
+        """Score an input under a lease, unless another run holds it or was quicker."""
         output = decision.task.places.scored
-        async with claimed(output, self._claims, self._run) as claim:
-            if isinstance(claim, HeldLease):
-                return decision.put_off(StorageError(f"{output}: {claim}; run again when it is done")).result()
-            return await self._score_if_still_due(decision, desk, claim)
+        async with leased(output, self._leases, self._run) as lease:
+            if isinstance(lease, HeldLease):
+                return decision.put_off(StorageError(f"{output}: {lease}; run again when it is done")).result()
+            return await self._score_if_still_due(decision, judges, lease)
 
-    async def _score_if_still_due(self, decision: Decision, desk: JudgeSet, claim: Lease | None = None) -> FileResult:
+    async def _score_if_still_due(
+        self, decision: Decision, judges: OpenJudges, lease: Lease | None = None
+    ) -> FileResult:
         decision = await in_thread(lambda: decide_again(decision, self._run))
-        return await self._score(decision, desk, claim) if decision.status is Status.SCORE else decision.result()
+        return await self._score(decision, judges, lease) if decision.status is Status.SCORE else decision.result()
 
-    async def _score(self, decision: Decision, desk: JudgeSet, claim: Lease | None) -> FileResult:
+    async def _score(self, decision: Decision, judges: OpenJudges, lease: Lease | None) -> FileResult:
         task, settings = decision.task, self._run.settings
-        tally = self._run.tallies.begin()
+        metrics = self._run.progress.begin()
         try:
-            run = replace(self._run, tally=tally, stop=threading.Event())  # one input may stop alone
-            report = await score_task(task, run, desk, claim, overwrite=decision.replaces)
+            run = replace(self._run, metrics=metrics, stop=threading.Event())  # one input may stop alone
+            report = await score_task(task, run, judges, lease, overwrite=decision.replaces)
         finally:
-            self._run.tallies.end(tally)
+            self._run.progress.end(metrics)
         error = None
         try:
-            refuse_unscored(tally, settings)
+            refuse_unscored(metrics, settings)
         except TooManyUnscoredError as too_many:
             error = too_many
-        scored = tally.rollouts - tally.statuses["unscored"]
-        failures = f"{tally.failed} failures, " if tally.failed else ""
-        reason = f"{scored} of {tally.rollouts} rollouts, {failures}{tally.calls} calls ({decision.reason})"
+        scored = metrics.rollouts - metrics.statuses["unscored"]
+        failures = f"{metrics.failed} failures, " if metrics.failed else ""
+        reason = f"{scored} of {metrics.rollouts} rollouts, {failures}{metrics.calls} calls ({decision.reason})"
         if error is not None:
             reason += f"; {str(error).rstrip('.')}"
         return FileResult(task.uri, task.places.scored, Status.SCORED, reason, error, report, metrics=report.metrics)

@@ -1,4 +1,4 @@
-"""What all parts of a run share."""
+"""State that all parts of a run share."""
 
 import asyncio
 import signal
@@ -7,18 +7,19 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from genrm_cli.metrics.run_metrics import RunMetrics, RunProgress
+from genrm_cli.groups.check import judge_specs, open_options
+from genrm_cli.groups.compile import compile_plan
+from genrm_cli.groups.in_thread import in_thread
+from genrm_cli.groups.plan import GroupPlan
+from genrm_cli.judging.open_judges import JudgeSpec, OnEvent, OpenOptions, ignore_event
+from genrm_cli.metrics.progress import RunProgress
+from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.settings import Settings
 from genrm_cli.storage.location import S3Options
 
-OnEvent = Callable[[str, dict[str, Any]], None]
 Result = TypeVar("Result")
-
-
-def _ignore(event: str, fields: dict[str, Any]) -> None:
-    del event, fields
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,51 +28,58 @@ class RunContext:
 
     Attributes:
         settings: the effective settings.
-        api_keys: of the judges that need one, by their names; never shown, not even by `repr`.
-        tally: what happened so far to one input.
-        tallies: those of all inputs; another thread may read them to show progress.
-        on_event: told what a person or a log should know when it happens: `plan`, `probe`, `paused`,
+        plan: compiled from them.
+        api_keys: of the judges that need one, by name; never shown, not even by `repr`.
+        metrics: of one input.
+        progress: of all inputs; another thread may read it.
+        on_event: called when something happens that a person or a log should know: `plan`, `probe`, `paused`,
             `endpoint_down`, `endpoint_up`, `stopped`, `file`, ...
         stop: set when the run is interrupted: threads that loop over an input end soon.
         started_s: when the run began, by the monotonic clock.
     """
 
     settings: Settings
+    plan: GroupPlan
     api_keys: Mapping[str, str] = field(default_factory=dict, repr=False)
-    tally: RunMetrics = field(default_factory=RunMetrics)
-    tallies: RunProgress = field(default_factory=RunProgress)
-    on_event: OnEvent = _ignore
+    metrics: RunMetrics = field(default_factory=RunMetrics)
+    progress: RunProgress = field(default_factory=RunProgress)
+    on_event: OnEvent = ignore_event
     stop: threading.Event = field(default_factory=threading.Event)
     started_s: float = field(default_factory=time.monotonic)
 
     @property
     def s3(self) -> S3Options:
-        """How the settings want S3 to be reached."""
-        settings = self.settings
-        return S3Options(settings.storage.s3_endpoint_url, settings.storage.s3_profile, settings.storage.s3_region)
+        """Options of S3."""
+        storage = self.settings.storage
+        return S3Options(storage.s3_endpoint_url, storage.s3_profile, storage.s3_region)
+
+    @property
+    def open_options(self) -> OpenOptions:
+        """Options of the judges."""
+        return open_options(self.settings, api_keys=self.api_keys, started_s=self.started_s)
+
+    def judge_specs(self) -> list[JudgeSpec]:
+        """Return the judges to open."""
+        return judge_specs(self.settings)
 
     async def in_thread(self, work: Callable[[], Result]) -> Result:
-        """Do blocking work beside the event loop; if the run is interrupted, the work is told to stop."""
+        """Run blocking work beside the event loop; if the run is interrupted, the work is told to stop."""
         return await in_thread(work, self.stop.set)
 
 
-async def in_thread(work: Callable[[], Result], on_cancel: Callable[[], None] | None = None) -> Result:
-    """Do blocking work beside the event loop. Who is cancelled waits for its end, as a thread cannot be cancelled.
+def new_run(
+    settings: Settings,
+    api_keys: Mapping[str, str] | None = None,
+    progress: RunProgress | None = None,
+    on_event: OnEvent = ignore_event,
+) -> RunContext:
+    """Compile the settings and begin a run.
 
-    Args:
-        work: what to do.
-        on_cancel: tells the work to end soon.
+    Raises:
+        UsageError: the settings cannot be compiled.
     """
-    task = asyncio.ensure_future(asyncio.to_thread(work))
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        if on_cancel is not None:
-            on_cancel()
-        await asyncio.wait({task})
-        if not task.cancelled():
-            task.exception()  # looked at: the interruption is what counts
-        raise
+    progress = progress or RunProgress()
+    return RunContext(settings, compile_plan(settings), api_keys or {}, progress.begin(), progress, on_event)
 
 
 def first_error_of(group: BaseExceptionGroup) -> BaseException:
@@ -92,6 +100,6 @@ async def cancelled_by_sigterm() -> AsyncIterator[None]:
     try:
         yield
     finally:
-        # The loop would leave the system's handler, which ends a process that writes its outputs half-way.
+        # The loop would restore the system's handler, which ends a process in the middle of writing its outputs.
         loop.remove_signal_handler(signal.SIGTERM)
         signal.signal(signal.SIGTERM, before or signal.SIG_DFL)

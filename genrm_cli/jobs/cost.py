@@ -1,4 +1,4 @@
-"""What a run will cost, before it is paid for."""
+"""Estimate the cost of a run before it is paid for."""
 
 from typing import Any
 
@@ -8,30 +8,30 @@ from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.settings import Settings
 
 CHARS_PER_TOKEN = 4
-ASSUMED_REPLY_TOKENS = 1_500  # a reasoning judge; what its own replies take is used as soon as the journal knows
+ASSUMED_REPLY_TOKENS = 1_500  # of a reasoning judge; replaced by the journal's mean
 
 
-def plan_of(tally: RunMetrics, settings: Settings, journal: Journal | None) -> dict[str, Any]:
-    """Return the calls, tokens and cost that a run still has before it.
+def cost_of_run(metrics: RunMetrics, settings: Settings, journal: Journal | None) -> dict[str, Any]:
+    """Return the calls, tokens and cost that remain, JSON-ready.
 
-    A judge that is asked in two turns takes two calls. Tokens are estimates: 4 characters of conversation and
-    responses a token, and for replies the mean of the journal, else 1,500 a call, or as many as a reply may have.
-    Re-askings are not foreseen. `cost` is null without prices.
+    A judge with two turns takes two calls. Tokens are estimates: 4 characters of conversation and responses a token,
+    and for replies the mean of the journal, else 1,500 a call or the limit of a reply. Retries are not included.
+    `cost` is null without prices.
     """
-    left = tally.planned - tally.known
-    share = left / tally.planned if tally.planned else 0.0
-    calls = round(share * max(tally.planned, tally.planned_calls))  # of a panel, as if all judges had as much left
+    left = metrics.planned - metrics.known
+    share = left / metrics.planned if metrics.planned else 0.0
+    calls = round(share * max(metrics.planned, metrics.planned_calls))  # as if all judges of a panel had as much left
     a_reply = min(ASSUMED_REPLY_TOKENS, settings.judge.max_reply_tokens or ASSUMED_REPLY_TOKENS)
     means = journal.mean_tokens() if journal is not None else None
     if means is not None:
         tokens_in, tokens_out = means[0] * left, means[1] * left
     else:
-        tokens_in = tally.exhibit_chars / CHARS_PER_TOKEN * share
+        tokens_in = metrics.prompt_chars / CHARS_PER_TOKEN * share
         tokens_out = float(a_reply * calls)
     priced = settings.limits.price_in or settings.limits.price_out
     return {
-        "planned": tally.planned,
-        "known": tally.known,
+        "planned": metrics.planned,
+        "known": metrics.known,
         "calls": calls,
         "tokens_in": round(tokens_in),
         "tokens_out": round(tokens_out),

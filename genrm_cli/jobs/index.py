@@ -1,169 +1,183 @@
-"""Read an input once: understand every line, find the groups, keep no text."""
+"""Index an input: parse every line once, find the groups, spool the texts."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
 
-from genrm_cli.groups.comparisons import plan_efforts, within_budget
-from genrm_cli.groups.graders import count_gradings
+from genrm_cli.groups.compile import fit_budget
+from genrm_cli.groups.components.local import reads_record
+from genrm_cli.groups.group import Group
+from genrm_cli.groups.plan import GroupPlan
+from genrm_cli.jobs.context import RunContext
+from genrm_cli.jobs.stores import TextStore
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.rollouts.declared import Requirement, check_declared, parse_requirement
 from genrm_cli.rollouts.dialects import DIALECTS, Dialect, recognise
 from genrm_cli.rollouts.grouping import UNGROUPED, GroupTable, Place, group_key, value_at
 from genrm_cli.rollouts.record import Rollout, UnreadableRecordError
-from genrm_cli.settings import Settings
+from genrm_cli.settings.file_settings import InputSettings
 from genrm_cli.storage.lines import Line
 from genrm_cli.storage.records import BadLineError, parse_record
 from genrm_cli.storage.source import Source
 
 _SHOWN_CHARS = 200
-_SHARED = ("prompt", "messages", "conversation_history")
 
 
 @dataclass(frozen=True, slots=True)
 class Reject:
-    """A line that could not be read, why, and how it begins."""
+    """A line that could not be read, the reason, and its beginning."""
 
     line: int
     reason: str
     text: str
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the reject as it stands in the rejects file."""
+        """Return the line of the rejects file, JSON-ready."""
         return {"line": self.line, "reason": self.reason, "text": self.text}
 
 
-def index_input(
-    source: Source, settings: Settings, tally: RunMetrics, on_reject: Callable[[Reject], None]
-) -> GroupTable:
-    """Read all lines of an input and return which rollouts form which group.
+class InputIndex:
+    """The rollouts of an input, in groups. Use it as a context manager.
+
+    Attributes:
+        table: which rollouts form which group.
+        plan: of the run, with the ring that a budget allows.
+    """
+
+    def __init__(self, plan: GroupPlan, settings: InputSettings) -> None:
+        self.table = GroupTable()
+        self.plan = plan
+        self._settings = settings
+        self._texts = TextStore()
+        self._with_records = bool(plan.graders) or any(map(reads_record, plan.rewards.components))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._texts.__exit__(kind, error, trace)
+
+    def append(self, key: str, rollout: Rollout, place: Place, record: dict[str, Any], dialect: Dialect) -> None:
+        """Add the rollout of the next row."""
+        self.table.append(key, rollout, place)
+        own = dialect.own_record(record, place.position) if self._with_records else None
+        self._texts.append(key, rollout, own)
+
+    def read_group(self, rows: Sequence[int]) -> Group:
+        """Return a group with its texts."""
+        keys, rollouts, records = zip(*(self._texts.read(row) for row in rows), strict=True)
+        kept = [record for record in records if record is not None]
+        return Group(keys[0], rollouts, kept, self.table.prompts_differ(list(rows)))
+
+    def iter_groups(self) -> Iterator[tuple[int, list[int], Group]]:
+        """Yield number, rows and texts of each group, groups by first appearance."""
+        for number, rows in enumerate(self.table.iter_groups()):
+            yield number, rows, self.read_group(rows)
+
+
+def index_input(source: Source, run: RunContext, on_reject: Callable[[Reject], None]) -> InputIndex:
+    """Read all lines of an input; the caller closes the index.
 
     Args:
         source: the input.
-        settings: `dialect`, `group_by`, `require_metadata`, and what decides the number of comparisons.
-        tally: gets the counts of lines, rollouts, groups and planned comparisons.
-        on_reject: called with each line that could not be read, or does not declare what it must.
+        run: settings, plan, and the metrics that count lines, rollouts, groups and planned comparisons.
+        on_reject: called with each line that cannot be read or does not declare what it must.
+
+    Raises:
+        UsageError: not one comparison fits into the budget.
     """
-    table = GroupTable()
-    requirements = [parse_requirement(text) for text in settings.input.require_metadata]
+    index = InputIndex(run.plan, run.settings.input)
+    try:
+        _read_lines(source, run, index, on_reject)
+        index.plan = _within_budget(index, run)
+        count_groups(index, run.metrics)
+    except BaseException:
+        index.__exit__(None, None, None)
+        raise
+    return index
+
+
+def _read_lines(source: Source, run: RunContext, index: InputIndex, on_reject: Callable[[Reject], None]) -> None:
+    metrics, settings = run.metrics, run.settings.input
+    requirements = [parse_requirement(text) for text in settings.require_metadata]
     for line in source.iter_lines():
-        tally.lines += 1
+        metrics.lines += 1
         try:
-            dialect, rollouts, keys = _understand(line, settings, requirements)
+            record, dialect, rollouts, keys = _parse_line(line, settings, requirements)
         except (BadLineError, UnreadableRecordError) as error:
-            tally.rejects += 1
+            metrics.rejects += 1
             on_reject(Reject(line.number, str(error), line.raw[:_SHOWN_CHARS].decode("utf-8", "replace")))
             continue
-        tally.dialects[dialect.name] += 1
-        tally.rollouts += len(rollouts)
+        metrics.dialects[dialect.name] += 1
+        metrics.rollouts += len(rollouts)
         for position, (rollout, key) in enumerate(zip(rollouts, keys, strict=True)):
             # One that lacks its group counts as one of a group that could not be compared.
-            tally.rollouts_in_groups += key.startswith(UNGROUPED)
-            table.append(key, rollout, Place(line.number, line.offset, len(line.raw), position))
-    _count_groups(table, settings, tally)
-    return table
+            metrics.rollouts_in_groups += key.startswith(UNGROUPED)
+            index.append(key, rollout, Place(line.number, line.offset, len(line.raw), position), record, dialect)
 
 
-def dialect_of(record: dict[str, Any], settings: Settings) -> Dialect:
+def _parse_line(
+    line: Line, settings: InputSettings, requirements: Sequence[Requirement]
+) -> tuple[dict[str, Any], Dialect, list[Rollout], list[str]]:
+    if line.oversize is not None:
+        raise BadLineError(f"{line.oversize:,} bytes long, more than --max-line-bytes {settings.max_line_bytes:,}")
+    record = parse_record(line.raw)
+    dialect = dialect_of(record, settings)
+    rollouts = dialect.read(record)
+    check_declared(record, requirements)
+    return record, dialect, rollouts, [_key_of(record, rollout, line.number, settings) for rollout in rollouts]
+
+
+def dialect_of(record: dict[str, Any], settings: InputSettings) -> Dialect:
     """Return the dialect that the settings force, else the one that the record is written in."""
-    return recognise(record) if settings.input.dialect is None else DIALECTS[settings.input.dialect]
+    return recognise(record) if settings.dialect is None else DIALECTS[settings.dialect]
 
 
-@dataclass(frozen=True, slots=True)
-class GroupTexts:
-    """A group, read again with its texts.
-
-    Attributes:
-        key: the group key.
-        rollouts: in the group's order.
-        records: the line of each rollout; of a line with several rollouts, lists as long as there are rollouts hold
-            one entry for each, and this is the rollout's own.
-    """
-
-    key: str
-    rollouts: list[Rollout]
-    records: list[dict[str, Any]]
-
-
-def read_group(source: Source, table: GroupTable, rows: list[int], settings: Settings) -> GroupTexts:
-    """Read the rollouts of a group again, text and all."""
-    group = GroupTexts("", [], [])
-    parsed: dict[int, tuple[dict[str, Any], list[Rollout]]] = {}  # a line may hold many rollouts
-    for row in rows:
-        place = table.place(row)
-        if place.line not in parsed:
-            record = parse_record(source.read_span(place.offset, place.length))
-            parsed[place.line] = record, dialect_of(record, settings).read(record)
-        record, rollouts = parsed[place.line]
-        if not group.rollouts:
-            group = replace(group, key=_key_of(record, rollouts[place.position], place.line, settings))
-        group.rollouts.append(rollouts[place.position])
-        own = rollouts[place.position].line_is_group
-        group.records.append(_own_part(record, place.position, len(rollouts)) if own else record)
-    return group
-
-
-def _own_part(record: dict[str, Any], position: int, count: int) -> dict[str, Any]:
-    """Return a line's fields for one of its rollouts; a prompt of as many messages is still everybody's."""
-    return {
-        name: value[position] if isinstance(value, list) and len(value) == count and name not in _SHARED else value
-        for name, value in record.items()
-    }
-
-
-def _key_of(record: dict[str, Any], rollout: Rollout, line: int, settings: Settings) -> str:
+def _key_of(record: dict[str, Any], rollout: Rollout, line: int, settings: InputSettings) -> str:
     """Return the rollout's group key; without the field that `--group-by` names it is a group of its own."""
-    if settings.input.group_by is None:
+    if settings.group_by is None:
         return group_key(rollout, line)
-    value = value_at(record, settings.input.group_by)
+    value = value_at(record, settings.group_by)
     if value is None and not rollout.line_is_group:
         value = f"{UNGROUPED}{line}"
     return group_key(rollout, line, value)
 
 
-def _understand(
-    line: Line, settings: Settings, requirements: Sequence[Requirement]
-) -> tuple[Dialect, list[Rollout], list[str]]:
-    if line.oversize is not None:
-        raise BadLineError(
-            f"{line.oversize:,} bytes long, more than --max-line-bytes {settings.input.max_line_bytes:,}"
-        )
-    record = parse_record(line.raw)
-    dialect = dialect_of(record, settings)
-    rollouts = dialect.read(record)
-    check_declared(record, requirements)
-    return dialect, rollouts, [_key_of(record, rollout, line.number, settings) for rollout in rollouts]
-
-
-def plan_within_budget(table: GroupTable, settings: Settings) -> Settings:
-    """Return the settings with the plan that `--budget` allows, if there is one."""
-    if settings.pairing.budget is None:
-        return settings
+def _within_budget(index: InputIndex, run: RunContext) -> GroupPlan:
+    budget = run.settings.pairing.budget
+    if budget is None:
+        return run.plan
+    table = index.table
     comparable = (rows for rows in table.iter_groups() if not table.prompts_differ(rows))
-    return within_budget(Counter(map(table.count_answered, comparable)), settings)
+    return fit_budget(run.plan, Counter(map(table.count_answered, comparable)), budget)
 
 
-def _count_groups(table: GroupTable, given: Settings, tally: RunMetrics) -> None:
-    settings = plan_within_budget(table, given)
+def count_groups(index: InputIndex, metrics: RunMetrics) -> None:
+    """Count the groups of an input and what is planned for them."""
+    table, plan = index.table, index.plan
     for rows in table.iter_groups():
-        tally.groups += 1
-        tally.group_sizes[len(rows)] += 1
-        tally.duplicates += len(table.duplicates(rows))
+        metrics.groups += 1
+        metrics.group_sizes[len(rows)] += 1
+        metrics.duplicates += len(table.duplicates(rows))
         if len(rows) > 1:
-            tally.rollouts_in_groups += len(rows)
+            metrics.rollouts_in_groups += len(rows)
         if table.prompts_differ(rows):
-            tally.groups_with_mixed_prompts += 1
-        else:
-            answered = table.count_answered(rows)
-            for questions, responses, turns in plan_efforts(answered, settings):
-                tally.planned += questions
-                tally.planned_calls += questions * turns
-                tally.exhibit_chars += round(questions * turns * table.chars_shown(rows, responses))
-            gradings = count_gradings(answered, settings)
-            tally.planned += gradings
-            tally.planned_calls += gradings
-            tally.exhibit_chars += round(gradings * table.chars_shown(rows))
+            metrics.groups_with_mixed_prompts += 1
+            continue
+        answered = table.count_answered(rows)
+        for effort in plan.efforts(answered):
+            metrics.planned += effort.requests
+            metrics.planned_calls += effort.requests * effort.turns
+            shown = table.chars_shown(rows, effort.responses)
+            metrics.prompt_chars += round(effort.requests * effort.turns * shown)
+        gradings = plan.count_gradings(answered)
+        metrics.planned += gradings
+        metrics.planned_calls += gradings
+        metrics.prompt_chars += round(gradings * table.chars_shown(rows))
 
 
 def iter_duplicates(table: GroupTable) -> Iterator[Place]:

@@ -5,14 +5,20 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from genrm_cli.groups.components import asks_anybody
+from genrm_cli.groups.compile import asks_for_verdicts
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.jobs.replica import JournalReplica
 from genrm_cli.judging.journal import Journal
 from genrm_cli.settings import Settings
+from genrm_cli.settings.panel import graders_of
 from genrm_cli.settings.resolve import state_folder
 from genrm_cli.storage.location import is_s3, require_rl_prefix, sibling, stem_of
 from genrm_cli.storage.sink import goes_out_at_once
+
+
+def _asks_anybody(settings: Settings) -> bool:
+    """Whether any judge may have to be asked over HTTP."""
+    return (asks_for_verdicts(settings) and settings.judge.judge is None) or bool(graders_of(settings))
 
 
 def journal_path(scored_uri: str, settings: Settings) -> str | None:
@@ -20,7 +26,7 @@ def journal_path(scored_uri: str, settings: Settings) -> str | None:
 
     Beside a local output; those of S3 objects and streams have a file each in the user's state folder.
     """
-    if not settings.journal.use_journal or not asks_anybody(settings):
+    if not settings.journal.use_journal or not _asks_anybody(settings):
         return None
     if settings.journal.journal is not None and not is_s3(settings.journal.journal):
         return settings.journal.journal

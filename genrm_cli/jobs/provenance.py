@@ -1,4 +1,4 @@
-"""What outputs say of where they come from: in the metrics, and in the metadata of S3 objects."""
+"""The origin of outputs, for the metrics and the metadata of S3 objects."""
 
 import platform
 from dataclasses import asdict
@@ -6,14 +6,15 @@ from datetime import UTC, datetime
 from typing import Any
 
 from genrm_cli import __version__
-from genrm_cli.groups.components import asks_for_verdicts, component_names, has_components, sources_of
-from genrm_cli.groups.find_profile import profile_of
-from genrm_cli.groups.graders import graders_in
-from genrm_cli.groups.plugins import version_of
-from genrm_cli.groups.rule_files import read_phrases
+from genrm_cli.groups.compile import asks_for_verdicts, compile_rewards, judge_name
+from genrm_cli.groups.components.graders import graders_in
+from genrm_cli.groups.components.plugins import version_of
+from genrm_cli.groups.components.rule_files import read_phrases
+from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.jobs.context import RunContext
-from genrm_cli.judging.lexical import LEXICAL_VERSION
+from genrm_cli.judging.find_profile import profile_of
 from genrm_cli.metrics.run_metrics import summarise
+from genrm_cli.pairing import RING_STRATEGIES
 from genrm_cli.settings import Settings
 from genrm_cli.settings.components import TotalTable
 from genrm_cli.settings.panel import JudgeConfig, judges_of
@@ -22,9 +23,11 @@ from genrm_cli.storage.location import InputIdentity
 from genrm_cli.storage.mark import Mark
 from genrm_cli.storage.sink import place_of
 
+METRICS_FORMAT = 1
+
 
 def provenance_of(identity: InputIdentity, settings: Settings) -> dict[str, str]:
-    """Return what every output object on S3 carries in its metadata; what is not known is left out."""
+    """Return the metadata of every output object on S3, without what is unknown."""
     known = {
         "version": __version__,
         "settings-digest": digest_of(settings),
@@ -38,7 +41,7 @@ def provenance_of(identity: InputIdentity, settings: Settings) -> dict[str, str]
 
 
 def metrics_of(
-    identity: InputIdentity, scored_uri: str, mark: Mark | None, run: RunContext, wall_time_s: float
+    identity: InputIdentity, scored_uri: str, mark: Mark | None, run: RunContext, plan: GroupPlan, wall_time_s: float
 ) -> dict[str, Any]:
     """Return the metrics object of a finished input.
 
@@ -46,29 +49,34 @@ def metrics_of(
         identity: of the version that was scored.
         scored_uri: where its scored lines go.
         mark: tells these scored lines from others; None for a stream.
-        run: settings and the tally of this input.
-        wall_time_s: from the beginning of this input.
+        run: settings, and the metrics of this input.
+        plan: with the ring that the budget allowed.
+        wall_time_s: since this input was opened.
     """
-    settings = run.settings
+    settings, metrics, pairing = run.settings, run.metrics, plan.pairing
     return {
+        "format": METRICS_FORMAT,
         "input": input_record(identity),
         "output": scored_uri,
         "output_mark": None if mark is None else asdict(mark),
         "time": datetime.now(UTC).isoformat(timespec="seconds"),
-        "partial": run.tally.stopped_by is not None or run.tally.failures["not_asked"] > 0,
+        "partial": metrics.stopped_by is not None or metrics.failures["not_asked"] > 0,
         "judge": judge_record(settings),
         "reward_made_of": reward_record(settings),
         "min_reliability": settings.rewards.min_reliability,
-        "strategy": settings.pairing.strategy,
-        "judges": settings.pairing.repeats,
-        **summarise(run.tally, wall_time_s),
+        "strategy": pairing.strategy,
+        "ring_k": pairing.ring_k if pairing.strategy in RING_STRATEGIES else None,
+        "estimator": plan.rewards.estimator,
+        "repeats": pairing.repeats,
+        **summarise(metrics, wall_time_s),
         "settings_digest": digest_of(settings),
         "versions": versions_record(),
+        "judges": pairing.repeats,  # the old name of `repeats`
     }
 
 
 def input_record(identity: InputIdentity) -> dict[str, Any]:
-    """Return which version of an input it was."""
+    """Return which version of an input was read."""
     return {
         "uri": identity.uri,
         "place": place_of(identity.uri),
@@ -79,67 +87,64 @@ def input_record(identity: InputIdentity) -> dict[str, Any]:
 
 
 def judge_record(settings: Settings) -> dict[str, Any]:
-    """Return who judged, and how it was asked; a panel's judges stand under `panel`."""
-    seats = judges_of(settings)
-    if settings.panel.judges:
-        return {
-            "name": judge_name(settings),
-            "stand_in": False,
-            "base_urls": [],
-            "profile": [profile_of(seat).name for seat in seats],
-            "profile_version": [profile_of(seat).version for seat in seats],
-            "compat": settings.judge.compat,
-            "panel": [_judge_entry(seat, settings) | {"name": seat.name, "weight": seat.weight} for seat in seats],
-            "quorum": settings.panel.quorum or len(seats),
-            "disagreement": settings.panel.disagreement,
-        }
-    return _judge_entry(seats[0], settings)
-
-
-def _judge_entry(seat: JudgeConfig, settings: Settings) -> dict[str, Any]:
+    """Return who judged, and how it was prompted; a panel's judges are listed under `panel`."""
     if not asks_for_verdicts(settings):
-        return dict.fromkeys(("name", "profile", "profile_version"), None) | {
-            "stand_in": False,
-            "base_urls": [],
-            "compat": None,
-        }
-    embedded = seat.judge.judge is not None
+        return _one_judge(None, None, settings)
+    configs = judges_of(settings)
+    if not settings.panel.judges:
+        return _one_judge(judge_name(settings), configs[0], settings)
+    profiles = [profile_of(config) for config in configs]
     return {
-        "name": LEXICAL_VERSION if embedded else seat.judge.model,
-        "stand_in": embedded,
-        "base_urls": list(seat.judge.base_url),
-        "profile": None if embedded else profile_of(seat).name,
-        "profile_version": None if embedded else profile_of(seat).version,
+        "name": judge_name(settings),
+        "stand_in": False,
+        "base_urls": [],
+        "profile": [profile.name for profile in profiles],
+        "profile_version": [profile.version for profile in profiles],
         "compat": settings.judge.compat,
+        "panel": [
+            _one_judge(config.name, config, settings) | {"name": config.name, "weight": config.weight}
+            for config in configs
+        ],
+        "quorum": settings.panel.quorum or len(configs),
+        "disagreement": settings.panel.disagreement,
+    }
+
+
+def _one_judge(name: str | None, config: JudgeConfig | None, settings: Settings) -> dict[str, Any]:
+    profile = None if config is None or config.judge.judge is not None else profile_of(config)
+    return {
+        "name": name,
+        "stand_in": config is not None and config.judge.judge is not None,
+        "base_urls": [] if config is None else list(config.judge.base_url),
+        "profile": None if profile is None else profile.name,
+        "profile_version": None if profile is None else profile.version,
+        "compat": settings.judge.compat if config is not None else None,
     }
 
 
 def reward_record(settings: Settings) -> dict[str, Any] | None:
-    """Return what rewards are made of beside verdicts, and the versions of what grades them; None for these alone."""
-    if not has_components(settings):
+    """Return what rewards are made of beside verdicts, and the versions of what grades them; None for nothing."""
+    rewards = compile_rewards(settings)
+    if not rewards.is_composed:
         return None
-    rewards = settings.rewards
-    rules = [component.option("rule") or "" for component in rewards.components if component.kind == "rule"]
-    functions = {c.name: c.option("python") or "" for c in rewards.components if c.kind == "python"}
+    given = settings.rewards
+    rules = [component.option("rule") or "" for component in given.components if component.kind == "rule"]
+    functions = {c.name: c.option("python") or "" for c in given.components if c.kind == "python"}
     return {
-        "components": {name: sources_of(settings)[name] for name in component_names(settings)},
+        "components": {name: rewards.sources[name] for name in rewards.names},
         "rules": {name: read_phrases(name).version for name in rules},
         "functions": {name: version_of(place) for name, place in functions.items()},
         "graders": {
             grader.component: {
-                "model": grader.seat.judge.model,
-                "base_urls": list(grader.seat.judge.base_url),
+                "model": grader.config.judge.model,
+                "base_urls": list(grader.config.judge.base_url),
                 "profile": grader.profile.name,
                 "profile_version": grader.profile.version,
             }
             for grader in graders_in(settings)
         },
-        "diversity": None
-        if settings.rewards.diversity is None
-        else asdict(settings.rewards.diversity) | {"judge": None},
-        "total": None
-        if settings.rewards.total is None
-        else asdict(settings.rewards.total) | _by_component(settings.rewards.total),
+        "diversity": None if given.diversity is None else asdict(given.diversity) | {"judge": None},
+        "total": None if given.total is None else asdict(given.total) | _by_component(given.total),
     }
 
 
@@ -148,14 +153,5 @@ def _by_component(total: TotalTable) -> dict[str, Any]:
 
 
 def versions_record() -> dict[str, str]:
-    """Return what this was made with."""
+    """Return the versions of genrm and Python."""
     return {"genrm": __version__, "python": platform.python_version()}
-
-
-def judge_name(settings: Settings) -> str | None:
-    """Name the judge: its model, those of a panel, or the embedded one with its version."""
-    if not asks_for_verdicts(settings):
-        return None
-    if settings.panel.judges:
-        return " + ".join(seat.name for seat in judges_of(settings))
-    return LEXICAL_VERSION if settings.judge.judge is not None else settings.judge.model

@@ -12,7 +12,8 @@ from typing import Any, Self
 import orjson
 
 from genrm_cli.errors import GenrmError, StorageError
-from genrm_cli.jobs.context import RunContext, in_thread
+from genrm_cli.groups.in_thread import in_thread
+from genrm_cli.jobs.context import RunContext
 from genrm_cli.judging.journal import Journal
 from genrm_cli.storage.codec import pack, unpack
 from genrm_cli.storage.listing import iter_named

@@ -2,23 +2,21 @@
 
 import time
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from genrm_cli.errors import InputError, TooManyUnscoredError
-from genrm_cli.groups.judge_set import JudgeSet
 from genrm_cli.jobs.context import RunContext
-from genrm_cli.jobs.index import Reject, dialect_of, index_input, iter_duplicates, plan_within_budget
-from genrm_cli.jobs.inputs import Task
+from genrm_cli.jobs.due.inputs import Task
+from genrm_cli.jobs.index import InputIndex, Reject, dialect_of, index_input, iter_duplicates
 from genrm_cli.jobs.journals import open_journal
-from genrm_cli.jobs.judge_groups import judge_groups
+from genrm_cli.jobs.judge_input import judge_input
 from genrm_cli.jobs.provenance import metrics_of, provenance_of
-from genrm_cli.jobs.score_store import ScoreStore
+from genrm_cli.jobs.stores import ScoreStore
 from genrm_cli.judging.journal import Journal
+from genrm_cli.judging.open_judges import OpenJudges
 from genrm_cli.metrics.run_metrics import RunMetrics
-from genrm_cli.pairing import RING_STRATEGIES
 from genrm_cli.rollouts.dialects import Score
-from genrm_cli.rollouts.grouping import GroupTable
 from genrm_cli.settings import Settings
 from genrm_cli.storage.leases import Lease
 from genrm_cli.storage.lines import Line
@@ -31,7 +29,7 @@ _NAMED_PROBLEMS = 3
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a finished run says of itself.
+    """The report of a finished input.
 
     Attributes:
         metrics: the object that is written beside the output.
@@ -42,17 +40,19 @@ class Report:
     samples: list[dict[str, Any]]
 
 
-async def score_task(task: Task, run: RunContext, desk: JudgeSet, claim: Lease | None, *, overwrite: bool) -> Report:
+async def score_task(
+    task: Task, run: RunContext, judges: OpenJudges, lease: Lease | None, *, overwrite: bool
+) -> Report:
     """Score one input and write its outputs, all of them or none.
 
     Reading and writing are done in threads, beside the calls of other inputs.
 
     Args:
         task: the input and its output places.
-        run: settings, events, and a tally of this input's own.
-        desk: the judge.
-        claim: on the output; looked at once more before anything appears.
-        overwrite: whether outputs that exist may be replaced.
+        run: settings, plan, events, and metrics of this input's own.
+        judges: open.
+        lease: on the output; checked once more before anything appears.
+        overwrite: whether existing outputs may be replaced.
 
     Raises:
         GenrmError: its subclasses say what went wrong; no output has appeared then.
@@ -61,130 +61,130 @@ async def score_task(task: Task, run: RunContext, desk: JudgeSet, claim: Lease |
     try:
         await run.in_thread(work.read)
         async with open_journal(task.places.scored, run) as journal:
-            planned = replace(run, settings=plan_within_budget(work.table, run.settings))
-            await judge_groups(work.source, work.table, planned, work.book, desk, journal)
-        return await run.in_thread(lambda: work.write(claim, journal))
+            await judge_input(work.index, task.uri, run, judges, journal, work.scores)
+        return await run.in_thread(lambda: work.write(lease, journal))
     finally:
         await run.in_thread(work.close)
 
 
 class _Work:
-    """One input on its way: what is open, and the two halves that block."""
+    """One input in progress: everything that is open, and the two halves that block."""
 
     def __init__(self, task: Task, run: RunContext, *, overwrite: bool) -> None:
-        self.source: Source
-        self.table: GroupTable
+        self.index: InputIndex
+        self._source: Source
         self._task = task
         self._run = run
         self._overwrite = overwrite
         self._opened = ExitStack()
-        self.book = self._opened.enter_context(ScoreStore())
+        self.scores = self._opened.enter_context(ScoreStore())
         self._outputs: Outputs
         self._sinks: dict[str, Sink] = {}
         self._started_s = time.monotonic()
 
     def read(self) -> None:
-        """Open everything and read the input once."""
+        """Open everything and index the input."""
         run, settings, places = self._run, self._run.settings, self._task.places
         source = open_source(self._task.uri, run.s3, settings.input.max_line_bytes, run.stop.is_set)
-        self.source = self._opened.enter_context(source)
+        self._source = self._opened.enter_context(source)
         provenance = provenance_of(source.identity, settings)
         self._outputs = self._opened.enter_context(Outputs(run.s3, overwrite=self._overwrite, provenance=provenance))
         for name in ("scored", "comparisons", "rejects", "metrics"):  # the metrics last: they vouch for the others
             if (uri := getattr(places, name)) is not None:
                 self._sinks[name] = self._outputs.open(uri)
-        self.table = index_input(source, settings, run.tally, self._reject)
-        _refuse_unreadable(source, settings, run.tally)
-        if settings.input.strict:
-            refuse_problems(source, self.table, settings, run.tally)
-        self.book.prepare(len(self.table))
+        first: list[Reject] = []
 
-    def write(self, claim: Lease | None, journal: Journal | None) -> Report:
+        def reject(bad: Reject) -> None:
+            if len(first) < _NAMED_PROBLEMS:
+                first.append(bad)
+            _write_record(self._sinks.get("rejects"), bad.as_dict())
+
+        self.index = self._opened.enter_context(index_input(source, run, reject))
+        _refuse_unreadable(source, run.metrics, first)
+        if settings.input.strict:
+            refuse_problems(source.uri, self.index, run.metrics, first)
+
+    def write(self, lease: Lease | None, journal: Journal | None) -> Report:
         """Write every line with its rewards, and make all outputs appear."""
-        run, tally = self._run, self._run.tally
-        _write_scored_lines(self.source, self.table, run.settings, tally, self.book, self._sinks["scored"])
-        for block in self.book.iter_comparison_blocks():
-            _write(self._sinks.get("comparisons"), block)
-        self.source.verify_unchanged()
+        run, source = self._run, self._source
         scored = self._sinks["scored"]
+        _write_scored_lines(source, self.index, run.settings, run.metrics, self.scores, scored)
+        for block in self.scores.iter_comparison_blocks():
+            _write(self._sinks.get("comparisons"), block)
+        source.verify_unchanged()
         scored.finish()
         wall_time_s = time.monotonic() - self._started_s
-        metrics = metrics_of(self.source.identity, self._task.places.scored, scored.mark, run, wall_time_s)
+        metrics = metrics_of(source.identity, self._task.places.scored, scored.mark, run, self.index.plan, wall_time_s)
         metrics["journal"] = None if journal is None else journal.path
-        planned = plan_within_budget(self.table, run.settings)
-        metrics |= {"strategy": planned.pairing.strategy, "estimator": planned.rewards.estimator}
-        metrics["ring_k"] = planned.pairing.ring_k if planned.pairing.strategy in RING_STRATEGIES else None
         _write(self._sinks.get("metrics"), render_document(metrics))
-        if claim is not None:
-            claim.verify()
+        if lease is not None:
+            lease.verify()
         self._outputs.commit()
-        return Report(metrics, self.book.samples())
+        return Report(metrics, self.scores.samples)
 
     def close(self) -> None:
-        """Let go of everything; what has not appeared never will."""
+        """Close everything; outputs that have not appeared never will."""
         self._opened.close()
 
-    def _reject(self, reject: Reject) -> None:
-        _write_record(self._sinks.get("rejects"), reject.as_dict())
 
-
-def refuse_unscored(tally: RunMetrics, settings: Settings) -> None:
-    """Refuse a finished run of which too much stayed unscored.
+def refuse_unscored(metrics: RunMetrics, settings: Settings) -> None:
+    """Refuse a finished run that left too many rollouts unscored.
 
     Raises:
         TooManyUnscoredError: it was stopped before its end, or more than `max_unscored` of the rollouts in groups of
             two and more have no reward.
     """
-    if tally.stopped_by == "only_components":
+    not_asked = metrics.failures["not_asked"]
+    if metrics.stopped_by == "only_components":
         raise TooManyUnscoredError(
-            f"the journal lacks {tally.failures['not_asked']} answers, and --only-components asks for none: the "
-            "outputs are partial. Leave it out to ask for what is missing."
+            f"the journal lacks {not_asked} answers, and --only-components asks for none: the outputs are partial. "
+            "Drop --only-components to ask for them."
         )
-    if tally.stopped_by is not None:
+    if metrics.stopped_by is not None:
         raise TooManyUnscoredError(
-            f"the run was stopped by --{tally.stopped_by.replace('_', '-')}: the outputs are partial, "
-            f"{tally.failures['not_asked']} comparisons were not asked. Run the same command again: "
-            "verdicts that a journal keeps are not asked again."
+            f"--{metrics.stopped_by.replace('_', '-')} stopped the run: the outputs are partial, "
+            f"{not_asked} comparisons were not asked. Run the same command again: "
+            "verdicts in the journal are not asked again."
         )
-    if tally.unscored_share() > settings.rewards.max_unscored:
-        reasons = "; ".join(f"{count} × {reason}" for reason, count in tally.reasons.most_common())
+    if metrics.unscored_share() > settings.rewards.max_unscored:
+        reasons = "; ".join(f"{count} × {reason}" for reason, count in metrics.reasons.most_common())
         raise TooManyUnscoredError(
-            f"{tally.unscored_in_groups} of {tally.rollouts_in_groups} rollouts in groups stayed unscored, "
+            f"{metrics.unscored_in_groups} of {metrics.rollouts_in_groups} rollouts in groups are unscored, "
             f"more than --max-unscored {settings.rewards.max_unscored:g} allows: {reasons}."
         )
 
 
-def refuse_problems(source: Source, table: GroupTable, settings: Settings, tally: RunMetrics) -> None:
-    """Refuse an input with bad lines or rollouts that are there twice, naming the first few.
+def refuse_problems(uri: str, index: InputIndex, metrics: RunMetrics, first: list[Reject]) -> None:
+    """Refuse an input with bad lines or duplicate rollouts, naming the first few.
 
     Raises:
         InputError: there are some.
     """
     problems = []
-    if tally.rejects:
-        problems.append(f"{tally.rejects} bad lines ({_first_rejects(source, settings)})")
-    if tally.duplicates:
-        lines = [f"line {place.line}" for place in iter_duplicates(table)]
-        problems.append(f"{tally.duplicates} rollouts are there twice ({', '.join(lines[:_NAMED_PROBLEMS])})")
+    if metrics.rejects:
+        problems.append(f"{metrics.rejects} bad lines ({_shown(first)})")
+    if metrics.duplicates:
+        lines = [f"line {place.line}" for place in iter_duplicates(index.table)]
+        problems.append(f"{metrics.duplicates} duplicate rollouts ({', '.join(lines[:_NAMED_PROBLEMS])})")
     if problems:
         raise InputError(
-            f"{source.uri}: --strict refuses {' and '.join(problems)}. Mend them, or leave --strict out: "
-            "bad lines then go to the rejects, and the rest is scored."
+            f"{uri}: --strict refuses {' and '.join(problems)}. Fix them, or drop --strict: "
+            "bad lines then go to the rejects file, and the rest is scored."
         )
 
 
-def _refuse_unreadable(source: Source, settings: Settings, tally: RunMetrics) -> None:
-    """Refuse an input of which no line can be read: most likely it is not what it was taken for.
+def _refuse_unreadable(source: Source, metrics: RunMetrics, first: list[Reject]) -> None:
+    """Refuse an input without a readable line: most likely it is not what it was taken for.
 
     Raises:
-        InputError: there are lines, and all of them are bad.
+        InputError: the input has lines, and all of them are bad.
     """
-    if tally.rollouts or not tally.lines:
+    if metrics.rollouts or not metrics.lines:
         return
     start = next(source.iter_lines()).raw
     hint = next((hint for mark, hint in _LOOKS_LIKE.items() if start.startswith(mark)), "")
     raise InputError(
-        f"{source.uri}: none of its {tally.lines} lines can be scored ({_first_rejects(source, settings)}). {hint}"
+        f"{source.uri}: none of its {metrics.lines} lines can be scored ({_shown(first)}). {hint}"
         "`genrm validate` shows more."
     )
 
@@ -197,26 +197,24 @@ _LOOKS_LIKE = {
 }
 
 
-def _first_rejects(source: Source, settings: Settings) -> str:
-    first: list[Reject] = []
-    index_input(source, settings, RunMetrics(), first.append)
-    return "; ".join(f"line {reject.line}: {reject.reason}" for reject in first[:_NAMED_PROBLEMS])
+def _shown(rejects: list[Reject]) -> str:
+    return "; ".join(f"line {reject.line}: {reject.reason}" for reject in rejects)
 
 
 def _write_scored_lines(
-    source: Source, table: GroupTable, settings: Settings, tally: RunMetrics, book: ScoreStore, sink: Sink
+    source: Source, index: InputIndex, settings: Settings, metrics: RunMetrics, stored: ScoreStore, sink: Sink
 ) -> None:
     """Write every line that could be read, in input order, with its rewards."""
-    row = 0
+    row, table = 0, index.table
     for line in source.iter_lines():
         scores = []
         while row < len(table) and table.place(row).line == line.number:
-            scores.append(book.read_score(row))
+            scores.append(stored.read_score(row))
             row += 1
         if not scores:
             continue
         if settings.rewards.unscored == "drop" and all(score.reward is None for score in scores):
-            tally.lines_dropped += 1
+            metrics.lines_dropped += 1
             continue
         _write_record(sink, _annotated(line, scores, settings))
 
@@ -226,7 +224,7 @@ def _annotated(line: Line, scores: list[Score], settings: Settings) -> dict[str,
         given = float(settings.rewards.unscored)
         scores = [score if score.reward is not None else Score(given, score.detail) for score in scores]
     record = parse_record_exactly(line.raw)
-    dialect_of(record, settings).annotate(record, scores)
+    dialect_of(record, settings.input).annotate(record, scores)
     return record
 
 

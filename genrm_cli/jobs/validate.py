@@ -1,28 +1,30 @@
 """Look at an input without calling a judge."""
 
-from dataclasses import replace
 from typing import Any
 
-from genrm_cli.groups.components import check_components
-from genrm_cli.groups.judge_set import idle_judges
+from genrm_cli.groups.check import judge_specs
+from genrm_cli.groups.compile import compile_rewards
+from genrm_cli.groups.judge_group import count_known
 from genrm_cli.jobs.context import RunContext
-from genrm_cli.jobs.cost import plan_of
-from genrm_cli.jobs.index import Reject, index_input, plan_within_budget, read_group
-from genrm_cli.jobs.inputs import output_places
+from genrm_cli.jobs.cost import cost_of_run
+from genrm_cli.jobs.due.inputs import output_places
+from genrm_cli.jobs.index import InputIndex, Reject, index_input
 from genrm_cli.jobs.journals import known_journal
-from genrm_cli.jobs.judge_groups import take_stock
+from genrm_cli.jobs.judge_input import correct_plan
 from genrm_cli.judging.journal import Journal
+from genrm_cli.judging.open_judges import idle_judges
 from genrm_cli.pairing import RING_STRATEGIES
-from genrm_cli.rollouts.grouping import GroupTable
-from genrm_cli.settings import changed
 from genrm_cli.settings.panel import judges_of
-from genrm_cli.storage.source import Source, open_source
+from genrm_cli.settings.table import changed
+from genrm_cli.storage.source import open_source
 
 MAX_PROBLEMS = 100
+LARGE_GROUP = 100_000
+"""Comparisons of one group above which a user should think again."""
 
 
 class _Problems:
-    """The first problems, in words, and how many there are."""
+    """The first problems, for a person, and how many there are."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -36,61 +38,77 @@ class _Problems:
     def add_reject(self, reject: Reject) -> None:
         self.add(f"line {reject.line}: {reject.reason}")
 
+    def add_groups(self, index: InputIndex) -> None:
+        """Add the problems of the groups."""
+        table = index.table
+        for rows in table.iter_groups():
+            for row in table.duplicates(rows):
+                self.add(f"line {table.place(row).line}: duplicate rollout (same group and index)")
+            if table.prompts_differ(rows):
+                lines = ", ".join(str(table.place(row).line) for row in rows[:8])
+                key = index.read_group(rows[:1]).key
+                self.add(f"group {key} (lines {lines}): the prompts differ, so it would stay unscored")
+            elif (comparisons := index.plan.pairing.count(table.count_answered(rows))) > LARGE_GROUP:
+                self.add(
+                    f"group {index.read_group(rows[:1]).key}: {len(rows):,} rollouts need {comparisons:,} comparisons; "
+                    "consider --strategy ring, a smaller --ring-k or --budget"
+                )
 
-def plan_from_journal(source: Source, table: GroupTable, run: RunContext, input_uri: str) -> dict[str, Any]:
-    """Return what a run would have before it, with what its journal already holds if a judge is named."""
-    if not judges_of(run.settings)[0].judge.model:
-        return plan_of(run.tally, run.settings, None)
-    anywhere = changed(run.settings, any_prefix=True)  # nothing is written
+
+def plan_from_journal(index: InputIndex, run: RunContext, input_uri: str) -> dict[str, Any]:
+    """Return what a run would cost, less what its journal already holds if a judge is named."""
+    settings = run.settings
+    if not judges_of(settings)[0].judge.model:
+        return cost_of_run(run.metrics, settings, None)
+    anywhere = changed(settings, any_prefix=True)  # nothing is written
     path = known_journal(output_places(input_uri, anywhere).scored, anywhere)
     if path is None:
-        return plan_of(run.tally, run.settings, None)
+        return cost_of_run(run.metrics, settings, None)
     with Journal(str(path)) as journal:
-        planned = replace(run, settings=plan_within_budget(table, run.settings))
-        take_stock(source, table, planned, idle_judges(run.settings), journal)
-        return plan_of(run.tally, run.settings, journal)
+        judges = idle_judges(judge_specs(settings), run.open_options, journal)
+        counts = [count_known(group, index.plan, judges) for _, _, group in index.iter_groups()]
+        run.metrics.known = sum(known for _, known in counts)
+        correct_plan(run.metrics, sum(requests for requests, _ in counts))
+        return cost_of_run(run.metrics, settings, journal)
 
 
 def validate_input(input_uri: str, run: RunContext) -> dict[str, Any]:
-    """Return what an input holds and what a run over it would ask.
+    """Return what an input holds and what a run over it would ask, JSON-ready.
 
     Raises:
-        GenrmError: the input cannot be read, or the settings name components that there are not.
+        GenrmError: the input cannot be read, or the settings name unknown components.
     """
-    settings, tally = run.settings, run.tally
-    check_components(settings)
+    settings, metrics = run.settings, run.metrics
+    compile_rewards(settings)
     problems = _Problems()
-    unanswered = 0
-    with open_source(input_uri, run.s3, settings.input.max_line_bytes) as source:
-        table = index_input(source, settings, tally, problems.add_reject)
-        for rows in table.iter_groups():
-            unanswered += len(rows) - table.count_answered(rows)
-            for row in table.duplicates(rows):
-                problems.add(f"line {table.place(row).line}: this rollout was there before (same group and index)")
-            if table.prompts_differ(rows):
-                key = read_group(source, table, rows[:1], settings).key
-                lines = ", ".join(str(table.place(row).line) for row in rows[:8])
-                problems.add(f"group {key} (lines {lines}): the prompts differ, so it would stay unscored")
+    with (
+        open_source(input_uri, run.s3, settings.input.max_line_bytes) as source,
+        index_input(source, run, problems.add_reject) as index,
+    ):
+        problems.add_groups(index)
+        unanswered = sum(len(rows) - index.table.count_answered(rows) for rows in index.table.iter_groups())
         source.verify_unchanged()
-        plan = plan_from_journal(source, table, run, input_uri)
-        planned = plan_within_budget(table, settings)
+        plan = plan_from_journal(index, run, input_uri)
+        pairing = index.plan.pairing
     return {
+        "format": 1,
         "input": input_uri,
-        "lines": tally.lines,
-        "rejected_lines": tally.rejects,
-        "dialects": dict(sorted(tally.dialects.items())),
-        "rollouts": tally.rollouts,
+        "lines": metrics.lines,
+        "rejected_lines": metrics.rejects,
+        "dialects": dict(sorted(metrics.dialects.items())),
+        "rollouts": metrics.rollouts,
         "rollouts_without_response": unanswered,
-        "duplicate_rollouts": tally.duplicates,
-        "groups": tally.groups,
-        "group_sizes": {str(size): count for size, count in sorted(tally.group_sizes.items())},
-        "groups_with_mixed_prompts": tally.groups_with_mixed_prompts,
-        "strategy": planned.pairing.strategy,
-        "ring_k": planned.pairing.ring_k if planned.pairing.strategy in RING_STRATEGIES else None,
-        "judges": settings.pairing.repeats,
-        "comparisons": tally.planned,
+        "duplicate_rollouts": metrics.duplicates,
+        "groups": metrics.groups,
+        "group_sizes": {str(size): count for size, count in sorted(metrics.group_sizes.items())},
+        "groups_with_mixed_prompts": metrics.groups_with_mixed_prompts,
+        "strategy": pairing.strategy,
+        "ring_k": pairing.ring_k if pairing.strategy in RING_STRATEGIES else None,
+        "repeats": pairing.repeats,
+        "comparisons": metrics.planned,
         "plan": plan,
         "requests_max": plan["calls"] * (1 + settings.limits.reask) * (1 + settings.limits.retries),
         "problem_count": problems.count,
         "problems": problems.first,
+        "judges": pairing.repeats,  # the old name of `repeats`
     }

@@ -6,8 +6,7 @@ from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.pacing.pool import Slot
 from genrm_cli.judging.remote import RemoteJudge
 from genrm_cli.judging.requests import JudgeRequest, Prompt
-from genrm_cli.verdicts import Outcome
-from genrm_cli.verdicts import Failure, FailureKind
+from genrm_cli.verdicts import Failure, FailureKind, Outcome
 
 
 class CachedJudge:

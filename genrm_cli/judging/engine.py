@@ -7,8 +7,7 @@ from typing import Protocol
 from genrm_cli.judging.lexical import judge_lexically
 from genrm_cli.judging.pacing.pool import Slot
 from genrm_cli.judging.requests import JudgeRequest, PairwisePrompt, Prompt
-from genrm_cli.verdicts import Outcome
-from genrm_cli.verdicts import Failure, FailureKind
+from genrm_cli.verdicts import Failure, FailureKind, Outcome
 
 _KNOWN_IN_A_ROW = 64  # answers without waiting, before the event loop gets its turn
 

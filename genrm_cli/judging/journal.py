@@ -26,8 +26,7 @@ from genrm_cli.judging.journal_file import (
     opinion_of,
     parse_row,
 )
-from genrm_cli.verdicts import Outcome
-from genrm_cli.verdicts import Failure
+from genrm_cli.verdicts import Failure, Outcome
 
 _REPLY_LEVEL = 3
 _READ_VERDICT = """

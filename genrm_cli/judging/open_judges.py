@@ -18,11 +18,11 @@ from genrm_cli.judging.pacing.retry import RetryPolicy
 from genrm_cli.judging.probe import probe_judge
 from genrm_cli.judging.profiles.profile import AnyProfile
 from genrm_cli.judging.remote import CallPolicy, RemoteJudge
-from genrm_cli.verdicts import Outcome
 from genrm_cli.metrics.latency import Latencies
 from genrm_cli.settings.judge_settings import JudgeSettings, LimitSettings
 from genrm_cli.settings.panel import JudgeConfig
 from genrm_cli.settings.resolve import concurrency_of
+from genrm_cli.verdicts import Outcome
 
 AUTO_CEILING = 4_096
 GRACE_S = 60.0
@@ -174,7 +174,9 @@ def idle_judges(specs: Sequence[JudgeSpec], options: OpenOptions, journal: Journ
     """Return the judges without endpoints: they make requests and recall answers, but ask nothing."""
     opener = _Opener(options, ignore_event, None)
     judges = [
-        OpenJudge(spec) if spec.profile is None else OpenJudge(spec, opener.remote(spec, spec.profile, _nowhere(options)))
+        OpenJudge(spec)
+        if spec.profile is None
+        else OpenJudge(spec, opener.remote(spec, spec.profile, _nowhere(options)))
         for spec in specs
     ]
     return OpenJudges(judges, opener.latencies, options, ignore_event).with_journal(journal)

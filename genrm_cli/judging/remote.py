@@ -25,9 +25,8 @@ from genrm_cli.judging.profiles.profile import (
     render_messages,
 )
 from genrm_cli.judging.requests import JudgeRequest, ListwisePrompt, PairwisePrompt, Prompt, Reply
-from genrm_cli.verdicts import Outcome
 from genrm_cli.metrics.latency import Latencies
-from genrm_cli.verdicts import Failure, FailureKind, Judgment
+from genrm_cli.verdicts import Failure, FailureKind, Judgment, Outcome
 
 _NOT_ASKED = Failure(FailureKind.NOT_ASKED, "not asked")
 _TRIAL = PairwisePrompt([("user", "What is the capital of France?")], "Paris.", "I like turtles.")

@@ -2,8 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-
-from genrm_cli.verdicts import Failure, Judgment
+from typing import NamedTuple
 
 
 @dataclass(frozen=True, slots=True)

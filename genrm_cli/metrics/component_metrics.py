@@ -60,9 +60,9 @@ class ComponentMetrics:
             one.add(column)
             if totals is not None:
                 _add_pairs(one.with_total, column, totals)
-        for one, other in combinations(values, 2):
-            pair = self._pairs.setdefault(frozenset((one, other)), CoSpread())
-            _add_pairs(pair, *(values[name] for name in sorted((one, other))))
+        for names in combinations(sorted(values), 2):
+            pair = self._pairs.setdefault(frozenset(names), CoSpread())
+            _add_pairs(pair, *(values[name] for name in names))
 
     def merge(self, other: "ComponentMetrics") -> None:
         """Add the metrics of another part of the run."""

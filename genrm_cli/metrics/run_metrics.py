@@ -7,13 +7,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from genrm_cli.verdicts import Outcome
-from genrm_cli.metrics.panel_metrics import PanelMetrics
 from genrm_cli.metrics.component_metrics import ComponentMetrics
 from genrm_cli.metrics.intervals import wilson_interval
 from genrm_cli.metrics.latency import Latencies
+from genrm_cli.metrics.panel_metrics import PanelMetrics
 from genrm_cli.metrics.running_stats import RunningStats
-from genrm_cli.verdicts import Failure, Verdict, preference
+from genrm_cli.verdicts import Failure, Outcome, Verdict, preference
 
 
 @dataclass(slots=True)
@@ -61,7 +60,7 @@ class RunMetrics:
     planned: int = 0
     planned_calls: int = 0
     known: int = 0
-    exhibit_chars: int = 0
+    prompt_chars: int = 0
     verdicts: int = 0
     journal_hits: int = 0
     hedged: int = 0
@@ -206,7 +205,11 @@ def summarise(metrics: RunMetrics, wall_time_s: float) -> dict[str, Any]:
     where they come from.
     """
     decided = metrics.first_wins + metrics.second_wins
-    reference = {"mean_individual_score": None, "std_individual_score": None, "tiebreak_usage_rate": None}
+    reference: dict[str, float | None] = {
+        "mean_individual_score": None,
+        "std_individual_score": None,
+        "tiebreak_usage_rate": None,
+    }
     return {
         "lines": metrics.lines,
         "rejected_lines": metrics.rejects,
@@ -239,8 +242,8 @@ def summarise(metrics: RunMetrics, wall_time_s: float) -> dict[str, Any]:
         "prompt_tokens": metrics.prompt_tokens,
         "completion_tokens": metrics.completion_tokens,
         "cached_prompt_tokens": metrics.cached_tokens,
-        **metrics,
-        **reference_metrics(tally),
+        **reference,
+        **reference_metrics(metrics),
         "first_place_win_rate": metrics.first_wins / decided if decided else None,
         "first_place_win_rate_interval": list(wilson_interval(metrics.first_wins / decided, decided))
         if decided

@@ -23,8 +23,7 @@ from genrm_cli.judging.pacing.retry import RetryPolicy
 from genrm_cli.judging.profiles import PROFILES
 from genrm_cli.judging.remote import CallPolicy, RemoteJudge
 from genrm_cli.judging.requests import PairwisePrompt
-from genrm_cli.verdicts import Outcome
-from genrm_cli.verdicts import Verdict
+from genrm_cli.verdicts import Outcome, Verdict
 
 RESPONSE_CHARS = 2_900  # two of them and the conversation make a request of about 6 KB
 

@@ -12,8 +12,7 @@ from judge_server_fixture import JudgeServer
 
 from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.profiles import PROFILES
-from genrm_cli.verdicts import Outcome
-from genrm_cli.verdicts import Failure, FailureKind, Verdict
+from genrm_cli.verdicts import Failure, FailureKind, Outcome, Verdict
 
 DAY_S = 86_400
 

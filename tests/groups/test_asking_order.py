@@ -3,8 +3,8 @@
 from itertools import groupby
 
 import pytest
-
 from genrm_cli.groups.group_case import GroupCase
+
 from genrm_cli.jobs.index import GroupTexts
 from genrm_cli.judging.requests import PairwisePrompt
 from genrm_cli.pairing import Comparison, plan_comparisons

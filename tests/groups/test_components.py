@@ -4,12 +4,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from genrm_cli.groups.group_result import MIXED_PROMPTS, NO_OPPONENT, NO_RESPONSE
+from genrm_cli.groups.judge_set import check_judges
 from genrm_process import Json, read_lines
 from scored_components import LEXICAL, completions, score, settings_of
 
 from genrm_cli.errors import UsageError
-from genrm_cli.groups.group_result import MIXED_PROMPTS, NO_OPPONENT, NO_RESPONSE
-from genrm_cli.groups.judge_set import check_judges
 
 FIELD = "[components.q]\nkind = 'field'\n"
 ALONE = "[total]\nweights = { q = 1 }\n"

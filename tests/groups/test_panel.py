@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from genrm_cli.groups.group_result import DISAGREEMENT, NO_QUORUM
 from genrm_process import Json, make_rollouts, read_lines
 from judge_server_fixture import JudgeServer
 
 from genrm_cli.errors import UsageError
-from genrm_cli.groups.group_result import DISAGREEMENT, NO_QUORUM
 from genrm_cli.jobs.batch import score_inputs
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.settings import settings_from

@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 
 from genrm_cli.jobs.cost import ASSUMED_REPLY_TOKENS, plan_of
 from genrm_cli.judging.journal import Journal
-from genrm_cli.verdicts import Outcome
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.settings import settings_from
-from genrm_cli.verdicts import Verdict
+from genrm_cli.verdicts import Outcome, Verdict
 
 
 def plan(planned: int, known: int = 0, chars: int = 0, journal: Journal | None = None, **given: Any) -> dict[str, Any]:

@@ -10,10 +10,9 @@ from genrm_cli.jobs.context import RunContext
 from genrm_cli.jobs.journals import journal_path, known_journal, open_journal, segments_folder
 from genrm_cli.judging.journal import Journal
 from genrm_cli.settings import Settings, settings_from
-from genrm_cli.verdicts import Outcome
 from genrm_cli.settings.components import Component, TotalTable
 from genrm_cli.storage.listing import iter_named
-from genrm_cli.verdicts import Verdict
+from genrm_cli.verdicts import Outcome, Verdict
 
 SCORED = "s3://bucket/rl/env/scored/run.scored.jsonl.gz"
 GOOD = Outcome(Verdict(4, 2, 2), 2, 1.5, 900, 120, 64, "reply")

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from genrm_cli.jobs.batch import score_inputs
 from genrm_cli.jobs.context import RunContext
-from genrm_cli.jobs.inputs import OutputPlaces, output_places
-from genrm_cli.jobs.output_state import OutputStanding, OutputState, look_at_outputs
+from genrm_cli.jobs.due.inputs import OutputPlaces, output_places
+from genrm_cli.jobs.due.output_state import OutputStanding, OutputState, look_at_outputs
 from genrm_cli.settings import Settings, settings_from
 from genrm_cli.settings.table import all_settings, changed, value_of
 from genrm_cli.storage.location import InputIdentity, S3Options

@@ -6,16 +6,16 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from genrm_cli.groups.group_result import NO_GROUP
 from genrm_process import SAMPLE_DATA, Json, make_rollouts, read_lines, without_rewards
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from judge_server_fixture import JudgeServer
 
 from genrm_cli.errors import InputError, TooManyUnscoredError, UsageError
-from genrm_cli.groups.group_result import NO_GROUP
 from genrm_cli.jobs.batch import score_inputs
 from genrm_cli.jobs.context import RunContext
-from genrm_cli.jobs.inputs import output_places
+from genrm_cli.jobs.due.inputs import output_places
 from genrm_cli.jobs.journals import journal_path
 from genrm_cli.jobs.score_file import Report, refuse_unscored
 from genrm_cli.metrics.run_metrics import RunMetrics

@@ -15,8 +15,7 @@ from genrm_cli.judging.pacing.retry import RetryPolicy
 from genrm_cli.judging.profiles import PROFILES
 from genrm_cli.judging.remote import CallPolicy, RemoteJudge
 from genrm_cli.judging.requests import JudgeRequest, PairwisePrompt
-from genrm_cli.verdicts import Outcome
-from genrm_cli.verdicts import Failure, FailureKind, Verdict
+from genrm_cli.verdicts import Failure, FailureKind, Outcome, Verdict
 
 MIDDLING = Outcome(Verdict(3, 3, 3.5))
 NOWHERE = JudgeAddress("http://127.0.0.1:9/v1", None, 1, 1)

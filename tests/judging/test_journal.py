@@ -20,8 +20,7 @@ from genrm_process import PACKAGE_ROOT
 from genrm_cli.errors import StorageError
 from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.journal_file import FORMAT
-from genrm_cli.verdicts import Outcome
-from genrm_cli.verdicts import Failure, FailureKind, Verdict
+from genrm_cli.verdicts import Failure, FailureKind, Outcome, Verdict
 
 LABEL = "m · nemotron-1"
 GOOD = Outcome(Verdict(4, 2, 2), 2, 1.5, 900, 120, 64, '{"score_1": 4, ...}')

@@ -17,8 +17,7 @@ from genrm_process import PACKAGE_ROOT
 from genrm_cli.errors import StorageError
 from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.journal_file import FORMAT, connect
-from genrm_cli.verdicts import Outcome
-from genrm_cli.verdicts import Failure, FailureKind, Grades, Verdict
+from genrm_cli.verdicts import Failure, FailureKind, Grades, Outcome, Verdict
 
 GRADED = Outcome(Grades((4.25, 1.0, 5.0), ("good", "Ünïcode 🎲", "")), 2, 1.5, 900, 120, 64, '{"scores": {}}')
 FAILED = Outcome(Failure(FailureKind.AMBIGUOUS, "two"), attempts=4)

@@ -12,8 +12,7 @@ from genrm_cli.errors import JudgeError
 from genrm_cli.judging.engine import judge_all
 from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.pacing.budget import Budget
-from genrm_cli.verdicts import Outcome
-from genrm_cli.verdicts import Verdict
+from genrm_cli.verdicts import Outcome, Verdict
 
 UNREADABLE = {"content": "Both are fine."}
 

@@ -16,8 +16,7 @@ from genrm_cli.judging.pacing.retry import RetryPolicy
 from genrm_cli.judging.profiles import PROFILES
 from genrm_cli.judging.remote import CallPolicy, RemoteJudge
 from genrm_cli.judging.requests import PairwisePrompt
-from genrm_cli.verdicts import Outcome
-from genrm_cli.verdicts import Failure, Verdict
+from genrm_cli.verdicts import Failure, Outcome, Verdict
 
 EXHIBIT = PairwisePrompt([("user", "Why?")], "A word.", "A full answer that explains itself, step by step, with care.")
 GOOD = {"content": '{"score_1": 4, "score_2": 2, "ranking": 2}'}

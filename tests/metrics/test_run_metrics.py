@@ -4,9 +4,8 @@ import json
 
 import pytest
 
-from genrm_cli.verdicts import Outcome
 from genrm_cli.metrics.run_metrics import RunMetrics, reference_metrics, summarise
-from genrm_cli.verdicts import Failure, FailureKind, Verdict
+from genrm_cli.verdicts import Failure, FailureKind, Outcome, Verdict
 
 SEED_EXAMPLE = [Verdict(1, 5, 6), Verdict(4, 1, 1)]
 

@@ -9,10 +9,9 @@ import pytest
 
 from genrm_cli.errors import InputError, StorageError, UsageError
 from genrm_cli.judging.journal import Journal
-from genrm_cli.verdicts import Outcome
 from genrm_cli.rewards.estimators import JudgedPair
 from genrm_cli.simulation.recorded_verdicts import read_verdicts
-from genrm_cli.verdicts import Failure, FailureKind, Grades, Verdict
+from genrm_cli.verdicts import Failure, FailureKind, Grades, Outcome, Verdict
 
 
 def comparison(**changes: Any) -> dict[str, Any]:

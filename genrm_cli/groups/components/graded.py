@@ -7,11 +7,10 @@ from dataclasses import dataclass, field
 from genrm_cli.groups.components.columns import Column
 from genrm_cli.groups.components.graders import Grader
 from genrm_cli.judging.requests import ListwisePrompt, Prompt, RequestId
-from genrm_cli.verdicts import Outcome
 from genrm_cli.judging.rubrics.grading import grades_of_empty
 from genrm_cli.judging.rubrics.ranking import grades_of_sole
 from genrm_cli.rollouts.record import SharedView
-from genrm_cli.verdicts import Failure, FailureKind, Grades
+from genrm_cli.verdicts import Failure, FailureKind, Grades, Outcome
 
 
 def count_gradings(grader: Grader, spoken: Sequence[int]) -> int:
@@ -52,7 +51,10 @@ def iter_gradings(
     order = list(spoken)
     random.Random(f"{key} {grader.component}").shuffle(order)
     shown = tuple(view[index] for index in order)
-    yield RequestId(number, 0, tuple(order)), ListwisePrompt(shared.conversation, shown, principle, backgrounds[order[0]])
+    yield (
+        RequestId(number, 0, tuple(order)),
+        ListwisePrompt(shared.conversation, shown, principle, backgrounds[order[0]]),
+    )
 
 
 @dataclass(slots=True)

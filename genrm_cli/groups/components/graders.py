@@ -53,7 +53,9 @@ def graders_in(settings: Settings) -> tuple[Grader, ...]:
     graders = [_grader(component, config) for component, config in zip(judged, configs, strict=False)]
     if len(configs) > len(graders):
         with_schema = settings.rewards.diversity is None or settings.rewards.diversity.json_schema
-        graders.append(Grader(DIVERSITY, DIVERSITY, (), configs[-1], _without_schema(CLUSTERS, json_schema=with_schema)))
+        graders.append(
+            Grader(DIVERSITY, DIVERSITY, (), configs[-1], _without_schema(CLUSTERS, json_schema=with_schema))
+        )
     return tuple(graders)
 
 

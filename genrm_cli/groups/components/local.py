@@ -168,5 +168,3 @@ _COMPUTE: Mapping[str, Callable[[Component, Sequence[Rollout], Sequence[Mapping[
     "field": _field,
     "python": _function,
 }
-
-

@@ -26,12 +26,19 @@ class Dialect:
         read: the rollouts of a record, in order; raises `UnreadableRecordError`.
         annotate: set rewards and the `genrm` object in the record, one score a rollout, in the order of `read`.
             Every other field stays; a value that is replaced is kept under `genrm`.
+        parallel: fields that hold one entry for each rollout of a line; all others belong to the line.
     """
 
     name: str
     recognise: Callable[[Record], bool]
     read: Callable[[Record], list[Rollout]]
     annotate: Callable[[Record, Sequence[Score]], None]
+    parallel: tuple[str, ...] = ()
+
+    def own_record(self, record: Record, position: int) -> Record:
+        """Return a line's fields for one of its rollouts: of its parallel lists, the rollout's own entry."""
+        lists = {name: record[name] for name in self.parallel if isinstance(record.get(name), list)}
+        return record | {name: values[position] for name, values in lists.items() if position < len(values)}
 
 
 def annotate_line(record: Record, scores: Sequence[Score]) -> None:

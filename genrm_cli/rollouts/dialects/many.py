@@ -30,4 +30,5 @@ def read_list(record: Record, prompt: tuple[Turn, ...], responses: list[object])
     return [Rollout(prompt, *read_response(response), principle, line_is_group=True) for response in responses]
 
 
-DIALECT = Dialect("many", _recognise, _read, annotate_list)
+_PARALLEL = (*_LIST_FIELDS, "rewards", "scores", "advantages", "ids")
+DIALECT = Dialect("many", _recognise, _read, annotate_list, _PARALLEL)

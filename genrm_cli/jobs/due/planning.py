@@ -9,8 +9,8 @@ from typing import Any
 
 from genrm_cli.errors import GenrmError, StoppedError, UsageError
 from genrm_cli.jobs.context import RunContext
-from genrm_cli.jobs.inputs import Task, iter_tasks
-from genrm_cli.jobs.output_state import OutputStanding, OutputState, look_at_outputs
+from genrm_cli.jobs.due.inputs import Task, iter_tasks
+from genrm_cli.jobs.due.output_state import OutputStanding, OutputState, look_at_outputs
 from genrm_cli.jobs.score_file import Report
 from genrm_cli.storage.leases import Leases
 from genrm_cli.storage.location import InputIdentity
@@ -83,8 +83,8 @@ class Decision:
     freshness: OutputState | None = None
 
     @property
-    def is_claimable(self) -> bool:
-        """Whether the input is to be scored to a place where other runs could score it, too."""
+    def can_be_leased(self) -> bool:
+        """Whether the input is due, with an output that other runs could write, too."""
         return self.status is Status.SCORE and self.task.places.metrics is not None
 
     @property
@@ -112,13 +112,13 @@ class Decision:
         return FileResult(self.task.uri, places.scored, self.status, self.reason, self.error, metrics=metrics)
 
 
-def iter_decisions(inputs: Sequence[str], run: RunContext, claims: Leases | None = None) -> Iterator[Decision]:
+def iter_decisions(inputs: Sequence[str], run: RunContext, leases: Leases | None = None) -> Iterator[Decision]:
     """Yield what is to be done with each input, in the order of the listing; blocks on storage.
 
     Args:
         inputs: as on the command line.
         run: settings.
-        claims: to leave out what another run works on; what is scored is claimed anyway.
+        leases: to leave out what another run works on; what is scored is leased anyway.
 
     Raises:
         UsageError: the inputs and settings do not go together.
@@ -128,7 +128,7 @@ def iter_decisions(inputs: Sequence[str], run: RunContext, claims: Leases | None
         if run.stop.is_set():
             raise StoppedError
         decision = decide(task, run)
-        held = claims.look(task.places.scored) if claims is not None and decision.is_claimable else None
+        held = leases.look(task.places.scored) if leases is not None and decision.can_be_leased else None
         return decision if held is None else decision.waiting(str(held))
 
     tasks = iter_tasks(
@@ -185,5 +185,5 @@ def _decide_by(decision: Decision, identity: InputIdentity, run: RunContext) -> 
 
 def plan_inputs(inputs: Sequence[str], run: RunContext) -> Iterator[FileResult]:
     """Yield what a run would do with each input, claims of others included; nothing is written."""
-    claims = Leases(run.s3, run.settings.storage.lease_expiry) if run.settings.storage.leases else None
-    return (decision.result() for decision in iter_decisions(inputs, run, claims))
+    leases = Leases(run.s3, run.settings.storage.lease_expiry) if run.settings.storage.leases else None
+    return (decision.result() for decision in iter_decisions(inputs, run, leases))

@@ -1,0 +1,1 @@
+"""Decide which inputs are due: list them, look at their outputs, lease them."""

@@ -1,0 +1,196 @@
+"""Judge all groups of an input, a few at a time in memory, then turn verdicts into rewards."""
+
+import asyncio
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import orjson
+
+from genrm_cli.errors import GenrmError, StoppedError
+from genrm_cli.groups.comparisons import used_verdicts, verdicts_by_judge
+from genrm_cli.groups.count_group import count_group
+from genrm_cli.groups.group import Group, JudgedGroup
+from genrm_cli.groups.judge_group import judge_group, recall_group
+from genrm_cli.groups.plan import GroupPlan
+from genrm_cli.groups.records import iter_comparisons, score_record
+from genrm_cli.groups.results import GroupRewards
+from genrm_cli.groups.reward_group import reward_groups
+from genrm_cli.jobs.context import RunContext, first_error_of
+from genrm_cli.jobs.cost import cost_of_run
+from genrm_cli.jobs.index import InputIndex
+from genrm_cli.jobs.stores import OutcomeStore, ScoreStore
+from genrm_cli.judging.engine import JudgeSet
+from genrm_cli.judging.journal import Journal
+from genrm_cli.judging.open_judges import OpenJudges
+from genrm_cli.metrics.run_metrics import RunMetrics
+from genrm_cli.rollouts.dialects import Score
+
+_GROUPS_AT_ONCE = 64  # concluded together: many groups cost little more than one
+_ROLLOUTS_AT_ONCE = 4_096
+_SHOWN_GROUPS = 4
+_SHOWN_ROLLOUTS = 8
+_EXCERPT_CHARS = 120
+
+
+async def judge_input(
+    index: InputIndex, uri: str, run: RunContext, judges: OpenJudges, journal: Journal | None, scores: ScoreStore
+) -> None:
+    """Judge all groups of an input and keep their scores.
+
+    What the journal knows, and what needs no judge, comes first; then the plan is announced, the judges are probed,
+    and the rest is asked.
+
+    Args:
+        index: of the input.
+        uri: of the input.
+        run: plan, metrics and events.
+        judges: open.
+        journal: of the input; None to keep none.
+        scores: gets scores and comparisons.
+
+    Raises:
+        JudgeError: a judge cannot be used, or has been down for too long.
+        StorageError: the journal cannot be written.
+    """
+    judge_set = judges.with_journal(journal, run.metrics.add_outcome)
+    if judges.is_remote:
+        run.progress.pace = judges
+    with OutcomeStore() as outcomes:
+        if not judges.is_remote or (journal is not None and not journal.is_empty):
+            await run.in_thread(lambda: _recall_groups(index, run, judge_set, outcomes))
+        if judges.is_remote and not run.settings.rewards.only_components:
+            run.on_event("plan", {"input": uri, **cost_of_run(run.metrics, run.settings, journal)})
+        if run.metrics.planned > run.metrics.known:
+            await judges.probe()
+        await _ask_about_groups(index, run, judge_set, outcomes)
+        correct_plan(run.metrics, run.metrics.finished)
+        run.metrics.stopped_by = _stopped_by(judges, run)
+        if judges.is_remote:
+            run.metrics.latencies = judges.latencies
+        await run.in_thread(lambda: _conclude(index, run, outcomes, scores))
+
+
+def _stopped_by(judges: OpenJudges, run: RunContext) -> str | None:
+    """Return what kept some of the requests from being answered; None if nothing did.
+
+    The deadline cuts calls off; a budget only keeps them from being made.
+    """
+    metrics = run.metrics
+    if metrics.failures["not_asked"] and run.settings.rewards.only_components:
+        return "only_components"
+    is_cut = metrics.failures["not_asked"] or (judges.stopped_by == "deadline" and metrics.failed)
+    return judges.stopped_by if is_cut else None
+
+
+def _keep(number: int, judged: JudgedGroup, plan: GroupPlan, outcomes: OutcomeStore, metrics: RunMetrics) -> None:
+    outcomes.keep(number, judged, used_verdicts(verdicts_by_judge(judged, plan), plan))
+    metrics.groups_done += 1
+
+
+def _recall_groups(index: InputIndex, run: RunContext, judges: JudgeSet, outcomes: OutcomeStore) -> None:
+    """Finish the groups about which nothing has to be asked, and count the requests whose answers are known."""
+    planned = known = 0
+    for number, _, group in _iter_groups(index, run.stop):
+        recalled = recall_group(group, index.plan, judges)
+        planned += recalled.requests
+        known += recalled.known
+        if recalled.judged is not None:
+            _keep(number, recalled.judged, index.plan, outcomes, run.metrics)
+    run.metrics.known = known
+    correct_plan(run.metrics, planned)
+
+
+def correct_plan(metrics: RunMetrics, planned: int) -> None:
+    """Correct the number of requests: rubrics do not ask about responses without text."""
+    metrics.planned_calls -= metrics.planned - planned  # each of them one call
+    metrics.planned = planned
+
+
+async def _ask_about_groups(index: InputIndex, run: RunContext, judges: JudgeSet, outcomes: OutcomeStore) -> None:
+    """Judge the groups that are not finished; the next one is read when the one before has made its requests."""
+
+    async def judge(number: int, group: Group) -> None:
+        _keep(number, await judge_group(group, index.plan, judges), index.plan, outcomes, run.metrics)
+
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            for number, rows in enumerate(index.table.iter_groups()):
+                if number in outcomes:
+                    continue
+                tasks.create_task(judge(number, index.read_group(rows)))
+                await asyncio.sleep(0)  # lets the group take its turn
+                async with judges.turn:
+                    pass
+    except* GenrmError as errors:
+        raise first_error_of(errors) from None
+
+
+def _iter_groups(index: InputIndex, stop: threading.Event) -> Iterator[tuple[int, list[int], Group]]:
+    for group in index.iter_groups():
+        if stop.is_set():
+            raise StoppedError
+        yield group
+
+
+def _conclude(index: InputIndex, run: RunContext, outcomes: OutcomeStore, scores: ScoreStore) -> None:
+    """Turn the verdicts of each group into rewards, now that all of them say what the judge is like."""
+    calibration = outcomes.calibrate(map(len, index.table.iter_groups()))
+    run.metrics.weights_fitted = calibration.weights is not None
+    chunk: list[tuple[int, list[int], JudgedGroup]] = []
+
+    def conclude_chunk() -> None:
+        rewards = reward_groups([judged for _, _, judged in chunk], index.plan, calibration)
+        for (number, rows, judged), result in zip(chunk, rewards, strict=True):
+            if run.stop.is_set():
+                raise StoppedError
+            count_group(run.metrics, judged, result, index.plan)
+            _enter(number, rows, judged, result, index.plan, scores)
+            if number < _SHOWN_GROUPS:
+                scores.samples += samples_of(result, index.read_group(rows), index.plan)
+        chunk.clear()
+
+    rollouts = 0
+    for number, rows in enumerate(index.table.iter_groups()):
+        chunk.append((number, rows, outcomes.load(number)))
+        rollouts += len(rows)
+        if len(chunk) == _GROUPS_AT_ONCE or rollouts > _ROLLOUTS_AT_ONCE:
+            conclude_chunk()
+            rollouts = 0
+    if chunk:
+        conclude_chunk()
+
+
+def _enter(
+    number: int, rows: list[int], judged: JudgedGroup, rewards: GroupRewards, plan: GroupPlan, scores: ScoreStore
+) -> None:
+    for row, score in zip(rows, rewards.scores, strict=True):
+        scores.enter_score(row, Score(score.reward, score_record(score, rewards, plan)))
+    lines = [
+        orjson.dumps(record.as_dict(), option=orjson.OPT_APPEND_NEWLINE) for record in iter_comparisons(judged, plan)
+    ]
+    scores.enter_comparisons(number, b"".join(lines))
+
+
+def samples_of(rewards: GroupRewards, group: Group, plan: GroupPlan) -> list[dict[str, Any]]:
+    """Return the best rollouts of a group for a person to look at, with the beginnings of their answers.
+
+    They are masked as for the judge: they may end in a log.
+    """
+    shown = [rollout.answer or "" for rollout in group.rollouts]
+    if plan.redactor is not None:
+        shown = [plan.redactor.redact(answer, Counter()) for answer in shown]
+    rows = [
+        {
+            "group": rewards.key,
+            "reward": score.reward,
+            "answer": " ".join(answer[:_EXCERPT_CHARS].split()),
+            "rank": score.numbers.rank,
+            "advantage": score.numbers.advantage,
+            "reason": score.reason,
+        }
+        for score, answer in zip(rewards.scores, shown, strict=True)
+    ]
+    rows.sort(key=lambda row: (row["rank"] is None, row["rank"]))
+    return rows[:_SHOWN_ROLLOUTS]

@@ -1,0 +1,163 @@
+"""What a file job keeps on disk between its passes: texts, results, scores. Memory does not grow with them."""
+
+import pickle
+from array import array
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping
+from dataclasses import fields
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+import orjson
+
+from genrm_cli.groups.group import JudgedGroup
+from genrm_cli.rewards.estimators import Calibration, CalibrationStatistics, Verdicts, verdict_array
+from genrm_cli.rollouts.dialects import Score
+from genrm_cli.rollouts.record import Rollout, Turn
+from genrm_cli.storage.spool import Spool
+
+_PROMPTS_REMEMBERED = 4_096
+_FIELDS = tuple(field.name for field in fields(Rollout))
+_VERDICT_COLUMNS = 5
+
+
+class _Spans:
+    """Offsets and lengths of pieces of a spool, by number; 16 bytes each."""
+
+    def __init__(self) -> None:
+        self._numbers = array("Q")
+
+    def __len__(self) -> int:
+        return len(self._numbers) // 2
+
+    def __getitem__(self, number: int) -> tuple[int, int]:
+        return self._numbers[2 * number], self._numbers[2 * number + 1]
+
+    def __setitem__(self, number: int, span: tuple[int, int]) -> None:
+        missing = 2 * (number + 1) - len(self._numbers)
+        if missing > 0:
+            self._numbers.frombytes(bytes(8 * missing))
+        self._numbers[2 * number], self._numbers[2 * number + 1] = span
+
+
+class _Store:
+    """A spool that is closed with its store."""
+
+    def __init__(self) -> None:
+        self._spool = Spool()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._spool.close()
+
+    def _keep(self, value: object) -> tuple[int, int]:
+        return self._spool.append(pickle.dumps(value, pickle.HIGHEST_PROTOCOL))
+
+    def _load(self, span: tuple[int, int]) -> Any:
+        return pickle.loads(self._spool.read(*span))  # noqa: S301  (our own bytes, in a file without a name)
+
+
+class TextStore(_Store):
+    """The rollouts of an input by row, so that its lines are parsed once; 32 bytes of memory a rollout.
+
+    A prompt that several recent rollouts share is kept once.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._rollouts, self._prompts = _Spans(), _Spans()
+        self._recent: OrderedDict[tuple[Turn, ...], tuple[int, int]] = OrderedDict()
+        self._last: tuple[tuple[int, int], tuple[Turn, ...]] | None = None
+
+    def append(self, key: str, rollout: Rollout, record: Mapping[str, Any] | None) -> None:
+        """Keep the rollout of the next row with its group key, and its line where components read it."""
+        number = len(self._rollouts)
+        self._prompts[number] = self._keep_prompt(rollout.prompt)
+        self._rollouts[number] = self._keep((key, [getattr(rollout, name) for name in _FIELDS[1:]], record))
+
+    def _keep_prompt(self, prompt: tuple[Turn, ...]) -> tuple[int, int]:
+        span = self._recent.get(prompt)
+        if span is None:
+            span = self._keep([tuple(turn) for turn in prompt])
+            if len(self._recent) >= _PROMPTS_REMEMBERED:
+                self._recent.popitem(last=False)
+        self._recent[prompt] = span
+        self._recent.move_to_end(prompt)
+        return span
+
+    def read(self, row: int) -> tuple[str, Rollout, Mapping[str, Any] | None]:
+        """Return the group key and the rollout of a row, and its line where it was kept."""
+        key, values, record = self._load(self._rollouts[row])
+        return key, Rollout(self._prompt_of(row), *values), record
+
+    def _prompt_of(self, row: int) -> tuple[Turn, ...]:
+        span = self._prompts[row]
+        if self._last is None or self._last[0] != span:
+            self._last = span, tuple(Turn(*turn) for turn in self._load(span))
+        return self._last[1]
+
+
+class OutcomeStore(_Store):
+    """The judged groups of an input by number, and their verdicts; 32 bytes of memory a group."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._groups, self._verdicts = _Spans(), _Spans()
+
+    def keep(self, number: int, judged: JudgedGroup, verdicts: Verdicts) -> None:
+        """Keep a judged group and the verdicts that count."""
+        self._groups[number] = self._keep(judged)
+        self._verdicts[number] = self._spool.append(verdict_array(verdicts).tobytes())
+
+    def __contains__(self, number: int) -> bool:
+        return number < len(self._groups) and self._groups[number][1] > 0
+
+    def load(self, number: int) -> JudgedGroup:
+        """Return a judged group."""
+        judged: JudgedGroup = self._load(self._groups[number])
+        return judged
+
+    def calibrate(self, sizes: Iterator[int]) -> Calibration:
+        """Return what all verdicts say of the judge.
+
+        Groups are added in their own order: sums must not depend on which was answered first.
+
+        Args:
+            sizes: number of rollouts of each group, in order.
+        """
+        statistics = CalibrationStatistics()
+        for number, size in zip(range(len(self._verdicts)), sizes, strict=False):
+            array_ = np.frombuffer(self._spool.read(*self._verdicts[number])).reshape(-1, _VERDICT_COLUMNS)
+            statistics.add_arrays(size, array_)
+        return statistics.fit()
+
+
+class ScoreStore(_Store):
+    """The scores of an input by row and its comparison records by group; 16 bytes of memory a rollout or group."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._scores, self._comparisons = _Spans(), _Spans()
+        self.samples: list[dict[str, Any]] = []
+
+    def enter_score(self, row: int, score: Score) -> None:
+        """Keep the score of a row."""
+        self._scores[row] = self._spool.append(orjson.dumps((score.reward, score.detail)))
+
+    def enter_comparisons(self, group: int, lines: bytes) -> None:
+        """Keep the comparison records of a group, as lines."""
+        self._comparisons[group] = self._spool.append(lines)
+
+    def read_score(self, row: int) -> Score:
+        """Return the score of a row."""
+        return Score(*orjson.loads(self._spool.read(*self._scores[row])))
+
+    def iter_comparison_blocks(self) -> Iterator[bytes]:
+        """Yield the comparison records of all groups as lines, groups by first appearance."""
+        for group in range(len(self._comparisons)):
+            yield self._spool.read(*self._comparisons[group])
