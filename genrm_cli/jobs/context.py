@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from genrm_cli.metrics.run_metrics import RunMetrics, RunProgress
 from genrm_cli.settings import Settings
-from genrm_cli.storage.location import S3Options
+from genrm_cli.storage.formats.location import S3Options
 
 OnEvent = Callable[[str, dict[str, Any]], None]
 Result = TypeVar("Result")

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from genrm_cli.groups.group_case import GroupCase
 from genrm_cli.rewards.estimators import JudgeStatistics
-from genrm_cli.storage.spool import Spool
+from genrm_cli.storage.formats.spool import Spool
 
 
 class OutcomeStore:

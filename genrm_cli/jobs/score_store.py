@@ -8,8 +8,8 @@ from typing import Any, Self
 import orjson
 
 from genrm_cli.rollouts.dialects import Score
-from genrm_cli.storage.records import render_record
-from genrm_cli.storage.spool import Spool
+from genrm_cli.storage.formats.records import render_record
+from genrm_cli.storage.formats.spool import Spool
 
 
 class ScoreStore:

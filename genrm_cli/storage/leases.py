@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from genrm_cli.errors import StorageError
+from genrm_cli.storage.formats.location import S3Options, folder_of, stem_of
 from genrm_cli.storage.listing import Found, iter_named
-from genrm_cli.storage.location import S3Options, folder_of, stem_of
 from genrm_cli.storage.objects import create_object, creates_atomically, read_object, remove_object, replace_object
 
 _MARK = ".claim-"

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import BinaryIO
 
 from genrm_cli.errors import StorageError, UsageError
-from genrm_cli.storage.codec import CHUNK_BYTES, make_encoder
-from genrm_cli.storage.location import is_stream, parse_local_path
-from genrm_cli.storage.mark import Mark
+from genrm_cli.storage.formats.codec import CHUNK_BYTES, make_encoder
+from genrm_cli.storage.formats.location import is_stream, parse_local_path
+from genrm_cli.storage.formats.mark import Mark
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _OPEN_FILES = "/proc/self/fd"

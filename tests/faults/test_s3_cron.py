@@ -12,7 +12,7 @@ from judge_server_fixture import JudgeServer
 from s3_cron import JOURNAL_PREFIX, PREFIX, Cron, body_of, finish, outputs_of, some_rollouts
 from s3_disturber_fixture import DisturbedS3
 
-from genrm_cli.storage.codec import pack
+from genrm_cli.storage.formats.codec import pack
 
 DENIED = {"code": "AccessDenied"}
 IN_FLIGHT, SEGMENT_CALLS = 4, 8
