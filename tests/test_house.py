@@ -77,7 +77,7 @@ HOMES = {
     "s3transfer": ("storage",),
     "types_boto3_s3": ("storage",),
     "_typeshed": ("storage",),
-    "zstandard": ("storage", "judging.journal"),
+    "zstandard": ("storage", "judging.journal", "judging.journal_file"),
     "orjson": ("storage", "jobs", "judging.client", "judging.remote", "judging.probe"),
     "numpy": PURE,
     "phonenumbers": ("rollouts.private_forms",),

@@ -305,7 +305,7 @@ async def _prepare(
         return
     tally = run.tally
     desk.show_in(tally)
-    if journal is not None and len(journal):
+    if journal is not None and journal.has_verdicts:
         tally.known = sum(judge.prepare(shown, 0).key in journal for _, judge, shown, _ in iter_askings())
     run.on_event("plan", plan_of(tally, run.settings, journal))
     if tally.planned > tally.known:

@@ -105,7 +105,7 @@ def take_stock(
     source: Source, table: GroupTable, run: RunContext, judges: Sequence[Judge], journal: Journal | None
 ) -> None:
     """Count the questions whose answers the journal holds, and all there are; reads the groups only if it holds any."""
-    if journal is None or not len(journal):
+    if journal is None or not journal.has_verdicts:
         return
     planned = known = 0
     for case in _iter_cases(source, table, run):
