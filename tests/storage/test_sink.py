@@ -304,10 +304,22 @@ def test_systems_without_nameless_files_get_hidden_ones(
     assert (tmp_path / "out.jsonl").read_bytes() == b"one\n"
 
 
-def test_an_overwritten_file_keeps_the_permissions_of_the_umask(tmp_path: Path) -> None:
-    """A nameless file that is named gets the mode that any new file would."""
-    plain = tmp_path / "plain"
-    plain.touch()
-    sink = _open(tmp_path / "out.jsonl", overwrite=True)
-    sink.commit()
-    assert stat.S_IMODE((tmp_path / "out.jsonl").stat().st_mode) == stat.S_IMODE(plain.stat().st_mode)
+@pytest.mark.parametrize("mode", [0o600, 0o660, 0o444])
+def test_a_replaced_file_keeps_its_mode(tmp_path: Path, mode: int) -> None:
+    """Replacing a private output never makes it readable to others."""
+    path = tmp_path / "out.jsonl"
+    path.touch()
+    path.chmod(mode)
+    _open(path, overwrite=True).commit()
+    assert stat.S_IMODE(path.stat().st_mode) == mode
+
+
+def test_a_hidden_file_has_the_mode_of_the_output_it_replaces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The content of a private output is private from its first byte."""
+    monkeypatch.delattr(os, "O_TMPFILE")
+    path = tmp_path / "out.jsonl"
+    path.touch()
+    path.chmod(0o600)
+    sink = _open(path, overwrite=True)
+    assert {stat.S_IMODE(each.stat().st_mode) for each in tmp_path.iterdir()} == {0o600}
+    sink.abort()
