@@ -73,7 +73,7 @@ def compare(
         if record["failure"] and not settings.output.quiet:
             say_warning(f"{_what(record)} failed: {record['failure']['detail']}")
     if settings.output.json_output:
-        from genrm_cli.storage.records import render_record
+        from genrm_cli.storage.formats.records import render_record
 
         typer.echo(render_record(compared.reply), nl=False)
     else:

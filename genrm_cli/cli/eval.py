@@ -105,7 +105,7 @@ def _evaluate(pairs: str, output: str | None, invocation: Invocation) -> int:
 
 def _compare(a: str, b: str, invocation: Invocation) -> int:
     from genrm_cli.evaluation.compare_results import compare_results
-    from genrm_cli.storage.location import S3Options
+    from genrm_cli.storage.formats.location import S3Options
 
     settings = invocation.settings
     s3 = S3Options(settings.storage.s3_endpoint_url, settings.storage.s3_profile, settings.storage.s3_region)
@@ -123,7 +123,7 @@ def _compare(a: str, b: str, invocation: Invocation) -> int:
 
 
 def _print_json(value: dict[str, Any]) -> None:
-    from genrm_cli.storage.records import render_record
+    from genrm_cli.storage.formats.records import render_record
 
     typer.echo(render_record(value), nl=False)
 

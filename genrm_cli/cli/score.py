@@ -14,7 +14,7 @@ from genrm_cli.cli.events import Events, file_text
 from genrm_cli.cli.options import ALL_PANELS, Invocation, with_settings
 from genrm_cli.errors import UsageError
 from genrm_cli.metrics.run_metrics import RunMetrics, RunProgress
-from genrm_cli.storage.location import sibling
+from genrm_cli.storage.formats.location import sibling
 
 if TYPE_CHECKING:
     from genrm_cli.jobs.batch import BatchReport
@@ -162,7 +162,7 @@ def _counts_text(report: "BatchReport") -> str:
 
 
 def _print_json(value: dict[str, Any]) -> None:
-    from genrm_cli.storage.records import render_record
+    from genrm_cli.storage.formats.records import render_record
 
     typer.echo(render_record(value), nl=False)
 

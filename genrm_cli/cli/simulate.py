@@ -230,7 +230,7 @@ def _fit_record(uri: str, kept: "KeptVerdicts", fitted: "Fit") -> dict[str, Any]
 
 
 def _print_json(value: dict[str, Any]) -> None:
-    from genrm_cli.storage.records import render_record
+    from genrm_cli.storage.formats.records import render_record
 
     typer.echo(render_record(value), nl=False)
 

@@ -45,7 +45,7 @@ def validate(
     ):
         report = validate_input(rollouts, RunContext(settings, {}, tally, tallies, events))
     if settings.output.json_output:
-        from genrm_cli.storage.records import render_record
+        from genrm_cli.storage.formats.records import render_record
 
         typer.echo(render_record(report), nl=False)
     else:

@@ -6,9 +6,9 @@ from typing import Any
 from genrm_cli.errors import InputError
 from genrm_cli.evaluation.accuracy import Judgement, PairOutcome, Preference
 from genrm_cli.evaluation.significance import compare_judges
-from genrm_cli.storage.location import S3Options
+from genrm_cli.storage.formats.location import S3Options
+from genrm_cli.storage.formats.records import BadLineError, parse_record
 from genrm_cli.storage.objects import read_object
-from genrm_cli.storage.records import BadLineError, parse_record
 from genrm_cli.verdicts import FailureKind
 
 _MEANINGS = {"right": Preference.CHOSEN, "wrong": Preference.REJECTED, "tie": Preference.TIE}

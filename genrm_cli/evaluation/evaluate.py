@@ -40,8 +40,8 @@ from genrm_cli.rollouts.redaction import redactor_of
 from genrm_cli.settings import Settings
 from genrm_cli.settings.panel import judges_of
 from genrm_cli.settings.table import digest_of
-from genrm_cli.storage.location import require_rl_prefix
-from genrm_cli.storage.records import BadLineError, parse_record, render_document
+from genrm_cli.storage.formats.location import require_rl_prefix
+from genrm_cli.storage.formats.records import BadLineError, parse_record, render_document
 from genrm_cli.storage.sink import Outputs, check_writable, is_same_place
 from genrm_cli.storage.source import Source, open_source
 from genrm_cli.verdicts import Failure, FailureKind, Grades, Outcome, Verdict
@@ -305,7 +305,7 @@ async def _prepare(
         return
     tally = run.tally
     desk.show_in(tally)
-    if journal is not None and len(journal):
+    if journal is not None and journal.has_verdicts:
         tally.known = sum(judge.prepare(shown, 0).key in journal for _, judge, shown, _ in iter_askings())
     run.on_event("plan", plan_of(tally, run.settings, journal))
     if tally.planned > tally.known:

@@ -18,8 +18,8 @@ from genrm_cli.rollouts.dialects import DIALECTS, Dialect, recognise
 from genrm_cli.rollouts.grouping import UNGROUPED, GroupTable, Place, group_key, value_at
 from genrm_cli.rollouts.record import Rollout, UnreadableRecordError
 from genrm_cli.settings.file_settings import InputSettings
-from genrm_cli.storage.lines import Line
-from genrm_cli.storage.records import BadLineError, parse_record
+from genrm_cli.storage.formats.lines import Line
+from genrm_cli.storage.formats.records import BadLineError, parse_record
 from genrm_cli.storage.source import Source
 
 _SHOWN_CHARS = 200

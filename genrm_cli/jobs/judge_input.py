@@ -58,7 +58,7 @@ async def judge_input(
     if judges.is_remote:
         run.progress.pace = judges
     with OutcomeStore() as outcomes:
-        if not judges.is_remote or (journal is not None and not journal.is_empty):
+        if not judges.is_remote or (journal is not None and journal.has_verdicts):
             await run.in_thread(lambda: _recall_groups(index, run, judge_set, outcomes))
         if judges.is_remote and not run.settings.rewards.only_components:
             run.on_event("plan", {"input": uri, **cost_of_run(run.metrics, run.settings, journal)})

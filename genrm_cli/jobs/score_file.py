@@ -18,9 +18,9 @@ from genrm_cli.judging.open_judges import OpenJudges
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.rollouts.dialects import Score
 from genrm_cli.settings import Settings
+from genrm_cli.storage.formats.lines import Line
+from genrm_cli.storage.formats.records import parse_record_exactly, render_document, render_record
 from genrm_cli.storage.leases import Lease
-from genrm_cli.storage.lines import Line
-from genrm_cli.storage.records import parse_record_exactly, render_document, render_record
 from genrm_cli.storage.sink import Outputs, Sink
 from genrm_cli.storage.source import Source, open_source
 

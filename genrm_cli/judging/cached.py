@@ -40,7 +40,7 @@ class CachedJudge:
 
     def recall(self, question: JudgeRequest) -> Outcome | None:
         """Return the verdict that the journal holds."""
-        known = self._journal.recall(question.key)
+        known = self._journal.recall(question.key, with_reply=True)
         if known is None and self._only_known:
             return Outcome(Failure(FailureKind.NOT_ASKED, "not in the journal (--only-components)"))
         if known is None and self._only_failed and not self._journal.has_failed(question.key):
@@ -59,7 +59,9 @@ class CachedJudge:
             self._judge.dismiss(slot)
             outcome = await asyncio.shield(earlier)
             return Outcome(outcome.result, reply_text=outcome.reply_text, from_journal=True)
-        if (known := self._journal.recall(key)) is not None:  # answered while this one waited to be admitted
+        if (
+            known := self._journal.recall(key, with_reply=True)
+        ) is not None:  # answered while this one waited to be admitted
             self._judge.dismiss(slot)
             return known
         answered = self._in_flight[key] = asyncio.get_running_loop().create_future()

@@ -122,11 +122,6 @@ def is_reported(text: str, start: int, following: str) -> bool:
     return reported and not _ENDORSES.search(f"{text[start:]} \n {following}")
 
 
-def agrees(text: str) -> bool:
-    """Whether the sentence agrees with what was said before it."""
-    return _ENDORSES.search(text) is not None
-
-
 def _after_last(end: re.Pattern[str], text: str) -> str:
     last = 0
     for match in end.finditer(text):

@@ -1,9 +1,10 @@
-"""Who works on an output: claims that two runs, on one machine or several, cannot both have.
+"""Leases on outputs, so that of two runs, on one machine or several, only one works on an output.
 
-A claim on `x.scored.jsonl` is an object `x.claim-N` that is created only if it does not exist yet; the highest N
-counts. It is renewed while its owner works and removed at the end. One that was not renewed for its expiry, or whose
-owner was a process of this machine that is gone, is taken over by creating N + 1: of two that try, one succeeds. So
-only the conditional creation is relied on, which S3 and most stores like it offer; ages go by the store's own clock.
+The lease on `x.scored.jsonl` is an object `x.claim-N`, created only if it does not exist; the highest N counts. Its
+owner renews it while working and removes it at the end. A lease that was not renewed within its expiry, or whose owner
+was a process of this machine that no longer exists, is taken over by creating N + 1: of several runs that try, one
+succeeds. All this relies on conditional creation only, which S3 and most compatible stores offer, and on ages by the
+store's own clock.
 """
 
 import json
@@ -20,8 +21,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from genrm_cli.errors import StorageError
+from genrm_cli.storage.formats.location import S3Options, folder_of, stem_of
 from genrm_cli.storage.listing import Found, iter_named
-from genrm_cli.storage.location import S3Options, folder_of, stem_of
 from genrm_cli.storage.objects import create_object, creates_atomically, read_object, remove_object, replace_object
 
 _MARK = ".claim-"
@@ -30,17 +31,17 @@ _SETTLE_S = 2.0
 
 
 class LeaseLostError(StorageError):
-    """Another run has taken the claim over: this one was silent for too long."""
+    """Another run took the lease over because this one did not renew it in time."""
 
 
 @dataclass(frozen=True, slots=True)
 class HeldLease:
-    """A claim that another run has.
+    """A lease held by another run.
 
     Attributes:
-        owner: host and process, for a person.
-        since: when it was taken, as its owner's clock says.
-        expiry_s: how long its owner may be silent before it is taken over.
+        owner: process and host, for display.
+        since: when it was taken, by its owner's clock.
+        expiry_s: time without renewal after which it is taken over.
     """
 
     owner: str
@@ -48,40 +49,42 @@ class HeldLease:
     expiry_s: float
 
     def __str__(self) -> str:
-        over = f"it is taken over when its owner is silent for {self.expiry_s:g} s"
-        return f"{self.owner} works on it since {self.since}; {over}"
+        expiry = f"its lease expires {self.expiry_s:g} s after the last renewal"
+        return f"{self.owner} has been working on it since {self.since}; {expiry}"
 
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """A claim that this run has. All methods block on storage."""
+    """A lease held by this run. All methods block on storage."""
 
     uri: str
     content: bytes
     s3: S3Options
 
     def verify(self) -> None:
-        """Make sure that the claim is still this run's.
+        """Check that this run still holds the lease.
 
         Raises:
-            ClaimLostError: it is not.
+            LeaseLostError: another run took it over.
         """
         start, _, number = self.uri.rpartition(_MARK)
         newer = [other for other, _ in _numbered(start, self.s3) if other > int(number)]
         if newer or read_object(self.uri, self.s3) != self.content:
-            raise LeaseLostError(f"{self.uri}: another run has taken this claim over; its results stand, not these.")
+            raise LeaseLostError(
+                f"{self.uri}: another run took this lease over; its results are kept, not those of this run."
+            )
 
     def renew(self) -> None:
-        """Say that the owner still works.
+        """Extend the lease by its expiry.
 
         Raises:
-            ClaimLostError: too late.
+            LeaseLostError: another run took it over.
         """
         self.verify()
         replace_object(self.uri, self.s3, self.content)
 
     def release(self) -> None:
-        """Give the claim up; one that was taken over is left alone."""
+        """Remove the lease, unless another run took it over."""
         if read_object(self.uri, self.s3) == self.content:
             remove_object(self.uri, self.s3)
 
@@ -95,25 +98,25 @@ class _Owner(NamedTuple):
 
 
 class Leases:
-    """Takes the claims of one run."""
+    """Takes and looks up leases on behalf of one run."""
 
     def __init__(self, s3: S3Options, expiry_s: float) -> None:
         self.expiry_s = expiry_s
         self._s3 = s3
 
     def are_certain(self, output_uri: str) -> bool:
-        """Say whether the place of an output honours conditional creation, found out by trying.
+        """Try whether the store of an output honours conditional creation.
 
-        Where it does not, a claim is written, and counts if it is still there two seconds later: two runs that try
-        within these two seconds do not both have it, but a slow one may overwrite another's.
+        Without it, a lease is written and counts if it is still there two seconds later. Two runs that write within
+        these two seconds cannot both hold it, but a slower one may overwrite another run's lease.
         """
         return _are_certain(folder_of(output_uri), self._s3)
 
     def take(self, output_uri: str) -> Lease | HeldLease:
-        """Claim an output, or say who has it.
+        """Take the lease on an output, or return the one that another run holds.
 
         Raises:
-            StorageError: claims cannot be written there.
+            StorageError: the lease cannot be written.
         """
         stem = stem_of(output_uri)
         for _ in range(_TRIES):
@@ -121,24 +124,24 @@ class Leases:
             if numbered and (held := self._held(numbered[-1][1])) is not None:
                 return held
             number = numbered[-1][0] + 1 if numbered else 1
-            claim = Lease(f"{stem}{_MARK}{number}", self._content(), self._s3)
-            if create_object(claim.uri, self._s3, claim.content) and self._settle(claim, numbered):
-                return claim
+            lease = Lease(f"{stem}{_MARK}{number}", self._content(), self._s3)
+            if create_object(lease.uri, self._s3, lease.content) and self._settle(lease, numbered):
+                return lease
         return HeldLease("another run", "a moment ago", self.expiry_s)
 
     def look(self, output_uri: str) -> HeldLease | None:
-        """Say who has an output; None if nobody does."""
+        """Return the lease that another run holds on an output; None if it is free."""
         numbered = sorted(_numbered(stem_of(output_uri), self._s3), key=lambda entry: entry[0])
         return self._held(numbered[-1][1]) if numbered else None
 
     def _held(self, found: Found) -> HeldLease | None:
-        """Read a claim; None if nobody stands behind it any more."""
+        """Return a lease that was found; None if it has expired or its owner is gone."""
         content = read_object(found.identity.uri, self._s3)
         if content is None:
             return None
         owner = _parse_owner(content)
         if owner is None:
-            unknown = HeldLease("somebody unknown", "an unknown time", self.expiry_s)
+            unknown = HeldLease("an unknown process", "an unknown time", self.expiry_s)
             return None if found.age_s > self.expiry_s else unknown
         gone = owner.host == _host() and _started(owner.pid) != owner.started
         if gone or found.age_s > owner.expiry_s:
@@ -146,7 +149,7 @@ class Leases:
         return HeldLease(f"process {owner.pid} on {owner.host.partition(' ')[0]}", owner.since, owner.expiry_s)
 
     def _content(self) -> bytes:
-        claim = {
+        lease = {
             "id": uuid.uuid4().hex,
             "host": _host(),
             "pid": os.getpid(),
@@ -154,44 +157,44 @@ class Leases:
             "since": datetime.now(UTC).isoformat(timespec="seconds"),
             "expiry_s": self.expiry_s,
         }
-        return json.dumps(claim).encode()
+        return json.dumps(lease).encode()
 
-    def _settle(self, claim: Lease, before: list[tuple[int, Found]]) -> bool:
-        """Make sure of a new claim and remove those before it: an owner that comes back must not find its own."""
+    def _settle(self, lease: Lease, before: list[tuple[int, Found]]) -> bool:
+        """Verify a new lease and remove earlier ones, so that an owner that comes back does not find its own."""
         try:
-            if not self.are_certain(claim.uri):
+            if not self.are_certain(lease.uri):
                 time.sleep(_SETTLE_S)
-                if read_object(claim.uri, self._s3) != claim.content:
+                if read_object(lease.uri, self._s3) != lease.content:
                     return False
-            if not self._is_highest(claim, before):
-                claim.release()
+            if not self._is_highest(lease, before):
+                lease.release()
                 return False
             for _, found in before:
-                with suppress(StorageError):  # perhaps it may not; the highest number counts anyway
+                with suppress(StorageError):  # deleting may be forbidden; the highest number counts anyway
                     remove_object(found.identity.uri, self._s3)
         except StorageError:
-            with suppress(StorageError):  # nobody would renew it, or give it up
-                claim.release()
+            with suppress(StorageError):  # nothing would renew or remove it
+                lease.release()
             raise
         return True
 
-    def _is_highest(self, claim: Lease, before: list[tuple[int, Found]]) -> bool:
-        """Look once more, for a claim that was made while one was taken over is in neither half of that listing."""
-        start, _, number = claim.uri.rpartition(_MARK)
+    def _is_highest(self, lease: Lease, before: list[tuple[int, Found]]) -> bool:
+        """List again: a lease created during a take-over may be missing from the first listing."""
+        start, _, number = lease.uri.rpartition(_MARK)
         known = {found.identity for _, found in before}
-        others = (entry for entry in _numbered(start, self._s3) if entry[1].identity.uri != claim.uri)
+        others = (entry for entry in _numbered(start, self._s3) if entry[1].identity.uri != lease.uri)
         return all(other < int(number) and found.identity in known for other, found in others)
 
 
 def _parse_owner(content: bytes) -> _Owner | None:
-    """Read who made a claim; None for what is no claim of ours."""
+    """Return the owner of a lease; None if the content is not a lease."""
     try:
         found = json.loads(content)
         expiry_s = float(found["expiry_s"])
         owner = _Owner(str(found["host"]), int(found["pid"]), found["started"], str(found["since"]), expiry_s)
     except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
         return None
-    return owner if isfinite(expiry_s) else None  # infinite, or not a number, would be held for ever
+    return owner if isfinite(expiry_s) else None  # it would never expire
 
 
 def _numbered(stem: str, s3: S3Options) -> list[tuple[int, Found]]:
@@ -206,24 +209,24 @@ def _are_certain(folder_uri: str, s3: S3Options) -> bool:
 
 @cache
 def _host() -> str:
-    """Name where this process runs: machine, start of it, and container, as process numbers mean nothing elsewhere."""
+    """Identify the machine, its boot and the container: process ids mean nothing outside them."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-        container = os.readlink("/proc/self/ns/pid")  # noqa: PTH115  (no path: a name in brackets)
+        container = os.readlink("/proc/self/ns/pid")  # noqa: PTH115  (not a path: a name in brackets)
     except OSError:
         boot = container = ""
     return f"{socket.gethostname()} {boot} {container}"
 
 
 def _started(pid: int) -> str | None:
-    """Return when a process of this machine began, in the kernel's words; None if there is none.
+    """Return the kernel's start time of a process of this machine, or None if it does not run.
 
-    Where the kernel does not say, every process counts as the one that was asked for.
+    Returns "" where the kernel does not tell; all processes with one id then count as the same.
     """
     try:
         # The name in parentheses may hold spaces; the start is the 22nd field, the 20th after it.
         fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
-        return None if fields[0] in "ZX" else fields[19]  # dead, though nobody has taken notice
+        return None if fields[0] in "ZX" else fields[19]  # a zombie
     except (FileNotFoundError, ProcessLookupError):
         return None if Path("/proc/self/stat").exists() else ""
     except OSError:

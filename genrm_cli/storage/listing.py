@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from fnmatch import translate
 
 from genrm_cli.errors import InputError, UsageError
-from genrm_cli.storage.location import InputIdentity, S3Options, is_s3, is_stream, parse_local_path
+from genrm_cli.storage.formats.location import InputIdentity, S3Options, is_s3, is_stream, parse_local_path
 
 # Names of files beside their target that are still being written.
 UNFINISHED_PREFIX, UNFINISHED_SUFFIX = ".genrm-", ".part"
@@ -168,7 +168,7 @@ def _iter_matching_objects(uri: str, s3: S3Options) -> Iterator[Found]:
 
 def _iter_objects(bucket: str, prefix: str, s3: S3Options, *, flat: bool) -> Iterator[Found]:
     # Here, not above: boto3 takes a fifth of a second to import, which only users of S3 should pay.
-    from genrm_cli.storage.s3_objects import iter_objects
+    from genrm_cli.storage.s3.whole_objects import iter_objects
 
     for identity, age_s in iter_objects(bucket, prefix, s3, flat=flat):
         yield Found(identity, age_s)

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import BinaryIO
 
 from genrm_cli.errors import StorageError, UsageError
-from genrm_cli.storage.codec import CHUNK_BYTES, make_encoder
-from genrm_cli.storage.location import is_stream, parse_local_path
-from genrm_cli.storage.mark import Mark
+from genrm_cli.storage.formats.codec import CHUNK_BYTES, make_encoder
+from genrm_cli.storage.formats.location import is_stream, parse_local_path
+from genrm_cli.storage.formats.mark import Mark
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _OPEN_FILES = "/proc/self/fd"
@@ -39,6 +39,7 @@ class LocalSink:
         self._named = self._fd < 0
         if self._named:
             self._fd = _create(self._temp, uri)
+        _copy_mode(self._target, self._fd)
         self._encoder = make_encoder(uri)
         self._buffer = bytearray()
         self._mark: Mark | None = None
@@ -282,6 +283,12 @@ def _create(path: Path, uri: str) -> int:
         raise unwritable(uri, error) from error
     except ValueError as error:
         raise UsageError(f"{uri!r} is not a file name: {error}") from error
+
+
+def _copy_mode(path: Path, fd: int) -> None:
+    """Give an open file the mode of the one it replaces; without one it keeps what the umask left."""
+    with contextlib.suppress(OSError):  # no such file, or a file system without modes
+        os.fchmod(fd, stat.S_IMODE(os.stat(path).st_mode))  # noqa: PTH116
 
 
 def sync_folder(folder: Path) -> None:

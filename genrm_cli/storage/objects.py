@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from genrm_cli.errors import StorageError
+from genrm_cli.storage.formats.location import S3Options, is_s3, parse_local_path
 from genrm_cli.storage.listing import UNFINISHED_PREFIX, UNFINISHED_SUFFIX
 from genrm_cli.storage.local import publish_new, sync_folder, unwritable, write_all
-from genrm_cli.storage.location import S3Options, is_s3, parse_local_path
 
 _TRIAL_NAME = ".genrm-conditional-put"
 _TRIAL_BODIES = (
@@ -26,9 +26,9 @@ def read_object(uri: str, s3: S3Options) -> bytes | None:
     """
     if is_s3(uri):
         # Here and below, not above: boto3 takes a fifth of a second to import, only users of S3 should pay.
-        from genrm_cli.storage import s3_objects
+        from genrm_cli.storage.s3 import whole_objects
 
-        return s3_objects.read(uri, s3)
+        return whole_objects.read(uri, s3)
     try:
         return Path(parse_local_path(uri)).read_bytes()
     except (FileNotFoundError, NotADirectoryError):
@@ -49,9 +49,9 @@ def create_object(uri: str, s3: S3Options, data: bytes) -> bool:
         StorageError: it cannot be written. On S3 it may be there nevertheless, if the last reply was lost.
     """
     if is_s3(uri):
-        from genrm_cli.storage import s3_objects
+        from genrm_cli.storage.s3 import whole_objects
 
-        return s3_objects.create(uri, s3, data)
+        return whole_objects.create(uri, s3, data)
     target = Path(parse_local_path(uri))
     with _written_beside(target, uri, data) as temp:
         try:
@@ -68,9 +68,9 @@ def replace_object(uri: str, s3: S3Options, data: bytes) -> None:
         StorageError: it cannot be written; what was there is intact.
     """
     if is_s3(uri):
-        from genrm_cli.storage import s3_objects
+        from genrm_cli.storage.s3 import whole_objects
 
-        s3_objects.replace(uri, s3, data)
+        whole_objects.replace(uri, s3, data)
         return
     target = Path(parse_local_path(uri))
     with _written_beside(target, uri, data) as temp:
@@ -84,9 +84,9 @@ def remove_object(uri: str, s3: S3Options) -> None:
         StorageError: it cannot be removed.
     """
     if is_s3(uri):
-        from genrm_cli.storage import s3_objects
+        from genrm_cli.storage.s3 import whole_objects
 
-        s3_objects.remove(uri, s3)
+        whole_objects.remove(uri, s3)
         return
     try:
         Path(parse_local_path(uri)).unlink(missing_ok=True)
@@ -106,9 +106,9 @@ def creates_atomically(folder_uri: str, s3: S3Options) -> bool:
     """
     if not is_s3(folder_uri):
         return True
-    from genrm_cli.storage import s3_objects
+    from genrm_cli.storage.s3 import whole_objects
 
-    return s3_objects.honours_conditions(f"{folder_uri.removesuffix('/')}/{_TRIAL_NAME}", s3, _TRIAL_BODIES)
+    return whole_objects.honours_conditions(f"{folder_uri.removesuffix('/')}/{_TRIAL_NAME}", s3, _TRIAL_BODIES)
 
 
 @contextmanager

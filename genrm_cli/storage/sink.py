@@ -7,6 +7,8 @@ from types import TracebackType
 from typing import Protocol, Self
 
 from genrm_cli.errors import UsageError
+from genrm_cli.storage.formats.location import S3Options, is_s3, is_stream, parse_local_path
+from genrm_cli.storage.formats.mark import Mark
 from genrm_cli.storage.listing import iter_named
 from genrm_cli.storage.local import (
     LocalSink,
@@ -16,8 +18,6 @@ from genrm_cli.storage.local import (
     make_parent,
     mark_of_file,
 )
-from genrm_cli.storage.location import S3Options, is_s3, is_stream, parse_local_path
-from genrm_cli.storage.mark import Mark
 
 
 class Sink(Protocol):
@@ -107,7 +107,7 @@ def open_sink(uri: str, s3: S3Options, *, overwrite: bool, provenance: Mapping[s
         raise UsageError(f"{uri} exists; pass --force to replace it, or choose another output")
     if is_s3(uri):
         # Here and below, not above: boto3 takes a fifth of a second to import, only users of S3 should pay.
-        from genrm_cli.storage.s3_write import S3Sink
+        from genrm_cli.storage.s3.upload import S3Sink
 
         return S3Sink(uri, s3, overwrite=overwrite, provenance=provenance)
     return LocalSink(uri, overwrite=overwrite)
@@ -122,7 +122,7 @@ def exists(uri: str, s3: S3Options) -> bool:
     if goes_out_at_once(uri):
         return False
     if is_s3(uri):
-        from genrm_cli.storage.s3 import object_exists
+        from genrm_cli.storage.s3.connection import object_exists
 
         return object_exists(uri, s3)
     return os.path.lexists(parse_local_path(uri))
@@ -137,7 +137,7 @@ def mark_of(uri: str, s3: S3Options) -> Mark | None:
     if goes_out_at_once(uri):
         return None
     if is_s3(uri):
-        from genrm_cli.storage.s3_write import mark_of_object
+        from genrm_cli.storage.s3.upload import mark_of_object
 
         return mark_of_object(uri, s3)
     return mark_of_file(uri)
@@ -174,7 +174,7 @@ def check_writable(uri: str, s3: S3Options) -> None:
     if goes_out_at_once(uri):
         return
     if is_s3(uri):
-        from genrm_cli.storage.s3 import check_object_writable
+        from genrm_cli.storage.s3.connection import check_object_writable
 
         check_object_writable(uri, s3)
     else:

@@ -10,16 +10,16 @@ from types import TracebackType
 from typing import TYPE_CHECKING, BinaryIO, Self
 
 from genrm_cli.errors import ChangedInputError, InputError, StoppedError
-from genrm_cli.storage.codec import CHUNK_BYTES, is_compressed, iter_decoded
-from genrm_cli.storage.lines import Line, iter_lines
-from genrm_cli.storage.location import (
+from genrm_cli.storage.formats.codec import CHUNK_BYTES, is_compressed, iter_decoded
+from genrm_cli.storage.formats.lines import Line, iter_lines
+from genrm_cli.storage.formats.location import (
     InputIdentity,
     S3Options,
     is_s3,
     is_stream,
     parse_local_path,
 )
-from genrm_cli.storage.spool import Spool
+from genrm_cli.storage.formats.spool import Spool
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer as Buffer
@@ -131,7 +131,7 @@ def _open(uri: str, s3: S3Options, max_line_bytes: int, stop: Callable[[], bool]
         return Source(InputIdentity(uri), _spooled(_standard_input(), uri, stop), max_line_bytes)
     if is_s3(uri):
         # Here, not above: boto3 takes a fifth of a second to import, which only users of S3 should pay.
-        from genrm_cli.storage.s3 import download
+        from genrm_cli.storage.s3.download import download
 
         identity, fetched = download(uri, s3, stop)
         if not is_compressed(uri):
@@ -151,7 +151,7 @@ def identity_of(uri: str, s3: S3Options) -> InputIdentity:
     if is_stream(uri):
         return InputIdentity(uri)
     if is_s3(uri):
-        from genrm_cli.storage.s3 import identify_object
+        from genrm_cli.storage.s3.connection import identify_object
 
         return identify_object(uri, s3)
     try:

@@ -79,7 +79,7 @@ def test_every_rollout_file_below_is_scored(call: Call, genrm: Genrm, given: str
 
 
 def test_side_files_are_no_inputs(call: Call, genrm: Genrm) -> None:
-    """Our outputs, NeMo Gym's side files, journals, claims, hidden and other files are left out of a folder."""
+    """Our outputs, NeMo Gym's side files, journals, leases, hidden and other files are left out of a folder."""
     fill(genrm, "a.jsonl")
     others = [
         *(f"old.{suffix}" for suffix in SUFFIXES),
@@ -410,7 +410,7 @@ def test_json_is_one_object(call: Call, genrm: Genrm) -> None:
 
 
 def test_a_dry_run_does_nothing(call: Call, genrm: Genrm, judge_server: JudgeServer) -> None:
-    """--dry-run lists what would be done with each file, writes nothing, claims nothing and asks nothing."""
+    """--dry-run lists what would be done with each file, writes nothing, takes no lease and asks nothing."""
     fill(genrm, "current.jsonl", "new.jsonl", "stale.jsonl", "young.jsonl")
     judge = judged_by(judge_server)
     assert call("score", "current.jsonl", "stale.jsonl", *judge, "--no-probe").code == 0
@@ -513,7 +513,7 @@ def test_a_second_start_is_refused_under_a_lock(genrm: Genrm, call: Call, judge_
 def test_an_interrupted_run_of_many_files_goes_on(
     genrm: Genrm, call: Call, judge_server: JudgeServer, sent: signal.Signals
 ) -> None:
-    """130 within seconds, whole outputs or none, no claims; the next run repeats no call that was answered."""
+    """130 within seconds, whole outputs or none, no leases; the next run repeats no call that was answered."""
     content = fill(genrm, *(f"{name}.jsonl" for name in "abcdefgh"))
     judge_server.behave(script=[{}] * 10, fault={"hang": True})
     arguments = ("score", ".", *judged_by(judge_server), *NOW, "--no-probe", "--parallel-files", "3")

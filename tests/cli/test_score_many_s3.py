@@ -15,7 +15,7 @@ from s3_disturber_fixture import DisturbedS3
 
 from genrm_cli.jobs.due.inputs import iter_tasks
 from genrm_cli.settings import Settings
-from genrm_cli.storage.location import S3Options
+from genrm_cli.storage.formats.location import S3Options
 
 LEXICAL = ("--judge", "lexical")
 NOW = ("--min-age", "0")
@@ -248,7 +248,7 @@ def test_objects_say_where_they_come_from(call: Call, s3_bucket: Any, aws: dict[
 def test_a_dry_run_writes_nothing_on_s3(
     call: Call, genrm: Genrm, s3_bucket: Any, aws: dict[str, str], disturbed_s3: DisturbedS3, judge_server: JudgeServer
 ) -> None:
-    """Only requests that read are made: no claim, no trial of conditional puts, no output; and no call."""
+    """Only requests that read are made: no lease, no trial of conditional puts, no output; and no call."""
     put(s3_bucket, "rl/a.jsonl", "rl/b.jsonl.gz")
     arguments = ("score", f"s3://{s3_bucket.name}/rl/", *judged_by(judge_server), *NOW, "--dry-run", "--json")
     finished = call(*arguments, "--s3-endpoint-url", disturbed_s3.url, **aws)
@@ -277,7 +277,7 @@ def test_a_listing_that_is_refused_fails_alone(
 def test_an_output_that_cannot_be_put_fails_alone(
     call: Call, s3_bucket: Any, aws: dict[str, str], disturbed_s3: DisturbedS3
 ) -> None:
-    """The file whose scored lines the store refuses has no metrics and no claim left; its neighbour is done."""
+    """The file whose scored lines the store refuses has no metrics and no lease left; its neighbour is done."""
     put(s3_bucket, "rl/a.jsonl", "rl/b.jsonl")
     disturbed_s3.rule(key_contains="a.scored.jsonl", method="PUT", answer={"code": "AccessDenied"})
     arguments = ("score", f"s3://{s3_bucket.name}/rl/", *LEXICAL, *NOW)

@@ -12,7 +12,7 @@ from judge_server_fixture import JudgeServer
 from s3_cron import JOURNAL_PREFIX, PREFIX, Cron, body_of, finish, outputs_of, some_rollouts
 from s3_disturber_fixture import DisturbedS3
 
-from genrm_cli.storage.codec import pack
+from genrm_cli.storage.formats.codec import pack
 
 DENIED = {"code": "AccessDenied"}
 IN_FLIGHT, SEGMENT_CALLS = 4, 8
@@ -41,10 +41,10 @@ def journal(cron: Cron) -> tuple[object, ...]:
     return ("--journal", cron.uri(JOURNAL_PREFIX), *SEGMENTED)
 
 
-def claim_of_another_machine(expiry_s: float) -> bytes:
-    """Make the content of a claim whose owner cannot be looked at."""
-    claim = {"id": "x", "host": "far-away boot pid", "pid": 7, "started": "1", "since": "2026-01-01T00:00:00+00:00"}
-    return json.dumps({**claim, "expiry_s": expiry_s}).encode()
+def lease_of_another_machine(expiry_s: float) -> bytes:
+    """Make the content of a lease whose owner cannot be looked at."""
+    lease = {"id": "x", "host": "far-away boot pid", "pid": 7, "started": "1", "since": "2026-01-01T00:00:00+00:00"}
+    return json.dumps({**lease, "expiry_s": expiry_s}).encode()
 
 
 def test_two_runs_started_together_score_each_file_once(cron: Cron) -> None:
@@ -115,14 +115,14 @@ def test_a_machine_that_vanishes_costs_a_segment_at_most(
 
 
 @pytest.mark.slow
-def test_a_claim_of_another_machine_is_waited_for_until_it_expires(cron: Cron) -> None:
+def test_a_lease_of_another_machine_is_waited_for_until_it_expires(cron: Cron) -> None:
     """While it stands a found file waits and a named one fails with 5; after its expiry it is taken over."""
     uri = cron.put("run.jsonl", some_rollouts(0))
-    cron.put("run.claim-4", claim_of_another_machine(4.0))
+    cron.put("run.claim-4", lease_of_another_machine(4.0))
     found, named = cron.run(), cron.run(uri=uri)
     assert (found.code, named.code, cron.asked) == (0, 5, 0), (found, named)
     for one in (found, named):
-        assert "process 7 on far-away works on it since 2026-01-01T00:00:00+00:00" in one.err
+        assert "process 7 on far-away has been working on it since 2026-01-01T00:00:00+00:00" in one.err
     assert "waits: " in found.err
     time.sleep(5.1)
     assert cron.run().code == 0
@@ -317,7 +317,7 @@ def test_slow_storage_does_not_slow_the_judge(cron: Cron, journal: tuple[object,
 
 @pytest.mark.slow
 def test_renewals_that_fail_for_a_while_do_no_harm(cron: Cron) -> None:
-    """A claim that cannot be renewed is kept as long as nobody takes it over."""
+    """A lease that cannot be renewed is kept as long as nobody takes it over."""
     cron.put("run.jsonl", some_rollouts(0, groups=2))
     cron.judge.behave(latency_s=0.7)
     cron.s3.rule(method="PUT", key_contains=".claim-", after=1, answer=DENIED)
@@ -328,23 +328,23 @@ def test_renewals_that_fail_for_a_while_do_no_harm(cron: Cron) -> None:
 
 
 @pytest.mark.parametrize("is_named", [False, pytest.param(True, marks=pytest.mark.slow)])
-def test_a_claim_that_is_taken_over_in_the_middle(cron: Cron, is_named: bool) -> None:
-    """The run that lost its claim stops working on the file and writes nothing; the other's claim stays."""
+def test_a_lease_that_is_taken_over_in_the_middle(cron: Cron, is_named: bool) -> None:
+    """The run that lost its lease stops working on the file and writes nothing; the other's lease stays."""
     uri = cron.put("run.jsonl", some_rollouts(0, groups=25))
     cron.judge.behave(latency_s=0.2)
     process = cron.start("--claim-expiry", "1s", uri=uri if is_named else None)
     cron.wait_for_requests(4)
-    cron.put("run.claim-2", claim_of_another_machine(60.0))
+    cron.put("run.claim-2", lease_of_another_machine(60.0))
     finished = finish(process)
     assert finished.code == (5 if is_named else 0), finished.err
-    assert "another run has taken this claim over" in finished.err
+    assert "another run took this lease over" in finished.err
     assert cron.asked < 50
     assert cron.names() == {"run.claim-2"}
 
 
 @pytest.mark.slow
-def test_a_slow_renewal_does_not_bring_a_claim_back(cron: Cron) -> None:
-    """A renewal that is under way when the work ends is waited for, so that no claim stays behind."""
+def test_a_slow_renewal_does_not_bring_a_lease_back(cron: Cron) -> None:
+    """A renewal that is under way when the work ends is waited for, so that no lease stays behind."""
     cron.put("run.jsonl", some_rollouts(0))
     cron.judge.behave(latency_s=1.0)
     cron.s3.rule(method="PUT", key_contains=".claim-", after=1, delay_s=1.5)
@@ -354,8 +354,8 @@ def test_a_slow_renewal_does_not_bring_a_claim_back(cron: Cron) -> None:
     assert cron.names() == outputs_of("run")
 
 
-def test_a_claim_that_cannot_be_given_up_does_not_spoil_a_result(cron: Cron) -> None:
-    """A file that was scored counts as scored, though its claim stays behind until it expires."""
+def test_a_lease_that_cannot_be_given_up_does_not_spoil_a_result(cron: Cron) -> None:
+    """A file that was scored counts as scored, though its lease stays behind until it expires."""
     cron.put("run.jsonl", some_rollouts(0))
     cron.s3.rule(method="DELETE", key_contains=".claim-", answer=DENIED)
     finished = cron.run()
@@ -382,8 +382,8 @@ def test_sigterm_while_the_store_is_down(cron: Cron, journal: tuple[object, ...]
 
 
 @pytest.mark.slow
-def test_sigterm_while_a_claim_is_taken(cron: Cron) -> None:
-    """A claim that is made while the run is told to end is given up again."""
+def test_sigterm_while_a_lease_is_taken(cron: Cron) -> None:
+    """A lease that is made while the run is told to end is given up again."""
     cron.put("run.jsonl", some_rollouts(0))
     cron.s3.rule(method="PUT", key_contains=".claim-", delay_s=1.0)
     process = cron.start()

@@ -16,7 +16,7 @@ from genrm_cli.jobs.due.inputs import OutputPlaces, output_places
 from genrm_cli.jobs.due.output_state import OutputStanding, OutputState, look_at_outputs
 from genrm_cli.settings import Settings, settings_from
 from genrm_cli.settings.table import all_settings, changed, value_of
-from genrm_cli.storage.location import InputIdentity, S3Options
+from genrm_cli.storage.formats.location import InputIdentity, S3Options
 from genrm_cli.storage.source import identity_of
 
 S3 = S3Options()

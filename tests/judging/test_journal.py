@@ -47,16 +47,41 @@ def path(tmp_path: Path) -> str:
     return str(tmp_path / "run.journal.sqlite")
 
 
+def test_the_reply_is_read_on_demand_only(path: str) -> None:
+    """Without `with_reply` a recalled outcome differs in its missing reply only."""
+    with Journal(path) as journal:
+        record_all(journal, {key(1): GOOD})
+        assert journal.recall(key(1)) == replace(GOOD, reply_text=None, from_journal=True)
+
+
+def test_many_verdicts_are_recalled_at_once(path: str) -> None:
+    """`recall_many` returns what `recall` does for every key that is known, over any number of keys."""
+    with Journal(path) as journal:
+        record_all(journal, {key(n): GOOD for n in range(150)} | {key(150): BAD})
+        known = journal.recall_many(key(n) for n in range(200))
+        assert known == {key(n): journal.recall(key(n)) for n in range(150)}
+        assert journal.recall_many([]) == {}
+
+
+def test_a_journal_knows_whether_it_has_verdicts(path: str) -> None:
+    """Failures do not count as verdicts."""
+    with Journal(path) as journal:
+        record_all(journal, {key(1): BAD})
+        assert not journal.has_verdicts
+        record_all(journal, {key(2): GOOD})
+        assert journal.has_verdicts
+
+
 def test_a_verdict_comes_back_as_it_was(path: str) -> None:
     """Verdict, cost, tokens and the reply's text are those of the run that asked, marked as known."""
     text = "Ünïcode 🎲 " * 1000
     with Journal(path) as journal:
         (counted,) = record_all(journal, {key(1): replace(GOOD, reply_text=text)})
         assert not counted.from_journal
-        assert journal.recall(key(1)) == replace(GOOD, reply_text=text, from_journal=True)
+        assert journal.recall(key(1), with_reply=True) == replace(GOOD, reply_text=text, from_journal=True)
         assert (len(journal), key(1) in journal, key(2) in journal) == (1, True, False)
     with Journal(path) as reopened:
-        assert reopened.recall(key(1)) == replace(GOOD, reply_text=text, from_journal=True)
+        assert reopened.recall(key(1), with_reply=True) == replace(GOOD, reply_text=text, from_journal=True)
         assert reopened.recall(key(2)) is None
 
 
@@ -267,7 +292,7 @@ def test_another_format_is_not_touched(path: str) -> None:
 def test_what_is_no_database_is_not_touched(path: str, content: bytes) -> None:
     """A text file, or one that only begins like a database, is refused and left as it is."""
     Path(path).write_bytes(content)
-    assert "damaged or no journal; nothing in it was changed" in refusal(path)
+    assert "damaged or not a journal; nothing in it was changed" in refusal(path)
 
 
 def test_a_damaged_journal_is_named_and_not_made_worse(path: str) -> None:
@@ -284,7 +309,7 @@ def test_a_damaged_journal_is_named_and_not_made_worse(path: str) -> None:
 
     with pytest.raises(StorageError) as caught:
         read_all()
-    assert "damaged or no journal" in str(caught.value)
+    assert "damaged or not a journal" in str(caught.value)
     assert "Move it away, or name another one with --journal" in str(caught.value)
     assert Path(path).read_bytes() == content
 
@@ -409,7 +434,7 @@ def test_taking_in_adds_what_is_new_and_keeps_what_is_known(path: str, tmp_path:
         for _ in range(2):
             journal.take_in(theirs)
         assert [entry["reply"] for entry in list(journal.iter_entries())[:2]] == ["mine", GOOD.reply_text]
-        assert journal.recall(key(2)) == replace(GOOD, from_journal=True)
+        assert journal.recall(key(2), with_reply=True) == replace(GOOD, from_journal=True)
         assert journal.has_failed(key(3))
         record_all(journal, {key(3): GOOD})
         assert not journal.has_failed(key(3))
@@ -483,5 +508,5 @@ def test_the_copier_gets_what_was_committed_and_nothing_twice(path: str, tmp_pat
     assert copies.entries == exported
     with Journal(str(tmp_path / "elsewhere")) as elsewhere:
         elsewhere.take_in(copies.entries)
-        assert elsewhere.recall(key(2)) == replace(GOOD, from_journal=True)
+        assert elsewhere.recall(key(2), with_reply=True) == replace(GOOD, from_journal=True)
         assert elsewhere.has_failed(key(3))

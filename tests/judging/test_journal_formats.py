@@ -82,7 +82,7 @@ def test_grades_come_back_as_they_were(path: Path) -> None:
         (counted,) = record(journal, {key(1): replace(GRADED, result=Grades((1.0, 1.0, 1.0)))})
         assert counted.result == GRADED.result
     with Journal(str(path)) as journal:
-        known = journal.recall(key(1))
+        known = journal.recall(key(1), with_reply=True)
         assert known == replace(GRADED, from_journal=True)
         assert isinstance(known.result, Grades)
         assert known.result.notes == ("good", "Ünïcode 🎲", "")
@@ -97,7 +97,7 @@ def test_grades_travel_between_journals(path: Path, tmp_path: Path) -> None:
         record(journal, {key(1): GRADED, key(2): Outcome(Verdict(4, 2, 2)), key(3): FAILED})
         entries = [json.loads(json.dumps(entry)) for entry in journal.iter_entries()]
         other.take_in(entries)
-        assert other.recall(key(1)) == replace(GRADED, from_journal=True)
+        assert other.recall(key(1), with_reply=True) == replace(GRADED, from_journal=True)
         assert (len(other), list(other.iter_uncopied())) == (2, [])
         assert [dict(entry) for entry in other.iter_entries()] == entries
 
@@ -145,7 +145,7 @@ def test_a_journal_of_format_1_is_brought_to_ours_with_all_it_holds(path: Path) 
     with Journal(str(path)) as journal:
         assert len(journal) == VERDICTS
         for n in (0, 1, VERDICTS - 1):
-            known = journal.recall(key(n))
+            known = journal.recall(key(n), with_reply=True)
             assert known == Outcome(Verdict(4.5, 1, 2), 3, 0.25, 900, 120, 64, f"reply {n}", from_journal=True)
             assert isinstance(known.result, Verdict)
             assert known.result.defaulted == bool(n % 2)
@@ -216,7 +216,7 @@ def test_a_conversion_that_fails_leaves_the_file_as_it_was(path: Path) -> None:
     connection.commit()
     before = list(connection.iterdump())
     connection.close()
-    with pytest.raises(StorageError, match="what it holds is intact"):
+    with pytest.raises(StorageError, match="its contents are unchanged"):
         Journal(str(path))
     connection = sqlite3.connect(path)
     assert list(connection.iterdump()) == before

@@ -1,16 +1,16 @@
-"""What is masked before a judge sees it, and what is not. All numbers and addresses are made up or published tests."""
+"""Masking of personal data. All numbers and addresses are invented or published test values."""
 
 import re
-import time
 from collections import Counter
 
+import phonenumbers
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from genrm_cli.errors import UsageError
-from genrm_cli.rollouts.check_digits import verhoeff_holds
-from genrm_cli.rollouts.redaction import MARKS, Redactor, redactor_of
+from genrm_cli.rollouts.private_forms import MARKS
+from genrm_cli.rollouts.redaction import Redactor, redactor_of
 from genrm_cli.settings.resolve import REDACTIONS
 
 ALL = ("email", "phone", "identity")
@@ -196,29 +196,14 @@ def test_no_digit_of_a_card_survives(number, separator, before):
     assert masked(f"{before}{written}, thanks") == (f"{before}[IDENTITY], thanks", {"identity": 1})
 
 
-@given(st.text("0123456789", min_size=11, max_size=11))
-def test_verhoeff_finds_every_wrong_digit_and_swap(body):
-    """Exactly one check digit is right, and a swap of two neighbours that differ is noticed."""
-    right = [body + digit for digit in "0123456789" if verhoeff_holds(body + digit)]
-    assert len(right) == 1
-    number = right[0]
-    swapped = number[1] + number[0] + number[2:]
-    assert swapped == number or not verhoeff_holds(swapped)
-
-
-HOSTILE = ("1-", "1-1-", "a@", "a@a.", " ", "1", "0 ", "01/", "01 ", "(0", "1()", "+1", "+", "4111 ", "GB82 ", "AB12")
-HOSTILE += ("123 456 ", "%40", "a.", "é@é.", "call ", "call 1", "tel no ", "ssn ", "[PHONE]-", "x@" + "b." * 200)
-
-
-@pytest.mark.parametrize("unit", HOSTILE, ids=lambda unit: unit[:8])
-def test_hostile_text_takes_time_in_proportion_to_its_length(unit):
-    """Ten times the text takes far less than a hundred times the time."""
-
-    def seconds(length_chars):
-        text = unit * (length_chars // len(unit))
-        started = time.process_time()
-        masked(text)
-        return time.process_time() - started
-
-    short = min(seconds(5_000) for _ in range(3))
-    assert seconds(50_000) < 40 * max(short, 0.002)
+def test_hostile_text_is_checked_once_for_each_row_of_groups(monkeypatch):
+    """Rows of digit groups reach the phone library a bounded number of times, so time is linear in the text."""
+    parsed = []
+    parse = phonenumbers.parse
+    monkeypatch.setattr(
+        phonenumbers, "parse", lambda digits, country=None: parsed.append(digits) or parse(digits, country)
+    )
+    for unit in ("01 ", "01-", "0 ", "(0", "+1", "+49 1 ", "11 ", "call 1 "):
+        parsed.clear()
+        masked(unit * (20_000 // len(unit)))
+        assert len(parsed) <= 20_000

@@ -1,4 +1,4 @@
-"""Claims: who has an output, for how long, and what becomes of owners that vanish or come back."""
+"""Leases on outputs: mutual exclusion, expiry, and owners that vanish or come back."""
 
 import json
 import os
@@ -14,16 +14,16 @@ import pytest
 from genrm_process import PACKAGE_ROOT
 from s3_disturber_fixture import DisturbedS3
 
+from genrm_cli.storage.formats.location import S3Options
 from genrm_cli.storage.leases import HeldLease, Lease, LeaseLostError, Leases
 from genrm_cli.storage.listing import iter_named
-from genrm_cli.storage.location import S3Options
 from genrm_cli.storage.objects import create_object, read_object, replace_object
 
 _S3 = S3Options()
 _TAKE = """
 import sys
 from genrm_cli.storage.leases import Lease, Leases
-from genrm_cli.storage.location import S3Options
+from genrm_cli.storage.formats.location import S3Options
 print("ready", flush=True)
 sys.stdin.readline()
 for output in sys.argv[1:]:
@@ -41,10 +41,10 @@ def output(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 def take(output: str, expiry_s: float = 60.0, s3: S3Options = _S3) -> Lease:
-    """Take a claim that nobody has."""
-    claim = Leases(s3, expiry_s).take(output)
-    assert isinstance(claim, Lease), claim
-    return claim
+    """Take a lease that nobody has."""
+    lease = Leases(s3, expiry_s).take(output)
+    assert isinstance(lease, Lease), lease
+    return lease
 
 
 def short_s(output: str) -> float:
@@ -53,7 +53,7 @@ def short_s(output: str) -> float:
 
 
 def wait_for_expiry(output: str) -> None:
-    """Wait until a claim with that expiry has certainly expired."""
+    """Wait until a lease with that expiry has certainly expired."""
     time.sleep(1.1 if output.startswith("s3:") else short_s(output) + 0.1)
 
 
@@ -64,15 +64,15 @@ def names_beside(output: str) -> list[str]:
     return [name for name in names if name != ".genrm-conditional-put"]
 
 
-def elsewhere(claim: Lease) -> Lease:
-    """Make a claim one of a process on another machine."""
-    content = json.dumps({**json.loads(claim.content), "host": "far-away boot pid"}).encode()
-    replace_object(claim.uri, _S3, content)
-    return Lease(claim.uri, content, _S3)
+def elsewhere(lease: Lease) -> Lease:
+    """Make a lease one of a process on another machine."""
+    content = json.dumps({**json.loads(lease.content), "host": "far-away boot pid"}).encode()
+    replace_object(lease.uri, _S3, content)
+    return Lease(lease.uri, content, _S3)
 
 
 def start_taker(*outputs: str) -> "subprocess.Popen[bytes]":
-    """Start a process that takes claims when it is told to, and keeps them until it is told to end."""
+    """Start a process that takes leases when it is told to, and keeps them until it is told to end."""
     command = [sys.executable, "-W", "error", "-c", _TAKE, *outputs]
     environment = {**os.environ, "PYTHONPATH": str(PACKAGE_ROOT)}
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
@@ -91,8 +91,8 @@ def hear(process: "subprocess.Popen[bytes]") -> bytes:
     return process.stdout.readline().strip()
 
 
-def test_of_many_threads_one_has_the_claim(output: str) -> None:
-    """Eight threads at once: one gets the claim, the others are told who has it."""
+def test_of_many_threads_one_has_the_lease(output: str) -> None:
+    """Eight threads at once: one gets the lease, the others are told who has it."""
     together = threading.Barrier(8)
 
     def try_it(_: int) -> Lease | HeldLease:
@@ -109,8 +109,8 @@ def test_of_many_threads_one_has_the_claim(output: str) -> None:
     won.verify()
 
 
-def test_of_several_processes_one_has_each_claim(output: str) -> None:
-    """Three processes that take the same five claims at once: each claim has one owner."""
+def test_of_several_processes_one_has_each_lease(output: str) -> None:
+    """Three processes that take the same five leases at once: each lease has one owner."""
     outputs = [output.replace("x.", f"{number}.") for number in range(5)]
     processes = [start_taker(*outputs) for _ in range(3)]
     try:
@@ -126,24 +126,24 @@ def test_of_several_processes_one_has_each_claim(output: str) -> None:
 
 
 def test_release_leaves_nothing_behind(output: str) -> None:
-    """A claim that was given up is gone, giving it up twice is harmless, and the next one starts anew."""
-    claim = take(output)
+    """A lease that was given up is gone, giving it up twice is harmless, and the next one starts anew."""
+    lease = take(output)
     assert str(Leases(_S3, 60.0).look(output)).startswith(f"process {os.getpid()} on ")
-    claim.release()
-    claim.release()
+    lease.release()
+    lease.release()
     assert names_beside(output) == []
     assert Leases(_S3, 60.0).look(output) is None
     assert take(output).uri.endswith("/x.claim-1")
 
 
 @pytest.mark.slow
-def test_a_claim_is_held_while_it_is_renewed(output: str) -> None:
-    """An owner elsewhere that renews in time keeps its claim beyond its expiry; silent, it loses it."""
+def test_a_lease_is_held_while_it_is_renewed(output: str) -> None:
+    """An owner elsewhere that renews in time keeps its lease beyond its expiry; silent, it loses it."""
     expiry_s = 2.0 if output.startswith("s3:") else 0.4
-    claim = elsewhere(take(output, expiry_s))
+    lease = elsewhere(take(output, expiry_s))
     until = time.monotonic() + 1.5 * expiry_s
     while time.monotonic() < until:
-        claim.renew()
+        lease.renew()
         assert isinstance(Leases(_S3, expiry_s).take(output), HeldLease)
         time.sleep(expiry_s / 10)
     assert Leases(_S3, expiry_s).look(output) is not None
@@ -153,13 +153,13 @@ def test_a_claim_is_held_while_it_is_renewed(output: str) -> None:
     taken.verify()
 
 
-def test_an_owner_that_lost_its_claim_is_told_and_touches_nothing(output: str) -> None:
-    """After a take-over the old owner can neither verify nor renew, and its release leaves the new claim alone."""
+def test_an_owner_that_lost_its_lease_is_told_and_touches_nothing(output: str) -> None:
+    """After a take-over the old owner can neither verify nor renew, and its release leaves the new lease alone."""
     old = elsewhere(take(output, short_s(output)))
     wait_for_expiry(output)
     new = take(output)
     for act in (old.verify, old.renew):
-        with pytest.raises(LeaseLostError, match="another run has taken this claim over"):
+        with pytest.raises(LeaseLostError, match="another run took this lease over"):
             act()
     old.release()
     new.verify()
@@ -178,7 +178,7 @@ def test_an_owner_that_lost_its_claim_is_told_and_touches_nothing(output: str) -
 
 
 def test_of_many_that_take_over_one_succeeds(output: str) -> None:
-    """Eight threads at once at expired claims: one takes each over."""
+    """Eight threads at once at expired leases: one takes each over."""
     outputs = [output.replace("x.", f"{number}.") for number in range(3)]
     for each in outputs:
         elsewhere(take(each, short_s(each)))
@@ -192,7 +192,7 @@ def test_of_many_that_take_over_one_succeeds(output: str) -> None:
 
 
 def test_a_dead_process_of_this_machine_is_replaced_at_once_a_live_one_is_not(output: str) -> None:
-    """While a process lives its claim stands; killed, it is taken over without waiting for the expiry."""
+    """While a process lives its lease stands; killed, it is taken over without waiting for the expiry."""
     process = start_taker(output)
     try:
         assert hear(process) == b"ready"
@@ -209,11 +209,11 @@ def test_a_dead_process_of_this_machine_is_replaced_at_once_a_live_one_is_not(ou
 
 
 def test_a_number_that_another_process_has_by_now_is_no_owner(output: str) -> None:
-    """A process with the number of the owner that began at another time does not stand behind its claim."""
-    claim = take(output)
-    content = json.dumps({**json.loads(claim.content), "started": "1"}).encode()
-    claim.release()
-    create_object(claim.uri, _S3, content)
+    """A process with the number of the owner that began at another time does not stand behind its lease."""
+    lease = take(output)
+    content = json.dumps({**json.loads(lease.content), "started": "1"}).encode()
+    lease.release()
+    create_object(lease.uri, _S3, content)
     assert take(output).uri.endswith("-2")
 
 
@@ -232,63 +232,63 @@ RUBBISH = {
 
 
 @pytest.mark.parametrize("content", RUBBISH.values(), ids=RUBBISH)
-def test_rubbish_in_a_claim_counts_until_it_expires(tmp_path: Path, content: bytes) -> None:
-    """What cannot be read is taken for somebody's claim, and is taken over when it is old."""
+def test_rubbish_in_a_lease_counts_until_it_expires(tmp_path: Path, content: bytes) -> None:
+    """What cannot be read is taken for somebody's lease, and is taken over when it is old."""
     output = f"{tmp_path}/x.scored.jsonl"
     create_object(f"{tmp_path}/x.claim-7", _S3, content)
     held = Leases(_S3, 60.0).take(output)
     assert isinstance(held, HeldLease)
-    assert "works on it since" in str(held)
+    assert "working on it since" in str(held)
     os.utime(tmp_path / "x.claim-7", (time.time() - 61, time.time() - 61))
     assert take(output).uri == f"{tmp_path}/x.claim-8"
     assert names_beside(output) == ["x.claim-8"]
 
 
 def test_odd_fields_are_no_fault_of_the_reader(tmp_path: Path) -> None:
-    """A claim whose host and time are no texts is still read and told."""
+    """A lease whose host and time are no texts is still read and told."""
     content = b'{"host": 5, "pid": 1, "started": null, "since": 7, "expiry_s": 60}'
     create_object(f"{tmp_path}/x.claim-1", _S3, content)
     held = str(Leases(_S3, 60.0).look(f"{tmp_path}/x.scored.jsonl"))
-    assert held.startswith("process 1 on 5 works on it since 7; it is taken over when")
+    assert held.startswith("process 1 on 5 has been working on it since 7; its lease expires 60 s")
 
 
-def test_names_that_only_look_like_claims_are_left_alone(output: str) -> None:
-    """Claims of other outputs, and other files with such names, do not count and stay."""
+def test_names_that_only_look_like_leases_are_left_alone(output: str) -> None:
+    """Leases of other outputs, and other files with such names, do not count and stay."""
     stem = output.removesuffix("x.scored.jsonl.gz")
     others = ["x.claim-", "x.claim-1.bak", "x.claim-two", "xx.claim-3", "x.y.claim-4"]
     for name in others:
         create_object(stem + name, _S3, b"other")
-    claim = take(output)
-    assert claim.uri == f"{stem}x.claim-1"
-    claim.release()
+    lease = take(output)
+    assert lease.uri == f"{stem}x.claim-1"
+    lease.release()
     assert sorted(names_beside(output)) == sorted(others)
 
 
-def test_a_claim_whose_predecessor_cannot_be_removed_counts(s3_bucket: Any, disturbed_s3: DisturbedS3) -> None:
+def test_a_lease_whose_predecessor_cannot_be_removed_counts(s3_bucket: Any, disturbed_s3: DisturbedS3) -> None:
     """A role without the right to delete takes over all the same: the highest number counts."""
     s3 = S3Options(endpoint_url=disturbed_s3.url, max_attempts=1)
     output = f"s3://{s3_bucket.name}/rl/x.scored.jsonl"
     create_object(f"s3://{s3_bucket.name}/rl/x.claim-1", _S3, b"rubbish")
     time.sleep(1.1)
     disturbed_s3.rule(method="DELETE", key_contains="x.claim-", answer={"code": "AccessDenied"})
-    claim = take(output, 0.5, s3)
-    assert claim.uri.endswith("-2")
-    claim.verify()
+    lease = take(output, 0.5, s3)
+    assert lease.uri.endswith("-2")
+    lease.verify()
     assert names_beside(output) == ["x.claim-1", "x.claim-2"]
 
 
-def test_a_lost_reply_does_not_make_an_own_claim_anothers(s3_bucket: Any, disturbed_s3: DisturbedS3) -> None:
-    """When only the reply to the winning put got lost, the repeated put is refused, and the claim is ours still."""
+def test_a_lost_reply_does_not_make_an_own_lease_anothers(s3_bucket: Any, disturbed_s3: DisturbedS3) -> None:
+    """When only the reply to the winning put got lost, the repeated put is refused, and the lease is ours still."""
     s3 = S3Options(endpoint_url=disturbed_s3.url)
     disturbed_s3.rule(method="PUT", key_contains="x.claim-1", times=1, drop="after")
-    claim = take(f"s3://{s3_bucket.name}/rl/x.scored.jsonl", 60.0, s3)
-    claim.verify()
-    claim.release()
-    assert names_beside(claim.uri) == []
+    lease = take(f"s3://{s3_bucket.name}/rl/x.scored.jsonl", 60.0, s3)
+    lease.verify()
+    lease.release()
+    assert names_beside(lease.uri) == []
 
 
 def test_without_conditional_puts_the_last_writer_has_it(s3_bucket: Any, disturbed_s3: DisturbedS3) -> None:
-    """Where conditions are ignored two that try at once do not both have the claim; the first one may lose it."""
+    """Where conditions are ignored two that try at once do not both have the lease; the first one may lose it."""
     disturbed_s3.rule(method="PUT", strip=["if-none-match"])
     s3 = S3Options(endpoint_url=disturbed_s3.url)
     output = f"s3://{s3_bucket.name}/rl/x.scored.jsonl"
@@ -300,11 +300,11 @@ def test_without_conditional_puts_the_last_writer_has_it(s3_bucket: Any, disturb
         return Leases(s3, 60.0).take(output)
 
     with ThreadPoolExecutor(3) as threads:
-        claims = [one for one in threads.map(try_it, range(3)) if isinstance(one, Lease)]
-    assert len(claims) == 1
-    claims[0].verify()
+        leases = [one for one in threads.map(try_it, range(3)) if isinstance(one, Lease)]
+    assert len(leases) == 1
+    leases[0].verify()
     late = b"of one that looked before and wrote two seconds later"
-    create_object(claims[0].uri, s3, late)
+    create_object(leases[0].uri, s3, late)
     with pytest.raises(LeaseLostError):
-        claims[0].renew()
-    assert read_object(claims[0].uri, s3) == late
+        leases[0].renew()
+    assert read_object(leases[0].uri, s3) == late

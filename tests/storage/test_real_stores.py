@@ -20,7 +20,6 @@ from genrm_cli.judging.journal import Journal
 from genrm_cli.settings import settings_from
 from genrm_cli.storage.leases import HeldLease, Lease, LeaseLostError, Leases
 from genrm_cli.storage.listing import iter_named
-from genrm_cli.storage.location import S3Options
 from genrm_cli.storage.objects import create_object, read_object
 from genrm_cli.verdicts import Outcome, Verdict
 
@@ -136,7 +135,7 @@ def names_in(bucket: str, options: S3Options) -> set[str]:
     return {name for name in found if not name.endswith(".genrm-conditional-put")}
 
 
-def test_claims_know_how_certain_they_are(bucket: str, options: S3Options, real_store: RealStore) -> None:
+def test_leases_know_how_certain_they_are(bucket: str, options: S3Options, real_store: RealStore) -> None:
     """Whether the store honours conditions is found out, twice alike, by a trial that leaves one object."""
     output = f"s3://{bucket}/rl/a/x.scored.jsonl"
     assert Leases(options, 60.0).are_certain(output) == real_store.honours_conditions
@@ -146,8 +145,8 @@ def test_claims_know_how_certain_they_are(bucket: str, options: S3Options, real_
     }
 
 
-def test_of_many_one_has_the_claim(bucket: str, options: S3Options, real_store: RealStore) -> None:
-    """Of eight that try at once one gets the claim; released, nothing of it is left."""
+def test_of_many_one_has_the_lease(bucket: str, options: S3Options, real_store: RealStore) -> None:
+    """Of eight that try at once one gets the lease; released, nothing of it is left."""
     output = f"s3://{bucket}/rl/x.scored.jsonl"
     # Not at rclone: it answers 500, or a wrong checksum, while an object is read that others overwrite.
     threads_count = 8 if real_store.honours_conditions else 1
@@ -158,43 +157,44 @@ def test_of_many_one_has_the_claim(bucket: str, options: S3Options, real_store: 
         return Leases(options, 60.0).take(output)
 
     with ThreadPoolExecutor(threads_count) as threads:
-        claims = [one for one in threads.map(try_it, range(threads_count)) if isinstance(one, Lease)]
-    assert len(claims) == 1
-    claims[0].renew()
+        leases = [one for one in threads.map(try_it, range(threads_count)) if isinstance(one, Lease)]
+    assert len(leases) == 1
+    leases[0].renew()
     assert isinstance(Leases(options, 60.0).take(output), HeldLease)
-    claims[0].release()
+    leases[0].release()
     assert names_in(bucket, options) == set()
 
 
-def test_a_claim_that_expired_is_taken_over(bucket: str, options: S3Options) -> None:
+def test_a_lease_that_expired_is_taken_over(bucket: str, options: S3Options) -> None:
     """Ages by the store's own clock: the old owner is told that it lost."""
     output = f"s3://{bucket}/rl/x.scored.jsonl"
     content = b'{"host": "elsewhere", "pid": 1, "started": "1", "since": "then", "expiry_s": 2}'
     create_object(f"s3://{bucket}/rl/x.claim-1", options, content)
     held = Leases(options, 60.0).take(output)
     assert (
-        str(held) == "process 1 on elsewhere works on it since then; it is taken over when its owner is silent for 2 s"
+        str(held)
+        == "process 1 on elsewhere has been working on it since then; its lease expires 2 s after the last renewal"
     )
     threading.Event().wait(3.2)
-    claim = Leases(options, 60.0).take(output)
-    assert isinstance(claim, Lease)
+    lease = Leases(options, 60.0).take(output)
+    assert isinstance(lease, Lease)
     with pytest.raises(LeaseLostError):
         Lease(f"s3://{bucket}/rl/x.claim-1", content, options).renew()
-    claim.release()
+    lease.release()
     assert names_in(bucket, options) == set()
 
 
 def test_the_weaker_rule_tells_who_was_overwritten(bucket: str, options: S3Options, real_store: RealStore) -> None:
-    """Where conditions are ignored a late one overwrites a claim; the first owner finds out before it writes."""
+    """Where conditions are ignored a late one overwrites a lease; the first owner finds out before it writes."""
     if real_store.honours_conditions:
         pytest.skip("this store honours conditions")
-    claim = Leases(options, 60.0).take(f"s3://{bucket}/rl/x.scored.jsonl")
-    assert isinstance(claim, Lease)
-    assert create_object(claim.uri, options, b"late")
+    lease = Leases(options, 60.0).take(f"s3://{bucket}/rl/x.scored.jsonl")
+    assert isinstance(lease, Lease)
+    assert create_object(lease.uri, options, b"late")
     with pytest.raises(LeaseLostError):
-        claim.verify()
-    claim.release()
-    assert read_object(claim.uri, options) == b"late"
+        lease.verify()
+    lease.release()
+    assert read_object(lease.uri, options) == b"late"
 
 
 def test_segments_carry_a_journal_to_another_machine(
@@ -238,7 +238,7 @@ def test_whole_runs(
     if real_store.honours_conditions:
         assert [code for _, code in ended] == [0, 0], ended
         assert judge_server.stats()["requests"] == 12
-    else:  # the one that meets a claim while it is overwritten may fail, but not half-way
+    else:  # the one that meets a lease while it is overwritten may fail, but not half-way
         assert {code for _, code in ended} <= {0, 5}, ended
         assert machines[0].run(*arguments, **names).code == 0
     suffixes = ("jsonl", "scored.jsonl", "metrics.json", "comparisons.jsonl", "rejects.jsonl")

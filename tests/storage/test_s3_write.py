@@ -10,8 +10,8 @@ from urllib.parse import unquote
 import pytest
 
 from genrm_cli.errors import StorageError
-from genrm_cli.storage.location import S3Options
-from genrm_cli.storage.s3_write import part_bytes
+from genrm_cli.storage.formats.location import S3Options
+from genrm_cli.storage.s3.upload import part_bytes
 from genrm_cli.storage.sink import Outputs, mark_of, open_sink
 
 _S3 = S3Options()

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from genrm_cli.errors import StorageError, UsageError
+from genrm_cli.storage.formats.location import S3Options
 from genrm_cli.storage.local import reserve_and_replace
-from genrm_cli.storage.location import S3Options
 from genrm_cli.storage.sink import Outputs, Sink, check_writable, exists, open_sink
 
 _S3 = S3Options()
@@ -153,7 +153,7 @@ def test_full_disk_leaves_the_old_output(tmp_path: Path) -> None:
         "import resource, sys\n"
         f"resource.setrlimit(resource.RLIMIT_FSIZE, (3 << 20, {2**63 - 1}))\n"
         "from genrm_cli.errors import StorageError\n"
-        "from genrm_cli.storage.location import S3Options\n"
+        "from genrm_cli.storage.formats.location import S3Options\n"
         "from genrm_cli.storage.sink import Outputs\n"
         "try:\n"
         "    with Outputs(S3Options(), overwrite=True) as outputs:\n"
@@ -202,7 +202,7 @@ def test_folder_without_permission_is_a_storage_error(tmp_path: Path) -> None:
     script = (
         "import os\n"
         "from genrm_cli.errors import StorageError\n"
-        "from genrm_cli.storage.location import S3Options\n"
+        "from genrm_cli.storage.formats.location import S3Options\n"
         "from genrm_cli.storage.sink import check_writable\n"
         "if os.geteuid() == 0: os.setuid(65534)\n"  # root may write everywhere
         "try: check_writable('out.jsonl', S3Options())\n"
@@ -230,7 +230,7 @@ def test_device_is_written_to_and_never_replaced() -> None:
 def test_standard_output_gets_the_bytes_and_nothing_else() -> None:
     """`-` is written as it comes, and stays open."""
     script = (
-        "from genrm_cli.storage.location import S3Options\n"
+        "from genrm_cli.storage.formats.location import S3Options\n"
         "from genrm_cli.storage.sink import open_sink\n"
         "import sys\n"
         "sink = open_sink('-', S3Options(), overwrite=False)\n"
@@ -304,10 +304,22 @@ def test_systems_without_nameless_files_get_hidden_ones(
     assert (tmp_path / "out.jsonl").read_bytes() == b"one\n"
 
 
-def test_an_overwritten_file_keeps_the_permissions_of_the_umask(tmp_path: Path) -> None:
-    """A nameless file that is named gets the mode that any new file would."""
-    plain = tmp_path / "plain"
-    plain.touch()
-    sink = _open(tmp_path / "out.jsonl", overwrite=True)
-    sink.commit()
-    assert stat.S_IMODE((tmp_path / "out.jsonl").stat().st_mode) == stat.S_IMODE(plain.stat().st_mode)
+@pytest.mark.parametrize("mode", [0o600, 0o660, 0o444])
+def test_a_replaced_file_keeps_its_mode(tmp_path: Path, mode: int) -> None:
+    """Replacing a private output never makes it readable to others."""
+    path = tmp_path / "out.jsonl"
+    path.touch()
+    path.chmod(mode)
+    _open(path, overwrite=True).commit()
+    assert stat.S_IMODE(path.stat().st_mode) == mode
+
+
+def test_a_hidden_file_has_the_mode_of_the_output_it_replaces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The content of a private output is private from its first byte."""
+    monkeypatch.delattr(os, "O_TMPFILE")
+    path = tmp_path / "out.jsonl"
+    path.touch()
+    path.chmod(0o600)
+    sink = _open(path, overwrite=True)
+    assert {stat.S_IMODE(each.stat().st_mode) for each in tmp_path.iterdir()} == {0o600}
+    sink.abort()

@@ -1,4 +1,4 @@
-"""Components that the user wrote: a plain or async function over a group."""
+"""Components written by the user: plain or async functions over a group."""
 
 import asyncio
 import hashlib
@@ -20,22 +20,22 @@ MOST = 1e9
 
 
 class FunctionError(Exception):
-    """A function of the user's failed, or returned what is no component; the message says which and how."""
+    """A user function failed, or its result is not a component; the message names the function and the cause."""
 
 
 @lru_cache(maxsize=64)
 def find_function(place: str) -> Callable[..., Any]:
-    """Import `package.module:function`; modules in the working folder are found, too.
+    """Import `package.module:function`, from installed packages or the working folder.
 
     Raises:
-        UsageError: there is no such function, or its module fails.
+        UsageError: the function does not exist, or its module fails to import.
     """
     module_name, _, name = place.partition(":")
     if str(Path.cwd()) not in sys.path:
-        sys.path.insert(0, str(Path.cwd()))
+        sys.path.append(str(Path.cwd()))  # last, so that a json.py there does not replace the real one
     try:
         function: object = getattr(importlib.import_module(module_name), name, None)
-    except (Exception, SystemExit) as error:  # whatever it raises is the user's to mend
+    except (Exception, SystemExit) as error:  # user code may raise anything
         raise UsageError(f"python = {place!r}: {module_name} cannot be imported: {_in_words(error)}.") from error
     if not callable(function):
         raise UsageError(f"python = {place!r}: {module_name} has no function {name}.")
@@ -44,10 +44,10 @@ def find_function(place: str) -> Callable[..., Any]:
 
 @lru_cache(maxsize=64)
 def version_of(place: str) -> str | None:
-    """Return a digest of the file that a function's module stands in, not of what it imports; None without a file.
+    """Return a digest of the file of a function's module, or None without one; its imports do not count.
 
     Raises:
-        UsageError: there is no such function, or its module fails.
+        UsageError: see `find_function`.
     """
     find_function(place)
     path = getattr(sys.modules[place.partition(":")[0]], "__file__", None)
@@ -58,14 +58,14 @@ def version_of(place: str) -> str | None:
 
 
 def call_function(place: str, rollouts: Sequence[Rollout], records: Sequence[dict[str, Any]]) -> Values:
-    """Call a function over a group and check what it returns.
+    """Call a function over a group and check its result; an async function is awaited.
 
-    It gets a list of dictionaries, one a rollout: `prompt` (messages), `response` (None without one), `reasoning` and
-    `record` (the line). It returns a list, tuple or array of as many values: finite numbers of 0 and more, or None
-    for what has no value. An async function is awaited.
+    The function takes a list with one dictionary for each rollout: `prompt` and `session` (messages), `response`
+    (None without one), `reasoning` and `record` (the line). It returns as many values in a list, tuple or array:
+    finite numbers from 0, or None for no value.
 
     Raises:
-        FunctionError: it raised, or returned something else.
+        FunctionError: the function raised, or returned anything else.
     """
     function = find_function(place)
     group = [_as_dict(rollout, record) for rollout, record in zip(rollouts, records, strict=True)]
@@ -76,7 +76,7 @@ def call_function(place: str, rollouts: Sequence[Rollout], records: Sequence[dic
         return _checked(place, returned, len(group))
     except FunctionError:
         raise
-    except (Exception, SystemExit) as error:  # a generator, or a number of its own making, may raise late
+    except (Exception, SystemExit) as error:  # a generator or a custom number may raise late
         raise FunctionError(f"{place} raised {_in_words(error)}") from error
 
 
@@ -97,7 +97,7 @@ def _as_dict(rollout: Rollout, record: dict[str, Any]) -> dict[str, Any]:
 
 def _checked(place: str, returned: object, n: int) -> Values:
     if isinstance(returned, str | bytes | Mapping | Set) or not isinstance(returned, Iterable):
-        # A text has characters, a mapping keys and a set no order: none of them is a value for each rollout.
+        # Characters, keys and unordered members are not values of rollouts.
         raise FunctionError(f"{place} returned {type(returned).__name__}, not a list of {n} values")
     values = list(returned)
     if len(values) != n:
@@ -106,11 +106,11 @@ def _checked(place: str, returned: object, n: int) -> Values:
 
 
 def _number(place: str, value: object) -> float:
-    if isinstance(value, str | bytes) or not isinstance(value, SupportsFloat):  # numpy's numbers are such
-        raise FunctionError(f"{place} returned {value!r:.40}, which is no number")
+    if isinstance(value, str | bytes) or not isinstance(value, SupportsFloat):  # numpy scalars are
+        raise FunctionError(f"{place} returned {value!r:.40}, which is not a number")
     number = float(value)
     if not math.isfinite(number) or not 0 <= number <= MOST:
-        raise FunctionError(f"{place} returned {number:g}; components are finite, not below 0 and at most {MOST:g}")
+        raise FunctionError(f"{place} returned {number:g}; components must be finite, from 0 to {MOST:g}")
     return number
 
 

@@ -8,8 +8,7 @@ from hashlib import blake2b
 
 from genrm_cli.errors import GenrmError, UsageError
 from genrm_cli.settings import Settings
-from genrm_cli.storage.listing import Found, iter_found, literal_folder, names_many
-from genrm_cli.storage.location import (
+from genrm_cli.storage.formats.location import (
     S3Options,
     folder_of,
     is_rollout_file,
@@ -20,6 +19,7 @@ from genrm_cli.storage.location import (
     require_rl_prefix,
     sibling,
 )
+from genrm_cli.storage.listing import Found, iter_found, literal_folder, names_many
 from genrm_cli.storage.sink import goes_out_at_once, is_same_place
 
 

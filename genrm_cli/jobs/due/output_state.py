@@ -8,10 +8,10 @@ from genrm_cli.jobs.due.inputs import OutputPlaces
 from genrm_cli.jobs.provenance import judge_record, reward_record
 from genrm_cli.settings import Settings
 from genrm_cli.settings.table import digest_of
-from genrm_cli.storage.location import InputIdentity, S3Options
-from genrm_cli.storage.mark import Mark
+from genrm_cli.storage.formats.location import InputIdentity, S3Options
+from genrm_cli.storage.formats.mark import Mark
+from genrm_cli.storage.formats.records import BadLineError, parse_record
 from genrm_cli.storage.objects import read_object
-from genrm_cli.storage.records import BadLineError, parse_record
 from genrm_cli.storage.sink import mark_of, place_of, which_exist
 from genrm_cli.verdicts import FailureKind
 

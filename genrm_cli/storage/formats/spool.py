@@ -6,7 +6,7 @@ from types import TracebackType
 from typing import Self
 
 from genrm_cli.errors import StorageError
-from genrm_cli.storage.codec import CHUNK_BYTES
+from genrm_cli.storage.formats.codec import CHUNK_BYTES
 
 
 class Spool:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from botocore.exceptions import ClientError, HTTPClientError, IncompleteReadError
 
-from genrm_cli.storage.location import InputIdentity, S3Options, parse_s3_uri
-from genrm_cli.storage.s3 import describe, identify, s3_client
-from genrm_cli.storage.s3_errors import MISSING, NO_CONDITIONS, REFUSED_CONDITION, error_code, s3_faults
+from genrm_cli.storage.formats.location import InputIdentity, S3Options, parse_s3_uri
+from genrm_cli.storage.s3.connection import describe, identify, s3_client
+from genrm_cli.storage.s3.faults import MISSING, NO_CONDITIONS, REFUSED_CONDITION, error_code, s3_faults
 
 if TYPE_CHECKING:
     from types_boto3_s3 import S3Client

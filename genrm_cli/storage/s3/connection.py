@@ -1,0 +1,109 @@
+"""The S3 client, and which objects there are."""
+
+from functools import cache
+from typing import TYPE_CHECKING
+
+import boto3
+from botocore.config import Config
+from botocore.exceptions import ClientError
+
+from genrm_cli.errors import StorageError, UsageError
+from genrm_cli.storage.formats.location import InputIdentity, S3Options, parse_s3_uri
+from genrm_cli.storage.s3.faults import MISSING, error_code, s3_faults, without_password
+
+if TYPE_CHECKING:
+    from types_boto3_s3 import S3Client
+
+_CONNECTIONS = 64  # several files at once, ten requests each: one beyond this number connects anew every time
+_CONNECT_TIMEOUT_S, _READ_TIMEOUT_S = 10, 60
+_WITHOUT_REASON = ("400", "403", "404")
+
+
+@cache
+def s3_client(options: S3Options) -> "S3Client":
+    """Make the client for these options, once: making one takes a tenth of a second and asks for credentials."""
+    session = boto3.Session(profile_name=options.profile, region_name=options.region)
+    config = Config(
+        connect_timeout=_CONNECT_TIMEOUT_S,
+        read_timeout=_READ_TIMEOUT_S,
+        tcp_keepalive=True,
+        max_pool_connections=_CONNECTIONS,
+        retries={"mode": "standard", "total_max_attempts": options.max_attempts},
+    )
+    try:
+        return session.client("s3", endpoint_url=options.endpoint_url, config=config)
+    except ValueError as error:
+        endpoint = without_password(options.endpoint_url or "from the AWS settings")
+        raise UsageError(f"the S3 endpoint {endpoint} is not a URL; expected like http://host:9000") from error
+
+
+def identify(client: "S3Client", uri: str, *, sure_of_bucket: bool = False) -> InputIdentity | None:
+    """Return which version of an object is there, None where there is no object.
+
+    Args:
+        client: of this S3.
+        uri: of the object.
+        sure_of_bucket: spare the request that tells a missing bucket from a missing object.
+
+    Raises:
+        ClientError: there is no bucket, or S3 refuses to say.
+    """
+    found = describe(client, uri, sure_of_bucket=sure_of_bucket)
+    return found[0] if found else None
+
+
+def describe(
+    client: "S3Client", uri: str, *, sure_of_bucket: bool = False
+) -> tuple[InputIdentity, dict[str, str]] | None:
+    """Return the same and the object's own metadata, names in lower case.
+
+    Raises:
+        ClientError: there is no bucket, or S3 refuses to say.
+    """
+    bucket, key = parse_s3_uri(uri)
+    try:
+        head = client.head_object(Bucket=bucket, Key=key)
+    except ClientError as error:
+        is_missing = error_code(error) in MISSING
+        if error_code(error) in _WITHOUT_REASON and not (is_missing and sure_of_bucket):
+            # A reply to HEAD has no body. A listing of that key is refused for the same reason, and says it; if it is
+            # not refused, some stores have only hidden that there is no such object.
+            listing = client.list_objects_v2(Bucket=bucket, Prefix=key, MaxKeys=1)
+            is_missing = is_missing or key not in [entry["Key"] for entry in listing.get("Contents", [])]
+        if is_missing:
+            return None
+        raise
+    identity = InputIdentity(uri, size_bytes=head["ContentLength"], etag=head["ETag"].strip('"'))
+    return identity, {name.lower(): value for name, value in head["Metadata"].items()}
+
+
+def identify_object(uri: str, options: S3Options) -> InputIdentity:
+    """Return which version of an object is there.
+
+    Raises:
+        StorageError: there is none, or S3 cannot be asked.
+    """
+    with s3_faults(uri):
+        identity = identify(s3_client(options), uri)
+    if identity is None:
+        raise StorageError(f"{uri}: no such object; check the key (a prefix ends in /)")
+    return identity
+
+
+def object_exists(uri: str, options: S3Options) -> bool:
+    """Say whether there is an object, in a bucket that there is."""
+    with s3_faults(uri):
+        return identify(s3_client(options), uri, sure_of_bucket=True) is not None
+
+
+def check_object_writable(uri: str, options: S3Options) -> None:
+    """Prove that the object could be written, by beginning an upload and giving it up.
+
+    Raises:
+        StorageError: S3 refuses either.
+    """
+    bucket, key = parse_s3_uri(uri)
+    with s3_faults(uri):
+        client = s3_client(options)
+        upload = client.create_multipart_upload(Bucket=bucket, Key=key)
+        client.abort_multipart_upload(Bucket=bucket, Key=key, UploadId=upload["UploadId"])
