@@ -13,11 +13,15 @@ from genrm_cli.cli.events import Events
 from genrm_cli.cli.options import Invocation, with_settings
 from genrm_cli.cli.score import STAND_IN_NOTICE
 from genrm_cli.errors import InputError, UsageError
-from genrm_cli.metrics.run_metrics import RunProgress
+from genrm_cli.verdicts import Grades
 
 if TYPE_CHECKING:
+    from genrm_cli.groups.results import ComparisonResult, GroupRewards
+    from genrm_cli.metrics.run_metrics import RunMetrics
     from genrm_cli.rollouts.record import Rollout
+    from genrm_cli.scorer import Scorer
 
+MAX_RESPONSES = 64
 
 _NOT_FOR_A_FEW = (
     *("output", "output_template", "overwrite", "dry_run", "keep_replies", "unscored", "parallel_files"),
@@ -52,50 +56,76 @@ def compare(
 
     Example: genrm compare - --json < compare-request.json
     """
-    from genrm_cli.groups.judge_set import check_judges
-    from genrm_cli.jobs.compare import compare_responses
-    from genrm_cli.jobs.context import RunContext
+    from genrm_cli.cli.event_loop import run_to_end
+    from genrm_cli.groups.check import check_settings
     from genrm_cli.jobs.score_file import refuse_unscored
+    from genrm_cli.metrics.progress import RunProgress
+    from genrm_cli.scorer import Scorer
+    from genrm_cli.settings.table import changed
 
-    settings = invocation.settings
-    check_judges(settings)
+    # Without a journal; components are computed from the answers given now.
+    settings = changed(invocation.settings, use_journal=False, only_components=False)
+    check_settings(settings)
     rollouts = _read_rollouts(responses, prompt, history, settings.input.require_metadata)
-    tallies = RunProgress()
-    tally = tallies.begin()
+    progress, quiet = RunProgress(), settings.output.quiet
     with (
-        Events(settings.output.log_json, quiet=settings.output.quiet) as events,
-        showing_progress(tallies, events, quiet=settings.output.quiet),
+        Events(settings.output.log_json, quiet=quiet) as events,
+        showing_progress(progress, events, quiet=quiet),
     ):
-        compared = compare_responses(rollouts, RunContext(settings, invocation.api_keys, tally, tallies, events))
-    if settings.judge.judge is not None and not settings.output.quiet:
+        scorer = Scorer.of_run(settings, invocation.api_keys, progress, events)
+        result = run_to_end(_compare(rollouts, scorer))
+    if settings.judge.judge is not None and not quiet:
         say_warning(STAND_IN_NOTICE)
-    for record in compared.comparisons:
-        if record["failure"] and not settings.output.quiet:
-            say_warning(f"{_what(record)} failed: {record['failure']['detail']}")
+    for comparison in result.failures if not quiet else ():
+        if comparison.failure is not None:
+            say_warning(f"{_name_of(comparison)} failed: {comparison.failure.detail}")
     if settings.output.json_output:
         from genrm_cli.storage.formats.records import render_record
 
-        typer.echo(render_record(compared.reply), nl=False)
+        typer.echo(render_record(_reply(result, scorer.metrics)), nl=False)
     else:
-        _print_tables(rollouts, compared.scores, compared.comparisons)
-    refuse_unscored(tally, settings)
+        _print_tables(rollouts, result)
+    refuse_unscored(scorer.metrics, settings)
     return 0
 
 
-def _what(record: dict[str, Any]) -> str:
-    """Name a question: a pair, or what a grader was asked about one response or about all."""
-    shown = ", ".join(_places(record))
-    return f"comparison {shown}" if "component" not in record else f"the component {record['component']} of {shown}"
+async def _compare(rollouts: "list[Rollout]", scorer: "Scorer") -> "GroupRewards":
+    from genrm_cli.groups.group import Group
+
+    if not 2 <= len(rollouts) <= MAX_RESPONSES:
+        raise InputError(f"{len(rollouts)} responses are given; expected 2 to {MAX_RESPONSES}.")
+    async with scorer:
+        return await scorer.score_group(Group("compare", rollouts))
 
 
-def _places(record: dict[str, Any]) -> list[str]:
-    return list(map(str, record.get("shown") or [place for place in (record["i"], record["j"]) if place is not None]))
+def _reply(result: "GroupRewards", metrics: "RunMetrics") -> dict[str, Any]:
+    """Return the reference's reply to a compare request; failed comparisons are not in it."""
+    from genrm_cli.metrics.run_metrics import reference_metrics
+
+    verdicts = [
+        {
+            "response_i": comparison.i,
+            "response_j": comparison.j,
+            "judge_idx": comparison.judge_idx,
+            "score_1": verdict.score_1,
+            "score_2": verdict.score_2,
+            "ranking": verdict.ranking,
+        }
+        for comparison, verdict in result.verdicts.items()
+    ]
+    return {"rewards": result.rewards, "comparison_results": verdicts, "metrics": reference_metrics(metrics)}
+
+
+def _name_of(comparison: "ComparisonResult") -> str:
+    """Name a request: a comparison, or what a grader was asked about one response or about all."""
+    shown = ", ".join(map(str, comparison.shown))
+    return f"comparison {shown}" if comparison.component is None else f"the component {comparison.component} of {shown}"
 
 
 def _read_rollouts(
     responses: list[str], prompt: str | None, history: str | None, require_metadata: tuple[str, ...]
 ) -> "list[Rollout]":
-    from genrm_cli.jobs.compare import parse_history, parse_request
+    from genrm_cli.jobs.compare_request import parse_history, parse_request
     from genrm_cli.rollouts.record import Rollout, Turn
 
     if responses == ["-"]:
@@ -104,13 +134,13 @@ def _read_rollouts(
                 "a compare request on stdin brings its own conversation; leave --prompt and --history out."
             )
         return parse_request(sys.stdin.buffer.read(), "stdin", require_metadata)
-    if responses.count("-") > 1:
-        raise UsageError("stdin can be read once only; give - for one response at most.")
+    if [prompt, *responses].count("-") > 1:
+        raise UsageError("stdin can be read only once; use - for the prompt or for one response.")
     turns = parse_history(_read_file(history), history) if history is not None else ()
     if prompt is not None:
         turns += (Turn("user", _text_of(prompt)),)
     if not turns:
-        raise UsageError("nothing is said to be answered; give --prompt TEXT or --history FILE.")
+        raise UsageError("missing --prompt TEXT or --history FILE.")
     return [Rollout(turns, _text_of(response), index=place) for place, response in enumerate(responses)]
 
 
@@ -135,35 +165,39 @@ def _read_file(path: str) -> bytes:
         raise InputError(f"{path}: cannot be read: {error.strerror}.") from error
 
 
-def _print_tables(rollouts: "list[Rollout]", scores: list[dict[str, Any]], comparisons: list[dict[str, Any]]) -> None:
+def _print_tables(rollouts: "list[Rollout]", result: "GroupRewards") -> None:
     console = stdout_console()
-    components = list(scores[0]["detail"].get("components", {}))
-    names = ("response", "reward", "base", "rank", "advantage", *components, "text")
+    names = ("response", "reward", "base", "rank", "advantage", *result.columns, "text")
     rewards = Table(*names, box=None, pad_edge=False)
-    for place, (rollout, score) in enumerate(zip(rollouts, scores, strict=True)):
-        detail = score["detail"]
+    for index, (rollout, score) in enumerate(zip(rollouts, result.scores, strict=True)):
         excerpt = " ".join((rollout.answer or "").split())[:60]
-        numbers = (score["reward"], *(detail[name] for name in ("base_score", "rank", "advantage")))
-        values = [detail["components"][name] for name in components]
-        rewards.add_row(str(place), *map(_shown, (*numbers, *values)), Text(excerpt))
+        numbers = score.numbers
+        values = [column.values[index] for column in result.columns.values()]
+        row = (numbers.reward, numbers.base_score, numbers.rank, numbers.advantage, *values)
+        rewards.add_row(str(index), *map(_shown, row), Text(excerpt))
     console.print(rewards)
-    if pairs := [record for record in comparisons if "component" not in record]:
+    if comparisons := [each for each in result.comparisons if each.component is None]:
         console.print()
-        console.print(_table_of(pairs))
+        console.print(_table_of(comparisons))
 
 
-def _table_of(comparisons: list[dict[str, Any]]) -> Table:
-    judges = {record["judge"] for record in comparisons}
-    names = ("first", "second", "score 1", "score 2", "ranking", "failure", *(("judge",) if len(judges) > 1 else ()))
+def _table_of(comparisons: "list[ComparisonResult]") -> Table:
+    several = len({comparison.judge for comparison in comparisons}) > 1
+    names = ("first", "second", "score 1", "score 2", "ranking", "failure", *(("judge",) if several else ()))
     verdicts = Table(*names, box=None, pad_edge=False)
-    for record in comparisons:
-        verdict = [_shown(record[name]) for name in ("score_1", "score_2", "ranking")]
-        if grades := record.get("grades"):
-            verdict[0] = ", ".join(f"{grade:.3f}" for grade in grades)
-        failure = record["failure"]["kind"] if record["failure"] else ""
-        shown = record.get("shown", [record["i"]])
-        first, second = ", ".join(map(str, shown)), "-" if record["j"] is None else str(record["j"])
-        verdicts.add_row(first, second, *verdict, failure, *([Text(record["judge"])] if len(judges) > 1 else []))
+    for comparison in comparisons:
+        verdict, shown, grades = (
+            comparison.verdict,
+            comparison.shown,
+            getattr(comparison.outcome.result, "values", None),
+        )
+        numbers = [None] * 3 if verdict is None else [verdict.score_1, verdict.score_2, verdict.ranking]
+        cells = [_shown(number) for number in numbers]
+        if isinstance(comparison.outcome.result, Grades):
+            cells[0] = ", ".join(f"{grade:.3f}" for grade in comparison.outcome.result.values)
+        pair = (str(shown[0]), str(shown[1])) if len(shown) == 2 else (", ".join(map(str, shown)), "-")
+        failure = "" if comparison.failure is None else comparison.failure.kind
+        verdicts.add_row(*pair, *cells, failure, *([Text(comparison.judge)] if several else []))
     return verdicts
 
 

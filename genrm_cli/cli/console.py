@@ -3,6 +3,7 @@
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from typing import Any
@@ -13,7 +14,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from genrm_cli.metrics.run_metrics import RunMetrics, RunProgress
+from genrm_cli.metrics.progress import Progress, RunProgress
 
 LINE_EVERY_S = 30.0
 OnEvent = Callable[[str, dict[str, Any]], None]
@@ -56,8 +57,8 @@ def say_error(text: str) -> None:
 
 
 @contextmanager
-def showing_progress(tallies: RunProgress, on_event: OnEvent, *, quiet: bool) -> Iterator[None]:
-    """Show how far a run is, from its tallies: a live line on a terminal, else a plain line every 30 s.
+def showing_progress(progress: RunProgress, on_event: OnEvent, *, quiet: bool) -> Iterator[None]:
+    """Show how far a run is, from its metrics: a live line on a terminal, else a plain line every 30 s.
 
     The same goes to `on_event` as `progress` every 30 s, on a terminal too.
     """
@@ -65,88 +66,88 @@ def showing_progress(tallies: RunProgress, on_event: OnEvent, *, quiet: bool) ->
     done = threading.Event()
     live = _stderr.is_terminal and not quiet
     speaker = threading.Thread(
-        target=_speak, args=(tallies, started_s, done, on_event), kwargs={"aloud": not live and not quiet}, daemon=True
+        target=_speak, args=(progress, started_s, done, on_event), kwargs={"aloud": not live and not quiet}, daemon=True
     )
     speaker.start()
     try:
-        with _live(tallies, started_s) if live else nullcontext():
+        with _live(progress, started_s) if live else nullcontext():
             yield
     finally:
         done.set()
         speaker.join()
 
 
-def progress_fields(tally: RunMetrics, elapsed_s: float) -> dict[str, Any]:
+def progress_fields(now: Progress, elapsed_s: float) -> dict[str, Any]:
     """Return how far a run is, for a log."""
     return {
         "elapsed_s": round(elapsed_s, 1),
-        "groups": tally.groups,
-        "groups_done": tally.groups_done,
-        "planned": tally.planned,
-        "verdicts": tally.verdicts,
-        "journal_hits": tally.journal_hits,
-        "failures": dict(tally.failures),
-        "calls": tally.calls,
-        "retries": tally.retries,
-        "in_flight": tally.pace.in_flight if tally.pace else 0,
-        "limit": tally.pace.limit if tally.pace else 0,
-        "tokens": tally.prompt_tokens + tally.completion_tokens,
-        "median_s": tally.latencies.quantile_s(0.5),
-        "p99_s": tally.latencies.quantile_s(0.99),
+        "groups": now.groups,
+        "groups_done": now.groups_done,
+        "planned": now.planned,
+        "verdicts": now.verdicts,
+        "journal_hits": now.journal_hits,
+        "failures": dict(now.failures),
+        "calls": now.calls,
+        "retries": now.retries,
+        "in_flight": now.pace.in_flight if now.pace else 0,
+        "limit": now.pace.limit if now.pace else 0,
+        "tokens": now.tokens,
+        "median_s": now.pace.latencies.quantile_s(0.5) if now.pace else None,
+        "p99_s": now.pace.latencies.quantile_s(0.99) if now.pace else None,
     }
 
 
-def progress_text(tally: RunMetrics, elapsed_s: float) -> str:
+def progress_text(now: Progress, elapsed_s: float) -> str:
     """Say in one line how far a run is."""
-    if not tally.planned:
-        return f"reading: {tally.lines:,} lines, {tally.rollouts:,} rollouts, {tally.rejects:,} rejects"
-    asked = tally.finished - tally.journal_hits
+    if not now.planned:
+        return f"reading: {now.lines:,} lines, {now.rollouts:,} rollouts, {now.rejects:,} rejects"
+    asked = now.finished - now.journal_hits
     rate = asked / elapsed_s if elapsed_s > 0 else 0.0
-    left = f"{_duration((tally.planned - tally.finished) / rate)} left" if rate else "starting"
-    parts = [f"comparisons {tally.finished:,}/{tally.planned:,}", f"groups {tally.groups_done:,}/{tally.groups:,}"]
-    if tally.pace is not None:
-        tokens_per_s = (tally.prompt_tokens + tally.completion_tokens) / elapsed_s if elapsed_s > 0 else 0.0
+    left = f"{_duration((now.planned - now.finished) / rate)} left" if rate else "starting"
+    parts = [f"comparisons {now.finished:,}/{now.planned:,}", f"groups {now.groups_done:,}/{now.groups:,}"]
+    if now.pace is not None:
+        tokens_per_s = (now.tokens) / elapsed_s if elapsed_s > 0 else 0.0
         parts += [
-            f"{tally.pace.in_flight:,}/{tally.pace.limit:,} in flight",
-            f"{tally.calls / elapsed_s if elapsed_s > 0 else 0.0:.1f} calls/s",
+            f"{now.pace.in_flight:,}/{now.pace.limit:,} in flight",
+            f"{now.calls / elapsed_s if elapsed_s > 0 else 0.0:.1f} calls/s",
             f"{tokens_per_s:,.0f} tokens/s",
         ]
-        median_s, p99_s = (tally.latencies.quantile_s(share) for share in (0.5, 0.99))
+        median_s, p99_s = (now.pace.latencies.quantile_s(share) for share in (0.5, 0.99))
         if median_s is not None and p99_s is not None:
             parts.append(f"median {median_s:.1f} s, p99 {p99_s:.1f} s")
-        if tally.journal_hits:
-            parts.append(f"{tally.journal_hits:,} from the journal")
-        if tally.retries:
-            parts.append(f"{tally.retries:,} retries")
-    if tally.failed:
-        kinds = ", ".join(f"{count:,} {kind}" for kind, count in tally.failures.most_common(3))
-        parts.append(f"{tally.failed:,} failures ({kinds})")
+        if now.journal_hits:
+            parts.append(f"{now.journal_hits:,} from the journal")
+        if now.retries:
+            parts.append(f"{now.retries:,} retries")
+    if now.failed:
+        kinds = ", ".join(f"{count:,} {kind}" for kind, count in Counter(now.failures).most_common(3))
+        parts.append(f"{now.failed:,} failures ({kinds})")
     return ", ".join([*parts, left])
 
 
-def _live(tallies: RunProgress, started_s: float) -> Live:
+def _live(progress: RunProgress, started_s: float) -> Live:
     return Live(
-        get_renderable=lambda: _live_lines(tallies.total(), time.monotonic() - started_s),
+        get_renderable=lambda: _live_lines(progress.now(), time.monotonic() - started_s),
         console=_stderr,
         refresh_per_second=4,
         transient=True,
     )
 
 
-def _live_lines(tally: RunMetrics, elapsed_s: float) -> Table:
-    bar = ProgressBar(total=tally.planned or None, completed=tally.finished, width=40, pulse=not tally.planned)
+def _live_lines(now: Progress, elapsed_s: float) -> Table:
+    bar = ProgressBar(total=now.planned or None, completed=now.finished, width=40, pulse=not now.planned)
     lines = Table.grid()
     lines.add_row(bar)
-    lines.add_row(Text(progress_text(tally, elapsed_s)))
+    lines.add_row(Text(progress_text(now, elapsed_s)))
     return lines
 
 
-def _speak(tallies: RunProgress, started_s: float, done: threading.Event, on_event: OnEvent, *, aloud: bool) -> None:
+def _speak(progress: RunProgress, started_s: float, done: threading.Event, on_event: OnEvent, *, aloud: bool) -> None:
     while not done.wait(LINE_EVERY_S):
-        elapsed_s, total = time.monotonic() - started_s, tallies.total()
+        elapsed_s, now = time.monotonic() - started_s, progress.now()
         if aloud:
-            say(progress_text(total, elapsed_s))
-        on_event("progress", progress_fields(total, elapsed_s))
+            say(progress_text(now, elapsed_s))
+        on_event("progress", progress_fields(now, elapsed_s))
 
 
 def _duration(seconds: float) -> str:

@@ -10,7 +10,7 @@ from genrm_cli.cli.console import say, say_warning, showing_progress, stdout_con
 from genrm_cli.cli.events import Events
 from genrm_cli.cli.options import Invocation, with_settings
 from genrm_cli.errors import UsageError
-from genrm_cli.metrics.run_metrics import RunProgress
+from genrm_cli.metrics.progress import RunProgress
 
 _NOT_FOR_PAIRS = (
     *("dialect", "group_by", "min_age", "compat", "parallel_files", "output", "output_template", "dry_run"),
@@ -80,19 +80,20 @@ def eval_(
 
 
 def _evaluate(pairs: str, output: str | None, invocation: Invocation) -> int:
-    from genrm_cli.evaluation.evaluate import evaluate_judge, refuse_partial
-    from genrm_cli.jobs.context import RunContext
+    from genrm_cli.cli.event_loop import run_to_end
+    from genrm_cli.evaluation.evaluate import evaluate_judge, refuse_partial, without_components
+    from genrm_cli.jobs.context import new_run
 
     settings = invocation.settings
     if settings.output.json_output and output == "-":
-        raise UsageError("--json and -o - both want stdout; leave one of them out.")
-    tallies = RunProgress()
-    tally = tallies.begin()
+        raise UsageError("--json and -o - both want stdout; drop one of them.")
+    progress = RunProgress()
     with (
         Events(settings.output.log_json, quiet=settings.output.quiet) as events,
-        showing_progress(tallies, events, quiet=settings.output.quiet),
+        showing_progress(progress, events, quiet=settings.output.quiet),
     ):
-        result = evaluate_judge(pairs, output, RunContext(settings, invocation.api_keys, tally, tallies, events))
+        run = new_run(without_components(settings), invocation.api_keys, progress, events)
+        result = run_to_end(evaluate_judge(pairs, output, run))
     if settings.output.json_output:
         _print_json(result)
     elif output != "-":

@@ -11,14 +11,13 @@ from typing import Annotated, Any
 import typer
 
 from genrm_cli.cli.console import say_error, say_warning
-from genrm_cli.errors import GenrmError, StorageError, UsageError
+from genrm_cli.errors import GenrmError, StorageError
 from genrm_cli.settings import Settings
 from genrm_cli.settings.declare import Panel, Setting
-from genrm_cli.settings.panel import JudgeConfig, graders_of, judges_of
+from genrm_cli.settings.keys import find_api_keys
 from genrm_cli.settings.resolve import (
     ENVIRONMENT_PREFIX,
     Origin,
-    find_api_key,
     read_settings_file,
     resolve_settings,
     unknown_variables,
@@ -78,16 +77,7 @@ def _invocation(flags: dict[str, Any], config: str | None) -> Invocation:
     if not settings.output.quiet:
         for name in unknown_variables(os.environ):
             say_warning(f"{name} is set, but there is no such setting; `genrm config` lists all.")
-    seats = (*judges_of(settings), *graders_of(settings))
-    keys = {seat.name: _key_of(seat) for seat in seats}
-    return Invocation(settings, origins, {name: key for name, key in keys.items() if key is not None})
-
-
-def _key_of(seat: JudgeConfig) -> str | None:
-    try:
-        return find_api_key(seat.judge, os.environ, only_named=seat.is_elsewhere)
-    except UsageError as error:
-        raise UsageError(f"{seat.name}: {error}") if seat.is_elsewhere else error from None
+    return Invocation(settings, origins, find_api_keys(settings))
 
 
 def run_command(command: Callable[[], int]) -> int:

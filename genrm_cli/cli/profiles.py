@@ -51,7 +51,7 @@ def read_reply(
     """Show how a reply would be read: as a verdict, or as which failure."""
 
     def run() -> int:
-        from genrm_cli.groups.find_profile import find_profile
+        from genrm_cli.judging.find_profile import find_profile
         from genrm_cli.judging.profiles.profile import parse_reply
         from genrm_cli.judging.requests import Reply
         from genrm_cli.settings.resolve import read_text_argument
@@ -75,7 +75,7 @@ def show(name: NameOrFile, as_json: AsJson = False) -> None:
     """Print the messages of a sample comparison exactly as the judge gets them, and the other request fields."""
 
     def run() -> int:
-        from genrm_cli.groups.find_profile import find_profile
+        from genrm_cli.judging.find_profile import find_profile
         from genrm_cli.judging.profiles.profile import Profile, render_messages
 
         profile = find_profile(name, None)

@@ -13,7 +13,8 @@ from genrm_cli.cli.console import say, say_error, say_warning, show, showing_pro
 from genrm_cli.cli.events import Events, file_text
 from genrm_cli.cli.options import ALL_PANELS, Invocation, with_settings
 from genrm_cli.errors import UsageError
-from genrm_cli.metrics.run_metrics import RunMetrics, RunProgress
+from genrm_cli.metrics.progress import RunProgress
+from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.storage.formats.location import sibling
 
 if TYPE_CHECKING:
@@ -46,28 +47,29 @@ def score(
 
     Example: genrm score 's3://bucket/rl/env/' --output-template '{dir}/scored/{stem}.scored.jsonl' --dry-run
     """
-    from genrm_cli.groups.judge_set import check_judges
+    from genrm_cli.cli.event_loop import run_to_end
+    from genrm_cli.groups.check import check_settings
     from genrm_cli.jobs.batch import score_inputs
-    from genrm_cli.jobs.context import RunContext
+    from genrm_cli.jobs.context import new_run
     from genrm_cli.jobs.due.inputs import is_one_input
 
     settings, alone = invocation.settings, is_one_input(rollouts)
     if alone:
         _refuse_two_products(rollouts[0], invocation)
-    tallies = RunProgress()
+    progress = RunProgress()
     with contextlib.ExitStack() as stack:
         if settings.storage.lock:
             stack.enter_context(_lock(rollouts, invocation))
         unsaid = ("file",) if alone else ("plan",)
         events = stack.enter_context(Events(settings.output.log_json, quiet=settings.output.quiet, unsaid=unsaid))
-        run = RunContext(settings, invocation.api_keys, tallies=tallies, on_event=events)
+        run = new_run(settings, invocation.api_keys, progress, events)
         if settings.output.dry_run:
-            check_judges(settings)
+            check_settings(settings)
             return _show_plan(rollouts, run)
-        with showing_progress(tallies, events, quiet=settings.output.quiet):
-            report = score_inputs(rollouts, run)
+        with showing_progress(progress, events, quiet=settings.output.quiet):
+            report = run_to_end(score_inputs(rollouts, run))
         show_report = _show_one if alone else _show_all
-        return show_report(report, tallies.total(), invocation)
+        return show_report(report, progress.total(), invocation)
 
 
 def _refuse_two_products(uri: str, invocation: Invocation) -> None:
@@ -103,7 +105,7 @@ def _show_plan(rollouts: Sequence[str], run: "RunContext") -> int:
     return plan.exit_code
 
 
-def _show_one(report: "BatchReport", tally: RunMetrics, invocation: Invocation) -> int:
+def _show_one(report: "BatchReport", metrics: RunMetrics, invocation: Invocation) -> int:
     """Show what became of the only input; what stopped it is raised."""
     settings, result = invocation.settings, report.last
     if report.fatal is not None:
@@ -118,7 +120,7 @@ def _show_one(report: "BatchReport", tally: RunMetrics, invocation: Invocation) 
             _show_summary(result.report.metrics)
         else:
             say(f"{result.uri} is up to date ({result.reason}): {result.output}; --force scores it again")
-        say(_done_text(report, tally))
+        say(_done_text(report, metrics))
     if settings.output.json_output:
         _print_json(result.metrics or {})
     if result.error is not None:
@@ -126,7 +128,7 @@ def _show_one(report: "BatchReport", tally: RunMetrics, invocation: Invocation) 
     return 0
 
 
-def _show_all(report: "BatchReport", tally: RunMetrics, invocation: Invocation) -> int:
+def _show_all(report: "BatchReport", metrics: RunMetrics, invocation: Invocation) -> int:
     """Show what became of many inputs; each has had its line already."""
     settings = invocation.settings
     if settings.output.json_output:
@@ -134,21 +136,21 @@ def _show_all(report: "BatchReport", tally: RunMetrics, invocation: Invocation) 
     if report.fatal is not None:
         say_error(str(report.fatal))
     if not settings.output.quiet:
-        if settings.judge.judge is not None and tally.groups_done:
+        if settings.judge.judge is not None and metrics.groups_done:
             say_warning(STAND_IN_NOTICE)
-        say(_done_text(report, tally))
+        say(_done_text(report, metrics))
     return report.exit_code
 
 
-def _done_text(report: "BatchReport", tally: RunMetrics) -> str:
+def _done_text(report: "BatchReport", metrics: RunMetrics) -> str:
     """Say in one line, that a search in a log finds, how a run ended."""
-    not_asked = tally.failures["not_asked"]
+    not_asked = metrics.failures["not_asked"]
     parts = [
-        f"{tally.verdicts} verdicts",
-        f"{tally.journal_hits} more from the journal",
-        f"{tally.failed - not_asked} failures",
+        f"{metrics.verdicts} verdicts",
+        f"{metrics.journal_hits} more from the journal",
+        f"{metrics.failed - not_asked} failures",
         *([f"{not_asked} not asked"] if not_asked else []),
-        f"{tally.calls} calls",
+        f"{metrics.calls} calls",
     ]
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     return f"genrm: done: {_counts_text(report)}; {', '.join(parts)}; {now}; exit {report.exit_code}"

@@ -8,7 +8,7 @@ from genrm_cli.cli.console import showing_progress
 from genrm_cli.cli.events import Events, plan_text
 from genrm_cli.cli.options import Invocation, with_settings
 from genrm_cli.errors import InputError
-from genrm_cli.metrics.run_metrics import RunProgress
+from genrm_cli.metrics.progress import RunProgress
 
 _SHOWN_PROBLEMS = 20
 
@@ -33,17 +33,16 @@ def validate(
 
     Example: genrm validate rollouts.jsonl --strategy all_pairs
     """
-    from genrm_cli.jobs.context import RunContext
+    from genrm_cli.jobs.context import new_run
     from genrm_cli.jobs.validate import validate_input
 
     settings = invocation.settings
-    tallies = RunProgress()
-    tally = tallies.begin()
+    progress = RunProgress()
     with (
         Events(settings.output.log_json, quiet=settings.output.quiet) as events,
-        showing_progress(tallies, events, quiet=settings.output.quiet),
+        showing_progress(progress, events, quiet=settings.output.quiet),
     ):
-        report = validate_input(rollouts, RunContext(settings, {}, tally, tallies, events))
+        report = validate_input(rollouts, new_run(settings, progress=progress, on_event=events))
     if settings.output.json_output:
         from genrm_cli.storage.formats.records import render_record
 
@@ -63,7 +62,7 @@ def _print_report(report: dict[str, Any]) -> None:
     typer.echo(f"dialects     {dialects}")
     typer.echo(f"rollouts     {report['rollouts']}, {report['rollouts_without_response']} of them without a response")
     typer.echo(f"groups       {report['groups']} (by size: {sizes})")
-    typer.echo(f"comparisons  {report['comparisons']} with {report['strategy']} × {report['judges']}")
+    typer.echo(f"comparisons  {report['comparisons']} with {report['strategy']} × {report['repeats']}")
     typer.echo(f"plan         {plan_text(report['plan'])}")
     typer.echo(f"requests     {report['requests_max']} at most, if every reply had to be asked for again")
     typer.echo(f"problems     {report['problem_count']}")

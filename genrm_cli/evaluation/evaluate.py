@@ -1,15 +1,15 @@
-"""Measure a judge: ask it about labelled pairs, each in both orders, and count how often it is right."""
+"""Measure a judge: ask it about labelled pairs in both orders, and count how often it is right."""
 
 import asyncio
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import zip_longest
 from typing import Any
 
-from genrm_cli.errors import ChangedInputError, InputError, TooManyUnscoredError, UsageError
+from genrm_cli.errors import ChangedInputError, GenrmError, InputError, TooManyUnscoredError, UsageError
 from genrm_cli.evaluation.accuracy import (
     Judgement,
     PairOutcome,
@@ -18,28 +18,26 @@ from genrm_cli.evaluation.accuracy import (
     evaluate_by_category,
     preference_of,
 )
-from genrm_cli.groups.comparisons import grading_of
-from genrm_cli.groups.components import without_components
-from genrm_cli.groups.find_profile import profile_of
-from genrm_cli.groups.group_case import outcome_record
-from genrm_cli.groups.judge_set import JudgeSet, check_judges, open_judges
+from genrm_cli.groups.check import check_settings
+from genrm_cli.groups.group import Group, JudgedGroup
+from genrm_cli.groups.judge_group import count_known, judge_group
+from genrm_cli.groups.plan import GroupPlan, PairingPlan
+from genrm_cli.groups.records import outcome_record
+from genrm_cli.groups.tasks import first_error_of
 from genrm_cli.jobs.context import RunContext, cancelled_by_sigterm
-from genrm_cli.jobs.cost import plan_of
+from genrm_cli.jobs.cost import cost_of_run
 from genrm_cli.jobs.index import Reject
 from genrm_cli.jobs.journals import check_journal_place, open_journal
 from genrm_cli.jobs.provenance import input_record, judge_record, provenance_of, versions_record
-from genrm_cli.judging.engine import Asking, Judge, judge_all
+from genrm_cli.judging.engine import JudgeSet
 from genrm_cli.judging.journal import Journal
-from genrm_cli.judging.profiles.profile import count_turns
+from genrm_cli.judging.open_judges import OpenJudges, open_judges
 from genrm_cli.judging.profiles.scales import verdict_of_grades
-from genrm_cli.judging.requests import ListwisePrompt, PairwisePrompt, Prompt
 from genrm_cli.rollouts.declared import check_declared, parse_requirement
 from genrm_cli.rollouts.labelled import LabelledPair, parse_pairs
-from genrm_cli.rollouts.record import Turn, UnreadableRecordError
-from genrm_cli.rollouts.redaction import redactor_of
+from genrm_cli.rollouts.record import Rollout, UnreadableRecordError
 from genrm_cli.settings import Settings
-from genrm_cli.settings.panel import judges_of
-from genrm_cli.settings.table import digest_of
+from genrm_cli.settings.table import changed, digest_of
 from genrm_cli.storage.formats.location import require_rl_prefix
 from genrm_cli.storage.formats.records import BadLineError, parse_record, render_document
 from genrm_cli.storage.sink import Outputs, check_writable, is_same_place
@@ -51,25 +49,28 @@ _NAMED_PROBLEMS = 3
 _SHOWN_CHARS = 200
 _NOT_ASKED = Outcome(Failure(FailureKind.NOT_ASKED, "not asked"))
 _WORDS = {Preference.CHOSEN: "right", Preference.REJECTED: "wrong", Preference.TIE: "tie"}
+_CHOSEN = 0  # index of the chosen response of a pair
 
-Ticket = tuple["_Case", bool]
+
+def without_components(settings: Settings) -> Settings:
+    """Return settings whose rewards are made of verdicts alone: a settings file may be shared with `genrm score`."""
+    return changed(settings, component=(), components=(), diversity=None, total=None, only_components=False)
 
 
-def evaluate_judge(pairs_uri: str, result_uri: str | None, run: RunContext) -> dict[str, Any]:
+async def evaluate_judge(pairs_uri: str, result_uri: str | None, run: RunContext) -> dict[str, Any]:
     """Ask a judge about labelled pairs and return the result object, which is also written if a place is named.
 
     Args:
         pairs_uri: the labelled pairs.
         result_uri: where the result goes; None to write none. `-` is stdout.
-        run: settings, events, and the tally that counts the calls.
+        run: settings without components, plan, events, and the metrics that count the calls.
 
     Raises:
         GenrmError: its subclasses say what went wrong; no result has appeared then.
-        KeyboardInterrupt: the run was interrupted, by SIGTERM too.
+        CancelledError: the run was interrupted, by SIGTERM too.
     """
-    settings = without_components(run.settings)  # a settings file may be shared with `genrm score`
-    run = replace(run, settings=settings)
-    check_judges(settings)
+    settings = run.settings
+    check_settings(settings)
     check_journal_place(settings)
     _refuse_unfit(pairs_uri, result_uri, settings)
     started_s = time.monotonic()
@@ -79,10 +80,11 @@ def evaluate_judge(pairs_uri: str, result_uri: str | None, run: RunContext) -> d
             check_writable(result_uri, run.s3)  # before anything is paid for
         with Outputs(run.s3, overwrite=settings.output.overwrite, provenance=provenance) as outputs:
             sink = None if result_uri is None else outputs.open(result_uri)
-            survey = _read_pairs(source, run)
-            _judge_to_the_end(source, survey, result_uri or "-", run)
+            pairs = _read_pairs(source, run)
+            async with cancelled_by_sigterm():
+                await _judge(source, pairs, result_uri or "-", run)
             source.verify_unchanged()
-            result = _result_of(source, survey, run, time.monotonic() - started_s)
+            result = _result_of(source, pairs, run, time.monotonic() - started_s)
             if sink is not None:
                 sink.write(render_document(result))
             outputs.commit()
@@ -108,9 +110,11 @@ def refuse_partial(result: dict[str, Any]) -> None:
 
 @dataclass(slots=True)
 class _Case:
-    """A pair without its texts, and what became of it; the orders are chosen first, chosen second.
+    """A pair without its texts, and the results of asking about it.
 
-    A judge that grades each response alone is asked about the chosen one, then about the rejected one.
+    Attributes:
+        outcomes: by whether the chosen response was shown first. A judge that grades each response alone is asked
+            about the chosen one, then about the rejected one.
     """
 
     line: int
@@ -118,6 +122,11 @@ class _Case:
     chosen_chars: int
     rejected_chars: int
     outcomes: dict[bool, Outcome] = field(default_factory=dict)
+
+    def take(self, judged: JudgedGroup) -> None:
+        """Take the results of the judged pair."""
+        for request, outcome in judged.results:
+            self.outcomes[request.shown[0] == _CHOSEN] = outcome
 
     def outcome(self, chosen_first: bool) -> Outcome:
         outcome = self.outcomes.get(chosen_first, _NOT_ASKED)
@@ -163,8 +172,8 @@ class _Case:
 
 
 @dataclass(slots=True)
-class _Survey:
-    """What the first reading of the pairs found."""
+class _Pairs:
+    """The labelled pairs of an input, without their texts."""
 
     cases: list[_Case] = field(default_factory=list)
     rejects: list[Reject] = field(default_factory=list)
@@ -179,7 +188,7 @@ def _refuse_unfit(pairs_uri: str, result_uri: str | None, settings: Settings) ->
     if (compat := settings.judge.compat) is not None:
         raise UsageError(
             f"--compat {compat} puts defaults in the place of verdicts, which says nothing about a judge; "
-            "leave it out (`genrm config` shows where it came from)."
+            "drop it (`genrm config` shows where it came from)."
         )
     if result_uri is None:
         return
@@ -188,38 +197,37 @@ def _refuse_unfit(pairs_uri: str, result_uri: str | None, settings: Settings) ->
         raise UsageError(f"the result {result_uri} is the input; choose another place with -o.")
 
 
-def _read_pairs(source: Source, run: RunContext) -> _Survey:
+def _read_pairs(source: Source, run: RunContext) -> _Pairs:
     """Read all pairs once, keeping no text.
 
     Raises:
-        InputError: there is none, or --strict refuses a bad line.
+        InputError: no line holds a pair, or --strict refuses a bad line.
     """
-    survey, tally = _Survey(), run.tally
+    found, metrics = _Pairs(), run.metrics
 
     def reject(bad: Reject) -> None:
-        tally.rejects += 1
-        if len(survey.rejects) < MAX_REJECTS:
-            survey.rejects.append(bad)
+        metrics.rejects += 1
+        if len(found.rejects) < MAX_REJECTS:
+            found.rejects.append(bad)
 
     for line, pair in _iter_pairs(source, run.settings, reject):
         chars = len(pair.chosen), len(pair.rejected)
-        tally.exhibit_chars += 2 * (sum(chars) + sum(len(turn.text) for turn in pair.conversation))
-        survey.cases.append(_Case(line, replace(pair, conversation=(), chosen="", rejected="", principle=None), *chars))
-    tally.lines = tally.rejects + len({case.line for case in survey.cases})
-    tally.groups, tally.planned = len(survey.cases), 2 * len(survey.cases)
-    if run.settings.judge.judge is None:
-        tally.planned_calls = tally.planned * count_turns(profile_of(judges_of(run.settings)[0]))
-    first = "; ".join(f"line {bad.line}: {bad.reason}" for bad in survey.rejects[:_NAMED_PROBLEMS])
-    if not survey.cases:
+        metrics.prompt_chars += 2 * (sum(chars) + sum(len(turn.text) for turn in pair.conversation))
+        found.cases.append(_Case(line, replace(pair, conversation=(), chosen="", rejected="", principle=None), *chars))
+    metrics.lines = metrics.rejects + len({case.line for case in found.cases})
+    metrics.groups, metrics.planned = len(found.cases), 2 * len(found.cases)
+    metrics.planned_calls = metrics.planned * run.plan.judges[0].turns
+    first = "; ".join(f"line {bad.line}: {bad.reason}" for bad in found.rejects[:_NAMED_PROBLEMS])
+    if not found.cases:
         raise InputError(
-            f"{source.uri}: none of its {tally.lines} lines is a labelled pair ({first or 'it is empty'})."
+            f"{source.uri}: none of its {metrics.lines} lines is a labelled pair ({first or 'it is empty'})."
         )
-    if survey.rejects and run.settings.input.strict:
+    if found.rejects and run.settings.input.strict:
         raise InputError(
-            f"{source.uri}: --strict refuses {tally.rejects} bad lines ({first}). Mend them, or leave --strict out: "
+            f"{source.uri}: --strict refuses {metrics.rejects} bad lines ({first}). Fix them, or drop --strict: "
             "the rest is then evaluated."
         )
-    return survey
+    return found
 
 
 def _iter_pairs(
@@ -253,83 +261,71 @@ def _refuse_repeated(pairs: list[LabelledPair], first_lines: dict[str, int]) -> 
             raise UnreadableRecordError(f"the same pair as in line {first_lines[pair.key]}")
 
 
-def _judge_to_the_end(source: Source, survey: _Survey, journal_for: str, run: RunContext) -> None:
-    try:
-        asyncio.run(_judge(source, survey, journal_for, run))
-    except asyncio.CancelledError as error:
-        raise KeyboardInterrupt from error  # SIGTERM
+async def _judge(source: Source, pairs: _Pairs, journal_for: str, run: RunContext) -> None:
+    """Judge every pair in both orders."""
+    settings, metrics = run.settings, run.metrics
+    plan = replace(
+        run.plan, pairing=PairingPlan("all_pairs", both_orders=True), lineups_in_both_orders=True, keep_replies=False
+    )
+    async with (
+        open_judges(run.judge_specs(), run.open_options, run.on_event) as judges,
+        open_journal(journal_for, run) as journal,
+    ):
+        await _prepare(judges, journal, source, pairs, plan, run)
+        judge_set = judges.with_journal(journal, metrics.add_outcome)
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                for case, pair in _iter_again(source, pairs, settings):
+                    tasks.create_task(_judge_pair(case, pair, plan, judge_set, run, pairs.redactions))
+                    await asyncio.sleep(0)  # lets the pair take its turn
+                    async with judge_set.turn:
+                        pass
+        except* GenrmError as errors:
+            raise first_error_of(errors) from None
+        metrics.redactions.update(pairs.redactions)
+        metrics.stopped_by = judges.stopped_by if metrics.failures["not_asked"] or metrics.failed else None
+        if judges.is_remote:
+            metrics.latencies = judges.latencies
 
 
-async def _judge(source: Source, survey: _Survey, journal_for: str, run: RunContext) -> None:
-    """Ask about every pair in both orders and enter what became of it."""
-    tally = run.tally
-
-    def iter_askings(judge: Judge) -> Iterator[Asking[Ticket]]:
-        for case, pair in _iter_again(source, survey, run.settings):
-            yield from _askings_of(case, pair, judge, survey, run.settings)
-
-    def on_outcome(ticket: Ticket, outcome: Outcome) -> None:
-        case, chosen_first = ticket
-        tally.add_outcome(outcome)
-        case.outcomes[chosen_first] = replace(outcome, reply_text=None)
-        tally.groups_done += len(case.outcomes) == 2
-
-    async with cancelled_by_sigterm(), open_judges(run) as desk, open_journal(journal_for, run) as journal:
-        [judge] = desk.judges_with(journal, run.settings)
-        await _prepare(desk, journal, lambda: iter_askings(judge), run)
-        survey.redactions.clear()  # the askings were made once already, to look into the journal
-        await judge_all(_one_by_one(iter_askings(judge)), on_outcome)
-        tally.redactions.update(survey.redactions)
-        tally.stopped_by = desk.what_cut_short(tally)
+async def _judge_pair(
+    case: "_Case", pair: LabelledPair, plan: GroupPlan, judges: JudgeSet, run: RunContext, redactions: Counter[str]
+) -> None:
+    judged = await judge_group(_group_of(pair), plan, judges)
+    case.take(judged)
+    redactions.update(judged.redactions)
+    run.metrics.groups_done += 1
 
 
-async def _one_by_one(askings: Iterator[Asking[Ticket]]) -> AsyncIterator[Asking[Ticket]]:
-    for asking in askings:
-        yield asking
+def _group_of(pair: LabelledPair) -> Group:
+    """Return a pair as a group of two rollouts, the chosen one first."""
+    rollouts = [Rollout(pair.conversation, answer, principle=pair.principle) for answer in (pair.chosen, pair.rejected)]
+    return Group(pair.key, rollouts)
 
 
-def _iter_again(source: Source, survey: _Survey, settings: Settings) -> Iterator[tuple[_Case, LabelledPair]]:
+def _iter_again(source: Source, found: _Pairs, settings: Settings) -> Iterator[tuple[_Case, LabelledPair]]:
     """Yield the pairs that were found before, now with their texts."""
-    pairs = _iter_pairs(source, settings, lambda bad: None)
-    for case, found in zip_longest(survey.cases, pairs):
-        if case is None or found is None or found[1].key != case.pair.key:
+    for case, again in zip_longest(found.cases, _iter_pairs(source, settings, lambda bad: None)):
+        if case is None or again is None or again[1].key != case.pair.key:
             raise ChangedInputError(f"{source.uri}: changed while being read; run again when nothing writes to it")
-        yield case, found[1]
+        yield case, again[1]
 
 
 async def _prepare(
-    desk: JudgeSet, journal: Journal | None, iter_askings: Callable[[], Iterator[Asking[Ticket]]], run: RunContext
+    judges: OpenJudges, journal: Journal | None, source: Source, pairs: _Pairs, plan: GroupPlan, run: RunContext
 ) -> None:
-    """Say what is planned and known, and try a judge that has to be asked."""
-    if not desk.is_remote:
+    """Announce the plan, and probe a judge that has to be asked."""
+    if not judges.is_remote:
         return
-    tally = run.tally
-    desk.show_in(tally)
+    metrics = run.metrics
+    run.progress.pace = judges
     if journal is not None and journal.has_verdicts:
-        tally.known = sum(judge.prepare(shown, 0).key in journal for _, judge, shown, _ in iter_askings())
-    run.on_event("plan", plan_of(tally, run.settings, journal))
-    if tally.planned > tally.known:
-        await desk.probe(run)
-
-
-def _askings_of(
-    case: _Case, pair: LabelledPair, judge: Judge, survey: _Survey, settings: Settings
-) -> Iterator[Asking[Ticket]]:
-    """Yield both orders of a pair, masked if the settings ask for it; lengths were measured before."""
-    conversation, chosen, rejected = pair.conversation, pair.chosen, pair.rejected
-    principle = pair.principle or settings.judge.principle
-    if settings.judge.redact_pattern:
-        redactor, counts = redactor_of(settings.judge.redact_pattern), survey.redactions
-        conversation = tuple(Turn(turn.role, redactor.redact(turn.text, counts)) for turn in conversation)
-        chosen, rejected = redactor.redact(chosen, counts), redactor.redact(rejected, counts)
-        principle = principle and redactor.redact(principle, counts)
-    grading = grading_of(judges_of(settings)[0])
-    for chosen_first in (True, False):
-        first, second = (chosen, rejected) if chosen_first else (rejected, chosen)
-        shown: Prompt = PairwisePrompt(conversation, first, second, principle)
-        if grading is not None:
-            shown = ListwisePrompt(conversation, (first, second) if grading.whole_group else (first,), principle)
-        yield Asking((case, chosen_first), judge, shown, 0)
+        judge_set = judges.with_journal(journal)
+        groups = (_group_of(pair) for _, pair in _iter_again(source, pairs, run.settings))
+        metrics.known = sum(count_known(group, plan, judge_set)[1] for group in groups)
+    run.on_event("plan", cost_of_run(metrics, run.settings, journal))
+    if metrics.planned > metrics.known:
+        await judges.probe()
 
 
 def _meaning_of(outcome: Outcome, chosen_first: bool) -> Preference | FailureKind:
@@ -338,28 +334,29 @@ def _meaning_of(outcome: Outcome, chosen_first: bool) -> Preference | FailureKin
     return preference_of(outcome.result, chosen_first=chosen_first)
 
 
-def _result_of(source: Source, survey: _Survey, run: RunContext, wall_time_s: float) -> dict[str, Any]:
-    settings, tally = run.settings, run.tally
-    outcomes = [case.pair_outcome() for case in survey.cases]
+def _result_of(source: Source, found: _Pairs, run: RunContext, wall_time_s: float) -> dict[str, Any]:
+    settings, metrics = run.settings, run.metrics
+    outcomes = [case.pair_outcome() for case in found.cases]
     prices = settings.limits.price_in, settings.limits.price_out
     return {
+        "format": 1,
         "input": input_record(source.identity),
         "time": datetime.now(UTC).isoformat(timespec="seconds"),
-        "partial": tally.stopped_by is not None,
-        "stopped_by": tally.stopped_by,
+        "partial": metrics.stopped_by is not None,
+        "stopped_by": metrics.stopped_by,
         "judge": judge_record(settings),
-        "lines": tally.lines,
-        "rejected_lines": tally.rejects,
-        "rejects": [bad.as_dict() for bad in survey.rejects],
+        "lines": metrics.lines,
+        "rejected_lines": metrics.rejects,
+        "rejects": [bad.as_dict() for bad in found.rejects],
         "figures": asdict(evaluate(outcomes, *prices)),
         "by_category": {name: asdict(figures) for name, figures in evaluate_by_category(outcomes, *prices).items()},
-        "redactions": dict(sorted(tally.redactions.items())),
-        "calls": tally.calls,
-        "journal_hits": tally.journal_hits,
-        "prompt_tokens": tally.prompt_tokens,
-        "completion_tokens": tally.completion_tokens,
+        "redactions": dict(sorted(metrics.redactions.items())),
+        "calls": metrics.calls,
+        "journal_hits": metrics.journal_hits,
+        "prompt_tokens": metrics.prompt_tokens,
+        "completion_tokens": metrics.completion_tokens,
         "wall_time_s": round(wall_time_s, 3),
         "settings_digest": digest_of(settings),
         "versions": versions_record(),
-        "pairs": [case.record() for case in survey.cases],
+        "pairs": [case.record() for case in found.cases],
     }

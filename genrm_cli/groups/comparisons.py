@@ -101,7 +101,7 @@ def verdicts_by_judge(judged: JudgedGroup, plan: GroupPlan) -> JudgeVerdicts:
                 (number, repeat, index): value for index, value in zip(shown, outcome.result.values, strict=True)
             }
         if plan.judges[number].grading is None:
-            pairs.setdefault(Comparison(*shown, repeat), [None] * count)[number] = verdict_of(outcome, plan)
+            pairs.setdefault(Comparison(shown[0], shown[1], repeat), [None] * count)[number] = verdict_of(outcome, plan)
     if any(judge.grading is not None for judge in plan.judges):
         _add_graded(pairs, grades, judged, plan)
         return dict(sorted(pairs.items(), key=_by_repeat))

@@ -3,13 +3,16 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
+from genrm_cli.errors import InputError
 from genrm_cli.groups.components.columns import Column
 from genrm_cli.judging.requests import RequestId
 from genrm_cli.rewards.shaping import TextShape
-from genrm_cli.rollouts.grouping import UNGROUPED
-from genrm_cli.rollouts.record import Rollout
+from genrm_cli.rollouts.dialects.completion import read_response
+from genrm_cli.rollouts.dialects.fields import turns_of_prompt
+from genrm_cli.rollouts.grouping import UNGROUPED, group_key
+from genrm_cli.rollouts.record import Rollout, UnreadableRecordError
 from genrm_cli.verdicts import Outcome
 
 Results = list[tuple[RequestId, Outcome]]
@@ -30,6 +33,29 @@ class Group:
     rollouts: Sequence[Rollout]
     records: Sequence[Mapping[str, Any]] = ()
     mixed_prompts: bool = False
+
+    @classmethod
+    def of(
+        cls, prompt: object, responses: Sequence[object], *, key: str | None = None, principle: str | None = None
+    ) -> Self:
+        """Build a group from a prompt and the responses to it.
+
+        Args:
+            prompt: a text, or a list of messages (`{"role": ..., "content": ...}`).
+            responses: texts, messages, lists of messages or Responses objects; None for one that failed.
+            key: names the group; by default made of the prompt.
+            principle: what to judge by.
+
+        Raises:
+            InputError: the prompt or a response cannot be read.
+        """
+        try:
+            turns = turns_of_prompt(prompt)
+            parsed = [(None, "") if response is None else read_response(response) for response in responses]
+        except UnreadableRecordError as error:
+            raise InputError(f"{error}. Expected a prompt and responses, each a text or a list of messages.") from error
+        rollouts = [Rollout(turns, *response, principle) for response in parsed]
+        return cls(key or group_key(rollouts[0], 1) if rollouts else key or "", rollouts)
 
 
 @dataclass(slots=True)

@@ -10,8 +10,8 @@ from genrm_cli.groups.comparisons import iter_requests
 from genrm_cli.groups.components.graded import iter_gradings
 from genrm_cli.groups.components.local import is_local, local_columns, render_scenario
 from genrm_cli.groups.group import Group, JudgedGroup
-from genrm_cli.groups.in_thread import in_thread
 from genrm_cli.groups.plan import GroupPlan
+from genrm_cli.groups.tasks import first_error_of, in_thread
 from genrm_cli.judging.engine import Judge, JudgeSet
 from genrm_cli.judging.pacing.pool import Slot
 from genrm_cli.judging.profiles.profile import Profile
@@ -73,7 +73,7 @@ async def judge_group(group: Group, plan: GroupPlan, judges: JudgeSet) -> Judged
                 _take(judged, id_, outcome, plan, judges)
                 await judges.yield_now_and_then()
     except* GenrmError as errors:
-        raise _first_error(errors) from None
+        raise first_error_of(errors) from None
     judged.sort()
     return judged
 
@@ -198,9 +198,3 @@ def _without_reply(outcome: Outcome, plan: GroupPlan) -> Outcome:
     if not plan.keep_replies:
         outcome.reply_text = None  # the journal has it; all replies of a run would fill a disk
     return outcome
-
-
-def _first_error(group: BaseExceptionGroup[GenrmError]) -> GenrmError:
-    """Return the first error of a group of tasks; a full disk fails all of them alike."""
-    error = group.exceptions[0]
-    return _first_error(error) if isinstance(error, BaseExceptionGroup) else error

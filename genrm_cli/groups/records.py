@@ -1,14 +1,9 @@
 """Results as they are written: the `genrm` object of a scored line, and the lines of the comparisons file."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
-from genrm_cli.groups.comparisons import verdict_of
-from genrm_cli.groups.group import JudgedGroup
 from genrm_cli.groups.plan import GroupPlan
-from genrm_cli.groups.results import GroupRewards, RolloutScore
-from genrm_cli.judging.requests import RequestId
+from genrm_cli.groups.results import ComparisonResult, GroupRewards, RolloutScore
 from genrm_cli.rewards.total import Total
 from genrm_cli.verdicts import Failure, Grades, Outcome, Verdict
 
@@ -69,54 +64,18 @@ def _composition_record(index: int, total: Total, rewards: GroupRewards, plan: G
     return record
 
 
-@dataclass(frozen=True, slots=True)
-class ComparisonRecord:
-    """One line of the comparisons file: a request and its result.
-
-    Attributes:
-        group: key of the group.
-        component: that was graded; None for a request whose verdict counts.
-        request: what was shown, and in which repeat.
-        outcome: the result.
-        verdict: that counts; None for a failure and for grades.
-        judge: name of the judge.
-        neutralised: changes made to the texts shown, by kind.
-        with_reply: whether the judge's reply is written.
-    """
-
-    group: str
-    component: str | None
-    request: RequestId
-    outcome: Outcome
-    verdict: Verdict | None
-    judge: str | None
-    neutralised: Mapping[str, int]
-    with_reply: bool
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the record, JSON-ready."""
-        record: dict[str, Any] = {"format": FORMAT, "group": self.group}
-        if self.component is not None:
-            record["component"] = self.component
-        record |= _indices_record(self.request.shown)
-        record |= {"judge_idx": self.request.repeat, **outcome_record(self.outcome, self.verdict), "judge": self.judge}
-        if self.neutralised:
-            record["neutralised"] = dict(self.neutralised)
-        return record | {"reply": self.outcome.reply_text} if self.with_reply else record
-
-
-def iter_comparisons(judged: JudgedGroup, plan: GroupPlan) -> Iterator[ComparisonRecord]:
-    """Yield the requests about a group, those of judges before those of graders."""
-    for request, outcome in judged.results:
-        number = request.judge - len(plan.judges)
-        if number < 0:
-            component, judge = None, plan.judges[request.judge].name
-            verdict = verdict_of(outcome, plan) if len(request.shown) == 2 else None
-        else:
-            grader = plan.graders[number]
-            component, verdict, judge = grader.component, None, grader.config.judge.model or ""
-        neutralised = judged.neutralised.get(request, {})
-        yield ComparisonRecord(judged.key, component, request, outcome, verdict, judge, neutralised, plan.keep_replies)
+def comparison_record(comparison: ComparisonResult, *, with_reply: bool) -> dict[str, Any]:
+    """Return one line of the comparisons file, JSON-ready."""
+    record: dict[str, Any] = {"format": FORMAT, "group": comparison.group}
+    if comparison.component is not None:
+        record["component"] = comparison.component
+    record |= _indices_record(comparison.shown)
+    record["judge_idx"] = comparison.repeat
+    record |= outcome_record(comparison.outcome, comparison.verdict)
+    record["judge"] = comparison.judge
+    if comparison.neutralised:
+        record["neutralised"] = dict(comparison.neutralised)
+    return record | {"reply": comparison.outcome.reply_text} if with_reply else record
 
 
 def outcome_record(outcome: Outcome, verdict: Verdict | None) -> dict[str, Any]:

@@ -1,13 +1,16 @@
 """The result of a group: rewards, and what each rests on."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from genrm_cli.groups.comparisons import JudgeVerdicts
+from genrm_cli.groups.comparisons import JudgeVerdicts, verdict_of
 from genrm_cli.groups.components.columns import Clusters, Column
+from genrm_cli.groups.group import JudgedGroup
+from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.rewards.compose import RolloutReward
 from genrm_cli.rewards.estimators import Verdicts
 from genrm_cli.rewards.total import Total
+from genrm_cli.verdicts import Failure, Outcome, Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +46,56 @@ class RolloutScore:
 
 
 @dataclass(frozen=True, slots=True)
+class ComparisonResult:
+    """One request about a group and its result.
+
+    Attributes:
+        group: key of the group.
+        judge: name of the judge.
+        shown: indices of the rollouts shown, in the order shown: two of a pair, one alone, or a whole group.
+        repeat: number of the repeat, from 0.
+        verdict: that counts; None for a failure and for grades.
+        outcome: the verdict, grades or failure, with calls, tokens and latency.
+        component: that was graded; None for a request whose verdict counts.
+        neutralised: changes made to the texts shown, by kind; kept with `keep_replies`.
+    """
+
+    group: str
+    judge: str
+    shown: tuple[int, ...]
+    repeat: int
+    verdict: Verdict | None
+    outcome: Outcome
+    component: str | None = None
+    neutralised: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def failure(self) -> Failure | None:
+        """Why the judge gave no verdict; None if it gave one."""
+        return self.outcome.result if isinstance(self.outcome.result, Failure) else None
+
+
+def results_of(judged: JudgedGroup, plan: GroupPlan) -> list[ComparisonResult]:
+    """Return the requests about a group and their results, those of judges before those of graders."""
+    results = []
+    for request, outcome in judged.results:
+        grader = None if request.judge < len(plan.judges) else plan.graders[request.judge - len(plan.judges)]
+        results.append(
+            ComparisonResult(
+                group=judged.key,
+                judge=plan.judges[request.judge].name if grader is None else grader.config.judge.model or "",
+                shown=request.shown,
+                repeat=request.repeat,
+                verdict=verdict_of(outcome, plan) if grader is None and len(request.shown) == 2 else None,
+                outcome=outcome,
+                component=None if grader is None else grader.component,
+                neutralised=judged.neutralised.get(request, {}),
+            )
+        )
+    return results
+
+
+@dataclass(frozen=True, slots=True)
 class GroupRewards:
     """The rewards of a group.
 
@@ -55,6 +108,7 @@ class GroupRewards:
         converged: whether the estimator converged.
         columns: all components by name; empty where rewards are made of verdicts alone.
         clusters: near-duplicates; None where they are not looked for.
+        comparisons: every request about the group and its result.
     """
 
     key: str
@@ -65,3 +119,29 @@ class GroupRewards:
     converged: bool
     columns: Mapping[str, Column]
     clusters: Clusters | None = None
+    comparisons: list[ComparisonResult] = field(default_factory=list)
+
+    @property
+    def rewards(self) -> list[float | None]:
+        """The reward of each rollout; None for an unscored one."""
+        return [score.reward for score in self.scores]
+
+    @property
+    def advantages(self) -> list[float | None]:
+        """The advantage of each rollout: its reward less the group's mean, in standard deviations."""
+        return [score.numbers.advantage for score in self.scores]
+
+    @property
+    def standard_errors(self) -> list[float | None]:
+        """The standard error of each base score against the group's mean; None where unknown."""
+        return [score.standard_error for score in self.scores]
+
+    @property
+    def reasons(self) -> list[str | None]:
+        """Why each rollout has no reward; None for one that has."""
+        return [score.reason for score in self.scores]
+
+    @property
+    def failures(self) -> list[ComparisonResult]:
+        """The requests that gave no verdict."""
+        return [comparison for comparison in self.comparisons if comparison.failure is not None]

@@ -10,7 +10,7 @@ from genrm_cli.groups.components.graders import DIVERSITY
 from genrm_cli.groups.group import JudgedGroup
 from genrm_cli.groups.plan import GENRM, GroupPlan, RewardPlan
 from genrm_cli.groups.reasons import Reasons, count_results
-from genrm_cli.groups.results import GroupRewards, RolloutScore
+from genrm_cli.groups.results import GroupRewards, RolloutScore, results_of
 from genrm_cli.rewards.components.rank import rank_values
 from genrm_cli.rewards.components.win_rate import win_rates
 from genrm_cli.rewards.compose import RolloutReward, compose_rewards, with_totals
@@ -85,6 +85,7 @@ class _Work:
             self.estimate.converged,
             columns,
             clusters,
+            results_of(judged, self.plan),
         )
 
     def _composed_rewards(self) -> list[RolloutReward]:
@@ -129,7 +130,7 @@ class _Work:
             columns = {GENRM: Column(verdict_rewards)} | columns
         for component in rewards.components:
             if component.kind == "win_rate":
-                values = win_rates(judged.size, self.used) if judged.is_comparable else nothing
+                values = win_rates(judged.size, _shim(self.used)) if judged.is_comparable else nothing
                 columns[component.name] = Column(values)
         for graded in self._graded() if judged.answered else ():
             columns |= graded.columns(judged.size)
@@ -171,3 +172,6 @@ def _omitted(columns: Mapping[str, Column], judged: JudgedGroup, rewards: Reward
     """
     with_response = [index for index, has in enumerate(judged.has_response) if has]
     return {name for name in rewards.optional if any(columns[name].values[index] is None for index in with_response)}
+
+
+from genrm_cli.rewards.estimators import _pairs as _shim

@@ -19,8 +19,8 @@ from genrm_cli.errors import (
     worst_exit_code,
 )
 from genrm_cli.groups.check import check_settings
-from genrm_cli.groups.in_thread import in_thread
-from genrm_cli.jobs.context import RunContext, cancelled_by_sigterm, first_error_of
+from genrm_cli.groups.tasks import first_error_of, in_thread
+from genrm_cli.jobs.context import RunContext, cancelled_by_sigterm
 from genrm_cli.jobs.due.inputs import Task
 from genrm_cli.jobs.due.leasing import leased
 from genrm_cli.jobs.due.planning import LISTED_AT_ONCE, Decision, FileResult, Status, decide_again, iter_decisions

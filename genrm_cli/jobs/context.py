@@ -11,8 +11,8 @@ from typing import TypeVar
 
 from genrm_cli.groups.check import judge_specs, open_options
 from genrm_cli.groups.compile import compile_plan
-from genrm_cli.groups.in_thread import in_thread
 from genrm_cli.groups.plan import GroupPlan
+from genrm_cli.groups.tasks import in_thread
 from genrm_cli.judging.open_judges import JudgeSpec, OnEvent, OpenOptions, ignore_event
 from genrm_cli.metrics.progress import RunProgress
 from genrm_cli.metrics.run_metrics import RunMetrics
@@ -80,12 +80,6 @@ def new_run(
     """
     progress = progress or RunProgress()
     return RunContext(settings, compile_plan(settings), api_keys or {}, progress.begin(), progress, on_event)
-
-
-def first_error_of(group: BaseExceptionGroup) -> BaseException:
-    """Return the first error of a group of tasks; the others are most often the same."""
-    error = group.exceptions[0]
-    return first_error_of(error) if isinstance(error, BaseExceptionGroup) else error
 
 
 @asynccontextmanager

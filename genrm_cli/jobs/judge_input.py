@@ -14,10 +14,11 @@ from genrm_cli.groups.count_group import count_group
 from genrm_cli.groups.group import Group, JudgedGroup
 from genrm_cli.groups.judge_group import judge_group, recall_group
 from genrm_cli.groups.plan import GroupPlan
-from genrm_cli.groups.records import iter_comparisons, score_record
+from genrm_cli.groups.records import comparison_record, score_record
 from genrm_cli.groups.results import GroupRewards
 from genrm_cli.groups.reward_group import reward_groups
-from genrm_cli.jobs.context import RunContext, first_error_of
+from genrm_cli.groups.tasks import first_error_of
+from genrm_cli.jobs.context import RunContext
 from genrm_cli.jobs.cost import cost_of_run
 from genrm_cli.jobs.index import InputIndex
 from genrm_cli.jobs.stores import OutcomeStore, ScoreStore
@@ -146,7 +147,7 @@ def _conclude(index: InputIndex, run: RunContext, outcomes: OutcomeStore, scores
             if run.stop.is_set():
                 raise StoppedError
             count_group(run.metrics, judged, result, index.plan)
-            _enter(number, rows, judged, result, index.plan, scores)
+            _enter(number, rows, result, index.plan, scores)
             if number < _SHOWN_GROUPS:
                 scores.samples += samples_of(result, index.read_group(rows), index.plan)
         chunk.clear()
@@ -162,13 +163,12 @@ def _conclude(index: InputIndex, run: RunContext, outcomes: OutcomeStore, scores
         conclude_chunk()
 
 
-def _enter(
-    number: int, rows: list[int], judged: JudgedGroup, rewards: GroupRewards, plan: GroupPlan, scores: ScoreStore
-) -> None:
+def _enter(number: int, rows: list[int], rewards: GroupRewards, plan: GroupPlan, scores: ScoreStore) -> None:
     for row, score in zip(rows, rewards.scores, strict=True):
         scores.enter_score(row, Score(score.reward, score_record(score, rewards, plan)))
     lines = [
-        orjson.dumps(record.as_dict(), option=orjson.OPT_APPEND_NEWLINE) for record in iter_comparisons(judged, plan)
+        orjson.dumps(comparison_record(each, with_reply=plan.keep_replies), option=orjson.OPT_APPEND_NEWLINE)
+        for each in rewards.comparisons
     ]
     scores.enter_comparisons(number, b"".join(lines))
 

@@ -12,7 +12,7 @@ from typing import Any, Self
 import orjson
 
 from genrm_cli.errors import GenrmError, StorageError
-from genrm_cli.groups.in_thread import in_thread
+from genrm_cli.groups.tasks import in_thread
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.judging.journal import Journal
 from genrm_cli.storage.formats.codec import pack, unpack

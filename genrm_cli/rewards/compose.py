@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from genrm_cli.rewards.shaping import Adjustments, ShapingTerms, plan_adjustments
+from genrm_cli.rewards.shaping import Adjustments, ShapingTerms, TextShape, plan_adjustments
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,19 +28,16 @@ class RolloutReward:
 
 def compose_rewards(
     base_scores: Sequence[float | None],
-    reasonings: Sequence[str],
-    answers: Sequence[str],
+    shapes: Sequence[TextShape],
     terms: ShapingTerms,
 ) -> list[RolloutReward]:
     """Combine base scores with length and style terms, and compare the rewards within the group.
 
     A rollout without a base score has no reward and takes no part in the others' terms, ranks and advantages.
     """
-    scored = [place for place, score in enumerate(base_scores) if score is not None]
+    scored = [index for index, score in enumerate(base_scores) if score is not None]
     scores = [score for score in base_scores if score is not None]
-    adjustments = plan_adjustments(
-        scores, [reasonings[place] for place in scored], [answers[place] for place in scored], terms
-    )
+    adjustments = plan_adjustments(scores, [shapes[index] for index in scored], terms)
     rewards = [score + adjustment.total() for score, adjustment in zip(scores, adjustments, strict=True)]
     composed = [RolloutReward(None, Adjustments(), None, None, None) for _ in base_scores]
     rows = zip(scored, scores, adjustments, rewards, ranks_of(rewards), advantages_of(rewards), strict=True)

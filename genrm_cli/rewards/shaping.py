@@ -39,6 +39,26 @@ class ShapingTerms:
     group_style_penalty_coeff: float = 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class TextShape:
+    """The lengths and the style of one rollout's texts; all that the terms need of them.
+
+    Attributes:
+        reasoning_chars: characters of the stripped reasoning.
+        answer_chars: characters of the stripped answer.
+        style_density: of the answer; 0 where it was not measured.
+    """
+
+    reasoning_chars: int
+    answer_chars: int
+    style_density: float = 0.0
+
+
+def measure_text(reasoning: str, answer: str, *, with_style: bool = True) -> TextShape:
+    """Measure the texts of a rollout."""
+    return TextShape(len(reasoning.strip()), len(answer.strip()), style_density(answer) if with_style else 0.0)
+
+
 @dataclass(slots=True)
 class Adjustments:
     """What each term added to one rollout's base score, on the scale of the scores."""
@@ -61,9 +81,7 @@ class Adjustments:
 _TERMS = tuple(term.name for term in fields(Adjustments))
 
 
-def plan_adjustments(
-    scores: Sequence[float], reasonings: Sequence[str], answers: Sequence[str], terms: ShapingTerms
-) -> list[Adjustments]:
+def plan_adjustments(scores: Sequence[float], shapes: Sequence[TextShape], terms: ShapingTerms) -> list[Adjustments]:
     """Work out what the length and style terms add to each rollout of a group.
 
     Bonuses come first and count towards the threshold of the second one; lengths are characters of the stripped
@@ -72,16 +90,15 @@ def plan_adjustments(
 
     Args:
         scores: base scores, n of them.
-        reasonings: n texts; an empty one counts as shortest for the group term but never wins the bonus.
-        answers: n texts, likewise.
+        shapes: of n rollouts; an empty text counts as shortest for the group term but never wins the bonus.
         terms: the weights.
     """
     n = len(scores)
     adjustments = [Adjustments() for _ in range(n)]
     if n < 2:
         return adjustments
-    reasoning_chars = [len(text.strip()) for text in reasonings]
-    answer_chars = [len(text.strip()) for text in answers]
+    reasoning_chars = [shape.reasoning_chars for shape in shapes]
+    answer_chars = [shape.answer_chars for shape in shapes]
     threshold = sorted(scores, reverse=True)[max(0, int(n * terms.top_percentile) - 1)]
 
     shortest = _shortest(reasoning_chars)
@@ -94,7 +111,7 @@ def plan_adjustments(
     reasoning_weights = _centred_weights(reasoning_chars)
     answer_weights = _centred_weights(answer_chars)
     styled = terms.group_style_penalty_coeff > 0
-    style_weights = _centred_weights([style_density(answer) for answer in answers]) if styled else [0.0] * n
+    style_weights = _centred_weights([shape.style_density for shape in shapes]) if styled else [0.0] * n
     for place, adjustment in enumerate(adjustments):
         # `+ 0.0` turns the -0.0 of a negative weight under a coefficient of 0 into 0.0.
         adjustment.reasoning_length = reasoning_weights[place] * terms.group_reasoning_length_penalty_coeff + 0.0

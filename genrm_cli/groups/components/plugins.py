@@ -72,7 +72,8 @@ def call_function(place: str, rollouts: Sequence[Rollout], records: Sequence[dic
     try:
         returned = function(group)
         if inspect.isawaitable(returned):
-            returned = asyncio.run(_awaited(returned))
+            with asyncio.Runner() as runner:  # in a worker thread, which has no event loop
+                returned = runner.run(_awaited(returned))
         return _checked(place, returned, len(group))
     except FunctionError:
         raise

@@ -5,8 +5,8 @@ import contextlib
 from collections.abc import AsyncIterator
 
 from genrm_cli.errors import StorageError
-from genrm_cli.groups.in_thread import in_thread
-from genrm_cli.jobs.context import RunContext, first_error_of
+from genrm_cli.groups.tasks import first_error_of, in_thread
+from genrm_cli.jobs.context import RunContext
 from genrm_cli.storage.leases import HeldLease, Lease, LeaseLostError, Leases
 
 

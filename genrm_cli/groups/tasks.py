@@ -1,4 +1,4 @@
-"""Blocking work beside the event loop."""
+"""Tasks: blocking work beside the event loop, and the first error of many."""
 
 import asyncio
 from collections.abc import Callable
@@ -24,3 +24,9 @@ async def in_thread(work: Callable[[], Result], on_cancel: Callable[[], None] | 
         if not task.cancelled():
             task.exception()  # retrieved: the cancellation is what counts
         raise
+
+
+def first_error_of(group: BaseExceptionGroup) -> BaseException:
+    """Return the first error of a group of tasks; the others are most often the same."""
+    error = group.exceptions[0]
+    return first_error_of(error) if isinstance(error, BaseExceptionGroup) else error
