@@ -44,7 +44,7 @@ def compile_plan(settings: Settings) -> GroupPlan:
         judges=judges,
         graders=graders_in(settings),
         rewards=compile_rewards(settings),
-        judge_name=judge_name(settings),
+        judge_name=" + ".join(judge.name for judge in judges) or None,
         is_baseline=compares and lexical,
         is_panel=bool(settings.panel.judges) and compares,
         quorum=settings.panel.quorum or len(judges),

@@ -130,7 +130,7 @@ class _Work:
             columns = {GENRM: Column(verdict_rewards)} | columns
         for component in rewards.components:
             if component.kind == "win_rate":
-                values = win_rates(judged.size, _shim(self.used)) if judged.is_comparable else nothing
+                values = win_rates(judged.size, self.used) if judged.is_comparable else nothing
                 columns[component.name] = Column(values)
         for graded in self._graded() if judged.answered else ():
             columns |= graded.columns(judged.size)
@@ -172,6 +172,3 @@ def _omitted(columns: Mapping[str, Column], judged: JudgedGroup, rewards: Reward
     """
     with_response = [index for index, has in enumerate(judged.has_response) if has]
     return {name for name in rewards.optional if any(columns[name].values[index] is None for index in with_response)}
-
-
-from genrm_cli.rewards.estimators import _pairs as _shim
