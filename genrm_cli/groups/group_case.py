@@ -15,7 +15,6 @@ from genrm_cli.groups.graded import GradingCase
 from genrm_cli.groups.graders import graders_in
 from genrm_cli.jobs.index import GroupTexts
 from genrm_cli.judging.requests import Outcome, Prompt
-from genrm_cli.rewards.estimators import JudgedPair
 from genrm_cli.rollouts.grouping import UNGROUPED
 from genrm_cli.rollouts.record import Rollout, SharedView, Turn, view_group
 from genrm_cli.rollouts.redaction import redactor_of
@@ -130,10 +129,10 @@ class GroupCase:
         for grading in self.gradings:
             grading.sort()
 
-    def verdicts(self) -> list[JudgedPair]:
+    def verdicts(self) -> Verdicts:
         """Return the verdicts that count."""
         self.sort()
-        return judged_pairs(self.pairs.verdicts_used())
+        return self.pairs.verdicts_used()
 
     def state(self) -> tuple[Any, ...]:
         """Return all that is known of the group beside its texts, for `set_state`."""
@@ -194,14 +193,6 @@ def outcome_record(outcome: Outcome, verdict: Verdict | None) -> dict[str, Any]:
         "prompt_tokens": outcome.prompt_tokens,
         "completion_tokens": outcome.completion_tokens,
     }
-
-
-def judged_pairs(verdicts: Verdicts) -> list[JudgedPair]:
-    """Return verdicts as an estimator takes them."""
-    return [
-        JudgedPair(comparison.i, comparison.j, verdict.score_1, verdict.score_2, verdict.ranking)
-        for comparison, verdict in verdicts.items()
-    ]
 
 
 def _places_record(asked: Asked) -> dict[str, Any]:

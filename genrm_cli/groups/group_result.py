@@ -23,13 +23,13 @@ from genrm_cli.groups.components import (
     sources_of,
     terms_of,
 )
-from genrm_cli.groups.group_case import GroupCase, judged_pairs
+from genrm_cli.groups.group_case import GroupCase
 from genrm_cli.metrics.agreement import PanelMetrics
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.pairing import Comparison
 from genrm_cli.rewards.components.win_rate import win_rates
 from genrm_cli.rewards.compose import RolloutReward, compose_rewards, with_totals
-from genrm_cli.rewards.estimators import Estimate, JudgeFit, estimate, estimate_simple_tiebreaker
+from genrm_cli.rewards.estimators import Calibration, Estimate, estimate, estimate_simple_tiebreaker
 from genrm_cli.rewards.shaping import Adjustments, ShapingTerms
 from genrm_cli.rewards.total import Total, compose_total
 from genrm_cli.rollouts.redaction import redactor_of
@@ -64,7 +64,7 @@ class GroupResult:
         scores: one `{reward, detail}` a rollout, in the group's order.
     """
 
-    def __init__(self, case: GroupCase, fit: JudgeFit) -> None:
+    def __init__(self, case: GroupCase, fit: Calibration) -> None:
         """Turn everything known into rewards.
 
         Args:
@@ -150,7 +150,7 @@ class GroupResult:
             columns = {GENRM: Column([reward.reward for reward in rewards])} | columns
         for component in self._settings.components:
             if component.kind == WIN_RATE:
-                values = win_rates(len(self._rollouts), judged_pairs(self._used))
+                values = win_rates(len(self._rollouts), self._used)
                 columns[component.name] = Column(values if self._case.is_comparable else [None] * len(values))
         for grading in self._case.gradings:
             columns |= graded_columns(grading, len(self._rollouts))
@@ -198,7 +198,7 @@ class GroupResult:
             {comparison: verdict for comparison, given in by_judge.items() if (verdict := given[seat]) is not None}
             for seat in range(len(seats))
         ]
-        tally.panel.add_group([estimate_simple_tiebreaker(n, judged_pairs(verdicts)) for verdicts in alone])
+        tally.panel.add_group([estimate_simple_tiebreaker(n, verdicts) for verdicts in alone])
 
     def _rewards(self) -> list[RolloutReward]:
         if len(self._rollouts) == 1 and self._rollouts[0].answer is not None and not self._case.lacks_group:
@@ -316,14 +316,14 @@ class GroupResult:
         return f": {failure}" if failure else ""
 
 
-def _estimate(n: int, used: Verdicts, fit: JudgeFit, settings: Settings) -> Estimate:
+def _estimate(n: int, used: Verdicts, fit: Calibration, settings: Settings) -> Estimate:
     """Turn verdicts into base scores; where they are made of grades, that is the mean of each rollout's own.
 
     Nothing is then learned from the pairs, neither of opponents nor of noise.
     """
     if not compares_pairs(settings):
-        return estimate("simple_tiebreaker", n, judged_pairs(used), JudgeFit())
-    return estimate(settings.estimator, n, judged_pairs(used), fit)
+        return estimate("simple_tiebreaker", n, used, Calibration())
+    return estimate(settings.estimator, n, used, fit)
 
 
 def _pairs_of_orders(verdicts: Verdicts) -> Iterator[tuple[Verdict, Verdict]]:

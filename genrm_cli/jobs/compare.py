@@ -15,7 +15,7 @@ from genrm_cli.jobs.index import GroupTexts
 from genrm_cli.judging.engine import Asking, judge_all
 from genrm_cli.judging.requests import Outcome
 from genrm_cli.metrics.run_metrics import RunMetrics, reference_metrics
-from genrm_cli.rewards.estimators import JudgeFit
+from genrm_cli.rewards.estimators import Calibration
 from genrm_cli.rollouts.declared import check_declared, parse_requirement
 from genrm_cli.rollouts.dialects import DIALECTS
 from genrm_cli.rollouts.dialects.fields import turns_of_prompt
@@ -104,7 +104,7 @@ def compare_responses(rollouts: Sequence[Rollout], run: RunContext) -> Compared:
     tally.groups, tally.planned = 1, case.planned
     tally.rollouts = tally.rollouts_in_groups = len(rollouts)
     asyncio.run(_judge(case, run))
-    conclusion = GroupResult(case, JudgeFit())
+    conclusion = GroupResult(case, Calibration())
     conclusion.count(tally)
     tally.groups_done = 1
     records = list(case.comparison_records(settings.keep_replies))

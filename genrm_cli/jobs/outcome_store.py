@@ -6,7 +6,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from genrm_cli.groups.group_case import GroupCase
-from genrm_cli.rewards.estimators import JudgeStatistics
+from genrm_cli.rewards.estimators import CalibrationStatistics, verdict_array
 from genrm_cli.storage.spool import Spool
 
 
@@ -27,18 +27,18 @@ class OutcomeStore:
 
     def keep(self, case: GroupCase) -> None:
         """Keep what became of a group."""
-        self._store(self._verdicts, case.number, (len(case.rollouts), case.verdicts()))
+        self._store(self._verdicts, case.number, (len(case.rollouts), verdict_array(case.verdicts())))
         self._store(self._states, case.number, case.state())
 
     def restore(self, case: GroupCase) -> None:
         """Give a group that was read anew what was kept of it."""
         case.set_state(self._load(self._states, case.number))
 
-    def statistics(self) -> JudgeStatistics:
+    def statistics(self) -> CalibrationStatistics:
         """Gather what all groups say of the judge, in their own order: sums must not depend on who answered first."""
-        statistics = JudgeStatistics()
+        statistics = CalibrationStatistics()
         for number in range(len(self._verdicts) // 2):
-            statistics.add_group(*self._load(self._verdicts, number))
+            statistics.add_arrays(*self._load(self._verdicts, number))
         return statistics
 
     def _store(self, places: "array[int]", number: int, value: object) -> None:
