@@ -1,7 +1,7 @@
-"""`genrm simulate`: what a number of judge calls buys, by plan and by estimator, before paying for them."""
+"""`genrm simulate`: estimate reward accuracy for a call budget, by plan and by estimator."""
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
     from genrm_cli.simulation.recorded_verdicts import KeptVerdicts
 
 SIMULATION_EPILOG = (
-    "The judge is simulated, and near to linear; the truth is known because it is made up. Differences between plans "
-    "carry over to a real judge better than the figures themselves do. --fit brings the judge nearer to yours."
+    "The judge is simulated and nearly linear; the true qualities are generated. Differences between plans carry over to "
+    "a real judge better than the absolute values do. Use --fit to bring the simulated judge closer to yours."
 )
-_JUDGE_PANEL = "The simulated judge (--fit sets these from your own judge's verdicts)"
+_JUDGE_PANEL = "The simulated judge (--fit sets these from your judge's verdicts)"
 _MIN_SIZE, _MAX_SIZE, _MAX_GROUPS, _MAX_CALLS = 2, 128, 1_000_000, 100_000
 _DEFAULT_STRATEGIES = ("circular", "all_pairs", "ring")
 _DEFAULT_ESTIMATORS = ("simple_tiebreaker", "combined")
 
 
 def _with_judge_options(command: Callable[..., int]) -> Callable[..., None]:
-    """Give a command an option for each number of the judge model; it gets those given as `given`."""
+    """Give a command an option for each number of the judge model; the command receives the given ones as `given`."""
 
     def run(**options: Any) -> None:
         given = {each.name: value for each in judge_fields() if (value := options.pop(each.name)) is not None}
@@ -52,7 +52,7 @@ def _parameter(field: Any) -> inspect.Parameter:
         rich_help_panel=_JUDGE_PANEL,
         show_default=False,
     )
-    # Text: what is no number is said in our words.
+    # Text, so that errors about it are ours.
     return inspect.Parameter(
         field.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[str | None, option]
     )
@@ -67,8 +67,8 @@ def simulate(
         typer.Option(
             metavar="N",
             show_default=False,
-            help="Judge calls a group; each strategy makes its largest plan that takes no more. Repeat it for several. "
-            "Default: 1, 2, 3 and 4 a rollout, then as many as there are pairs, and twice that.",
+            help="Judge calls per group; each strategy uses its largest plan within them. May be repeated. "
+            "Default: 1, 2, 3 and 4 per rollout, the number of pairs, and twice that.",
         ),
     ] = None,
     strategy: Annotated[
@@ -76,7 +76,7 @@ def simulate(
         typer.Option(
             metavar="NAME",
             show_default=False,
-            help="Which pairs are compared. Repeat it for several. Default: circular, all_pairs, ring.",
+            help="Which pairs are compared. May be repeated. Default: circular, all_pairs, ring.",
         ),
     ] = None,
     estimator: Annotated[
@@ -85,33 +85,35 @@ def simulate(
             metavar="NAME",
             show_default=False,
             help="How verdicts become rewards: simple_tiebreaker, combined, combined_fitted, win_rate, bradley_terry. "
-            "Repeat it for several. Default: simple_tiebreaker, combined.",
+            "May be repeated. Default: simple_tiebreaker, combined.",
         ),
     ] = None,
     groups: Annotated[str, typer.Option(metavar="N", help="Groups to simulate.")] = "4000",
-    seed: Annotated[str, typer.Option(metavar="N", help="The same seed gives the same figures.")] = "0",
+    seed: Annotated[str, typer.Option(metavar="N", help="Random seed; the same seed gives the same results.")] = "0",
     fit: Annotated[
         str | None,
         typer.Option(
             metavar="FILE",
             show_default=False,
-            help="Set the judge from verdicts of your own: a *.comparisons.jsonl (best: asked with --swap and "
-            "--judges 2), or a *.journal.sqlite, which says less. An option below that is given goes first.",
+            help="Fit the simulated judge to recorded verdicts: a *.comparisons.jsonl (best from a run with --swap and "
+            "--judges 2) or a *.journal.sqlite, which holds less. The options below override the fit.",
         ),
     ] = None,
     judge: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME", show_default=False, help="With --fit: whose verdicts, where the file has several judges'."
+            metavar="NAME",
+            show_default=False,
+            help="With --fit: the judge whose verdicts to use, if the file has several.",
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> int:
-    """Plan a budget: how near to the truth rewards come with so many calls, by plan and by estimator.
+    """Estimate reward accuracy for a call budget.
 
     Every group has true qualities that the simulated judge sees with position bias, noise, ties and failures. The
-    table says how the rewards correlate with the truth, how often the best rollout comes out on top, and whether a
-    plan favours a place in the group (index bias).
+    table shows how the rewards correlate with the truth, how often the best rollout comes out on top, and whether a
+    plan favours an index in the group (index bias).
 
     Example: genrm simulate
 
@@ -121,15 +123,15 @@ def simulate(
 
     Example: genrm simulate --fit rollouts.comparisons.jsonl --json > plan.json
     """
-    from genrm_cli.simulation.figures import describe_judge
-    from genrm_cli.simulation.simulate import simulate as iter_figures
+    from genrm_cli.simulation.quality import describe_judge
+    from genrm_cli.simulation.simulate import simulate as iter_metrics
 
     size = _whole(n, "--n", _MIN_SIZE, _MAX_SIZE)
     count, start = _whole(groups, "--groups", 2, _MAX_GROUPS), _whole(seed, "--seed", 0, 2**63 - 1)
     plans = _plans(size, strategy or _DEFAULT_STRATEGIES, calls)
     estimators = _estimators(estimator or _DEFAULT_ESTIMATORS)
     model, kept, fitted = _model(given, fit, judge)
-    rows = [asdict(row) for row in iter_figures(model, size, plans, estimators, groups=count, seed=start)]
+    rows = [asdict(row) for row in iter_metrics(model, size, plans, estimators, groups=count, seed=start)]
     result = {
         "n": size,
         "groups": count,
@@ -149,12 +151,12 @@ def simulate(
 def _model(
     given: dict[str, str], uri: str | None, judge: str | None
 ) -> tuple[JudgeModel, "KeptVerdicts | None", "Fit | None"]:
-    """Return the judge: the defaults, what verdicts decide, and what was given, the last before all."""
+    """Return the judge: the defaults, overridden by the fit, overridden by the given options."""
     numbers = {name: _number(text, f"--{name.replace('_', '-')}") for name, text in given.items()}
     model = JudgeModel(**numbers)
     if uri is None:
         if judge is not None:
-            raise UsageError("--judge says whose verdicts --fit takes; give both, or neither.")
+            raise UsageError("--judge selects the verdicts for --fit; use it together with --fit.")
         return model, None, None
     from genrm_cli.simulation.fit import fit_to_verdicts
     from genrm_cli.simulation.observe import MIN_VERDICTS
@@ -162,7 +164,7 @@ def _model(
 
     kept = read_verdicts(uri, judge)
     if kept.verdicts < MIN_VERDICTS:
-        raise UsageError(f"{uri} holds {kept.verdicts} verdicts; a fit takes {MIN_VERDICTS} or more.")
+        raise UsageError(f"{uri} holds {kept.verdicts} verdicts; a fit needs {MIN_VERDICTS} or more.")
     fitted = fit_to_verdicts(
         model, kept.groups, kept.failures, known_rollouts=kept.known_rollouts, fixed=frozenset(numbers)
     )
@@ -174,9 +176,7 @@ def _plans(n: int, strategies: Sequence[str], calls: Sequence[str] | None) -> li
     from genrm_cli.pairing import STRATEGIES
     from genrm_cli.simulation.plans import plan_within
 
-    for name in strategies:
-        if name not in STRATEGIES:
-            raise UsageError(f"--strategy: {name!r} is none; expected {', '.join(STRATEGIES)}.")
+    strategies = _known(strategies, STRATEGIES, "strategy")
     pairs = n * (n - 1) // 2
     budgets = [_whole(text, "--calls", 1, _MAX_CALLS) for text in calls or ()]
     budgets = sorted(set(budgets or (n, 2 * n, 3 * n, 4 * n, pairs, 2 * pairs)))
@@ -190,18 +190,22 @@ def _plans(n: int, strategies: Sequence[str], calls: Sequence[str] | None) -> li
 def _estimators(names: Sequence[str]) -> list[str]:
     from genrm_cli.rewards.estimators import ESTIMATORS
 
-    chosen = list(dict.fromkeys(name.replace("-", "_") for name in names))
-    for name in chosen:
-        if name not in ESTIMATORS:
-            raise UsageError(f"--estimator: {name!r} is none; expected {', '.join(ESTIMATORS)}.")
-    return chosen
+    return _known(names, ESTIMATORS, "estimator")
+
+
+def _known(names: Sequence[str], known: Iterable[str], kind: str) -> list[str]:
+    """Return each name once, with hyphens as underscores."""
+    chosen = {name.replace("-", "_"): name for name in names}
+    if unknown := set(chosen) - set(known):
+        raise UsageError(f"unknown {kind} {chosen[min(unknown)]!r}; expected {', '.join(known)}.")
+    return list(chosen)
 
 
 def _whole(text: str, flag: str, low: int, high: int) -> int:
     try:
         number = int(text)
     except ValueError:
-        raise UsageError(f"{flag}: {text!r} is no whole number.") from None
+        raise UsageError(f"{flag}: {text!r} is not an integer.") from None
     if not low <= number <= high:
         raise UsageError(f"{flag} is {number}; expected {low} to {high}.")
     return number
@@ -211,7 +215,7 @@ def _number(text: str, flag: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise UsageError(f"{flag}: {text!r} is no number.") from None
+        raise UsageError(f"{flag}: {text!r} is not a number.") from None
 
 
 def _fit_record(uri: str, kept: "KeptVerdicts", fitted: "Fit") -> dict[str, Any]:
@@ -237,7 +241,7 @@ def _print_json(value: dict[str, Any]) -> None:
 
 def _print_result(result: dict[str, Any]) -> None:
     console = stdout_console()
-    console.print(_figures_table(result["figures"]))
+    console.print(_metrics_table(result["figures"]))
     console.print()
     console.print(Text(_judge_text(result)), soft_wrap=True)
     if result["fit"] is None:
@@ -252,7 +256,7 @@ def _print_result(result: dict[str, Any]) -> None:
             say_warning(f"the simulated judge does not match yours in {name}: {reached:.3g} instead of {value:.3g}.")
 
 
-def _figures_table(rows: list[dict[str, Any]]) -> Table:
+def _metrics_table(rows: list[dict[str, Any]]) -> Table:
     heads = ("calls", "correlation", "±", "Spearman", "best on top", "index bias", "unscored")
     table = Table("strategy", "estimator", box=None, pad_edge=False)
     for head in heads:
@@ -274,7 +278,7 @@ def _judge_text(result: dict[str, Any]) -> str:
     share = {name: f"{100 * value:.1f} %" for name, value in result["judge_figures"].items()}
     return (
         f"{result['groups']:,} groups of {result['n']}, seed {result['seed']}; ± is one standard error. The judge: "
-        f"right on {share['accuracy']} of the pairs in one call, first place chosen in {share['first_place']}, "
+        f"right on {share['accuracy']} of the pairs in one call, position 1 chosen in {share['first_place']}, "
         f"swapping flips {share['flips']}, scores tie in {share['ties']}, {share['failures']} of the calls fail."
     )
 
@@ -295,12 +299,12 @@ def _judge_table(result: dict[str, Any]) -> Table:
 def _fit_text(fit: dict[str, Any]) -> str:
     by = f" by {fit['judge']}" if fit["judge"] else ""
     said = (
-        "Verdicts cannot tell an error about a rollout that all its comparisons share (misjudgement) from the truth: "
+        "Verdicts cannot separate an error that all comparisons of a rollout share (misjudgement) from the truth: "
         "measure accuracy with `genrm eval`."
     )
     if not fit["rollouts_known"]:
         said = (
-            "A journal does not say which rollouts were compared, so flips, repeats, errors about pairs and bias by "
-            f"group stay as they were; a comparisons file says more. {said}"
+            "A journal does not record which rollouts were compared, so flips, repeats, errors about pairs and bias by "
+            f"group keep their defaults; a comparisons file holds more. {said}"
         )
     return f"Fitted to {fit['verdicts']:,} verdicts and {fit['failures']:,} failures{by}. {said}"

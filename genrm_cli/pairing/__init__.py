@@ -1,4 +1,4 @@
-"""Which comparisons to make: the strategies, how many calls they need, and what fits a budget."""
+"""Plan comparisons: the strategies, how many calls they need, and what fits a budget."""
 
 from genrm_cli.pairing.plan import (
     RING_STRATEGIES,

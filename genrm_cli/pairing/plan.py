@@ -1,6 +1,6 @@
-"""Which comparisons to make in a group of n rollouts.
+"""Plan the comparisons of a group of n rollouts.
 
-Plans name rollouts by their place in the group, 0 to n - 1. Source of `circular` and `all_pairs` and their order:
+Plans name rollouts by their index in the group, 0 to n - 1. Source of `circular` and `all_pairs` and their order:
 NVIDIA NeMo Gym, `genrm_compare`, `generate_comparison_pairs`.
 """
 
@@ -16,7 +16,7 @@ from genrm_cli.pairing.sampling import generator_of, permutation, plan_random
 RING_STRATEGIES = frozenset({"ring", "swap", "random"})  # those that read `ring_k`, `key` and `seed`
 
 _Pairs = list[tuple[int, int]]
-_SHARES = 10_000  # into so many parts a ring can be cut to stay within a budget
+_SHARES = 10_000  # parts into which a ring can be cut to stay within a budget
 
 
 class Comparison(NamedTuple):
@@ -33,7 +33,7 @@ def plan_circular(n: int) -> _Pairs:
 
 
 def plan_all_pairs(n: int) -> _Pairs:
-    """Plan every unordered pair once, the lower place always first: n(n - 1)/2 pairs."""
+    """Plan every unordered pair once, the lower index always first: n(n - 1)/2 pairs."""
     return list(combinations(range(n), 2))
 
 
@@ -53,14 +53,14 @@ def plan_comparisons(
     Args:
         n: number of rollouts that can be compared.
         strategy: `circular`, `all_pairs`, or one of these with n times `ring_k` comparisons: `ring`, pairs that
-            differ, as evenly spread as can be; `swap`, half as many pairs in both orders; `random`, pairs drawn by lot.
+            differ, as evenly spread as can be; `swap`, half as many pairs in both orders; `random`, random pairs.
         judges: how often the whole list is asked (outermost loop).
-        order_balanced: turn round every pair whose places differ by an even number, so that a rollout of
+        order_balanced: swap every pair whose indices differ by an even number, so that a rollout of
             `all_pairs` is shown first about as often as second. The others are balanced as they are.
         swap: plan every pair in both orders, one after the other; none twice.
-        ring_k: number of rings, 0 or more, see `plan_ring`; a fraction takes a share of one. Never is an ordered pair
-            planned twice, so there are at most n(n - 1).
-        key: the group key; with the seed it decides which rollout stands where in a ring, and what `random` draws.
+        ring_k: number of rings, 0 or more, see `plan_ring`; a fraction takes a share of one. No ordered pair is planned
+            twice, so there are at most n(n - 1).
+        key: the group key; with the seed it decides the permutation of a ring, and what `random` draws.
         seed: the run's.
 
     Raises:
@@ -77,7 +77,7 @@ def plan_comparisons(
 
 
 def count_comparisons(n: int, strategy: str, judges: int = 1, *, swap: bool = False, ring_k: float = 2.0) -> int:
-    """Count what `plan_comparisons` plans, without planning it."""
+    """Count the comparisons that `plan_comparisons` plans, without planning them."""
     if n < 2:
         return 0
     every = n * (n - 1) // 2
@@ -88,14 +88,14 @@ def count_comparisons(n: int, strategy: str, judges: int = 1, *, swap: bool = Fa
         "swap": 2 * min(every, count_ring(n, ring_k / 2)),
         "random": count_ring(n, ring_k),
     }[strategy]
-    # Of the pairs of every strategy but swap none comes back in the other order before all are there.
+    # Every strategy but swap plans all pairs before it plans one in the other order.
     return judges * (2 * min(every, orders) if swap and strategy != "swap" else orders)
 
 
 def ring_k_for_budget(
     group_sizes: Mapping[int, int], calls: int, strategy: str = "ring", *, judges: int = 1, swap: bool = False
 ) -> float:
-    """Return the `ring_k` that makes the most of a budget: as many calls as there are, or as few below as can be.
+    """Return the `ring_k` that uses a budget best: all its calls, or as few less as possible.
 
     It is in ten-thousandths of a ring. Every group gets the same share of its next ring, rounded down to whole
     comparisons, so about as many calls as there are groups can stay unused. 0 where no comparison is within the
@@ -123,8 +123,8 @@ def ring_k_for_budget(
 def _plan_pairs(n: int, strategy: str, ring_k: float, generator: Random) -> _Pairs:
     if strategy not in RING_STRATEGIES:
         return _STRATEGIES[strategy](n, ring_k, generator)
-    places = permutation(n, generator)
-    return [(places[i], places[j]) for i, j in _STRATEGIES[strategy](n, ring_k, generator)]
+    order = permutation(n, generator)
+    return [(order[i], order[j]) for i, j in _STRATEGIES[strategy](n, ring_k, generator)]
 
 
 def _in_both_orders(pairs: Iterable[tuple[int, int]]) -> _Pairs:

@@ -1,14 +1,34 @@
-"""Rings: every rollout meets as many others as any, and is as often first as second.
+"""Rings: every rollout meets as many others as any other does, and is shown first as often as second.
 
-A ring of one offset o is all (t, t + o mod n). Rings are laid until all pairs have met, but for opposite rollouts of an
-even n: those make two rings of half the length, one for each order. Then the rings are laid again in the other order.
+A ring of one offset o is all (t, t + o mod n). Rings are added until all pairs have met, except for opposite rollouts
+of an even n: those make two rings of half the length, one for each order. Then the rings repeat in the other order.
 """
 
 from math import floor, gcd
 
-from genrm_cli.pairing.offsets import best_offsets, count_offsets, next_offset
-
 _Pairs = list[tuple[int, int]]
+
+
+def count_offsets(n: int) -> int:
+    """Count the offsets that each join n different pairs: 1 to (n - 1)/2."""
+    return max(0, (n - 1) // 2)
+
+
+def spread_offsets(n: int, k: int) -> tuple[int, ...]:
+    """Return 1 and k - 1 further offsets, each about n^(1/k) times the one before, or the next free one.
+
+    So rollouts are joined as in a lattice of k dimensions with equal sides. Which offsets a ring has hardly matters,
+    as long as every rollout has as many opponents; with offset 1 all rollouts are connected.
+
+    Source: A. Pananjady et al., Ann. Stat. 48 (2020) 1072 (the risk depends on the degrees of the graph).
+    """
+    every, chosen = count_offsets(n), dict[int, None]()
+    for step in range(k):
+        offset = min(every, round(n ** (step / k)))
+        while offset in chosen:
+            offset = offset % every + 1
+        chosen[offset] = None
+    return tuple(sorted(chosen))
 
 
 def ring_sizes(n: int) -> list[int]:
@@ -28,9 +48,9 @@ def count_ring(n: int, k: float) -> int:
 
 
 def plan_ring(n: int, k: float) -> _Pairs:
-    """Plan k rings of the best offsets; no ordered pair twice, so at most n(n - 1) comparisons.
+    """Plan k rings with spread offsets; no ordered pair twice, so at most n(n - 1) comparisons.
 
-    After whole rings each rollout is first as often as second, after a half ring or a share of a ring but for one.
+    After whole rings each rollout is first as often as second; after a half ring or a share of a ring, within one.
     """
     count = count_offsets(n)
     opposites = [(t + n // 2, t) if t % 2 else (t, t + n // 2) for t in range(n // 2)] if n % 2 == 0 else []
@@ -48,16 +68,19 @@ def _part_of(size: int, k: float) -> int:
 
 def _plan_offsets(n: int, k: float) -> _Pairs:
     """Plan k of the rings that have an offset."""
-    offsets = best_offsets(n, int(k))
+    offsets = spread_offsets(n, int(k))
     planned = [pair for offset in offsets for pair in _ring_of(n, offset)]
     part = _part_of(n, k)
-    return planned + (_ring_of(n, next_offset(n, offsets))[:part] if part else [])
+    if not part:
+        return planned
+    added = next(offset for offset in spread_offsets(n, int(k) + 1) if offset not in offsets)
+    return planned + _ring_of(n, added)[:part]
 
 
 def _ring_of(n: int, offset: int) -> _Pairs:
-    """Return all (t, t + offset), those first that have no rollout in common.
+    """Return all (t, t + offset), those without a rollout in common first.
 
-    So a share of a ring, too, spreads its comparisons evenly.
+    So a share of a ring also spreads its comparisons evenly.
     """
     cycles, length = gcd(n, offset), n // gcd(n, offset)
     apart = list(range(0, length - 1, 2))

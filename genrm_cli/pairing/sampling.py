@@ -1,4 +1,4 @@
-"""Drawing by lot, the same in every run: which rollout stands where in a plan, which pairs are made."""
+"""Seeded random choices, the same in every run: the permutation of a ring, and random pairs."""
 
 from collections.abc import Iterator
 from hashlib import sha256
@@ -6,6 +6,7 @@ from itertools import combinations
 from random import Random
 
 _Pairs = list[tuple[int, int]]
+_MAX_LISTED_N = 512  # rollouts; above it, listing all pairs would take longer than the plan
 
 
 def generator_of(key: str, seed: int) -> Random:
@@ -15,39 +16,51 @@ def generator_of(key: str, seed: int) -> Random:
 
 
 def permutation(n: int, generator: Random) -> list[int]:
-    """Return the places 0 to n - 1 in an order drawn by lot."""
+    """Return 0 to n - 1 in random order."""
     # Of a generator only random() is promised to give the same numbers in every version of Python.
     keys = [generator.random() for _ in range(n)]
     return sorted(range(n), key=keys.__getitem__)
 
 
 def plan_random(n: int, count: int, generator: Random) -> _Pairs:
-    """Draw so many pairs without repetition; both orders of one only where there are more than n(n - 1)/2.
+    """Draw random pairs without repetition; both orders of one only where there are more than n(n - 1)/2.
 
-    Each rollout is first as often as second, but for one.
+    Each rollout is first as often as second, within one.
 
     Args:
         n: number of rollouts.
         count: 0 to n(n - 1).
-        generator: what decides.
+        generator: source of randomness.
     """
+    if n > _MAX_LISTED_N and count < n * (n - 1) // 4:
+        return balance_orders(n, _draw_pairs(n, count, generator))
     pairs = list(combinations(range(n), 2))
-    pairs = [pairs[place] for place in permutation(len(pairs), generator)][:count]
+    pairs = [pairs[index] for index in permutation(len(pairs), generator)][:count]
     again = count - len(pairs)
     return [*balance_orders(n, pairs[again:]), *pairs[:again], *((j, i) for i, j in pairs[:again])]
 
 
-def balance_orders(n: int, pairs: _Pairs) -> _Pairs:
-    """Turn pairs round so that each rollout is first as often as second, but for one where its pairs are odd.
+def _draw_pairs(n: int, count: int, generator: Random) -> _Pairs:
+    """Draw at most half of all pairs, in time linear in their number."""
+    drawn = dict[tuple[int, int], None]()
+    while len(drawn) < count:
+        i, j = int(generator.random() * n), int(generator.random() * n)
+        if i != j:
+            drawn[min(i, j), max(i, j)] = None
+    return list(drawn)
 
-    Pairs are laid end to end into trails, which lead out of a rollout as often as into it; none may stand there twice.
+
+def balance_orders(n: int, pairs: _Pairs) -> _Pairs:
+    """Swap pairs so that each rollout is first as often as second, within one where its pairs are odd.
+
+    Pairs are joined into trails, which leave a rollout as often as they enter it; no pair may occur twice.
 
     Source: C. Hierholzer, Mathematische Annalen 6 (1873) 30.
     """
     unused: list[dict[int, None]] = [{} for _ in range(n)]
     for i, j in pairs:
         unused[i][j] = unused[j][i] = None
-    # A trail from a rollout with an odd number ends in another such; what is left after those closes into circles.
+    # A trail from a rollout with an odd degree ends in another one; all remaining trails are closed.
     directed: set[tuple[int, int]] = set()
     for start in range(n):
         if len(unused[start]) % 2:
@@ -58,7 +71,7 @@ def balance_orders(n: int, pairs: _Pairs) -> _Pairs:
 
 
 def _walk(unused: list[dict[int, None]], at: int) -> Iterator[tuple[int, int]]:
-    """Yield the steps of a trail until it can go no further, and take them out."""
+    """Yield the steps of a trail until it ends, and remove them."""
     while unused[at]:
         to = unused[at].popitem()[0]
         del unused[to][at]

@@ -1,1 +1,1 @@
-"""A simulated judge whose truth is known: what a plan and an estimator make of a number of judge calls."""
+"""Simulate a judge and groups whose true qualities are known, to compare plans and estimators before a run."""

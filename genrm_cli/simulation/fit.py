@@ -1,4 +1,4 @@
-"""A judge's own verdicts → the model of it."""
+"""Fit the model of a judge to its own verdicts."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 from numpy.random import default_rng
 
-from genrm_cli.rewards.estimators import JudgedPair
+from genrm_cli.rewards.estimators import Verdicts
 from genrm_cli.rewards.estimators.verdict_batch import Floats
 from genrm_cli.simulation.judge import JudgeModel
 from genrm_cli.simulation.observe import batches_of, observe, steps_of
@@ -17,7 +17,7 @@ _ROUNDS, _STEP, _LONGEST = 8, 0.05, 0.5
 _NEAR_ENOUGH, _LEAST_GAIN = 1e-5, 0.02
 _LEAST_DAMPING, _MOST_DAMPING = 1e-5, 1e3
 
-# Which figure of the verdicts decides which number of the model; those of one line take turns if both are known.
+# The metric of the verdicts that decides each number of the model; where two name one number, see `_REPLACES`.
 _DECIDED_BY = {
     "mean_gap": "position_bias",
     "mean_score": "mean_score",
@@ -35,7 +35,7 @@ _DECIDED_BY = {
     "swapped_agreement": "intransitivity",
     "repeated_agreement": "repeating",
 }
-# Where the rollouts are known these say the same with less assumed.
+# Where the rollouts are known, these replace others that assume more.
 _REPLACES = {"gap_slope": "gap_std", "ranking_slope": "ranking_std", "gap_noise": "gap_ranking_correlation"}
 
 
@@ -45,9 +45,9 @@ class Fit:
 
     Attributes:
         model: the fitted one.
-        parameters: the names of the numbers that were fitted; the others are those of the model it began with.
-        observed: figures of the verdicts that decided them.
-        reached: the same figures of the fitted model.
+        parameters: names of the fitted numbers; the others are those of the start model.
+        observed: metrics of the verdicts that decided them.
+        reached: the same metrics of the fitted model.
     """
 
     model: JudgeModel
@@ -58,19 +58,19 @@ class Fit:
 
 def fit_to_verdicts(
     start: JudgeModel,
-    groups: Sequence[Sequence[JudgedPair]],
+    groups: Sequence[Verdicts],
     failures: int,
     *,
     known_rollouts: bool,
     fixed: frozenset[str] = frozenset(),
 ) -> Fit:
-    """Fit a model to what a judge said.
+    """Fit a model to a judge's verdicts.
 
     Args:
         start: the model to begin with.
         groups: verdicts by group; at least one in all.
-        failures: how many comparisons gave none.
-        known_rollouts: whether the places and the groups mean something.
+        failures: number of failed comparisons.
+        known_rollouts: whether indices and groups are meaningful.
         fixed: numbers of the model that are kept as they are in `start`.
     """
     batches = list(batches_of(groups))
@@ -86,11 +86,11 @@ def fit_to_verdicts(
 
 
 def fit_judge(start: JudgeModel, observed: Mapping[str, float], fixed: frozenset[str] = frozenset()) -> Fit:
-    """Find the model whose simulated verdicts have the observed figures; what they do not decide stays as it was.
+    """Find the model whose simulated verdicts have the observed metrics; numbers that they do not decide stay as they were.
 
     Args:
         start: the model to begin with.
-        observed: figures, as `observe` returns them.
+        observed: metrics, as `observe` returns them.
         fixed: numbers of the model that are kept as they are in `start`.
 
     Source: the method of simulated moments (McFadden 1989), by damped Gauss-Newton with common random numbers.
@@ -104,8 +104,8 @@ def fit_judge(start: JudgeModel, observed: Mapping[str, float], fixed: frozenset
         return Fit(start, (), {}, {})
 
     def misses_of(model: JudgeModel) -> Floats:
-        figures = _simulated(model)
-        return np.array([figures.get(name, 0.0) - value for name, value in targets.items()])
+        metrics = _simulated(model)
+        return np.array([metrics.get(name, 0.0) - value for name, value in targets.items()])
 
     model, misses, damping, gain = start, misses_of(start), 0.01, 1.0
     for _ in range(_ROUNDS):
@@ -120,8 +120,8 @@ def fit_judge(start: JudgeModel, observed: Mapping[str, float], fixed: frozenset
             if gain:
                 model, misses = moved, new
             damping = max(damping / 5, _LEAST_DAMPING) if gain else damping * 5
-    figures = _simulated(model)
-    return Fit(model, parameters, targets, {name: figures[name] for name in targets if name in figures})
+    metrics = _simulated(model)
+    return Fit(model, parameters, targets, {name: metrics[name] for name in targets if name in metrics})
 
 
 def _slopes(
@@ -129,9 +129,9 @@ def _slopes(
 ) -> Floats:
     """Return how each miss changes with each parameter; at an upper bound the step goes down."""
     columns = []
-    for place, name in enumerate(parameters):
+    for index, name in enumerate(parameters):
         change = np.zeros(len(parameters))
-        change[place] = _STEP
+        change[index] = _STEP
         moved = _moved(model, parameters, change)
         if getattr(moved, name) - getattr(model, name) < _STEP / 2:
             moved = _moved(model, parameters, -change)
@@ -150,7 +150,7 @@ def _moved(model: JudgeModel, parameters: Sequence[str], step: Floats) -> JudgeM
 
 
 def _simulated(model: JudgeModel) -> dict[str, float]:
-    """Return the figures of a model, always with the same random numbers; failures say nothing of a verdict."""
+    """Return the metrics of a model, always with the same random numbers and without failures."""
     generator = default_rng(0)
     world = draw_world(replace(model, failure_share=0.0), _GROUPS, _SIZE, generator)
     first, second = ordered_pairs(_GROUPS, _SIZE, _REPEATS)

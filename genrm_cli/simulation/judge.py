@@ -1,4 +1,4 @@
-"""What is assumed of a judge, as numbers."""
+"""The model of a judge, as numbers."""
 
 import math
 from dataclasses import Field, dataclass, field, fields
@@ -17,36 +17,36 @@ class JudgeModel:
 
     True qualities are normal with a standard deviation of 1: the unit of all that is not in points, steps or shares.
     What is seen of a pair is q_1 - q_2 + e: q is the truth with the judge's `misjudgement` of the rollout; e adds up
-    its leaning to the first place, its error about this pair (`intransitivity`) and `noise`. Score 1 follows q_1 + e/2,
+    its position bias, its error about this pair (`intransitivity`) and `noise`. Score 1 follows q_1 + e/2,
     score 2 q_2 - e/2, the ranking q_1 - q_2 + e, each with noise of its own; then all are rounded to the steps that a
     judge may write and cut at the ends of their scales. Everything is normal and linear, which no real judge is.
 
     The defaults reproduce four public figures of generative judges (a single call is right on 77.5 % of the pairs, the
-    first place is chosen in 58 %, swapping flips 29 %, scores tie in 27 %) to within 0.5 points; what these leave open
+    position 1 is chosen in 58 %, swapping flips 29 %, scores tie in 27 %) to within 0.5 points; the rest
     was chosen so that circular and ring plans of 16 rollouts come out as in the project's earlier simulation of them.
 
     Raises:
         UsageError: a number is not finite or outside its bounds.
     """
 
-    position_bias: float = _number(0.38, "Mean leaning to the first place; negative: to the second.", -math.inf)
-    position_bias_spread: float = _number(0.1, "How much that leaning differs from group to group (std).")
+    position_bias: float = _number(0.38, "Mean preference for position 1; negative: for position 2.", -math.inf)
+    position_bias_spread: float = _number(0.1, "Variation of the position bias between groups (std).")
     misjudgement: float = _number(0.35, "Error about a rollout, the same in all its comparisons (std).")
     intransitivity: float = _number(0.3, "Error about a pair, the same in both orders and all repeats (std).")
     noise: float = _number(0.65, "Error of one call that scores and ranking share (std).")
-    score_noise: float = _number(0.83, "Error of each score by itself (std).")
-    ranking_noise: float = _number(0.4, "Error of the ranking by itself (std).")
+    score_noise: float = _number(0.83, "Further error of each score (std).")
+    ranking_noise: float = _number(0.4, "Further error of the ranking (std).")
     repeating: float = _number(
-        0.56, "Share of the variance of the three noises that comes back when the same is asked again.", high=1.0
+        0.56, "Share of the variance of the three noises that recurs when a comparison is repeated.", high=1.0
     )
-    leniency_spread: float = _number(0.8, "How much the level of the scores differs between groups (points, std).")
+    leniency_spread: float = _number(0.8, "Variation of the mean score between groups (points, std).")
     mean_score: float = _number(3.3, "Score of an average rollout, 1 to 5.", 1.0, 5.0)
-    score_spread: float = _number(0.8, "Points of score for a difference of 1 in quality.")
-    ranking_spread: float = _number(0.56, "Steps of ranking for a difference of 1 in quality.")
+    score_spread: float = _number(0.8, "Points of score per unit of quality.")
+    ranking_spread: float = _number(0.56, "Steps of ranking per unit of quality.")
     score_step: float = _number(1.0, "Scores are written in steps of this from 1; 0: any number.", high=4.0)
     ranking_step: float = _number(1.0, "Rankings are written in steps of this from 1; 0: any number.", high=5.0)
-    tie_width: float = _number(0.0, "Scores closer than this are written as equal (points).")
-    failure_share: float = _number(0.0, "Share of the calls that give no verdict.", high=1.0)
+    tie_width: float = _number(0.0, "Scores closer than this become equal (points).")
+    failure_share: float = _number(0.0, "Share of the calls that fail.", high=1.0)
 
     def __post_init__(self) -> None:
         for each in fields(self):

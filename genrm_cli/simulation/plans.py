@@ -1,16 +1,16 @@
-"""Which plan of a strategy a number of calls buys, and its comparisons for many groups."""
+"""Plans of a strategy within a number of calls, and their comparisons for many groups."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
 from genrm_cli.pairing import RING_STRATEGIES, count_comparisons, plan_comparisons, ring_k_for_budget
-from genrm_cli.rewards.estimators.verdict_batch import Places
+from genrm_cli.rewards.estimators.verdict_batch import Indices
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A strategy with its size: rings where it has them, else repeats of the whole list; `calls` a group in all."""
+    """A strategy and its size: rings where it has them, else repeats of the whole list; `calls` in total per group."""
 
     strategy: str
     calls: int
@@ -19,7 +19,7 @@ class Plan:
 
 
 def plan_within(strategy: str, n: int, calls: int) -> Plan | None:
-    """Return the largest plan of a strategy that takes no more calls a group; None when they buy none."""
+    """Return the largest plan of a strategy that takes no more calls a group; None when even the smallest takes more."""
     if strategy in RING_STRATEGIES:
         ring_k = ring_k_for_budget({n: 1}, calls, strategy)
         needed = count_comparisons(n, strategy, ring_k=ring_k)
@@ -29,8 +29,8 @@ def plan_within(strategy: str, n: int, calls: int) -> Plan | None:
     return Plan(strategy, judges * once, judges) if judges else None
 
 
-def places_of(plan: Plan, n: int, groups: range, seed: int) -> tuple[Places, Places]:
-    """Return [G, M] first and second places of the comparisons of numbered groups."""
+def indices_of(plan: Plan, n: int, groups: range, seed: int) -> tuple[Indices, Indices]:
+    """Return [G, M] first and second indices of the comparisons of numbered groups."""
     # Only these differ from group to group.
     keys = [str(group) for group in groups] if plan.strategy in RING_STRATEGIES else [""]
     planned = np.array(

@@ -8,11 +8,12 @@ from typing import Any
 
 from genrm_cli.errors import InputError, UsageError
 from genrm_cli.judging.journal import Journal
-from genrm_cli.rewards.estimators import JudgedPair
+from genrm_cli.pairing import Comparison
+from genrm_cli.rewards.estimators import Verdicts
 from genrm_cli.storage.formats.location import S3Options
 from genrm_cli.storage.formats.records import BadLineError, parse_record
 from genrm_cli.storage.source import open_source
-from genrm_cli.verdicts import MAX_RANKING, MAX_SCORE, MIN_RANKING, MIN_SCORE, FailureKind
+from genrm_cli.verdicts import MAX_RANKING, MAX_SCORE, MIN_RANKING, MIN_SCORE, FailureKind, Verdict
 
 _MAX_LINE_BYTES = 64_000_000
 _EXPECTED = "Expected a *.journal.sqlite or a *.comparisons.jsonl of `genrm score`."
@@ -32,7 +33,7 @@ class KeptVerdicts:
     """
 
     judge: str | None
-    groups: list[list[JudgedPair]]
+    groups: list[Verdicts]
     failures: int
     known_rollouts: bool
 
@@ -57,12 +58,14 @@ def read_verdicts(uri: str, judge: str | None = None, s3: S3Options | None = Non
     """
     if _is_sqlite(uri):
         return _read_journal(uri, judge)
-    by_judge: dict[str | None, dict[str, list[JudgedPair]]] = defaultdict(lambda: defaultdict(list))
+    by_judge: dict[str | None, dict[str, dict[Comparison, Verdict]]] = defaultdict(lambda: defaultdict(dict))
     failures: Counter[str | None] = Counter()
     for where, record in _iter_comparisons(uri, s3 or S3Options()):
-        verdict, failure = _parse_comparison(record, where)
-        if verdict is not None:
-            by_judge[record.get("judge")][str(record.get("group"))].append(verdict)
+        judged, failure = _parse_comparison(record, where)
+        if judged is not None:
+            i, j, verdict = judged
+            group = by_judge[record.get("judge")][str(record.get("group"))]
+            group[Comparison(i, j, len(group))] = verdict  # numbered anew: a file may repeat a comparison
         elif failure is not None:
             failures[record.get("judge")] += 1
     chosen = _choose(uri, judge, {name: sum(map(len, groups.values())) for name, groups in by_judge.items()})
@@ -81,7 +84,10 @@ def _read_journal(path: str, judge: str | None) -> KeptVerdicts:
     with Journal(path) as journal:
         statistics = journal.statistics()
         chosen = _choose(path, judge, {each["judge"]: each["verdicts"] for each in statistics["judges"]})
-        pairs = [JudgedPair(0, 1, *numbers) for numbers in journal.iter_verdicts(str(chosen))]
+        pairs = {
+            Comparison(0, 1, number): Verdict(*numbers)
+            for number, numbers in enumerate(journal.iter_verdicts(str(chosen)))
+        }
     failures = sum(
         each["count"]
         for each in statistics["failures"]
@@ -101,7 +107,7 @@ def _iter_comparisons(uri: str, s3: S3Options) -> Iterator[tuple[str, dict[str, 
             yield where, record
 
 
-def _parse_comparison(record: dict[str, Any], where: str) -> tuple[JudgedPair | None, str | None]:
+def _parse_comparison(record: dict[str, Any], where: str) -> tuple[tuple[int, int, Verdict] | None, str | None]:
     """Return the verdict of a line, or the kind of its failure; neither for a line that is no comparison of a pair.
 
     Raises:
@@ -114,17 +120,20 @@ def _parse_comparison(record: dict[str, Any], where: str) -> tuple[JudgedPair | 
             return None, None if kind is FailureKind.NOT_ASKED or "component" in record else kind
         if j is None or record["score_1"] is None:
             return None, None
-        pair = JudgedPair(int(i), int(j), float(record["score_1"]), float(record["score_2"]), float(record["ranking"]))
+        i, j = int(i), int(j)
+        verdict = Verdict(float(record["score_1"]), float(record["score_2"]), float(record["ranking"]))
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(f"{where}: no comparison ({error!r}). {_EXPECTED}") from error
     if not (
-        min(pair.i, pair.j) >= 0
-        and pair.i != pair.j
-        and all(MIN_SCORE <= score <= MAX_SCORE for score in (pair.score_1, pair.score_2))
-        and MIN_RANKING <= pair.ranking <= MAX_RANKING
+        min(i, j) >= 0
+        and i != j
+        and all(MIN_SCORE <= score <= MAX_SCORE for score in (verdict.score_1, verdict.score_2))
+        and MIN_RANKING <= verdict.ranking <= MAX_RANKING
     ):
-        raise InputError(f"{where}: {pair} is no verdict; expected scores from 1 to 5, a ranking from 1 to 6.")
-    return pair, None
+        raise InputError(
+            f"{where}: {i}, {j}: {verdict} is not a verdict; expected scores from 1 to 5, a ranking from 1 to 6."
+        )
+    return (i, j, verdict), None
 
 
 def _choose(uri: str, judge: str | None, verdicts: dict[str | None, int]) -> str | None:

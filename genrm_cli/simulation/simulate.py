@@ -1,4 +1,4 @@
-"""Plans and estimators, tried on a simulated judge."""
+"""Try plans and estimators on a simulated judge."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -7,11 +7,11 @@ from functools import lru_cache
 import numpy as np
 from numpy.random import default_rng
 
-from genrm_cli.rewards.estimators import ESTIMATORS, BatchEstimate, JudgeStatistics, VerdictBatch
+from genrm_cli.rewards.estimators import ESTIMATORS, BatchEstimate, CalibrationStatistics, VerdictBatch
 from genrm_cli.rewards.estimators.verdict_batch import Floats
-from genrm_cli.simulation.figures import correlations, ranks, top_hits
+from genrm_cli.simulation.quality import correlations, ranks, top_hits
 from genrm_cli.simulation.judge import JudgeModel
-from genrm_cli.simulation.plans import Plan, places_of
+from genrm_cli.simulation.plans import Plan, indices_of
 from genrm_cli.simulation.world import World, draw_world, judge_pairs
 
 _BLOCK_CELLS = 2_000_000  # groups × max(pairs, calls): about 300 MB of arrays
@@ -19,18 +19,18 @@ _WORLD, _CALLS = 0, 1
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
-    """What a plan and an estimator make of simulated groups: means over the groups, each with its standard error.
+class PlanMetrics:
+    """Quality of a plan and an estimator: means over the simulated groups, each with its standard error.
 
-    A rollout without a verdict gets no reward and is left out of its group's figures. A group without spread of
+    A rollout without a verdict gets no reward and is left out of its group's metrics. A group without spread of
     rewards counts as a correlation of 0.
 
     Attributes:
-        calls: of the judge, a group.
+        calls: judge calls per group.
         correlation: Pearson's, of the rewards (that is, of the advantages) with the truth.
         spearman: likewise, of the ranks.
         top_1: share of the groups whose highest reward is that of the truly best rollout.
-        index_bias: correlation of the rewards with the place in the group; 0 when a plan treats all places alike.
+        index_bias: correlation of the rewards with the index in the group; 0 when a plan treats all indices alike.
         unscored: share of the rollouts without a verdict.
     """
 
@@ -52,8 +52,8 @@ class Figures:
 
 def simulate(
     model: JudgeModel, n: int, plans: Sequence[Plan], estimators: Sequence[str], *, groups: int, seed: int
-) -> Iterator[Figures]:
-    """Yield the figures of each plan with each estimator; all of them see the same groups.
+) -> Iterator[PlanMetrics]:
+    """Yield the metrics of each plan with each estimator; all of them see the same groups.
 
     Args:
         model: the judge.
@@ -61,62 +61,62 @@ def simulate(
         plans: for groups of n.
         estimators: names in `ESTIMATORS`.
         groups: how many, 2 or more.
-        seed: of everything; the figures of a plan do not depend on which others are tried.
+        seed: random seed; the metrics of a plan do not depend on which others are tried.
     """
     size = max(1, min(groups, _BLOCK_CELLS // max([n * n, *(plan.calls for plan in plans)])))
     blocks = [range(start, min(start + size, groups)) for start in range(0, groups, size)]
 
-    # One of each is kept: where there is one block, nothing is drawn twice.
+    # Each cache holds one entry: with a single block, nothing is drawn twice.
     @lru_cache(maxsize=1)
     def world_of(block: range) -> World:
         return draw_world(model, len(block), n, default_rng([seed, _WORLD, block.start]))
 
     @lru_cache(maxsize=1)
     def verdicts_of(plan: Plan, block: range) -> VerdictBatch:
-        first, second = places_of(plan, n, block, seed)
+        first, second = indices_of(plan, n, block, seed)
         return judge_pairs(world_of(block), first, second, default_rng([seed, _CALLS, block.start, plan.calls]))
 
     for plan in plans:
-        statistics = JudgeStatistics()
+        statistics = CalibrationStatistics()
         for block in blocks:
             statistics.add_batch(verdicts_of(plan, block))
-        fit = statistics.fit()
+        calibration = statistics.fit()
         results = {name: _Results() for name in estimators}
         for block in blocks:
             for name, result in results.items():
-                result.add(world_of(block).truth, ESTIMATORS[name](verdicts_of(plan, block), fit))
+                result.add(world_of(block).truth, ESTIMATORS[name](verdicts_of(plan, block), calibration))
         for name, result in results.items():
-            yield result.figures(plan, name, n)
+            yield result.metrics(plan, name, n)
 
 
 @dataclass(slots=True)
 class _Results:
-    """The figures of each group so far."""
+    """The metrics of each group so far."""
 
     rows: list[Floats] = field(default_factory=list)
     unscored: int = 0
 
     def add(self, truth: Floats, estimate: BatchEstimate) -> None:
-        rewards, there = estimate.base_scores, estimate.scored
+        rewards, scored = estimate.base_scores, estimate.scored
         index = np.broadcast_to(np.arange(truth.shape[1], dtype=np.float64), truth.shape)
-        self.unscored += int((~there).sum())
+        self.unscored += int((~scored).sum())
         self.rows.append(
             np.stack(
                 [
-                    correlations(rewards, truth, there),
-                    correlations(ranks(rewards, there), ranks(truth, there), there),
-                    top_hits(rewards, truth, there),
-                    correlations(rewards, index, there),
+                    correlations(rewards, truth, scored),
+                    correlations(ranks(rewards, scored), ranks(truth, scored), scored),
+                    top_hits(rewards, truth, scored),
+                    correlations(rewards, index, scored),
                 ]
             )
         )
 
-    def figures(self, plan: Plan, estimator: str, n: int) -> Figures:
+    def metrics(self, plan: Plan, estimator: str, n: int) -> PlanMetrics:
         by_group = np.concatenate(self.rows, axis=1)
         groups = by_group.shape[1]
         means, errors = by_group.mean(axis=1), by_group.std(axis=1, ddof=1) / np.sqrt(groups)
         correlation, spearman, top_1, index_bias = zip(means.tolist(), errors.tolist(), strict=True)
-        return Figures(
+        return PlanMetrics(
             plan.strategy,
             estimator,
             n,

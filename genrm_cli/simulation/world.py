@@ -1,4 +1,4 @@
-"""Groups whose truth is known, and what a simulated judge says about their pairs."""
+"""Groups whose true qualities are known, and a simulated judge's verdicts on their pairs."""
 
 import math
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.random import Generator
 
-from genrm_cli.rewards.estimators.verdict_batch import Floats, Places, VerdictBatch
+from genrm_cli.rewards.estimators.verdict_batch import Floats, Indices, VerdictBatch
 from genrm_cli.simulation.judge import JudgeModel
 from genrm_cli.verdicts import MAX_RANKING, MAX_SCORE, MIDDLE_RANKING, MIN_RANKING, MIN_SCORE
 
@@ -15,15 +15,15 @@ _NOISES = 4  # shared, of score 1, of score 2, of the ranking
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """G groups of n rollouts, and what the judge would always think of them, whichever pairs it is asked about.
+    """G groups of n rollouts, and the judge's errors about them that do not change from call to call.
 
     Attributes:
         model: the judge.
         truth: [G, n] true qualities.
         quality: [G, n] the truth with the judge's misjudgement.
         level: [G] leniency to the group, in points.
-        lean: [G, n, n] steady leaning to the first of an ordered pair.
-        noise: [4, G, n, n] the part of the noises that comes back in repeats, of standard deviation 1.
+        lean: [G, n, n] steady preference for the first of an ordered pair.
+        noise: [4, G, n, n] the part of the noises that recurs in repeats, of standard deviation 1.
     """
 
     model: JudgeModel
@@ -45,14 +45,14 @@ def draw_world(model: JudgeModel, groups: int, n: int, generator: Generator) -> 
     return World(model, truth, quality, level, lean, generator.standard_normal((_NOISES, groups, n, n)))
 
 
-def judge_pairs(world: World, first: Places, second: Places, generator: Generator) -> VerdictBatch:
+def judge_pairs(world: World, first: Indices, second: Indices, generator: Generator) -> VerdictBatch:
     """Ask the simulated judge.
 
     Args:
         world: the groups and the judge.
-        first: [G, M] places of the rollouts shown first.
-        second: likewise.
-        generator: of what differs from call to call.
+        first: [G, M] indices of the rollouts shown first.
+        second: likewise, shown second.
+        generator: source of the noise of each call.
     """
     model, rows = world.model, np.arange(len(first))[:, None]
     fresh = generator.standard_normal((_NOISES, *first.shape))
@@ -76,14 +76,14 @@ def judge_pairs(world: World, first: Places, second: Places, generator: Generato
     )
 
 
-def ordered_pairs(groups: int, n: int, repeats: int = 1) -> tuple[Places, Places]:
-    """Return [G, M] first and second places: every pair in both orders, the whole list once for each repeat."""
+def ordered_pairs(groups: int, n: int, repeats: int = 1) -> tuple[Indices, Indices]:
+    """Return [G, M] first and second indices: every pair in both orders, the whole list once for each repeat."""
     first, second = np.nonzero(~np.eye(n, dtype=np.bool_))
     shape = (groups, repeats * len(first))
     return np.broadcast_to(np.tile(first, repeats), shape), np.broadcast_to(np.tile(second, repeats), shape)
 
 
 def _written(values: Floats, step: float, low: float, high: float) -> Floats:
-    """Round to low, low + step, ...; what is beyond the scale becomes its end."""
+    """Round to low, low + step, ... and clip to the scale."""
     rounded = values if step == 0 else low + step * np.round((values - low) / step)
     return np.clip(rounded, low, high)

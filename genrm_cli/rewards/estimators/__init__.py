@@ -1,25 +1,38 @@
 """Verdicts of one group → one base score for each rollout, with its standard error.
 
-The verdicts of a run are gathered in `JudgeStatistics`, whose `fit()` every estimator is given. `ESTIMATORS` work on
-a `VerdictBatch` of many groups of one size, `estimate` on one group.
+`CalibrationStatistics` collects the verdicts of a run, and its `fit()` gives the `Calibration` that every estimator
+takes. `estimate` works on one group, `estimate_many` on many, `ESTIMATORS` on a `VerdictBatch`.
 """
 
-from genrm_cli.rewards.estimators.estimate import ESTIMATORS, Estimate, estimate
-from genrm_cli.rewards.estimators.judge_fit import JudgeFit, JudgeNoise, JudgeStatistics, Weights
-from genrm_cli.rewards.estimators.simple_tiebreaker import estimate_simple_tiebreaker
-from genrm_cli.rewards.estimators.verdict_batch import BatchEstimate, JudgedPair, VerdictBatch, batch_of
+from genrm_cli.rewards.estimators.calibration import Calibration, CalibrationStatistics, JudgeNoise, Weights
+from genrm_cli.rewards.estimators.estimate import (
+    ESTIMATORS,
+    Estimate,
+    estimate,
+    estimate_many,
+    estimate_simple_tiebreaker,
+)
+from genrm_cli.rewards.estimators.verdict_batch import (
+    BatchEstimate,
+    VerdictBatch,
+    Verdicts,
+    batch_of,
+    verdict_array,
+)
 
 __all__ = [
     "ESTIMATORS",
     "BatchEstimate",
+    "Calibration",
+    "CalibrationStatistics",
     "Estimate",
-    "JudgeFit",
     "JudgeNoise",
-    "JudgeStatistics",
-    "JudgedPair",
     "VerdictBatch",
+    "Verdicts",
     "Weights",
     "batch_of",
     "estimate",
+    "estimate_many",
     "estimate_simple_tiebreaker",
+    "verdict_array",
 ]

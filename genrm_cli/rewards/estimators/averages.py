@@ -2,27 +2,30 @@
 
 import numpy as np
 
-from genrm_cli.rewards.estimators.combined import signal_share
-from genrm_cli.rewards.estimators.judge_fit import JudgeFit
+from genrm_cli.rewards.estimators.calibration import Calibration
+from genrm_cli.rewards.estimators.least_squares import signal_share
 from genrm_cli.rewards.estimators.variances import Variances, scores_given, wins_given
 from genrm_cli.rewards.estimators.verdict_batch import BatchEstimate, Flags, Floats, VerdictBatch
 
 
-def average_scores(batch: VerdictBatch, fit: JudgeFit) -> BatchEstimate:
-    """Average each rollout's scores, moved apart by the ranking where they are equal: `simple_tiebreaker`.
+def average_scores(batch: VerdictBatch, calibration: Calibration) -> BatchEstimate:
+    """Average each rollout's scores; where the two scores of a verdict are equal, its ranking moves them apart.
+
+    A tie adds 3.5 - ranking to the first and takes it from the second; otherwise the ranking is ignored. On the scale
+    of the scores, but a tie can leave it: (3, 3, 1) counts as 5.5 and 0.5.
 
     Source: NVIDIA NeMo Gym, `genrm_compare`, `aggregate_scores`, method `simple_tiebreaker`.
     """
-    return _average(batch, *scores_given(batch), fit.scores)
+    return _average(batch, *scores_given(batch), calibration.scores)
 
 
-def average_wins(batch: VerdictBatch, fit: JudgeFit) -> BatchEstimate:
+def average_wins(batch: VerdictBatch, calibration: Calibration) -> BatchEstimate:
     """Return 1 + 4 times the share of its comparisons that a rollout won: 1 for none, 3 for half, 5 for all.
 
     So length and style terms, made for scores of 1 to 5, keep their weight. The higher score wins, of equal scores
     the ranking decides; an even verdict is half a win for both.
     """
-    return _average(batch, *wins_given(batch), fit.wins)
+    return _average(batch, *wins_given(batch), calibration.wins)
 
 
 def _average(batch: VerdictBatch, of_first: Floats, of_second: Floats, run: Variances | None) -> BatchEstimate:
@@ -32,7 +35,7 @@ def _average(batch: VerdictBatch, of_first: Floats, of_second: Floats, run: Vari
     known = np.full(batch.groups, run is not None)
     run = run or Variances(0.0, 0.0, 0.0)
     ones = np.ones_like(of_first)
-    favours = run.place * batch.sum_by_rollout(ones, -ones) / np.maximum(counts, 1)
+    favours = run.position * batch.sum_by_rollout(ones, -ones) / np.maximum(counts, 1)
     variances = _centred_variances(run.within / np.maximum(counts, 1), scored) + _centred(favours, scored) ** 2
     return BatchEstimate(
         base_scores=base_scores,
@@ -61,12 +64,12 @@ def _centred_variances(own: Floats, scored: Flags) -> Floats:
 
 
 def _reliabilities(qualities: Floats, variances: Floats, scored: Flags, between: float) -> Floats:
-    """Return [G] the share of signal that there is after the scores were drawn to the mean as far as they should be.
+    """Return [G] the share of signal after optimal shrinkage of the scores to the mean.
 
-    Taken as they are, one less the share of errors says little of a single group: where many errors happen to cancel
-    it is too small. The run's variance between rollouts keeps it apart from chance.
+    One less the share of errors would say little about a single group: it is too small where errors happen to cancel.
+    The run's variance between rollouts corrects for that.
 
-    Source: T. L. Kelley, Statistical Method (1923), for how far scores are to be drawn to the mean.
+    Source: T. L. Kelley, Statistical Method (1923), for the shrinkage.
     """
     total = between + variances
     kept = np.divide(between, total, out=np.zeros_like(variances), where=total > 0)

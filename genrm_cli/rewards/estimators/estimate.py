@@ -1,36 +1,38 @@
 """Every estimator by its name, for one group and for many."""
 
 import math
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from genrm_cli.rewards.estimators.averages import average_scores, average_wins
 from genrm_cli.rewards.estimators.bradley_terry import fit_bradley_terry
-from genrm_cli.rewards.estimators.combined import combine, combine_fitted
-from genrm_cli.rewards.estimators.judge_fit import JudgeFit
-from genrm_cli.rewards.estimators.verdict_batch import BatchEstimate, JudgedPair, VerdictBatch, batch_of
+from genrm_cli.rewards.estimators.calibration import Calibration
+from genrm_cli.rewards.estimators.least_squares import combine, combine_fitted
+from genrm_cli.rewards.estimators.verdict_batch import BatchEstimate, VerdictBatch, Verdicts, batch_of, verdict_array
 
-ESTIMATORS: Mapping[str, Callable[[VerdictBatch, JudgeFit], BatchEstimate]] = {
+ESTIMATORS: Mapping[str, Callable[[VerdictBatch, Calibration], BatchEstimate]] = {
     "simple_tiebreaker": average_scores,
     "combined": combine,
     "combined_fitted": combine_fitted,
     "win_rate": average_wins,
     "bradley_terry": fit_bradley_terry,
 }
+_MAX_CELLS = 1 << 18  # bounds the memory of a batch: 2 MB for an array of n × n or M numbers a group
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What the verdicts of one group say of its rollouts.
+    """What the verdicts of one group say about its rollouts.
 
     Attributes:
         base_scores: in the group's order; None for a rollout without a verdict.
-        standard_errors: of the base scores against the mean of the group's, on their scale; None where they cannot be
-            said: too little is known of the judge, or no other rollout has a base score.
-        converged: whether the numbers are final; only an iterative estimator can fail to.
-        reliability: share of the spread of the base scores that is signal, 0 to 1: the squared correlation to be
-            expected, beyond that by chance, with what this judge would say in the limit of many verdicts. 0 where a
-            run of enough verdicts shows no signal; None where too little is known of the judge, or fewer than two
+        standard_errors: of the base scores against the mean of the group's, on their scale; None where they are
+            unknown: too little is known about the judge, or no other rollout has a base score.
+        converged: whether the numbers are final; only an iterative estimator can fail to converge.
+        reliability: share of the spread of the base scores that is signal, 0 to 1: the expected squared correlation,
+            beyond that by chance, with what this judge would say in the limit of many verdicts. 0 where a run of
+            enough verdicts shows no signal; None where too little is known about the judge, or fewer than two
             rollouts have a base score.
     """
 
@@ -40,19 +42,67 @@ class Estimate:
     reliability: float | None = None
 
 
-def estimate(name: str, n: int, verdicts: Sequence[JudgedPair], fit: JudgeFit) -> Estimate:
-    """Turn the verdicts of a group of n rollouts into base scores; comparisons that failed are left out.
+def estimate(name: str, n: int, verdicts: Verdicts, calibration: Calibration) -> Estimate:
+    """Turn the verdicts of a group of n rollouts into base scores.
 
     Raises:
         KeyError: there is no estimator of this name.
     """
-    made = ESTIMATORS[name](batch_of(n, verdicts), fit)
-    scored = made.scored[0].tolist()
+    (made,) = estimate_many(name, [(n, verdicts)], calibration)
+    return made
+
+
+def estimate_many(name: str, groups: Sequence[tuple[int, Verdicts]], calibration: Calibration) -> list[Estimate]:
+    """Estimate many groups: the same numbers, to the last bit, as `estimate` gives for each, in less time.
+
+    Args:
+        name: of the estimator.
+        groups: n and the verdicts of each group. Those of one size with equally many verdicts are computed together.
+        calibration: of the whole run.
+
+    Raises:
+        KeyError: there is no estimator of this name.
+    """
+    estimator = ESTIMATORS[name]
+    arrays = [verdict_array(verdicts) for _, verdicts in groups]
+    shapes: dict[tuple[int, int], list[int]] = defaultdict(list)
+    for number, (n, verdicts) in enumerate(groups):
+        shapes[n, len(verdicts)].append(number)
+    estimates: dict[int, Estimate] = {}
+    for (n, count), numbers in shapes.items():
+        size = max(1, _MAX_CELLS // max(1, n * n, count))
+        for start in range(0, len(numbers), size):
+            some = numbers[start : start + size]
+            batch = batch_of(n, [arrays[number] for number in some])
+            estimates.update(zip(some, _split(estimator(batch, calibration)), strict=True))
+    return [estimates[number] for number in range(len(groups))]
+
+
+def _split(batch: BatchEstimate) -> list[Estimate]:
+    """Return the estimates of the groups of a batch."""
+    columns = (batch.base_scores, batch.scored, batch.variances, batch.known, batch.reliabilities)
+    rows = zip(*(column.tolist() for column in (*columns, batch.assessed, batch.converged)), strict=True)
+    return [_estimate_of(*row) for row in rows]
+
+
+def _estimate_of(
+    base_scores: list[float],
+    scored: list[bool],
+    variances: list[float],
+    known: bool,
+    reliability: float,
+    assessed: bool,
+    converged: bool,
+) -> Estimate:
     several = sum(scored) > 1
-    known = bool(made.known[0]) and several
-    errors = [
-        math.sqrt(variance) if of and known else None for variance, of in zip(made.variances[0], scored, strict=True)
-    ]
-    base_scores = [score if of else None for score, of in zip(made.base_scores[0].tolist(), scored, strict=True)]
-    reliability = float(made.reliabilities[0]) if made.assessed[0] and several else None
-    return Estimate(base_scores, errors, bool(made.converged[0]), reliability)
+    return Estimate(
+        [score if of else None for score, of in zip(base_scores, scored, strict=True)],
+        [math.sqrt(v) if of and known and several else None for v, of in zip(variances, scored, strict=True)],
+        converged,
+        reliability if assessed and several else None,
+    )
+
+
+def estimate_simple_tiebreaker(n: int, verdicts: Verdicts) -> list[float | None]:
+    """Return the reference's base scores, see `average_scores`; they need no calibration."""
+    return estimate("simple_tiebreaker", n, verdicts, Calibration()).base_scores

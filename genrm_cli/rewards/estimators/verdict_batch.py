@@ -1,25 +1,22 @@
-"""The verdicts of many groups of one size as arrays: what every estimator works on, a single group included."""
+"""The verdicts of groups of one size as arrays: the input of every estimator, also for a single group."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from genrm_cli.pairing import Comparison
+from genrm_cli.verdicts import MIDDLE_RANKING, Verdict
+
 Floats = npt.NDArray[np.float64]
-Places = npt.NDArray[np.intp]
+Indices = npt.NDArray[np.intp]
 Flags = npt.NDArray[np.bool_]
 
+Verdicts = Mapping[Comparison, Verdict]
+"""The verdicts of one group; failed comparisons are absent."""
 
-class JudgedPair(NamedTuple):
-    """A verdict on rollouts `i` (shown first) and `j` (shown second) of a group."""
-
-    i: int
-    j: int
-    score_1: float
-    score_2: float
-    ranking: float
+VERDICT_COLUMNS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,70 +25,74 @@ class VerdictBatch:
 
     Attributes:
         n: rollouts in each group.
-        first: place of the rollout shown first, 0 to n - 1; also where there is no verdict.
-        second: place of the other.
+        first: index of the rollout shown first, 0 to n - 1; also where there is no verdict.
+        second: index of the other rollout.
         score_1: finite, also where there is no verdict; likewise the two below.
-        there: whether there is a verdict. What the other arrays hold where there is none changes no result.
+        valid: whether there is a verdict. Where it is False, the other arrays do not affect any result.
     """
 
     n: int
-    first: Places
-    second: Places
+    first: Indices
+    second: Indices
     score_1: Floats
     score_2: Floats
     ranking: Floats
-    there: Flags
+    valid: Flags
 
     @property
     def groups(self) -> int:
         """Number of groups."""
         return int(self.first.shape[0])
 
-    def leads(self) -> Floats:
-        """Return [G, M] by how much the first is preferred: by the scores, on equal ones by the ranking."""
+    def preferences(self) -> Floats:
+        """Return [G, M] `preference` of each verdict: above 0 where the first rollout is preferred."""
         gaps = self.score_1 - self.score_2
-        return np.where(gaps == 0, 3.5 - self.ranking, gaps)
+        return np.where(gaps == 0, MIDDLE_RANKING - self.ranking, gaps)
 
     def counts(self) -> Floats:
-        """Return [G, n] the verdicts on each rollout."""
+        """Return [G, n] the number of verdicts on each rollout."""
         ones = np.ones_like(self.score_1)
         return self.sum_by_rollout(ones, ones)
 
     def sum_by_rollout(self, of_first: Floats, of_second: Floats) -> Floats:
         """Return [G, n] the sums, in the order of the verdicts, of what each gives to its two rollouts."""
         rows = np.arange(self.groups)[:, None, None] * self.n
-        places = rows + np.stack([self.first, self.second], axis=-1)
-        values = np.stack([of_first, of_second], axis=-1) * self.there[..., None]
-        sums = binned_sums(values, places, self.groups * self.n)
-        return sums.reshape(self.groups, self.n)
+        bins = rows + np.stack([self.first, self.second], axis=-1)
+        values = np.stack([of_first, of_second], axis=-1) * self.valid[..., None]
+        return binned_sums(values, bins, self.groups * self.n).reshape(self.groups, self.n)
 
     def sum_by_pair(self, of_pair: Floats) -> Floats:
         """Return [G, n, n] the sums of what each verdict gives to the cells (i, j) and (j, i)."""
         rows = np.arange(self.groups)[:, None] * (self.n * self.n)
         cells = rows + self.first * self.n + self.second
         shape = (self.groups, self.n, self.n)
-        sums = binned_sums(of_pair * self.there, cells, self.groups * self.n * self.n).reshape(shape)
+        sums = binned_sums(of_pair * self.valid, cells, self.groups * self.n * self.n).reshape(shape)
         return sums + sums.swapaxes(1, 2)
 
     def means(self, values: Floats) -> Floats:
-        """Return [G, 1] the mean of [G, M] values over the verdicts that are there; 0 for a group without any."""
-        counts = np.maximum(self.there.sum(axis=1, keepdims=True), 1)
-        means: Floats = (values * self.there).sum(axis=1, keepdims=True) / counts
+        """Return [G, 1] the mean of [G, M] values over the verdicts of each group; 0 for a group without any."""
+        counts = np.maximum(self.valid.sum(axis=1, keepdims=True), 1)
+        means: Floats = (values * self.valid).sum(axis=1, keepdims=True) / counts
         return means
+
+    def iter_pairs(self) -> Iterator[tuple[Indices, Indices, Flags]]:
+        """Yield the first and second indices of the verdicts of each group, and which of its columns they are."""
+        for first, second, valid in zip(self.first, self.second, self.valid, strict=True):
+            yield first[valid], second[valid], valid
 
 
 @dataclass(frozen=True, slots=True)
 class BatchEstimate:
-    """What an estimator made of a batch; where a flag is not set, the number beside it means nothing.
+    """The result of an estimator for a batch; where a flag is False, the number beside it has no meaning.
 
     Attributes:
         base_scores: [G, n].
         scored: [G, n], whether the rollout has a base score: all with a verdict.
         variances: [G, n], squared standard errors, of the base score against the mean of the group's scored ones.
-        known: [G], whether standard errors can be said.
+        known: [G], whether standard errors are known.
         reliabilities: [G], share of the spread of the base scores that is signal, 0 to 1: the expected squared
             correlation, beyond that by chance, with what the judge would say in the limit of many verdicts.
-        assessed: [G], whether reliabilities can be said; at least two scored rollouts are needed, too.
+        assessed: [G], whether reliabilities are known; they also need at least two scored rollouts.
         converged: [G].
     """
 
@@ -104,19 +105,34 @@ class BatchEstimate:
     converged: Flags
 
 
-def binned_sums(values: Floats, bins: Places, count: int) -> Floats:
+def verdict_array(verdicts: Verdicts) -> Floats:
+    """Return [M, 5] i, j, score_1, score_2 and ranking of the verdicts, in their order."""
+    rows = [
+        number
+        for (i, j, _), verdict in verdicts.items()
+        for number in (i, j, verdict.score_1, verdict.score_2, verdict.ranking)
+    ]
+    return np.array(rows, dtype=np.float64).reshape(-1, VERDICT_COLUMNS)
+
+
+def batch_of(n: int, arrays: Iterable[Floats]) -> VerdictBatch:
+    """Return the verdicts of groups of n rollouts as a batch.
+
+    Args:
+        n: rollouts in each group.
+        arrays: one `verdict_array` per group, all of one shape; at least one.
+    """
+    columns = np.stack(list(arrays))
+    first, second = columns[..., 0].astype(np.intp), columns[..., 1].astype(np.intp)
+    valid = np.ones(first.shape, dtype=np.bool_)
+    return VerdictBatch(n, first, second, columns[..., 2], columns[..., 3], columns[..., 4], valid)
+
+
+def binned_sums(values: Floats, bins: Indices, count: int) -> Floats:
     """Return `count` sums: of the values of each bin, in their order."""
     return np.asarray(np.bincount(bins.ravel(), values.ravel(), minlength=count), dtype=np.float64)
 
 
 def inverse_of(matrices: Floats) -> Floats:
-    """Return the inverses of [G, k, k] matrices that have one."""
+    """Return the inverses of [G, k, k] invertible matrices."""
     return np.asarray(np.linalg.inv(matrices), dtype=np.float64)
-
-
-def batch_of(n: int, *groups: Sequence[JudgedPair]) -> VerdictBatch:
-    """Return the verdicts of groups of n rollouts as a batch; all groups have as many verdicts."""
-    columns = np.array(groups, dtype=np.float64).reshape(len(groups), -1, 5)
-    first, second = columns[..., 0].astype(np.intp), columns[..., 1].astype(np.intp)
-    there = np.ones(first.shape, dtype=np.bool_)
-    return VerdictBatch(n, first, second, columns[..., 2], columns[..., 3], columns[..., 4], there)

@@ -1,20 +1,27 @@
-"""The verdicts of a whole run → what they say about the judge: position bias, signal, noise.
+"""The verdicts of a whole run → a calibration of the judge: position bias, signal, noise.
 
-No label is needed: two verdicts that share one rollout agree because of that rollout, two that share none only
+It needs no labels: two verdicts that share one rollout agree because of that rollout, two that share none only
 because of the prompt.
 
 Source: the method of moments for a linear model with random rollouts and random prompts.
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 
 from genrm_cli.rewards.estimators import variances
-from genrm_cli.rewards.estimators.verdict_batch import Floats, JudgedPair, VerdictBatch, batch_of, binned_sums
+from genrm_cli.rewards.estimators.verdict_batch import (
+    Floats,
+    VerdictBatch,
+    Verdicts,
+    batch_of,
+    binned_sums,
+    verdict_array,
+)
+from genrm_cli.verdicts import MIDDLE_RANKING
 
 MIN_GROUPS_FOR_WEIGHTS = 128
 # With these, standard errors are themselves right to about a fifth.
@@ -73,7 +80,7 @@ class WinNoise(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """The weights of the combined least squares; the defaults are those of a typical judge.
+    """The weights of the least squares; the defaults are those of a typical judge.
 
     Attributes:
         gap: of d. Likewise `ranking`, of r.
@@ -91,19 +98,19 @@ class Weights:
 
 
 @dataclass(frozen=True, slots=True)
-class JudgeFit:
-    """What an estimator may know of the whole run; the defaults are what holds without one.
+class Calibration:
+    """What an estimator may know about the whole run; the defaults stand for no run at all.
 
     Attributes:
         groups: with at least one verdict.
-        gap_bias: mean of score_1 - score_2, above 0 where the first place is preferred.
+        gap_bias: mean of score_1 - score_2, above 0 where position 1 is preferred.
         ranking_bias: mean of 3.5 - ranking.
         first_share: share of verdicts that prefer the first, of even ones half; between 0 and 1, never these.
-        noise: None where there is too little to say: fewer than 96 pairs of verdicts share one rollout, or none has no
+        noise: None with too few verdicts: fewer than 96 pairs of verdicts share one rollout, or none has no
             rollout in common, as in groups of two and three; and where no signal was found.
-        win_noise: None where there is too little to say, likewise.
+        win_noise: None with too few verdicts, likewise.
         weights: fitted ones; None below 128 groups, and where no signal was found.
-        scores: of the tie-broken scores; None where there is too little to say, as when no rollout has two verdicts.
+        scores: of the tie-broken scores; None with too few verdicts, as when no rollout has two.
         wins: of 5 for a win, 3 for an even verdict and 1, likewise.
     """
 
@@ -119,20 +126,20 @@ class JudgeFit:
 
     @property
     def signal_sought(self) -> bool:
-        """Whether there was enough to find a signal; where there is no `noise` then, none was found."""
+        """Whether there were enough verdicts to find a signal; `noise` is None then only if there was no signal."""
         return self.noise is not None or self.win_noise is not None
 
 
 @dataclass(slots=True)
-class JudgeStatistics:
-    """Running sums over the verdicts of a run: less than two hundred numbers, however many groups.
+class CalibrationStatistics:
+    """Running sums over the verdicts of a run: fewer than two hundred numbers, however many groups.
 
-    Groups of a kind wait for one another, 64 at most, and no more than 4,096 verdicts: many at once cost hardly more
-    than one.
+    Groups of one shape wait for each other, at most 64 groups and 4,096 verdicts: a batch costs hardly more than one
+    group. The sums depend on the order of the groups in their last bits.
     """
 
     groups: int = 0
-    _waiting: dict[tuple[int, int], list[Sequence[JudgedPair]]] = field(default_factory=dict)
+    _waiting: dict[tuple[int, int], list[Floats]] = field(default_factory=dict)
     _waiting_verdicts: int = 0
     _own: Floats = field(default_factory=lambda: np.zeros((_COLUMNS, _COLUMNS)))
     _signed: Floats = field(default_factory=lambda: np.zeros((_COLUMNS, _COLUMNS)))
@@ -141,16 +148,21 @@ class JudgeStatistics:
     _disjoint: Floats = field(default_factory=lambda: np.zeros((_COLUMNS, _COLUMNS)))
     _averages: Floats = field(default_factory=lambda: np.zeros(variances.SUMS))
 
-    def add_group(self, n: int, verdicts: Sequence[JudgedPair]) -> None:
-        """Take in the verdicts of one group of n rollouts; those of failed comparisons are left out."""
-        if not verdicts:
+    def add_group(self, n: int, verdicts: Verdicts) -> None:
+        """Add the verdicts of one group of n rollouts."""
+        self.add_arrays(n, verdict_array(verdicts))
+
+    def add_arrays(self, n: int, verdicts: Floats) -> None:
+        """Add the `verdict_array` [M, 5] of one group of n rollouts."""
+        count = len(verdicts)
+        if not count:
             return
-        waiting = self._waiting.setdefault((n, len(verdicts)), [])
+        waiting = self._waiting.setdefault((n, count), [])
         waiting.append(verdicts)
-        self._waiting_verdicts += len(verdicts)
+        self._waiting_verdicts += count
         if len(waiting) == _AT_ONCE:
-            self.add_batch(batch_of(n, *waiting))
-            self._waiting_verdicts -= len(verdicts) * len(waiting)
+            self.add_batch(batch_of(n, waiting))
+            self._waiting_verdicts -= count * len(waiting)
             waiting.clear()
         elif self._waiting_verdicts > _MAX_WAITING:
             self._take_waiting()
@@ -158,13 +170,13 @@ class JudgeStatistics:
     def _take_waiting(self) -> None:
         for (n, _), groups in self._waiting.items():
             if groups:
-                self.add_batch(batch_of(n, *groups))
+                self.add_batch(batch_of(n, groups))
         self._waiting.clear()
         self._waiting_verdicts = 0
 
     def add_batch(self, batch: VerdictBatch) -> None:
-        """Take in the verdicts of many groups of one size."""
-        self.groups += int(batch.there.any(axis=1).sum())
+        """Add the verdicts of many groups of one size."""
+        self.groups += int(batch.valid.any(axis=1).sum())
         features = _features(batch)
         signed = np.stack([batch.sum_by_rollout(f, -f) for f in np.moveaxis(features, -1, 0)], axis=-1)
         plain = np.stack([batch.sum_by_rollout(f, f) for f in np.moveaxis(features, -1, 0)], axis=-1)
@@ -179,21 +191,21 @@ class JudgeStatistics:
         self._disjoint += whole.T @ whole - plain_share - _products(pair_plain, pair_plain)
         self._averages += variances.sums_of(batch)
 
-    def merge(self, other: "JudgeStatistics") -> None:
-        """Take in what another one has seen."""
+    def merge(self, other: "CalibrationStatistics") -> None:
+        """Add the verdicts that another one has seen."""
         other._take_waiting()
         self.groups += other.groups
         for name in ("_own", "_signed", "_mixed", "_plain", "_disjoint", "_averages"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
-    def fit(self) -> JudgeFit:
-        """Return what the verdicts so far say of the judge."""
+    def fit(self) -> Calibration:
+        """Return the calibration from the verdicts so far."""
         self._take_waiting()
         count = self._own[_ONE, _ONE]
         biases = self._own[_ONE, _GAPS] / (count + UNBIASED_VERDICTS)
         is_enough = self._is_enough_for_noise()
         noise, win_noise = (self._noise(), self._wins()) if is_enough else (None, None)
-        return JudgeFit(
+        return Calibration(
             groups=self.groups,
             gap_bias=float(biases[_D]),
             ranking_bias=float(biases[_R]),
@@ -282,8 +294,14 @@ def weights_of(noise: JudgeNoise) -> Weights | None:
 def _features(batch: VerdictBatch) -> Floats:
     """Return [G, M, 5], all 0 where there is no verdict."""
     means = (batch.score_1 + batch.score_2) / 2 - 3.0
-    columns = [batch.score_1 - batch.score_2, 3.5 - batch.ranking, means, np.ones_like(means), np.sign(batch.leads())]
-    return np.stack(columns, axis=-1) * batch.there[..., None]
+    columns = [
+        batch.score_1 - batch.score_2,
+        MIDDLE_RANKING - batch.ranking,
+        means,
+        np.ones_like(means),
+        np.sign(batch.preferences()),
+    ]
+    return np.stack(columns, axis=-1) * batch.valid[..., None]
 
 
 def _sums_of_pairs(batch: VerdictBatch, features: Floats) -> tuple[Floats, Floats]:

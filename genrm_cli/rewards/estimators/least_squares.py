@@ -1,0 +1,266 @@
+"""Scores and rankings of a group, combined by least squares."""
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from genrm_cli.rewards.estimators.calibration import Calibration, JudgeNoise, Weights
+from genrm_cli.rewards.estimators.sparse import EXACT, MAX_DENSE, ROUGH, PairMatrix, iter_probes, probed
+from genrm_cli.rewards.estimators.verdict_batch import (
+    BatchEstimate,
+    Flags,
+    Floats,
+    Indices,
+    VerdictBatch,
+    inverse_of,
+)
+from genrm_cli.verdicts import MIDDLE_RANKING
+
+
+class Spread(NamedTuple):
+    """What a linear solution inherits from the qualities and from noise.
+
+    Attributes:
+        variances: [G, n], of each number of the solution against the quality, less the mean of the scored.
+        shared: [G], trace of the matrix that maps qualities of variance 1 to the solution.
+        total: [G], sum of the variances of the numbers of the solution.
+    """
+
+    variances: Floats
+    shared: Floats
+    total: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class _Response:
+    """How verdicts move the right side of the system, for a judge with given noise.
+
+    Attributes:
+        slope: by which the graph of comparisons passes on qualities; `level_slope` that of levels.
+        noise: variance per comparison; `level_noise` that of levels.
+        prompt: variance of the prompt's bias.
+    """
+
+    slope: float
+    level_slope: float
+    noise: float
+    level_noise: float
+    prompt: float
+
+
+def combine(batch: VerdictBatch, calibration: Calibration) -> BatchEstimate:
+    """Solve for the qualities that best explain gaps, rankings and levels of the scores, with the default weights.
+
+    On the scale of the scores, shrunk towards the group's mean; finite on every graph of comparisons.
+
+    Source: Liusie et al. 2024, arXiv 2405.05894 (product of experts, Gaussian closed form); ridge regression.
+    """
+    return _combine(batch, calibration, Weights())
+
+
+def combine_fitted(batch: VerdictBatch, calibration: Calibration) -> BatchEstimate:
+    """Combine with the weights fitted to this judge; with the default ones where none could be fitted."""
+    return _combine(batch, calibration, calibration.weights or Weights())
+
+
+def _combine(batch: VerdictBatch, calibration: Calibration, weights: Weights) -> BatchEstimate:
+    """Solve (I + p L + q Q) x = sums of gaps and levels, where x sums to 0 in each group.
+
+    L is the sum of (e_i - e_j)(e_i - e_j)' over the verdicts, Q that of (e_i + e_j)(e_i + e_j)' less n n' / M, with
+    n the verdicts on each rollout and M those of the group.
+    """
+    means = (batch.score_1 + batch.score_2) / 2
+    level = batch.means(means)
+    gaps = weights.gap * (batch.score_1 - batch.score_2 - calibration.gap_bias)
+    gaps += weights.ranking * (MIDDLE_RANKING - batch.ranking - calibration.ranking_bias)
+    levels = means - level
+    right = batch.sum_by_rollout(gaps, -gaps) + weights.level * batch.sum_by_rollout(levels, levels)
+    solve = _solve_dense if batch.n <= MAX_DENSE else _solve_sparse
+    solution, spread = solve(batch, right, weights, calibration.noise)
+    qualities, scored = weights.scale * solution, batch.counts() > 0
+    return BatchEstimate(
+        base_scores=level + qualities,
+        scored=scored,
+        variances=spread.variances,
+        known=np.full(batch.groups, calibration.noise is not None),
+        reliabilities=linear_reliabilities(qualities, spread.shared, spread.total, scored),
+        assessed=np.full(batch.groups, calibration.signal_sought),
+        converged=np.ones(batch.groups, dtype=np.bool_),
+    )
+
+
+def linear_reliabilities(solution: Floats, shared: Floats, total: Floats, scored: Flags) -> Floats:
+    """Return [G] the share of signal in a linear solution, shrunk to the mean as far as this judge needs.
+
+    The shrinkage follows from how this judge responds to any group with these verdicts, not from the assumptions of
+    the solution: a noisier judge is shrunk further.
+
+    Args:
+        solution: [G, n], summing to 0 in each group.
+        shared: [G], see `Spread`; `total` likewise.
+        total: 0 where the judge shows no signal.
+        scored: [G, n].
+
+    Source: linear regression of the qualities on the solution; T. L. Kelley, Statistical Method (1923).
+    """
+    shared = np.maximum(0.0, shared)
+    kept = np.divide(shared, total, out=np.zeros_like(total), where=total > 0)
+    missed = np.maximum(0.0, np.maximum(scored.sum(axis=1) - 1, 0) - kept * shared)
+    return signal_share(((kept[:, None] * solution) ** 2).sum(axis=1), missed)
+
+
+def signal_share(spread: Floats, errors: Floats) -> Floats:
+    """Return spread / (spread + errors) of estimates that were shrunk to the mean; 0 where both are 0.
+
+    Source: the empirical reliability of expected a posteriori estimates, M. du Toit, IRT from SSI (2003).
+    """
+    total = spread + errors
+    shares: Floats = np.divide(spread, total, out=np.zeros_like(spread), where=total > 0)
+    return shares
+
+
+def laplacian_of(batch: VerdictBatch) -> Floats:
+    """Return [G, n, n] the sum of (e_i - e_j)(e_i - e_j)' over the verdicts."""
+    degrees: Floats = batch.counts()[:, :, None] * np.eye(batch.n)
+    return degrees - batch.sum_by_pair(np.ones_like(batch.score_1))
+
+
+def _response_of(weights: Weights, noise: JudgeNoise) -> _Response:
+    """Combine the weights of a solution with a judge's noise; neither needs to suit the other."""
+    gap_weights = np.array([weights.gap, weights.ranking])
+    return _Response(
+        slope=float(gap_weights @ np.array(noise.slopes)),
+        level_slope=weights.level * noise.level_slope,
+        noise=float(gap_weights @ np.array(noise.noise) @ gap_weights),
+        level_noise=weights.level**2 * noise.level_noise,
+        prompt=max(0.0, float(gap_weights @ np.array(noise.prompt_bias) @ gap_weights)),
+    )
+
+
+def _no_spread(batch: VerdictBatch) -> Spread:
+    return Spread(np.zeros((batch.groups, batch.n)), np.zeros(batch.groups), np.zeros(batch.groups))
+
+
+def _imbalance(batch: VerdictBatch) -> Floats:
+    """Return [G, n] how much more often each rollout was shown first than second."""
+    ones = np.ones_like(batch.score_1)
+    return batch.sum_by_rollout(ones, -ones)
+
+
+# Small groups: dense inverses
+
+
+def _solve_dense(
+    batch: VerdictBatch, right: Floats, weights: Weights, noise: JudgeNoise | None
+) -> tuple[Floats, Spread]:
+    laplacian, level_part = _dense_graphs(batch)
+    inverse = inverse_of(np.eye(batch.n) + weights.precision * laplacian + weights.level_precision * level_part)
+    solution = (inverse @ right[..., None])[..., 0]
+    if noise is None:
+        return solution, _no_spread(batch)
+    response = _response_of(weights, noise)
+    seen = response.slope * laplacian + response.level_slope * level_part
+    spread = response.noise * laplacian
+    spread += response.level_noise * level_part
+    leanings = (inverse @ _imbalance(batch)[..., None])[..., 0]
+    noisy = weights.scale**2 * (((inverse @ spread) * inverse).sum(axis=2) + response.prompt * leanings**2)
+    seen = weights.scale * inverse @ seen
+    centring = _centring(batch.counts() > 0)
+    return solution, Spread(
+        variances=((seen - noise.scale * centring) ** 2).sum(axis=2) + noisy,
+        shared=np.trace(seen, axis1=1, axis2=2),
+        total=(seen**2).sum(axis=(1, 2)) + noisy.sum(axis=1),
+    )
+
+
+def _dense_graphs(batch: VerdictBatch) -> tuple[Floats, Floats]:
+    """Return L and Q, both [G, n, n]."""
+    laplacian, counts = laplacian_of(batch), batch.counts()
+    verdicts = np.maximum(batch.valid.sum(axis=1), 1)[:, None, None]
+    level_part = 2 * counts[:, :, None] * np.eye(batch.n) - laplacian
+    return laplacian, level_part - counts[:, :, None] * counts[:, None, :] / verdicts
+
+
+def _centring(scored: Flags) -> Floats:
+    """Return [G, n, n] the projections that subtract the mean of the scored."""
+    n = np.maximum(scored.sum(axis=1), 1)[:, None, None]
+    every = np.eye(scored.shape[1])
+    centring: Floats = scored[:, :, None] * every - scored[:, :, None] * scored[:, None, :] / n
+    return centring
+
+
+# Large groups: conjugate gradients
+
+
+def _solve_sparse(
+    batch: VerdictBatch, right: Floats, weights: Weights, noise: JudgeNoise | None
+) -> tuple[Floats, Spread]:
+    """Solve group by group; base scores are exact to 1e-9, standard errors and reliability are estimates by probing.
+
+    See `iter_probes` for their accuracy.
+    """
+    solution, spread, imbalance = np.zeros_like(right), _no_spread(batch), _imbalance(batch)
+    for group, graph in enumerate(_graphs_of(batch)):
+        matrix = graph.matrix(1.0, weights.precision, weights.level_precision)
+        sides = np.stack([right[group], imbalance[group]], axis=1)
+        solution[group], leanings = matrix.solve(sides, EXACT).T
+        if noise is not None:
+            made = _probe_spread(graph, matrix, leanings, weights, noise)
+            spread.variances[group], spread.shared[group], spread.total[group] = made
+    return solution, spread
+
+
+class _Graph(NamedTuple):
+    """The comparisons of one group: the number of verdicts on each rollout [n], and who met whom, each [M]."""
+
+    counts: Floats
+    first: Indices
+    second: Indices
+
+    def matrix(self, ridge: float, along: float, across: float) -> PairMatrix:
+        """Return ridge I + along L + across Q, with L and Q as in `_combine` and across not below 0."""
+        verdicts = len(self.first)
+        return PairMatrix(
+            diagonal=ridge + (along + across) * self.counts,
+            first=self.first,
+            second=self.second,
+            weights=np.full(verdicts, across - along),
+            rank_one=math.sqrt(across / max(1, verdicts)) * self.counts,
+        )
+
+
+def _graphs_of(batch: VerdictBatch) -> list[_Graph]:
+    """Return the graph of each group."""
+    return [
+        _Graph(counts, first, second)
+        for counts, (first, second, _) in zip(batch.counts(), batch.iter_pairs(), strict=True)
+    ]
+
+
+def _probe_spread(
+    graph: _Graph, matrix: PairMatrix, leanings: Floats, weights: Weights, noise: JudgeNoise
+) -> tuple[Floats, float, float]:
+    """Return what `_solve_dense` returns as `Spread`, for one group, by probing."""
+    response = _response_of(weights, noise)
+    signal = graph.matrix(0.0, response.slope, response.level_slope)
+    errors = graph.matrix(0.0, response.noise, response.level_noise)
+    scored = (graph.counts > 0)[:, None]
+    prompt = weights.scale**2 * response.prompt * leanings**2
+    variances, shared, total = prompt.copy(), 0.0, float(prompt.sum())
+    for probes in iter_probes(len(leanings), graph.first, graph.second):
+        solved = matrix.solve(probes, ROUGH)
+        seen, noisy = weights.scale * (signal @ solved), weights.scale**2 * (errors @ solved)
+        missed = seen - noise.scale * _centred(probes, scored)
+        product = matrix.solve(weights.scale * (signal @ missed) + noisy, ROUGH)
+        variances += probed(probes, product - noise.scale * _centred(missed, scored))
+        shared += float(probed(probes, seen).sum())
+        total += float((probed(seen, seen) + probed(solved, noisy)).sum())
+    return np.maximum(variances, 0.0), shared, total
+
+
+def _centred(vectors: Floats, scored: Flags) -> Floats:
+    """Subtract the mean of the scored from each column; 0 for the others."""
+    means = np.where(scored, vectors, 0.0).sum(axis=0) / max(1, int(scored.sum()))
+    return np.where(scored, vectors - means, 0.0)
