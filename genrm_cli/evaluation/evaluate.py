@@ -30,8 +30,8 @@ from genrm_cli.jobs.journals import check_journal_place, open_journal
 from genrm_cli.jobs.provenance import input_record, judge_record, provenance_of, versions_record
 from genrm_cli.judging.engine import Asking, Judge, judge_all
 from genrm_cli.judging.journal import Journal
+from genrm_cli.judging.profiles.parsing.scales import verdict_of_grades
 from genrm_cli.judging.profiles.profile import count_turns
-from genrm_cli.judging.profiles.scales import verdict_of_grades
 from genrm_cli.judging.requests import ListwisePrompt, Outcome, PairwisePrompt, Prompt
 from genrm_cli.rollouts.declared import check_declared, parse_requirement
 from genrm_cli.rollouts.labelled import LabelledPair, parse_pairs

@@ -9,8 +9,8 @@ from typing import NamedTuple
 from genrm_cli.errors import UsageError
 from genrm_cli.groups.find_profile import profile_of
 from genrm_cli.groups.graders import count_gradings
+from genrm_cli.judging.profiles.parsing.scales import verdict_of_grades
 from genrm_cli.judging.profiles.profile import GradingProfile, Profile, count_turns
-from genrm_cli.judging.profiles.scales import verdict_of_grades
 from genrm_cli.judging.requests import ListwisePrompt, Outcome, PairwisePrompt, Prompt
 from genrm_cli.pairing import RING_STRATEGIES, Comparison, count_comparisons, plan_comparisons, ring_k_for_budget
 from genrm_cli.rollouts.record import SharedView
