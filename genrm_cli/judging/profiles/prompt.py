@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from genrm_cli.judging.profiles.profile import Message
 from genrm_cli.judging.requests import ListwisePrompt, PairwisePrompt
 
-NOT_RECORDED = "(What the user said was not recorded. Only what is to be judged is known.)"
+NOT_RECORDED = "(The user's message was not recorded.)"
 NUMBERS, LETTERS = ("1", "2"), ("A", "B")
 
 DEFAULT_PRINCIPLE = """\
