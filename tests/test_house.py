@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import pytest
 
-from genrm_cli.judging.profiles import PROFILES
+from genrm_cli.judging.builtin_profiles import PROFILES
 from genrm_cli.rollouts.dialects import DIALECTS
 
 ROOT = Path(__file__).parents[1]
@@ -83,7 +83,7 @@ HOMES = {
     "phonenumbers": ("rollouts.private_forms",),
     "stdnum": ("rollouts.private_forms",),
     "sqlite3": ("judging.journal", "judging.journal_file"),
-    "tomllib": ("settings", "rules.phrase_list"),
+    "tomllib": ("settings", "rules.phrase_list", "judging.builtin_profiles"),
 }
 ENVIRONMENT_HOMES = ("settings", "cli")
 
@@ -270,31 +270,21 @@ def test_no_module_has_a_name_that_says_nothing(name: str) -> None:
     assert [module for module in TREES if name in module.split(".")] == []
 
 
-@pytest.mark.parametrize(
-    ("folder", "constant", "table", "support"),
-    [
-        ("rollouts.dialects", "DIALECT", DIALECTS, {"dialect", "fields"}),
-        (
-            "judging.profiles",
-            "PROFILE",
-            PROFILES,
-            {
-                *("answer", "compat", "json_objects", "custom", "parse_json", "profile", "prompt"),
-                *("sampling", "scales", "tags"),
-            },
-        ),
-    ],
-)
-def test_every_dialect_and_profile_stands_in_its_table(
-    folder: str, constant: str, table: dict[str, object], support: set[str]
-) -> None:
+def test_every_dialect_stands_in_its_table() -> None:
     """Each module of the folder, but those that serve them all, adds one entry under its own name."""
-    prefix = f"{PACKAGE}.{folder}."
-    modules = {module.removeprefix(prefix) for module in TREES if module.startswith(prefix)}
-    assert support <= modules
-    entries = {name: getattr(import_module(prefix + name), constant) for name in modules - support}
-    assert entries == {name.replace("-", "_"): entry for name, entry in table.items()}
-    assert all(getattr(entry, "name", None) == name for name, entry in table.items())
+    prefix = f"{PACKAGE}.rollouts.dialects."
+    modules = {module.removeprefix(prefix) for module in TREES if module.startswith(prefix)} - {"dialect", "fields"}
+    entries = {name: import_module(prefix + name).DIALECT for name in modules}
+    assert entries == {name.replace("-", "_"): entry for name, entry in DIALECTS.items()}
+    assert all(getattr(entry, "name", None) == name for name, entry in DIALECTS.items())
+
+
+def test_every_judge_family_stands_in_its_table() -> None:
+    """Each file of the folder is one profile of the catalog, under its own name."""
+    folder = ROOT / PACKAGE / "judging" / "profiles" / "families"
+    stems = [path.stem.replace("_", "-") for path in folder.iterdir() if path.suffix in (".py", ".toml")]
+    assert sorted(stem for stem in stems if stem != "--init--") == sorted(PROFILES)
+    assert [profile.name for profile in PROFILES.values()] == list(PROFILES)
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["score", "--help"]])

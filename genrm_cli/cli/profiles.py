@@ -31,7 +31,7 @@ def list_profiles(context: typer.Context, as_json: AsJson = False) -> None:
         return
 
     def run() -> int:
-        from genrm_cli.judging.profiles import PROFILES
+        from genrm_cli.judging.builtin_profiles import PROFILES
 
         if as_json:
             typer.echo(_to_json([_describe(profile) for profile in PROFILES.values()]))

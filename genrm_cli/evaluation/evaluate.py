@@ -32,7 +32,7 @@ from genrm_cli.jobs.provenance import input_record, judge_record, provenance_of,
 from genrm_cli.judging.engine import JudgeSet
 from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.open_judges import OpenJudges, open_judges
-from genrm_cli.judging.profiles.scales import verdict_of_grades
+from genrm_cli.judging.profiles.parsing.scales import verdict_of_grades
 from genrm_cli.rollouts.declared import check_declared, parse_requirement
 from genrm_cli.rollouts.labelled import LabelledPair, parse_pairs
 from genrm_cli.rollouts.record import Rollout, UnreadableRecordError

@@ -5,9 +5,9 @@ from functools import cache, partial
 from pathlib import Path
 
 from genrm_cli.errors import UsageError
-from genrm_cli.judging.profiles import PROFILES, profile_for
-from genrm_cli.judging.profiles.compat import parse_scores_json_as_reference
-from genrm_cli.judging.profiles.custom import parse_own_profile
+from genrm_cli.judging.builtin_profiles import PROFILES, profile_for
+from genrm_cli.judging.profiles.custom import parse_custom_profile
+from genrm_cli.judging.profiles.parsing.compat import parse_scores_json_as_reference
 from genrm_cli.judging.profiles.profile import AnyProfile, GradingProfile
 from genrm_cli.settings.panel import JudgeConfig
 from genrm_cli.settings.resolve import read_toml
@@ -26,7 +26,7 @@ def find_profile(name: str | None, model: str | None) -> AnyProfile:
 
 @cache
 def _own_profile(path: str) -> AnyProfile:
-    profile = parse_own_profile(read_toml(Path(path)), path)
+    profile = parse_custom_profile(read_toml(Path(path)), path)
     if profile.name in PROFILES:
         raise UsageError(f"{path}: {profile.name} is the name of a profile that there is; give yours another one.")
     return profile

@@ -14,7 +14,7 @@ from genrm_cli.judging.pacing.budget import Budget
 from genrm_cli.judging.pacing.hedge import Asking, Hedge
 from genrm_cli.judging.pacing.pool import Ending, EndpointPool, Slot
 from genrm_cli.judging.pacing.retry import RetryPolicy
-from genrm_cli.judging.profiles.answer import parse_first_turn
+from genrm_cli.judging.profiles.parsing.answer import parse_first_turn
 from genrm_cli.judging.profiles.profile import (
     AnyProfile,
     GradingProfile,

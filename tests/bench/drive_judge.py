@@ -12,6 +12,7 @@ import time
 from collections.abc import AsyncIterator, Iterator
 from functools import partial
 
+from genrm_cli.judging.builtin_profiles import PROFILES
 from genrm_cli.judging.cached import CachedJudge
 from genrm_cli.judging.client import JudgeAddress, JudgeClient
 from genrm_cli.judging.engine import Asking, judge_all
@@ -20,7 +21,6 @@ from genrm_cli.judging.pacing.budget import Budget
 from genrm_cli.judging.pacing.limit import AdaptiveLimit
 from genrm_cli.judging.pacing.pool import Endpoint, EndpointPool, FixedLimit
 from genrm_cli.judging.pacing.retry import RetryPolicy
-from genrm_cli.judging.profiles import PROFILES
 from genrm_cli.judging.remote import CallPolicy, RemoteJudge
 from genrm_cli.judging.requests import PairwisePrompt
 from genrm_cli.verdicts import Outcome, Verdict

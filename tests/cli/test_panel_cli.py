@@ -152,7 +152,7 @@ def test_one_judge_named_on_the_command_line_goes_before_the_panel(
     write_panel(genrm, judge_server, judge_server)
     genrm.write("in.jsonl", make_rollouts(groups=1))
     assert call("score", "in.jsonl", "--judge", "lexical").code == 0
-    assert (metrics_of(genrm)["panel"], metrics_of(genrm)["judge"]["name"]) == (None, "lexical-1")
+    assert (metrics_of(genrm)["panel"], metrics_of(genrm)["judge"]["name"]) == (None, "lexical-2")
     assert judge_server.stats()["requests"] == 0
     assert call("score", "in.jsonl", "--base-url", judge_server.base_url, "--model", "c").code == 0
     assert (metrics_of(genrm)["panel"], metrics_of(genrm)["judge"]["name"]) == (None, "c")

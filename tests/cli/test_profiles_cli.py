@@ -6,7 +6,7 @@ import pytest
 from genrm_process import Call, Genrm, make_rollouts, read_lines
 from judge_server_fixture import JudgeServer
 
-from genrm_cli.judging.profiles import PROFILES
+from genrm_cli.judging.builtin_profiles import PROFILES
 
 
 def test_profiles_are_listed_with_what_they_are(genrm: Genrm) -> None:
@@ -103,4 +103,4 @@ def test_a_profile_of_ones_own_is_shown_tried_and_used(genrm: Genrm, call: Call,
     assert metrics["judge"]["profile"] == "house"
     (genrm.folder / "house.toml").write_text(OWN.replace("[verdict]", "[verdict]\nwrong = 1"))
     refused = genrm.run("score", "in.jsonl", *judge)
-    assert (refused.code, "house.toml: [verdict]: there is no 'wrong'" in refused.err) == (2, True), refused.err
+    assert (refused.code, "house.toml: [verdict]: unknown key 'wrong'" in refused.err) == (2, True), refused.err

@@ -10,16 +10,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from genrm_cli.groups.graders import graders_in
 from genrm_cli.groups.group_result import NO_RESPONSE, NOT_ASKED
 from genrm_cli.groups.judge_set import check_judges
-from genrm_cli.groups.plugins import version_of
 from genrm_here import call_here
 from genrm_process import Call, Genrm, Json, read_lines
 from judge_server_fixture import JudgeServer
 from scored_components import LEXICAL, completions, score, settings_of
 
 from genrm_cli.errors import JudgeError, UsageError
+from genrm_cli.groups.components.graders import graders_in
+from genrm_cli.groups.components.plugins import version_of
 from genrm_cli.jobs.batch import score_inputs
 from genrm_cli.jobs.context import RunContext
 

@@ -4,7 +4,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from genrm_cli.groups.plugins import find_function
+
+from genrm_cli.groups.components.plugins import find_function
 
 
 def test_a_module_of_the_working_folder_shadows_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from genrm_cli.judging.builtin_profiles import PROFILES
 from genrm_cli.judging.cached import CachedJudge
 from genrm_cli.judging.client import JudgeAddress, JudgeClient
 from genrm_cli.judging.engine import Asking, Judge, judge_all
@@ -13,7 +14,6 @@ from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.pacing.budget import Budget
 from genrm_cli.judging.pacing.pool import Endpoint, EndpointPool, FixedLimit
 from genrm_cli.judging.pacing.retry import RetryPolicy
-from genrm_cli.judging.profiles import PROFILES
 from genrm_cli.judging.remote import CallPolicy, RemoteJudge
 from genrm_cli.judging.requests import PairwisePrompt
 from genrm_cli.verdicts import Failure, Outcome

@@ -4,7 +4,7 @@ import tomllib
 
 from judge_families import BETTER, FAMILIES, MUCH, MUCH_WORSE, PAIR_PROFILES, WORSE, Family
 
-from genrm_cli.judging.profiles.custom import parse_own_profile
+from genrm_cli.judging.profiles.custom import parse_custom_profile
 from genrm_cli.judging.profiles.profile import Profile
 
 _OWN = """
@@ -20,11 +20,11 @@ _BY_KEYS = "json = { score_1 = 'a', score_2 = 'b' }\nscale = [1, 10]"
 READERS: dict[str, tuple[Profile, Family]] = {
     **{name: (PAIR_PROFILES[name], family) for name, family in FAMILIES.items()},
     "own-pattern": (
-        parse_own_profile(tomllib.loads(_OWN + _BY_PATTERN), "own-pattern.toml"),
+        parse_custom_profile(tomllib.loads(_OWN + _BY_PATTERN), "own-pattern.toml"),
         Family({"Winner: first": BETTER, "Winner: second": WORSE}, str, before="\n", after="\n"),
     ),
     "own-keys": (
-        parse_own_profile(tomllib.loads(_OWN + _BY_KEYS), "own-keys.toml"),
+        parse_custom_profile(tomllib.loads(_OWN + _BY_KEYS), "own-keys.toml"),
         Family({'{"a": 10, "b": 1}': MUCH, '{"a": 1, "b": 10}': MUCH_WORSE}, str),
     ),
 }

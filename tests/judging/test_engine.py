@@ -7,12 +7,12 @@ import pytest
 from judge_server_fixture import JudgeServer
 
 from genrm_cli.errors import StorageError
+from genrm_cli.judging.builtin_profiles import PROFILES
 from genrm_cli.judging.client import JudgeAddress, JudgeClient
 from genrm_cli.judging.engine import Asking, EmbeddedJudge, Judge, judge_all
 from genrm_cli.judging.pacing.budget import Budget
 from genrm_cli.judging.pacing.pool import Endpoint, EndpointPool, FixedLimit, Slot
 from genrm_cli.judging.pacing.retry import RetryPolicy
-from genrm_cli.judging.profiles import PROFILES
 from genrm_cli.judging.remote import CallPolicy, RemoteJudge
 from genrm_cli.judging.requests import JudgeRequest, PairwisePrompt
 from genrm_cli.verdicts import Failure, FailureKind, Outcome, Verdict

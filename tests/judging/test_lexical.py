@@ -1,17 +1,16 @@
 """The embedded judge: fair, bounded, deterministic, and right where the difference is plain to see."""
 
 import math
-import time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from genrm_cli.judging.lexical import (
     LEXICAL_VERSION,
     READ_CHARS,
+    is_unfinished,
     judge_lexically,
-    measure_response,
     question_of,
     rank_difference,
     score_response,
@@ -38,11 +37,26 @@ WORSE = {
     "unclosed code": GOOD + "\n```\nbasil --keep",
 }
 
+KNOWN = {
+    "good": 4.02,
+    "nothing": 1.0,
+    "whitespace": 1.0,
+    "refusal": 1.31,
+    "polite refusal": 1.48,
+    "off topic": 2.25,
+    "truncated": 2.28,
+    "echo": 1.59,
+    "one word": 1.83,
+    "stuck": 1.07,
+    "one word again and again": 1.01,
+    "unclosed code": 3.13,
+}
+
 TEXTS = st.text(max_size=400)
 TURNS = st.lists(st.tuples(st.sampled_from(["user", "assistant", "system"]), st.text(max_size=80)), max_size=3)
 
 
-def exhibit_of(response_1, response_2, question=QUESTION, principle=None):
+def prompt_of(response_1, response_2, question=QUESTION, principle=None):
     """Show two responses to one user turn."""
     return PairwisePrompt([("user", question)], response_1, response_2, principle)
 
@@ -50,8 +64,8 @@ def exhibit_of(response_1, response_2, question=QUESTION, principle=None):
 @pytest.mark.parametrize("kind", WORSE)
 def test_a_good_answer_beats_an_obviously_bad_one_in_both_places(kind):
     """A complete answer wins over empty, refusing, off-topic, cut, echoing and repeating ones."""
-    first = judge_lexically(exhibit_of(GOOD, WORSE[kind]))
-    second = judge_lexically(exhibit_of(WORSE[kind], GOOD))
+    first = judge_lexically(prompt_of(GOOD, WORSE[kind]))
+    second = judge_lexically(prompt_of(WORSE[kind], GOOD))
     assert first.score_1 > first.score_2
     assert first.ranking < 3.5 < second.ranking
 
@@ -84,20 +98,9 @@ def test_identical_responses_tie(conversation, response):
     assert verdict.ranking == 3.5
 
 
-@given(TEXTS, TEXTS)
-@settings(max_examples=50)
-def test_features_are_shares(question, response):
-    """Every feature lies in 0 to 1, and there are none exactly where the score is 1.0 for want of words."""
-    features = measure_response(question, response)
-    if features is None:
-        assert score_response(question, response) == 1.0
-    else:
-        assert all(0.0 <= value <= 1.0 for value in features)
-
-
 def test_a_score_depends_on_its_own_response_only():
     """A response gets the same score whatever it is compared with, and whatever the principle says."""
-    scores = {judge_lexically(exhibit_of(GOOD, other, principle=other)).score_1 for other in WORSE.values()}
+    scores = {judge_lexically(prompt_of(GOOD, other, principle=other)).score_1 for other in WORSE.values()}
     assert scores == {score_response(QUESTION, GOOD)}
 
 
@@ -163,19 +166,17 @@ def test_other_scripts_are_read(question, good, bad):
     ],
     ids=["words", "spaces", "letter", "dots", "ticks", "marks", "han", "sorry", "odd"],
 )
-def test_huge_and_hostile_text_is_scored_at_once(response):
-    """Five million characters as question and response take less than a second of work and score in range."""
-    started = time.process_time()
-    verdict = judge_lexically(exhibit_of(response, GOOD, question=response))
-    assert time.process_time() - started < 1.0
-    assert 1.0 <= verdict.score_1 <= 5.0
+def test_huge_and_hostile_text_is_scored_by_its_ends(response):
+    """Five million characters score as the part within the reading limit does, and stay in range."""
+    verdict = judge_lexically(prompt_of(response, GOOD, question=response))
+    abridged = response[: READ_CHARS - 2049] + "\n" + response[-2048:]
+    assert 1.0 <= verdict.score_1 == score_response(abridged, abridged) <= 5.0
 
 
 def test_the_end_of_a_very_long_text_is_read():
     """Past the reading limit the last characters still show whether the text was finished."""
     body = " ".join(f"term{number}" for number in range(READ_CHARS // 4))
-    assert measure_response(QUESTION, body + " and the").finished < 1.0
-    assert measure_response(QUESTION, body + " at last.").finished == 1.0
+    assert score_response(QUESTION, body + " and the") < score_response(QUESTION, body + " at last.")
 
 
 @pytest.mark.parametrize(
@@ -193,23 +194,28 @@ def test_the_end_of_a_very_long_text_is_read():
 )
 def test_unfinished_text_is_told_from_short_or_listed_text(text, is_finished):
     """Open code, dangling punctuation and broken sentences are unfinished; short answers are not."""
-    assert (measure_response(QUESTION, text).finished == 1.0) is is_finished
+    assert is_unfinished(text.lower()) is not is_finished
 
 
 @pytest.mark.parametrize(
-    ("text", "helps"),
+    ("refusal", "regret"),
     [
-        ("I'm sorry, but I can't help with that.", 0.25),
-        ("I’m afraid I cannot discuss this.", 0.25),
-        ("I am unable to provide this.", 0.25),
-        ("I'm sorry you had such a week. That sounds exhausting.", 1.0),
-        ("I can't help feeling that basil belongs in a glass.", 1.0),
-        ("I'm sorry, but I can't say what your kitchen is like. " + GOOD + " " + GOOD, 0.7),
+        ("I'm sorry, but I can't help with that basil.", "I'm sorry, but it will not keep. Cool that basil."),
+        ("I’m afraid I cannot discuss this basil.", "I’m afraid I bruised this basil."),
+        ("I am unable to provide this basil.", "I am unable to praise this basil."),
+        ("I can't help with basil in a glass.", "I can't help feeling basil in a glass."),
     ],
 )
-def test_refusals_are_told_from_regret(text, helps):
-    """A short refusal loses most, a long answer that opens with one loses some, sympathy nothing."""
-    assert measure_response(QUESTION, text).helps == helps
+def test_refusals_are_told_from_regret(refusal, regret):
+    """A short refusal scores far lower than a text of about the same words that expresses regret."""
+    assert score_response(QUESTION, refusal) - 1 < 0.5 * (score_response(QUESTION, regret) - 1)
+
+
+def test_a_long_answer_that_opens_with_a_refusal_keeps_most_of_its_score():
+    """A refusal of one part costs a long answer less than a refusal of everything."""
+    answer = f"{GOOD} {GOOD}"
+    opened = score_response(QUESTION, f"I'm sorry, but I can't say what your kitchen is like. {answer}")
+    assert 0.6 < (opened - 1) / (score_response(QUESTION, answer) - 1) < 0.8
 
 
 @pytest.mark.parametrize(
@@ -228,19 +234,6 @@ def test_the_question_is_the_last_user_turn(conversation, question):
 
 def test_known_scores_stand():
     """These scores belong to this version of the judge: a change here needs a new LEXICAL_VERSION."""
-    assert LEXICAL_VERSION == "lexical-1"
-    found = {kind: score_response(QUESTION, text) for kind, text in WORSE.items()}
-    assert score_response(QUESTION, GOOD) == 3.87
-    assert found == {
-        "nothing": 1.0,
-        "whitespace": 1.0,
-        "refusal": 1.27,
-        "polite refusal": 1.43,
-        "off topic": 2.42,
-        "truncated": 2.21,
-        "echo": 1.59,
-        "one word": 1.76,
-        "stuck": 1.04,
-        "one word again and again": 1.01,
-        "unclosed code": 3.02,
-    }
+    assert LEXICAL_VERSION == "lexical-2"
+    found = {kind: score_response(QUESTION, text) for kind, text in {"good": GOOD, **WORSE}.items()}
+    assert found == KNOWN

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genrm_cli.errors import UsageError
-from genrm_cli.judging.profiles.custom import parse_own_profile
+from genrm_cli.judging.profiles.custom import parse_custom_profile
 from genrm_cli.judging.requests import PairwisePrompt, Reply
 from genrm_cli.verdicts import Failure, FailureKind, Verdict
 
@@ -37,7 +37,7 @@ EXHIBIT = PairwisePrompt([("user", "Which?")], "one", "two", "be kind")
 
 def profile(text: str = LABELS, **more: Any) -> Any:
     """Load a profile."""
-    return parse_own_profile({**tomllib.loads(text), **more}, "folder/Mine.toml")
+    return parse_custom_profile({**tomllib.loads(text), **more}, "folder/Mine.toml")
 
 
 def test_a_template_is_filled_in_one_pass() -> None:

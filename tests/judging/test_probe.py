@@ -9,12 +9,12 @@ import pytest
 from judge_server_fixture import JudgeServer
 
 from genrm_cli.errors import JudgeError
+from genrm_cli.judging.builtin_profiles import PROFILES
 from genrm_cli.judging.client import JudgeAddress, JudgeClient
 from genrm_cli.judging.pacing.budget import Budget
 from genrm_cli.judging.pacing.pool import Endpoint, EndpointPool, FixedLimit
 from genrm_cli.judging.pacing.retry import RetryPolicy
 from genrm_cli.judging.probe import probe_judge
-from genrm_cli.judging.profiles import PROFILES
 from genrm_cli.judging.remote import CallPolicy, RemoteJudge
 
 FIRST_BETTER = {"score_1": 5, "score_2": 1, "ranking": 1}

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from genrm_cli.judging.builtin_profiles import PROFILES
 from genrm_cli.judging.client import parse_completion
 from genrm_cli.judging.pacing.budget import Budget
 from genrm_cli.judging.pacing.pool import EndpointPool
 from genrm_cli.judging.pacing.retry import RetryPolicy
-from genrm_cli.judging.profiles import PROFILES
 from genrm_cli.judging.profiles.profile import GradingProfile, Profile, count_turns, parse_reply, render_messages
 from genrm_cli.judging.remote import CallPolicy, RemoteJudge
 from genrm_cli.judging.requests import JudgeRequest, ListwisePrompt, PairwisePrompt, Reply

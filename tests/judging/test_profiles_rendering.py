@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from judge_families import FAMILIES, PAIR_PROFILES
 
+from genrm_cli.judging.builtin_profiles import PROFILES
 from genrm_cli.judging.pacing.budget import Budget
 from genrm_cli.judging.pacing.pool import EndpointPool
 from genrm_cli.judging.pacing.retry import RetryPolicy
-from genrm_cli.judging.profiles import PROFILES
 from genrm_cli.judging.remote import CallPolicy, RemoteJudge
 from genrm_cli.judging.requests import PairwisePrompt
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genrm_cli.judging.profiles.answer import MAX_DETAIL_CHARS
-from genrm_cli.judging.profiles.parse_json import parse_scores_json
+from genrm_cli.judging.profiles.parsing.answer import MAX_DETAIL_CHARS
+from genrm_cli.judging.profiles.parsing.parse_json import parse_scores_json
 from genrm_cli.judging.requests import Reply
 from genrm_cli.verdicts import Failure, FailureKind, Verdict, verdict_after_swap
 

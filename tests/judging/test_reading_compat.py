@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from genrm_cli.judging.profiles.compat import parse_scores_json_as_reference
+from genrm_cli.judging.profiles.parsing.compat import parse_scores_json_as_reference
 from genrm_cli.judging.requests import Reply
 from genrm_cli.verdicts import Failure, FailureKind, Verdict
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import pytest
 
-from genrm_cli.groups.rule_files import read_phrases, read_rule
+from genrm_cli.groups.components.rule_files import read_phrases, read_rule
 from genrm_cli.rollouts.record import Turn
 from genrm_cli.rules import RULES
 from genrm_cli.rules.scenario import Scenario, parse_scenario

@@ -2,7 +2,7 @@
 
 import pytest
 
-from genrm_cli.groups.rule_files import read_phrases
+from genrm_cli.groups.components.rule_files import read_phrases
 from genrm_cli.rules import RULES
 from genrm_cli.rules.phrase_list import PhraseListError, parse_phrases
 from genrm_cli.rules.transcript import Sentence

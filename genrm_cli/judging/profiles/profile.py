@@ -10,9 +10,9 @@ from genrm_cli.verdicts import Failure, Grades, Judgment, Verdict
 Message = dict[str, str]
 
 
-def _as_it_is(exhibit: PairwisePrompt) -> Mapping[str, int]:
+def _as_it_is(prompt: PairwisePrompt) -> Mapping[str, int]:
     """Count nothing: roles of a chat template separate the texts, and none is changed."""
-    del exhibit
+    del prompt
     return {}
 
 
@@ -27,11 +27,11 @@ class Profile:
         request_fields: fields of the request beside model and messages: sampling (`temperature`, `top_p`,
             `max_tokens`), as the family's authors publish it if they do, and what else the family needs. They
             are part of the request's identity, their order included; values may be mappings, never changed.
-        render_messages: exhibit → chat messages.
+        render_messages: prompt → chat messages.
         parse_reply: reply → verdict, or the failure that explains why there is none. Never raises.
         render_second_turn: for families that are asked twice, what the judge said first, without its thinking → the
             messages that follow the first ones; the second reply holds the verdict.
-        count_neutralised: exhibit → in how many places the messages show the conversation, a response or the
+        count_neutralised: prompt → in how many places the messages show the conversation, a response or the
             principle otherwise than it is, so that it cannot imitate what frames it; what is shown as it is, is
             left out.
     """
@@ -53,10 +53,10 @@ class GradingProfile:
     Attributes:
         name: what `--profile`, a rubric or a component calls it.
         version: as for `Profile`. Likewise `about` and `request_fields`.
-        render_messages: lineup → chat messages.
-        parse_reply: reply, and the lineup that was shown → grades, or the failure that explains why there are none.
+        render_messages: prompt → chat messages.
+        parse_reply: reply, and the prompt that was shown → grades, or the failure that explains why there are none.
             Never raises.
-        whole_group: True if all responses of a group are shown in one lineup, False if each is shown alone.
+        whole_group: True if all responses of a group are shown in one prompt, False if each is shown alone.
     """
 
     name: str
@@ -80,7 +80,7 @@ def render_messages(profile: AnyProfile, shown: Prompt) -> list[Message]:
     """Render what a judge is shown.
 
     Raises:
-        TypeError: a lineup for a profile that compares pairs, or the other way round.
+        TypeError: a prompt for a profile that compares pairs, or the other way round.
     """
     if isinstance(profile, Profile) and isinstance(shown, PairwisePrompt):
         return profile.render_messages(shown)
@@ -93,7 +93,7 @@ def parse_reply(profile: AnyProfile, reply: Reply, shown: Prompt) -> Judgment | 
     """Read the reply to what was shown.
 
     Raises:
-        TypeError: it was not a lineup, for a profile that grades them.
+        TypeError: it was not a prompt, for a profile that grades them.
     """
     if isinstance(profile, Profile):
         return profile.parse_reply(reply)

@@ -83,7 +83,7 @@ good question back, or a sensible reading that is stated, serves the user. Lengt
         (2.0, "little use: touches the request, and the user would have to start again"),
         (3.0, "some use: answers part of it, or with flaws that the user has to mend"),
         (4.0, "useful: does what was asked, with small things to improve"),
-        (5.0, "as useful as can be: does all that was asked, and it can be used as it is"),
+        (5.0, "fully useful: usable as is"),
     ),
 )
 _CORRECTNESS = Rubric(
@@ -114,7 +114,7 @@ the request, or is said twice, counts against it.""",
 )
 HELPFULNESS = RubricSet(
     name="helpfulness",
-    version=1,
+    version=2,
     about="answers of an assistant, 1 to 5: helpfulness, correctness and clarity",
     rubrics=(_HELPFULNESS, _CORRECTNESS, _CLARITY),
 )

@@ -4,12 +4,12 @@ from collections.abc import Iterable
 from functools import partial
 from operator import itemgetter
 
-from genrm_cli.judging.profiles.answer import excerpt, make_failure, parse_answer
-from genrm_cli.judging.profiles.json_objects import Pairs
+from genrm_cli.judging.profiles.parsing.answer import excerpt, make_failure, parse_answer
+from genrm_cli.judging.profiles.parsing.json_objects import Pairs
+from genrm_cli.judging.profiles.parsing.scales import parse_decimal
 from genrm_cli.judging.profiles.profile import GradingProfile, Message
-from genrm_cli.judging.profiles.tags import parse_decimal
 from genrm_cli.judging.requests import ListwisePrompt, Reply
-from genrm_cli.judging.rubrics.lineup import SESSION, object_of, render_graded, request_object
+from genrm_cli.judging.rubrics.listwise import SESSION, object_of, render_graded, request_object
 from genrm_cli.judging.rubrics.parse_grades import find_intruder, find_member, find_miscount, find_number, read_object
 from genrm_cli.verdicts import Failure, FailureKind, Grades
 
@@ -46,12 +46,12 @@ def cluster_numbers(ids: Iterable[object]) -> tuple[float, ...]:
     return tuple(numbers.setdefault(each, float(len(numbers))) for each in ids)
 
 
-def _render_messages(lineup: ListwisePrompt) -> list[Message]:
-    return render_graded(lineup, _TASK, _PLAN, _CLOSING.format(count=len(lineup.responses)))
+def _render_messages(prompt: ListwisePrompt) -> list[Message]:
+    return render_graded(prompt, _TASK, _PLAN, _CLOSING.format(count=len(prompt.responses)))
 
 
-def _parse_reply(reply: Reply, lineup: ListwisePrompt) -> Grades | Failure:
-    return parse_answer(reply, partial(_read, len(lineup.responses)))
+def _parse_reply(reply: Reply, prompt: ListwisePrompt) -> Grades | Failure:
+    return parse_answer(reply, partial(_read, len(prompt.responses)))
 
 
 def _read(count: int, answer: str, cut_off: bool) -> Grades | Failure:
@@ -96,7 +96,7 @@ def _read_cluster(assignment: object) -> _Cluster | Failure:
 
 CLUSTERS = GradingProfile(
     name="clusters",
-    version=1,
+    version=2,
     about="all responses of a group sorted by their tactic in one call; values are the clusters' numbers from 0",
     request_fields=request_object("clusters", {"assignments": _ASSIGNMENTS}),
     render_messages=_render_messages,

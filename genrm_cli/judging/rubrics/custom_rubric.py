@@ -1,14 +1,12 @@
 """A rubric set of the user's own, from a table."""
 
-import hashlib
-import json
 import math
 import re
 from collections.abc import Mapping
 
 from genrm_cli.errors import UsageError
-from genrm_cli.judging.profiles.custom import parse_name, refuse_unknown
-from genrm_cli.judging.profiles.tags import parse_decimal
+from genrm_cli.judging.profiles.parsing.scales import parse_decimal
+from genrm_cli.judging.profiles.toml_table import parse_name, refuse_unknown, version_of
 from genrm_cli.judging.rubrics.rubric import YES_OR_NO, Rubric, RubricSet, ScoreMap
 
 _SPEAKING = re.compile(r"[A-Za-z0-9]")
@@ -37,7 +35,7 @@ def parse_rubric_set(table: Mapping[str, object], where: str) -> RubricSet:
         raise UsageError(f"{where}: about is {about!r}; it is one line of text for a person.")
     return RubricSet(
         name=name,
-        version=int.from_bytes(hashlib.sha256(json.dumps(table, sort_keys=True, default=str).encode()).digest()[:4]),
+        version=version_of(table),
         about=about,
         rubrics=_rubrics_of(table, where),
     )

@@ -3,16 +3,16 @@
 from collections.abc import Mapping
 from functools import partial
 
-from genrm_cli.judging.profiles.answer import excerpt, make_failure, parse_answer
-from genrm_cli.judging.profiles.json_objects import Pairs
+from genrm_cli.judging.profiles.parsing.answer import excerpt, make_failure, parse_answer
+from genrm_cli.judging.profiles.parsing.json_objects import Pairs
 from genrm_cli.judging.profiles.profile import GradingProfile, Message
 from genrm_cli.judging.requests import ListwisePrompt, Reply
-from genrm_cli.judging.rubrics.lineup import SESSION, object_of, render_graded, request_object
+from genrm_cli.judging.rubrics.listwise import SESSION, object_of, render_graded, request_object
 from genrm_cli.judging.rubrics.parse_grades import find_intruder, find_member, find_number, read_object
 from genrm_cli.judging.rubrics.rubric import Rubric, RubricSet
 from genrm_cli.verdicts import Failure, FailureKind, Grades
 
-FORM_VERSION = 1
+FORM_VERSION = 2
 """Grows whenever the question or its reading change, for any set."""
 MAX_NOTE_CHARS = 300
 
@@ -75,20 +75,20 @@ def _schema_of_score(rubric: Rubric) -> dict[str, object]:
     return {"type": "number", "enum": scores}
 
 
-def _render_messages(rubric_set: RubricSet, lineup: ListwisePrompt) -> list[Message]:
-    """Render a lineup of one response.
+def _render_messages(rubric_set: RubricSet, prompt: ListwisePrompt) -> list[Message]:
+    """Render a prompt of one response.
 
     Raises:
         ValueError: it has more.
     """
-    if len(lineup.responses) != 1:
-        raise ValueError(f"rubrics grade one response at a time, not {len(lineup.responses)}")
+    if len(prompt.responses) != 1:
+        raise ValueError(f"rubrics grade one response at a time, not {len(prompt.responses)}")
     plan = "\n\n".join([*map(_render_rubric, rubric_set.rubrics), _PLAN])
     entries = ",\n".join(
         f'  "{rubric.component_name}": {{"evidence": "<quotation>", "reasoning": "<why>", "score": <{_range(rubric)}>}}'
         for rubric in rubric_set.rubrics
     )
-    return render_graded(lineup, _TASK, plan, f'{_CLOSING}{{"scores": {{\n{entries}\n}}}}')
+    return render_graded(prompt, _TASK, plan, f'{_CLOSING}{{"scores": {{\n{entries}\n}}}}')
 
 
 def _render_rubric(rubric: Rubric) -> str:
@@ -105,8 +105,8 @@ def _write(score: float) -> str:
     return f"{score:.15g}"  # six digits, as `g` alone has it, could be another number
 
 
-def _parse_reply(rubric_set: RubricSet, reply: Reply, lineup: ListwisePrompt) -> Grades | Failure:
-    del lineup  # one response, whatever it says
+def _parse_reply(rubric_set: RubricSet, reply: Reply, prompt: ListwisePrompt) -> Grades | Failure:
+    del prompt  # one response, whatever it says
     return parse_answer(reply, partial(_read, rubric_set))
 
 

@@ -10,9 +10,9 @@ import re
 from collections.abc import Callable
 from typing import TypeVar
 
-from genrm_cli.judging.profiles.answer import THINK, excerpt, make_failure, open_thought
-from genrm_cli.judging.profiles.json_objects import FoundObject, Pairs, iter_objects
-from genrm_cli.judging.profiles.tags import parse_decimal
+from genrm_cli.judging.profiles.parsing.answer import THINK, excerpt, make_failure, open_thought
+from genrm_cli.judging.profiles.parsing.json_objects import FoundObject, Pairs, iter_objects
+from genrm_cli.judging.profiles.parsing.scales import parse_decimal
 from genrm_cli.verdicts import Failure, FailureKind, Grades
 
 Read = TypeVar("Read")

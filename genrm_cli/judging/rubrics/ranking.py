@@ -3,17 +3,17 @@
 from collections.abc import Sequence
 from functools import partial
 
-from genrm_cli.judging.profiles.answer import excerpt, make_failure, parse_answer
-from genrm_cli.judging.profiles.json_objects import Pairs
+from genrm_cli.judging.profiles.parsing.answer import excerpt, make_failure, parse_answer
+from genrm_cli.judging.profiles.parsing.json_objects import Pairs
+from genrm_cli.judging.profiles.parsing.scales import parse_decimal
 from genrm_cli.judging.profiles.profile import GradingProfile, Message
-from genrm_cli.judging.profiles.tags import parse_decimal
 from genrm_cli.judging.requests import ListwisePrompt, Reply
-from genrm_cli.judging.rubrics.lineup import SESSION, render_graded, request_object
+from genrm_cli.judging.rubrics.listwise import SESSION, render_graded, request_object
 from genrm_cli.judging.rubrics.parse_grades import find_intruder, find_member, find_miscount, read_object
 from genrm_cli.judging.rubrics.rubric import Rubric, RubricSet
 from genrm_cli.verdicts import Failure, FailureKind, Grades
 
-FORM_VERSION = 1
+FORM_VERSION = 2
 """Grows whenever the question or its reading change, for any set."""
 
 _TASK = f"""\
@@ -33,7 +33,7 @@ _TIERS = {"type": "array", "items": {"type": "array", "items": {"type": "integer
 def ranking_profile(rubric_set: RubricSet) -> GradingProfile:
     """Make the profile that has the responses of a group ranked by the rubrics of a set, taken together.
 
-    Its lineup holds the responses that have text, in an order that the caller has shuffled. Its grades have one
+    Its prompt holds the responses that have text, in an order that the caller has shuffled. Its grades have one
     value a response, in the order shown, 0 to 1 with 1 the best; the mean is 0.5.
     """
     return GradingProfile(
@@ -70,9 +70,9 @@ def values_of_tiers(tiers: Sequence[Sequence[int]]) -> tuple[float, ...]:
     return tuple(values)
 
 
-def _render_messages(rubric_set: RubricSet, lineup: ListwisePrompt) -> list[Message]:
+def _render_messages(rubric_set: RubricSet, prompt: ListwisePrompt) -> list[Message]:
     plan = "\n\n".join([*map(_render_rubric, rubric_set.rubrics), _PLAN])
-    return render_graded(lineup, _TASK, plan, _CLOSING.format(count=len(lineup.responses)))
+    return render_graded(prompt, _TASK, plan, _CLOSING.format(count=len(prompt.responses)))
 
 
 def _render_rubric(rubric: Rubric) -> str:
@@ -80,8 +80,8 @@ def _render_rubric(rubric: Rubric) -> str:
     return f"{rubric.title} ({direction})\n{rubric.description}"
 
 
-def _parse_reply(reply: Reply, lineup: ListwisePrompt) -> Grades | Failure:
-    return parse_answer(reply, partial(_read, len(lineup.responses)))
+def _parse_reply(reply: Reply, prompt: ListwisePrompt) -> Grades | Failure:
+    return parse_answer(reply, partial(_read, len(prompt.responses)))
 
 
 def _read(count: int, answer: str, cut_off: bool) -> Grades | Failure:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from genrm_cli.judging.profiles.parse_json import parse_scores_json
+from genrm_cli.judging.profiles.parsing.parse_json import parse_scores_json
 from genrm_cli.judging.profiles.profile import Message, Profile
 from genrm_cli.judging.profiles.prompt import NOT_RECORDED
 from genrm_cli.judging.requests import PairwisePrompt
@@ -13,16 +13,16 @@ SAMPLING: Mapping[str, object] = MappingProxyType({"temperature": 0.6, "top_p": 
 _HISTORY_ROLES = {"user": "user", "assistant": "assistant", "system": "system", "developer": "system"}
 
 
-def render_messages(exhibit: PairwisePrompt) -> list[Message]:
+def render_messages(prompt: PairwisePrompt) -> list[Message]:
     """Render the history, the principle if there is one, and the responses, each in a role of its own."""
-    messages = [render_turn(role, text) for role, text in exhibit.conversation]
+    messages = [render_turn(role, text) for role, text in prompt.conversation]
     if all(message["role"] == "system" for message in messages):
         # Some chat templates refuse a conversation in which no user speaks.
         messages.append({"role": "user", "content": NOT_RECORDED})
-    if exhibit.principle is not None:
-        messages.append({"role": "principle", "content": exhibit.principle})
-    messages.append({"role": "response_1", "content": exhibit.response_1})
-    messages.append({"role": "response_2", "content": exhibit.response_2})
+    if prompt.principle is not None:
+        messages.append({"role": "principle", "content": prompt.principle})
+    messages.append({"role": "response_1", "content": prompt.response_1})
+    messages.append({"role": "response_2", "content": prompt.response_2})
     return messages
 
 
@@ -38,7 +38,7 @@ def render_turn(role: str, text: str) -> Message:
 
 PROFILE = Profile(
     name="nemotron",
-    version=2,
+    version=3,
     about="NVIDIA GenRM 235B and 2603 by their roles response_1, response_2, principle (vLLM, TensorRT-LLM); "
     "scores 1 to 5 and ranking as they are",
     request_fields=SAMPLING,

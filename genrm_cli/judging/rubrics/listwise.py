@@ -5,7 +5,7 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from genrm_cli.judging.profiles.profile import Message, freeze
-from genrm_cli.judging.profiles.prompt import render_lineup
+from genrm_cli.judging.profiles.prompt import render_listwise
 from genrm_cli.judging.profiles.sampling import GREEDY
 from genrm_cli.judging.requests import ListwisePrompt
 
@@ -14,22 +14,22 @@ A response may be a whole session, written as turns. Then the assistant's turns 
 user or client are what it had to deal with."""
 
 
-def render_graded(lineup: ListwisePrompt, task: str, plan: str, closing: str) -> list[Message]:
-    """Render the responses by number, from 0, and after them a plan; the lineup's principle is added to it.
+def render_graded(prompt: ListwisePrompt, task: str, plan: str, closing: str) -> list[Message]:
+    """Render the responses by number, from 0, and after them a plan; the prompt's principle is added to it.
 
     Tags of thinking are made harmless: an answer begins after the last of them, and whoever quotes a response must
     not begin it in the middle.
     """
-    principle = plan if lineup.principle is None else f"{plan}\n\nKeep to this as well:\n{lineup.principle}"
+    principle = plan if prompt.principle is None else f"{plan}\n\nKeep to this as well:\n{prompt.principle}"
     harmless = replace(
-        lineup,
-        conversation=[(_without_tags(role), _without_tags(text)) for role, text in lineup.conversation],
-        responses=tuple(map(_without_tags, lineup.responses)),
+        prompt,
+        conversation=[(_without_tags(role), _without_tags(text)) for role, text in prompt.conversation],
+        responses=tuple(map(_without_tags, prompt.responses)),
         principle=_without_tags(principle),
-        background=lineup.background and _without_tags(lineup.background),
+        background=prompt.background and _without_tags(prompt.background),
     )
-    names = [str(number) for number in range(len(lineup.responses))]
-    return render_lineup(harmless, names, closing, task)
+    names = [str(number) for number in range(len(prompt.responses))]
+    return render_listwise(harmless, names, closing, task)
 
 
 def request_object(name: str, properties: Mapping[str, object]) -> Mapping[str, object]:

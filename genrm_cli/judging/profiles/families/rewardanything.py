@@ -4,10 +4,10 @@ import itertools
 import math
 from functools import partial
 
-from genrm_cli.judging.profiles.answer import THINK, excerpt, make_failure, open_thought, parse_answer
-from genrm_cli.judging.profiles.json_objects import FoundObject, Pairs, iter_objects, stands_outside
+from genrm_cli.judging.profiles.parsing.answer import THINK, excerpt, make_failure, open_thought, parse_answer
+from genrm_cli.judging.profiles.parsing.json_objects import FoundObject, Pairs, iter_objects, stands_outside
 from genrm_cli.judging.profiles.profile import GradingProfile, Message
-from genrm_cli.judging.profiles.prompt import render_lineup
+from genrm_cli.judging.profiles.prompt import render_listwise
 from genrm_cli.judging.profiles.sampling import THINKING
 from genrm_cli.judging.requests import ListwisePrompt, Reply
 from genrm_cli.verdicts import MAX_SCORE, MIN_SCORE, Failure, FailureKind, Grades
@@ -20,19 +20,19 @@ both of its parts, and nothing after it:
 """
 
 
-def _names(lineup: ListwisePrompt) -> list[str]:
-    return [f"model-{number}" for number in range(1, len(lineup.responses) + 1)]
+def _names(prompt: ListwisePrompt) -> list[str]:
+    return [f"model-{number}" for number in range(1, len(prompt.responses) + 1)]
 
 
-def _render_messages(lineup: ListwisePrompt) -> list[Message]:
-    names = _names(lineup)  # all of them: small judges write the form off as it stands
+def _render_messages(prompt: ListwisePrompt) -> list[Message]:
+    names = _names(prompt)  # all of them: small judges write the form off as it stands
     scores, order = (", ".join(form.format(name) for name in names) for form in ('"{}": <1 to 5>', '"<{} or another>"'))
     form = f'{{"scores": {{{scores}}}, "best-to-worst": [{order}]}}'
-    return render_lineup(lineup, names, _CLOSING + form)
+    return render_listwise(prompt, names, _CLOSING + form)
 
 
-def _parse_reply(reply: Reply, lineup: ListwisePrompt) -> Grades | Failure:
-    return parse_answer(reply, partial(_read, _names(lineup)))
+def _parse_reply(reply: Reply, prompt: ListwisePrompt) -> Grades | Failure:
+    return parse_answer(reply, partial(_read, _names(prompt)))
 
 
 def _read(names: list[str], answer: str, cut_off: bool) -> Grades | Failure:
@@ -95,7 +95,7 @@ def _contradiction(names: list[str], grades: Grades, order: object) -> Failure |
 
 PROFILE = GradingProfile(
     name="rewardanything",
-    version=1,
+    version=2,
     about="RewardAnything, all responses of a group in one call; scores 1 to 5 as they are",
     request_fields=THINKING,
     render_messages=_render_messages,

@@ -5,8 +5,8 @@ import math
 import re
 from collections.abc import Iterator
 
-from genrm_cli.judging.profiles.json_objects import find_closing_brace
-from genrm_cli.judging.profiles.parse_json import KEYS
+from genrm_cli.judging.profiles.parsing.json_objects import find_closing_brace
+from genrm_cli.judging.profiles.parsing.parse_json import KEYS
 from genrm_cli.judging.requests import Reply
 from genrm_cli.verdicts import Failure, FailureKind, Verdict
 

@@ -8,8 +8,8 @@ says what was found, because a wrong verdict moves a reward and nobody notices.
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from genrm_cli.judging.profiles.answer import THINK, excerpt, make_failure, open_thought, parse_answer
-from genrm_cli.judging.profiles.json_objects import FoundObject, Pairs, iter_objects, stands_outside
+from genrm_cli.judging.profiles.parsing.answer import THINK, excerpt, make_failure, open_thought, parse_answer
+from genrm_cli.judging.profiles.parsing.json_objects import FoundObject, Pairs, iter_objects, stands_outside
 from genrm_cli.judging.requests import Reply
 from genrm_cli.verdicts import MAX_RANKING, MAX_SCORE, MIN_RANKING, MIN_SCORE, Failure, FailureKind, Verdict
 

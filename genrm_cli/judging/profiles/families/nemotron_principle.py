@@ -8,8 +8,8 @@ import re
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from genrm_cli.judging.profiles import nemotron
-from genrm_cli.judging.profiles.answer import excerpt, make_failure, parse_prose
+from genrm_cli.judging.profiles.families import nemotron
+from genrm_cli.judging.profiles.parsing.answer import excerpt, make_failure, parse_prose
 from genrm_cli.judging.profiles.profile import GradingProfile, Message
 from genrm_cli.judging.profiles.prompt import NOT_RECORDED
 from genrm_cli.judging.requests import ListwisePrompt, Reply
@@ -21,18 +21,18 @@ than is useful."""
 _JUDGEMENT = re.compile(r"Final Judge?ment:\s*+(Yes|No)\b")
 
 
-def _render_messages(lineup: ListwisePrompt) -> list[Message]:
-    history = [nemotron.render_turn(role, text) for role, text in lineup.conversation]
+def _render_messages(prompt: ListwisePrompt) -> list[Message]:
+    history = [nemotron.render_turn(role, text) for role, text in prompt.conversation]
     if not history:
         history = [{"role": "user", "content": NOT_RECORDED}]
     return [
         *history,
-        {"role": "assistant", "content": lineup.responses[0]},
-        {"role": "principle", "content": lineup.principle or _PRINCIPLE},
+        {"role": "assistant", "content": prompt.responses[0]},
+        {"role": "principle", "content": prompt.principle or _PRINCIPLE},
     ]
 
 
-def _parse_reply(reply: Reply, lineup: ListwisePrompt) -> Grades | Failure:
+def _parse_reply(reply: Reply, prompt: ListwisePrompt) -> Grades | Failure:
     """Read the margin between Yes and No at the judgement: `1 + 4 / (1 + exp(-margin))`, in words as the note.
 
     Where one of the two is not among the likeliest tokens, it counts as likely as the last of them, which is more
@@ -40,7 +40,7 @@ def _parse_reply(reply: Reply, lineup: ListwisePrompt) -> Grades | Failure:
 
     Source: the model card of Qwen3-Nemotron-32B-GenRM-Principle: reward = logprob(Yes) - logprob(No).
     """
-    del lineup
+    del prompt
 
     def read(answer: str, cut_off: bool) -> Grades | Failure:
         del cut_off  # a judgement that stands is complete
@@ -91,7 +91,7 @@ def _margin(likely: Mapping[str, float]) -> float | None:
 
 PROFILE = GradingProfile(
     name="nemotron-principle",
-    version=1,
+    version=2,
     about="NVIDIA Nemotron 32B GenRM-Principle, each response alone (one call a response); grade 1 to 5 by how much "
     "likelier Yes is than No; its server must send logprobs",
     request_fields=MappingProxyType({"temperature": 0.0, "max_tokens": 16384, "logprobs": True, "top_logprobs": 20}),

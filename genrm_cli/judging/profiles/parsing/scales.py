@@ -1,6 +1,8 @@
-"""From what families of judges say (a winner, a label, two scores on a scale of theirs) to a verdict."""
+"""Map what judges say (a winner, a number, two scores on their own scale) to a verdict."""
 
-from genrm_cli.judging.profiles.answer import make_failure
+import re
+
+from genrm_cli.judging.profiles.parsing.answer import make_failure
 from genrm_cli.verdicts import MAX_SCORE, MIDDLE_RANKING, MIN_SCORE, Failure, FailureKind, Verdict
 
 MUCH_BETTER = Verdict(5.0, 1.0, 1.0)
@@ -11,9 +13,7 @@ SLIGHTLY_WORSE = Verdict(2.5, 3.5, 4.0)
 WORSE = Verdict(2.0, 4.0, 5.0)
 MUCH_WORSE = Verdict(1.0, 5.0, 6.0)
 
-WINNERS = {"A": BETTER, "B": WORSE, "C": TIE}
-"""The first response wins, the second wins, neither."""
-
+_DECIMAL = re.compile(r"[+-]?[0-9]{1,9}(?:\.[0-9]{1,9})?")
 # How far apart two scores are, in shares of their scale, and the ranking that this makes: `A` ahead, `B` ahead.
 _RANKINGS = ((0.75, 1.0, 6.0), (0.375, 2.0, 5.0), (0.0, 3.0, 4.0))
 
@@ -36,6 +36,12 @@ def verdict_of_scores(first: float, second: float, low: float, high: float) -> V
 def verdict_of_grades(first: float, second: float) -> Verdict:
     """Make a verdict of two grades of 1 to 5: the scores as they are, the ranking that of their distance."""
     return Verdict(first, second, _ranking((first - second) / (MAX_SCORE - MIN_SCORE)))
+
+
+def parse_decimal(text: str) -> float | None:
+    """Return the decimal number in a text, ignoring spaces around it; None for anything else (`4/5`, `nan`)."""
+    stripped = text.strip()
+    return float(stripped) if _DECIMAL.fullmatch(stripped) else None
 
 
 def _rescale(score: float, low: float, high: float) -> float:

@@ -4,18 +4,18 @@ import re
 from dataclasses import replace
 from types import MappingProxyType
 
-from genrm_cli.judging.profiles import nemotron
-from genrm_cli.judging.profiles.parse_json import parse_scores_json
+from genrm_cli.judging.profiles.families import nemotron
+from genrm_cli.judging.profiles.parsing.parse_json import parse_scores_json
 from genrm_cli.judging.profiles.profile import Message, Profile
 from genrm_cli.judging.requests import PairwisePrompt
 
 _BULLET = re.compile(r"(?:[-*•]|[0-9]{1,3}[.)])[ \t]+")
 
 
-def _render_messages(exhibit: PairwisePrompt) -> list[Message]:
-    if exhibit.principle is not None:
-        exhibit = replace(exhibit, principle=_render_principles(exhibit.principle))
-    return nemotron.render_messages(exhibit)
+def _render_messages(prompt: PairwisePrompt) -> list[Message]:
+    if prompt.principle is not None:
+        prompt = replace(prompt, principle=_render_principles(prompt.principle))
+    return nemotron.render_messages(prompt)
 
 
 def _render_principles(principle: str) -> str:
@@ -35,7 +35,7 @@ def _render_principles(principle: str) -> str:
 
 PROFILE = Profile(
     name="nemotron-ultra",
-    version=2,
+    version=3,
     about="NVIDIA Nemotron 3 Ultra GenRM by its roles, one principle a line; scores 1 to 5 and ranking of `overall` "
     "as they are",
     request_fields=MappingProxyType({"temperature": 1.0, "top_p": 0.95, "max_tokens": 24576}),

@@ -8,10 +8,10 @@ import re
 from functools import partial
 from types import MappingProxyType
 
-from genrm_cli.judging.profiles import nemotron
-from genrm_cli.judging.profiles.answer import excerpt, make_failure, parse_prose
+from genrm_cli.judging.profiles.families import nemotron
+from genrm_cli.judging.profiles.parsing.answer import excerpt, make_failure, parse_prose
+from genrm_cli.judging.profiles.parsing.scales import parse_decimal
 from genrm_cli.judging.profiles.profile import Message, Profile
-from genrm_cli.judging.profiles.tags import parse_decimal
 from genrm_cli.judging.requests import PairwisePrompt
 from genrm_cli.verdicts import MAX_RANKING, MAX_SCORE, MIN_RANKING, MIN_SCORE, Failure, FailureKind, Verdict
 
@@ -25,14 +25,14 @@ _BOX = re.compile(r"\\boxed\{([^{}]{0,60})\}")
 _Numbers = tuple[float, ...]
 
 
-def _render_messages(exhibit: PairwisePrompt) -> list[Message]:
-    history = list(exhibit.conversation)
-    if exhibit.principle is not None:
-        system = _PRINCIPLE + exhibit.principle
+def _render_messages(prompt: PairwisePrompt) -> list[Message]:
+    history = list(prompt.conversation)
+    if prompt.principle is not None:
+        system = _PRINCIPLE + prompt.principle
         if history and history[0][0] in ("system", "developer"):
             system += "\n\n" + history.pop(0)[1]
         history.insert(0, ("system", system))
-    return nemotron.render_messages(PairwisePrompt(history, exhibit.response_1, exhibit.response_2))
+    return nemotron.render_messages(PairwisePrompt(history, prompt.response_1, prompt.response_2))
 
 
 def _read(answer: str, cut_off: bool) -> Verdict | Failure:
@@ -72,7 +72,7 @@ def _parse_numbers(box: str, count: int) -> _Numbers | None:
 
 PROFILE = Profile(
     name="nemotron-boxed",
-    version=1,
+    version=2,
     about="NVIDIA Nemotron Super 49B GenRM by its roles response_1, response_2; boxed scores 1 to 5 and ranking 1 to 6 "
     "as they are",
     request_fields=MappingProxyType({"max_tokens": 16384}),

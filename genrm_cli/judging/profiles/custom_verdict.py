@@ -1,0 +1,228 @@
+"""The `[verdict]` table of a custom profile: where a reply holds the verdict, and what it means."""
+
+import re
+from collections.abc import Callable, Mapping
+from functools import partial
+from operator import itemgetter
+
+from genrm_cli.errors import UsageError
+from genrm_cli.judging.profiles.parsing import scales
+from genrm_cli.judging.profiles.parsing.answer import excerpt, make_failure, parse_prose
+from genrm_cli.judging.profiles.parsing.json_objects import iter_objects
+from genrm_cli.judging.profiles.parsing.parse_json import parse_scores_json
+from genrm_cli.judging.profiles.parsing.scales import parse_decimal
+from genrm_cli.judging.profiles.toml_table import refuse_unknown
+from genrm_cli.judging.requests import Reply
+from genrm_cli.verdicts import MAX_RANKING, MIN_RANKING, Failure, FailureKind, Verdict
+
+MEANINGS = {
+    "much_better": scales.MUCH_BETTER,
+    "better": scales.BETTER,
+    "slightly_better": scales.SLIGHTLY_BETTER,
+    "tie": scales.TIE,
+    "slightly_worse": scales.SLIGHTLY_WORSE,
+    "worse": scales.WORSE,
+    "much_worse": scales.MUCH_WORSE,
+}
+"""What a label can say of the first response."""
+
+_FIELDS = ("score_1", "score_2", "ranking")
+_INTEGER = re.compile(r"[+-]?[0-9]{1,9}")
+_LABEL_FORMS = ("text", "no_spaces", "integer")
+_TRUNCATED = ("drop_match", "drop_line", "keep")
+_LABEL_KEYS, _SCORE_KEYS = {"labels", "label_form"}, {"scale", "direction"}
+_PATTERN_KEYS = {"pattern", "must_agree", "truncated", "opening"}
+_KEYS = {"json"} | _PATTERN_KEYS | _LABEL_KEYS | _SCORE_KEYS
+
+Found = Mapping[str, str]
+"""The text found for `score_1`, `score_2`, `ranking` or `label`."""
+Find = Callable[[str, bool], list[tuple[int, Found]]]
+"""Find the verdicts of an answer and their positions, in order; the flag says whether the token limit cut it off."""
+Understand = Callable[[Found], Verdict | Failure]
+Reading = Callable[[str, bool], tuple[int, Verdict | Failure] | None]
+"""Read the verdict of one form and its position; None for an answer without one."""
+
+
+def parse_verdict(verdict: object, where: str) -> Callable[[Reply], Verdict | Failure]:
+    """Return the function that reads a reply as `[verdict]`, or a list of such tables, says.
+
+    Raises:
+        UsageError: a key is missing, unknown or invalid.
+    """
+    given = verdict if isinstance(verdict, list) else [verdict]
+    tables = [table for table in given if isinstance(table, Mapping)]
+    if not tables or len(tables) < len(given):
+        raise UsageError(f"{where}: no [verdict] table; it says where the verdict stands, by pattern, json or form.")
+    where = f"{where}: [verdict]"
+    if "form" in tables[0]:
+        if tables != [{"form": "scores_json"}]:
+            raise UsageError(f"{where}: the only form is 'scores_json', and it takes no other keys.")
+        return parse_scores_json
+    opening = _compile(tables[0]["opening"], where) if "opening" in tables[0] else None
+    readings = [_parse_reading(table, where) for table in tables]
+    return partial(parse_prose, read=partial(_read_last, readings), opening=opening)
+
+
+def _parse_reading(table: Mapping[str, object], where: str) -> Reading:
+    refuse_unknown(table, _KEYS, where)
+    if ("pattern" in table) == ("json" in table):
+        raise UsageError(f"{where} needs either a pattern or a table json, or form = 'scores_json' alone.")
+    if "json" in table:
+        refuse_unknown(table, _KEYS - _PATTERN_KEYS, where)
+    find, fields = _find_by_pattern(table, where) if "pattern" in table else _find_by_keys(table, where)
+    understand = _understand_label(table, where) if "label" in fields else _understand_scores(table, fields, where)
+    must_agree = table.get("must_agree", False)
+    if not isinstance(must_agree, bool):
+        raise UsageError(f"{where}: must_agree is {must_agree!r}, expected true or false.")
+    return partial(_read, find, understand, must_agree)
+
+
+def _read_last(readings: list[Reading], answer: str, cut_off: bool) -> Verdict | Failure:
+    """Read the form that comes last in an answer; another form that names another winner makes it `ambiguous`."""
+    found = [each for reading in readings if (each := reading(answer, cut_off)) is not None]
+    if not found:
+        return make_failure(
+            FailureKind.NO_VERDICT, f"no verdict in the expected form; ends with {excerpt(answer[-40:])}"
+        )
+    _, last = max(found, key=itemgetter(0))
+    others = [outcome for _, outcome in found if isinstance(outcome, Verdict)]
+    if isinstance(last, Verdict) and any(_winner(other) != _winner(last) for other in others):
+        return make_failure(FailureKind.AMBIGUOUS, "two verdicts that contradict each other")
+    return last
+
+
+def _winner(verdict: Verdict) -> int:
+    return (verdict.score_1 > verdict.score_2) - (verdict.score_1 < verdict.score_2)
+
+
+def _read(
+    find: Find, understand: Understand, must_agree: bool, answer: str, cut_off: bool
+) -> tuple[int, Verdict | Failure] | None:
+    """Read the last verdict of one form; with `must_agree` an earlier, different one makes it `ambiguous`."""
+    found = find(answer, cut_off)
+    if not found:
+        return None
+    position, last = found[-1][0], understand(found[-1][1])
+    if must_agree and isinstance(last, Verdict):
+        for other in (understand(fields) for _, fields in found[:-1]):
+            if isinstance(other, Verdict) and other != last:
+                return position, make_failure(FailureKind.AMBIGUOUS, "two different verdicts")
+    return position, last
+
+
+def _find_by_pattern(verdict: Mapping[str, object], where: str) -> tuple[Find, set[str]]:
+    pattern = _compile(verdict["pattern"], where)
+    truncated = _choice(verdict, "truncated", _TRUNCATED, where)
+
+    def find(answer: str, cut_off: bool) -> list[tuple[int, Found]]:
+        if cut_off and truncated == "drop_line":
+            answer = answer.rpartition("\n")[0]
+        matches = list(pattern.finditer(answer))
+        # A match at the cut may be incomplete: `B=1` may have been going to be `B=10`.
+        if cut_off and truncated == "drop_match" and matches and matches[-1].end() >= len(answer.rstrip()):
+            return []
+        return [
+            (match.start(), {group: text for group, text in match.groupdict().items() if text is not None})
+            for match in matches
+        ]
+
+    return find, set(pattern.groupindex)
+
+
+def _find_by_keys(verdict: Mapping[str, object], where: str) -> tuple[Find, set[str]]:
+    keys = verdict["json"]
+    if not isinstance(keys, Mapping) or not all(isinstance(key, str) for key in keys.values()):
+        raise UsageError(f"{where}: json names the key of each field, as in {{ score_1 = 'a', score_2 = 'b' }}.")
+    refuse_unknown(keys, {*_FIELDS, "label"}, f"{where}: json")
+    names = {str(field): str(key) for field, key in keys.items()}
+    named = re.compile(rf'(?<!\\)"(?:{"|".join(map(re.escape, names.values()))})"\s*+:')
+
+    def find(answer: str, cut_off: bool) -> list[tuple[int, Found]]:
+        del cut_off  # a closed object is complete
+        for found in reversed(list(iter_objects(answer, tuple(names.values())))):
+            values = dict(found.pairs or ())
+            if set(names.values()) <= set(values):
+                # A key after the object belongs to the judge's own verdict, torn, after one that it quoted.
+                is_last = not named.search(answer, found.end)
+                fields = {field: _text_of(values[key]) for field, key in names.items()}
+                return [(found.start, fields)] if is_last else []
+        return []
+
+    return find, set(names)
+
+
+def _text_of(value: object) -> str:
+    return value if isinstance(value, str) else f"{value:.17g}" if isinstance(value, float) else ""
+
+
+def _compile(pattern: object, where: str) -> re.Pattern[str]:
+    try:
+        return re.compile(str(pattern), re.MULTILINE)
+    except re.error as error:
+        raise UsageError(f"{where}: {pattern!r} is not a valid regular expression: {error}.") from error
+
+
+def _choice(verdict: Mapping[str, object], key: str, choices: tuple[str, ...], where: str) -> str:
+    """Return the value of a key that takes one of a few words; the first is the default."""
+    value = verdict.get(key, choices[0])
+    if not isinstance(value, str) or value not in choices:
+        raise UsageError(f"{where}: {key} is {value!r}, expected one of {', '.join(choices)}.")
+    return value
+
+
+def _understand_label(verdict: Mapping[str, object], where: str) -> Understand:
+    labels = verdict.get("labels")
+    if not isinstance(labels, Mapping) or not labels or not set(labels.values()) <= set(MEANINGS):
+        raise UsageError(f"{where}: labels gives each label's meaning for the first response: {', '.join(MEANINGS)}.")
+    verdicts = {str(label): MEANINGS[str(meaning)] for label, meaning in labels.items()}
+    form = _choice(verdict, "label_form", _LABEL_FORMS, where)
+    if form != "integer":
+        return partial(_verdict_of_label, verdicts, form == "no_spaces")
+    if not all(_INTEGER.fullmatch(label) for label in verdicts):
+        raise UsageError(f"{where}: label_form is 'integer', and a label is not an integer.")
+    return partial(_verdict_of_integer, {int(label): said for label, said in verdicts.items()})
+
+
+def _verdict_of_label(verdicts: Mapping[str, Verdict], no_spaces: bool, found: Found) -> Verdict | Failure:
+    label = found.get("label", "").strip()
+    known = verdicts.get(label.replace(" ", "") if no_spaces else label)
+    if known is None:
+        return make_failure(FailureKind.NO_VERDICT, f"{excerpt(label)} is none of {', '.join(verdicts)}")
+    return known
+
+
+def _verdict_of_integer(verdicts: Mapping[int, Verdict], found: Found) -> Verdict | Failure:
+    label = found.get("label", "").strip()
+    if not _INTEGER.fullmatch(label):
+        return make_failure(FailureKind.NO_VERDICT, f"{excerpt(label)} is not an integer")
+    if int(label) not in verdicts:
+        return make_failure(FailureKind.OUT_OF_RANGE, f"{label} is none of {', '.join(map(str, verdicts))}")
+    return verdicts[int(label)]
+
+
+def _understand_scores(verdict: Mapping[str, object], fields: set[str], where: str) -> Understand:
+    if not {"score_1", "score_2"} <= fields:
+        raise UsageError(f"{where} finds neither a label nor both score_1 and score_2.")
+    scale = verdict.get("scale")
+    ends = [float(end) for end in scale if isinstance(end, int | float)] if isinstance(scale, list) else []
+    if len(ends) != 2 or not ends[0] < ends[1]:
+        raise UsageError(f"{where}: scale is the lowest and the highest score, as in [1, 10].")
+    direction = _choice(verdict, "direction", ("higher", "lower"), where)
+    return partial(_verdict_of_scores, ends[0], ends[1], direction == "lower")
+
+
+def _verdict_of_scores(low: float, high: float, lower_is_better: bool, found: Found) -> Verdict | Failure:
+    numbers = {field: parse_decimal(found[field]) for field in _FIELDS if field in found}
+    first, second = numbers.get("score_1"), numbers.get("score_2")
+    if first is None or second is None or None in numbers.values():
+        return make_failure(FailureKind.NO_VERDICT, f"not numbers: {', '.join(map(excerpt, found.values()))}")
+    if lower_is_better:
+        first, second = low + high - first, low + high - second
+    verdict = scales.verdict_of_scores(first, second, low, high)
+    ranking = numbers.get("ranking")
+    if ranking is None or isinstance(verdict, Failure):
+        return verdict
+    if not MIN_RANKING <= ranking <= MAX_RANKING:
+        detail = f"ranking is {ranking:g}, expected {MIN_RANKING:g} to {MAX_RANKING:g}"
+        return make_failure(FailureKind.OUT_OF_RANGE, detail)
+    return Verdict(verdict.score_1, verdict.score_2, ranking)
