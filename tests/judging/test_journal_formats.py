@@ -126,7 +126,7 @@ def test_grades_that_are_none_are_refused(path: Path, tmp_path: Path, grades: An
         record(journal, {key(1): GRADED, key(2): GRADED})
         entries = list(journal.iter_entries())
         entries[1]["grades"] = grades
-        with pytest.raises(StorageError, match="holds no entry of a journal"):
+        with pytest.raises(StorageError, match="contains an invalid journal entry"):
             other.take_in(entries, "s3://b/rl/j/0001")
         assert len(other) == 0
 
@@ -136,7 +136,7 @@ def test_a_verdict_without_numbers_is_refused(path: Path, tmp_path: Path) -> Non
     with Journal(str(path)) as journal, Journal(str(tmp_path / "other.sqlite")) as other:
         record(journal, {key(1): GRADED})
         (entry,) = journal.iter_entries()
-        with pytest.raises(StorageError, match="holds no entry"):
+        with pytest.raises(StorageError, match="contains an invalid journal entry"):
             other.take_in([entry | {"grades": None}])
 
 

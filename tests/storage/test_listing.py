@@ -325,10 +325,10 @@ def test_name_that_is_no_text_is_found(here: Path) -> None:
 @pytest.mark.parametrize(
     ("uri", "message"),
     [
-        ("missing/", "missing/: there is no folder missing; check the path"),
-        ("missing/*/x", "there is no folder missing"),
-        ("x.jsonl/*", "there is no folder x.jsonl"),
-        ("sub/missing.jsonl", "there is no folder sub"),
+        ("missing/", "missing/: the folder missing does not exist; check the path"),
+        ("missing/*/x", "the folder missing does not exist"),
+        ("x.jsonl/*", "the folder x.jsonl does not exist"),
+        ("sub/missing.jsonl", "the folder sub does not exist"),
     ],
 )
 def test_missing_folder_is_an_error(here: Path, uri: str, message: str) -> None:
