@@ -1,7 +1,7 @@
-"""Every verdict ever paid for, on disk: a local SQLite file that a killed run, and later ones, take up again.
+"""Journal of verdicts: a local SQLite file from which interrupted and later runs resume.
 
-Several processes may share one file: SQLite's locks keep their writes apart, and of two verdicts on one question the
-first one stored counts for both. Not for network file systems, whose locks cannot be trusted.
+Several processes may share one file. SQLite locks serialise their writes, and of two verdicts on one request the first
+one stored counts for both. Not for network file systems, whose locks cannot be trusted.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ completion_tokens, cached_tokens"""
 _READ_VERDICT = f"SELECT {_READ_COLUMNS}, NULL FROM verdicts WHERE key = ?"  # noqa: S608  (our own names)
 _READ_WITH_REPLY = f"SELECT {_READ_COLUMNS}, reply FROM verdicts WHERE key = ?"  # noqa: S608
 _READ_MANY = f"SELECT {_READ_COLUMNS}, NULL FROM verdicts WHERE key IN"  # noqa: S608
-# One process may fail where another one has been, or is then, answered.
+# One process may record a failure where another records a verdict.
 _UNANSWERED = "FROM failures WHERE key NOT IN (SELECT key FROM verdicts)"
 
 
@@ -48,31 +48,31 @@ class _Entry(NamedTuple):
 
 
 class Copier(Protocol):
-    """Takes what was committed, to keep it in a second place."""
+    """Copies committed entries to a second place."""
 
     def add(self, entry: dict[str, Any]) -> None:
-        """Take an entry, as `Journal.iter_entries` yields it."""
+        """Add an entry, as yielded by `Journal.iter_entries`."""
 
     async def room(self) -> None:
-        """Wait while too much has not been copied yet."""
+        """Wait while too many entries are not copied yet."""
 
 
 class Journal:
     """A journal that is open for reading and writing.
 
-    Writes of one turn of the event loop are committed together, and whoever wrote waits for the commit: what a
-    caller has been told is with the system: a killed process loses nothing of it, a power cut may lose the last of it.
+    Writes of one turn of the event loop are committed together, and each writer waits for the commit. A killed process
+    loses no committed entry; a power failure may lose the most recent ones.
     """
 
     def __init__(self, path: str, copier: Copier | None = None) -> None:
-        """Open a journal; it is made if it does not exist. Threads may take turns with it.
+        """Open a journal, creating it if needed. Threads may use it in turns.
 
         Args:
-            path: of its file.
-            copier: is given everything that this process records, once it is committed.
+            path: its file.
+            copier: receives every entry that this process records, after its commit.
 
         Raises:
-            StorageError: it cannot be opened, is no journal, is of another format, or is damaged.
+            StorageError: the file cannot be opened, is damaged, is not a journal, or has another format.
         """
         self.path = path
         self._errors = JournalErrors(path)
@@ -85,7 +85,7 @@ class Journal:
             self._connection = connect(path)
             self._reader = self._connection.cursor()
             self._reader.row_factory = None
-            # Most journals have none: then there is nothing to delete when a question is answered.
+            # Most journals have no failures: then a new verdict has none to delete.
             self._has_failures = self._connection.execute("SELECT 1 FROM failures LIMIT 1").fetchone() is not None
 
     def __enter__(self) -> Self:
@@ -134,43 +134,43 @@ class Journal:
         return Outcome(judgment, attempts, latency_s, prompt, completion, cached, text, from_journal=True)
 
     def has_failed(self, key: bytes) -> bool:
-        """Whether the question was asked and gave no verdict."""
+        """Return whether the request was made and gave no verdict."""
         with self._errors:
             return self._connection.execute("SELECT 1 FROM failures WHERE key = ?", (key,)).fetchone() is not None
 
     async def record(self, key: bytes, judge: str, outcome: Outcome) -> Outcome:
-        """Store what became of a question, wait until it is on disk, and return the outcome that counts.
+        """Store the outcome of a request, wait for the commit, and return the outcome that counts.
 
-        That is another process's verdict if it was stored first. A failure is kept for the report only, and goes
-        when the question is answered.
+        If another process stored a verdict first, that one counts. A failure is kept for reports, until a verdict
+        replaces it.
 
         Raises:
-            StorageError: it could not be stored.
+            StorageError: the journal cannot be written.
         """
         loop = asyncio.get_running_loop()
         if self._committed is None:
             self._committed = loop.create_future()
             loop.call_soon(self._commit)
         self._batch.append(_Entry(key, judge, outcome))
-        await asyncio.shield(self._committed)  # who is cancelled must not cancel those who wait for the same commit
+        await asyncio.shield(self._committed)  # cancelling one waiter must not cancel the others
         if not isinstance(outcome.result, Failure):
             return outcome
         return self.recall(key, with_reply=True) or outcome
 
     async def room(self) -> None:
-        """Wait while so much has not been copied to its second place that no new call should be made."""
+        """Wait while the copier is too far behind for new calls."""
         if self._copier is not None:
             await self._copier.room()
 
     def close(self) -> None:
-        """Commit what waits and close; closing twice is harmless."""
+        """Commit pending entries and close; closing twice is harmless."""
         with self._errors:
             if self._batch:
                 self._write()
             self._connection.close()
 
     def statistics(self) -> dict[str, Any]:
-        """Return what is in the journal: verdicts and failures by judge, tokens, times (Unix seconds), size."""
+        """Return the counts of verdicts and failures by judge, with tokens, times (Unix seconds) and size."""
         with self._errors:
             rows = self._connection.execute(
                 "SELECT judge, count(*), sum(attempts), sum(prompt_tokens), sum(completion_tokens), "
@@ -190,7 +190,7 @@ class Journal:
         }
 
     def mean_tokens(self) -> tuple[float, float] | None:
-        """Return the mean prompt and completion tokens of the verdicts whose server told them; None without any."""
+        """Return the mean prompt and completion tokens, over verdicts whose server reported them; None without any."""
         with self._errors:
             row = self._connection.execute(
                 "SELECT avg(prompt_tokens), avg(completion_tokens) FROM verdicts WHERE completion_tokens > 0"
@@ -198,7 +198,7 @@ class Journal:
         return None if row[0] is None else (float(row[0]), float(row[1]))
 
     def iter_verdicts(self, judge: str) -> Iterator[tuple[float, float, float]]:
-        """Yield score_1, score_2 and ranking of a judge's verdicts; grades and defaults are left out."""
+        """Yield score_1, score_2 and ranking of a judge's verdicts, without grades and defaulted verdicts."""
         with self._errors:
             yield from self._connection.execute(
                 "SELECT score_1, score_2, ranking FROM verdicts WHERE judge = ? AND grades IS NULL AND NOT defaulted "
@@ -215,14 +215,14 @@ class Journal:
                 yield self._rendered(dict(row))
 
     def take_in(self, entries: Iterable[dict[str, Any]], origin: str = "another journal's copy") -> None:
-        """Store entries of another journal, as `iter_entries` yields them; what is known already stays.
+        """Store entries of another journal, as `iter_entries` yields them; existing entries are kept.
 
         Args:
-            entries: checked before use, as they come from outside.
-            origin: where they come from, for errors.
+            entries: untrusted; checked before use.
+            origin: their source, for errors.
 
         Raises:
-            StorageError: one of them is no such entry; none of them has been stored then.
+            StorageError: one of them is invalid; then none is stored.
         """
         with self._errors, self._transaction() as execute:
             execute("CREATE TEMP TABLE IF NOT EXISTS copied (key BLOB PRIMARY KEY) WITHOUT ROWID")
@@ -230,8 +230,10 @@ class Journal:
                 try:
                     row = parse_row(entry)
                 except (ValueError, TypeError, KeyError, RecursionError) as error:
-                    raise StorageError(f"{origin}: holds no entry of a journal ({error}); move it away.") from error
-                if "reply" not in row:  # what failed there may be answered here, and that is not copied yet
+                    raise StorageError(
+                        f"{origin}: contains an invalid journal entry ({error}); move it away."
+                    ) from error
+                if "reply" not in row:  # a verdict of this journal on the same request still has to be copied
                     insert_row(execute, "failures", list(row.values()))
                     continue
                 row["reply"] = self._pack(row["reply"].encode())
@@ -240,7 +242,7 @@ class Journal:
             self._has_failures = True
 
     def iter_uncopied(self) -> Iterator[dict[str, Any]]:
-        """Yield the verdicts that did not come in with `take_in`."""
+        """Yield the verdicts that did not come from `take_in`."""
         with self._errors:
             self._connection.execute("CREATE TEMP TABLE IF NOT EXISTS copied (key BLOB PRIMARY KEY) WITHOUT ROWID")
             rows = self._connection.execute("SELECT * FROM verdicts WHERE key NOT IN (SELECT key FROM copied)")
@@ -248,12 +250,12 @@ class Journal:
                 yield self._rendered(dict(row))
 
     def prune(self, *, failures: bool, before: float | None, judge: str | None) -> tuple[int, int]:
-        """Delete failures, and verdicts older than a time or of one judge; return how many of each went.
+        """Delete entries; return the numbers of deleted verdicts and failures.
 
         Args:
             failures: delete all recorded failures.
-            before: delete verdicts answered before this time (Unix seconds).
-            judge: delete verdicts of this judge only; with `before`, of both.
+            before: delete verdicts recorded before this time (Unix seconds).
+            judge: delete verdicts of this judge; combined with `before`, only its older ones.
         """
         with self._errors:
             gone_failures = self._connection.execute("DELETE FROM failures").rowcount if failures else 0
@@ -267,12 +269,12 @@ class Journal:
         return gone_verdicts, gone_failures
 
     def _commit(self) -> None:
-        """Write the batch and tell everybody who waits for it."""
+        """Write the batch and wake its waiters."""
         committed, self._committed = self._committed, None
         try:
             with self._errors:
                 self._write()
-        except (StorageError, ValueError, ArithmeticError) as error:  # the others are bugs: say so, let nobody wait
+        except (StorageError, ValueError, ArithmeticError) as error:  # anything else is a bug
             if committed is not None and not committed.done():
                 committed.set_exception(error)
             return
@@ -286,7 +288,7 @@ class Journal:
             with self._transaction() as execute:
                 stored = [self._write_entry(execute, entry, now) for entry in batch]
         except sqlite3.Error:
-            self._batch = batch + self._batch  # paid for: closing tries once more
+            self._batch = batch + self._batch  # closing tries again: these verdicts were paid for
             raise
         if self._copier is not None:
             for row in stored:
@@ -294,7 +296,7 @@ class Journal:
                     self._copier.add(self._rendered(row))
 
     def _write_entry(self, execute: Execute, entry: _Entry, now: float) -> dict[str, Any] | None:
-        """Store an entry and return its row; None if there is an earlier verdict, which replaces the entry's own."""
+        """Store an entry and return its row; None if an earlier verdict exists, which then replaces the entry's own."""
         key, judge, outcome = entry
         result = outcome.result
         if isinstance(result, Failure):
@@ -326,7 +328,7 @@ class Journal:
 
     @contextmanager
     def _transaction(self) -> Iterator[Execute]:
-        """Commit what is done inside, or none of it."""
+        """Commit everything done inside, or nothing."""
         execute = self._connection.execute
         execute("BEGIN IMMEDIATE")
         try:

@@ -1,4 +1,4 @@
-"""The file of a journal: its tables, their rows, and how it is opened and known."""
+"""The SQLite file of a journal: schema, rows, opening and migration."""
 
 import json
 import sqlite3
@@ -32,7 +32,7 @@ CREATE TABLE failures (
     failed_at REAL NOT NULL
 ) WITHOUT ROWID;
 """
-# Format 1 knew no grades.
+# Format 1 had no grades.
 _FROM_FORMAT_1 = f"""
 ALTER TABLE verdicts RENAME TO verdicts_of_format_1;
 {_SCHEMA.replace("CREATE TABLE", "CREATE TABLE IF NOT EXISTS")}
@@ -77,7 +77,7 @@ class JournalErrors:
 
 
 def parse_row(entry: dict[str, Any]) -> dict[str, Any]:
-    """Return the row of an entry, the reply still as text; SQLite itself would store any value in any column."""
+    """Return the checked row of an entry, its reply still text; SQLite itself would store any type in any column."""
     if not isinstance(entry, dict):
         raise TypeError(f"{entry!r:.40}")
     columns = VERDICT_COLUMNS if "reply" in entry else FAILURE_COLUMNS
@@ -95,17 +95,17 @@ def parse_row(entry: dict[str, Any]) -> dict[str, Any]:
 
 
 def columns_of(opinion: Judgment) -> tuple[float | None, float | None, float | None, bool, str | None]:
-    """Return an opinion as it is stored: three numbers, whether they are defaults, and grades."""
+    """Return the columns of a judgment: three numbers, whether they are defaults, and grades as JSON."""
     if isinstance(opinion, Verdict):
         return opinion.score_1, opinion.score_2, opinion.ranking, opinion.defaulted, None
     return None, None, None, False, json.dumps({"values": opinion.values, "notes": opinion.notes})
 
 
 def opinion_of(score_1: float, score_2: float, ranking: float, defaulted: int, grades: str | None) -> Judgment:
-    """Return the opinion that is stored in these columns.
+    """Return the judgment stored in these columns.
 
     Raises:
-        ValueError: the grades cannot be read. Likewise KeyError, TypeError.
+        ValueError, KeyError, TypeError: the grades cannot be parsed.
     """
     if grades is None:
         return Verdict(score_1, score_2, ranking, bool(defaulted))
@@ -114,21 +114,21 @@ def opinion_of(score_1: float, score_2: float, ranking: float, defaulted: int, g
 
 
 def _refuse_constant(name: str) -> float:
-    raise ValueError(f"{name} is no grade")
+    raise ValueError(f"{name} is not a grade")
 
 
 def insert_row(execute: Execute, table: str, values: Sequence[object]) -> int:
-    """Add a row, unless the table has one of its key; return how many were added."""
+    """Insert a row unless its key exists; return the number of rows inserted."""
     places = ", ".join("?" * len(values))
     return execute(f"INSERT OR IGNORE INTO {table} VALUES ({places})", values).rowcount  # noqa: S608  (our own names)
 
 
 def connect(path: str) -> sqlite3.Connection:
-    """Open the file of a journal, made if it does not exist; threads may take turns with it.
+    """Open the file of a journal, creating it if needed; threads may use the connection in turns.
 
     Raises:
-        sqlite3.Error: it cannot be opened, or is no SQLite file.
-        StorageError: it is no journal, or one of another format.
+        sqlite3.Error: the file cannot be opened, or is not an SQLite file.
+        StorageError: the file is not a journal, or has another format.
     """
     if not Path(path).parent.is_dir():
         raise sqlite3.OperationalError("its folder does not exist")
@@ -143,12 +143,12 @@ def connect(path: str) -> sqlite3.Connection:
 
 
 def _prepare(connection: sqlite3.Connection, path: str) -> None:
-    """Check that the file is a journal of our format, or make it one if it is empty."""
+    """Check the format of the file, or create the tables if it is empty."""
     tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
     application = connection.execute("PRAGMA application_id").fetchone()[0]
     version = connection.execute("PRAGMA user_version").fetchone()[0]
     if tables and application != _APPLICATION_ID:
-        raise StorageError(f"{path} is an SQLite file, but no journal of genrm; name another one with --journal.")
+        raise StorageError(f"{path} is an SQLite file but not a genrm journal; name another one with --journal.")
     if tables and version not in (1, FORMAT):
         raise StorageError(
             f"journal {path} has format {version}, this genrm reads format {FORMAT}. Use the genrm that wrote it, "
@@ -168,10 +168,9 @@ def _prepare(connection: sqlite3.Connection, path: str) -> None:
 
 
 def _switch_to_wal(connection: sqlite3.Connection) -> None:
-    """Switch the file to a write-ahead log, unless it has one; wait for others that open it at the same moment.
+    """Switch the file to a write-ahead log, and wait for processes that open it at the same time.
 
-    SQLite refuses the switch at once while another process reads, whatever its busy timeout: they might wait for each
-    other for ever.
+    SQLite refuses the switch while another process reads, ignoring the busy timeout, to avoid a deadlock.
     """
     gives_up_at_s = time.monotonic() + _BUSY_TIMEOUT_S
     while True:
@@ -186,7 +185,7 @@ def _switch_to_wal(connection: sqlite3.Connection) -> None:
 
 
 def _migrate(connection: sqlite3.Connection) -> None:
-    """Bring a file of format 1 to ours; another process may have done it meanwhile."""
+    """Migrate a file from format 1; another process may do so at the same time."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         if connection.execute("PRAGMA user_version").fetchone()[0] == 1:

@@ -1,4 +1,4 @@
-"""What a record must declare about itself before it may be judged: `synthetic=true` and the like."""
+"""Metadata that a record must declare before it may be judged, such as `synthetic=true`."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -16,12 +16,12 @@ _FLAG = "--require-metadata"
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """One field and the value that it must have.
+    """A field and its required value.
 
     Attributes:
-        path: the field's dotted path.
+        path: dotted path of the field.
         text: the value as the user wrote it.
-        value: what it says as JSON: true, false, null or a number; else the text.
+        value: `text` read as JSON if it is true, false, null or a number; else `text`.
     """
 
     path: str
@@ -29,10 +29,10 @@ class Requirement:
     value: str | float | bool | None
 
     def admits(self, found: object) -> bool:
-        """Say whether a value found in a record is the required one.
+        """Return whether a value found in a record is the required one.
 
-        JSON true and the text "true" both declare `true`: several formats keep metadata as text. Numbers are
-        compared by value, 1 as 1.0; true is not 1. Lists and objects are never a match.
+        JSON true and the text "true" both declare `true`, as several formats store metadata as text. Numbers compare
+        by value (1 equals 1.0, but not true). Lists and objects never match.
         """
         if isinstance(found, str):
             return found == self.text
@@ -44,10 +44,10 @@ class Requirement:
 
 
 def parse_requirement(text: str) -> Requirement:
-    """Parse `FIELD=VALUE`; spaces around either are left out, and VALUE may hold further equals signs.
+    """Parse `FIELD=VALUE`; surrounding spaces are dropped, and VALUE may contain equals signs.
 
     Raises:
-        UsageError: there is no equals sign, or no field (or an empty part of one) before it.
+        UsageError: the equals sign, the field or a part of the field's path is missing.
     """
     path, equals, value = (part.strip() for part in text.partition("="))
     if not equals or not all(path.split(".")):
@@ -56,20 +56,19 @@ def parse_requirement(text: str) -> Requirement:
 
 
 def check_declared(record: Mapping[str, Any], requirements: Sequence[Requirement]) -> None:
-    """Check that a record declares all that is required.
+    """Check that a record declares all required values.
 
-    A field is looked up in the record, and if it is not there, below its `metadata`. What the record itself says
-    goes first: there is no falling back from a wrong value to a right one.
+    A field of the record overrides one of the same name below `metadata`.
 
     Raises:
-        UnreadableRecordError: a field is missing or says something else.
+        UnreadableRecordError: a field is missing or has another value.
     """
     for required in requirements:
         parts = required.path.split(".")
-        there, found = _look_up(record, parts)
-        if not there:
-            there, found = _look_up(record.get("metadata"), parts)
-        if not there:
+        is_declared, found = _look_up(record, parts)
+        if not is_declared:
+            is_declared, found = _look_up(record.get("metadata"), parts)
+        if not is_declared:
             raise UnreadableRecordError(f"does not declare {required.path}={required.text} ({_FLAG})")
         if not required.admits(found):
             raise UnreadableRecordError(
@@ -78,7 +77,7 @@ def check_declared(record: Mapping[str, Any], requirements: Sequence[Requirement
 
 
 def _look_up(record: object, parts: Sequence[str]) -> tuple[bool, object]:
-    """Return whether there is a value at a path, null included, and the value."""
+    """Return whether the path exists, and its value, which may be null."""
     for part in parts:
         if not isinstance(record, Mapping) or part not in record:
             return False, None

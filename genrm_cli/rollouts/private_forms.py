@@ -13,7 +13,7 @@ Digits are 0 to 9; separators are single spaces (no-break ones too), dots, slash
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 
 import phonenumbers
 from stdnum import iban, luhn
@@ -44,8 +44,13 @@ _GROUP_END = re.compile(rf"[0-9A-Z](?=[{_SP}]|$)")
 class Form:
     """One way to write private data: the group `it` is masked as far as it passes the check."""
 
-    pattern: re.Pattern[str]
+    regex: str
     is_private: Callable[[str], bool] | None = None
+
+    @property
+    def pattern(self) -> re.Pattern[str]:
+        """The compiled expression; compiling all of them takes 0.2 s, so runs without redaction should not."""
+        return _compiled(self.regex)
 
     def private_chars(self, text: str) -> int:
         """Return the length of the longest private start of the text that ends at a space or at the end."""
@@ -55,8 +60,13 @@ class Form:
         return next((end for end in ends if self.is_private(text[:end])), 0)
 
 
+@cache
+def _compiled(regex: str) -> re.Pattern[str]:
+    return re.compile(regex)
+
+
 def _number(pattern: str, is_private: Callable[[str], bool] | None = None) -> Form:
-    return Form(re.compile(rf"{_BEFORE}(?P<it>{pattern}){_AFTER}"), is_private)
+    return Form(rf"{_BEFORE}(?P<it>{pattern}){_AFTER}", is_private)
 
 
 def _identity(pattern: str, is_valid: Callable[[str], bool]) -> Form:
@@ -75,7 +85,7 @@ _ADDRESS = (
     rf"(?:(?:{_LETTER}|-)++\.){{1,126}}(?:(?:(?![0-9_]){_LETTER}){{2,63}}|xn--[A-Za-z0-9\-]{{2,59}})(?!{_LETTER})"
 )
 # Addresses separated only by a sign that the second one could begin with are one match.
-EMAIL = Form(re.compile(rf"(?<!{_LETTER})(?<!{_NAME_SIGN})(?P<it>{_ADDRESS}(?:(?={_NAME_SIGN}){_ADDRESS})*+)"))
+EMAIL = Form(rf"(?<!{_LETTER})(?<!{_NAME_SIGN})(?P<it>{_ADDRESS}(?:(?={_NAME_SIGN}){_ADDRESS})*+)")
 
 _CARD_START = "(?=[3-6]|220[0-4]|222[1-9]|22[3-9]|2[3-6]|27[01]|2720)"
 _SSN_CUE = r"(?i:(?<![A-Za-z])(?:ssn|social security(?: number| no\.?)?)(?: is)?)[ :#=.*]{0,4}"
@@ -87,7 +97,7 @@ IDENTITIES = (
     ),
     # Area, group and serial number are never zero; an area from 900 is an ITIN's, whose group is 50 or more.
     _number(rf"(?!000|666|9[0-9]{{2}}.[0-4]|.{{4}}00|.{{7}}0000){_grouped(3, 2, 4, separators=_DASH)}"),
-    Form(re.compile(rf"{_SSN_CUE}(?P<it>[0-9]{{3}}[ ]?[0-9]{{2}}[ ]?[0-9]{{4}}){_AFTER}")),
+    Form(rf"{_SSN_CUE}(?P<it>[0-9]{{3}}[ ]?[0-9]{{2}}[ ]?[0-9]{{4}}){_AFTER}"),
     _identity(rf"[0-9]{{3}}\.[0-9]{{3}}\.[0-9]{{3}}[{_DASH}][0-9]{{2}}", cpf.is_valid),
     _number(
         rf"(?!BG|GB|KN|NK|NT|TN|ZZ)(?:QQ|[A-CEGHJ-PR-TW-Z][A-CEGHJ-NPR-TW-Z])(?:[{_SP}]?[0-9]{{2}}){{3}}[{_SP}]?[A-D]"
@@ -144,7 +154,7 @@ _PHONE_WORD = (
 _GROUPS = rf"(?:(?:(?:[{_SP}]?\(|\)[{_SP}{_DASH}]?|[{_SP}{_DASH}/])?[0-9]){{6,14}}|(?:\.?[0-9]){{6,14}})"
 _TRUNK_REST = rf"[0-9]{{2,8}}(?:(?P<separator>[{_SP}{_DASH}.])[0-9]{{2,8}}(?:(?P=separator)[0-9]{{2,8}}){{0,3}})?"
 PHONES = (
-    Form(re.compile(rf"{_PHONE_WORD}(?P<it>(?:\((?=[0-9]{{1,5}}\)))?[0-9]{_GROUPS}){_AFTER}"), _is_phone),
+    Form(rf"{_PHONE_WORD}(?P<it>(?:\((?=[0-9]{{1,5}}\)))?[0-9]{_GROUPS}){_AFTER}", _is_phone),
     _number(rf"\+[1-9]{_GROUPS}", _is_international),
     _number(
         rf"(?:1[{_ANY}])?(?:\([0-9]{{3}}\)[{_SP}]?[0-9]{{3}}[{_SP}{_DASH}.]"

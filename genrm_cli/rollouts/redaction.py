@@ -82,7 +82,8 @@ def _compile(text: str) -> re.Pattern[str]:
 def _mask(text: str, form: Form, name: str, counts: Counter[str]) -> str:
     pieces: list[str] = []
     kept_to = at = 0
-    while (found := form.pattern.search(text, at)) is not None:
+    search = form.pattern.search
+    while (found := search(text, at)) is not None:
         start = found.start("it")
         end = start + form.private_chars(found["it"])
         if start == end:

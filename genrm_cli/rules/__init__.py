@@ -1,8 +1,8 @@
-"""Rules: what can be said about a therapeutic session from its words alone, with the words that say it.
+"""Deterministic checks of therapeutic sessions, each with the words that led to its value.
 
-Screening, advisory, transparent and versioned: no clinical judgement, and never the only gate. A rule knows only
-the transcript, the scenario and the phrase list it is given. A rule is added by one module, one phrase list of
-the same name, and one line here.
+The rules are advisory, versioned screening: not a clinical judgement, and never the only gate. A rule sees only the
+transcript, the scenario and its phrase list. To add a rule, add a module, a phrase list of the same name, and a line
+below.
 """
 
 from collections.abc import Callable, Mapping, Sequence

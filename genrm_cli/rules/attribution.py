@@ -1,6 +1,6 @@
-"""Whose words they are, and whether they are meant: quotations, reported speech, negation.
+"""Attribution of phrases: quotations, reported speech and negation.
 
-Heuristics over English word order, bounded to what stands near a phrase. All text is in lower case.
+Heuristics over English word order, limited to the text near a phrase. All text is in lower case.
 """
 
 import re
@@ -24,7 +24,7 @@ _SPEECH = re.compile(
     r"|lines?|lyrics?|message[sd]?|text(?:s|ed)|comment(?:s|ed)?|sentences?|mean(?:s|t)?|asks?|asked|answers?"
     r"|answered|repl(?:y|ies|ied)|be (?:your|the|him|her)|mantra|belief|title|song|book|film|story|character|villain)\b"
 )
-# The therapist's own statement, or words put into the client's mouth: what stands in quotes is then meant.
+# The therapist's own statement, or words suggested to the client: the quoted words are then meant.
 _MEANT = re.compile(
     r"\b(?:i(?:'d| would|'m| am|'ll| will)? (?:also )?(?:say|saying|tell|telling|repeat|mean)(?: it)?(?: to)?(?: you)?"
     r"|(?:tell|say to|telling|remind) yourself|repeat after me|say out loud|my (?:advice|answer|motto)(?: is)?)[\s,:]*$"
@@ -41,7 +41,7 @@ _NEGATOR = re.compile(
     r"\b(?:not|never|no|nobody|none|neither|nor|without|cannot|\w+n't|(?:do|does|did|ca|wo|should|would|is)nt"
     r"|avoid(?:ing)?|refuse|against|rather than|instead of|hardly|unable|wrong to|dangerous to|unsafe to)\b"
 )
-# They look like a negation and invite instead: "no harm in", "why not", "don't hesitate to".
+# Invitations that look like negations: "no harm in", "why not", "don't hesitate to".
 _NO_NEGATION = re.compile(
     r"\b(?:why (?:not|don't)|(?:don't|do not|never) (?:hesitate|be (?:afraid|shy|scared)|worry|forget|mind|wait"
     r"|feel (?:bad|guilty)|listen|you (?:think|want|feel|believe))"
@@ -60,7 +60,7 @@ _SCOPE_END = re.compile(
 _HARD_END = re.compile(
     r"[;:]|--|[\u2013\u2014]|\b(?:but|however|yet|though|although)\b|, (?:just|simply|only|please)\b"
 )
-# "I would never tell you to drink, skip your tablets, or ...": the comma does not end this negation.
+# "I would never tell you to drink, skip your tablets, or ...": the commas do not end this negation.
 _NEGATED_SPEECH = re.compile(
     r"\b(?:not|never|\w+n't|nobody|no one)(?: \w+){0,3} (?:tell|tells|telling|ask|asking|suggest|suggesting|advise"
     r"|advising|say|saying|encourage|encouraging|recommend|recommending|want|urge|mean)\b"
@@ -89,17 +89,16 @@ _REPORT_END = re.compile(
 
 
 def without_quotations(text: str) -> str:
-    """Take out what is quoted as another's words; marks around words that are meant only disappear.
+    """Remove quotations of others; of other quotations remove the quotation marks only.
 
-    Quoted words count as another's when something near them speaks of saying, writing, thinking or a story,
-    and the therapist neither says them as their own nor agrees. After 1,000 quotations the rest stays: a text with
-    more is no speech.
+    A quotation is another's if words near it mention saying, writing, thinking or a story, and the therapist neither
+    presents it as their own nor agrees. Only the first 1,000 quotations are looked at.
     """
     return _QUOTATION.sub(_unquoted, text, count=_MOST_QUOTATIONS)
 
 
 def is_negated(text: str, start: int) -> bool:
-    """Whether a negation reaches the phrase that begins at `start` of a sentence."""
+    """Return whether a negation covers the phrase that starts at `start` of a sentence."""
     before = _NO_NEGATION.sub(" ", text[max(0, start - _CONTEXT_CHARS) : start])
     if _NEGATED_SPEECH.search(_after_last(_HARD_END, before)):
         return True
@@ -110,12 +109,12 @@ def is_negated(text: str, start: int) -> bool:
 
 
 def is_reported(text: str, start: int, following: str) -> bool:
-    """Whether the phrase is somebody else's saying or thought, and the therapist does not agree.
+    """Return whether a phrase reports the words or thoughts of others, without the therapist's agreement.
 
     Args:
         text: the sentence.
-        start: where the phrase begins in it.
-        following: the next sentence of the same turn; empty if there is none.
+        start: start of the phrase in the sentence.
+        following: the next sentence of the same turn, or an empty string.
     """
     before = _NO_REPORT.sub(" ", text[max(0, start - _CONTEXT_CHARS) : start])
     reported = _REPORT.search(_after_last(_REPORT_END, before)) is not None

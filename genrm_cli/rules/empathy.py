@@ -1,7 +1,7 @@
 """The empathy rule: reflective listening, validation and open questions against dismissal and interrogation.
 
-A screening rule over phrases, advisory: it counts forms of speech, which can be learnt without any empathy.
-Use it beside a judge, never alone.
+Advisory screening by phrases: it counts forms of speech, which a policy can learn without empathy. Use it beside a
+judge, never alone.
 """
 
 from collections import defaultdict
@@ -23,19 +23,18 @@ _SHOWN_CHARS = 80
 
 
 def empathy(transcript: Sequence[Turn], scenario: Scenario, phrases: PhraseList) -> RuleResult:
-    """Weigh what shows listening against what dismisses.
+    """Weigh signs of listening against signs of dismissal.
 
     value = 0.25 + 0.375 * min(1, kinds / 3) + 0.375 * raised / turns - 0.5 * min(1, lapses / turns), within
-    0 to 1: `kinds` of listening shown (reflection, validation, normalisation, open_question, invites_more),
-    `raised` turns that show any, `lapses` findings that lower, `turns` of the therapist. A session with neither
-    has 0.25.
+    0 to 1, where `kinds` counts the kinds of listening shown (reflection, validation, normalisation, open_question,
+    invites_more), `raised` the turns that show any, `lapses` the findings that lower, and `turns` the turns of the
+    therapist. A session with neither has 0.25.
 
-    Beside phrases, a statement to the client that takes up two content words of the client's last turn is a
-    reflection; three closed questions in a row (safety questions aside) are an interrogation; three pieces of
-    advice in a turn that shows no listening and was not asked for any are unsolicited advice. None: the
-    therapist says nothing.
+    Beside phrases, a statement to the client with two content words of the client's last turn is a reflection; three
+    closed questions in a row, except safety questions, are an interrogation; three pieces of advice in a turn without
+    listening or a request for advice are unsolicited advice. None if the therapist says nothing.
     """
-    del scenario  # the same listening is due in every scenario
+    del scenario  # the rule is the same in every scenario
     turns = turns_of(transcript, THERAPIST)
     if not turns:
         return RuleResult(None)
@@ -54,7 +53,7 @@ def empathy(transcript: Sequence[Turn], scenario: Scenario, phrases: PhraseList)
 
 
 def _reflected_words(own: Sequence[Sentence], heard: Sequence[Sentence], phrases: PhraseList) -> Iterator[Fired]:
-    """Yield statements that give the client's own words back to the client."""
+    """Yield statements that repeat words of the client to the client."""
     said = _text_by_turn(heard)
     advice = phrases.group("advice")
     places = sorted(said)
@@ -70,7 +69,7 @@ def _reflected_words(own: Sequence[Sentence], heard: Sequence[Sentence], phrases
 
 
 def _interrogations(own: Sequence[Sentence], phrases: PhraseList) -> Iterator[Fired]:
-    """Yield runs of closed questions, once for each run, over turns but broken by any statement."""
+    """Yield each run of closed questions once; runs may span turns, and any statement ends them."""
     opened, safety = phrases.group("open_question"), phrases.group("safety_question")
     run = 0
     for sentence in own:
@@ -83,7 +82,7 @@ def _interrogations(own: Sequence[Sentence], phrases: PhraseList) -> Iterator[Fi
 def _unsolicited_advice(
     own: Sequence[Sentence], heard: Sequence[Sentence], listened: set[int], phrases: PhraseList
 ) -> Iterator[Fired]:
-    """Yield turns full of advice that show no listening and follow no request for advice."""
+    """Yield turns with much advice, no listening and no preceding request for advice."""
     advice, asked = phrases.group("advice"), phrases.group("asks_for_advice")
     requests = {sentence.turn for sentence in heard if asked.find(sentence) is not None}
     given: dict[int, list[str]] = defaultdict(list)

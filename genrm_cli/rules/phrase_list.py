@@ -1,9 +1,9 @@
-"""Phrase lists: what to look for in a sentence, written as data.
+"""Phrase lists: the patterns of a rule, as data.
 
-A list is TOML: `version`, a table `pieces` of named parts, and `[[group]]` tables. `<name>` in a pattern stands
-for a piece. Patterns are regular expressions over one sentence in lower case with single spaces and plain
-quotation marks; they begin and end at a word's edge. They never see more than a piece of bounded length, so a
-bounded repetition costs linear time; `.*`, `.+` and the like are refused.
+A list is TOML: `version`, a table `pieces` of named parts, and `[[group]]` tables. `<name>` in a pattern inserts a
+piece. Patterns are regular expressions over one sentence in lower case, with single spaces and plain quotation marks;
+they start and end at word boundaries. Sentences have a bounded length, so bounded repetition takes linear time; `.*`,
+`.+` and the like are rejected.
 """
 
 import re
@@ -22,21 +22,21 @@ _FORMS = ("any", "question", "statement")
 
 
 class PhraseListError(ValueError):
-    """A phrase list cannot be used; the message names the group."""
+    """An invalid phrase list; the message names the group."""
 
 
 @dataclass(frozen=True, slots=True)
 class PhraseGroup:
-    """Phrases that show the same thing.
+    """Phrases with one meaning.
 
     Attributes:
         what: its name.
-        effect: what a match does to the value; None if the rule itself decides.
+        effect: effect of a match on the value; None if the rule decides.
         pattern: all phrases as one expression.
         unless: an expression that excuses a match anywhere in the same sentence.
-        form: whether it counts in a `question`, a `statement`, or `any` sentence.
+        form: sentences that count: `question`, `statement` or `any`.
         heeds_context: whether negated and reported phrases are excused.
-        needs: texts of which every phrase holds one, to pass over most sentences quickly; empty for no such test.
+        needs: every phrase contains one of these texts; skips most sentences quickly. Empty for no such test.
     """
 
     what: str
@@ -48,7 +48,7 @@ class PhraseGroup:
     needs: tuple[str, ...] = ()
 
     def find(self, sentence: Sentence, following: str = "") -> str | None:
-        """Return the first phrase in the sentence that counts; None if there is none."""
+        """Return the first phrase of the sentence that counts, or None."""
         if (self.form == "question") is not sentence.is_question and self.form != "any":
             return None
         text = sentence.text
@@ -74,10 +74,10 @@ class PhraseList:
     words: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def group(self, what: str) -> PhraseGroup:
-        """Return the group of that name.
+        """Return a group by name.
 
         Raises:
-            PhraseListError: there is none.
+            PhraseListError: the group does not exist.
         """
         for group in self.groups:
             if group.what == what:
@@ -90,25 +90,25 @@ class PhraseList:
 
 
 def parse_phrases(text: str) -> PhraseList:
-    """Read a phrase list from TOML text.
+    """Parse a phrase list.
 
     Raises:
-        PhraseListError: it is no TOML, a group or the version is missing, or a pattern cannot be used.
+        PhraseListError: the text is not TOML, a group or the version is missing, or a pattern is invalid.
     """
     try:
         table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise PhraseListError(f"the phrase list is no TOML: {error}") from error
+        raise PhraseListError(f"the phrase list is not TOML: {error}") from error
     version, groups = table.get("version"), table.get("group")
     if not isinstance(version, int) or not isinstance(groups, list):
-        raise PhraseListError("a phrase list needs a whole number `version` and `[[group]]` tables")
+        raise PhraseListError("a phrase list needs an integer `version` and `[[group]]` tables")
     pieces = _texts(table.get("pieces", {}))
     words = {name: tuple(str(word) for word in each) for name, each in table.get("words", {}).items()}
     return PhraseList(version, tuple(_parse_group(group, pieces) for group in groups), words)
 
 
 def iter_findings(sentences: Sequence[Sentence], groups: Iterable[PhraseGroup]) -> Iterator[Fired]:
-    """Yield what the groups that have an effect find, once for each sentence and group, in order."""
+    """Yield the findings of groups with an effect, in order, at most one for each sentence and group."""
     groups = tuple(groups)
     for sentence, after in pairwise([*sentences, None]):
         if sentence is None:
@@ -150,17 +150,17 @@ def _compile(what: str, patterns: Iterable[object], pieces: Mapping[str, str]) -
     full = [_with_pieces(what, str(pattern), pieces) for pattern in patterns]
     for pattern in full:
         if _UNBOUNDED.search(pattern.replace(r"\w*", "").replace(r"\w+", "")):
-            raise PhraseListError(f"group {what!r} repeats without a bound: {pattern}")
+            raise PhraseListError(f"group {what!r} has an unbounded repetition: {pattern}")
     try:
         return re.compile(rf"(?<!\w)(?:{'|'.join(full)})(?!\w)")
     except re.error as error:
-        raise PhraseListError(f"group {what!r} has a pattern that is no regular expression: {error}") from error
+        raise PhraseListError(f"group {what!r} has a pattern that is not a regular expression: {error}") from error
 
 
 def _with_pieces(what: str, pattern: str, pieces: Mapping[str, str]) -> str:
     def piece(match: re.Match[str]) -> str:
         if match[1] not in pieces:
-            raise PhraseListError(f"group {what!r} names the piece <{match[1]}>, which is not there")
+            raise PhraseListError(f"group {what!r} uses the undefined piece <{match[1]}>")
         return f"(?:{_with_pieces(what, pieces[match[1]], pieces)})"
 
     return _PIECE.sub(piece, pattern)

@@ -1,11 +1,11 @@
-"""What a rule says about a session: a value, and what it rests on."""
+"""The result of a rule: a value and the findings behind it."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 
 
 class Effect(StrEnum):
-    """What a finding does to the value of its rule."""
+    """Effect of a finding on the value of its rule."""
 
     RAISES = "raises"
     LOWERS = "lowers"
@@ -17,10 +17,10 @@ class Fired:
     """One finding of a rule.
 
     Attributes:
-        what: the name of what was found or is missing.
-        phrase: the words that show it, in lower case; empty for something that is missing.
-        turn: place in the transcript, from 0, system turns counted.
-        effect: what it does to the value.
+        what: name of the thing found or missing.
+        phrase: the words found, in lower case; empty for a missing thing.
+        turn: index in the transcript, from 0; system turns count.
+        effect: its effect on the value.
     """
 
     what: str
@@ -31,12 +31,12 @@ class Fired:
 
 @dataclass(frozen=True, slots=True)
 class RuleResult:
-    """The value of a rule, 0 (worst) to 1, with its findings; None if the session cannot be judged by it."""
+    """The value of a rule, 0 (worst) to 1, with its findings; None if the rule does not apply to the session."""
 
     value: float | None
     fired: tuple[Fired, ...] = ()
 
 
 def within_unit(value: float) -> float:
-    """Return the value moved into 0 to 1."""
+    """Return the value clamped to 0 to 1."""
     return min(1.0, max(0.0, value))

@@ -1,4 +1,4 @@
-"""What a session was about, as far as its record says."""
+"""The scenario of a session, read from its record."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ _DEPTH = 4
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """The scenario of a session; what the record does not say is empty.
+    """The scenario of a session; fields that the record lacks are empty.
 
     Attributes:
         expected_outcomes: outcomes and explicit tasks, each one text.
@@ -25,15 +25,15 @@ class Scenario:
 
     @property
     def is_crisis(self) -> bool:
-        """Whether the risk level is crisis, imminent, acute or emergency; `no crisis` is none."""
+        """Whether the risk level is crisis, imminent, acute or emergency, and not a denial such as `no crisis`."""
         words = set(self.risk_level.lower().replace("_", " ").replace("-", " ").split())
         return not _ACUTE.isdisjoint(words) and _DENIALS.isdisjoint(words)
 
 
 def parse_scenario(record: Mapping[str, object]) -> Scenario:
-    """Read the scenario of a record: from `scenario`, else from `metadata.scenario`, `metadata` or the record.
+    """Parse the scenario of a record: `scenario`, else `metadata.scenario`, `metadata` or the record itself.
 
-    Lists, strings and objects are all read as texts; other types say nothing. It never fails.
+    Strings, lists and objects are read as texts; other types are ignored. Never fails.
     """
     metadata = record.get("metadata")
     inner = metadata.get("scenario") if isinstance(metadata, Mapping) else None
@@ -48,7 +48,7 @@ def parse_scenario(record: Mapping[str, object]) -> Scenario:
 
 
 def _first(places: list[Mapping[str, object]], *names: str) -> tuple[str, ...]:
-    """Return the texts of the first field that holds any."""
+    """Return the texts of the first field that has any."""
     found = (tuple(_iter_texts(place.get(name), _DEPTH)) for place in places for name in names)
     return next((texts for texts in found if texts), ())
 

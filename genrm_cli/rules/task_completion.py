@@ -1,6 +1,6 @@
 """The task rule: the outcomes and tasks that a scenario expects are met by the session.
 
-A screening rule over words, advisory: it sees that an outcome is spoken of, not that it is reached well.
+Advisory screening by words: it finds that an outcome is mentioned, not that it is reached well.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,11 +19,10 @@ _ENOUGH_WORDS = 0.6
 def task_completion(transcript: Sequence[Turn], scenario: Scenario, phrases: PhraseList) -> RuleResult:
     """Return the share of the scenario's expected outcomes and tasks that the therapist's turns meet.
 
-    An outcome is met by a phrase, or by its words. Phrases: the outcome names a usual one ("safety plan",
-    "psychoeducation", ...) and a phrase of its group is said, in no negated sentence. Words, for outcomes that
-    name no usual one: one turn of the therapist, negated sentences left out, holds at least 0.6 of the
-    outcome's content words (stems of words of three letters or more). An outcome without content words is left
-    out of the count. None: no outcomes, or the therapist says nothing.
+    If an outcome names a usual one ("safety plan", "psychoeducation", ...), a phrase of that group meets it, except in
+    a negated sentence. Otherwise a turn of the therapist meets it whose sentences, without negated ones, have at least
+    0.6 of the outcome's content words (stems of words of three letters or more). Outcomes without content words do not
+    count. None if no outcomes are expected or the therapist says nothing.
     """
     wanted = [outcome for outcome in scenario.expected_outcomes if stems(outcome)]
     if not wanted or not turns_of(transcript, THERAPIST):
@@ -45,7 +44,7 @@ def _judge(outcome: str, own: Sequence[Sentence], spoken: dict[int, frozenset[st
 
 
 def _usual_outcomes(outcome: str, phrases: PhraseList) -> Iterator[PhraseGroup]:
-    """Yield the groups one of whose cues the outcome holds."""
+    """Yield the groups with a cue in the outcome."""
     text = outcome.lower().replace("_", " ")
     for group in phrases.groups:
         if any(cue in text for cue in phrases.words.get(group.what, ())):

@@ -1,6 +1,6 @@
-"""Who said what: the therapist's own sentences, without what they only quote.
+"""Sentences of a transcript by speaker, without quotations of others.
 
-The therapist is the policy (`assistant`), the client is the `user`; system and tool turns are nobody's words.
+The therapist is the policy (`assistant`), the client is the `user`; system and tool turns are ignored.
 """
 
 import re
@@ -13,13 +13,13 @@ from genrm_cli.rules.attribution import without_quotations
 THERAPIST, CLIENT = "assistant", "user"
 
 MAX_SENTENCE_CHARS = 1_000
-"""Longer sentences are read in pieces: the work for one match stays bounded, whatever the text."""
+"""Longer sentences are split, to bound the work of one match."""
 
 _TYPOGRAPHY = str.maketrans(
     {
         **dict.fromkeys("\u2018\u2019\u02bc\u00b4", "'"),
         **dict.fromkeys("\u201c\u201d\u201e\u00ab\u00bb", '"'),
-        # Zero-width characters and soft hyphens would split a word for a pattern but not for a reader.
+        # Invisible characters and emphasis marks would hide a word from patterns but not from readers.
         **dict.fromkeys("\u200b\u200c\u200d\u2060\ufeff\u00ad*_`", ""),
         "\u2026": ".",
     }
@@ -30,12 +30,12 @@ _SPACES = re.compile(r"\s+")
 
 
 class Sentence(NamedTuple):
-    """One sentence in lower case, typographic signs made plain, quotations of others taken out.
+    """One sentence in lower case, with plain punctuation and without quotations of others.
 
     Attributes:
         text: at most `MAX_SENTENCE_CHARS` characters.
-        turn: place of its turn in the transcript, from 0.
-        number: place of the sentence in its turn, from 0.
+        turn: index of its turn in the transcript, from 0.
+        number: index of the sentence in its turn, from 0.
     """
 
     text: str
@@ -49,7 +49,7 @@ class Sentence(NamedTuple):
 
 
 def sentences_of(transcript: Sequence[Turn], role: str) -> list[Sentence]:
-    """Return all sentences of one role, in order; turns without text have none."""
+    """Return all sentences of one role, in order."""
     return [
         Sentence(text, place, number)
         for place, turn in enumerate(transcript)
@@ -59,7 +59,7 @@ def sentences_of(transcript: Sequence[Turn], role: str) -> list[Sentence]:
 
 
 def turns_of(transcript: Sequence[Turn], role: str) -> list[int]:
-    """Return the places of the turns in which one role says anything."""
+    """Return the indices of the turns in which one role says anything."""
     return [place for place, turn in enumerate(transcript) if turn.role == role and turn.text.strip()]
 
 
@@ -70,7 +70,7 @@ def _iter_sentences(text: str) -> Iterator[str]:
 
 
 def _iter_pieces(sentence: str) -> Iterator[str]:
-    """Cut at spaces where there are any, so that no word is torn without need."""
+    """Split long sentences, at spaces if possible."""
     while len(sentence) > MAX_SENTENCE_CHARS:
         cut = sentence.rfind(" ", MAX_SENTENCE_CHARS // 2, MAX_SENTENCE_CHARS)
         cut = cut if cut > 0 else MAX_SENTENCE_CHARS

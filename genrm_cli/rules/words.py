@@ -1,4 +1,4 @@
-"""Content words of a text, cut to stems: a light measure of what two texts have in common."""
+"""Stems of the content words of a text, to measure what two texts have in common."""
 
 import re
 
@@ -17,12 +17,12 @@ _EMPTY = frozenset(_EMPTY_LIST.split())
 
 
 def stems(text: str) -> frozenset[str]:
-    """Return the stems of the words of three letters or more that carry meaning, in lower case."""
+    """Return the lower-case stems of content words of three letters or more."""
     return frozenset(stem(word) for word in _WORD.findall(text.lower()) if word not in _EMPTY)
 
 
 def stem(word: str) -> str:
-    """Cut one common English ending where three letters remain, a doubled last letter, and all past the sixth."""
+    """Remove a common English ending if three letters remain, then a doubled last letter, then all past the sixth."""
     cut = _SUFFIX.sub("", word) if len(word) > 4 else word.removesuffix("s") if len(word) == 4 else word
     cut = cut if len(cut) >= 3 else word
     if len(cut) > 3 and cut[-1] == cut[-2]:

@@ -1,1 +1,1 @@
-"""Where bytes live: local files, standard streams and S3 objects behind one small interface."""
+"""Storage: local files, standard streams and S3 objects behind one small interface."""

@@ -1,7 +1,7 @@
-"""Which files a folder, an S3 prefix or a pattern holds, and how old each is.
+"""Listing of the files in a folder, below an S3 prefix or matching a pattern.
 
-A pattern is matched name by name, on disk and on S3 alike: `*`, `?` and `[...]` stay within a name, a name `**` is
-any number of folders, and a name that begins with `.` is only found by a pattern that begins so too.
+Patterns work alike on disk and on S3, name by name: `*`, `?` and `[...]` match within a name, `**` matches any number
+of folders, and a name that starts with `.` needs a pattern that does.
 """
 
 import errno
@@ -16,21 +16,21 @@ from fnmatch import translate
 from genrm_cli.errors import InputError, UsageError
 from genrm_cli.storage.formats.location import InputIdentity, S3Options, is_s3, is_stream, parse_local_path
 
-# Names of files beside their target that are still being written.
+# Unfinished files beside their target.
 UNFINISHED_PREFIX, UNFINISHED_SUFFIX = ".genrm-", ".part"
 
 _WILDCARD = re.compile(r"[*?\[]")
 _ANY_FOLDERS = "**"
-_GONE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)  # the last is a symbolic link to itself
+_GONE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)  # ELOOP: a symbolic link to itself
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A file or object that a listing found.
+    """A file or object found by a listing.
 
     Attributes:
-        identity: of the version that was listed.
-        age_s: seconds since it was last modified, by the clock of where it is stored; never negative.
+        identity: the version that was listed.
+        age_s: seconds since its last modification, by the store's clock; never negative.
     """
 
     identity: InputIdentity
@@ -38,14 +38,14 @@ class Found:
 
 
 class _Pattern:
-    """A relative path with wildcards, as a machine that is fed one name after the other.
+    """A relative path with wildcards, as an automaton over the names of a path.
 
-    A state is the set of how many parts of the pattern the names so far may have used up; an empty one is hopeless.
+    A state is the set of possible numbers of pattern parts used so far; the empty state never matches.
     """
 
     def __init__(self, text: str) -> None:
         names = text.split("/")
-        if names[-1] == "":  # all that lies below a folder
+        if names[-1] == "":  # everything below a folder
             names[-1] = _ANY_FOLDERS
         if names[-1] == _ANY_FOLDERS:
             names.append("*")
@@ -55,7 +55,7 @@ class _Pattern:
         self.is_flat = len(names) == 1
 
     def advance(self, state: frozenset[int], name: str) -> frozenset[int]:
-        """Return the state after one more name."""
+        """Return the state after another name."""
         after = set()
         for used in state:
             if used < len(self._names) and self._fits(used, name):
@@ -63,11 +63,11 @@ class _Pattern:
         return self._skip(after)
 
     def accepts(self, state: frozenset[int]) -> bool:
-        """Say whether a file may end here."""
+        """Return whether a path may end in this state."""
         return len(self._names) in state
 
     def matches(self, path: str) -> bool:
-        """Say whether a whole path fits."""
+        """Return whether a path matches."""
         state = self.start
         for name in path.split("/"):
             state = self.advance(state, name)
@@ -79,7 +79,7 @@ class _Pattern:
         return self._matches[used](name) is not None
 
     def _skip(self, state: set[int]) -> frozenset[int]:
-        """Add what is reached when `**` stands for no folder at all."""
+        """Add the states in which `**` matches no folder."""
         reached = set(state)
         for used in state:
             while used < len(self._names) and self._names[used] == _ANY_FOLDERS:
@@ -89,23 +89,24 @@ class _Pattern:
 
 
 def names_many(uri: str) -> bool:
-    """Say whether an input is a folder, a prefix or a pattern, and so for `iter_found`; `-` never is.
+    """Return whether an input is a folder, a prefix or a pattern for `iter_found`; `-` never is.
 
-    A local file whose own name has a wildcard is one file. An S3 key with a wildcard is a pattern, that finds itself.
+    An existing local file with a wildcard in its name is one file. An S3 key with a wildcard is a pattern, which also
+    matches itself.
     """
     if is_stream(uri):
         return False
     if is_s3(uri):
         return uri.endswith("/") or _WILDCARD.search(uri) is not None or "/" not in uri.removeprefix("s3://")
-    if uri.endswith("/") or os.path.isdir(uri):  # noqa: PTH112  (False, not an error, behind a closed folder)
+    if uri.endswith("/") or os.path.isdir(uri):  # noqa: PTH112  (False below an unreadable folder, where Path raises)
         return True
     return _WILDCARD.search(uri) is not None and not os.path.lexists(uri)
 
 
 def literal_folder(uri: str) -> str:
-    """Return the folder or prefix before the first wildcard, without `/` at its end; `.` where none is named.
+    """Return the folder or prefix before the first wildcard, without a final `/`; `.` if there is none.
 
-    Of a single file it is the folder that holds it, of a local folder that folder itself.
+    For a single file this is its folder, for a local folder the folder itself.
     """
     if is_s3(uri):
         bucket, pattern = _split_bucket(uri)
@@ -120,28 +121,25 @@ def literal_folder(uri: str) -> str:
 
 
 def iter_found(uri: str, s3: S3Options) -> Iterator[Found]:
-    """Yield every file below a folder or prefix, at any depth, or that a pattern fits, ordered as S3 orders keys.
+    """Yield every file below a folder or prefix, at any depth, or matching a pattern, in the order of S3 keys.
 
-    Hidden files and folders and S3 objects that stand for a folder are left out, symbolic links to folders are not
-    followed, and only regular files count. On disk the names of one folder are held in memory, of S3 one page.
-    A prefix or pattern without a match yields nothing.
+    Hidden files, hidden folders and S3 folder markers are skipped; symbolic links to folders are not followed; only
+    regular files count. Memory holds the names of one folder, or one page of S3 keys.
 
     Raises:
-        InputError: there is no such local folder, or it cannot be read.
-        StorageError: S3 cannot be asked, or has no such bucket.
-        UsageError: a URI of another kind, or a wildcard in a bucket's name.
+        InputError: the local folder does not exist or cannot be read.
+        StorageError: the S3 request fails, or the bucket does not exist.
+        UsageError: a URI of another kind, or a wildcard in the bucket name.
     """
     return _iter_matching_objects(uri, s3) if is_s3(uri) else _iter_matching_files(parse_local_path(uri))
 
 
 def iter_named(start: str, s3: S3Options) -> Iterator[Found]:
-    """Yield every file whose URI begins with a text, hidden ones too; on disk those of that one folder only.
-
-    A missing folder has none.
+    """Yield every file, also hidden, whose URI starts with a text; on disk in that folder only, which may be missing.
 
     Raises:
         InputError: the local folder cannot be read.
-        StorageError: S3 cannot be asked, or has no such bucket.
+        StorageError: the S3 request fails, or the bucket does not exist.
     """
     if is_s3(start):
         bucket, prefix = _split_bucket(start)
@@ -161,13 +159,13 @@ def _iter_matching_objects(uri: str, s3: S3Options) -> Iterator[Found]:
     prefix = folder + _WILDCARD.split(rest, maxsplit=1)[0]
     skipped = len(f"s3://{bucket}/{folder}")
     for found in _iter_objects(bucket, prefix, s3, flat=pattern.is_flat):
-        # A key may itself have wildcards, and then is also meant when named as it is.
+        # A key may contain wildcard characters; it then also matches itself.
         if pattern.matches(found.identity.uri[skipped:]) or found.identity.uri == uri:
             yield found
 
 
 def _iter_objects(bucket: str, prefix: str, s3: S3Options, *, flat: bool) -> Iterator[Found]:
-    # Here, not above: boto3 takes a fifth of a second to import, which only users of S3 should pay.
+    # Imported here, as boto3 takes a fifth of a second to import.
     from genrm_cli.storage.s3.whole_objects import iter_objects
 
     for identity, age_s in iter_objects(bucket, prefix, s3, flat=flat):
@@ -184,19 +182,21 @@ def _iter_matching_files(path: str) -> Iterator[Found]:
         rest = _split_pattern(path)[1]
     folder = literal_folder(path)
     if not os.path.isdir(folder):  # noqa: PTH112
-        raise InputError(f"{path}: there is no folder {folder}; check the path")
-    # Doubled slashes name the same folder here, though not on S3.
+        raise InputError(f"{path}: the folder {folder} does not exist; check the path")
+    # On disk, unlike on S3, repeated slashes mean the same folder.
     pattern = _Pattern(re.sub("/+", "/", rest))
     start = "" if folder == "." else f"{folder.rstrip('/')}/"
     for relative in _iter_walk(start, pattern):
-        # A file that happens to be called as something else is written must not be taken for that.
+        # A file whose name looks like a stream or an S3 URI.
         safe = "./" if not start and (relative == "-" or relative.startswith("s3:")) else start
         yield from _iter_if_file(safe + relative)
 
 
 def _iter_walk(start: str, pattern: _Pattern) -> Iterator[str]:
-    """Yield the paths that fit, relative to where the walk starts, of whatever kind but folders."""
-    walks = [_iter_fitting(start, "", pattern, pattern.start)]  # a stack, as folders may nest deeper than calls
+    """Yield the matching paths of anything but folders, relative to the start."""
+    walks = [
+        _iter_fitting(start, "", pattern, pattern.start)
+    ]  # an explicit stack, as folders may nest deeper than the recursion limit
     while walks:
         step = next(walks[-1], None)
         if step is None:
@@ -212,7 +212,7 @@ def _iter_walk(start: str, pattern: _Pattern) -> Iterator[str]:
 def _iter_fitting(
     start: str, folder: str, pattern: _Pattern, state: frozenset[int]
 ) -> Iterator[tuple[str, frozenset[int]]]:
-    """Yield the files of one folder that fit, and the folders, with `/` at their end, below which some may."""
+    """Yield the matching files of one folder, and the folders (with a final `/`) that may contain matches."""
     for name in _sorted_entries(start + folder):
         after = pattern.advance(state, name.removesuffix("/"))
         if after if name.endswith("/") else pattern.accepts(after):
@@ -220,7 +220,7 @@ def _iter_fitting(
 
 
 def _sorted_entries(folder: str) -> list[str]:
-    """Return the names in a folder, those of folders with `/` at their end: so they sort as S3 sorts keys."""
+    """Return the names in a folder; folders have a final `/`, so that names sort as S3 keys do."""
     try:
         with os.scandir(folder or ".") as entries:
             names = [f"{entry.name}/" if entry.is_dir(follow_symlinks=False) else entry.name for entry in entries]
@@ -233,7 +233,7 @@ def _sorted_entries(folder: str) -> list[str]:
 
 
 def _iter_if_file(path: str) -> Iterator[Found]:
-    """Yield a regular file, or nothing for what is of another kind or gone by now."""
+    """Yield a path if it is a regular file and still exists."""
     try:
         status = os.stat(path)  # noqa: PTH116  (the path stays as the user wrote it)
     except OSError as error:
@@ -246,15 +246,17 @@ def _iter_if_file(path: str) -> Iterator[Found]:
 
 
 def _split_bucket(uri: str) -> tuple[str, str]:
-    """Split into the bucket and the rest, which may be empty."""
+    """Split an S3 URI into its bucket and the rest, which may be empty."""
     bucket, _, rest = uri.removeprefix("s3://").partition("/")
     if not bucket or _WILDCARD.search(bucket):
-        raise UsageError(f"{uri!r} does not name a bucket: expected s3://bucket/prefix/, wildcards only after it")
+        raise UsageError(
+            f"{uri!r} does not name a bucket: expected s3://bucket/prefix/, with wildcards only after the bucket"
+        )
     return bucket, rest
 
 
 def _split_pattern(text: str) -> tuple[str, str]:
-    """Split before the first name with a wildcard, or the last name; the first half is empty or ends in `/`."""
+    """Split before the first name with a wildcard, else before the last name; the first part may be empty."""
     end = text.rfind("/", 0, len(_WILDCARD.split(text, maxsplit=1)[0])) + 1
     return text[:end], text[end:]
 

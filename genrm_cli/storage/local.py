@@ -1,4 +1,4 @@
-"""Outputs on this machine: files that appear whole, and streams."""
+"""Local outputs: files that appear whole, and streams."""
 
 import contextlib
 import errno
@@ -23,16 +23,16 @@ _UPLOAD_ATTRIBUTE = "user.genrm.upload"
 class LocalSink:
     """A file that appears whole: written without a name in the target's folder, named in `commit`.
 
-    A process that is killed leaves nothing behind; only where the system knows no nameless files (`O_TMPFILE`) is it
-    a hidden one from the beginning.
+    A killed process leaves nothing behind, except a hidden file on systems without `O_TMPFILE`. A replaced file keeps
+    its mode.
     """
 
     def __init__(self, uri: str, *, overwrite: bool) -> None:
         self.uri = uri
-        # The real path, so that a symbolic link stays one and what it points to is replaced.
+        # The real path, so that the target of a symbolic link is replaced and not the link.
         self._target = Path(os.path.realpath(parse_local_path(uri)))
         self._overwrite = overwrite
-        if os.path.isdir(self._target):  # noqa: PTH112  (False, not an error, behind a closed folder)
+        if os.path.isdir(self._target):  # noqa: PTH112  (False below an unreadable folder, where Path raises)
             raise StorageError(f"{uri}: is a folder; name a file in it")
         self._temp = self._target.with_name(f".genrm-{uuid.uuid4().hex}.part")
         self._fd = _create_nameless(self._target.parent)
@@ -46,11 +46,11 @@ class LocalSink:
 
     @property
     def mark(self) -> Mark | None:
-        """What tells this file from others; None before `finish`."""
+        """Identity of this file; None before `finish`."""
         return self._mark
 
     def write(self, data: bytes) -> None:
-        """Add bytes, before compression.
+        """Add uncompressed bytes.
 
         Raises:
             StorageError: the disk is full.
@@ -60,7 +60,7 @@ class LocalSink:
             self._store()
 
     def finish(self) -> None:
-        """End the content and see it on disk; only `commit` and `abort` may follow.
+        """Finish the content and sync it to disk; only `commit` and `abort` may follow.
 
         Raises:
             StorageError: the disk is full.
@@ -81,12 +81,12 @@ class LocalSink:
         """Give the file its name.
 
         Raises:
-            StorageError: the disk is full, or the target exists by now and must not be replaced.
+            StorageError: the disk is full, or the target exists now and must not be replaced.
         """
         self.finish()
         try:
             if not self._named:
-                # With a folder given, the call follows the link to the nameless file; without, it would not.
+                # Only with a folder argument does the call follow the link to the nameless file.
                 os.link(f"{_OPEN_FILES}/{self._fd}", self._temp, src_dir_fd=self._fd)
                 self._named = True
             if self._overwrite:
@@ -94,16 +94,14 @@ class LocalSink:
             else:
                 publish_new(self._temp, self._target)
         except FileExistsError as error:
-            raise StorageError(
-                f"{self.uri}: exists by now, written by someone else; pass --force to replace it"
-            ) from error
+            raise StorageError(f"{self.uri}: was created by another process; pass --force to replace it") from error
         except OSError as error:
             raise unwritable(self.uri, error) from error
         sync_folder(self._target.parent)
         self.abort()
 
     def abort(self) -> None:
-        """Remove what is not committed; harmless after `commit`."""
+        """Discard uncommitted content; harmless after `commit`."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
@@ -115,9 +113,9 @@ class LocalSink:
 
 
 class StreamSink:
-    """The standard output, a pipe or a device: bytes go out as they come, and cannot be taken back.
+    """The standard output, a pipe or a device: bytes are sent immediately.
 
-    `BrokenPipeError` is let through: a reader that has seen enough is no fault of storage.
+    `BrokenPipeError` is passed on: a reader that stops early is not a storage error.
     """
 
     mark: Mark | None = None
@@ -128,11 +126,11 @@ class StreamSink:
         self._stream = _standard_output() if is_stream(uri) else _open_special(uri)
 
     def write(self, data: bytes) -> None:
-        """Write bytes, before compression."""
+        """Compress and send bytes."""
         self._send(self._encoder.compress(data))
 
     def finish(self) -> None:
-        """Do nothing, as the content ends in `commit`."""
+        """Do nothing; `commit` ends the content."""
 
     def commit(self) -> None:
         """End the content and flush it."""
@@ -146,7 +144,7 @@ class StreamSink:
         self.abort()
 
     def abort(self) -> None:
-        """Close a device or pipe; the standard output stays open."""
+        """Close a device or pipe, but not the standard output."""
         if not is_stream(self.uri):
             self._stream.close()
 
@@ -162,7 +160,7 @@ class StreamSink:
 
 
 def is_special(path: str) -> bool:
-    """Say whether a path leads to something that is neither a file nor a folder: a device, a pipe."""
+    """Return whether a path is a device or a pipe."""
     try:
         mode = os.stat(path).st_mode  # noqa: PTH116
     except (OSError, ValueError):
@@ -171,10 +169,10 @@ def is_special(path: str) -> bool:
 
 
 def make_parent(uri: str) -> None:
-    """Make the folder of a file, unless it is there.
+    """Create the folder of a file if it is missing.
 
     Raises:
-        StorageError: it cannot be made.
+        StorageError: the folder cannot be created.
     """
     try:
         Path(parse_local_path(uri)).parent.mkdir(parents=True, exist_ok=True)
@@ -183,19 +181,19 @@ def make_parent(uri: str) -> None:
 
 
 def check_file_writable(uri: str) -> None:
-    """Prove that a file could be written, by making and removing another in its folder.
+    """Check that a file can be written, by creating and removing another in its folder.
 
     Raises:
-        StorageError: the folder is missing or refuses, or the target is a folder.
+        StorageError: the folder is missing or not writable, or the target is a folder.
     """
     LocalSink(uri, overwrite=True).abort()
 
 
 def mark_of_file(uri: str) -> Mark | None:
-    """Return the mark of the file that is there now, None where there is none.
+    """Return the mark of a file, or None if it does not exist.
 
     Raises:
-        StorageError: it cannot be looked at.
+        StorageError: the file cannot be inspected.
     """
     path = parse_local_path(uri)
     try:
@@ -203,16 +201,16 @@ def mark_of_file(uri: str) -> Mark | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
-        raise StorageError(f"{uri}: cannot be looked at: {error.strerror or error}") from error
+        raise StorageError(f"{uri}: cannot be inspected: {error.strerror or error}") from error
     if stat.S_ISDIR(found.st_mode):
         raise StorageError(f"{uri}: is a folder; name a file in it")
     return Mark(found.st_size, _read_upload(path), found.st_mtime_ns)
 
 
 def publish_new(temp: Path, target: Path) -> None:
-    """Give a file its name, unless something has that name already (FileExistsError)."""
+    """Rename a file; raise FileExistsError if the target exists."""
     try:
-        # A hard link, as a rename would silently replace a file that appeared meanwhile.
+        # A hard link, as a rename would silently replace a file created in the meantime.
         os.link(temp, target)
     except FileExistsError:
         raise
@@ -223,13 +221,13 @@ def publish_new(temp: Path, target: Path) -> None:
 
 
 def reserve_and_replace(temp: Path, target: Path) -> None:
-    """Do the same where the file system has no hard links; a crash in between leaves an empty target."""
+    """Do the same without hard links; a crash in between leaves an empty target."""
     os.close(os.open(target, _NEW_FILE, 0o666))
     temp.replace(target)
 
 
 def write_all(fd: int, buffer: bytearray, uri: str) -> None:
-    """Write and empty a buffer; one call may take less than all near a full disk."""
+    """Write and empty a buffer; near a full disk a single write may be partial."""
     try:
         while buffer:
             del buffer[: os.write(fd, buffer)]
@@ -238,18 +236,18 @@ def write_all(fd: int, buffer: bytearray, uri: str) -> None:
 
 
 def unwritable(uri: str, error: OSError) -> StorageError:
-    """Say why an output cannot be written, and what to do."""
+    """Return the error for an output that cannot be written, with a remedy."""
     if isinstance(error, PermissionError):
         return StorageError(f"{uri}: permission denied; make it and its folder writable for this user")
     if isinstance(error, FileNotFoundError | NotADirectoryError):
         return StorageError(f"{uri}: the folder {Path(uri).parent} does not exist; create it")
     reason = error.strerror or str(error)
     advice = "free some disk" if error.errno in _NO_ROOM else "choose another place"
-    return StorageError(f"{uri}: cannot be written: {reason}; {advice}. A file of before is intact")
+    return StorageError(f"{uri}: cannot be written: {reason}; {advice}; the existing file is unchanged")
 
 
 def _attach_upload(fd: int) -> str | None:
-    """Give a file an id to carry with it; None where the system or the file system cannot."""
+    """Store a new id in an extended attribute and return it; None where that is not supported."""
     upload = uuid.uuid4().hex
     if hasattr(os, "setxattr"):
         with contextlib.suppress(OSError):
@@ -266,14 +264,14 @@ def _read_upload(path: str) -> str | None:
 
 
 def _create_nameless(folder: Path) -> int:
-    """Make a new file without a name, with the permissions that the umask leaves; -1 where that cannot be done."""
+    """Create a nameless file with the umask's permissions; -1 where that is not supported."""
     flags = getattr(os, "O_TMPFILE", 0)
     if not flags or not os.path.isdir(_OPEN_FILES):  # noqa: PTH112
         return -1
     try:
         return os.open(folder, os.O_WRONLY | os.O_CLOEXEC | flags, 0o666)
     except (OSError, ValueError):
-        return -1  # the hidden file that is tried next fails with a better reason, if it fails
+        return -1  # if the hidden file tried next fails too, its error is clearer
 
 
 def _create(path: Path, uri: str) -> int:
@@ -292,8 +290,8 @@ def _copy_mode(path: Path, fd: int) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """See on disk that a folder holds a file that was just named."""
-    # The file has its name already, so a folder that cannot be opened or synced must not fail the output.
+    """Sync the entry of a newly named file to disk."""
+    # The file is complete, so a folder that cannot be opened or synced must not fail the output.
     with contextlib.suppress(OSError):
         fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         try:
@@ -304,7 +302,7 @@ def sync_folder(folder: Path) -> None:
 
 def _open_special(uri: str) -> BinaryIO:
     try:
-        return open(uri, "wb", buffering=0)  # noqa: PTH123  (the sink closes it)
+        return open(uri, "wb", buffering=0)  # noqa: PTH123  (closed by the sink)
     except OSError as error:
         raise unwritable(uri, error) from error
 

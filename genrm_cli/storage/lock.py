@@ -1,4 +1,4 @@
-"""A lock on this machine, which the system gives back however its holder ends."""
+"""Lock between processes of one machine, released by the system when its holder ends."""
 
 import fcntl
 import hashlib
@@ -12,31 +12,31 @@ from genrm_cli.errors import StorageError
 
 @contextmanager
 def locked(folder: Path, words: Sequence[str]) -> Iterator[None]:
-    """Hold the lock that these words and the working folder name.
+    """Hold the lock named by these words and the working folder.
 
     Args:
-        folder: where lock files lie; they are left there.
-        words: what is being done.
+        folder: folder of the lock files, which are never removed.
+        words: the command.
 
     Raises:
-        StorageError: another process holds it, or the folder allows no lock files.
+        StorageError: another process holds the lock, or its file cannot be created.
     """
     name = hashlib.sha256("\0".join([str(Path.cwd()), *words]).encode()).hexdigest()[:16]
     path = folder / f"{name}.lock"
     try:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        raise StorageError(f"--lock: {path} cannot be made: {error.strerror}.") from error
+        raise StorageError(f"--lock: {path} cannot be created: {error.strerror}.") from error
     try:
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             owner = os.pread(fd, 32, 0).decode("ascii", "replace").strip() or "unknown"
             raise StorageError(
-                f"the same command still runs (process {owner}), and --lock was given; nothing was done. "
+                f"the same command is still running (process {owner}), and --lock was given; nothing was done. "
                 f"The lock is {path}."
             ) from error
-        with suppress(OSError):  # a full disk: the lock holds, and only the message is poorer
+        with suppress(OSError):  # on a full disk the lock works, only its message lacks the process
             os.ftruncate(fd, 0)
             os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
         yield

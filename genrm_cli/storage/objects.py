@@ -1,4 +1,4 @@
-"""Small whole objects, as claims and journal segments: local files or S3 objects, read and written in one piece."""
+"""Small objects such as leases and journal segments: local files or S3 objects, read and written in one piece."""
 
 import os
 import uuid
@@ -19,13 +19,13 @@ _TRIAL_BODIES = (
 
 
 def read_object(uri: str, s3: S3Options) -> bytes | None:
-    """Return the content of an object, None where nothing is.
+    """Return the content of an object, or None if it does not exist.
 
     Raises:
-        StorageError: it cannot be read.
+        StorageError: the object cannot be read.
     """
     if is_s3(uri):
-        # Here and below, not above: boto3 takes a fifth of a second to import, only users of S3 should pay.
+        # Imported here and below, as boto3 takes a fifth of a second to import.
         from genrm_cli.storage.s3 import whole_objects
 
         return whole_objects.read(uri, s3)
@@ -38,15 +38,15 @@ def read_object(uri: str, s3: S3Options) -> bytes | None:
 
 
 def create_object(uri: str, s3: S3Options, data: bytes) -> bool:
-    """Make an object, with all its content at once, unless something is there; a missing local folder is made.
+    """Create an object unless it exists; missing local folders are created.
 
-    Of several that try at once at most one succeeds, if the place `creates_atomically`.
+    Of several concurrent callers at most one succeeds, where the store `creates_atomically`.
 
     Returns:
-        False when something is there already.
+        False if the object exists already.
 
     Raises:
-        StorageError: it cannot be written. On S3 it may be there nevertheless, if the last reply was lost.
+        StorageError: the object cannot be written. On S3 it may exist nevertheless, if the last reply was lost.
     """
     if is_s3(uri):
         from genrm_cli.storage.s3 import whole_objects
@@ -62,10 +62,10 @@ def create_object(uri: str, s3: S3Options, data: bytes) -> bool:
 
 
 def replace_object(uri: str, s3: S3Options, data: bytes) -> None:
-    """Make an object or replace it: a reader sees the old content or the new; a missing local folder is made.
+    """Create or replace an object atomically; missing local folders are created.
 
     Raises:
-        StorageError: it cannot be written; what was there is intact.
+        StorageError: the object cannot be written; an existing one is unchanged.
     """
     if is_s3(uri):
         from genrm_cli.storage.s3 import whole_objects
@@ -78,10 +78,10 @@ def replace_object(uri: str, s3: S3Options, data: bytes) -> None:
 
 
 def remove_object(uri: str, s3: S3Options) -> None:
-    """Remove an object; nothing to remove is fine.
+    """Remove an object if it exists.
 
     Raises:
-        StorageError: it cannot be removed.
+        StorageError: the object cannot be removed.
     """
     if is_s3(uri):
         from genrm_cli.storage.s3 import whole_objects
@@ -97,12 +97,12 @@ def remove_object(uri: str, s3: S3Options) -> None:
 
 
 def creates_atomically(folder_uri: str, s3: S3Options) -> bool:
-    """Find out by trying whether `create_object` below a folder or prefix refuses what is there already.
+    """Test whether `create_object` below a folder or prefix refuses to replace an existing object.
 
-    On S3 a small hidden object stays behind, so that the next trial is a single request that writes nothing.
+    On S3 a small hidden object stays behind, so that later tests need a single request that writes nothing.
 
     Raises:
-        StorageError: the trial could not be made.
+        StorageError: the test failed.
     """
     if not is_s3(folder_uri):
         return True
@@ -113,7 +113,7 @@ def creates_atomically(folder_uri: str, s3: S3Options) -> bool:
 
 @contextmanager
 def _written_beside(target: Path, uri: str, data: bytes) -> Iterator[Path]:
-    """Give a finished hidden file in the target's folder, to be renamed or linked; remove what is left of it."""
+    """Write a hidden file in the target's folder, to be renamed or linked inside; remove it if it is left."""
     temp = target.with_name(f"{UNFINISHED_PREFIX}{uuid.uuid4().hex}{UNFINISHED_SUFFIX}")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Outputs: bytes that appear whole or not at all, on disk and on S3."""
+"""Outputs that appear whole or not at all, on disk and on S3."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -21,31 +21,31 @@ from genrm_cli.storage.local import (
 
 
 class Sink(Protocol):
-    """Where one output's bytes go; nothing is seen of them before `commit`, except on a stream."""
+    """One output; except for streams, nothing is visible before `commit`."""
 
     uri: str
 
     @property
     def mark(self) -> Mark | None:
-        """What tells this output from others, known after `finish`; always None on a stream."""
+        """Identity of this output, known after `finish`; always None for a stream."""
 
     def write(self, data: bytes) -> None:
-        """Add bytes, before compression."""
+        """Add uncompressed bytes."""
 
     def finish(self) -> None:
-        """End the content, so that only giving it its name is left to go wrong; `commit` does it if need be."""
+        """Store all content, so that only publishing it can still fail; `commit` calls this if needed."""
 
     def commit(self) -> None:
-        """Make the output appear; not after `abort`."""
+        """Publish the output; not after `abort`."""
 
     def abort(self) -> None:
-        """Drop what is not committed; harmless after `commit`, and twice."""
+        """Discard uncommitted content; harmless after `commit`, and twice."""
 
 
 class Outputs:
-    """The outputs of one run: they appear together, in the order they were opened, or not at all.
+    """The outputs of one run, which appear together, in the order they were opened, or not at all.
 
-    Open last what marks the run as done. Leaving the context without `commit` drops all of them.
+    Open the output that marks the run as done last. Leaving the context without `commit` discards all of them.
     """
 
     def __init__(self, s3: S3Options, *, overwrite: bool, provenance: Mapping[str, str] = {}) -> None:
@@ -60,15 +60,15 @@ class Outputs:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        with ExitStack() as aborts:  # one that fails must not keep the others
+        with ExitStack() as aborts:  # an abort that fails must not prevent the others
             for sink in self._sinks:
                 aborts.callback(sink.abort)
 
     def open(self, uri: str) -> Sink:
-        """Open one more output.
+        """Open another output.
 
         Raises:
-            UsageError: two outputs with one name, or one that exists and must not be replaced.
+            UsageError: two outputs have one name, or the output exists and must not be replaced.
         """
         if any(place_of(sink.uri) == place_of(uri) for sink in self._sinks):
             raise UsageError(f"two outputs would go to {uri}; give each its own name")
@@ -77,12 +77,12 @@ class Outputs:
         return sink
 
     def commit(self) -> None:
-        """Make all outputs appear, in the order they were opened.
+        """Publish all outputs, in the order they were opened.
 
-        Before the first one does, all content is on disk, or its parts are at S3: a full disk leaves none.
+        The content of all outputs is stored before the first one is published, so a full disk publishes none.
 
         Raises:
-            StorageError: one could not; those before it have appeared, the rest never will.
+            StorageError: publishing an output failed; earlier ones are published, later ones are not.
         """
         for sink in self._sinks:
             sink.finish()
@@ -91,22 +91,22 @@ class Outputs:
 
 
 def open_sink(uri: str, s3: S3Options, *, overwrite: bool, provenance: Mapping[str, str] = {}) -> Sink:
-    """Open an output, compressed as its suffix says. Its folder or bucket must exist.
+    """Open an output, compressed according to its suffix. Its folder or bucket must exist.
 
     Args:
-        provenance: where the output comes from, kept in the metadata of an S3 object under `genrm-` and the name,
-            percent-encoded, each value cut to 512 characters and all to what S3 takes. Files do not carry it.
+        provenance: metadata of an S3 object, stored under `genrm-` and the name, percent-encoded, and cut to 512
+            characters each and to the total that S3 accepts. Not stored for files.
 
     Raises:
-        StorageError: it cannot be written.
-        UsageError: it exists and `overwrite` is off, or a URI of another kind.
+        StorageError: the output cannot be written.
+        UsageError: the output exists and `overwrite` is off, or the URI is of another kind.
     """
     if goes_out_at_once(uri):
         return StreamSink(uri)
     if not overwrite and exists(uri, s3):
         raise UsageError(f"{uri} exists; pass --force to replace it, or choose another output")
     if is_s3(uri):
-        # Here and below, not above: boto3 takes a fifth of a second to import, only users of S3 should pay.
+        # Imported here and below, as boto3 takes a fifth of a second to import.
         from genrm_cli.storage.s3.upload import S3Sink
 
         return S3Sink(uri, s3, overwrite=overwrite, provenance=provenance)
@@ -114,10 +114,10 @@ def open_sink(uri: str, s3: S3Options, *, overwrite: bool, provenance: Mapping[s
 
 
 def exists(uri: str, s3: S3Options) -> bool:
-    """Say whether writing to a URI would replace something; a stream, pipe or device has nothing to lose.
+    """Return whether writing to a URI would replace something; False for streams, pipes and devices.
 
     Raises:
-        StorageError: S3 cannot be asked.
+        StorageError: the S3 request fails.
     """
     if goes_out_at_once(uri):
         return False
@@ -129,10 +129,10 @@ def exists(uri: str, s3: S3Options) -> bool:
 
 
 def mark_of(uri: str, s3: S3Options) -> Mark | None:
-    """Return the mark of what lies at a place now; None where nothing is, or a stream, pipe or device.
+    """Return the mark of a stored output; None for missing ones, streams, pipes and devices.
 
     Raises:
-        StorageError: it cannot be looked at.
+        StorageError: the output cannot be inspected.
     """
     if goes_out_at_once(uri):
         return None
@@ -144,32 +144,32 @@ def mark_of(uri: str, s3: S3Options) -> Mark | None:
 
 
 def make_folder(uri: str) -> None:
-    """Make the folder of a local output, unless it is there.
+    """Create the folder of a local output if it is missing.
 
     Raises:
-        StorageError: it cannot be made.
+        StorageError: the folder cannot be created.
     """
     if not is_s3(uri) and not goes_out_at_once(uri):
         make_parent(uri)
 
 
 def which_exist(uris: Sequence[str], s3: S3Options) -> list[str]:
-    """Return those of some files beside each other that are there; one listing where they are objects.
+    """Return those of some sibling files that exist; S3 needs a single listing.
 
     Raises:
-        StorageError: S3 cannot be asked, or has no such bucket.
+        StorageError: the S3 request fails, or the bucket does not exist.
     """
     if not uris or not is_s3(uris[0]):
         return [uri for uri in uris if exists(uri, s3)]
-    there = {found.identity.uri for found in iter_named(os.path.commonprefix(uris), s3)}  # noqa: RUF071  (of keys)
-    return [uri for uri in uris if uri in there]
+    existing = {found.identity.uri for found in iter_named(os.path.commonprefix(uris), s3)}  # noqa: RUF071  (of keys)
+    return [uri for uri in uris if uri in existing]
 
 
 def check_writable(uri: str, s3: S3Options) -> None:
-    """Prove that an output can be written, leaving nothing behind; for use before anything is paid for.
+    """Check that an output can be written, leaving nothing behind, before any paid call is made.
 
     Raises:
-        StorageError: it cannot.
+        StorageError: the output cannot be written.
     """
     if goes_out_at_once(uri):
         return
@@ -182,15 +182,15 @@ def check_writable(uri: str, s3: S3Options) -> None:
 
 
 def is_same_place(uri: str, other: str) -> bool:
-    """Say whether two URIs name one file or object; a stream is never the same as another."""
+    """Return whether two URIs name one file or object; False for streams."""
     return not is_stream(uri) and not is_stream(other) and place_of(uri) == place_of(other)
 
 
 def place_of(uri: str) -> str:
-    """Name where something lies, so that two spellings of one file are found out."""
+    """Return a canonical name, equal for two spellings of one file."""
     return uri if is_s3(uri) or is_stream(uri) else os.path.realpath(uri)
 
 
 def goes_out_at_once(uri: str) -> bool:
-    """Say whether an output is a stream, a pipe or a device: there is no place beside it for other files."""
+    """Return whether an output is a stream, a pipe or a device, beside which no other file can be stored."""
     return is_stream(uri) or (not is_s3(uri) and is_special(parse_local_path(uri)))

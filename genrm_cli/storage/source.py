@@ -28,14 +28,14 @@ _STOP_EVERY_MS = 500
 
 
 class Source:
-    """An input whose lines can be read several times, and any span of it at random.
+    """An input that allows repeated reading of its lines and random access to its bytes.
 
-    Offsets count decompressed bytes. Use it as a context manager, or close it.
+    Offsets count decompressed bytes. Use as a context manager, or call `close`.
 
     Attributes:
-        uri: as the user wrote it.
-        identity: of the version that is being read.
-        stop: asked before each read whether to give up.
+        uri: as given by the user.
+        identity: the version being read.
+        stop: called before each read; True raises `StoppedError`.
     """
 
     def __init__(
@@ -61,14 +61,14 @@ class Source:
         self.close()
 
     def iter_lines(self) -> Iterator[Line]:
-        """Yield every line that is not blank, from the start; several iterations may run side by side."""
+        """Yield every non-blank line from the start; iterations may overlap."""
         return iter_lines(self._iter_chunks(), self._max_line_bytes)
 
     def read_span(self, offset: int, length: int) -> bytes:
         """Return bytes of the content: `read_span(line.offset, len(line.raw)) == line.raw`.
 
         Raises:
-            ChangedInputError: the content ends sooner, which it did not when it was opened.
+            ChangedInputError: the content ends before the span.
         """
         data = self._read(offset, length)
         while len(data) < length:
@@ -79,16 +79,16 @@ class Source:
         return data
 
     def verify_unchanged(self) -> None:
-        """Check that a local file read in place is still as it was opened; the others were copied, and are.
+        """Check that a local file did not change since it was opened; other inputs are read from a copy.
 
         Raises:
-            ChangedInputError: its size or its time of modification changed.
+            ChangedInputError: the size or the modification time changed.
         """
         if self._verify_unchanged is not None:
             self._verify_unchanged()
 
     def close(self) -> None:
-        """Let go of the content; closing twice is harmless."""
+        """Close the content; closing twice is harmless."""
         self._content.close()
 
     def _iter_chunks(self) -> Iterator[bytes]:
@@ -109,16 +109,16 @@ class Source:
 
 
 def open_source(uri: str, s3: S3Options, max_line_bytes: int, stop: Callable[[], bool] | None = None) -> Source:
-    """Open an input; all but a plain local file is first copied, decompressed, into a temporary file.
+    """Open an input; anything but an uncompressed local file is first copied, decompressed, into a temporary file.
 
     Args:
-        stop: asked while copying, and later while reading, whether to give up.
+        stop: called while copying and reading; True raises `StoppedError`.
 
     Raises:
-        ChangedInputError: it changed while it was copied.
-        StoppedError: `stop` said so.
-        InputError: a local file or stream that cannot be read or decompressed.
-        StorageError: an S3 object that cannot be fetched, or no room for temporary data.
+        ChangedInputError: the input changed while it was copied.
+        StoppedError: `stop` returned True.
+        InputError: a local file or stream cannot be read or decompressed.
+        StorageError: an S3 object cannot be fetched, or the disk for temporary data is full.
         UsageError: a URI of another kind.
     """
     source = _open(uri, s3, max_line_bytes, stop)
@@ -130,7 +130,7 @@ def _open(uri: str, s3: S3Options, max_line_bytes: int, stop: Callable[[], bool]
     if is_stream(uri):
         return Source(InputIdentity(uri), _spooled(_standard_input(), uri, stop), max_line_bytes)
     if is_s3(uri):
-        # Here, not above: boto3 takes a fifth of a second to import, which only users of S3 should pay.
+        # Imported here, as boto3 takes a fifth of a second to import.
         from genrm_cli.storage.s3.download import download
 
         identity, fetched = download(uri, s3, stop)
@@ -142,11 +142,11 @@ def _open(uri: str, s3: S3Options, max_line_bytes: int, stop: Callable[[], bool]
 
 
 def identity_of(uri: str, s3: S3Options) -> InputIdentity:
-    """Return which version of an input is there now.
+    """Return the current version of an input.
 
     Raises:
-        InputError: there is none, or it cannot be seen.
-        StorageError: S3 cannot be asked, or has no such object.
+        InputError: the file does not exist, or cannot be inspected.
+        StorageError: the S3 request fails, or the object does not exist.
     """
     if is_stream(uri):
         return InputIdentity(uri)
@@ -158,19 +158,19 @@ def identity_of(uri: str, s3: S3Options) -> InputIdentity:
         now = os.stat(parse_local_path(uri))  # noqa: PTH116
     except (OSError, ValueError) as error:
         raise _unreadable(uri, error) from error
-    if not stat.S_ISREG(now.st_mode):  # what comes through a pipe next is not what came before
+    if not stat.S_ISREG(now.st_mode):  # a pipe yields other bytes each time
         return InputIdentity(uri)
     return InputIdentity(uri, size_bytes=now.st_size, mtime_ns=now.st_mtime_ns)
 
 
 def _open_local(uri: str, max_line_bytes: int, stop: Callable[[], bool] | None) -> Source:
     try:
-        file = open(parse_local_path(uri), "rb", buffering=0)  # noqa: SIM115, PTH123  (the source owns it)
+        file = open(parse_local_path(uri), "rb", buffering=0)  # noqa: SIM115, PTH123  (closed by the source)
     except (OSError, ValueError) as error:
         raise _unreadable(uri, error) from error
     try:
         opened = os.fstat(file.fileno())
-        if not stat.S_ISREG(opened.st_mode):  # a pipe, as from <(...): it can be read only once
+        if not stat.S_ISREG(opened.st_mode):  # a pipe, as from <(...), can be read only once
             with file:
                 return Source(InputIdentity(uri), _spooled(file, uri, stop), max_line_bytes)
         identity = InputIdentity(uri, size_bytes=opened.st_size, mtime_ns=opened.st_mtime_ns)
@@ -198,12 +198,12 @@ def _open_local(uri: str, max_line_bytes: int, stop: Callable[[], bool] | None) 
 
 def _standard_input() -> BinaryIO:
     if sys.stdin is None:
-        raise InputError("-: the standard input is closed; give a file, or pipe one in")
+        raise InputError("-: standard input is closed; name a file, or pipe one in")
     return sys.stdin.buffer
 
 
 def _spooled(stream: BinaryIO, uri: str, stop: Callable[[], bool] | None) -> Spool:
-    """Copy a stream, decompressed, to where it can be read again."""
+    """Copy a stream, decompressed, into a spool."""
     spool = Spool()
     try:
         for chunk in iter_decoded(_awaited(stream, stop), uri):
@@ -218,7 +218,7 @@ def _spooled(stream: BinaryIO, uri: str, stop: Callable[[], bool] | None) -> Spo
 
 
 def _awaited(stream: BinaryIO, stop: Callable[[], bool] | None) -> BinaryIO:
-    """Make a stream one that can be stopped while it waits; one without a file behind it never waits."""
+    """Make reads of a stream interruptible by `stop`; streams without a file descriptor never wait."""
     try:
         stream.fileno()
     except OSError:
@@ -227,7 +227,7 @@ def _awaited(stream: BinaryIO, stop: Callable[[], bool] | None) -> BinaryIO:
 
 
 class _Awaited(io.RawIOBase):
-    """A stream that is read when it has something; while it has not, somebody may ask to stop."""
+    """Stream that polls `stop` while it waits for data."""
 
     def __init__(self, stream: BinaryIO, stop: Callable[[], bool]) -> None:
         self._stream = stream
@@ -264,4 +264,4 @@ def _unreadable(uri: str, error: OSError | ValueError) -> InputError:
 
 
 def _changed(uri: str) -> ChangedInputError:
-    return ChangedInputError(f"{uri}: changed while being read; run again when nothing writes to it any more")
+    return ChangedInputError(f"{uri}: changed while being read; run again once nothing writes to it")

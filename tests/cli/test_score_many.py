@@ -171,7 +171,7 @@ def test_a_missing_folder_does_not_stop_the_others(call: Call, genrm: Genrm) -> 
     finished = call("score", "a/", "nowhere/", "nowhere-else/", "b/", *LEXICAL, *NOW)
     assert finished.code == 3
     assert len(file_lines(finished, "failed")) == 2
-    assert "nowhere/: there is no folder nowhere" in finished.err
+    assert "nowhere/: the folder nowhere does not exist" in finished.err
     assert (genrm.folder / "a/run.scored.jsonl").exists()
     assert (genrm.folder / "b/run.scored.jsonl").exists()
     assert last_line(finished).endswith("; exit 3")
@@ -497,7 +497,7 @@ def test_a_second_start_is_refused_under_a_lock(genrm: Genrm, call: Call, judge_
         second = call(*arguments)
         assert second.code == 5
         (line,) = second.err.splitlines()
-        assert f"the same command still runs (process {first.pid})" in line
+        assert f"the same command is still running (process {first.pid})" in line
         assert names_below(genrm.folder) == before
         assert first.poll() is None
     finally:

@@ -271,7 +271,7 @@ def test_a_foreign_database_is_not_touched(path: str) -> None:
     other = sqlite3.connect(path)
     other.executescript("CREATE TABLE verdicts (key); INSERT INTO verdicts VALUES (1)")
     other.close()
-    assert "no journal of genrm; name another one with --journal" in refusal(path)
+    assert "not a genrm journal; name another one with --journal" in refusal(path)
 
 
 def test_another_format_is_not_touched(path: str) -> None:
@@ -461,7 +461,7 @@ def test_rubbish_is_refused_whole(path: str, tmp_path: Path, wrong: Any) -> None
     good, other = entries_of(tmp_path / "theirs", {key(1): GOOD, key(2): GOOD})
     bad = other | wrong if isinstance(wrong, dict) and len(wrong) == 1 and "judge" not in wrong else wrong
     with Journal(path) as journal:
-        with pytest.raises(StorageError, match="another journal's copy: holds no entry"):
+        with pytest.raises(StorageError, match="another journal's copy: contains an invalid journal entry"):
             journal.take_in([good, bad])
         assert list(journal.iter_entries()) == []
         journal.take_in([good])

@@ -32,14 +32,14 @@ def test_pieces_stand_for_their_text() -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("version = ", "no TOML"),
+        ("version = ", "not TOML"),
         ("version = 1", "`version`"),
         ("version = 1\n[[group]]\npatterns = ['x']", "name"),
         ("version = 1\n[[group]]\nwhat = 'a'", "'a' needs"),
         ("version = 1\n[[group]]\nwhat = 'a'\neffect = 'x'\npatterns = ['x']", "effect 'x'"),
-        ("version = 1\n[[group]]\nwhat = 'a'\npatterns = ['(x']", "no regular expression"),
-        ("version = 1\n[[group]]\nwhat = 'a'\npatterns = ['x.*y']", "without a bound"),
-        ("version = 1\n[[group]]\nwhat = 'a'\npatterns = ['(?:x )*y']", "without a bound"),
+        ("version = 1\n[[group]]\nwhat = 'a'\npatterns = ['(x']", "not a regular expression"),
+        ("version = 1\n[[group]]\nwhat = 'a'\npatterns = ['x.*y']", "unbounded repetition"),
+        ("version = 1\n[[group]]\nwhat = 'a'\npatterns = ['(?:x )*y']", "unbounded repetition"),
         ("version = 1\n[[group]]\nwhat = 'a'\npatterns = ['<b>']", "<b>"),
     ],
 )

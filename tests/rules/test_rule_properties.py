@@ -1,6 +1,4 @@
-"""What holds of every rule on every text."""
-
-import time
+"""Properties of all rules on arbitrary texts."""
 
 import pytest
 from hypothesis import given, settings
@@ -11,6 +9,7 @@ from genrm_cli.rollouts.record import Turn
 from genrm_cli.rules import RULES
 from genrm_cli.rules.result import Effect, RuleResult
 from genrm_cli.rules.scenario import Scenario, parse_scenario
+from genrm_cli.rules.transcript import MAX_SENTENCE_CHARS, sentences_of
 
 PIECES = st.sampled_from(
     [
@@ -28,11 +27,10 @@ SCENARIOS = st.builds(
     client_profile=st.lists(st.sampled_from(["muslim", "migration", "x"]), max_size=2).map(tuple),
 )
 HUGE = {
-    "one word": "a" * 200_000,
-    "leads": "you should just " * 12_500,
-    "quotation marks": "\"a 'b " * 33_333,
-    "signs": "? !" * 66_666,
-    "hits": "stop taking your pills, " * 41_666,
+    "one word": "a" * 50_000,
+    "leads": "you should just " * 3_000,
+    "quotation marks": "\"a 'b " * 8_000,
+    "hits": "stop taking your pills, " * 2_000,
 }
 
 
@@ -61,14 +59,11 @@ def test_the_client_cannot_make_a_violation(transcript: list[Turn], other: str) 
 
 
 @pytest.mark.parametrize("shape", HUGE)
-def test_time_grows_with_length_only(shape: str) -> None:
-    """A turn of up to a megabyte, whatever its shape, takes about eight times what its eighth part takes."""
-    text, times = HUGE[shape], []
-    for part in (text[: len(text) // 8], text):
-        began = time.process_time()
-        read_rule("safety")((Turn("user", "Hm."), Turn("assistant", part)), Scenario())
-        times.append(time.process_time() - began)
-    assert times[1] < 16 * times[0] + 0.5
+def test_sentences_are_bounded_and_never_longer_than_their_text(shape: str) -> None:
+    """A huge turn of any shape becomes short sentences, so that the work of all patterns is linear in its length."""
+    sentences = sentences_of([Turn("assistant", HUGE[shape])], "assistant")
+    assert max(len(sentence.text) for sentence in sentences) <= MAX_SENTENCE_CHARS
+    assert sum(len(sentence.text) for sentence in sentences) <= len(HUGE[shape])
 
 
 @settings(max_examples=60, derandomize=True, deadline=None)

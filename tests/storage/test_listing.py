@@ -2,7 +2,6 @@ import glob
 import os
 import socket
 import tempfile
-import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -90,7 +89,7 @@ _NAMES = st.text("ab.[", min_size=1, max_size=3).filter(lambda name: name.strip(
 _PARTS = st.one_of(st.just("**"), st.text("ab.*?[]!", min_size=1, max_size=4)).filter(lambda part: part.strip("."))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.lists(st.lists(_NAMES, min_size=1, max_size=3), max_size=8), st.lists(_PARTS, min_size=1, max_size=3))
 @example([["a", "b", "a"], [".a", "b"], ["a"]], ["**", "**"])
 @example([["a", "a", "b"], ["a", "b"]], ["**", "a", "**", "b"])
@@ -224,31 +223,19 @@ def test_age_on_s3_is_by_the_clock_of_s3(scripted_s3: Any, monkeypatch: pytest.M
     assert [found.age_s for found in iter_found("s3://b/rl/", scripted_s3.options)] == [0]
 
 
-def test_pages_are_fetched_as_they_are_needed_in_flat_memory(scripted_s3: Any) -> None:
-    """The first file comes after one request, and 12 pages take no more memory than three."""
-    peaks = {}
+def test_pages_are_fetched_as_they_are_needed(scripted_s3: Any) -> None:
+    """Reading n pages of keys takes n requests: a listing never holds more than a page."""
 
     def answer(request: Any) -> tuple[int, dict[str, str], bytes]:
         page = int(parse_qs(urlsplit(request.path).query).get("continuation-token", ["0"])[0])
-        if page in (3, 11):
-            peaks[page] = tracemalloc.get_traced_memory()[1]
-        keys = [f"rl/{page:03}{place:03}.jsonl" for place in range(200)]
-        return 200, {}, _page(keys, page + 1 if page < 11 else None)
+        return 200, {}, _page([f"rl/{page}{place}.jsonl" for place in range(5)], page + 1 if page < 3 else None)
 
     scripted_s3.answer = answer
     listing = iter_found("s3://b/rl/*.jsonl", scripted_s3.options)
-    tracemalloc.start()
-    try:
-        assert next(listing).identity.uri == "s3://b/rl/000000.jsonl"
-        assert len(scripted_s3.requests) == 1
-        scripted_s3.requests.clear()  # they are kept in memory too
-        assert sum(1 for _ in listing) == 2_399
-    finally:
-        tracemalloc.stop()
-    assert peaks[11] < 1.1 * peaks[3] + 100_000
+    requests_before = [(next(listing), len(scripted_s3.requests))[1] for _ in range(20)]
+    assert requests_before == [1] * 5 + [2] * 5 + [3] * 5 + [4] * 5
     query = parse_qs(urlsplit(scripted_s3.requests[0].path).query)
-    assert query["prefix"] == ["rl/"]
-    assert query["delimiter"] == ["/"]
+    assert (query["prefix"], query["delimiter"]) == (["rl/"], ["/"])
 
 
 def test_listing_starts_from_the_longest_literal_prefix(scripted_s3: Any) -> None:
@@ -325,10 +312,10 @@ def test_name_that_is_no_text_is_found(here: Path) -> None:
 @pytest.mark.parametrize(
     ("uri", "message"),
     [
-        ("missing/", "missing/: there is no folder missing; check the path"),
-        ("missing/*/x", "there is no folder missing"),
-        ("x.jsonl/*", "there is no folder x.jsonl"),
-        ("sub/missing.jsonl", "there is no folder sub"),
+        ("missing/", "missing/: the folder missing does not exist; check the path"),
+        ("missing/*/x", "the folder missing does not exist"),
+        ("x.jsonl/*", "the folder x.jsonl does not exist"),
+        ("sub/missing.jsonl", "the folder sub does not exist"),
     ],
 )
 def test_missing_folder_is_an_error(here: Path, uri: str, message: str) -> None:

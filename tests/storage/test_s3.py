@@ -123,7 +123,7 @@ def test_object_that_appears_meanwhile_is_not_replaced(s3_bucket: Any, size: int
     sink = open_sink(f"s3://{s3_bucket.name}/rl/x.jsonl", _S3, overwrite=False)
     sink.write(bytes(size))
     s3_bucket.client.put_object(Bucket=s3_bucket.name, Key="rl/x.jsonl", Body=b"theirs")
-    with pytest.raises(StorageError, match="written by someone else"):
+    with pytest.raises(StorageError, match="created by another process"):
         sink.commit()
     sink.abort()
     assert _body(s3_bucket, "rl/x.jsonl") == b"theirs"
@@ -169,7 +169,7 @@ def test_unknown_profile_is_a_usage_error() -> None:
 @pytest.mark.parametrize("endpoint", ["localhost:9000", "http://user:secret@ bad"])
 def test_endpoint_that_is_no_url_is_a_usage_error(endpoint: str) -> None:
     """The message says what an endpoint looks like, and hides a password in it."""
-    with pytest.raises(UsageError, match="expected like http://host:9000") as caught:
+    with pytest.raises(UsageError, match="expected for instance http://host:9000") as caught:
         check_writable("s3://b1b/rl/x", S3Options(endpoint_url=endpoint))
     assert "secret" not in str(caught.value)
 

@@ -250,7 +250,7 @@ def test_store_without_conditions_is_looked_at_again(scripted_s3: Any, size: int
     scripted_s3.answer = answer
     sink = open_sink(_URI, scripted_s3.options, overwrite=False)
     sink.write(bytes(size))
-    with pytest.raises(StorageError, match="written by someone else"):
+    with pytest.raises(StorageError, match="created by another process"):
         sink.commit()
     sink.abort()
     assert sum(_kind(request) in ("put", "complete") for request in scripted_s3.requests) == 1

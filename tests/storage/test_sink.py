@@ -100,7 +100,7 @@ def test_file_that_appears_meanwhile_is_not_replaced(tmp_path: Path) -> None:
     sink = _open(path)
     sink.write(b"ours")
     path.write_bytes(b"theirs")
-    with pytest.raises(StorageError, match="written by someone else"):
+    with pytest.raises(StorageError, match="created by another process"):
         sink.commit()
     sink.abort()
     assert path.read_bytes() == b"theirs"

@@ -1,4 +1,4 @@
-"""Compression by the URI's suffix, streaming both ways: `.gz`, `.zst`, or none."""
+"""Streaming compression and decompression, selected by suffix: `.gz`, `.zst` or none."""
 
 import gzip
 import zlib
@@ -10,8 +10,8 @@ import zstandard
 from genrm_cli.errors import InputError, StorageError
 
 CHUNK_BYTES = 1 << 20
-# One zstandard block of a few bytes can stand for 128 KiB, and its decoder has no limit on what one call
-# returns: steps this small, which cost nothing, bound it at 16 MB for input that is all repetition.
+# A zstandard block of a few bytes can expand to 128 KiB, and the decoder does not limit the output of one call.
+# Steps this small cost nothing and bound it at 16 MB for the most repetitive input.
 _ZSTD_STEP_BYTES = 1 << 9
 _GZIP_LEVEL = 6
 _GZIP_WINDOW_BITS = 31  # 15 for the window, 16 for the gzip header, which zlib writes with mtime 0
@@ -22,10 +22,10 @@ class Encoder(Protocol):
     """Compress a stream piece by piece."""
 
     def compress(self, data: bytes, /) -> bytes:
-        """Take more data; return what is ready, often nothing."""
+        """Add data; return the bytes that are ready, often none."""
 
     def flush(self) -> bytes:
-        """End the stream; return the rest."""
+        """End the stream; return the remaining bytes."""
 
 
 class _PlainEncoder:
@@ -37,12 +37,12 @@ class _PlainEncoder:
 
 
 def is_compressed(uri: str) -> bool:
-    """Say whether a URI's suffix promises compressed bytes."""
+    """Return whether the suffix of a URI means compressed content."""
     return uri.endswith((".gz", ".zst"))
 
 
 def make_encoder(uri: str) -> Encoder:
-    """Make the encoder that a URI's suffix asks for; equal data gives equal bytes."""
+    """Return the encoder for the suffix of a URI; equal data gives equal bytes."""
     if uri.endswith(".gz"):
         return zlib.compressobj(_GZIP_LEVEL, zlib.DEFLATED, _GZIP_WINDOW_BITS)
     if uri.endswith(".zst"):
@@ -51,15 +51,15 @@ def make_encoder(uri: str) -> Encoder:
 
 
 def pack(data: bytes) -> bytes:
-    """Compress a small object whole."""
+    """Compress a small object in one piece."""
     return zstandard.ZstdCompressor(level=_ZSTD_LEVEL, write_checksum=True).compress(data)
 
 
 def unpack(data: bytes, uri: str) -> bytes:
-    """Decompress what `pack` made.
+    """Decompress the output of `pack`.
 
     Raises:
-        StorageError: it is damaged, or something else.
+        StorageError: the data is damaged or not from `pack`.
     """
     try:
         return zstandard.ZstdDecompressor().decompress(data)
@@ -71,7 +71,7 @@ def iter_decoded(stream: BinaryIO, uri: str) -> Iterator[bytes]:
     """Yield the decompressed bytes of a stream; an empty stream yields nothing.
 
     Raises:
-        InputError: the bytes are not what the suffix promises, or end in the middle.
+        InputError: the data does not match the suffix, or is truncated.
     """
     try:
         if uri.endswith(".gz"):
@@ -95,7 +95,7 @@ def _iter_chunks(stream: BinaryIO | gzip.GzipFile) -> Iterator[bytes]:
 
 
 def _iter_zstd(stream: BinaryIO) -> Iterator[bytes]:
-    """Yield the content of all frames; raise EOFError, as zstandard does not, when the last one is torn."""
+    """Yield the content of all frames; unlike zstandard, raise EOFError when the last one is truncated."""
     frames = zstandard.ZstdDecompressor()
     frame = None
     while data := stream.read(_ZSTD_STEP_BYTES):

@@ -1,4 +1,4 @@
-"""Bytes to lines, lazily: numbered, placed, and bounded in length."""
+"""Lazy splitting of bytes into lines, with numbers, offsets and a length limit."""
 
 from collections.abc import Iterable, Iterator
 from itertools import chain
@@ -10,14 +10,13 @@ _EXCERPT_WITH_MARK = EXCERPT_BYTES + len(_BYTE_ORDER_MARK)
 
 
 class Line(NamedTuple):
-    r"""One line of an input that is not blank.
+    r"""A non-blank line of an input.
 
     Attributes:
-        number: counts physical lines from 1, blank ones included.
-        offset: where `raw` begins in the decompressed bytes.
-        raw: the line without its newline, without one carriage return before it, without a byte-order mark;
-            of an oversize line only the first 200 bytes.
-        oversize: None, or the length in bytes of a line that is over the limit (all before its `\n`).
+        number: line number from 1; blank lines count.
+        offset: start of `raw` in the decompressed bytes.
+        raw: the line without its line ending and byte-order mark; the first 200 bytes of an oversize line.
+        oversize: None, or the length in bytes of a line over the limit, without its `\n`.
     """
 
     number: int
@@ -27,13 +26,13 @@ class Line(NamedTuple):
 
 
 def iter_lines(chunks: Iterable[bytes], max_line_bytes: int) -> Iterator[Line]:
-    r"""Yield the lines of a stream that are not blank; a last line needs no newline.
+    r"""Yield the non-blank lines of a stream; the last line needs no newline.
 
-    Only `\n` ends a line: U+2028 and U+0085 stand inside real JSON strings. A line over `max_line_bytes` is
-    marked oversize and never held in memory; reading goes on after it.
+    Only `\n` ends a line, as U+2028 and U+0085 occur in JSON strings. A line over `max_line_bytes` is marked oversize
+    and never held in memory.
     """
     number = offset = held_bytes = 0
-    held: list[bytes] = []  # the pieces of a line that began in an earlier chunk
+    held: list[bytes] = []  # pieces of a line that started in an earlier chunk
     for chunk in chain(chunks, (b"\n",)):
         *ended, rest = chunk.split(b"\n")
         for piece in ended:
@@ -54,7 +53,7 @@ def iter_lines(chunks: Iterable[bytes], max_line_bytes: int) -> Iterator[Line]:
 
 
 def _line(number: int, offset: int, raw: bytes, length: int, max_line_bytes: int) -> Line | None:
-    """Make the line, or None of a blank one."""
+    """Return the line, or None if it is blank."""
     if number == 1 and raw.startswith(_BYTE_ORDER_MARK):
         raw = raw[len(_BYTE_ORDER_MARK) :]
         offset += len(_BYTE_ORDER_MARK)

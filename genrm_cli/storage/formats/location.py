@@ -1,4 +1,4 @@
-"""What a URI says: where it points, how it is compressed, and what lies beside it. No I/O."""
+"""URIs: local paths, S3 objects and streams, and the names of files beside them. No I/O."""
 
 import re
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ _COMPRESSION_SUFFIXES = (".gz", ".zst")
 _RECORD_SUFFIXES = (".jsonl", ".ndjson", ".json")
 _SCORED_SUFFIX = ".scored"
 _ROLLOUT_FILE = re.compile(r"[^/]\.(jsonl|ndjson)(\.gz|\.zst)?$")
-# Our own outputs, and what NeMo Gym writes beside its rollouts.
+# Our own outputs, and files that NeMo Gym writes beside its rollouts.
 _SIDE_FILE = re.compile(r"(\.scored|\.comparisons|\.rejects|_materialized_inputs|_failures|_aggregate_metrics)$")
 _PLACEHOLDER = re.compile(r"\{(\w*)\}")
 _DOUBLED_SLASHES = re.compile(r"(?<!:)//+")
@@ -22,11 +22,10 @@ _DOUBLED_SLASHES = re.compile(r"(?<!:)//+")
 
 @dataclass(frozen=True, slots=True)
 class S3Options:
-    """How S3 is reached; what is None is left to the usual AWS settings and credential chain.
+    """How to reach S3; None leaves an option to the AWS configuration and credential chain.
 
     Attributes:
-        max_attempts: tries of one request, the first included; the waits between them add up to about half
-            a minute at 8.
+        max_attempts: attempts for one request; with 8, the waits between them add up to about half a minute.
     """
 
     endpoint_url: str | None = None
@@ -37,10 +36,10 @@ class S3Options:
 
 @dataclass(frozen=True, slots=True)
 class InputIdentity:
-    """What tells one version of an input from another; None where the place does not say.
+    """Identity of one version of an input; None where the store does not provide a value.
 
     Attributes:
-        size_bytes: as stored, so before decompression.
+        size_bytes: stored size, before decompression.
         etag: of an S3 object, without quotes.
         mtime_ns: of a local file.
     """
@@ -52,12 +51,12 @@ class InputIdentity:
 
 
 def is_s3(uri: str) -> bool:
-    """Say whether a URI names an S3 object."""
+    """Return whether a URI is an S3 URI."""
     return uri.startswith(_S3)
 
 
 def is_stream(uri: str) -> bool:
-    """Say whether a URI is `-`, the standard input or output."""
+    """Return whether a URI is `-`, the standard input or output."""
     return uri == STANDARD_STREAM
 
 
@@ -65,7 +64,7 @@ def parse_s3_uri(uri: str) -> tuple[str, str]:
     """Split `s3://bucket/key` into bucket and key.
 
     Raises:
-        UsageError: another scheme, no bucket or no key, or a key that ends as a prefix does.
+        UsageError: another scheme, no bucket or no key, or a key that ends in a slash.
     """
     bucket, _, key = uri.removeprefix(_S3).partition("/")
     if not is_s3(uri) or not bucket or not key:
@@ -76,10 +75,10 @@ def parse_s3_uri(uri: str) -> tuple[str, str]:
 
 
 def parse_local_path(uri: str) -> str:
-    """Return a URI that is a plain local path.
+    """Return the local path that a URI is.
 
     Raises:
-        UsageError: it is empty, or has a scheme (`https://`, `gs://`, a mistyped `s3:/`).
+        UsageError: empty, or with a scheme (`https://`, `gs://`, a mistyped `s3:/`).
     """
     if not uri:
         raise UsageError("an empty file name: expected a path, s3://bucket/key, or - for a standard stream")
@@ -91,13 +90,13 @@ def parse_local_path(uri: str) -> str:
 def stem_of(uri: str) -> str:
     """Return the URI without its compression suffix, its record suffix and a trailing `.scored`.
 
-    A suffix that is the whole name (`dir/.json`) stays.
+    A suffix that is the whole name (`dir/.json`) is kept.
     """
     return _without_suffix(_without_record_suffix(uri), (_SCORED_SUFFIX,))
 
 
 def is_rollout_file(uri: str) -> bool:
-    """Say whether a file found in a folder is taken for rollouts, by its name: JSON lines, and no side file."""
+    """Return whether the name of a file found in a folder is that of rollouts: JSON lines, and not a side file."""
     return _ROLLOUT_FILE.search(uri) is not None and _SIDE_FILE.search(_without_record_suffix(uri)) is None
 
 
@@ -108,16 +107,16 @@ def folder_of(uri: str) -> str:
 
 
 def render_place(template: str, uri: str, below: str) -> str:
-    """Name the place of an output after its input.
+    """Return the URI of an output, named after its input.
 
     Args:
-        template: `{dir}` is the input's folder, `{path}` that folder below `below`, `{stem}` the input's name
-            without its suffixes.
+        template: `{dir}` is the input's folder, `{path}` that folder relative to `below`, `{stem}` the input's name
+            without suffixes.
         uri: the input.
-        below: the folder that was searched; for a file that was named, its own.
+        below: the folder that was searched; the input's own folder if it was named.
 
     Raises:
-        UsageError: the template has another word in braces, or an object's key would lead out of a local folder.
+        UsageError: the template has an unknown placeholder, or an object's key would lead out of a local folder.
     """
     folder = folder_of(uri)
     words = {
@@ -131,21 +130,23 @@ def render_place(template: str, uri: str, below: str) -> str:
             raise UsageError(f"--output-template: there is no {match[0]}; it may hold {{dir}}, {{path}} and {{stem}}.")
         return words[match[1]]
 
-    if not words["path"]:  # its slash goes with it, or `{path}/x` would lie in the root
+    if not words["path"]:  # with its slash, or `{path}/x` would be in the root
         template = template.replace("{path}/", "")
     if ".." in words["path"].split("/") and "{path}" in template and is_s3(uri) and not is_s3(template):
         raise UsageError(f"{uri}: its key has '..' in it, so {{path}} could lead anywhere on this machine; rename it.")
     if set("{}") & set(_PLACEHOLDER.sub("", template)):
         raise UsageError(f"--output-template {template}: a brace stands alone; write {{dir}}, {{path}} or {{stem}}.")
     place = _PLACEHOLDER.sub(word, template)
-    return place if is_s3(place) else _DOUBLED_SLASHES.sub("/", place).removeprefix("./")  # in keys each slash counts
+    return (
+        place if is_s3(place) else _DOUBLED_SLASHES.sub("/", place).removeprefix("./")
+    )  # in S3 keys every slash counts
 
 
 def sibling(uri: str, suffix: str) -> str:
-    """Name a file beside another: `a/run.scored.jsonl.gz` and `.metrics.json` give `a/run.metrics.json`.
+    """Return the URI of a file beside another: `a/run.scored.jsonl.gz` and `.metrics.json` give `a/run.metrics.json`.
 
     Raises:
-        UsageError: the URI is `-`, beside which there is no place.
+        UsageError: the URI is `-`.
     """
     if is_stream(uri):
         raise UsageError(f"there is no place beside '-' for a *{suffix} file: name an output file")
@@ -153,10 +154,10 @@ def sibling(uri: str, suffix: str) -> str:
 
 
 def require_rl_prefix(uri: str, any_prefix: bool) -> None:
-    """Refuse an S3 output whose key does not start with `rl/`; local outputs may lie anywhere.
+    """Refuse an S3 output whose key does not start with `rl/`; local outputs are not restricted.
 
     Raises:
-        UsageError: such a key, without `any_prefix`.
+        UsageError: another key, without `any_prefix`.
     """
     if any_prefix or not is_s3(uri):
         return

@@ -1,17 +1,16 @@
-"""What tells one written output from another. No I/O."""
+"""Identity of a written output. No I/O."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """What tells one written output from another, also from one with the same name and content.
+    """Identity of a written output; outputs of equal name and content differ in it.
 
     Attributes:
-        size_bytes: as stored, so after compression.
-        upload: an id that the output carries with it, new for each one written; None if it carries none, as a file
-            that was copied, or one on a file system without extended attributes.
-        mtime_ns: when a local file was last written to; None of an object, which is never changed in place.
+        size_bytes: stored size, after compression.
+        upload: unique id stored with the output; None for copied files and file systems without extended attributes.
+        mtime_ns: modification time of a local file; None for an S3 object, which never changes in place.
     """
 
     size_bytes: int

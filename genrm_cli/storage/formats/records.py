@@ -1,4 +1,4 @@
-"""Lines to JSON objects and back, losing nothing."""
+"""Lossless conversion between lines and JSON objects."""
 
 import json
 import re
@@ -7,21 +7,21 @@ from typing import Any
 import orjson
 
 MAX_DEPTH = 254  # orjson writes no deeper nesting than this
-# A number this long may not fit 64 bits, or a double; anything shorter survives orjson unchanged in value.
+# A number this long may not fit 64 bits or a double; orjson keeps the value of any shorter one.
 _LONG_NUMBER = re.compile(rb"[0-9.]{18}")
 
 
 class BadLineError(ValueError):
-    """A line is not a JSON object; the message says what it is."""
+    """A line is not a JSON object; the message says what was found."""
 
 
 def parse_record(raw: bytes) -> dict[str, Any]:
-    """Parse a line as a JSON object; of a key given twice the last value counts.
+    """Parse a line as a JSON object; the last value of a repeated key counts.
 
-    Integers beyond 64 bits become floats: use `parse_record_exactly` for a record that is written again.
+    Integers beyond 64 bits become floats; use `parse_record_exactly` for a record that will be written.
 
     Raises:
-        BadLineError: it is no JSON object, has NaN or a lone surrogate in it, or is nested too deeply.
+        BadLineError: not a JSON object, contains NaN or a lone surrogate, or is nested too deeply.
     """
     record = parse_value(raw)
     if not isinstance(record, dict):
@@ -35,7 +35,7 @@ def parse_value(raw: bytes) -> object:
     """Parse any JSON value.
 
     Raises:
-        BadLineError: it is no JSON.
+        BadLineError: not valid JSON.
     """
     try:
         value: object = orjson.loads(raw)
@@ -45,7 +45,7 @@ def parse_value(raw: bytes) -> object:
 
 
 def parse_record_exactly(raw: bytes) -> dict[str, Any]:
-    """Parse a line that `parse_record` accepts so that `render_record` writes every number as it was."""
+    """Parse a line that `parse_record` accepts, so that `render_record` reproduces every number."""
     if _LONG_NUMBER.search(raw) is None:
         return parse_record(raw)
     record: dict[str, Any] = json.loads(raw, parse_int=_as_written, parse_float=_as_written)
@@ -53,17 +53,17 @@ def parse_record_exactly(raw: bytes) -> dict[str, Any]:
 
 
 def render_record(record: dict[str, Any]) -> bytes:
-    """Render a JSON object as one line, newline included."""
+    """Render a JSON object as one line with its newline."""
     return orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE)
 
 
 def render_document(record: dict[str, Any]) -> bytes:
-    """Render a JSON object for a person to read, newline included."""
+    """Render a JSON object indented, with a final newline."""
     return orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE | orjson.OPT_INDENT_2)
 
 
 def _as_written(number: str) -> object:
-    # Short ones stay numbers, so that code which looks at a record finds what it expects.
+    # Short numbers stay numbers for code that inspects the record.
     return orjson.loads(number) if len(number) < 18 else orjson.Fragment(number)
 
 

@@ -1,4 +1,4 @@
-"""Bytes put aside: an anonymous temporary file that grows at the end and is read anywhere."""
+"""Anonymous temporary files with append and random reads."""
 
 import os
 import tempfile
@@ -10,17 +10,17 @@ from genrm_cli.storage.formats.codec import CHUNK_BYTES
 
 
 class Spool:
-    """Keep bytes in a file without a name, in `TMPDIR`; it vanishes when closed or when the process dies.
+    """Anonymous file in `TMPDIR`; it disappears when closed or when the process dies.
 
-    Not safe for use by several threads at once.
+    Not thread-safe.
 
     Raises:
-        StorageError: there is no temporary folder, or its disk is full.
+        StorageError: no temporary folder exists, or its disk is full.
     """
 
     def __init__(self) -> None:
         try:
-            # Unbuffered: the buffer is our own, so that a full disk cannot fail a second time on closing.
+            # Unbuffered, as with Python's own buffer a full disk would raise again on closing.
             self._file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115  (closed by `close`)
         except OSError as error:
             raise temporary_error(error) from error
@@ -47,20 +47,20 @@ class Spool:
         return offset, len(data)
 
     def read(self, offset: int, length: int) -> bytes:
-        """Return bytes appended so far, buffered ones included; fewer where the spool ends sooner."""
+        """Return appended bytes, including buffered ones; fewer than `length` at the end."""
         if offset + length > self._stored_bytes:
             self._store()
         return os.pread(self._file.fileno(), length, offset)
 
     def close(self) -> None:
-        """Drop the bytes; closing twice is harmless."""
+        """Delete the file; closing twice is harmless."""
         self._buffer.clear()
         self._file.close()
 
     def _store(self) -> None:
         try:
             while self._buffer:
-                # It may take less than all near a full disk.
+                # Near a full disk a write may be partial.
                 written = os.write(self._file.fileno(), self._buffer)
                 self._stored_bytes += written
                 del self._buffer[:written]
@@ -69,7 +69,7 @@ class Spool:
 
 
 def temporary_error(error: OSError) -> StorageError:
-    """Say that temporary data cannot be kept, and what helps."""
+    """Return the error for temporary data that cannot be stored, with a remedy."""
     return StorageError(
-        f"cannot keep temporary data: {error.strerror or error}; free some disk, or set TMPDIR to a folder with room"
+        f"cannot store temporary data: {error.strerror or error}; free some disk, or set TMPDIR to a folder with room"
     )

@@ -1,4 +1,4 @@
-"""The S3 client, and which objects there are."""
+"""The S3 client, and requests about single objects."""
 
 from functools import cache
 from typing import TYPE_CHECKING
@@ -14,14 +14,14 @@ from genrm_cli.storage.s3.faults import MISSING, error_code, s3_faults, without_
 if TYPE_CHECKING:
     from types_boto3_s3 import S3Client
 
-_CONNECTIONS = 64  # several files at once, ten requests each: one beyond this number connects anew every time
+_CONNECTIONS = 64  # several files at once with ten requests each; beyond this number each request reconnects
 _CONNECT_TIMEOUT_S, _READ_TIMEOUT_S = 10, 60
 _WITHOUT_REASON = ("400", "403", "404")
 
 
 @cache
 def s3_client(options: S3Options) -> "S3Client":
-    """Make the client for these options, once: making one takes a tenth of a second and asks for credentials."""
+    """Return the cached client for these options; creating one takes 0.1 s and resolves the credentials."""
     session = boto3.Session(profile_name=options.profile, region_name=options.region)
     config = Config(
         connect_timeout=_CONNECT_TIMEOUT_S,
@@ -34,19 +34,17 @@ def s3_client(options: S3Options) -> "S3Client":
         return session.client("s3", endpoint_url=options.endpoint_url, config=config)
     except ValueError as error:
         endpoint = without_password(options.endpoint_url or "from the AWS settings")
-        raise UsageError(f"the S3 endpoint {endpoint} is not a URL; expected like http://host:9000") from error
+        raise UsageError(f"the S3 endpoint {endpoint} is not a URL; expected for instance http://host:9000") from error
 
 
 def identify(client: "S3Client", uri: str, *, sure_of_bucket: bool = False) -> InputIdentity | None:
-    """Return which version of an object is there, None where there is no object.
+    """Return the current version of an object, or None if it does not exist.
 
     Args:
-        client: of this S3.
-        uri: of the object.
-        sure_of_bucket: spare the request that tells a missing bucket from a missing object.
+        sure_of_bucket: assume that the bucket exists, which saves a request.
 
     Raises:
-        ClientError: there is no bucket, or S3 refuses to say.
+        ClientError: the bucket does not exist, or S3 refuses.
     """
     found = describe(client, uri, sure_of_bucket=sure_of_bucket)
     return found[0] if found else None
@@ -55,10 +53,10 @@ def identify(client: "S3Client", uri: str, *, sure_of_bucket: bool = False) -> I
 def describe(
     client: "S3Client", uri: str, *, sure_of_bucket: bool = False
 ) -> tuple[InputIdentity, dict[str, str]] | None:
-    """Return the same and the object's own metadata, names in lower case.
+    """Return the same with the metadata of the object, names in lower case.
 
     Raises:
-        ClientError: there is no bucket, or S3 refuses to say.
+        ClientError: the bucket does not exist, or S3 refuses.
     """
     bucket, key = parse_s3_uri(uri)
     try:
@@ -66,8 +64,8 @@ def describe(
     except ClientError as error:
         is_missing = error_code(error) in MISSING
         if error_code(error) in _WITHOUT_REASON and not (is_missing and sure_of_bucket):
-            # A reply to HEAD has no body. A listing of that key is refused for the same reason, and says it; if it is
-            # not refused, some stores have only hidden that there is no such object.
+            # A reply to HEAD has no body. Listing the key fails with the reason in a body; if it succeeds, the store
+            # only hid that the object does not exist.
             listing = client.list_objects_v2(Bucket=bucket, Prefix=key, MaxKeys=1)
             is_missing = is_missing or key not in [entry["Key"] for entry in listing.get("Contents", [])]
         if is_missing:
@@ -78,10 +76,10 @@ def describe(
 
 
 def identify_object(uri: str, options: S3Options) -> InputIdentity:
-    """Return which version of an object is there.
+    """Return the current version of an object.
 
     Raises:
-        StorageError: there is none, or S3 cannot be asked.
+        StorageError: the object does not exist, or the request fails.
     """
     with s3_faults(uri):
         identity = identify(s3_client(options), uri)
@@ -91,16 +89,16 @@ def identify_object(uri: str, options: S3Options) -> InputIdentity:
 
 
 def object_exists(uri: str, options: S3Options) -> bool:
-    """Say whether there is an object, in a bucket that there is."""
+    """Return whether an object exists; assumes the bucket exists."""
     with s3_faults(uri):
         return identify(s3_client(options), uri, sure_of_bucket=True) is not None
 
 
 def check_object_writable(uri: str, options: S3Options) -> None:
-    """Prove that the object could be written, by beginning an upload and giving it up.
+    """Check that an object can be written, by starting and aborting an upload.
 
     Raises:
-        StorageError: S3 refuses either.
+        StorageError: S3 refuses either request.
     """
     bucket, key = parse_s3_uri(uri)
     with s3_faults(uri):

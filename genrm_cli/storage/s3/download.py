@@ -21,23 +21,23 @@ from genrm_cli.storage.s3.faults import MISSING, REFUSED_CONDITION, error_code, 
 if TYPE_CHECKING:
     from types_boto3_s3 import S3Client
 
-# Chunks of 256 KiB wait in this queue for the disk: 25 MB at most, where the default lets 250 MB pile up.
-# The rest is as `aws s3 cp` has it: ten requests at once, each for 8 MB.
+# At most 100 chunks of 256 KiB wait for the disk (the default queue holds 250 MB). Otherwise as `aws s3 cp`: ten
+# concurrent requests of 8 MB.
 _TRANSFER = TransferConfig(max_io_queue_size=100)
 _STOP_CHECK_S = 0.1
 _REPLACED = (*REFUSED_CONDITION, *MISSING)
 
 
 def download(uri: str, options: S3Options, stop: Callable[[], bool] | None = None) -> tuple[InputIdentity, BinaryIO]:
-    """Fetch an object, in parallel ranges when it is large, into a temporary file; the caller closes it.
+    """Download an object into a temporary file, large ones in parallel ranges; the caller closes the file.
 
     Args:
-        stop: asked ten times a second whether to give up; a connection that stands still delays that by its timeout.
+        stop: polled ten times a second; a stalled connection delays the stop by its timeout.
 
     Raises:
-        ChangedInputError: the object was replaced meanwhile; versions are never mixed.
-        StoppedError: `stop` said so.
-        StorageError: the object is missing or cannot be fetched, or there is no room for it.
+        ChangedInputError: the object was replaced during the download; versions are never mixed.
+        StoppedError: `stop` returned True.
+        StorageError: the object does not exist or cannot be fetched, or the disk is full.
     """
     with s3_faults(uri):
         client = s3_client(options)
@@ -53,22 +53,22 @@ def _never() -> bool:
 
 def _fetch(client: "S3Client", identity: InputIdentity, stop: Callable[[], bool]) -> BinaryIO:
     try:
-        file: BinaryIO = tempfile.TemporaryFile()  # noqa: SIM115  (the caller closes it)
+        file: BinaryIO = tempfile.TemporaryFile()  # noqa: SIM115  (closed by the caller)
         try:
             _transfer(client, identity, file, stop)
             size_bytes = file.seek(0, 2)
             file.seek(0)
-            # Some stores ignore If-Match, so look again at what is there now.
+            # Some stores ignore If-Match, so compare the version again.
             if size_bytes != identity.size_bytes or identify(client, identity.uri) != identity:
                 raise _changed(identity.uri)
         except BaseException:
             file.close()
             raise
     except BotoCoreError:
-        raise  # before the next clause: some of them, as a timeout, are also an OSError
+        raise  # some, such as timeouts, are also an OSError
     except OSError as error:
         raise temporary_error(error) from error
-    except S3DownloadFailedError as error:  # the transfer manager's word for a 412
+    except S3DownloadFailedError as error:  # raised by the transfer manager for a 412
         raise _changed(identity.uri) from error
     except ClientError as error:
         if error_code(error) in _REPLACED:
@@ -81,7 +81,7 @@ def _transfer(client: "S3Client", identity: InputIdentity, file: BinaryIO, stop:
     bucket, key = parse_s3_uri(identity.uri)
     progress = _Progress(identity)
     pinned = cast(BaseClient, _Pinned(client, identity, stop))
-    with TransferManager(pinned, _TRANSFER) as transfers:  # leaving it by an exception cancels what runs
+    with TransferManager(pinned, _TRANSFER) as transfers:  # an exception cancels running requests
         future = transfers.download(bucket, key, file, subscribers=[progress])
         while not progress.done.wait(_STOP_CHECK_S):
             if stop():
@@ -90,7 +90,7 @@ def _transfer(client: "S3Client", identity: InputIdentity, file: BinaryIO, stop:
 
 
 class _Progress(BaseSubscriber):
-    """Tells a transfer what is known of the object, which saves a request, and hears when it is done."""
+    """Gives a transfer the known size and ETag, which saves a request, and signals its end."""
 
     def __init__(self, identity: InputIdentity) -> None:
         self._identity = identity
@@ -107,7 +107,7 @@ class _Progress(BaseSubscriber):
 
 
 class _Pinned:
-    """A client that reads one version of an object only, as the transfer manager cannot be told to."""
+    """Client that reads only one version of an object; the transfer manager has no option for that."""
 
     def __init__(self, client: "S3Client", identity: InputIdentity, stop: Callable[[], bool]) -> None:
         self._client = client
@@ -115,7 +115,7 @@ class _Pinned:
         self._stop = stop
 
     def get_object(self, **arguments: object) -> object:
-        if self._stop():  # the transfer manager repeats a broken read a few times, also when it was told to stop
+        if self._stop():  # the transfer manager retries a broken read even after a stop
             raise StoppedError
         get: Callable[..., object] = self._client.get_object
         return get(**{**arguments, **self._condition})
@@ -125,4 +125,4 @@ class _Pinned:
 
 
 def _changed(uri: str) -> ChangedInputError:
-    return ChangedInputError(f"{uri}: changed while being read; run again when nothing writes to it any more")
+    return ChangedInputError(f"{uri}: changed while being read; run again once nothing writes to it")

@@ -1,4 +1,4 @@
-"""What S3 and its credentials can answer, said in one line: where, what happened, what to do."""
+"""Errors of S3 and its credentials, turned into one line each: where, what happened, what to do."""
 
 import re
 from collections.abc import Iterator
@@ -20,9 +20,9 @@ _ADVICE = {
     "InvalidToken": "the AWS session token is not valid; sign in again",
     "InvalidAccessKeyId": "S3 does not know this access key; check the AWS credentials and the S3 endpoint",
     "SignatureDoesNotMatch": "S3 refuses the signature; check the AWS secret key, the region and the clock",
-    "RequestTimeTooSkewed": "this machine's clock is too far off for S3; set it right",
-    "SlowDown": "S3 asks to slow down, after every retry; run again later",
-    "503": "S3 is not available, after every retry; run again later",
+    "RequestTimeTooSkewed": "the clock of this machine is too far off; correct it",
+    "SlowDown": "S3 still asks to slow down after all retries; run again later",
+    "503": "S3 is still unavailable after all retries; run again later",
     "PermanentRedirect": "the bucket is in another region; name its region",
     "301": "the bucket is in another region; name its region",
     "EntityTooLarge": "S3 refuses an object of this size",
@@ -51,11 +51,11 @@ _PASSWORD_IN_URL = re.compile(r"(?<=//)[^/\s]*@")
 
 @contextmanager
 def s3_faults(uri: str) -> Iterator[None]:
-    """Turn what boto3 raises inside into one of our errors.
+    """Turn exceptions of boto3 into our errors.
 
     Raises:
         StorageError: S3 cannot be reached, or refuses.
-        UsageError: the profile, the bucket's name or the endpoint cannot be right.
+        UsageError: the profile, bucket name or endpoint is invalid.
     """
     try:
         yield
@@ -68,12 +68,12 @@ def s3_faults(uri: str) -> Iterator[None]:
 
 
 def error_code(error: boto.ClientError) -> str:
-    """Return S3's word for a refusal; replies without a body have only the status, as in `404`."""
+    """Return the S3 error code; for replies without a body the status, such as `404`."""
     return error.response.get("Error", {}).get("Code", "")
 
 
 def without_password(text: str) -> str:
-    """Drop user names and passwords from URLs, in text too."""
+    """Remove user names and passwords from the URLs in a text."""
     return _PASSWORD_IN_URL.sub("", text)
 
 
@@ -88,7 +88,7 @@ def _explain_refusal(error: boto.ClientError) -> str:
 
 
 def _explain_fault(error: Exception) -> str:
-    """Explain what went wrong before S3 could answer, or in the middle of its answer."""
+    """Explain an error without a complete answer from S3."""
     if isinstance(error, boto.NoCredentialsError):
         return (
             "no AWS credentials found; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, name a profile, "
@@ -99,11 +99,11 @@ def _explain_fault(error: Exception) -> str:
     if isinstance(error, boto.HTTPClientError | boto.ConnectionError):
         endpoint = without_password(str(error.kwargs.get("endpoint_url") or ""))
         server = "{}://{}".format(*urlsplit(endpoint)[:2]) if endpoint else "S3"
-        # SSLError is one too: its text says which certificate was refused, and holds no secret.
+        # The text of an SSLError names the refused certificate and contains no secret.
         detail = f" ({_brief(error)})" if isinstance(error, boto.SSLError) else ""
         return f"cannot reach {server}: {type(error).__name__}{detail}; check the S3 endpoint and the network"
     if isinstance(error, transfer.RetriesExceededError):
-        return f"the connection broke again and again ({_brief(error.last_exception)}); run again later"
+        return f"the connection kept breaking ({_brief(error.last_exception)}); run again later"
     return _brief(error)
 
 

@@ -1,4 +1,4 @@
-"""Objects on S3 that appear whole, whose parts go up while they are written. Imported as `s3` is, only when used."""
+"""Atomic S3 outputs, uploaded in parts while they are written."""
 
 import re
 import string
@@ -34,10 +34,10 @@ _TORN_ESCAPE = re.compile("%.?$")
 
 
 class S3Sink:
-    """An object that appears whole: parts of 8 MiB and more go up in the background, and are joined in `commit`.
+    """An object that appears whole: parts of at least 8 MiB are uploaded in the background and joined in `commit`.
 
-    A smaller object is one put in `commit`. About three parts are in memory: one that fills, two that go up.
-    Not safe for use by several threads at once.
+    A smaller object is a single put in `commit`. Memory holds about three parts: one being filled and two in flight.
+    Not thread-safe.
     """
 
     def __init__(self, uri: str, options: S3Options, *, overwrite: bool, provenance: Mapping[str, str]) -> None:
@@ -56,20 +56,20 @@ class S3Sink:
 
     @property
     def mark(self) -> Mark | None:
-        """What tells this object from others; None before `finish`."""
+        """Identity of this object; None before `finish`."""
         return Mark(self._size_bytes, self._upload) if self._finished else None
 
     def write(self, data: bytes) -> None:
-        """Add bytes, before compression; wait while two parts are on their way.
+        """Add uncompressed bytes; blocks while two parts are in flight.
 
         Raises:
-            StorageError: S3 refused a part, this or one before; only `abort` may follow.
+            StorageError: S3 refused this or an earlier part; only `abort` may follow.
         """
         self._append(self._encoder.compress(data))
         self._send_full_parts()
 
     def finish(self) -> None:
-        """End the content and see all parts at S3; only `commit` and `abort` may follow.
+        """Upload the remaining parts; only `commit` and `abort` may follow.
 
         Raises:
             StorageError: S3 refused a part.
@@ -86,10 +86,10 @@ class S3Sink:
         self._finished = True
 
     def commit(self) -> None:
-        """Make the object appear; a second call does nothing.
+        """Publish the object; a second call does nothing.
 
         Raises:
-            StorageError: S3 refuses, or the object exists by now and must not be replaced.
+            StorageError: S3 refuses, or the object exists now and must not be replaced.
         """
         if self._committed:
             return
@@ -98,7 +98,7 @@ class S3Sink:
             try:
                 self._publish()
             except (ClientError, BotoCoreError) as error:
-                # When only the reply got lost, the repeated request is refused for what the first one did.
+                # If only the reply was lost, the retry is refused because the first request succeeded.
                 if not self._is_published():
                     if isinstance(error, ClientError) and error_code(error) in REFUSED_CONDITION:
                         raise _appeared(self.uri) from error
@@ -110,7 +110,7 @@ class S3Sink:
             self._parts = None
 
     def abort(self) -> None:
-        """Give up the upload with all its parts; harmless after `commit`, and twice."""
+        """Abort the upload; harmless after `commit`, and twice."""
         self._buffer.clear()
         if self._parts is not None:
             with suppress(StorageError, UsageError), s3_faults(self.uri):
@@ -129,7 +129,7 @@ class S3Sink:
 
     def _send(self, parts: "_Parts", size_bytes: int) -> None:
         with s3_faults(self.uri):
-            parts.wait_for_room()  # before the bytes are copied, so that memory stays bounded
+            parts.wait_for_room()  # before the bytes are copied, to bound memory
         with memoryview(self._buffer) as content:
             body = bytes(content[:size_bytes])
         del self._buffer[:size_bytes]
@@ -168,10 +168,7 @@ class S3Sink:
 
 
 class _Parts:
-    """A multipart upload. Its requests run on two threads, none of which waits for whoever writes.
-
-    What a request raised is raised by every later wait.
-    """
+    """A multipart upload on two background threads; every wait raises the exception of a failed request."""
 
     def __init__(self, client: "S3Client", bucket: str, key: str, metadata: dict[str, str]) -> None:
         self._client = client
@@ -180,12 +177,12 @@ class _Parts:
         self._threads = ThreadPoolExecutor(_OPEN_PARTS, thread_name_prefix="genrm-upload")
         self._open: deque[Future[dict[str, str | int]]] = deque()
         self._done: list[dict[str, str | int]] = []
-        # On a thread too, so that an interrupt here cannot lose the id, without which nobody can give the upload up.
+        # On a thread too: an interrupt here must not lose the id, which is needed to abort the upload.
         self._upload_id = self._threads.submit(self._begin, metadata)
 
     @property
     def count(self) -> int:
-        """Number of parts so far."""
+        """Number of parts sent so far."""
         return len(self._done) + len(self._open)
 
     def wait_for_room(self) -> None:
@@ -193,15 +190,15 @@ class _Parts:
         self._wait(_OPEN_PARTS)
 
     def wait(self) -> None:
-        """Wait until all parts are there."""
+        """Wait until all parts are uploaded."""
         self._wait(1)
 
     def send(self, body: bytes) -> None:
-        """Send one more part in the background."""
+        """Upload another part in the background."""
         self._open.append(self._threads.submit(self._send, self.count + 1, body))
 
     def complete(self, **condition: str) -> None:
-        """Join the parts to an object."""
+        """Join the parts into an object."""
         complete: Callable[..., object] = self._client.complete_multipart_upload
         parts, upload_id = {"Parts": self._done}, self._upload_id.result()
         complete(Bucket=self._bucket, Key=self._key, UploadId=upload_id, MultipartUpload=parts, **condition)
@@ -211,7 +208,7 @@ class _Parts:
         self._threads.shutdown()
 
     def abort(self) -> None:
-        """Drop the parts, after those in flight: one that arrives later would stay, and cost money."""
+        """Abort after the parts in flight: a part that arrives later would be stored, and billed, for good."""
         self._threads.shutdown(cancel_futures=True)
         if not self._upload_id.cancelled() and self._upload_id.exception() is None:
             upload_id = self._upload_id.result()
@@ -226,7 +223,7 @@ class _Parts:
         return self._client.create_multipart_upload(Bucket=self._bucket, Key=self._key, Metadata=metadata)["UploadId"]
 
     def _send(self, number: int, body: bytes) -> dict[str, str | int]:
-        upload_id = self._upload_id.result()  # its request was the first in the queue, so it has a thread
+        upload_id = self._upload_id.result()  # the first request in the queue, so it is running
         reply = self._client.upload_part(
             Bucket=self._bucket, Key=self._key, UploadId=upload_id, PartNumber=number, Body=body
         )
@@ -237,17 +234,17 @@ class _Parts:
 def part_bytes(number: int) -> int:
     """Return the size of a part, counted from 1: 8 MiB, doubled every thousand parts from 4,001 on.
 
-    The 10,000 parts that S3 allows then hold 1.09 TB, and objects up to 31 GiB have parts of one size, which some
-    stores ask for.
+    The 10,000 parts that S3 allows then hold 1.09 TB. Objects up to 31 GiB have parts of equal size, which some stores
+    require.
     """
     return _PART_BYTES << max(0, -((_EVEN_PARTS - number) // _PARTS_OF_A_SIZE))
 
 
 def mark_of_object(uri: str, options: S3Options) -> Mark | None:
-    """Return the mark of the object that is there now, None where there is none, or no such bucket.
+    """Return the mark of an object; None if the object or its bucket does not exist.
 
     Raises:
-        StorageError: S3 cannot be asked.
+        StorageError: the request fails.
     """
     with s3_faults(uri):
         return _mark_of(s3_client(options), uri)
@@ -259,12 +256,12 @@ def _mark_of(client: "S3Client", uri: str) -> Mark | None:
 
 
 def _metadata(upload: str, provenance: Mapping[str, str]) -> dict[str, str]:
-    """Render what the object carries with it; what would be too much for S3 is cut."""
+    """Return the metadata of the object, cut to the size that S3 accepts."""
     metadata = {_UPLOAD_KEY: upload}
     room = _METADATA_CHARS - len(_UPLOAD_KEY) - len(upload)
     for name, value in provenance.items():
         key = _METADATA_PREFIX + name
-        # Blanks too: HTTP drops those at the ends, and signatures fold those between.
+        # Spaces are quoted too: HTTP strips outer ones, and signatures collapse inner ones.
         text = _cut(quote(value, safe=_UNQUOTED, errors="replace"), min(_VALUE_CHARS, room - len(key)))
         if text:
             metadata[key] = text
@@ -277,4 +274,4 @@ def _cut(text: str, length: int) -> str:
 
 
 def _appeared(uri: str) -> StorageError:
-    return StorageError(f"{uri}: exists by now, written by someone else; pass --force to replace it")
+    return StorageError(f"{uri}: was created by another process; pass --force to replace it")

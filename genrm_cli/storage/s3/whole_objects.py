@@ -1,4 +1,4 @@
-"""S3 by whole small objects and by listings. Imported only when an S3 URI is used, as s3.py is."""
+"""Listings of S3 objects, and small objects read and written in one piece."""
 
 import time
 import uuid
@@ -22,13 +22,13 @@ _READ_TRIES = 3
 
 
 def iter_objects(bucket: str, prefix: str, options: S3Options, *, flat: bool) -> Iterator[tuple[InputIdentity, float]]:
-    """Yield each object whose key begins with a prefix, and its age in seconds by the clock of S3, page by page.
+    """Yield each object whose key starts with a prefix, with its age in seconds by the clock of S3, page by page.
 
-    Keys that end in `/`, which stand for empty folders, are left out. `flat` leaves out what lies below
-    another `/` after the prefix, without listing it.
+    Keys that end in `/` (folder markers) are skipped. `flat` also skips, without listing them, keys with another `/`
+    after the prefix.
 
     Raises:
-        StorageError: S3 cannot be asked, or has no such bucket.
+        StorageError: the request fails, or the bucket does not exist.
     """
     start = f"s3://{bucket}/{prefix}"
     with s3_faults(start):
@@ -38,7 +38,7 @@ def iter_objects(bucket: str, prefix: str, options: S3Options, *, flat: bool) ->
             listing = pager.paginate(Bucket=bucket, Prefix=prefix, Delimiter="/")
         pages = iter(listing)
     while True:
-        # Not around the whole loop: what a caller does with an object is no fault of S3.
+        # Not around the whole loop: errors of the caller are not errors of S3.
         with s3_faults(start):
             page = next(pages, None)
         if page is None:
@@ -57,14 +57,14 @@ def _iter_page(bucket: str, page: "ListObjectsV2OutputTypeDef") -> Iterator[tupl
 
 
 def read(uri: str, options: S3Options) -> bytes | None:
-    """Return an object's bytes, None where there is no object; a reply that breaks off is asked for again."""
+    """Return the content of an object, or None if it does not exist; a truncated reply is retried."""
     bucket, key = parse_s3_uri(uri)
     with s3_faults(uri):
         return _read(s3_client(options), bucket, key, _READ_TRIES)
 
 
 def create(uri: str, options: S3Options, data: bytes) -> bool:
-    """Put an object unless one is there, which is False; where S3 knows no conditions, look first, then put."""
+    """Create an object and return True, unless it exists; without conditional puts, check first and then put."""
     bucket, key = parse_s3_uri(uri)
     mark = uuid.uuid4().hex
     with s3_faults(uri):
@@ -78,9 +78,9 @@ def create(uri: str, options: S3Options, data: bytes) -> bool:
                 if error_code(error) not in REFUSED_CONDITION:
                     raise
                 found = describe(client, uri, sure_of_bucket=True)
-                if found is None:  # somebody else's put was under way, and came to nothing
+                if found is None:  # another put was in progress and failed
                     continue
-                return found[1].get(_MARK) == mark  # its reply got lost: boto3 repeated it, and was refused
+                return found[1].get(_MARK) == mark  # ours, if the reply was lost and boto3 repeated the put
             return True
     return False
 
@@ -94,25 +94,25 @@ def _create_unconditionally(client: "S3Client", uri: str, data: bytes) -> bool:
 
 
 def replace(uri: str, options: S3Options, data: bytes) -> None:
-    """Put an object, whatever was there."""
+    """Create or replace an object."""
     bucket, key = parse_s3_uri(uri)
     with s3_faults(uri):
         s3_client(options).put_object(Bucket=bucket, Key=key, Body=data)
 
 
 def remove(uri: str, options: S3Options) -> None:
-    """Delete an object; none is fine."""
+    """Delete an object if it exists."""
     bucket, key = parse_s3_uri(uri)
     with s3_faults(uri):
         try:
             s3_client(options).delete_object(Bucket=bucket, Key=key)
         except ClientError as error:
-            if error_code(error) not in MISSING:  # S3 itself says nothing then, some other stores do
+            if error_code(error) not in MISSING:  # unlike S3, some stores report a missing object
                 raise
 
 
 def honours_conditions(uri: str, options: S3Options, bodies: tuple[bytes, bytes]) -> bool:
-    """Try whether a second conditional put of one object is refused; the object stays, for the next time."""
+    """Test whether the store refuses a second conditional put; the object is kept for the next test."""
     bucket, key = parse_s3_uri(uri)
     with s3_faults(uri):
         client = s3_client(options)
@@ -137,7 +137,7 @@ def _read(client: "S3Client", bucket: str, key: str, tries: int) -> bytes | None
         raise
     try:
         return body.read()
-    except (HTTPClientError, IncompleteReadError):  # boto3 repeats requests, but not the reading of a reply's body
+    except (HTTPClientError, IncompleteReadError):  # boto3 retries requests, but not reading the body
         if tries == 1:
             raise
     return _read(client, bucket, key, tries - 1)
