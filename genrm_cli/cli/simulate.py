@@ -9,6 +9,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from genrm_cli.catalog import ESTIMATORS, STRATEGIES, listed
 from genrm_cli.cli.console import say_warning, stdout_console
 from genrm_cli.cli.options import run_command
 from genrm_cli.errors import UsageError
@@ -76,7 +77,7 @@ def simulate(
         typer.Option(
             metavar="NAME",
             show_default=False,
-            help="Which pairs are compared. Repeat it for several. Default: circular, all_pairs, ring.",
+            help=f"Which pairs are compared: {listed(STRATEGIES)}. Repeatable. Default: {listed(_DEFAULT_STRATEGIES)}.",
         ),
     ] = None,
     estimator: Annotated[
@@ -84,8 +85,8 @@ def simulate(
         typer.Option(
             metavar="NAME",
             show_default=False,
-            help="How verdicts become rewards: simple_tiebreaker, combined, combined_fitted, win_rate, bradley_terry. "
-            "Repeat it for several. Default: simple_tiebreaker, combined.",
+            help=f"How verdicts become rewards: {listed(ESTIMATORS)}. Repeatable. "
+            f"Default: {listed(_DEFAULT_ESTIMATORS)}.",
         ),
     ] = None,
     groups: Annotated[str, typer.Option(metavar="N", help="Groups to simulate.")] = "4000",
@@ -95,8 +96,8 @@ def simulate(
         typer.Option(
             metavar="FILE",
             show_default=False,
-            help="Set the judge from verdicts of your own: a *.comparisons.jsonl (best: asked with --swap and "
-            "--judges 2), or a *.journal.sqlite, which says less. An option below that is given goes first.",
+            help="Set the judge from verdicts of your own: a *.comparisons.jsonl (best: asked with --both-orders and "
+            "--repeats 2), or a *.journal.sqlite, which says less. An option below that is given goes first.",
         ),
     ] = None,
     judge: Annotated[
@@ -171,12 +172,11 @@ def _model(
 
 def _plans(n: int, strategies: Sequence[str], calls: Sequence[str] | None) -> list["Plan"]:
     """Return each plan once, those of one strategy by their calls."""
-    from genrm_cli.pairing import STRATEGIES
     from genrm_cli.simulation.plans import plan_within
 
     for name in strategies:
         if name not in STRATEGIES:
-            raise UsageError(f"--strategy: {name!r} is none; expected {', '.join(STRATEGIES)}.")
+            raise UsageError(f"--strategy: unknown strategy {name!r}; expected one of {listed(STRATEGIES)}.")
     pairs = n * (n - 1) // 2
     budgets = [_whole(text, "--calls", 1, _MAX_CALLS) for text in calls or ()]
     budgets = sorted(set(budgets or (n, 2 * n, 3 * n, 4 * n, pairs, 2 * pairs)))
@@ -188,12 +188,10 @@ def _plans(n: int, strategies: Sequence[str], calls: Sequence[str] | None) -> li
 
 
 def _estimators(names: Sequence[str]) -> list[str]:
-    from genrm_cli.rewards.estimators import ESTIMATORS
-
     chosen = list(dict.fromkeys(name.replace("-", "_") for name in names))
     for name in chosen:
         if name not in ESTIMATORS:
-            raise UsageError(f"--estimator: {name!r} is none; expected {', '.join(ESTIMATORS)}.")
+            raise UsageError(f"--estimator: unknown estimator {name!r}; expected one of {listed(ESTIMATORS)}.")
     return chosen
 
 

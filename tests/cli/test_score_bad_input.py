@@ -156,7 +156,7 @@ def test_a_corrupt_archive_is_an_input_error(genrm: Genrm, call: Call) -> None:
         (("--base-url", "ftp://host/v1", "--model", "m"), "http"),
         (("--base-url", "http://me:secret@host/v1", "--model", "m"), "--api-key-env"),
         (("--judge", "lexcal"), "Did you mean lexical?"),
-        (("--judge", "lexical", "--judges", "0"), "--judges"),
+        (("--judge", "lexical", "--repeats", "0"), "--repeats"),
         (("--judge", "lexical", "--concurrency", "many"), "whole number"),
         (("--judge", "lexical", "--unscored", "nan"), "--unscored"),
         (("--judge", "lexical", "--api-key-env", "NOT_SET"), "NOT_SET"),

@@ -91,7 +91,7 @@ def test_a_budget_of_tokens_or_money_is_overshot_by_the_calls_in_flight_at_most(
     tokens = scoring.metrics["prompt_tokens"] + scoring.metrics["completion_tokens"]
     scoring.server.reset()
     prices = ("--price-in", 2, "--price-out", 2)
-    limits = {"tokens": ("--max-tokens", tokens // 2), "cost": ("--max-cost", tokens, *prices)}
+    limits = {"tokens": ("--max-total-tokens", tokens // 2), "cost": ("--max-cost", tokens, *prices)}
     limits["cost"] = ("--max-cost", f"{tokens / 1e6:.9f}", *prices)
     finished = scoring.run(*limits[limit], "--concurrency", 2)
     assert finished.code == 6
