@@ -38,9 +38,21 @@ def variable_named(name: str) -> str:
 
 
 def iter_renamed(flags: Container[str], environ: Container[str], keys: Container[str]) -> Iterator[str]:
-    """Yield a warning for each old name in use: as a flag, a variable or a key of the settings file."""
+    """Yield a warning for each old name in use.
+
+    Args:
+        flags: names of the settings given by flags.
+        environ: the process environment.
+        keys: of the settings file.
+    """
     for old, new in OLD_NAMES.items():
-        for given, spell in ((flags, flag_named), (environ, variable_named), (keys, str)):
-            place = spell(old)
-            if (old if given is flags else place) in given:
-                yield f"{place} is now {spell(new)}; the old name stops working in the next release."
+        if old in flags:
+            yield _renamed(flag_named(old), flag_named(new))
+        if variable_named(old) in environ:
+            yield _renamed(variable_named(old), variable_named(new))
+        if old in keys:
+            yield _renamed(old, new)
+
+
+def _renamed(old: str, new: str) -> str:
+    return f"{old} is now {new}; the old name stops working in the next release."

@@ -1,4 +1,4 @@
-"""Where the value of each setting came from, as `genrm config` shows it."""
+"""Origins of settings, as `genrm config` shows them."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields

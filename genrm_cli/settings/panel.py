@@ -52,23 +52,18 @@ def judges_of(settings: Settings) -> tuple[JudgeConfig, ...]:
     Raises:
         UsageError: two judges of a panel have the same name, or the quorum exceeds their number.
     """
-    judge = settings.judge
-    if not settings.panel.judges:
+    judge, panel = settings.judge, settings.panel
+    if not panel.judges:
         return (_config(judge.judge_id or judge.judge or judge.model or "", 1.0, settings, judge, {}),)
-    configs = []
-    for each in settings.panel.judges:
-        own = dict(each.values)
-        configs.append(
-            _config(
-                str(own.get("judge_id") or own["model"]),
-                each.weight,
-                settings,
-                replace(judge, judge=None, judge_id=None),
-                own,
-            )
-        )
-    _refuse_ambiguous(configs, settings.panel.quorum)
-    return tuple(configs)
+    shared = replace(judge, judge=None, judge_id=None)
+    configs = tuple(_panel_config(each, settings, shared) for each in panel.judges)
+    _refuse_ambiguous(configs, panel.quorum)
+    return configs
+
+
+def _panel_config(judge: PanelJudge, settings: Settings, shared: JudgeSettings) -> JudgeConfig:
+    own = dict(judge.values)
+    return _config(str(own.get("judge_id") or own["model"]), judge.weight, settings, shared, own)
 
 
 def _refuse_ambiguous(configs: Sequence[JudgeConfig], quorum: int | None) -> None:

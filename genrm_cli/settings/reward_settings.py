@@ -66,7 +66,7 @@ class PairingSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RewardSettings:
-    """How verdicts become rewards; the tables are those of the settings file.
+    """Estimator, shaping terms, and the tables that define rewards.
 
     Attributes:
         components: from `[components]` and `component`.

@@ -157,7 +157,7 @@ def test_a_corrupt_archive_is_an_input_error(genrm: Genrm, call: Call) -> None:
         (("--base-url", "http://me:secret@host/v1", "--model", "m"), "--api-key-env"),
         (("--judge", "lexcal"), "Did you mean lexical?"),
         (("--judge", "lexical", "--repeats", "0"), "--repeats"),
-        (("--judge", "lexical", "--concurrency", "many"), "whole number"),
+        (("--judge", "lexical", "--concurrency", "many"), "an integer"),
         (("--judge", "lexical", "--unscored", "nan"), "--unscored"),
         (("--judge", "lexical", "--api-key-env", "NOT_SET"), "NOT_SET"),
         (("--base-url", "http://127.0.0.1:9/v1", "--model", "m", "--profile", "nemotrn"), "nemotron"),
