@@ -122,9 +122,9 @@ def test_compare_masks_what_is_typed(call: Call, judge_server: JudgeServer) -> N
     ("pattern", "where", "problem"),
     [
         ("(", "--redact-pattern", "not a regular expression"),
-        ("x*", "--redact-pattern", "matches the empty text"),
+        ("x*", "--redact-pattern", "matches the empty string"),
         ("emails", "--redact-pattern", "Did you mean email?"),
-        ("email,phone", "--redact-pattern", "give the flag once for each"),
+        ("email,phone", "--redact-pattern", "give each separately"),
         ("[[a]", "--redact-pattern", "not a regular expression"),
     ],
 )
