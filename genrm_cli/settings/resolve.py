@@ -3,7 +3,7 @@
 import os
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from pathlib import Path
 from typing import Any
@@ -43,21 +43,12 @@ class _Rank(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class _Choice:
-    """The value of a setting from its source with the highest precedence."""
+    """A value of a setting and its source; `place` names it in errors."""
 
-    value: Value
+    value: Any
     rank: _Rank
     source: str
-
-
-@dataclass(frozen=True, slots=True)
-class _Given:
-    """A raw value, and where it was given: for errors and for `genrm config`."""
-
-    raw: object
-    rank: _Rank
-    place: str
-    source: str
+    place: str = ""
 
 
 def read_settings_file(path: str | None, folder: Path) -> SettingsFile:
@@ -138,34 +129,33 @@ def _choose(flags: Mapping[str, Value], environ: Mapping[str, str], file: Settin
     chosen = {}
     for setting in all_settings():
         sources = _flags_of(setting, flags), _variables_of(setting, environ), _keys_of(setting, file)
-        given = next((each for source in sources if (each := _only(source)) is not None), None)
-        if given is not None:
-            value = convert(setting, given.raw, given.place)
-            chosen[setting.name] = _Choice(value, given.rank, given.source)
+        raw = next((each for source in sources if (each := _only(source)) is not None), None)
+        if raw is not None:
+            chosen[setting.name] = replace(raw, value=convert(setting, raw.value, raw.place))
     return chosen
 
 
-def _flags_of(setting: Setting, flags: Mapping[str, Value]) -> Iterator[_Given]:
+def _flags_of(setting: Setting, flags: Mapping[str, Value]) -> Iterator[_Choice]:
     for name in dict.fromkeys((setting.name, oldest_name(setting.name))):
         if flags.get(name) not in (None, [], ()):
             flag = setting.flag if name == setting.name else flag_named(name)
-            yield _Given(flags[name], _Rank.FLAG, flag, "flag")
+            yield _Choice(flags[name], _Rank.FLAG, "flag", flag)
 
 
-def _variables_of(setting: Setting, environ: Mapping[str, str]) -> Iterator[_Given]:
+def _variables_of(setting: Setting, environ: Mapping[str, str]) -> Iterator[_Choice]:
     for name in dict.fromkeys((setting.key, oldest_name(setting.key))):
         variable = variable_named(name)
         if environ.get(variable) or (variable in environ and setting.name in GUARDS):
-            yield _Given(environ[variable], _Rank.ENVIRONMENT, variable, f"environment {variable}")
+            yield _Choice(environ[variable], _Rank.ENVIRONMENT, f"environment {variable}", variable)
 
 
-def _keys_of(setting: Setting, file: SettingsFile) -> Iterator[_Given]:
+def _keys_of(setting: Setting, file: SettingsFile) -> Iterator[_Choice]:
     for key in dict.fromkeys((setting.key, oldest_name(setting.key))):
         if key in file.values:
-            yield _Given(file.values[key], _Rank.FILE, f"{file.path}: {key}", f"file {file.path}")
+            yield _Choice(file.values[key], _Rank.FILE, f"file {file.path}", f"{file.path}: {key}")
 
 
-def _only(given: Iterator[_Given]) -> _Given | None:
+def _only(given: Iterator[_Choice]) -> _Choice | None:
     first, second = next(given, None), next(given, None)
     if first is not None and second is not None:
         raise UsageError(f"{first.place} and {second.place} are the same setting; remove the second, its old name.")
