@@ -25,7 +25,7 @@ MAX_RESPONSES = 64
 
 _NOT_FOR_A_FEW = (
     *("output", "output_template", "overwrite", "dry_run", "keep_replies", "unscored", "parallel_files"),
-    *("deadline", "max_calls", "max_tokens", "max_cost", "price_in", "price_out"),
+    *("deadline", "max_calls", "max_total_tokens", "max_cost", "price_in", "price_out"),
     *("budget", "min_reliability", "only_components"),
 )
 

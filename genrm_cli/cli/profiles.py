@@ -54,7 +54,7 @@ def read_reply(
         from genrm_cli.judging.find_profile import find_profile
         from genrm_cli.judging.profiles.profile import parse_reply
         from genrm_cli.judging.requests import Reply
-        from genrm_cli.settings.resolve import read_text_argument
+        from genrm_cli.settings.convert import read_text_argument
         from genrm_cli.verdicts import Failure, Verdict
 
         text, profile = read_text_argument(reply, "--reply"), find_profile(name, None)

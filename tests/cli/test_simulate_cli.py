@@ -47,7 +47,7 @@ def test_estimators_are_named_with_a_dash_too(call: Call) -> None:
 def test_a_judge_is_fitted_to_what_it_said(genrm: Genrm, call: Call) -> None:
     """From the comparisons of a real run, and what is given goes first; the output says which numbers are whose."""
     genrm.write("in.jsonl", make_rollouts(groups=40, size=4))
-    assert call("score", "in.jsonl", "--judge", "lexical", "--swap", "--quiet").code == 0
+    assert call("score", "in.jsonl", "--judge", "lexical", "--both-orders", "--quiet").code == 0
     fitted = call(*QUICK, "--calls", "6", "--fit", "in.comparisons.jsonl", "--tie-width", "0", "--json")
     assert fitted.code == 0, fitted.err
     result = json.loads(fitted.out)
@@ -76,8 +76,8 @@ def test_what_was_fitted_is_shown(genrm: Genrm, call: Call) -> None:
         (("--n", "1"), "--n is 1; expected 2 to 128"),
         (("--n", "many"), "--n: 'many' is no whole number"),
         (("--groups", "1"), "--groups is 1"),
-        (("--strategy", "rings"), "--strategy: 'rings' is none; expected circular"),
-        (("--estimator", "elo"), "--estimator: 'elo' is none; expected simple_tiebreaker"),
+        (("--strategy", "rings"), "--strategy: unknown strategy 'rings'; expected one of circular"),
+        (("--estimator", "elo"), "--estimator: unknown estimator 'elo'; expected one of simple_tiebreaker"),
         (("--calls", "0"), "--calls is 0"),
         (("--calls", "5", "--strategy", "all_pairs"), "5 calls a group are too few for all_pairs with 16 rollouts"),
         (("--noise", "loud"), "--noise: 'loud' is no number"),

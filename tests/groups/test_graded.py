@@ -240,7 +240,7 @@ def test_the_stand_in_cannot_grade(toml: str, table: str) -> None:
         (RUBRIC + SAFE, "component care: no judge is given"),
         (f"{RUBRIC}endpoint = 'http://x/v1'\n{SAFE}", "component care: --base-url needs --model"),
         (RUBRIC.replace("therapeutic", "kindness"), "no rubric set is called 'kindness'; known are therapeutic"),
-        (RUBRIC.replace("therapeutic", "gone.toml"), "gone.toml: the file cannot be read"),
+        (RUBRIC.replace("therapeutic", "gone.toml"), "gone.toml: cannot read the file"),
         (RUBRIC + RUBRIC.replace("care", "more"), "two components are called 'rubric_safety'"),
         (f"{RUBRIC}[components.rubric_bias]\nkind = 'field'\n", "two components are called 'rubric_bias'"),
     ],

@@ -57,7 +57,7 @@ def test_a_budget_of_tokens_is_overshot_by_calls_in_flight_at_most(judge_server:
     used = opened.allowance.prompt_tokens + opened.allowance.completion_tokens
     of_one = used / opened.allowance.calls
     assert 1000 <= used <= 1000 + 4 * of_one
-    assert opened.pool.stopped_by == "max_tokens"
+    assert opened.pool.stopped_by == "max_total_tokens"
 
 
 def test_a_budget_of_money_is_reached_by_the_prices(judge_server: JudgeServer) -> None:
