@@ -79,7 +79,7 @@ HOMES = {
     "orjson": ("storage", "jobs", "judging.client", "judging.remote", "judging.probe"),
     "numpy": PURE,
     "sqlite3": ("judging.journal", "judging.journal_file"),
-    "tomllib": ("settings", "rules.phrase_list", "judging.builtin_profiles"),
+    "tomllib": ("settings", "rules.phrase_list", "judging.builtin_profiles", "judging.builtin_rubrics"),
 }
 ENVIRONMENT_HOMES = ("settings", "cli")
 
