@@ -83,7 +83,7 @@ HOMES = {
     "phonenumbers": ("rollouts.private_forms",),
     "stdnum": ("rollouts.private_forms",),
     "sqlite3": ("judging.journal", "judging.journal_file"),
-    "tomllib": ("settings", "rules.phrase_list", "judging.builtin_profiles"),
+    "tomllib": ("settings", "rules.phrase_list", "judging.builtin_profiles", "judging.builtin_rubrics"),
 }
 ENVIRONMENT_HOMES = ("settings", "cli")
 

@@ -63,7 +63,7 @@ def _parse_reply(reply: Reply, prompt: ListwisePrompt) -> Grades | Failure:
 
 
 def _likely_tokens(reply: Reply, said: str) -> Mapping[str, float]:
-    """Return the likeliest tokens in the place of the last judgement; none if it cannot be found."""
+    """Return the likeliest tokens in the position of the last judgement; empty if it is not found."""
     text = "".join(token for token, _ in reply.tokens)
     found = [match.start(1) for match in _JUDGEMENT.finditer(text) if match[1] == said]
     if not found:
