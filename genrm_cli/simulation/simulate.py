@@ -9,9 +9,9 @@ from numpy.random import default_rng
 
 from genrm_cli.rewards.estimators import ESTIMATORS, BatchEstimate, CalibrationStatistics, VerdictBatch
 from genrm_cli.rewards.estimators.verdict_batch import Floats
-from genrm_cli.simulation.quality import correlations, ranks, top_hits
 from genrm_cli.simulation.judge import JudgeModel
 from genrm_cli.simulation.plans import Plan, indices_of
+from genrm_cli.simulation.quality import correlations, ranks, top_hits
 from genrm_cli.simulation.world import World, draw_world, judge_pairs
 
 _BLOCK_CELLS = 2_000_000  # groups × max(pairs, calls): about 300 MB of arrays
