@@ -75,6 +75,7 @@ def explained(names: Mapping[str, str]) -> str:
     """Return names with their explanations, separated by semicolons."""
     return "; ".join(f"{name}: {explanation}" for name, explanation in names.items())
 
+
 PROFILES = (
     *("nemotron", "nemotron-plain", "nemotron-ultra", "nemotron-boxed", "nemotron-principle", "brrm", "json"),
     *("arena-hard", "mt-bench", "rm-r1", "j1", "think-rm", "prometheus-2", "judgelm", "rubric-rm", "rewardanything"),

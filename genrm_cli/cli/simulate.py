@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from genrm_cli.simulation.recorded_verdicts import KeptVerdicts
 
 SIMULATION_EPILOG = (
-    "The judge is simulated and nearly linear; the true qualities are generated. Differences between plans carry over to "
-    "a real judge better than the absolute values do. Use --fit to bring the simulated judge closer to yours."
+    "The judge is simulated and nearly linear; the true qualities are generated. Differences between plans carry over "
+    "to a real judge better than the absolute values do. Use --fit to bring the simulated judge closer to yours."
 )
 _JUDGE_PANEL = "The simulated judge (--fit sets these from your judge's verdicts)"
 _MIN_SIZE, _MAX_SIZE, _MAX_GROUPS, _MAX_CALLS = 2, 128, 1_000_000, 100_000

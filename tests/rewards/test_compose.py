@@ -6,9 +6,10 @@ import statistics
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from verdict_rows import verdicts_of
 
 from genrm_cli.rewards.compose import advantages_of, compose_rewards, ranks_of
-from genrm_cli.rewards.estimators import JudgedPair, estimate_simple_tiebreaker
+from genrm_cli.rewards.estimators import estimate_simple_tiebreaker
 from genrm_cli.rewards.shaping import ShapingTerms
 
 FINITE = st.floats(-10, 10)
@@ -42,7 +43,7 @@ def same(numbers):
 
 def test_the_seed_example():
     """Verdicts (0,1): 1, 5, 6 and (1,0): 4, 1, 1 with an answer length coefficient of 0.05."""
-    verdicts = [JudgedPair(0, 1, 1, 5, 6), JudgedPair(1, 0, 4, 1, 1)]
+    verdicts = verdicts_of([(0, 1, 1, 5, 6), (1, 0, 4, 1, 1)])
     answers = ["SKILL is a verb meaning to kill.", "Skill refers to the ability to perform a task well."]
     terms = ShapingTerms(group_answer_length_penalty_coeff=0.05)
     composed = compose_rewards(estimate_simple_tiebreaker(2, verdicts), ["", ""], answers, terms)
@@ -52,7 +53,7 @@ def test_the_seed_example():
 
 def test_style_decides_between_equal_scores():
     """A verdict of 3, 3, 3.5 and a style coefficient of 1: 3.5 for the plain answer, 2.5 for the styled one."""
-    base = estimate_simple_tiebreaker(2, [JudgedPair(0, 1, 3, 3, 3.5)])
+    base = estimate_simple_tiebreaker(2, verdicts_of([(0, 1, 3, 3, 3.5)]))
     answers = ["plain answer", "# Title\n- item\n**bold**"]
     composed = compose_rewards(base, ["", ""], answers, ShapingTerms(group_style_penalty_coeff=1.0))
     assert rewards_of(composed) == pytest.approx([3.5, 2.5])

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genrm_cli.errors import UsageError
-from genrm_cli.catalog import REDACTIONS
 from genrm_cli.rollouts.private_forms import MARKS
 from genrm_cli.rollouts.redaction import Redactor, redactor_of
 
