@@ -186,11 +186,7 @@ def _table_of(comparisons: "list[ComparisonResult]") -> Table:
     names = ("first", "second", "score 1", "score 2", "ranking", "failure", *(("judge",) if several else ()))
     verdicts = Table(*names, box=None, pad_edge=False)
     for comparison in comparisons:
-        verdict, shown, grades = (
-            comparison.verdict,
-            comparison.shown,
-            getattr(comparison.outcome.result, "values", None),
-        )
+        verdict, shown = comparison.verdict, comparison.shown
         numbers = [None] * 3 if verdict is None else [verdict.score_1, verdict.score_2, verdict.ranking]
         cells = [_shown(number) for number in numbers]
         if isinstance(comparison.outcome.result, Grades):

@@ -4,8 +4,7 @@ import os
 from collections.abc import Mapping
 
 from genrm_cli.errors import UsageError
-from genrm_cli.settings.panel import JudgeConfig, graders_of, judges_of
-from genrm_cli.settings.resolve import find_api_key
+from genrm_cli.settings.panel import JudgeConfig, find_api_key, graders_of, judges_of
 from genrm_cli.settings.table import Settings
 
 

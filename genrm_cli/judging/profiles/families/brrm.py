@@ -44,7 +44,7 @@ def _read(answer: str, cut_off: bool) -> Verdict | Failure:
 
 PROFILE = Profile(
     name="brrm",
-    version=2,
+    version=1,
     about="NVIDIA Qwen3-Nemotron BRRM, in two turns (two calls); the better one boxed: 1 is 4, 2, ranking 2; 2 is "
     "2, 4, 5",
     request_fields=THINKING,

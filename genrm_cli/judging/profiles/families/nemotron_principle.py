@@ -91,7 +91,7 @@ def _margin(likely: Mapping[str, float]) -> float | None:
 
 PROFILE = GradingProfile(
     name="nemotron-principle",
-    version=2,
+    version=1,
     about="NVIDIA Nemotron 32B GenRM-Principle, each response alone (one call a response); grade 1 to 5 by how much "
     "likelier Yes is than No; its server must send logprobs",
     request_fields=MappingProxyType({"temperature": 0.0, "max_tokens": 16384, "logprobs": True, "top_logprobs": 20}),
