@@ -44,20 +44,23 @@ class Scorer(GroupScorer):
         metrics: counts over all groups scored so far.
     """
 
-    def __init__(self, *, calibration: Calibration | None = None, **settings: Any) -> None:
+    def __init__(
+        self, *, api_key: str | None = None, calibration: Calibration | None = None, **settings: Any
+    ) -> None:
         """Check the settings; opens nothing.
 
         Args:
+            api_key: of the judge; by default `GENRM_API_KEY`, else `OPENAI_API_KEY` of the environment.
             calibration: of the judge, from `Scorer.calibration`; the default of the methods below.
             settings: named as in a settings file: `base_url`, `model`, `estimator`, `journal`, ... None stands for
-                the default. Settings files and `GENRM_` variables are not read, except for the API key.
+                the default. Settings files and other `GENRM_` variables are not read.
 
         Raises:
             UsageError: a setting is unknown, concerns files only, or has a wrong value; or no judge is given.
         """
         with _errors_with_keywords():
             checked = _resolve(settings)
-            super().__init__(checked, find_api_keys(checked))
+            super().__init__(checked, find_api_keys(checked, api_key=api_key))
         self._given_calibration = calibration
 
     async def __aenter__(self) -> Self:
@@ -176,10 +179,8 @@ def _errors_with_keywords() -> Iterator[None]:
     try:
         yield
     except GenrmError as error:
-        message = str(error)
-        if (renamed := _with_keywords(message)) == message:
-            raise
-        raise type(error)(renamed) from error
+        error.args = (_with_keywords(str(error)),)
+        raise
 
 
 def _with_keywords(message: str) -> str:
