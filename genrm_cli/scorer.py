@@ -3,6 +3,7 @@
 import asyncio
 import os
 import re
+import warnings
 from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -15,6 +16,7 @@ from genrm_cli.groups.group_scorer import MAX_GROUPS_AT_ONCE, GroupScorer
 from genrm_cli.groups.results import GroupRewards
 from genrm_cli.rewards.estimators import Calibration
 from genrm_cli.settings import Settings
+from genrm_cli.settings.aliases import iter_renamed
 from genrm_cli.settings.keys import find_api_keys
 from genrm_cli.settings.resolve import SettingsFile, resolve_settings
 from genrm_cli.settings.table import all_settings
@@ -24,7 +26,7 @@ Result = TypeVar("Result")
 _FILE_PANELS = ("Input", "Output", "Storage")
 _FILE_SETTINGS = frozenset(
     {setting.key for setting in all_settings() if setting.declared.panel in _FILE_PANELS} - {"keep_replies"}
-    | {"parallel_files", "segment_calls", "segment_age"}
+    | {"parallel_files", "segment_calls", "segment_age", "unscored", "max_unscored"}
 )
 _NO_JUDGE = "Scorer: no judge is given. Pass base_url and model, or judge='lexical' to try the built-in baseline."
 
@@ -44,9 +46,7 @@ class Scorer(GroupScorer):
         metrics: counts over all groups scored so far.
     """
 
-    def __init__(
-        self, *, api_key: str | None = None, calibration: Calibration | None = None, **settings: Any
-    ) -> None:
+    def __init__(self, *, api_key: str | None = None, calibration: Calibration | None = None, **settings: Any) -> None:
         """Check the settings; opens nothing.
 
         Args:
@@ -142,13 +142,14 @@ def score(prompt: object, responses: Sequence[object], **settings: Any) -> Group
     Raises:
         GenrmError: as for `Scorer` and `Scorer.score`.
     """
-    key = settings.pop("key", None)
+    group = Group.of(prompt, responses, key=settings.pop("key", None))
+    scorer = Scorer(**settings)
 
     async def score_once() -> GroupRewards:
-        async with Scorer(**settings) as scorer:
-            return await scorer.score(prompt, responses, key=key)
+        async with scorer:
+            return await scorer.score_group(group)
 
-    return _run(score_once())
+    return _run_in_thread(score_once()) if _is_in_loop() else asyncio.run(score_once())
 
 
 def _resolve(given: Mapping[str, object]) -> Settings:
@@ -160,6 +161,8 @@ def _resolve(given: Mapping[str, object]) -> Settings:
     values = {name: _plain(value) for name, value in given.items() if value is not None}
     if unused := sorted(_FILE_SETTINGS & values.keys()):
         raise UsageError(f"Scorer: the setting {unused[0]!r} concerns files and has no effect here; leave it out.")
+    for message in iter_renamed((), (), values):
+        warnings.warn(message, DeprecationWarning, stacklevel=3)
     if str(values.get("journal", "")).startswith("s3://"):
         raise UsageError("Scorer: journal is an S3 location; expected a local path.")
     settings, _ = resolve_settings({}, {}, SettingsFile("Scorer", values))
@@ -191,12 +194,16 @@ def _with_keywords(message: str) -> str:
     return re.sub(r"--[a-z-]+[a-z]", lambda flag: names.get(flag[0], flag[0]), message)
 
 
-def _run(work: Coroutine[Any, Any, Result]) -> Result:
-    """Run a coroutine to its end, in a thread of its own where this one already runs an event loop."""
+def _is_in_loop() -> bool:
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return asyncio.run(work)
+        return False
+    return True
+
+
+def _run_in_thread(work: Coroutine[Any, Any, Result]) -> Result:
+    """Run a coroutine in an event loop of another thread; an interrupt of this thread cancels it."""
     started: list[tuple[asyncio.AbstractEventLoop, asyncio.Task[Result]]] = []
 
     async def run() -> Result:
@@ -208,7 +215,7 @@ def _run(work: Coroutine[Any, Any, Result]) -> Result:
         running = executor.submit(lambda: asyncio.run(run()))
         try:
             return running.result()
-        except BaseException:  # an interrupt of this thread does not reach the other one
+        except BaseException:
             for loop, task in started:
                 with suppress(RuntimeError):  # the loop is closed: the work has ended
                     loop.call_soon_threadsafe(task.cancel)

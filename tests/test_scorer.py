@@ -198,6 +198,14 @@ def test_small_groups_are_results(responses: list[object], rewards: list[object]
     assert [reason is None for reason in result.reasons] == [reward is not None for reward in rewards]
 
 
+def test_tables_of_a_settings_file_are_dictionaries() -> None:
+    """Components and their total are given as in a settings file."""
+    tables = {"components": {"win_rate": {}}, "total": {"weights": {"genrm": 1.0, "win_rate": 0.5}}}
+    result = genrm.score(PROMPT, ["4", "It is four."], judge="lexical", **tables)
+    genrm_values, win_rates = (result.columns[name].values for name in ("genrm", "win_rate"))
+    assert result.rewards == [base + 0.5 * rate for base, rate in zip(genrm_values, win_rates, strict=True)]
+
+
 def test_failures_are_data(judge_server: JudgeServer) -> None:
     """Unreadable replies leave rewards None, with a reason and the kind of each failure."""
     judge_server.behave(fault={"content": "Both are nice."})
@@ -324,6 +332,23 @@ def test_a_scorer_must_be_open() -> None:
                     await scorer.__aenter__()
 
     run(work())
+
+
+def test_a_scorer_belongs_to_its_event_loop() -> None:
+    """Another loop is refused at once: connections and locks of one loop would hang in another."""
+
+    async def work() -> None:
+        async with lexical() as scorer:
+            with pytest.raises(RuntimeError, match="belongs to another event loop"):
+                await asyncio.to_thread(asyncio.run, scorer.score(PROMPT, RESPONSES))
+
+    run(work())
+
+
+def test_an_old_name_of_a_setting_warns() -> None:
+    """It works for one release; the warning says the new name."""
+    with pytest.warns(DeprecationWarning, match="^judges is now repeats; "):
+        assert genrm.score(PROMPT, RESPONSES, judge="lexical", judges=2).rewards
 
 
 def test_an_error_of_the_iterator_is_raised_as_it_is() -> None:

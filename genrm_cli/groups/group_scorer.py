@@ -23,8 +23,9 @@ from genrm_cli.metrics.progress import RunProgress
 from genrm_cli.rewards.estimators import Calibration, CalibrationStatistics
 from genrm_cli.settings import Settings
 
-NOT_OPEN = "the scorer is not open; use it inside `async with genrm.Scorer(...) as scorer:`"
-ALREADY_OPEN = "the scorer is already open; open another one"
+_NOT_OPEN = "the scorer is not open; use it inside `async with genrm.Scorer(...) as scorer:`"
+_ALREADY_OPEN = "the scorer is already open; open another one"
+_OTHER_LOOP = "the scorer belongs to another event loop; open one in each loop"
 MAX_GROUPS_AT_ONCE = 64
 
 
@@ -64,6 +65,7 @@ class GroupScorer:
         self._resources = AsyncExitStack()
         self._open_judges: OpenJudges | None = None
         self._judges: JudgeSet | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
         self.metrics = self._progress.begin()
 
     async def __aenter__(self) -> Self:
@@ -74,7 +76,7 @@ class GroupScorer:
             StorageError: the journal cannot be opened.
         """
         if self._open_judges is not None:
-            raise RuntimeError(ALREADY_OPEN)
+            raise RuntimeError(_ALREADY_OPEN)
         async with AsyncExitStack() as resources:
             options = open_options(self._settings, api_keys=self._api_keys)
             specs = judge_specs(self._settings)
@@ -90,6 +92,7 @@ class GroupScorer:
                 self._progress.pace = judges
             await judges.probe()
             self._judges = judges.with_journal(journal, self.metrics.add_outcome)
+            self._loop = asyncio.get_running_loop()
             self._resources = resources.pop_all()
         return self
 
@@ -109,15 +112,10 @@ class GroupScorer:
         return self._statistics.fit()
 
     async def score_group(self, group: Group, *, calibration: Calibration | None = None) -> GroupRewards:
-        """Compare the rollouts of one group and return their rewards.
-
-        Args:
-            group: the rollouts of one task.
-            calibration: of the judge; by default none.
+        """Compare the rollouts of one group, by default without a calibration.
 
         Raises:
-            JudgeError: the judge refuses every request, or did not answer for `give_up_after`.
-            StorageError: the journal cannot be written.
+            GenrmError: the judge is down, the journal cannot be written, or the budget is too small.
             RuntimeError: the scorer is not open.
         """
         plan = self._fitted_plan([group])
@@ -128,18 +126,15 @@ class GroupScorer:
     async def score_groups(
         self, groups: Iterable[Group], *, concurrency: int = MAX_GROUPS_AT_ONCE, calibration: Calibration | None = None
     ) -> list[GroupRewards]:
-        """Compare the rollouts of many groups and return the rewards of each, in the order of the groups.
+        """Compare the rollouts of many groups, by default with the calibration that is fitted to them.
 
         Args:
-            groups: any iterable. It is consumed lazily, and the texts of a finished group are released; with the
-                setting `budget`, all groups are read first.
-            concurrency: groups in progress at once, at least 1; `concurrency` of the settings limits calls.
-            calibration: of the judge; by default it is fitted to these groups, as `genrm score` does.
+            groups: consumed lazily, unless a budget has to be divided among all of them.
+            concurrency: groups in progress at once, at least 1.
+            calibration: of the judge.
 
         Raises:
-            UsageError: `concurrency` is below 1.
-            JudgeError: the judge refuses every request, or did not answer for `give_up_after`.
-            StorageError: the journal cannot be written.
+            GenrmError: as for `score_group`. Requests in flight are cancelled.
             RuntimeError: the scorer is not open.
         """
         if concurrency < 1:
@@ -180,7 +175,9 @@ class GroupScorer:
 
     async def _judge(self, group: Group, plan: GroupPlan) -> JudgedVerdicts:
         if self._judges is None:
-            raise RuntimeError(NOT_OPEN)
+            raise RuntimeError(_NOT_OPEN)
+        if self._loop is not asyncio.get_running_loop():
+            raise RuntimeError(_OTHER_LOOP)
         metrics, size = self.metrics, len(group.rollouts)
         metrics.groups += 1
         metrics.rollouts += size
