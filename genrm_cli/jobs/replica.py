@@ -27,9 +27,9 @@ _RETRY_S = 5.0
 class JournalReplica:
     """Copies committed entries to `<folder>/<time>-<id>.journal.zst`, each object written once.
 
-    At most `segment_calls` verdicts are not yet copied: half of them are collected while the other half is uploaded, and
-    no new call is made beyond that. When the store fails for half a minute, calls go on and the copy is retried. Use it
-    as an asynchronous context manager; leaving it copies the rest.
+    At most `segment_calls` verdicts are not yet copied: half of them are collected while the other half is uploaded,
+    and no new call is made beyond that. When the store fails for half a minute, calls go on and the copy is retried.
+    Use it as an asynchronous context manager; leaving it copies the rest.
     """
 
     def __init__(self, folder_uri: str, run: RunContext) -> None:
