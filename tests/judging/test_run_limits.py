@@ -134,13 +134,12 @@ def test_a_comparisons_time_is_not_stretched_by_waiting_for_a_slot(judge_server:
 
 
 def test_a_straggler_is_overtaken(judge_server: JudgeServer) -> None:
-    """With --hedge the last of many quick calls does not hold up a run: it is asked again, and that answer counts."""
-    judge_server.behave(script=[{}] * 130 + [{"latency_s": 1.9}])
+    """With --hedge the last of many quick calls is asked a second time, and the second answer counts."""
+    judge_server.behave(script=[{}] * 130 + [{"latency_s": 1.2}])
 
     async def use(opened: Opened) -> None:
-            await opened.ask_all(range(131))
-            assert opened.pool.in_flight == 1  # the loser keeps its slot
-        judge_server.wait_until(lambda stats: stats["in_flight"] == 0)
+        await opened.ask_all(range(131))
+        assert opened.pool.in_flight == 1  # the slow call keeps its slot until it ends
         while opened.pool.in_flight:
             await asyncio.sleep(0.01)
 
