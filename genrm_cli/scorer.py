@@ -44,9 +44,7 @@ class Scorer(GroupScorer):
         metrics: counts over all groups scored so far.
     """
 
-    def __init__(
-        self, *, api_key: str | None = None, calibration: Calibration | None = None, **settings: Any
-    ) -> None:
+    def __init__(self, *, api_key: str | None = None, calibration: Calibration | None = None, **settings: Any) -> None:
         """Check the settings; opens nothing.
 
         Args:

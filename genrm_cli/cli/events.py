@@ -119,8 +119,8 @@ _SAID: dict[str, Callable[[dict[str, Any]], None]] = {
         "for *.claim-* objects."
     ),
     "large_group": lambda fields: say_warning(
-        f"{fields['input']}: one group needs {fields['comparisons']:,} comparisons; consider --strategy ring, a smaller "
-        "--ring-k or --budget"
+        f"{fields['input']}: one group needs {fields['comparisons']:,} comparisons; consider --strategy ring, "
+        "a smaller --ring-k or --budget"
     ),
     "nothing_found": lambda fields: say_warning(
         f"{fields['input']}: no rollout files; expected names such as run.jsonl or run.jsonl.gz."
