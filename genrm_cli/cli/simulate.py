@@ -97,7 +97,8 @@ def simulate(
             metavar="FILE",
             show_default=False,
             help="Fit the simulated judge to recorded verdicts: a *.comparisons.jsonl (best from a run with "
-            "--both-orders and --repeats 2) or a *.journal.sqlite, which holds less. The options below override the fit.",
+            "--both-orders and --repeats 2) or a *.journal.sqlite, which holds less. "
+            "The options below override the fit.",
         ),
     ] = None,
     judge: Annotated[

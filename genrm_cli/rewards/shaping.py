@@ -53,6 +53,9 @@ class TextShape:
     answer_chars: int
     style_density: float = 0.0
 
+    def __reduce__(self) -> tuple[object, ...]:
+        return TextShape, (self.reasoning_chars, self.answer_chars, self.style_density)  # as for a verdict
+
 
 def measure_text(reasoning: str, answer: str, *, with_style: bool = True) -> TextShape:
     """Measure the texts of a rollout."""

@@ -10,10 +10,11 @@ from genrm_process import make_rollouts
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genrm_cli.jobs.batch import score_inputs
-from genrm_cli.jobs.context import RunContext
-from genrm_cli.jobs.due.inputs import OutputPlaces, output_places
+from genrm_cli.cli.event_loop import run_to_end
+from genrm_cli.jobs.context import new_run
+from genrm_cli.jobs.due.batch import score_inputs
 from genrm_cli.jobs.due.output_state import OutputStanding, OutputState, look_at_outputs
+from genrm_cli.jobs.inputs import OutputPlaces, output_places
 from genrm_cli.settings import Settings, settings_from
 from genrm_cli.settings.table import changed
 from genrm_cli.storage.formats.location import InputIdentity, S3Options
@@ -32,7 +33,7 @@ class Scored:
         self.places = output_places(str(self.path), SETTINGS)
         assert self.places.metrics is not None
         self.scored, self.metrics = Path(self.places.scored), Path(self.places.metrics)
-        assert score_inputs([str(self.path)], RunContext(SETTINGS)).exit_code == 0
+        assert run_to_end(score_inputs([str(self.path)], new_run(SETTINGS))).exit_code == 0
 
     def look(self, settings: Settings = SETTINGS, **identity: Any) -> OutputState:
         """Look at the outputs as they are now."""
@@ -167,9 +168,9 @@ def test_what_no_judge_can_score_is_up_to_date_all_the_same(tmp_path: Path) -> N
     lines = [{"prompt_id": 1, "prompt": f"Which? {number}", "completion": "This."} for number in range(3)]
     (tmp_path / "in.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     settings = settings_from(judge="lexical")
-    first = score_inputs([str(tmp_path / "in.jsonl")], RunContext(settings)).last
+    first = run_to_end(score_inputs([str(tmp_path / "in.jsonl")], new_run(settings))).last
     assert first is not None
     assert first.exit_code == 6
-    again = score_inputs([str(tmp_path / "in.jsonl")], RunContext(settings)).last
+    again = run_to_end(score_inputs([str(tmp_path / "in.jsonl")], new_run(settings))).last
     assert again is not None
     assert again.status == "up to date"
