@@ -10,9 +10,9 @@ from contextlib import contextmanager, suppress
 from typing import Any, Self, TypeVar
 
 from genrm_cli.errors import GenrmError, UsageError
+from genrm_cli.group_scorer import GroupScorer
 from genrm_cli.groups.check import NO_JUDGE
 from genrm_cli.groups.group import Group
-from genrm_cli.groups.group_scorer import MAX_GROUPS_AT_ONCE, GroupScorer
 from genrm_cli.groups.results import GroupRewards
 from genrm_cli.rewards.estimators import Calibration
 from genrm_cli.settings import Settings
@@ -109,14 +109,14 @@ class Scorer(GroupScorer):
             return await super().score_group(group, calibration=calibration or self._given_calibration)
 
     async def score_groups(
-        self, groups: Iterable[Group], *, concurrency: int = MAX_GROUPS_AT_ONCE, calibration: Calibration | None = None
+        self, groups: Iterable[Group], *, calibration: Calibration | None = None
     ) -> list[GroupRewards]:
         """Compare the rollouts of many groups and return the result of each, in the order of the groups.
 
         Args:
-            groups: any iterable. It is consumed lazily, and the texts of a finished group are released. With the
-                setting `budget`, which is the number of calls for all groups, they are read first.
-            concurrency: groups in progress at once, at least 1; the setting `concurrency` limits calls.
+            groups: any iterable. The next group is taken when all requests about the one before are on their way, so
+                the setting `concurrency` bounds the groups in progress, too; the texts of a finished group are
+                released. With the setting `budget`, the number of calls for all groups, they are read first.
             calibration: of the judge; by default the scorer's own, else it is fitted to these groups as
                 `genrm score` does.
 
@@ -124,9 +124,7 @@ class Scorer(GroupScorer):
             GenrmError: as for `score`. Requests in flight are cancelled.
         """
         with _errors_with_keywords():
-            return await super().score_groups(
-                groups, concurrency=concurrency, calibration=calibration or self._given_calibration
-            )
+            return await super().score_groups(groups, calibration=calibration or self._given_calibration)
 
 
 def score(prompt: object, responses: Sequence[object], **settings: Any) -> GroupRewards:

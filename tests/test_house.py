@@ -31,7 +31,7 @@ LAYERS = (
     ("__main__",),
     ("cli",),
     ("evaluation", "simulation"),
-    ("jobs", "scorer"),
+    ("jobs", "group_scorer", "scorer"),
     ("groups",),
     ("judging", "rewards", "rules", "pairing", "rollouts", "storage", "metrics"),
     ("settings",),
