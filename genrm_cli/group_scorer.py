@@ -1,6 +1,7 @@
 """Score groups in memory: judge them, calibrate the judge, compute the rewards."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from contextlib import AsyncExitStack
 from types import TracebackType
@@ -74,12 +75,10 @@ class GroupScorer:
         """
         if self._open_judges is not None:
             raise RuntimeError(_ALREADY_OPEN)
+        options = open_options(self._settings, api_keys=self._api_keys)
+        opening = open_judges(judge_specs(self._settings), options, self._on_event)
         async with AsyncExitStack() as resources:
-            options = open_options(self._settings, api_keys=self._api_keys)
-            specs = judge_specs(self._settings)
-            judges = self._open_judges = await resources.enter_async_context(
-                open_judges(specs, options, self._on_event)
-            )
+            judges = self._open_judges = await resources.enter_async_context(opening)
             resources.callback(self._forget_judges)
             given = self._settings.journal
             journal = None
@@ -115,8 +114,8 @@ class GroupScorer:
             GenrmError: the judge is down, the journal cannot be written, or the budget is too small.
             RuntimeError: the scorer is not open.
         """
-        plan = self._fitted_plan([group])
-        judged = await judge_group(self._begin(group, plan), plan, self._open_set())
+        judges, plan = self._open_set(), self._fitted_plan([group])
+        judged = await judge_group(self._begin(group, plan), plan, judges)
         (rewards,) = self._reward([self._finish(judged, plan)], plan, calibration or Calibration())
         return rewards
 
@@ -133,7 +132,7 @@ class GroupScorer:
             GenrmError: as for `score_group`. Requests in flight are cancelled.
             RuntimeError: the scorer is not open.
         """
-        plan = self._plan
+        judges, plan = self._open_set(), self._plan
         if self._settings.pairing.budget is not None:
             groups = list(groups)
             plan = self._fitted_plan(groups)
@@ -143,14 +142,12 @@ class GroupScorer:
             judged[number] = self._finish(group, plan)
 
         numbered = ((number, self._begin(group, plan)) for number, group in enumerate(groups))
-        await judge_groups(numbered, plan, self._open_set(), keep)
+        await judge_groups(numbered, plan, judges, keep)
         in_order = [judged[number] for number in range(len(judged))]
         return self._reward(in_order, plan, calibration or _calibration_of(in_order))
 
     def _fitted_plan(self, groups: Iterable[Group]) -> GroupPlan:
-        sizes: dict[int, int] = {}
-        for group in groups:
-            sizes[group.answered] = sizes.get(group.answered, 0) + 1
+        sizes = Counter(group.answered for group in groups)
         return fit_budget(self._plan, sizes, self._settings.pairing.budget)
 
     def _open_set(self) -> JudgeSet:

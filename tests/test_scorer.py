@@ -392,7 +392,7 @@ def test_groups_are_taken_lazily(judge_server: JudgeServer) -> None:
 
 def test_a_cancelled_call_leaves_nothing_running(judge_server: JudgeServer) -> None:
     """A timeout around `score` cancels its requests; the scorer stays usable."""
-    judge_server.behave(script=[{"hang": True}] * 3)
+    judge_server.behave(fault={"hang": True})
 
     async def work() -> None:
         async with genrm.Scorer(**settings_for(judge_server)) as scorer:
@@ -400,6 +400,7 @@ def test_a_cancelled_call_leaves_nothing_running(judge_server: JudgeServer) -> N
             with pytest.raises(TimeoutError):
                 await asyncio.wait_for(scorer.score(PROMPT, RESPONSES), 0.2)
             assert asyncio.all_tasks() <= before
+            judge_server.behave()
             assert None not in (await scorer.score(PROMPT, RESPONSES)).rewards
 
     run(work())
