@@ -21,8 +21,8 @@ from genrm_cli.groups.check import check_settings
 from genrm_cli.groups.components.graders import graders_in
 from genrm_cli.groups.components.plugins import version_of
 from genrm_cli.groups.reasons import NO_RESPONSE, NOT_ASKED
+from genrm_cli.jobs.batch import score_inputs
 from genrm_cli.jobs.context import new_run
-from genrm_cli.jobs.due.batch import score_inputs
 
 LONG, LONGER, SHORT = "Because of the tide. " * 12, "Because of the moon. " * 24, "Because."
 RUBRIC = "[components.care]\nkind = 'rubric'\nset = 'therapeutic'\n"

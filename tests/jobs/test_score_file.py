@@ -14,9 +14,9 @@ from judge_server_fixture import JudgeServer
 from genrm_cli.cli.event_loop import run_to_end
 from genrm_cli.errors import InputError, TooManyUnscoredError, UsageError
 from genrm_cli.groups.reasons import NO_GROUP
+from genrm_cli.jobs.batch import score_inputs
 from genrm_cli.jobs.context import RunContext, new_run
-from genrm_cli.jobs.due.batch import score_inputs
-from genrm_cli.jobs.inputs import output_places
+from genrm_cli.jobs.due.inputs import output_places
 from genrm_cli.jobs.journals import journal_path
 from genrm_cli.jobs.score_file import Report, refuse_unscored
 from genrm_cli.metrics.run_metrics import RunMetrics
