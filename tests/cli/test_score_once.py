@@ -213,7 +213,7 @@ def test_another_version_of_the_judge_is_another_judge(genrm: Genrm, call: Call)
     metrics["judge"]["name"] = "lexical-0"
     path.write_text(json.dumps(metrics))
     planned = call("score", "in.jsonl", *LEXICAL, "--dry-run")
-    assert "asked or read in another way" in planned.out.decode()
+    assert "profile has changed" in planned.out.decode()
     assert json.loads(path.read_bytes()) == metrics
     assert call("score", "in.jsonl", *LEXICAL).code == 0
     assert json.loads(path.read_bytes())["judge"]["name"] != "lexical-0"
