@@ -485,6 +485,7 @@ def test_outputs_say_where_they_come_from(call: Call, genrm: Genrm, judge_server
     assert time.time() - 60 < time.mktime(time.strptime(metrics["time"][:19], "%Y-%m-%dT%H:%M:%S")) - time.timezone
 
 
+@pytest.mark.slow
 def test_a_second_start_is_refused_under_a_lock(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
     """--lock: the same command ends with 5 while the first works, which is not disturbed; kill -9 frees the lock."""
     judge_server.behave(fault={"hang": True})
@@ -510,6 +511,7 @@ def test_a_second_start_is_refused_under_a_lock(genrm: Genrm, call: Call, judge_
 
 
 @pytest.mark.parametrize("sent", [pytest.param(signal.SIGINT, marks=pytest.mark.slow), signal.SIGTERM])
+@pytest.mark.slow
 def test_an_interrupted_run_of_many_files_goes_on(
     genrm: Genrm, call: Call, judge_server: JudgeServer, sent: signal.Signals
 ) -> None:

@@ -171,6 +171,7 @@ def test_a_journal_below_the_prefix_is_no_input(
     assert any(name.startswith("rl/_genrm/journal/run-") for name in names)
 
 
+@pytest.mark.slow
 def test_a_role_that_may_not_delete_scores_again_and_again(
     genrm: Genrm, call: Call, s3_bucket: Any, aws: dict[str, str], disturbed_s3: DisturbedS3
 ) -> None:

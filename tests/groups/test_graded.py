@@ -436,6 +436,7 @@ def test_metrics_of_another_hand_are_stale(tmp_path: Path, made_of: object) -> N
 # A run that is killed
 
 
+@pytest.mark.slow
 def test_a_killed_run_asks_nothing_twice(
     call: Call, tmp_path: Path, judge_server: JudgeServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
