@@ -6,7 +6,8 @@ from types import TracebackType
 from typing import Self
 
 from genrm_cli.errors import StorageError
-from genrm_cli.storage.formats.codec import CHUNK_BYTES
+
+_BUFFER_BYTES = 1 << 18  # a run has several spools
 
 
 class Spool:
@@ -42,7 +43,7 @@ class Spool:
         """Add bytes at the end; return their offset and length."""
         offset = len(self)
         self._buffer += data
-        if len(self._buffer) >= CHUNK_BYTES:
+        if len(self._buffer) >= _BUFFER_BYTES:
             self._store()
         return offset, len(data)
 
