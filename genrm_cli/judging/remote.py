@@ -3,7 +3,7 @@
 import asyncio
 import hashlib
 import random
-import time
+
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -27,6 +27,7 @@ from genrm_cli.judging.profiles.profile import (
 from genrm_cli.judging.requests import JudgeRequest, ListwisePrompt, Outcome, PairwisePrompt, Prompt, Reply
 from genrm_cli.metrics.latency import Latencies
 from genrm_cli.verdicts import Failure, FailureKind, Judgment
+from genrm_cli.judging.pacing import clock
 
 _NOT_ASKED = Failure(FailureKind.NOT_ASKED, "not asked")
 _TRIAL = PairwisePrompt([("user", "What is the capital of France?")], "Paris.", "I like turtles.")
@@ -108,7 +109,7 @@ class RemoteJudge:
 
     def set_deadline(self, deadline_s: float, grace_s: float) -> None:
         """Stop asking in so many seconds; calls in flight then get the grace to finish."""
-        self._last_call_ends_s = time.monotonic() + deadline_s + grace_s
+        self._last_call_ends_s = clock.now_s() + deadline_s + grace_s
         if deadline_s <= 0:
             self._pool.stop("deadline")
         else:
@@ -173,7 +174,7 @@ class RemoteJudge:
     async def ask(self, question: JudgeRequest, slot: Slot) -> Outcome:
         """Ask until a reply holds a verdict, the askings are used up, or a call fails for good."""
         outcome = Outcome(_NOT_ASKED)
-        started_s = time.monotonic()
+        started_s = clock.now_s()
         gives_up_at_s = started_s + self._patience.comparison_timeout_s
         try:
             async with asyncio.timeout(self._patience.comparison_timeout_s + _LATE_S):
@@ -184,11 +185,11 @@ class RemoteJudge:
             self._allowance.reserved -= self._turns - outcome.turns
         if outcome.result is _NOT_ASKED:
             outcome.result = self._why_not_asked(gives_up_at_s)
-        outcome.latency_s = time.monotonic() - started_s
+        outcome.latency_s = clock.now_s() - started_s
         return outcome
 
     def _why_not_asked(self, gives_up_at_s: float) -> Failure:
-        if time.monotonic() >= gives_up_at_s:
+        if clock.now_s() >= gives_up_at_s:
             return Failure(FailureKind.TIMEOUT, "the comparison took too long (--comparison-timeout)")
         return Failure(FailureKind.NOT_ASKED, f"not asked to the end: stopped by {self._pool.stopped_by}")
 
@@ -233,7 +234,7 @@ class RemoteJudge:
         if outcome.turns == self._turns:
             return await self._slot_in_time(gives_up_at_s)
         slot = await self._pool.acquire_second_turn()
-        if slot is None or time.monotonic() >= gives_up_at_s:
+        if slot is None or clock.now_s() >= gives_up_at_s:
             if slot is not None:
                 self._pool.release_unused(slot)
             return None
@@ -258,7 +259,7 @@ class RemoteJudge:
     async def _slot_in_time(self, gives_up_at_s: float) -> Slot | None:
         """Wait for a slot for one more call of a comparison that has begun; None when its time is over, too."""
         slot = await self._next_slot(retry=True)
-        if slot is not None and time.monotonic() >= gives_up_at_s:
+        if slot is not None and clock.now_s() >= gives_up_at_s:
             self._give_back(slot)
             return None
         return slot
@@ -322,7 +323,7 @@ class RemoteJudge:
         return await self._hedge.first_reply(asking, ask_again)
 
     async def _exchange(self, question: JudgeRequest, slot: Slot, timeout_s: float) -> Reply:
-        started_s = time.monotonic()
+        started_s = clock.now_s()
         try:
             reply = await slot.endpoint.client.complete(question.body, timeout_s)
         except CallError as error:
@@ -332,14 +333,14 @@ class RemoteJudge:
         except BaseException:
             self._pool.release_unused(slot)  # cancelled: that says nothing about the endpoint
             raise
-        self.latencies.add(time.monotonic() - started_s)
+        self.latencies.add(clock.now_s() - started_s)
         self._allowance.count_reply(reply)
         self._pool.release(slot, Ending.ANSWERED)
         return reply
 
     def _timeout_s(self, gives_up_at_s: float) -> float:
         """Return what a call may take: its own limit, or what is left to the comparison or the run."""
-        now_s = time.monotonic()
+        now_s = clock.now_s()
         left_s = [self._patience.call_timeout_s, gives_up_at_s - now_s]
         if self._last_call_ends_s is not None:
             left_s.append(self._last_call_ends_s - now_s)

@@ -1,12 +1,13 @@
 """Ask a straggler a second time; the first answer counts."""
 
 import asyncio
-import time
+
 from collections.abc import Callable, Coroutine
 from typing import Any
 
 from genrm_cli.judging.requests import Reply
 from genrm_cli.metrics.latency import Latencies
+from genrm_cli.judging.pacing import clock
 
 Asking = Coroutine[Any, Any, Reply]
 
@@ -33,7 +34,7 @@ class Hedge:
         Raises:
             CallError: the last error, if neither brought a reply.
         """
-        begun_s = time.monotonic()
+        begun_s = clock.now_s()
         racing = {asyncio.create_task(asking)}
         hedged = False
         try:
@@ -61,7 +62,7 @@ class Hedge:
         p99_s = self._latencies.quantile_s(0.99)
         if p99_s is None or self._latencies.count < _KNOWN_LATENCIES:
             return self._least_s
-        return max(self._least_s, _STRAGGLER_FACTOR * p99_s) - (time.monotonic() - begun_s)
+        return max(self._least_s, _STRAGGLER_FACTOR * p99_s) - (clock.now_s() - begun_s)
 
     def _forget(self, task: asyncio.Task[Reply]) -> None:
         self._overtaken.discard(task)

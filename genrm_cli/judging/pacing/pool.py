@@ -7,7 +7,7 @@ when that is answered. When all of them have been out for too long, the run is g
 
 import asyncio
 import contextlib
-import time
+
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -16,6 +16,7 @@ from typing import Any, Protocol
 
 from genrm_cli.errors import JudgeError
 from genrm_cli.judging.client import JudgeClient
+from genrm_cli.judging.pacing import clock
 
 WINDOW = 50  # calls that an endpoint is judged by
 _LEAST_PAUSING = 64  # comparisons that may wait for a further try before no new one begins
@@ -254,7 +255,7 @@ class EndpointPool:
 
     def release(self, slot: Slot, ending: Ending, detail: str = "") -> None:
         """Give a slot back and let the endpoint learn from how its call ended."""
-        now_s = time.monotonic()
+        now_s = clock.now_s()
         if ending not in _WORKING:
             self._last_detail = detail
         endpoint = slot.endpoint
@@ -298,14 +299,14 @@ class EndpointPool:
         return self._pausing < max(_LEAST_PAUSING, 2 * self.limit)
 
     def _choose(self) -> Endpoint | None:
-        now_s = time.monotonic()
+        now_s = clock.now_s()
         due = next((endpoint for endpoint in self.endpoints if endpoint.is_due(now_s)), None)
         free = [endpoint for endpoint in self.endpoints if endpoint.is_free()]
         return due or min(free, key=Endpoint.rank, default=None)
 
     def _take(self, endpoint: Endpoint) -> Slot:
         endpoint.begin()
-        return Slot(endpoint, time.monotonic(), endpoint.down)
+        return Slot(endpoint, clock.now_s(), endpoint.down)
 
     def _wake(self) -> None:
         """Give free slots to those who wait."""
