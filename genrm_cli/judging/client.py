@@ -54,6 +54,7 @@ class CallError(Exception):
         may_pass: whether the same call may work later (429, 5xx, auth, timeouts, connection faults).
         retry_after_s: what the server asked to wait, if it did.
         overloaded: whether the server said that it has too much to do (503).
+        was_sent: False when this process could open no connection for lack of file descriptors.
     """
 
     def __init__(
@@ -63,12 +64,14 @@ class CallError(Exception):
         may_pass: bool,
         retry_after_s: float | None = None,
         overloaded: bool = False,
+        was_sent: bool = True,
     ) -> None:
         super().__init__(failure.detail)
         self.failure = failure
         self.may_pass = may_pass
         self.retry_after_s = retry_after_s
         self.overloaded = overloaded
+        self.was_sent = was_sent
 
 
 class JudgeClient:

@@ -1,14 +1,14 @@
 """Try a judge before anything is paid for: two calls, a good and a bad answer in both orders."""
 
 import asyncio
-import time
 from collections.abc import Sequence
 
 import orjson
 
 from genrm_cli.errors import JudgeError
 from genrm_cli.judging.client import CallError
-from genrm_cli.judging.pacing.pool import Endpoint
+from genrm_cli.judging.pacing import clock
+from genrm_cli.judging.pacing.endpoint import Endpoint
 from genrm_cli.judging.profiles.profile import GradingProfile
 from genrm_cli.judging.remote import RemoteJudge
 from genrm_cli.judging.requests import JudgeRequest, ListwisePrompt, PairwisePrompt, Prompt, Reply
@@ -79,7 +79,7 @@ async def probe_judge(
         if isinstance(result, JudgeError) and (all_down or not isinstance(result, _DownError)):
             raise result
         if isinstance(result, _DownError):
-            endpoint.take_out(time.monotonic())
+            endpoint.mark_unhealthy(clock.now_s())
     return "; ".join(str(result) for result in results if result is not None) or None
 
 

@@ -3,16 +3,17 @@
 import asyncio
 import hashlib
 import random
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import orjson
 
 from genrm_cli.judging.client import CallError
+from genrm_cli.judging.pacing import clock
 from genrm_cli.judging.pacing.budget import Budget
+from genrm_cli.judging.pacing.endpoint import Ending
 from genrm_cli.judging.pacing.hedge import Asking, Hedge
-from genrm_cli.judging.pacing.pool import Ending, EndpointPool, Slot
+from genrm_cli.judging.pacing.pool import EndpointPool, Slot
 from genrm_cli.judging.pacing.retry import RetryPolicy
 from genrm_cli.judging.profiles.answer import parse_first_turn
 from genrm_cli.judging.profiles.profile import (
@@ -27,7 +28,6 @@ from genrm_cli.judging.profiles.profile import (
 from genrm_cli.judging.requests import JudgeRequest, ListwisePrompt, Outcome, PairwisePrompt, Prompt, Reply
 from genrm_cli.metrics.latency import Latencies
 from genrm_cli.verdicts import Failure, FailureKind, Judgment
-from genrm_cli.judging.pacing import clock
 
 _NOT_ASKED = Failure(FailureKind.NOT_ASKED, "not asked")
 _TRIAL = PairwisePrompt([("user", "What is the capital of France?")], "Paris.", "I like turtles.")
@@ -172,13 +172,15 @@ class RemoteJudge:
         self._pool.release_unused(slot)
 
     async def ask(self, question: JudgeRequest, slot: Slot) -> Outcome:
-        """Ask until a reply holds a verdict, the askings are used up, or a call fails for good."""
+        """Ask until a reply holds a verdict, no asking is left, or a call fails for good."""
         outcome = Outcome(_NOT_ASKED)
         started_s = clock.now_s()
         gives_up_at_s = started_s + self._patience.comparison_timeout_s
         try:
             async with asyncio.timeout(self._patience.comparison_timeout_s + _LATE_S):
-                await self._ask_until_read(question, slot, outcome, gives_up_at_s)
+                await self._converse(question, slot, outcome, gives_up_at_s)
+        except CallError as error:
+            outcome.result = error.failure
         except TimeoutError:
             pass  # only waits are cut off here: a call in flight ends by its own timeout, a little sooner
         finally:
@@ -193,41 +195,27 @@ class RemoteJudge:
             return Failure(FailureKind.TIMEOUT, "the comparison took too long (--comparison-timeout)")
         return Failure(FailureKind.NOT_ASKED, f"not asked to the end: stopped by {self._pool.stopped_by}")
 
-    async def _ask_until_read(
+    async def _converse(
         self, question: JudgeRequest, slot: Slot | None, outcome: Outcome, gives_up_at_s: float
     ) -> None:
-        for _ in range(1 + self._patience.reask):
-            if slot is None and (slot := await self._slot_in_time(gives_up_at_s)) is None:
-                return
-            try:
-                outcome.result = await self._converse(question, slot, outcome, gives_up_at_s)
-            except CallError as error:
-                outcome.result = error.failure
-                return
-            slot = None
-            if not isinstance(outcome.result, Failure):
-                return
-
-    async def _converse(
-        self, question: JudgeRequest, slot: Slot, outcome: Outcome, gives_up_at_s: float
-    ) -> Judgment | Failure:
-        """Ask in one turn, or in two, and read the last reply.
+        """Ask in one turn or two, and again while the last reply cannot be read and askings are left.
 
         Raises:
             CallError: a call failed for good.
         """
-        before = outcome.result
-        reply = await self._call(question, slot, outcome, gives_up_at_s)
-        _add_usage(outcome, reply)
-        outcome.result = before  # what failed on the way to this reply is made good
-        second = self.second_turn(question, reply)
-        if isinstance(second, Failure):
-            return second
-        if second is not None:
-            next_slot = await self._slot_for_second_turn(outcome, gives_up_at_s)
-            reply = await self._call(second, next_slot, outcome, gives_up_at_s)
-            _add_usage(outcome, reply)
-        return self.read(reply, question)
+        for _ in range(1 + self._patience.reask):
+            slot = slot or await self._slot_in_time(gives_up_at_s)
+            if slot is None:
+                return
+            reply = await self._call(question, slot, outcome, gives_up_at_s)
+            second = self.second_turn(question, reply)
+            if isinstance(second, JudgeRequest):
+                slot = await self._slot_for_second_turn(outcome, gives_up_at_s)
+                reply = await self._call(second, slot, outcome, gives_up_at_s)
+            outcome.result = second if isinstance(second, Failure) else self.read(reply, question)
+            if not isinstance(outcome.result, Failure):
+                return
+            slot = None
 
     async def _slot_for_second_turn(self, outcome: Outcome, gives_up_at_s: float) -> Slot | None:
         """Wait for a slot; the first second turn of a comparison was set aside, and outlasts a budget."""
@@ -271,44 +259,44 @@ class RemoteJudge:
         return limit is not None
 
     async def _call(self, question: JudgeRequest, slot: Slot | None, outcome: Outcome, gives_up_at_s: float) -> Reply:
-        """Make a call, again while its failures may pass and tries are left; no slot is held while it waits.
+        """Make a call, again while its failures are transient and tries are left; no slot is held while it waits.
 
         Raises:
             CallError: the last failure.
         """
-        failed_tries = waits = 0
-        error = CallError(outcome.result if isinstance(outcome.result, Failure) else _NOT_ASKED, may_pass=True)
+        before = outcome.result
+        failed_tries = backoffs = 0
+        error = CallError(before if isinstance(before, Failure) else _NOT_ASKED, may_pass=True)
         while slot is not None:
             try:
-                if not slot.on_trial:
-                    return await self._exchange_hedged(question, slot, outcome, gives_up_at_s)
-                # A comparison that breaks the judge each time must not decide whether it is back.
-                outcome.attempts += 1
-                await self._exchange(self._trial, slot, self._timeout_s(gives_up_at_s))
+                # A prompt that breaks the judge every time must not decide whether an endpoint is healthy.
+                reply = await self._send(self._trial if slot.on_trial else question, slot, outcome, gives_up_at_s)
             except CallError as failure:
                 error = failure
             else:
+                if not slot.on_trial:
+                    outcome.result = before  # the reply makes up for the failures before it
+                    _add_usage(outcome, reply)
+                    return reply
                 slot = await self._slot_in_time(gives_up_at_s)
                 continue
-            # A trial of a dead endpoint, or one that is busy, is not this comparison's fault.
-            failed_tries += not (slot.on_trial or error.failure.kind == FailureKind.RATE_LIMITED)
-            waits += 1
+            is_busy = error.failure.kind == FailureKind.RATE_LIMITED or not error.was_sent
+            failed_tries += not (slot.on_trial or is_busy)
+            backoffs += not (is_busy and slot.endpoint.limit.adapts)
             if not error.may_pass or failed_tries > self._patience.policy.retries:
                 break
-            outcome.result = error.failure  # what stands if the comparison's time ends in a wait
+            outcome.result = error.failure  # stands if the comparison's time ends in a wait
             # Unseeded on purpose: processes that failed together must not wait alike. No result depends on it.
-            await self._pool.pause(self._patience.policy.wait_s(waits, error.retry_after_s, random.random()))
+            wait_s = self._patience.policy.wait_s(max(1, backoffs), error.retry_after_s, random.random())
+            await self._pool.pause(wait_s, holds_back=error_ending(error) is not Ending.BROKEN)
             slot = await self._slot_in_time(gives_up_at_s)
         raise error
 
-    async def _exchange_hedged(
-        self, question: JudgeRequest, slot: Slot, outcome: Outcome, gives_up_at_s: float
-    ) -> Reply:
-        """Exchange one request for one reply; ask a straggler a second time when a slot is idle."""
-        outcome.attempts += 1
-        asking = self._exchange(question, slot, self._timeout_s(gives_up_at_s))
-        if not self._patience.hedge:
-            return await asking
+    async def _send(self, question: JudgeRequest, slot: Slot, outcome: Outcome, gives_up_at_s: float) -> Reply:
+        """Send one request; send it a second time if it straggles and a slot is idle."""
+        first = self._exchange(question, slot, outcome, gives_up_at_s)
+        if slot.on_trial or not self._patience.hedge:
+            return await first
 
         def ask_again() -> Asking | None:
             # Not worth stopping the run for, and nobody waits for it.
@@ -316,18 +304,21 @@ class RemoteJudge:
             if spare is None:
                 return None
             self._allowance.count_call()
-            outcome.attempts += 1
             outcome.hedged = True
-            return self._exchange(question, spare, self._timeout_s(gives_up_at_s))
+            return self._exchange(question, spare, outcome, gives_up_at_s)
 
-        return await self._hedge.first_reply(asking, ask_again)
+        return await self._hedge.first_reply(first, ask_again)
 
-    async def _exchange(self, question: JudgeRequest, slot: Slot, timeout_s: float) -> Reply:
+    async def _exchange(self, question: JudgeRequest, slot: Slot, outcome: Outcome, gives_up_at_s: float) -> Reply:
         started_s = clock.now_s()
+        outcome.attempts += 1
         try:
-            reply = await slot.endpoint.client.complete(question.body, timeout_s)
+            reply = await slot.endpoint.client.complete(question.body, self._timeout_s(gives_up_at_s))
         except CallError as error:
-            self._pool.release(slot, error_ending(error), error.failure.detail)
+            if not error.was_sent:
+                outcome.attempts -= 1
+                self._allowance.calls -= 1
+            self._pool.release(slot, error_ending(error), error.failure.detail, error.retry_after_s)
             _raise_if_cancelled()
             raise
         except BaseException:
@@ -359,6 +350,8 @@ def _raise_if_cancelled() -> None:
 
 def error_ending(error: CallError) -> Ending:
     """Return what a failed call says about its endpoint."""
+    if not error.was_sent:
+        return Ending.NOT_SENT
     if error.overloaded:
         return Ending.OVERLOADED
     if error.failure.kind == FailureKind.TIMEOUT:

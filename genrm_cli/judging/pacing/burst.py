@@ -49,6 +49,11 @@ class BurstDetector:
             self.settle(is_usual=True)
         return self._score >= self._alarm
 
+    def learn_failure(self) -> None:
+        """Count a failing call as usual, whatever came with it."""
+        self._calls += 1
+        self._failed += 1
+
     def settle(self, *, is_usual: bool) -> int:
         """End what looked like a burst; learn from it if it turned out to be usual.
 

@@ -1,13 +1,12 @@
 """Ask a straggler a second time; the first answer counts."""
 
 import asyncio
-
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from genrm_cli.judging.pacing import clock
 from genrm_cli.judging.requests import Reply
 from genrm_cli.metrics.latency import Latencies
-from genrm_cli.judging.pacing import clock
 
 Asking = Coroutine[Any, Any, Reply]
 

@@ -59,7 +59,7 @@ class _BusyCalls:
 
     def mean(self, now_s: float) -> float:
         """Return the mean until now, 0 before the first answer."""
-        passed_s = self._passed_s + now_s - (self._last_answer_s or now_s)
+        passed_s = self._passed_s + (0.0 if self._last_answer_s is None else now_s - self._last_answer_s)
         return self._worked_s / passed_s if passed_s > 0 else 0.0
 
     def gap_s(self) -> float:
@@ -81,8 +81,12 @@ class AdaptiveLimit:
         self._climbing = True
         self._refused_at: float | None = None
         self._answers_a_step = _ANSWERS_A_REFUSAL
-        self._refusals = BurstDetector(_MOST_USUAL_REFUSALS, added_share=0.3, calls_to_false_alarm=1e4, remembered_calls=600)
-        self._timeouts = BurstDetector(_MOST_USUAL_TIMEOUTS, added_share=0.6, calls_to_false_alarm=1e6, remembered_calls=9_000)
+        self._refusals = BurstDetector(
+            _MOST_USUAL_REFUSALS, added_share=0.3, calls_to_false_alarm=1e4, remembered_calls=600
+        )
+        self._timeouts = BurstDetector(
+            _MOST_USUAL_TIMEOUTS, added_share=0.6, calls_to_false_alarm=1e6, remembered_calls=9_000
+        )
         self._busy = _BusyCalls()
         self._history: list[_Epoch] = []  # of the climb
         self._grows = True
@@ -94,6 +98,8 @@ class AdaptiveLimit:
         self._epochs_held = 0
         self._lowered_at_s = -math.inf
         self._begin_epoch(None)
+
+    adapts = True
 
     @property
     def limit(self) -> int:
@@ -152,13 +158,21 @@ class AdaptiveLimit:
     def on_timeout(self, now_s: float, latency_s: float, in_flight: int) -> None:
         """Learn from a call that was not answered in time; nothing from one begun at a higher level."""
         del in_flight
-        if now_s - latency_s < self._lowered_at_s or not self._timeouts.add(failed=True):
+        if now_s - latency_s < self._lowered_at_s:
+            self._timeouts.learn_failure()
+            return
+        if not self._timeouts.add(failed=True):
             return
         self._timeouts.settle(is_usual=True)
         self._lowered_at_s = now_s
         self._level = max(1.0, _TIMEOUT_FACTOR * self._level)
         self._climb()
         self._begin_epoch(now_s)
+
+    def lower_ceiling(self, ceiling: int) -> None:
+        """Never allow more calls than this from now on."""
+        self.ceiling = min(self.ceiling, max(1, ceiling))
+        self._level = min(self._level, float(self.ceiling))
 
     def answer_gap_s(self) -> float:
         """Return the mean time between two answers, 0 before the first one."""

@@ -12,8 +12,9 @@ from virtual_time import run_in_virtual_time
 from genrm_cli.judging.client import CallError
 from genrm_cli.judging.engine import Asking, judge_all
 from genrm_cli.judging.pacing.budget import Budget
+from genrm_cli.judging.pacing.endpoint import Endpoint, Limit
 from genrm_cli.judging.pacing.limit import AdaptiveLimit
-from genrm_cli.judging.pacing.pool import Endpoint, EndpointPool, Limit
+from genrm_cli.judging.pacing.pool import EndpointPool
 from genrm_cli.judging.pacing.retry import RetryPolicy
 from genrm_cli.judging.profiles import PROFILES
 from genrm_cli.judging.remote import CallPolicy, RemoteJudge

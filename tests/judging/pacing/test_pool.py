@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from genrm_cli.errors import JudgeError
 from genrm_cli.judging.client import JudgeAddress, JudgeClient
+from genrm_cli.judging.pacing.endpoint import WINDOW, Ending, Endpoint, FixedLimit
 from genrm_cli.judging.pacing.limit import AdaptiveLimit
-from genrm_cli.judging.pacing.pool import WINDOW, Ending, Endpoint, EndpointPool, FixedLimit, Slot
+from genrm_cli.judging.pacing.pool import EndpointPool, Slot
 
 Events = list[tuple[str, dict[str, Any]]]
 CLIENT = JudgeClient(JudgeAddress("http://127.0.0.1:9/v1", None, 1, 1))  # never called here
