@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from genrm_cli.judging.pacing.burst import BurstDetector
 
 _REFUSAL_FACTOR = 0.95  # kept of the number in flight that was refused
-_ANSWERS_A_REFUSAL = 50  # at least, between two tries of one call more than was refused
+_REFUSED_BY_STEPS = 0.02  # share of calls, at most, that are refused because the level is raised by one
+_SAME_LEVEL = 0.15  # two bursts of refusals within this distance have the same reason: load
 _TIMEOUT_FACTOR = 0.7
 _MOST_USUAL_REFUSALS = 0.2  # share of calls that are refused whatever the level; what is above is load
 _MOST_USUAL_TIMEOUTS = 0.2
@@ -80,7 +81,10 @@ class AdaptiveLimit:
         self._level = float(min(start, ceiling))
         self._climbing = True
         self._refused_at: float | None = None
-        self._answers_a_step = _ANSWERS_A_REFUSAL
+        self._last_refused_at = -math.inf
+        self._is_confirmed = False
+        self._refusals_since_cut = 0
+        self._answers_a_step = 1 / _REFUSED_BY_STEPS
         self._refusals = BurstDetector(
             _MOST_USUAL_REFUSALS, added_share=0.3, calls_to_false_alarm=1e4, remembered_calls=600
         )
@@ -140,12 +144,18 @@ class AdaptiveLimit:
     def on_refusal(self, now_s: float, in_flight: int) -> bool:
         """Learn from a 429 or 503; say whether load caused it: then the level is below what was in flight."""
         if not self._refusals.add(failed=True):
+            self._refusals_since_cut += 1
+            if self._refused_at is not None and not self._is_confirmed and self._refusals_since_cut > 1:
+                self._climb()  # a lower level is refused as well: load was not the reason
             return False
         others = max(1, in_flight - 1)
+        self._is_confirmed = abs(others - self._last_refused_at) <= max(2.0, _SAME_LEVEL * others)
+        self._last_refused_at = float(others)
+        self._refusals_since_cut = 0
         # Load refuses again where it refused before. Refusals far below that have another reason, or less capacity.
         by_load = self._refused_at is None or others >= 0.9 * self._refused_at - 1
-        refused = self._refusals.settle(is_usual=not by_load)
-        self._answers_a_step = _ANSWERS_A_REFUSAL * refused
+        usual = self._refusals.usual_share
+        self._answers_a_step = self._refusals.settle(is_usual=not by_load) / max(_REFUSED_BY_STEPS, usual)
         self._climbing = self._descending = self._probing = False
         self._refused_at = float(others)
         floor = max(_LEAST_KEPT * self._epoch_level, round(_BUSY_KEPT * self._busy.mean(now_s)))
