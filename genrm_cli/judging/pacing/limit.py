@@ -137,7 +137,7 @@ class AdaptiveLimit:
             elif self._refused_at is not None:
                 self._raise_to(self._level + 1 / max(self._answers_a_step, self._level))
                 if self._level > self._refused_at + max(2.0, self._refused_at / 10):
-                    self._climb()  # nothing is refused any more where it was
+                    self._climb(now_s)  # nothing is refused any more where it was
         if self._answers >= self._epoch_answers():
             self._end_epoch(now_s)
 
@@ -146,7 +146,7 @@ class AdaptiveLimit:
         if not self._refusals.add(failed=True):
             self._refusals_since_cut += 1
             if self._refused_at is not None and not self._is_confirmed and self._refusals_since_cut > 1:
-                self._climb()  # a lower level is refused as well: load was not the reason
+                self._climb(now_s)  # a lower level is refused as well: load was not the reason
             return False
         others = max(1, in_flight - 1)
         self._is_confirmed = abs(others - self._last_refused_at) <= max(2.0, _SAME_LEVEL * others)
@@ -176,8 +176,7 @@ class AdaptiveLimit:
         self._timeouts.settle(is_usual=True)
         self._lowered_at_s = now_s
         self._level = max(1.0, _TIMEOUT_FACTOR * self._level)
-        self._climb()
-        self._begin_epoch(now_s)
+        self._climb(now_s)
 
     def lower_ceiling(self, ceiling: int) -> None:
         """Never allow more calls than this from now on."""
@@ -188,12 +187,14 @@ class AdaptiveLimit:
         """Return the mean time between two answers, 0 before the first one."""
         return self._busy.gap_s()
 
-    def _climb(self) -> None:
+    def _climb(self, now_s: float) -> None:
+        """Climb from the present level, and forget what was measured before."""
         self._climbing, self._refused_at, self._steady = True, None, None
         self._descending = self._probing = False
         self._grows = True
         self._history.clear()
         self._flat_epochs = 0
+        self._begin_epoch(now_s)
 
     def _epoch_answers(self) -> float:
         if self._climbing:
