@@ -16,6 +16,7 @@ from genrm_cli.judging.client import JudgeAddress, JudgeClient, chat_url
 from genrm_cli.judging.engine import EmbeddedJudge, Judge
 from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.pacing.budget import Budget
+from genrm_cli.judging.pacing.descriptors import max_connections
 from genrm_cli.judging.pacing.endpoint import Endpoint, FixedLimit
 from genrm_cli.judging.pacing.limit import AdaptiveLimit
 from genrm_cli.judging.pacing.pool import EndpointPool
@@ -185,7 +186,9 @@ async def _probe(judge: OpenJudge, run: RunContext) -> str | None:
         return None
     call_timeout_s = judge.seat.settings.call_timeout
     timeout_s = min(call_timeout_s, run.settings.deadline or call_timeout_s)
-    return await probe_judge(judge.remote, judge.pool.endpoints, timeout_s, compares=judge.compares)
+    return await probe_judge(
+        judge.remote, judge.pool.endpoints, timeout_s, compares=judge.compares, on_event=run.on_event
+    )
 
 
 @asynccontextmanager
@@ -272,7 +275,9 @@ def _address(base_url: str, settings: Settings, api_key: str | None) -> JudgeAdd
 
 def _limit(settings: Settings) -> AdaptiveLimit | FixedLimit:
     concurrency = concurrency_of(settings)
-    return AdaptiveLimit(AUTO_CEILING) if concurrency is None else FixedLimit(concurrency)
+    if concurrency is None:
+        return AdaptiveLimit(min(AUTO_CEILING, max_connections()))
+    return FixedLimit(min(concurrency, max_connections()))
 
 
 def _remote_judge(
