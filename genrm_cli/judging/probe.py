@@ -141,7 +141,7 @@ def _shown(judge: RemoteJudge, one: str, other: str) -> Prompt:
 
 
 def _follows(first: Judgment, second: Judgment) -> bool:
-    """Whether both judgments prefer the good answer, shown first in the first and second (or not at all) in the other."""
+    """Whether both judgments prefer the good answer, which only the first one was shown first."""
     if isinstance(first, Verdict) and isinstance(second, Verdict):
         return preference(first) > 0 > preference(second)
     if isinstance(first, Grades) and isinstance(second, Grades):

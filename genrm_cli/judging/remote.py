@@ -287,7 +287,7 @@ class RemoteJudge:
                 break
             outcome.result = error.failure  # stands if the comparison's time ends in a wait
             # Unseeded on purpose: processes that failed together must not wait alike. No result depends on it.
-            wait_s = self._patience.policy.wait_s(max(1, backoffs), error.retry_after_s, random.random())
+            wait_s = self._patience.policy.wait_s(backoffs, error.retry_after_s, random.random())
             await self._pool.pause(wait_s, holds_back=error_ending(error) is not Ending.BROKEN)
             slot = await self._slot_in_time(gives_up_at_s)
         raise error

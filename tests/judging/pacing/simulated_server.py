@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from virtual_time import run_in_virtual_time
 
+from genrm_cli.errors import JudgeError
 from genrm_cli.judging.client import CallError
 from genrm_cli.judging.engine import Asking, judge_all
 from genrm_cli.judging.pacing.budget import Budget
@@ -128,8 +129,8 @@ class Run:
     outcomes: dict[int, Outcome] = field(default_factory=dict)
     events: list[str] = field(default_factory=list)
     levels: list[tuple[float, int]] = field(default_factory=list)
+    ended_at_s: list[tuple[float, int]] = field(default_factory=list)
     calls: int = 0
-    latencies_s: list[float] = field(default_factory=list)
 
     @property
     def failed(self) -> int:
@@ -183,9 +184,14 @@ def run_judge(
         def on_outcome(number: int, outcome: Outcome) -> None:
             run.outcomes[number] = outcome
             run.levels.append((loop.time(), pool.limit))
+            run.ended_at_s.append((loop.time(), number))
 
         random.seed(0)  # the waits before retries
-        await judge_all(askings(), on_outcome)
+        try:
+            await judge_all(askings(), on_outcome)
+        except JudgeError as error:
+            error.took_s = loop.time()  # type: ignore[attr-defined]
+            raise
         run.took_s = loop.time()
         run.calls = budget.calls
 
