@@ -20,7 +20,7 @@ _MOST_USUAL_TIMEOUTS = 0.2
 _LEAST_KEPT = 0.5  # of a level, when all that is in flight is refused at once
 _BUSY_KEPT = 0.9  # of the calls that are worked on, whatever is refused: a token bucket refuses at any level
 _FADING = 1 - 1 / 64  # weight of an answer when the next one comes
-_SLOWER = 1.8  # times the least latency of the climb
+_SLOWER, _MUCH_SLOWER = 1.3, 1.8  # times the least latency of the climb
 _GROWTH = 1.15  # an epoch of the first climb whose throughput grew by less shows no gain
 _PROBE_STEP = 1.2
 _PAYS_ABOVE, _PAYS_BELOW = 1.04, 0.98  # times the throughput so far: then a higher, or lower, level is kept
@@ -223,16 +223,18 @@ class AdaptiveLimit:
         self._begin_epoch(now_s)
 
     def _judge_climb(self, epoch: _Epoch) -> None:
-        """Stop climbing when it brings no gain any more; settle where the throughput was reached.
+        """Stop the climb when it only adds latency; settle at the lowest level that reached the throughput.
 
-        One epoch without gain may be chance: it takes two of them, or one with latency that has grown.
+        One such epoch may be chance: it takes two, or one with much more latency. Without more latency the server
+        does not queue, and calls that hang hold the slots.
         """
         best = max((past.answers_per_s for past in self._history), default=0.0)
         usual_s = min((past.latency_s for past in self._history), default=epoch.latency_s)
-        self._grows = bool(self._history) and epoch.answers_per_s >= _GROWTH * best
-        self._flat_epochs = 0 if self._grows or not self._history else self._flat_epochs + 1
+        is_flat = epoch.answers_per_s < _GROWTH * best and epoch.latency_s > _SLOWER * usual_s
+        self._grows = bool(self._history) and not is_flat
+        self._flat_epochs = self._flat_epochs + 1 if is_flat else 0
         self._history.append(epoch)
-        at_knee = self._flat_epochs > 1 or (self._flat_epochs == 1 and epoch.latency_s > _SLOWER * usual_s)
+        at_knee = self._flat_epochs > 1 or (is_flat and epoch.latency_s > _MUCH_SLOWER * usual_s)
         if not at_knee and self._level < self.ceiling:
             return
         if at_knee:

