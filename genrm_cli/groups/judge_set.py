@@ -296,7 +296,7 @@ def _remote_judge(
         CallPolicy(
             call_timeout_s=settings.call_timeout,
             comparison_timeout_s=settings.comparison_timeout,
-            policy=RetryPolicy(settings.retries),
+            retry=RetryPolicy(settings.retries),
             reask=settings.reask,
             hedge=settings.hedge,
         ),

@@ -37,39 +37,39 @@ _LATE_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class CallPolicy:
-    """How long a judge is waited for, and how often it is asked.
+    """Timeouts and retries.
 
     Attributes:
         call_timeout_s: for one call.
         comparison_timeout_s: for a comparison with all its calls and waits.
-        policy: further tries of a call that may work later.
-        reask: further askings when a reply holds no readable verdict.
-        hedge: whether a straggler is asked a second time when slots are idle.
+        retry: retries of a call that failed in a transient way.
+        reask: times to ask again when a reply holds no readable verdict.
+        hedge: whether to send a straggling request a second time when slots are idle.
     """
 
     call_timeout_s: float
     comparison_timeout_s: float
-    policy: RetryPolicy
+    retry: RetryPolicy
     reask: int
     hedge: bool = False
 
 
 class RemoteJudge:
-    """A judge that is asked over HTTP.
+    """A judge behind HTTP endpoints.
 
     Attributes:
-        latencies: of the calls that were answered.
-        model: the model's name, as its server knows it.
-        profile: how it is asked and read.
-        label: what the journal shows for it.
+        latencies: of the answered calls.
+        model: the model's name on its server.
+        profile: renders its prompts and parses its replies.
+        label: its name in the journal.
     """
 
     def __init__(
         self,
         pool: EndpointPool,
         profile: AnyProfile,
-        patience: CallPolicy,
-        allowance: Budget,
+        policy: CallPolicy,
+        budget: Budget,
         *,
         model: str,
         sampling: Mapping[str, float],
@@ -80,12 +80,12 @@ class RemoteJudge:
 
         Args:
             pool: the endpoints.
-            profile: how to ask and how to read.
-            patience: timeouts and tries.
-            allowance: what the run may spend.
-            model: the model's name, as its server knows it.
+            profile: renders the prompts and parses the replies.
+            policy: timeouts and retries.
+            budget: what the run may still spend.
+            model: the model's name on its server.
             sampling: request fields that replace the profile's.
-            judge_id: what the journal calls this judge; the model's name by default.
+            judge_id: name of this judge in the journal; the model's name by default.
             all_latencies: those of all judges of the run.
         """
         self.latencies = Latencies(all_latencies)
@@ -93,8 +93,8 @@ class RemoteJudge:
         self.label = f"{judge_id or model} · {profile.name}-{profile.version}"
         self._pool = pool
         self.profile = profile
-        self._patience = patience
-        self._allowance = allowance
+        self._policy = policy
+        self._budget = budget
         self._request_fields = {"model": model, **profile.request_fields, **sampling}
         self._identity = orjson.dumps([profile.name, profile.version, judge_id or model])
         self._turns = count_turns(profile)
@@ -104,11 +104,11 @@ class RemoteJudge:
 
     @property
     def stopped_by(self) -> str | None:
-        """Why no more questions are asked."""
+        """Why no more questions are asked; None while the run goes on."""
         return self._pool.stopped_by
 
     def set_deadline(self, deadline_s: float, grace_s: float) -> None:
-        """Stop asking in so many seconds; calls in flight then get the grace to finish."""
+        """Stop asking after `deadline_s` seconds; calls in flight then get `grace_s` to finish."""
         self._last_call_ends_s = clock.now_s() + deadline_s + grace_s
         if deadline_s <= 0:
             self._pool.stop("deadline")
@@ -133,14 +133,14 @@ class RemoteJudge:
         return orjson.dumps(self._request_fields | {"messages": messages}, default=dict)
 
     def read(self, reply: Reply, question: JudgeRequest) -> Judgment | Failure:
-        """Read a reply as the profile says."""
+        """Parse a reply with the profile."""
         return parse_reply(self.profile, reply, question.shown)
 
     def second_turn(self, question: JudgeRequest, reply: Reply) -> JudgeRequest | Failure | None:
-        """Return the question that follows the first reply, for families that are asked twice; else None.
+        """Return the request that follows the first reply; None for profiles with one turn.
 
         Returns:
-            A failure if the first reply says nothing, or was cut off: there is nothing to go on from.
+            A failure if the first reply is empty or truncated.
         """
         if not isinstance(self.profile, Profile) or self.profile.render_second_turn is None:
             return None
@@ -151,40 +151,40 @@ class RemoteJudge:
         return replace(question, body=self._body_of(messages))
 
     def recall(self, question: JudgeRequest) -> Outcome | None:
-        """Know nothing without asking."""
+        """Return None: nothing is known without asking."""
         del question
         return None
 
     async def admit(self) -> Slot | None:
-        """Wait for leave to make one more call; where an answer takes two, the second is set aside."""
+        """Wait for a slot for a new comparison, and reserve the call of its second turn if it has one."""
         slot = await self._next_slot(self._turns, retry=False)
         if slot is not None:
-            self._allowance.reserved += self._turns - 1
+            self._budget.reserved += self._turns - 1
         return slot
 
     def dismiss(self, slot: Slot) -> None:
-        """Give back a slot of `admit` that turned out not to be needed."""
-        self._allowance.reserved -= self._turns - 1
+        """Return a slot of `admit` that is not needed."""
+        self._budget.reserved -= self._turns - 1
         self._give_back(slot)
 
     def _give_back(self, slot: Slot) -> None:
-        self._allowance.calls -= 1
+        self._budget.calls -= 1
         self._pool.release_unused(slot)
 
     async def ask(self, question: JudgeRequest, slot: Slot) -> Outcome:
         """Ask until a reply holds a verdict, no asking is left, or a call fails for good."""
         outcome = Outcome(_NOT_ASKED)
         started_s = clock.now_s()
-        gives_up_at_s = started_s + self._patience.comparison_timeout_s
+        gives_up_at_s = started_s + self._policy.comparison_timeout_s
         try:
-            async with asyncio.timeout(self._patience.comparison_timeout_s + _LATE_S):
+            async with asyncio.timeout(self._policy.comparison_timeout_s + _LATE_S):
                 await self._converse(question, slot, outcome, gives_up_at_s)
         except CallError as error:
             outcome.result = error.failure
         except TimeoutError:
             pass  # only waits are cut off here: a call in flight ends by its own timeout, a little sooner
         finally:
-            self._allowance.reserved -= self._turns - outcome.turns
+            self._budget.reserved -= self._turns - outcome.turns
         if outcome.result is _NOT_ASKED:
             outcome.result = self._why_not_asked(gives_up_at_s)
         outcome.latency_s = clock.now_s() - started_s
@@ -203,7 +203,7 @@ class RemoteJudge:
         Raises:
             CallError: a call failed for good.
         """
-        for _ in range(1 + self._patience.reask):
+        for _ in range(1 + self._policy.reask):
             slot = slot or await self._slot_in_time(gives_up_at_s)
             if slot is None:
                 return
@@ -218,7 +218,7 @@ class RemoteJudge:
             slot = None
 
     async def _slot_for_second_turn(self, outcome: Outcome, gives_up_at_s: float) -> Slot | None:
-        """Wait for a slot; the first second turn of a comparison was set aside, and outlasts a budget."""
+        """Wait for a slot; the first second turn of a comparison was reserved, so a used-up budget allows it."""
         if outcome.turns == self._turns:
             return await self._slot_in_time(gives_up_at_s)
         slot = await self._pool.acquire_second_turn()
@@ -227,8 +227,8 @@ class RemoteJudge:
                 self._pool.release_unused(slot)
             return None
         outcome.turns = self._turns
-        self._allowance.reserved -= 1
-        self._allowance.count_call()
+        self._budget.reserved -= 1
+        self._budget.count_call()
         return slot
 
     async def _next_slot(self, calls: int = 1, *, retry: bool) -> Slot | None:
@@ -241,11 +241,11 @@ class RemoteJudge:
         if self._stop_when_used_up(calls):
             self._pool.release_unused(slot)
             return None
-        self._allowance.count_call()
+        self._budget.count_call()
         return slot
 
     async def _slot_in_time(self, gives_up_at_s: float) -> Slot | None:
-        """Wait for a slot for one more call of a comparison that has begun; None when its time is over, too."""
+        """Wait for a slot for a further call of a comparison; None also when the comparison's time is over."""
         slot = await self._next_slot(retry=True)
         if slot is not None and clock.now_s() >= gives_up_at_s:
             self._give_back(slot)
@@ -253,7 +253,7 @@ class RemoteJudge:
         return slot
 
     def _stop_when_used_up(self, calls: int = 1) -> bool:
-        limit = self._allowance.used_up(calls)
+        limit = self._budget.used_up(calls)
         if limit is not None:
             self._pool.stop(limit)
         return limit is not None
@@ -283,11 +283,11 @@ class RemoteJudge:
             is_busy = error.failure.kind == FailureKind.RATE_LIMITED or not error.was_sent
             failed_tries += not (slot.on_trial or is_busy)
             backoffs += not (is_busy and slot.endpoint.limit.adapts)
-            if not error.may_pass or failed_tries > self._patience.policy.retries:
+            if not error.may_pass or failed_tries > self._policy.retry.retries:
                 break
             outcome.result = error.failure  # stands if the comparison's time ends in a wait
             # Unseeded on purpose: processes that failed together must not wait alike. No result depends on it.
-            wait_s = self._patience.policy.wait_s(backoffs, error.retry_after_s, random.random())
+            wait_s = self._policy.retry.wait_s(backoffs, error.retry_after_s, random.random())
             await self._pool.pause(wait_s, holds_back=error_ending(error) is not Ending.BROKEN)
             slot = await self._slot_in_time(gives_up_at_s)
         raise error
@@ -295,15 +295,15 @@ class RemoteJudge:
     async def _send(self, question: JudgeRequest, slot: Slot, outcome: Outcome, gives_up_at_s: float) -> Reply:
         """Send one request; send it a second time if it straggles and a slot is idle."""
         first = self._exchange(question, slot, outcome, gives_up_at_s)
-        if slot.on_trial or not self._patience.hedge:
+        if slot.on_trial or not self._policy.hedge:
             return await first
 
         def ask_again() -> Asking | None:
             # Not worth stopping the run for, and nobody waits for it.
-            spare = self._pool.acquire_idle() if self._allowance.used_up() is None else None
+            spare = self._pool.acquire_idle() if self._budget.used_up() is None else None
             if spare is None:
                 return None
-            self._allowance.count_call()
+            self._budget.count_call()
             outcome.hedged = True
             return self._exchange(question, spare, outcome, gives_up_at_s)
 
@@ -317,7 +317,7 @@ class RemoteJudge:
         except CallError as error:
             if not error.was_sent:
                 outcome.attempts -= 1
-                self._allowance.calls -= 1
+                self._budget.calls -= 1
             self._pool.release(slot, error_ending(error), error.failure.detail, error.retry_after_s)
             _raise_if_cancelled()
             raise
@@ -325,14 +325,14 @@ class RemoteJudge:
             self._pool.release_unused(slot)  # cancelled: that says nothing about the endpoint
             raise
         self.latencies.add(clock.now_s() - started_s)
-        self._allowance.count_reply(reply)
+        self._budget.count_reply(reply)
         self._pool.release(slot, Ending.ANSWERED)
         return reply
 
     def _timeout_s(self, gives_up_at_s: float) -> float:
-        """Return what a call may take: its own limit, or what is left to the comparison or the run."""
+        """Return the timeout of a call: its own limit, or the rest of the comparison's or the run's time."""
         now_s = clock.now_s()
-        left_s = [self._patience.call_timeout_s, gives_up_at_s - now_s]
+        left_s = [self._policy.call_timeout_s, gives_up_at_s - now_s]
         if self._last_call_ends_s is not None:
             left_s.append(self._last_call_ends_s - now_s)
         return max(0.001, min(left_s))

@@ -1,9 +1,10 @@
-"""How many calls an endpoint should have in flight: found by trying, without a clock of its own.
+"""Find the number of calls that an endpoint should have in flight.
 
-A server that is full says so in one of two ways. It refuses (429, 503): then the level is just below the number in
-flight at which it refused. Or it queues in silence, as vLLM does: then throughput stops growing while latency goes
-on growing, and the level is the smallest one that reached the throughput. Source of the first half: additive
-increase, multiplicative decrease (Chiu and Jain, Computer Networks 17 (1989) 1).
+A full server refuses calls (429, 503) or queues them, as vLLM does. One that refuses gets a level just below the
+number in flight at which a burst of refusals came; refusals that come at any level are ignored. One that queues gets
+the smallest level that reached its throughput, found by doubling the level until only latency grows, then halving it
+until throughput falls. Source: additive increase, multiplicative decrease (Chiu and Jain, Computer Networks 17
+(1989) 1).
 """
 
 import math
@@ -18,10 +19,10 @@ _TIMEOUT_FACTOR = 0.7
 _MOST_USUAL_REFUSALS = 0.2  # share of calls that are refused whatever the level; what is above is load
 _MOST_USUAL_TIMEOUTS = 0.2
 _LEAST_KEPT = 0.5  # of a level, when all that is in flight is refused at once
-_BUSY_KEPT = 0.9  # of the calls that are worked on, whatever is refused: a token bucket refuses at any level
+_BUSY_KEPT = 0.9  # of the calls that the server works on: a token bucket refuses below its throughput, too
 _FADING = 1 - 1 / 64  # weight of an answer when the next one comes
 _SLOWER, _MUCH_SLOWER = 1.3, 1.8  # times the least latency of the climb
-_GROWTH = 1.15  # an epoch of the first climb whose throughput grew by less shows no gain
+_GROWTH = 1.15  # times the best throughput of the climb; less shows no gain
 _PROBE_STEP = 1.2
 _PAYS_ABOVE, _PAYS_BELOW = 1.04, 0.98  # times the throughput so far: then a higher, or lower, level is kept
 _PAYS_HALVED = 0.8  # times the throughput so far: then half the level is kept
@@ -31,7 +32,7 @@ _GOOD_ENOUGH = 0.92  # share of the best throughput that a lower level must reac
 
 @dataclass(frozen=True, slots=True)
 class _Epoch:
-    """What one epoch measured: at which level, how many answers a second, how long each took."""
+    """The measurements of one epoch at one level."""
 
     level: float
     answers_per_s: float
@@ -69,12 +70,14 @@ class _BusyCalls:
 
 
 class AdaptiveLimit:
-    """A limit that climbs while climbing pays.
+    """A limit that follows what the endpoint can do.
 
     Attributes:
         ceiling: never exceeded.
         limit: calls that may be in flight now, at least 1.
     """
+
+    adapts = True
 
     def __init__(self, ceiling: int, start: int = 16) -> None:
         self.ceiling = ceiling
@@ -103,12 +106,10 @@ class AdaptiveLimit:
         self._lowered_at_s = -math.inf
         self._begin_epoch(None)
 
-    adapts = True
-
     @property
     def limit(self) -> int:
         """Calls that may be in flight now."""
-        return max(1, int(self._level))
+        return max(1, int(min(self._level, self.ceiling)))
 
     def on_answer(self, now_s: float, latency_s: float, in_flight: int) -> None:
         """Learn from a call that was answered.
@@ -142,7 +143,7 @@ class AdaptiveLimit:
             self._end_epoch(now_s)
 
     def on_refusal(self, now_s: float, in_flight: int) -> bool:
-        """Learn from a 429 or 503; say whether load caused it: then the level is below what was in flight."""
+        """Learn from a 429 or 503; say whether load caused it, and the level was lowered."""
         if not self._refusals.add(failed=True):
             self._refusals_since_cut += 1
             if self._refused_at is not None and not self._is_confirmed and self._refusals_since_cut > 1:
@@ -249,7 +250,7 @@ class AdaptiveLimit:
         self._flat_epochs = 0
 
     def _judge_level(self, epoch: _Epoch) -> None:
-        """Hold a level; now and then try a higher or a lower one, and go on that way while it pays."""
+        """Hold a level; try a higher or a lower one from time to time, and go on that way while it pays."""
         steady = self._steady
         if steady is None:
             self._steady = epoch
@@ -274,7 +275,7 @@ class AdaptiveLimit:
                 self._probe()
 
     def _descend_from(self, steady: _Epoch) -> None:
-        """Halve the level for as long as the throughput stays."""
+        """Halve the level while the throughput stays."""
         self._steady = steady
         self._descending = self._level > 1
         self._level = max(1.0, self._level / 2)
