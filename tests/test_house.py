@@ -47,6 +47,7 @@ PURE = (
     "judging.profiles",
     "judging.rubrics",
     "judging.pacing.budget",
+    "judging.pacing.burst",
     "judging.pacing.limit",
     "judging.pacing.retry",
     "rewards",

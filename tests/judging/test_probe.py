@@ -266,3 +266,20 @@ def test_a_first_turn_without_an_end_is_a_failure_of_the_probe(judge_server: Jud
     reason = refusal(judge_server.base_url, profile="brrm")
     assert "truncated" in reason
     assert "--max-reply-tokens" in reason
+
+
+def test_the_probe_says_that_it_begins_and_waits_as_long_as_a_call_may_take(judge_server: JudgeServer) -> None:
+    """The `probing` event names endpoints and timeout before the first call; the timeout is that of --call-timeout."""
+    events: list[tuple[str, dict[str, Any]]] = []
+
+    async def run() -> None:
+        async with JudgeClient(JudgeAddress(judge_server.base_url, None, 2, 4)) as client:
+            endpoints = [Endpoint("judge", client, FixedLimit(4))]
+            pool = EndpointPool(endpoints, 10, lambda event, fields: None)
+            judge = RemoteJudge(
+                pool, PROFILES["nemotron"], CallPolicy(10, 60, RetryPolicy(0), 0), Budget(), model="m", sampling={}
+            )
+            await probe_judge(judge, endpoints, 480.0, on_event=lambda event, fields: events.append((event, fields)))
+
+    asyncio.run(run())
+    assert events == [("probing", {"endpoints": ["judge"], "model": "m", "call_timeout_s": 480.0})]

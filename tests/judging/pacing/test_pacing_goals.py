@@ -67,7 +67,7 @@ def test_a_changed_capacity_is_followed(before: int, after: int, refused_share: 
 
 
 def test_a_flat_server_is_found_within_a_few_completions() -> None:
-    """At 0.5 calls a second, whatever is in flight, the limit never passes 64, and after ten minutes it is at most 10."""
+    """At 0.5 calls a second at any level, the limit never passes 64, and after ten minutes it is at most 10."""
     server = SimulatedServer(capacity=1, mean_s=2.0)
     run = run_judge(800, server)
     assert max(level for _, level in run.levels) <= 64
