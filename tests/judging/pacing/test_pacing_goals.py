@@ -1,5 +1,6 @@
 """Whole runs against a server in virtual time: each goal of pacing with its number."""
 
+from functools import cache
 from statistics import median
 
 import pytest
@@ -12,6 +13,7 @@ from genrm_cli.verdicts import Failure
 SEEDS = range(3)
 
 
+@cache
 def typical_s(count: int, **behaviour: float) -> float:
     """Return the median time of runs that must all judge every comparison."""
     runs = [run_judge(count, SimulatedServer(seed=seed, **behaviour)) for seed in SEEDS]
@@ -20,7 +22,7 @@ def typical_s(count: int, **behaviour: float) -> float:
 
 
 @pytest.mark.parametrize("share", [0.01, 0.05, 0.1])
-@pytest.mark.parametrize("capacity", [64, 10_000])
+@pytest.mark.parametrize("capacity", [pytest.param(64, marks=pytest.mark.slow), 10_000])
 def test_random_refusals_cost_little(share: float, capacity: int) -> None:
     """1 to 10 % of calls refused at random: at most 1.3 times the time without, with or without a full server."""
     without_s = typical_s(672, capacity=capacity)
@@ -29,14 +31,14 @@ def test_random_refusals_cost_little(share: float, capacity: int) -> None:
 
 def test_mixed_faults_cost_little() -> None:
     """5 % each of 429, 500 and unreadable replies: at most 1.5 times the time without."""
-    without_s = typical_s(800, capacity=64)
-    assert typical_s(800, capacity=64, refused_share=0.05, broken_share=0.05, unreadable_share=0.05) <= (
+    without_s = typical_s(672, capacity=64)
+    assert typical_s(672, capacity=64, refused_share=0.05, broken_share=0.05, unreadable_share=0.05) <= (
         1.5 * without_s
     )
 
 
-@pytest.mark.parametrize(("per_s", "count"), [(5, 300), (20, 672), (100, 2_000)])
-@pytest.mark.parametrize("refusal_s", [0.002, 0.03])
+@pytest.mark.parametrize(("per_s", "count"), [(5, 300), (20, 672), (100, 1_000)])
+@pytest.mark.parametrize("refusal_s", [0.002, pytest.param(0.03, marks=pytest.mark.slow)])
 def test_a_token_bucket_is_emptied(per_s: float, count: int, refusal_s: float) -> None:
     """5, 20 or 100 calls a second let through: at most 1.2 times the ideal time."""
     server = SimulatedServer(per_s=per_s, burst=per_s / 2, refusal_s=refusal_s)
@@ -45,23 +47,23 @@ def test_a_token_bucket_is_emptied(per_s: float, count: int, refusal_s: float) -
     assert run.took_s <= 1.2 * count / per_s
 
 
-@pytest.mark.parametrize("refusal_s", [0.002, 0.03])
+@pytest.mark.parametrize("refusal_s", [0.002, pytest.param(0.03, marks=pytest.mark.slow)])
 def test_a_capacity_is_used_and_respected(refusal_s: float) -> None:
     """A server that refuses above 128 calls gives 95 % of its best throughput, and refuses at most 2 % of calls."""
     server = SimulatedServer(capacity=128, refuses=True, refusal_s=refusal_s)
-    run = run_judge(6_000, server)
-    middle = [at_s for at_s in server.answered_at_s if 8 <= at_s <= 18]
-    assert len(middle) / 10 >= 0.95 * 128 / 0.4
+    run = run_judge(5_000, server)
+    middle = [at_s for at_s in server.answered_at_s if 6 <= at_s <= 14]
+    assert len(middle) / 8 >= 0.95 * 128 / 0.4
     assert server.calls["refused"] <= 0.02 * server.calls["all"]
     assert run.failed == 0
 
 
-@pytest.mark.parametrize(("before", "after"), [(64, 32), (32, 64)])
-@pytest.mark.parametrize("refused_share", [0.0, 0.05])
+@pytest.mark.parametrize(("before", "after"), [(32, 16), (16, 32)])
+@pytest.mark.parametrize("refused_share", [pytest.param(0.0, marks=pytest.mark.slow), 0.05])
 def test_a_changed_capacity_is_followed(before: int, after: int, refused_share: float) -> None:
     """When capacity halves or doubles at 15 s, 90 % of what is possible then is used from 30 s on."""
     server = SimulatedServer(capacity=before, refuses=True, refused_share=refused_share)
-    run_judge(5_000, server, at={15.0: lambda: setattr(server, "capacity", after)}, deadline_s=40.0)
+    run_judge(2_500, server, at={15.0: lambda: setattr(server, "capacity", after)}, deadline_s=40.0)
     middle = [at_s for at_s in server.answered_at_s if 30 <= at_s <= 38]
     assert len(middle) / 8 >= 0.9 * after / 0.4
 
@@ -77,9 +79,9 @@ def test_a_flat_server_is_found_within_a_few_completions() -> None:
 
 def test_a_tail_beyond_the_timeout_does_not_strangle_a_run() -> None:
     """5 % of calls that never end cost the slots that they hold, not the throughput of the others."""
-    server = SimulatedServer(capacity=32, hanging_share=0.05)
-    run_judge(100_000, server, call_timeout_s=10.0, deadline_s=60.0)
-    assert len([at_s for at_s in server.answered_at_s if at_s > 20]) / 40 >= 0.4 * 32 / 0.4
+    server = SimulatedServer(capacity=16, hanging_share=0.05)
+    run_judge(3_000, server, call_timeout_s=10.0, deadline_s=60.0)
+    assert len([at_s for at_s in server.answered_at_s if at_s > 20]) / 40 >= 0.4 * 16 / 0.4
 
 
 def broken_run(broken_per_100: int, count: int = 1_000) -> Run:
