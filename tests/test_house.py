@@ -48,6 +48,7 @@ PURE = (
     "judging.rubrics",
     "judging.pacing.budget",
     "judging.pacing.burst",
+    "judging.pacing.busy_calls",
     "judging.pacing.limit",
     "judging.pacing.retry",
     "rewards",

@@ -220,7 +220,7 @@ def test_missing_log_probabilities_are_not_blamed_on_the_model(judge_server: Jud
 
 
 def test_an_endpoint_that_fails_after_an_unread_reply_is_down(judge_server: JudgeServer, start_judge: Any) -> None:
-    """What counts is how the last try ended: among others such an endpoint is taken out, and the run goes on."""
+    """What counts is how the last try ended: among others such an endpoint is marked unhealthy, and the run goes on."""
     other = start_judge()
     other.behave(script=[{"content": "Hm."}], fault={"reset": "before"})
     warning = probe(judge_server.base_url, other.base_url)

@@ -11,6 +11,7 @@ import math
 from dataclasses import dataclass
 
 from genrm_cli.judging.pacing.burst import BurstDetector
+from genrm_cli.judging.pacing.busy_calls import BusyCalls
 
 _REFUSAL_FACTOR = 0.95  # kept of the number in flight that was refused
 _REFUSED_BY_STEPS = 0.02  # share of calls, at most, that are refused because the level is raised by one
@@ -20,7 +21,6 @@ _MOST_USUAL_REFUSALS = 0.2  # share of calls that are refused whatever the level
 _MOST_USUAL_TIMEOUTS = 0.2
 _LEAST_KEPT = 0.5  # of a level, when all that is in flight is refused at once
 _BUSY_KEPT = 0.9  # of the calls that the server works on: a token bucket refuses below its throughput, too
-_FADING = 1 - 1 / 64  # weight of an answer when the next one comes
 _SLOWER, _MUCH_SLOWER = 1.3, 1.8  # times the least latency of the climb
 _GROWTH = 1.15  # times the best throughput of the climb; less shows no gain
 _PROBE_STEP = 1.2
@@ -42,31 +42,6 @@ class _Epoch:
         """Return the mean of this epoch and a later one at the same level."""
         answers_per_s = (self.answers_per_s + later.answers_per_s) / 2
         return _Epoch(self.level, answers_per_s, (self.latency_s + later.latency_s) / 2)
-
-
-class _BusyCalls:
-    """The mean number of calls that a server works on: answers a second times their latency (Little's law)."""
-
-    def __init__(self) -> None:
-        self._worked_s = self._passed_s = self._answers = 0.0
-        self._last_answer_s: float | None = None
-
-    def add(self, now_s: float, latency_s: float) -> None:
-        """Count an answer; old ones fade."""
-        since_s = latency_s if self._last_answer_s is None else now_s - self._last_answer_s
-        self._passed_s = _FADING * self._passed_s + since_s
-        self._worked_s = _FADING * self._worked_s + latency_s
-        self._answers = _FADING * self._answers + 1
-        self._last_answer_s = now_s
-
-    def mean(self, now_s: float) -> float:
-        """Return the mean until now, 0 before the first answer."""
-        passed_s = self._passed_s + (0.0 if self._last_answer_s is None else now_s - self._last_answer_s)
-        return self._worked_s / passed_s if passed_s > 0 else 0.0
-
-    def gap_s(self) -> float:
-        """Return the mean time between two answers, 0 before the first one."""
-        return self._passed_s / self._answers if self._answers else 0.0
 
 
 class AdaptiveLimit:
@@ -94,7 +69,7 @@ class AdaptiveLimit:
         self._timeouts = BurstDetector(
             _MOST_USUAL_TIMEOUTS, added_share=0.6, calls_to_false_alarm=1e6, remembered_calls=9_000
         )
-        self._busy = _BusyCalls()
+        self._busy = BusyCalls()
         self._history: list[_Epoch] = []  # of the climb
         self._grows = True
         self._flat_epochs = 0

@@ -105,8 +105,9 @@ class EndpointPool:
         """Return a free slot if no comparison waits for one."""
         if self.stopped_by is not None or self._second_turns or self._retries or self._newcomers:
             return None
-        endpoint = self._least_loaded()
-        return None if endpoint is None else self._take(endpoint)
+        endpoint = self._choose()
+        # A trial is no call that a comparison would gain from.
+        return None if endpoint is None or endpoint.is_due(clock.now_s()) else self._take(endpoint)
 
     def release(self, slot: Slot, ending: Ending, detail: str = "", retry_after_s: float | None = None) -> None:
         """Return a slot and let its endpoint learn from how the call ended."""
