@@ -2,16 +2,18 @@
 
 import base64
 import html
+import re
 from collections.abc import Iterator
 from urllib.parse import quote, unquote
 
 MASK = "[key]"
 LEAST_SECRET_CHARS = 8  # "x" and "EMPTY" are given to servers that want no key, and may well be part of an answer
-_PIECE_CHARS = 6  # a shorter piece of a key is no secret, and may be a word
+_BLOCK_CHARS = 4
+_ESCAPE = re.compile(r"%[0-9A-Fa-f]{2}|&#?\w+;")
 
 
 class KeyMask:
-    """Masks one key: plain, in pieces of a third, as base64, hex, URL-encoded or with HTML entities."""
+    """Masks one key: plain, in pieces of a third or more, as base64, hex, URL-encoded or with HTML entities."""
 
     def __init__(self, key: str | None) -> None:
         """Prepare the forms of a key; None and short keys are not masked."""
@@ -23,7 +25,7 @@ class KeyMask:
     def mask(self, text: str) -> str:
         """Return the text without the key; text that hides it behind escapes comes back decoded."""
         text = self._mask_plain(text)
-        if self._forms and ("&" in text or "%" in text):
+        if self._forms and _ESCAPE.search(text):
             decoded = unquote(html.unescape(text))
             masked = self._mask_plain(decoded)
             if masked != decoded:
@@ -35,8 +37,11 @@ class KeyMask:
             start = text.find(block)
             while start >= 0:
                 first, last = _widen(text, form, start, form.index(block), len(block))
-                text = text[:first] + MASK + text[last:]
-                start = text.find(block, first + len(MASK))
+                # "token-" of "token-abc123" is no secret, and may well be part of an answer.
+                if last - first >= max(LEAST_SECRET_CHARS, len(form) // 3):
+                    text = text[:first] + MASK + text[last:]
+                    last = first + len(MASK)
+                start = text.find(block, last)
         return text
 
 
@@ -56,7 +61,7 @@ def _iter_forms(key: str) -> Iterator[str]:
 
 
 def _iter_blocks(form: str) -> Iterator[str]:
-    chars = min(len(form), max(_PIECE_CHARS, len(form) // 6))
+    chars = min(len(form), max(_BLOCK_CHARS, len(form) // 6))
     for start in range(0, len(form) - chars + 1, chars):
         yield form[start : start + chars]
 
