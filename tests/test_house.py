@@ -78,7 +78,7 @@ HOMES = {
     "types_boto3_s3": ("storage",),
     "_typeshed": ("storage",),
     "zstandard": ("storage", "judging.journal"),
-    "orjson": ("storage", "jobs", "judging.client", "judging.remote", "judging.probe"),
+    "orjson": ("storage", "jobs", "judging.client", "judging.remote"),
     "numpy": PURE,
     "sqlite3": ("judging.journal", "judging.journal_file"),
     "tomllib": ("settings", "rules.phrase_list"),
