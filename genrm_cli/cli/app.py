@@ -23,6 +23,7 @@ from genrm_cli.cli.profiles import profiles
 from genrm_cli.cli.score import score
 from genrm_cli.cli.simulate import SIMULATION_EPILOG, simulate
 from genrm_cli.cli.validate import validate
+from genrm_cli.judging.pacing.descriptors import raise_descriptor_limit
 
 app = typer.Typer(
     name="genrm",
@@ -67,6 +68,7 @@ def main() -> None:
     """
     # SIGTERM (cron's timeout) ends a run like Ctrl-C: what is answered is kept, what is half-written goes.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    raise_descriptor_limit()
     if sys.stderr is None:  # closed by whoever started us
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115, PTH123
     code: object = 0

@@ -103,8 +103,11 @@ def _say_file(result: dict[str, Any]) -> None:
 _SAID_ONCE = {"claims_uncertain", "claim_left"}
 _SAID: dict[str, Callable[[dict[str, Any]], None]] = {
     "plan": lambda fields: say(plan_text(fields)),
+    "probing": lambda fields: say(
+        f"probing {', '.join(fields['endpoints'])} (at most {fields['call_timeout_s']:g} s a call)"
+    ),
     "probe": _say_probe,
-    "endpoint_down": lambda fields: say_warning(f"{fields['endpoint']} is taken out: {fields['detail']}"),
+    "endpoint_down": lambda fields: say_warning(f"{fields['endpoint']} marked unhealthy: {fields['detail']}"),
     "endpoint_up": lambda fields: say(f"{fields['endpoint']} is back"),
     "paused": lambda fields: say_warning(
         f"the judge is down ({fields['detail']}); giving up if it is not back in {fields['give_up_after_s']:g} s"

@@ -5,6 +5,7 @@ httpx's own connection pool does work in proportion to all its connections at ev
 authentication are not wanted here and cost as much as the call. Nothing outside this file knows either library.
 """
 
+import errno
 import time
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -21,14 +22,15 @@ from pyreqwest.compatibility.httpx import HttpxTransport
 from pyreqwest.exceptions import DetailedPyreqwestError, PyreqwestError, RequestTimeoutError
 
 from genrm_cli.errors import UsageError
+from genrm_cli.judging.mask_key import KeyMask
+from genrm_cli.judging.pacing.descriptors import is_exhausted
 from genrm_cli.judging.requests import Reply
 from genrm_cli.verdicts import Failure, FailureKind
 
 MAX_REPLY_BYTES = 32_000_000
 _MAX_DETAIL_CHARS = 300
 _MAX_TOKENS = 10**9  # of one reply; more is a server's mistake
-_MASK = "[key]"
-_LEAST_SECRET_CHARS = 8  # "x" and "EMPTY" are given to servers that want no key, and may well be part of an answer
+_NO_DESCRIPTOR = tuple(f"(os error {number})" for number in (errno.EMFILE, errno.ENFILE))
 _PEM_MARK = b"-----BEGIN CERTIFICATE-----"
 
 
@@ -54,6 +56,7 @@ class CallError(Exception):
         may_pass: whether the same call may work later (429, 5xx, auth, timeouts, connection faults).
         retry_after_s: what the server asked to wait, if it did.
         overloaded: whether the server said that it has too much to do (503).
+        was_sent: False when this process could open no connection for lack of file descriptors.
     """
 
     def __init__(
@@ -63,12 +66,14 @@ class CallError(Exception):
         may_pass: bool,
         retry_after_s: float | None = None,
         overloaded: bool = False,
+        was_sent: bool = True,
     ) -> None:
         super().__init__(failure.detail)
         self.failure = failure
         self.may_pass = may_pass
         self.retry_after_s = retry_after_s
         self.overloaded = overloaded
+        self.was_sent = was_sent
 
 
 class JudgeClient:
@@ -84,6 +89,7 @@ class JudgeClient:
             UsageError: the URL is not http(s), or the CA bundle cannot be read.
         """
         self._address = address
+        self._key = KeyMask(address.api_key)
         self._url = httpx.URL(chat_url(address.base_url))
         headers = {"Content-Type": "application/json", "Accept": "application/json", "User-Agent": "genrm"}
         if address.api_key:
@@ -127,24 +133,29 @@ class JudgeClient:
             finally:
                 await response.aclose()
         except (httpx.TimeoutException, RequestTimeoutError) as error:
-            # The library tells no difference, but what ended before the call's time ended by the connection's.
+            # The library makes no difference, but what ended before the call's time ended by the connection's.
             if time.monotonic() - started_s < timeout_s:
-                raise CallError(Failure(FailureKind.CONNECTION, self._mask(_reason(error))), may_pass=True) from error
+                raise self._connection_error(error) from error
             detail = self._mask(f"no reply within {timeout_s:.3g} s ({_reason(error)})")
             raise CallError(Failure(FailureKind.TIMEOUT, detail), may_pass=True) from error
         except (httpx.HTTPError, PyreqwestError) as error:
-            detail = self._mask(_reason(error))
-            raise CallError(Failure(FailureKind.CONNECTION, detail), may_pass=True) from error
+            raise self._connection_error(error) from error
         if content is None:
             detail = f"the reply is longer than {MAX_REPLY_BYTES:,} bytes"
-            raise CallError(Failure(FailureKind.BAD_BODY, detail), may_pass=False)
+            raise CallError(Failure(FailureKind.BAD_BODY, detail), may_pass=True)
         if response.status_code != httpx.codes.OK:
             raise self._status_error(response, content)
         return self._parse_completion(content)
 
+    def _connection_error(self, error: Exception) -> CallError:
+        reason = self._mask(_reason(error))
+        # A name that cannot be looked up for lack of a descriptor fails like one that does not exist.
+        was_sent = not (any(words in reason for words in _NO_DESCRIPTOR) or is_exhausted())
+        return CallError(Failure(FailureKind.CONNECTION, reason), may_pass=True, was_sent=was_sent)
+
     def _status_error(self, response: httpx.Response, content: bytes) -> CallError:
         status = response.status_code
-        detail = _message_in(self._mask_bytes(content))
+        detail = _message_in(content, self._key)
         if 300 <= status < 400:
             detail = f"redirect to {response.headers.get('location', 'nowhere')}, not followed"
         detail = self._mask(f"HTTP {status}: {detail}")
@@ -161,24 +172,20 @@ class JudgeClient:
         try:
             reply = parse_completion(orjson.loads(content))
         except (orjson.JSONDecodeError, ValueError) as error:
-            start = self._mask_bytes(content)[:80].decode("utf-8", "replace")
+            start = self._key.mask(content.decode("utf-8", "replace"))[:80]
             detail = self._mask(f"not a chat completion ({error}): {start!r}")
             # A proxy's HTML page with status 200 is gone when the server behind it is back.
             raise CallError(Failure(FailureKind.BAD_BODY, detail), may_pass=True) from error
-        key = self._address.api_key or ""
-        if len(key) < _LEAST_SECRET_CHARS:
-            return reply
         # Answers are kept. Masked when parsed, as JSON may write the key's characters in several ways.
-        return replace(reply, text=reply.text.replace(key, _MASK), reasoning=reply.reasoning.replace(key, _MASK))
+        text, reasoning = self._key.mask(reply.text), self._key.mask(reply.reasoning)
+        return (
+            reply
+            if (text, reasoning) == (reply.text, reply.reasoning)
+            else replace(reply, text=text, reasoning=reasoning)
+        )
 
     def _mask(self, text: str) -> str:
-        key = self._address.api_key
-        return _shorten(text.replace(key, _MASK) if key else text)
-
-    def _mask_bytes(self, content: bytes) -> bytes:
-        """Mask the key before a text is cut: half of it could not be found any more, and would be shown."""
-        key = self._address.api_key
-        return content.replace(key.encode(), _MASK.encode()) if key else content
+        return _shorten(self._key.mask(text))
 
 
 # Keys, routes (and redirects, to a login) and models are put right while a run waits; what is said of one request is
@@ -217,19 +224,23 @@ def chat_url(base_url: str) -> str:
 
 
 def parse_completion(completion: object) -> Reply:
-    """Read a chat completion object.
+    """Parse a chat completion object. The choice with index 0 counts, or the first if none has it.
 
     Raises:
-        ValueError: it has no `choices[0].message`.
+        ValueError: it has no choice with a message, or reports an error, alone or beside a half-finished reply.
     """
     try:
-        choice = completion["choices"][0]  # type: ignore[index]
+        choices = completion["choices"]  # type: ignore[index]
+        choice = next((each for each in choices if _object(each).get("index") == 0), choices[0])
         message = choice["message"]
+        error = _object(completion).get("error") or choice.get("error")
+        if error or choice.get("finish_reason") == "error":
+            raise ValueError(f"the server reports an error: {_object(error).get('message') or error or 'no reason'}")
         content, usage = message.get("content"), _object(completion.get("usage"))  # type: ignore[attr-defined]
-        reasoning = message.get("reasoning_content") or message.get("reasoning")
+        reasoning = message.get("reasoning_content") or message.get("reasoning") or _thinking_in(content)
         details = _object(usage.get("prompt_tokens_details"))
         return Reply(
-            text=content if isinstance(content, str) else "",
+            text=_text_in(content),
             reasoning=reasoning if isinstance(reasoning, str) else "",
             finish_reason=_text(choice.get("finish_reason")),
             refusal=_text(message.get("refusal")),
@@ -239,7 +250,21 @@ def parse_completion(completion: object) -> Reply:
             tokens=_tokens(choice.get("logprobs")),
         )
     except (KeyError, IndexError, TypeError, AttributeError) as error:
-        raise ValueError("no choices[0].message") from error
+        raise ValueError("no choice with a message") from error
+
+
+def _text_in(content: object) -> str:
+    """Return the text of a content: a string, or the text parts of a list."""
+    if isinstance(content, str):
+        return content
+    parts = [_object(part) for part in content] if isinstance(content, list) else []
+    return "".join(text for part in parts if isinstance(text := part.get("text"), str))
+
+
+def _thinking_in(content: object) -> str:
+    """Return the thinking parts of a content that is a list."""
+    parts = [_object(part) for part in content] if isinstance(content, list) else []
+    return "".join(_text_in(part.get("thinking")) for part in parts)
 
 
 def _tokens(logprobs: object) -> tuple[tuple[str, dict[str, float]], ...]:
@@ -308,9 +333,10 @@ async def _read_bounded(response: httpx.Response) -> bytes | None:
     return b"".join(chunks)
 
 
-def _message_in(content: bytes) -> str:
+def _message_in(content: bytes, key: KeyMask) -> str:
     """Find the server's own words in an error body, in one line: OpenAI's, vLLM's or FastAPI's shape, else the text."""
-    text = content[:2_000].decode("utf-8", "replace").strip()
+    # Masked before it is cut: half of a key would be harder to find.
+    text = key.mask(content[:20_000].decode("utf-8", "replace"))[:2_000].strip()
     try:
         body = orjson.loads(content)
     except orjson.JSONDecodeError:

@@ -12,8 +12,10 @@ from genrm_cli.judging.client import JudgeAddress, JudgeClient
 from genrm_cli.judging.engine import Judge, JudgeSet, LexicalJudge
 from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.pacing.budget import Budget
+from genrm_cli.judging.pacing.descriptors import max_connections
+from genrm_cli.judging.pacing.endpoint import Endpoint, FixedLimit
 from genrm_cli.judging.pacing.limit import AdaptiveLimit
-from genrm_cli.judging.pacing.pool import Endpoint, EndpointPool, FixedLimit
+from genrm_cli.judging.pacing.pool import EndpointPool
 from genrm_cli.judging.pacing.retry import RetryPolicy
 from genrm_cli.judging.probe import probe_judge
 from genrm_cli.judging.profiles.profile import AnyProfile
@@ -161,7 +163,9 @@ class OpenJudges:
             return None
         call_timeout_s = judge.spec.config.limits.call_timeout
         timeout_s = min(call_timeout_s, self._options.limits.deadline or call_timeout_s)
-        return await probe_judge(judge.remote, judge.pool.endpoints, timeout_s, compares=judge.spec.compares)
+        return await probe_judge(
+            judge.remote, judge.pool.endpoints, timeout_s, compares=judge.spec.compares, on_event=self._on_event
+        )
 
 
 @asynccontextmanager
@@ -240,7 +244,7 @@ class _Opener:
             CallPolicy(
                 call_timeout_s=limits.call_timeout,
                 comparison_timeout_s=limits.comparison_timeout,
-                policy=RetryPolicy(limits.retries),
+                retry=RetryPolicy(limits.retries),
                 reask=limits.reask,
                 hedge=limits.hedge,
             ),
@@ -264,4 +268,6 @@ def _address(base_url: str, judge: JudgeSettings, limits: LimitSettings, api_key
 
 def _limit(limits: LimitSettings) -> AdaptiveLimit | FixedLimit:
     concurrency = concurrency_of(limits)
-    return AdaptiveLimit(AUTO_CEILING) if concurrency is None else FixedLimit(concurrency)
+    if concurrency is None:
+        return AdaptiveLimit(min(AUTO_CEILING, max_connections()))
+    return FixedLimit(min(concurrency, max_connections()))

@@ -1,21 +1,19 @@
-"""Try a judge before anything is paid for: two calls, a good and a bad answer in both orders."""
+"""Probe a judge before the first paid call: a good and a bad answer, in both orders."""
 
 import asyncio
-import time
 from collections.abc import Sequence
-
-import orjson
 
 from genrm_cli.errors import JudgeError
 from genrm_cli.judging.client import CallError
-from genrm_cli.judging.pacing.pool import Endpoint
-from genrm_cli.judging.profiles.profile import GradingProfile
+from genrm_cli.judging.pacing import clock
+from genrm_cli.judging.pacing.endpoint import Endpoint
+from genrm_cli.judging.pacing.pool import OnEvent
+from genrm_cli.judging.profiles.profile import GradingProfile, render_messages
 from genrm_cli.judging.remote import RemoteJudge
 from genrm_cli.judging.requests import JudgeRequest, ListwisePrompt, PairwisePrompt, Prompt, Reply
 from genrm_cli.verdicts import Failure, FailureKind, Grades, Judgment, Verdict, preference
 
 _TRIES = 2
-_MAX_TIMEOUT_S = 120.0
 _PLAIN = "--profile nemotron-plain"
 _USUAL_ROLES = {"system", "user", "assistant"}
 
@@ -32,7 +30,6 @@ _REMEDIES = {
     FailureKind.TRUNCATED: "Give it room with --max-reply-tokens.",
     FailureKind.EMPTY: "Give it room with --max-reply-tokens, or check its reasoning parser.",
 }
-_PASSING = (FailureKind.CONNECTION, FailureKind.TIMEOUT, FailureKind.HTTP)
 _OTHER_REMEDY = "Check --base-url (it usually ends in /v1) and --model; --no-probe skips this test."
 _TOO_LONG_WORDS = ("max_tokens", "context length", "context size")  # vLLM's and llama.cpp's
 _TOO_LONG_REMEDY = "Lower --max-reply-tokens, or serve the judge with a longer context."
@@ -46,45 +43,50 @@ _WITHOUT_ROLES = {
 
 
 async def probe_judge(
-    judge: RemoteJudge, endpoints: Sequence[Endpoint], timeout_s: float, *, compares: bool = True
+    judge: RemoteJudge,
+    endpoints: Sequence[Endpoint],
+    timeout_s: float,
+    *,
+    compares: bool = True,
+    on_event: OnEvent = lambda event, fields: None,
 ) -> str | None:
     """Ask the judge about a good and a bad answer, and again with the two swapped, at every endpoint.
 
     Checks that each endpoint answers, that the reply holds a verdict, and that the responses reach the model: the
     verdict follows the swap, or the prompt grows with the responses.
 
-    An endpoint that is down is taken out while there are others; the run tries it again now and then. One that
-    answers wrongly ends the run: it would go on to.
+    An endpoint that is down is marked unhealthy while others work; the run tries it again later. An endpoint that
+    answers wrongly ends the run, because it would go on to.
 
     Args:
-        judge: how it is asked and read.
-        endpoints: where it is.
-        timeout_s: what one call may take.
-        compares: whether the better answer must come out better; False for one that grades something else.
+        judge: the judge, with its profile.
+        endpoints: its endpoints.
+        timeout_s: limit of one call; the `probing` event says it, as a slow judge may need all of it.
+        compares: whether the better answer must get the better verdict; False for a grader of something else.
+        on_event: told that the probe begins.
 
     Returns:
-        What a user should know although it is no reason to stop; None if there is nothing.
+        A warning that is no reason to stop; None if all is well.
 
     Raises:
         JudgeError: an endpoint answers wrongly, or all are down; says what was tried and what to change.
     """
+    names = [endpoint.name for endpoint in endpoints]
+    on_event("probing", {"endpoints": names, "model": judge.model, "call_timeout_s": timeout_s})
     async with asyncio.TaskGroup() as tasks:
-        probes = [
-            tasks.create_task(_probe_endpoint(judge, endpoint, min(timeout_s, _MAX_TIMEOUT_S), compares))
-            for endpoint in endpoints
-        ]
+        probes = [tasks.create_task(_probe_endpoint(judge, endpoint, timeout_s, compares)) for endpoint in endpoints]
     results = [probe.result() for probe in probes]
     all_down = all(isinstance(result, _DownError) for result in results)
     for endpoint, result in zip(endpoints, results, strict=True):
         if isinstance(result, JudgeError) and (all_down or not isinstance(result, _DownError)):
             raise result
         if isinstance(result, _DownError):
-            endpoint.take_out(time.monotonic())
+            endpoint.mark_unhealthy(clock.now_s())
     return "; ".join(str(result) for result in results if result is not None) or None
 
 
 class _DownError(JudgeError):
-    """An endpoint cannot be reached or fails, which may pass."""
+    """An endpoint cannot be reached or fails in a way that may pass."""
 
 
 class _UnreadError(JudgeError):
@@ -119,7 +121,7 @@ async def _compare_both_orders(judge: RemoteJudge, endpoint: Endpoint, timeout_s
             ) from error
         raise
     if first is None or second is None:
-        return None  # it is there, and busy: the run will wait for it
+        return None  # busy: the run will wait for it
     if _follows(first[1], second[1]):
         return None
     if await _prompt_grows(judge, endpoint, first[0], timeout_s):
@@ -132,14 +134,14 @@ def _dropping(judge: RemoteJudge, endpoint: Endpoint, sign: str) -> JudgeError:
 
 
 def _shown(judge: RemoteJudge, one: str, other: str) -> Prompt:
-    """Return two answers as the judge is shown them; only the first if it is shown one alone."""
+    """Return the prompt for two answers; only the first one if the judge is shown one response at a time."""
     if isinstance(judge.profile, GradingProfile):
         return ListwisePrompt(_CONVERSATION, (one, other) if judge.profile.whole_group else (one,))
     return PairwisePrompt(_CONVERSATION, one, other)
 
 
 def _follows(first: Judgment, second: Judgment) -> bool:
-    """Whether the good answer was preferred: shown first in the first opinion, second (or not) in the second one."""
+    """Whether both judgments prefer the good answer, which only the first one was shown first."""
     if isinstance(first, Verdict) and isinstance(second, Verdict):
         return preference(first) > 0 > preference(second)
     if isinstance(first, Grades) and isinstance(second, Grades):
@@ -152,9 +154,9 @@ def _follows(first: Judgment, second: Judgment) -> bool:
 async def _ask(
     judge: RemoteJudge, endpoint: Endpoint, shown: Prompt, timeout_s: float
 ) -> tuple[Reply, Judgment] | None:
-    """Ask once and read the reply, with a second try for what may pass; None if the endpoint is busy.
+    """Ask once and parse the reply, with one retry of a transient failure; None if the endpoint is busy.
 
-    Of two turns the first reply is returned: its prompt is what is shown, and no words of the model's.
+    Of two turns the first reply is returned: its prompt holds the responses and no words of the model.
     """
     question = judge.prepare(shown, 0)
     failure = Failure(FailureKind.NO_VERDICT, "not asked")
@@ -177,26 +179,27 @@ async def _ask(
         if not isinstance(result, Failure):
             return reply, result
         failure, unread = result, reply
-    unusable = _unusable(judge, endpoint, f"{failure.kind}: {failure.detail}", _remedy(failure, question))
+    unusable = _unusable(judge, endpoint, f"{failure.kind}: {failure.detail}", _remedy(judge, failure, question))
     if unread is not None:
         raise _UnreadError(str(unusable), unread)
-    raise _DownError(str(unusable)) if failure.kind in _PASSING else unusable
+    # A key or a URL of something else is for the user to correct, although a run would wait for it.
+    passes = failure.kind.is_transient and failure.kind not in (FailureKind.AUTH, FailureKind.BAD_BODY)
+    raise _DownError(str(unusable)) if passes else unusable
 
 
-def _remedy(failure: Failure, question: JudgeRequest) -> str:
+def _remedy(judge: RemoteJudge, failure: Failure, question: JudgeRequest) -> str:
     if failure.kind == FailureKind.REFUSED and any(words in failure.detail for words in _TOO_LONG_WORDS):
         return _TOO_LONG_REMEDY
     if failure.kind in (FailureKind.REFUSED, FailureKind.NO_VERDICT) and _LOGPROBS_WORD in failure.detail:
         return _LOGPROBS_REMEDY
-    of_another_form = failure.kind in (FailureKind.NO_VERDICT, FailureKind.AMBIGUOUS, FailureKind.OUT_OF_RANGE)
-    remedy = _REMEDIES.get(failure.kind, _UNREAD_REMEDY if of_another_form else _OTHER_REMEDY)
-    roles = {message["role"] for message in orjson.loads(question.body)["messages"]}
+    remedy = _REMEDIES.get(failure.kind, _UNREAD_REMEDY if failure.kind.is_parse_failure else _OTHER_REMEDY)
+    roles = {message["role"] for message in render_messages(judge.profile, question.shown)}
     # A profile that is plain already would not be helped by another plain one.
     return remedy if roles - _USUAL_ROLES else _WITHOUT_ROLES.get(remedy, remedy)
 
 
 async def _prompt_grows(judge: RemoteJudge, endpoint: Endpoint, short: Reply, timeout_s: float) -> bool | None:
-    """Whether longer responses make a longer prompt, by the server's own count; None if it gives none."""
+    """Whether longer responses make a longer prompt, by the server's own count; None if it reports no count."""
     try:
         asked = await _ask(judge, endpoint, _shown(judge, 20 * (_GOOD + " "), _BAD), timeout_s)
         longer = asked and asked[0]

@@ -3,16 +3,17 @@
 import asyncio
 import hashlib
 import random
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import orjson
 
 from genrm_cli.judging.client import CallError
+from genrm_cli.judging.pacing import clock
 from genrm_cli.judging.pacing.budget import Budget
+from genrm_cli.judging.pacing.endpoint import Ending
 from genrm_cli.judging.pacing.hedge import Asking, Hedge
-from genrm_cli.judging.pacing.pool import Ending, EndpointPool, Slot
+from genrm_cli.judging.pacing.pool import EndpointPool, Slot
 from genrm_cli.judging.pacing.retry import RetryPolicy
 from genrm_cli.judging.profiles.parsing.answer import parse_first_turn
 from genrm_cli.judging.profiles.profile import (
@@ -36,39 +37,39 @@ _LATE_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class CallPolicy:
-    """How long a judge is waited for, and how often it is asked.
+    """Timeouts and retries.
 
     Attributes:
         call_timeout_s: for one call.
         comparison_timeout_s: for a comparison with all its calls and waits.
-        policy: further tries of a call that may work later.
-        reask: further askings when a reply holds no readable verdict.
-        hedge: whether a straggler is asked a second time when slots are idle.
+        retry: retries of a call that failed in a transient way.
+        reask: times to ask again when a reply holds no readable verdict.
+        hedge: whether to send a straggling request a second time when slots are idle.
     """
 
     call_timeout_s: float
     comparison_timeout_s: float
-    policy: RetryPolicy
+    retry: RetryPolicy
     reask: int
     hedge: bool = False
 
 
 class RemoteJudge:
-    """A judge that is asked over HTTP.
+    """A judge behind HTTP endpoints.
 
     Attributes:
-        latencies: of the calls that were answered.
-        model: the model's name, as its server knows it.
-        profile: how it is asked and read.
-        label: what the journal shows for it.
+        latencies: of the answered calls.
+        model: the model's name on its server.
+        profile: renders its prompts and parses its replies.
+        label: its name in the journal.
     """
 
     def __init__(
         self,
         pool: EndpointPool,
         profile: AnyProfile,
-        patience: CallPolicy,
-        allowance: Budget,
+        policy: CallPolicy,
+        budget: Budget,
         *,
         model: str,
         sampling: Mapping[str, float],
@@ -79,12 +80,12 @@ class RemoteJudge:
 
         Args:
             pool: the endpoints.
-            profile: how to ask and how to read.
-            patience: timeouts and tries.
-            allowance: what the run may spend.
-            model: the model's name, as its server knows it.
+            profile: renders the prompts and parses the replies.
+            policy: timeouts and retries.
+            budget: what the run may still spend.
+            model: the model's name on its server.
             sampling: request fields that replace the profile's.
-            judge_id: what the journal calls this judge; the model's name by default.
+            judge_id: name of this judge in the journal; the model's name by default.
             all_latencies: those of all judges of the run.
         """
         self.latencies = Latencies(all_latencies)
@@ -92,8 +93,8 @@ class RemoteJudge:
         self.label = f"{judge_id or model} · {profile.name}-{profile.version}"
         self._pool = pool
         self.profile = profile
-        self._patience = patience
-        self._allowance = allowance
+        self._policy = policy
+        self._budget = budget
         self._request_fields = {"model": model, **profile.request_fields, **sampling}
         self._identity = orjson.dumps([profile.name, profile.version, judge_id or model])
         self._turns = count_turns(profile)
@@ -103,12 +104,12 @@ class RemoteJudge:
 
     @property
     def stopped_by(self) -> str | None:
-        """Why no more questions are asked."""
+        """Why no more questions are asked; None while the run goes on."""
         return self._pool.stopped_by
 
     def set_deadline(self, deadline_s: float, grace_s: float) -> None:
-        """Stop asking in so many seconds; calls in flight then get the grace to finish."""
-        self._last_call_ends_s = time.monotonic() + deadline_s + grace_s
+        """Stop asking after `deadline_s` seconds; calls in flight then get `grace_s` to finish."""
+        self._last_call_ends_s = clock.now_s() + deadline_s + grace_s
         if deadline_s <= 0:
             self._pool.stop("deadline")
         else:
@@ -132,14 +133,14 @@ class RemoteJudge:
         return orjson.dumps(self._request_fields | {"messages": messages}, default=dict)
 
     def read(self, reply: Reply, question: JudgeRequest) -> Judgment | Failure:
-        """Read a reply as the profile says."""
+        """Parse a reply with the profile."""
         return parse_reply(self.profile, reply, question.shown)
 
     def second_turn(self, question: JudgeRequest, reply: Reply) -> JudgeRequest | Failure | None:
-        """Return the question that follows the first reply, for families that are asked twice; else None.
+        """Return the request that follows the first reply; None for profiles with one turn.
 
         Returns:
-            A failure if the first reply says nothing, or was cut off: there is nothing to go on from.
+            A failure if the first reply is empty or truncated.
         """
         if not isinstance(self.profile, Profile) or self.profile.render_second_turn is None:
             return None
@@ -150,96 +151,84 @@ class RemoteJudge:
         return replace(question, body=self._body_of(messages))
 
     def recall(self, question: JudgeRequest) -> Outcome | None:
-        """Know nothing without asking."""
+        """Return None: nothing is known without asking."""
         del question
         return None
 
     async def admit(self) -> Slot | None:
-        """Wait for leave to make one more call; where an answer takes two, the second is set aside."""
+        """Wait for a slot for a new comparison, and reserve the call of its second turn if it has one."""
         slot = await self._next_slot(self._turns, retry=False)
         if slot is not None:
-            self._allowance.reserved += self._turns - 1
+            self._budget.reserved += self._turns - 1
         return slot
 
     def dismiss(self, slot: Slot) -> None:
-        """Give back a slot of `admit` that turned out not to be needed."""
-        self._allowance.reserved -= self._turns - 1
+        """Return a slot of `admit` that is not needed."""
+        self._budget.reserved -= self._turns - 1
         self._give_back(slot)
 
     def _give_back(self, slot: Slot) -> None:
-        self._allowance.calls -= 1
+        self._budget.calls -= 1
         self._pool.release_unused(slot)
 
     async def ask(self, question: JudgeRequest, slot: Slot) -> Outcome:
-        """Ask until a reply holds a verdict, the askings are used up, or a call fails for good."""
+        """Ask until a reply holds a verdict, no asking is left, or a call fails for good."""
         outcome = Outcome(_NOT_ASKED)
-        started_s = time.monotonic()
-        gives_up_at_s = started_s + self._patience.comparison_timeout_s
+        started_s = clock.now_s()
+        gives_up_at_s = started_s + self._policy.comparison_timeout_s
         try:
-            async with asyncio.timeout(self._patience.comparison_timeout_s + _LATE_S):
-                await self._ask_until_read(question, slot, outcome, gives_up_at_s)
+            async with asyncio.timeout(self._policy.comparison_timeout_s + _LATE_S):
+                await self._converse(question, slot, outcome, gives_up_at_s)
+        except CallError as error:
+            outcome.result = error.failure
         except TimeoutError:
             pass  # only waits are cut off here: a call in flight ends by its own timeout, a little sooner
         finally:
-            self._allowance.reserved -= self._turns - outcome.turns
+            self._budget.reserved -= self._turns - outcome.turns
         if outcome.result is _NOT_ASKED:
             outcome.result = self._why_not_asked(gives_up_at_s)
-        outcome.latency_s = time.monotonic() - started_s
+        outcome.latency_s = clock.now_s() - started_s
         return outcome
 
     def _why_not_asked(self, gives_up_at_s: float) -> Failure:
-        if time.monotonic() >= gives_up_at_s:
+        if clock.now_s() >= gives_up_at_s:
             return Failure(FailureKind.TIMEOUT, "the comparison took too long (--comparison-timeout)")
         return Failure(FailureKind.NOT_ASKED, f"not asked to the end: stopped by {self._pool.stopped_by}")
 
-    async def _ask_until_read(
+    async def _converse(
         self, question: JudgeRequest, slot: Slot | None, outcome: Outcome, gives_up_at_s: float
     ) -> None:
-        for _ in range(1 + self._patience.reask):
-            if slot is None and (slot := await self._slot_in_time(gives_up_at_s)) is None:
-                return
-            try:
-                outcome.result = await self._converse(question, slot, outcome, gives_up_at_s)
-            except CallError as error:
-                outcome.result = error.failure
-                return
-            slot = None
-            if not isinstance(outcome.result, Failure):
-                return
-
-    async def _converse(
-        self, question: JudgeRequest, slot: Slot, outcome: Outcome, gives_up_at_s: float
-    ) -> Judgment | Failure:
-        """Ask in one turn, or in two, and read the last reply.
+        """Ask in one turn or two, and again while the last reply cannot be read and askings are left.
 
         Raises:
             CallError: a call failed for good.
         """
-        before = outcome.result
-        reply = await self._call(question, slot, outcome, gives_up_at_s)
-        _add_usage(outcome, reply)
-        outcome.result = before  # what failed on the way to this reply is made good
-        second = self.second_turn(question, reply)
-        if isinstance(second, Failure):
-            return second
-        if second is not None:
-            next_slot = await self._slot_for_second_turn(outcome, gives_up_at_s)
-            reply = await self._call(second, next_slot, outcome, gives_up_at_s)
-            _add_usage(outcome, reply)
-        return self.read(reply, question)
+        for _ in range(1 + self._policy.reask):
+            slot = slot or await self._slot_in_time(gives_up_at_s)
+            if slot is None:
+                return
+            reply = await self._call(question, slot, outcome, gives_up_at_s)
+            second = self.second_turn(question, reply)
+            if isinstance(second, JudgeRequest):
+                slot = await self._slot_for_second_turn(outcome, gives_up_at_s)
+                reply = await self._call(second, slot, outcome, gives_up_at_s)
+            outcome.result = second if isinstance(second, Failure) else self.read(reply, question)
+            if not isinstance(outcome.result, Failure):
+                return
+            slot = None
 
     async def _slot_for_second_turn(self, outcome: Outcome, gives_up_at_s: float) -> Slot | None:
-        """Wait for a slot; the first second turn of a comparison was set aside, and outlasts a budget."""
+        """Wait for a slot; the first second turn of a comparison was reserved, so a used-up budget allows it."""
         if outcome.turns == self._turns:
             return await self._slot_in_time(gives_up_at_s)
         slot = await self._pool.acquire_second_turn()
-        if slot is None or time.monotonic() >= gives_up_at_s:
+        if slot is None or clock.now_s() >= gives_up_at_s:
             if slot is not None:
                 self._pool.release_unused(slot)
             return None
         outcome.turns = self._turns
-        self._allowance.reserved -= 1
-        self._allowance.count_call()
+        self._budget.reserved -= 1
+        self._budget.count_call()
         return slot
 
     async def _next_slot(self, calls: int = 1, *, retry: bool) -> Slot | None:
@@ -252,95 +241,98 @@ class RemoteJudge:
         if self._stop_when_used_up(calls):
             self._pool.release_unused(slot)
             return None
-        self._allowance.count_call()
+        self._budget.count_call()
         return slot
 
     async def _slot_in_time(self, gives_up_at_s: float) -> Slot | None:
-        """Wait for a slot for one more call of a comparison that has begun; None when its time is over, too."""
+        """Wait for a slot for a further call of a comparison; None also when the comparison's time is over."""
         slot = await self._next_slot(retry=True)
-        if slot is not None and time.monotonic() >= gives_up_at_s:
+        if slot is not None and clock.now_s() >= gives_up_at_s:
             self._give_back(slot)
             return None
         return slot
 
     def _stop_when_used_up(self, calls: int = 1) -> bool:
-        limit = self._allowance.used_up(calls)
+        limit = self._budget.used_up(calls)
         if limit is not None:
             self._pool.stop(limit)
         return limit is not None
 
     async def _call(self, question: JudgeRequest, slot: Slot | None, outcome: Outcome, gives_up_at_s: float) -> Reply:
-        """Make a call, again while its failures may pass and tries are left; no slot is held while it waits.
+        """Make a call, again while its failures are transient and tries are left; no slot is held while it waits.
 
         Raises:
             CallError: the last failure.
         """
-        failed_tries = waits = 0
-        error = CallError(outcome.result if isinstance(outcome.result, Failure) else _NOT_ASKED, may_pass=True)
+        before = outcome.result
+        failed_tries = backoffs = 0
+        error = CallError(before if isinstance(before, Failure) else _NOT_ASKED, may_pass=True)
         while slot is not None:
             try:
-                if not slot.on_trial:
-                    return await self._exchange_hedged(question, slot, outcome, gives_up_at_s)
-                # A comparison that breaks the judge each time must not decide whether it is back.
-                outcome.attempts += 1
-                await self._exchange(self._trial, slot, self._timeout_s(gives_up_at_s))
+                # A prompt that breaks the judge every time must not decide whether an endpoint is healthy.
+                reply = await self._send(self._trial if slot.on_trial else question, slot, outcome, gives_up_at_s)
             except CallError as failure:
                 error = failure
             else:
+                if not slot.on_trial:
+                    outcome.result = before  # the reply makes up for the failures before it
+                    _add_usage(outcome, reply)
+                    return reply
                 slot = await self._slot_in_time(gives_up_at_s)
                 continue
-            # A trial of a dead endpoint, or one that is busy, is not this comparison's fault.
-            failed_tries += not (slot.on_trial or error.failure.kind == FailureKind.RATE_LIMITED)
-            waits += 1
-            if not error.may_pass or failed_tries > self._patience.policy.retries:
+            is_busy = error.failure.kind == FailureKind.RATE_LIMITED or not error.was_sent
+            failed_tries += not (slot.on_trial or is_busy)
+            backoffs += not (is_busy and slot.endpoint.limit.adapts)
+            if not error.may_pass or failed_tries > self._policy.retry.retries:
                 break
-            outcome.result = error.failure  # what stands if the comparison's time ends in a wait
+            outcome.result = error.failure  # stands if the comparison's time ends in a wait
             # Unseeded on purpose: processes that failed together must not wait alike. No result depends on it.
-            await self._pool.pause(self._patience.policy.wait_s(waits, error.retry_after_s, random.random()))
+            wait_s = self._policy.retry.wait_s(backoffs, error.retry_after_s, random.random())
+            await self._pool.pause(wait_s, holds_back=error_ending(error) is not Ending.BROKEN)
             slot = await self._slot_in_time(gives_up_at_s)
         raise error
 
-    async def _exchange_hedged(
-        self, question: JudgeRequest, slot: Slot, outcome: Outcome, gives_up_at_s: float
-    ) -> Reply:
-        """Exchange one request for one reply; ask a straggler a second time when a slot is idle."""
-        outcome.attempts += 1
-        asking = self._exchange(question, slot, self._timeout_s(gives_up_at_s))
-        if not self._patience.hedge:
-            return await asking
+    async def _send(self, question: JudgeRequest, slot: Slot, outcome: Outcome, gives_up_at_s: float) -> Reply:
+        """Send one request; send it a second time if it straggles and a slot is idle."""
+        first = self._exchange(question, slot, outcome, gives_up_at_s)
+        if slot.on_trial or not self._policy.hedge:
+            return await first
 
         def ask_again() -> Asking | None:
             # Not worth stopping the run for, and nobody waits for it.
-            spare = self._pool.acquire_idle() if self._allowance.used_up() is None else None
+            spare = self._pool.acquire_idle() if self._budget.used_up() is None else None
             if spare is None:
                 return None
-            self._allowance.count_call()
-            outcome.attempts += 1
+            self._budget.count_call()
             outcome.hedged = True
-            return self._exchange(question, spare, self._timeout_s(gives_up_at_s))
+            return self._exchange(question, spare, outcome, gives_up_at_s)
 
-        return await self._hedge.first_reply(asking, ask_again)
+        return await self._hedge.first_reply(first, ask_again)
 
-    async def _exchange(self, question: JudgeRequest, slot: Slot, timeout_s: float) -> Reply:
-        started_s = time.monotonic()
+    async def _exchange(self, question: JudgeRequest, slot: Slot, outcome: Outcome, gives_up_at_s: float) -> Reply:
+        started_s = clock.now_s()
+        outcome.attempts += 1
         try:
-            reply = await slot.endpoint.client.complete(question.body, timeout_s)
+            reply = await slot.endpoint.client.complete(question.body, self._timeout_s(gives_up_at_s))
         except CallError as error:
-            self._pool.release(slot, error_ending(error), error.failure.detail)
+            if not error.was_sent:
+                outcome.attempts -= 1
+                self._budget.calls -= 1
+            self._pool.release(slot, error_ending(error), error.failure.detail, error.retry_after_s)
             _raise_if_cancelled()
             raise
         except BaseException:
             self._pool.release_unused(slot)  # cancelled: that says nothing about the endpoint
             raise
-        self.latencies.add(time.monotonic() - started_s)
-        self._allowance.count_reply(reply)
+        self.latencies.add(clock.now_s() - started_s)
+        self._budget.count_reply(reply)
         self._pool.release(slot, Ending.ANSWERED)
         return reply
 
     def _timeout_s(self, gives_up_at_s: float) -> float:
-        """Return what a call may take: its own limit, or what is left to the comparison or the run."""
-        now_s = time.monotonic()
-        left_s = [self._patience.call_timeout_s, gives_up_at_s - now_s]
+        """Return the timeout of a call: its own limit, or the rest of the comparison's or the run's time."""
+        now_s = clock.now_s()
+        left_s = [self._policy.call_timeout_s, gives_up_at_s - now_s]
         if self._last_call_ends_s is not None:
             left_s.append(self._last_call_ends_s - now_s)
         return max(0.001, min(left_s))
@@ -358,6 +350,8 @@ def _raise_if_cancelled() -> None:
 
 def error_ending(error: CallError) -> Ending:
     """Return what a failed call says about its endpoint."""
+    if not error.was_sent:
+        return Ending.NOT_SENT
     if error.overloaded:
         return Ending.OVERLOADED
     if error.failure.kind == FailureKind.TIMEOUT:

@@ -1,4 +1,4 @@
-"""How long calls take, in constant memory."""
+"""Latency quantiles in constant memory."""
 
 import math
 from collections import Counter
@@ -10,7 +10,7 @@ _LEAST_S = 0.001
 class Latencies:
     """A histogram of latencies with buckets that grow by a tenth.
 
-    What is added goes into `all_judges` as well, if there is one.
+    Each latency is added to `all_judges` as well, if given.
     """
 
     def __init__(self, all_judges: "Latencies | None" = None) -> None:
@@ -19,7 +19,7 @@ class Latencies:
         self._buckets: Counter[int] = Counter()
 
     def add(self, latency_s: float) -> None:
-        """Take in one more latency."""
+        """Add a latency."""
         if self._all_judges is not None:
             self._all_judges.add(latency_s)
         self.count += 1
@@ -31,7 +31,7 @@ class Latencies:
         self._buckets.update(other._buckets)
 
     def quantile_s(self, share: float) -> float | None:
-        """Return the latency that this share (0 to 1) of the calls did not exceed; None without a call."""
+        """Return the latency that this share (0 to 1) of the calls did not exceed; None without calls."""
         if not self.count:
             return None
         needed = share * self.count

@@ -34,8 +34,8 @@ def test_a_run_is_logged_from_plan_to_end(genrm: Genrm, call: Call, judge_server
     arguments = ("--base-url", judge_server.base_url, "--model", "m", "--log-json", log)
     finished = call("score", "in.jsonl", *arguments)
     assert finished.code == 0
-    plan, probe, *_, end = logged(log)
-    assert (plan["event"], probe["event"], end["event"]) == ("plan", "probe", "end")
+    plan, probing, probe, *_, end = logged(log)
+    assert [each["event"] for each in (plan, probing, probe, end)] == ["plan", "probing", "probe", "end"]
     assert (plan["planned"], plan["known"], plan["calls"]) == (6, 0, 6)
     assert (probe["warning"], end["error"]) == (None, None)
     assert "6 comparisons: 6 calls to make, about " in finished.err
@@ -48,8 +48,8 @@ def test_a_second_run_is_logged_behind_the_first(genrm: Genrm, call: Call, judge
     arguments = ("score", "in.jsonl", "--base-url", judge_server.base_url, "--model", "m", "--log-json", log)
     call(*arguments)
     finished = call(*arguments, "--overwrite")
-    assert [line["event"] for line in logged(log)] == ["plan", "probe", "file", "end", "plan", "file", "end"]
-    assert logged(log)[4]["calls"] == 0
+    assert [line["event"] for line in logged(log)] == ["plan", "probing", "probe", "file", "end", "plan", "file", "end"]
+    assert logged(log)[5]["calls"] == 0
     assert "3 of them in the journal: 0 calls to make" in finished.err
 
 
@@ -67,7 +67,7 @@ def test_an_outage_is_told_as_it_happens(genrm: Genrm, call: Call, judge_server:
     assert "500" in events["endpoint_down"]["detail"]
     assert events["paused"]["give_up_after_s"] == 0.2
     assert events["end"]["error"].startswith("JudgeError: the judge has not answered for 0.2 s")
-    assert f"{judge_server.base_url} is taken out: HTTP 500" in finished.err
+    assert f"{judge_server.base_url} marked unhealthy: HTTP 500" in finished.err
     assert "giving up if it is not back in 0.2 s" in finished.err
 
 
@@ -101,7 +101,7 @@ def test_a_quiet_run_is_logged_all_the_same(genrm: Genrm, call: Call, judge_serv
     log = genrm.folder / "events.jsonl"
     arguments = ("--base-url", judge_server.base_url, "--model", "m", "--log-json", log, "--quiet")
     assert call("score", "in.jsonl", *arguments).err == ""
-    assert [line["event"] for line in logged(log)] == ["plan", "probe", "file", "end"]
+    assert [line["event"] for line in logged(log)] == ["plan", "probing", "probe", "file", "end"]
 
 
 def test_a_log_that_cannot_be_opened_ends_the_run_before_a_call(

@@ -1,4 +1,5 @@
 import asyncio
+import base64
 import gzip
 import time
 from datetime import UTC, datetime, timedelta
@@ -7,10 +8,13 @@ from typing import Any
 
 import orjson
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from judge_server_fixture import JudgeServer
 
 from genrm_cli.errors import UsageError
 from genrm_cli.judging.client import MAX_REPLY_BYTES, CallError, JudgeAddress, JudgeClient, chat_url, parse_completion
+from genrm_cli.judging.mask_key import KeyMask
 from genrm_cli.judging.requests import Reply
 from genrm_cli.verdicts import FailureKind
 
@@ -204,10 +208,10 @@ def test_the_call_timeout_covers_the_whole_call(judge_server: JudgeServer, fault
 
 
 def test_a_body_without_end_is_cut_off(judge_server: JudgeServer) -> None:
-    """A reply over the limit is given up, and is not asked for again."""
+    """A reply over the limit is read no further, and counts as a bad body like any other."""
     judge_server.behave(fault={"huge_bytes": MAX_REPLY_BYTES + 1, "chunked": True})
     error = failed_call(address(judge_server))
-    assert (error.failure.kind, error.may_pass) == (FailureKind.BAD_BODY, False)
+    assert (error.failure.kind, error.may_pass) == (FailureKind.BAD_BODY, True)
     assert "longer" in error.failure.detail
 
 
@@ -263,6 +267,78 @@ def test_the_key_is_masked_in_every_failure(judge_server: JudgeServer, fault: di
     assert KEY[:10] not in error.failure.detail
     assert KEY[-8:] not in error.failure.detail
     assert KEY not in str(error)
+
+
+ENCODED_KEYS = {
+    "base64": base64.b64encode(f"Bearer {KEY}".encode()).decode(),
+    "base64 of the key": base64.b64encode(KEY.encode()).decode(),
+    "hex": KEY.encode().hex(),
+    "entities": "".join(f"&#{ord(char)};" for char in KEY),
+    "hex entities": "".join(f"&#x{ord(char):x};" for char in KEY),
+    "url": "".join(f"%{ord(char):02x}" for char in KEY),
+    "first half": KEY[: len(KEY) // 2],
+    "second half": KEY[len(KEY) // 2 :],
+}
+
+
+@pytest.mark.parametrize("echo", ENCODED_KEYS.values(), ids=ENCODED_KEYS)
+def test_an_encoded_key_is_masked_in_errors_and_replies(judge_server: JudgeServer, echo: str) -> None:
+    """A key echoed as base64, hex, entities, URL-encoded or in halves reaches neither a failure nor an answer."""
+    where = address(judge_server, api_key=KEY)
+    judge_server.behave(script=[{"status": 500, "body": f"<p>denied: {echo} </p>"}, {"content": f"You sent {echo} ."}])
+    for text in (failed_call(where).failure.detail, complete(where).text):
+        assert "[key]" in text
+        assert echo[8:16] not in text
+
+
+def test_an_answer_without_the_key_stays_as_it_is() -> None:
+    """Escapes and per cent signs in an answer are not decoded for the mask's sake."""
+    answer = "100 % sure &amp; %41 sk-l, 4 &gt; 3"
+    assert KeyMask(KEY).mask(answer) == answer
+    assert KeyMask("EMPTY").mask("EMPTY") == "EMPTY"
+    assert KeyMask("token-abc123").mask("token-based, not token-abc123") == "token-based, not [key]"
+
+
+@given(st.text("abcdefgh-/+=", min_size=8, max_size=60), st.integers(0, 59), st.integers(0, 59))
+def test_no_long_piece_of_a_key_is_left(key: str, start: int, stop: int) -> None:
+    """Whatever piece of a key a text holds, if it is at least half of the key, half of the key is not left."""
+    masked = KeyMask(key).mask(f"[[ {key[min(start, stop) : max(start, stop)]} ]]")
+    half = -(-len(key) // 2)
+    if half >= 8:
+        assert not any(key[at : at + half] in masked for at in range(len(key) - half + 1))
+
+
+@pytest.mark.parametrize(
+    "extra",
+    [
+        {"error": {"message": "upstream failed", "code": 502}},
+        {"choices": [{"message": {"content": "ok"}, "finish_reason": "error"}]},
+        {"choices": [{"message": {"content": "ok"}, "error": {"message": "upstream failed"}}]},
+    ],
+)
+def test_a_reply_that_reports_an_error_is_no_verdict(judge_server: JudgeServer, extra: dict[str, Any]) -> None:
+    """A 200 with an error object, or a choice that ended in an error, is a transient failure, whatever text it has."""
+    body = {"choices": [{"message": {"content": "ok"}, "finish_reason": "stop"}], **extra}
+    judge_server.behave(fault={"body": orjson.dumps(body).decode()})
+    error = failed_call(address(judge_server))
+    assert (error.failure.kind, error.may_pass) == (FailureKind.BAD_BODY, True)
+    assert "the server reports an error" in error.failure.detail
+
+
+def test_the_choice_with_index_0_is_read() -> None:
+    """Choices may come in any order; without an index the first counts."""
+    first, second = ({"index": index, "message": {"content": str(index)}} for index in (0, 1))
+    assert parse_completion({"choices": [second, first]}).text == "0"
+    assert parse_completion({"choices": [second]}).text == "1"
+    assert parse_completion({"choices": [{"message": {"content": "a"}}, {"message": {"content": "b"}}]}).text == "a"
+
+
+def test_text_parts_are_read() -> None:
+    """The text parts of a content list are the answer, its thinking parts the reasoning; other parts are neither."""
+    thinking = {"type": "thinking", "thinking": [{"type": "text", "text": "Hm."}]}
+    content = [thinking, {"type": "text", "text": "o"}, {"type": "image_url"}, 7, {"type": "text", "text": "k"}]
+    reply = parse_completion({"choices": [{"message": {"content": content}}]})
+    assert (reply.text, reply.reasoning) == ("ok", "Hm.")
 
 
 def test_an_address_does_not_show_its_key(judge_server: JudgeServer) -> None:

@@ -13,7 +13,8 @@ from genrm_cli.groups.judge_group import judge_group
 from genrm_cli.groups.plan import GroupPlan, JudgePlan, PairingPlan
 from genrm_cli.judging.client import JudgeAddress, JudgeClient
 from genrm_cli.judging.engine import JudgeSet, LexicalJudge
-from genrm_cli.judging.pacing.pool import Endpoint, FixedLimit, Slot
+from genrm_cli.judging.pacing.endpoint import Endpoint, FixedLimit
+from genrm_cli.judging.pacing.pool import Slot
 from genrm_cli.judging.requests import JudgeRequest, PairwisePrompt, Prompt
 from genrm_cli.rollouts.record import Rollout, Turn
 from genrm_cli.verdicts import Failure, FailureKind, Outcome, Verdict

@@ -12,7 +12,8 @@ from genrm_cli.errors import JudgeError
 from genrm_cli.judging.builtin_profiles import PROFILES
 from genrm_cli.judging.client import JudgeAddress, JudgeClient
 from genrm_cli.judging.pacing.budget import Budget
-from genrm_cli.judging.pacing.pool import Endpoint, EndpointPool, FixedLimit
+from genrm_cli.judging.pacing.endpoint import Endpoint, FixedLimit
+from genrm_cli.judging.pacing.pool import EndpointPool
 from genrm_cli.judging.pacing.retry import RetryPolicy
 from genrm_cli.judging.probe import probe_judge
 from genrm_cli.judging.remote import CallPolicy, RemoteJudge
@@ -219,7 +220,7 @@ def test_missing_log_probabilities_are_not_blamed_on_the_model(judge_server: Jud
 
 
 def test_an_endpoint_that_fails_after_an_unread_reply_is_down(judge_server: JudgeServer, start_judge: Any) -> None:
-    """What counts is how the last try ended: among others such an endpoint is taken out, and the run goes on."""
+    """What counts is how the last try ended: among others such an endpoint is marked unhealthy, and the run goes on."""
     other = start_judge()
     other.behave(script=[{"content": "Hm."}], fault={"reset": "before"})
     warning = probe(judge_server.base_url, other.base_url)
@@ -265,3 +266,20 @@ def test_a_first_turn_without_an_end_is_a_failure_of_the_probe(judge_server: Jud
     reason = refusal(judge_server.base_url, profile="brrm")
     assert "truncated" in reason
     assert "--max-reply-tokens" in reason
+
+
+def test_the_probe_says_that_it_begins_and_waits_as_long_as_a_call_may_take(judge_server: JudgeServer) -> None:
+    """The `probing` event names endpoints and timeout before the first call; the timeout is that of --call-timeout."""
+    events: list[tuple[str, dict[str, Any]]] = []
+
+    async def run() -> None:
+        async with JudgeClient(JudgeAddress(judge_server.base_url, None, 2, 4)) as client:
+            endpoints = [Endpoint("judge", client, FixedLimit(4))]
+            pool = EndpointPool(endpoints, 10, lambda event, fields: None)
+            judge = RemoteJudge(
+                pool, PROFILES["nemotron"], CallPolicy(10, 60, RetryPolicy(0), 0), Budget(), model="m", sampling={}
+            )
+            await probe_judge(judge, endpoints, 480.0, on_event=lambda event, fields: events.append((event, fields)))
+
+    asyncio.run(run())
+    assert events == [("probing", {"endpoints": ["judge"], "model": "m", "call_timeout_s": 480.0})]

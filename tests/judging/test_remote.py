@@ -12,7 +12,8 @@ from genrm_cli.errors import JudgeError
 from genrm_cli.judging.builtin_profiles import PROFILES
 from genrm_cli.judging.client import JudgeAddress, JudgeClient
 from genrm_cli.judging.pacing.budget import Budget
-from genrm_cli.judging.pacing.pool import Endpoint, EndpointPool, FixedLimit
+from genrm_cli.judging.pacing.endpoint import Endpoint, FixedLimit
+from genrm_cli.judging.pacing.pool import EndpointPool
 from genrm_cli.judging.pacing.retry import RetryPolicy
 from genrm_cli.judging.remote import CallPolicy, RemoteJudge
 from genrm_cli.judging.requests import PairwisePrompt

@@ -1,1 +1,1 @@
-"""When the next call is made, and where: limits, retries, dead endpoints, budgets."""
+"""The time and endpoint of the next call: limits, retries, unhealthy endpoints, budgets."""

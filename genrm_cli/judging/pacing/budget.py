@@ -1,4 +1,4 @@
-"""What a run may still spend: time, calls, tokens, money."""
+"""The budget of a run: calls, tokens and money."""
 
 from dataclasses import dataclass
 
@@ -7,15 +7,15 @@ from genrm_cli.judging.requests import Reply
 
 @dataclass(slots=True)
 class Budget:
-    """The limits of a run and what has been used of them; None means no limit.
+    """The limits of a run and what it has used of them; None means no limit.
 
     Attributes:
-        max_calls: calls that may be made.
+        max_calls: calls in all.
         max_tokens: prompt and completion tokens, as the server counts them; calls in flight may overshoot it.
-        max_cost: in the currency of the prices, likewise.
-        price_in: for a million prompt tokens.
-        price_out: for a million completion tokens.
-        reserved: calls not made yet that belong to what was begun: the second turns of comparisons in their first.
+        max_cost: in the currency of the prices; calls in flight may overshoot it.
+        price_in: of a million prompt tokens.
+        price_out: of a million completion tokens.
+        reserved: calls to be made for comparisons that have begun: their second turns.
     """
 
     max_calls: int | None = None
@@ -30,20 +30,20 @@ class Budget:
 
     @property
     def cost(self) -> float:
-        """What the tokens so far cost."""
+        """Cost of the tokens so far."""
         return cost_of(self.prompt_tokens, self.completion_tokens, self.price_in, self.price_out)
 
     def count_call(self) -> None:
-        """Count a call that is being made."""
+        """Count a call."""
         self.calls += 1
 
     def count_reply(self, reply: Reply) -> None:
-        """Count the tokens of a reply, as far as the server told."""
+        """Count the tokens of a reply, as far as the server reports them."""
         self.prompt_tokens += reply.prompt_tokens or 0
         self.completion_tokens += reply.completion_tokens or 0
 
     def used_up(self, calls: int = 1) -> str | None:
-        """Say which limit leaves no room for so many more calls, by the name of its option; None if there is room."""
+        """Return the option name of the limit that leaves no room for this many more calls; None if there is room."""
         if self.max_calls is not None and self.calls + self.reserved + calls > self.max_calls:
             return "max_calls"
         if self.max_tokens is not None and self.prompt_tokens + self.completion_tokens >= self.max_tokens:
@@ -54,5 +54,5 @@ class Budget:
 
 
 def cost_of(prompt_tokens: float, completion_tokens: float, price_in: float, price_out: float) -> float:
-    """Return what tokens cost at prices for a million of them."""
+    """Return the cost of tokens; prices are per million."""
     return (prompt_tokens * price_in + completion_tokens * price_out) / 1e6

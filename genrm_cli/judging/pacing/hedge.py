@@ -1,10 +1,10 @@
-"""Ask a straggler a second time; the first answer counts."""
+"""Send a straggling request a second time; the first answer counts."""
 
 import asyncio
-import time
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from genrm_cli.judging.pacing import clock
 from genrm_cli.judging.requests import Reply
 from genrm_cli.metrics.latency import Latencies
 
@@ -15,25 +15,25 @@ _STRAGGLER_FACTOR = 2.0  # times the 99th percentile
 
 
 class Hedge:
-    """Knows how long calls usually take, and keeps an eye on those that were overtaken."""
+    """Detects stragglers, and keeps track of the calls that were overtaken."""
 
     def __init__(self, latencies: Latencies, least_s: float = 1.0) -> None:
-        """Watch calls by what they usually take; one that takes less than `least_s` never straggles."""
+        """Compare calls with the latencies so far; a call of less than `least_s` never straggles."""
         self._latencies = latencies
         self._least_s = least_s
         self._overtaken: set[asyncio.Task[Reply]] = set()
 
     async def first_reply(self, asking: Asking, ask_again: Callable[[], Asking | None]) -> Reply:
-        """Return the reply of the asking, or that of a second one if it straggles and the second is sooner.
+        """Return the first reply of a call and, if it straggles, of a second one.
 
         Args:
-            asking: a call.
-            ask_again: makes the second call; None when there is no room for it at the moment.
+            asking: the call.
+            ask_again: makes the second call; returns None while no slot is idle.
 
         Raises:
-            CallError: the last error, if neither brought a reply.
+            CallError: the last error, if both calls fail.
         """
-        begun_s = time.monotonic()
+        begun_s = clock.now_s()
         racing = {asyncio.create_task(asking)}
         hedged = False
         try:
@@ -57,11 +57,11 @@ class Hedge:
                 task.add_done_callback(self._forget)
 
     def _straggles_in_s(self, begun_s: float) -> float:
-        """Return the seconds until a call is called long; what is usual has to be known first."""
+        """Return the seconds until the call counts as a straggler."""
         p99_s = self._latencies.quantile_s(0.99)
         if p99_s is None or self._latencies.count < _KNOWN_LATENCIES:
             return self._least_s
-        return max(self._least_s, _STRAGGLER_FACTOR * p99_s) - (time.monotonic() - begun_s)
+        return max(self._least_s, _STRAGGLER_FACTOR * p99_s) - (clock.now_s() - begun_s)
 
     def _forget(self, task: asyncio.Task[Reply]) -> None:
         self._overtaken.discard(task)

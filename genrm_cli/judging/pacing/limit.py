@@ -1,30 +1,38 @@
-"""How many calls an endpoint should have in flight: found by trying, without a clock of its own.
+"""Find the number of calls that an endpoint should have in flight.
 
-A server that is full says so in one of two ways. It refuses (429, 503): then the level is just below the number in
-flight at which it refused. Or it queues in silence, as vLLM does: then throughput stops growing while latency goes
-on growing, and the level is the smallest one that reached the throughput. Source of the first half: additive
-increase, multiplicative decrease (Chiu and Jain, Computer Networks 17 (1989) 1).
+A full server refuses calls (429, 503) or queues them, as vLLM does. One that refuses gets a level just below the
+number in flight at which a burst of refusals came; refusals that come at any level are ignored. One that queues gets
+the smallest level that reached its throughput, found by doubling the level until only latency grows, then halving it
+until throughput falls. Source: additive increase, multiplicative decrease (Chiu and Jain, Computer Networks 17
+(1989) 1).
 """
 
 import math
 from dataclasses import dataclass
 
+from genrm_cli.judging.pacing.burst import BurstDetector
+from genrm_cli.judging.pacing.busy_calls import BusyCalls
+
 _REFUSAL_FACTOR = 0.95  # kept of the number in flight that was refused
-_ANSWERS_A_STEP = 50  # at least, between two tries of one call more than was refused
+_REFUSED_BY_STEPS = 0.02  # share of calls, at most, that are refused because the level is raised by one
+_SAME_LEVEL = 0.15  # two bursts of refusals within this distance have the same reason: load
 _TIMEOUT_FACTOR = 0.7
-_HANGING_SHARE = 0.05  # of an epoch's calls: as few that time out hang by themselves, whatever the level
+_MOST_USUAL_REFUSALS = 0.2  # share of calls that are refused whatever the level; what is above is load
+_MOST_USUAL_TIMEOUTS = 0.2
 _LEAST_KEPT = 0.5  # of a level, when all that is in flight is refused at once
-_SLOWER = 1.8  # times the least latency of the climb
-_GROWTH = 1.15  # an epoch of the first climb whose throughput grew by less shows no gain
+_BUSY_KEPT = 0.9  # of the calls that the server works on: a token bucket refuses below its throughput, too
+_SLOWER, _MUCH_SLOWER = 1.3, 1.8  # times the least latency of the climb
+_GROWTH = 1.15  # times the best throughput of the climb; less shows no gain
 _PROBE_STEP = 1.2
 _PAYS_ABOVE, _PAYS_BELOW = 1.04, 0.98  # times the throughput so far: then a higher, or lower, level is kept
+_PAYS_HALVED = 0.8  # times the throughput so far: then half the level is kept
 _EPOCHS_BETWEEN_PROBES = 5
 _GOOD_ENOUGH = 0.92  # share of the best throughput that a lower level must reach to be preferred
 
 
 @dataclass(frozen=True, slots=True)
 class _Epoch:
-    """What one epoch measured: at which level, how many answers a second, how long each took."""
+    """The measurements of one epoch at one level."""
 
     level: float
     answers_per_s: float
@@ -37,21 +45,36 @@ class _Epoch:
 
 
 class AdaptiveLimit:
-    """A limit that climbs while climbing pays.
+    """A limit that follows what the endpoint can do.
 
     Attributes:
         ceiling: never exceeded.
         limit: calls that may be in flight now, at least 1.
     """
 
+    adapts = True
+
     def __init__(self, ceiling: int, start: int = 16) -> None:
         self.ceiling = ceiling
         self._level = float(min(start, ceiling))
         self._climbing = True
         self._refused_at: float | None = None
-        self._history: list[_Epoch] = []  # of the first climb
+        self._last_refused_at = -math.inf
+        self._is_confirmed = False
+        self._refusals_since_cut = 0
+        self._answers_a_step = 1 / _REFUSED_BY_STEPS
+        self._refusals = BurstDetector(
+            _MOST_USUAL_REFUSALS, added_share=0.3, calls_to_false_alarm=1e4, remembered_calls=600
+        )
+        self._timeouts = BurstDetector(
+            _MOST_USUAL_TIMEOUTS, added_share=0.6, calls_to_false_alarm=1e6, remembered_calls=9_000
+        )
+        self._busy = BusyCalls()
+        self._history: list[_Epoch] = []  # of the climb
+        self._grows = True
         self._flat_epochs = 0
         self._steady: _Epoch | None = None
+        self._descending = False
         self._probing = False
         self._upward = True
         self._epochs_held = 0
@@ -61,7 +84,7 @@ class AdaptiveLimit:
     @property
     def limit(self) -> int:
         """Calls that may be in flight now."""
-        return max(1, int(self._level))
+        return max(1, int(min(self._level, self.ceiling)))
 
     def on_answer(self, now_s: float, latency_s: float, in_flight: int) -> None:
         """Learn from a call that was answered.
@@ -73,55 +96,97 @@ class AdaptiveLimit:
         """
         if self._epoch_start_s is None:
             self._begin_epoch(now_s - latency_s)
+        self._refusals.add(failed=False)
+        self._timeouts.add(failed=False)
+        self._busy.add(now_s, latency_s)
+        if in_flight > self.limit + 1:
+            self._begin_epoch(now_s)  # the calls of a higher level say nothing about this one
+            return
         self._answers += 1
         self._latencies_s += latency_s
         # A level that is not used teaches nothing about a higher one.
         if in_flight >= 0.8 * self.limit:
             self._used += 1
             if self._climbing:
-                self._raise_to(self._level + 1)
+                if self._grows:
+                    self._raise_to(self._level + 1)
             elif self._refused_at is not None:
-                self._raise_to(self._level + 1 / max(_ANSWERS_A_STEP, self._level))
+                self._raise_to(self._level + 1 / max(self._answers_a_step, self._level))
+                if self._level > self._refused_at + max(2.0, self._refused_at / 10):
+                    self._climb(now_s)  # nothing is refused any more where it was
         if self._answers >= self._epoch_answers():
             self._end_epoch(now_s)
 
-    def on_refusal(self, now_s: float, in_flight: int) -> None:
-        """Learn from a 429 or 503: the level is just below what was in flight besides the refused call."""
+    def on_refusal(self, now_s: float, in_flight: int) -> bool:
+        """Learn from a 429 or 503; say whether load caused it, and the level was lowered."""
+        if not self._refusals.add(failed=True):
+            self._refusals_since_cut += 1
+            if self._refused_at is not None and not self._is_confirmed and self._refusals_since_cut > 1:
+                self._climb(now_s)  # a lower level is refused as well: load was not the reason
+            return False
         others = max(1, in_flight - 1)
-        self._climbing = self._probing = False
+        self._is_confirmed = abs(others - self._last_refused_at) <= max(2.0, _SAME_LEVEL * others)
+        self._last_refused_at = float(others)
+        self._refusals_since_cut = 0
+        # Load refuses again where it refused before. Refusals far below that have another reason, or less capacity.
+        by_load = self._refused_at is None or others >= 0.9 * self._refused_at - 1
+        usual = self._refusals.usual_share
+        self._answers_a_step = self._refusals.settle(is_usual=not by_load) / max(_REFUSED_BY_STEPS, usual)
+        self._climbing = self._descending = self._probing = False
         self._refused_at = float(others)
-        floor = _LEAST_KEPT * self._epoch_level
+        floor = max(_LEAST_KEPT * self._epoch_level, round(_BUSY_KEPT * self._busy.mean(now_s)))
         self._level = max(1.0, min(self._level, max(floor, math.ceil(_REFUSAL_FACTOR * others))))
-        self._refusals += 1
-        if self._refusals > self._epoch_level:
+        self._cuts += 1
+        if self._cuts > self._epoch_level / 4:
             self._begin_epoch(now_s)
+        return True
 
     def on_timeout(self, now_s: float, latency_s: float, in_flight: int) -> None:
-        """Learn from a call that was not answered in time; nothing from a few, nor from one begun at a higher level."""
+        """Learn from a call that was not answered in time; nothing from one begun at a higher level."""
         del in_flight
         if now_s - latency_s < self._lowered_at_s:
+            self._timeouts.learn_failure()
             return
-        self._timeouts += 1
-        if self._timeouts <= _HANGING_SHARE * self._epoch_answers():
+        if not self._timeouts.add(failed=True):
             return
-        self._climbing = self._probing = False
-        self._steady = None
+        self._timeouts.settle(is_usual=True)
         self._lowered_at_s = now_s
         self._level = max(1.0, _TIMEOUT_FACTOR * self._level)
+        self._climb(now_s)
+
+    def lower_ceiling(self, ceiling: int) -> None:
+        """Never allow more calls than this from now on."""
+        self.ceiling = min(self.ceiling, max(1, ceiling))
+        self._level = min(self._level, float(self.ceiling))
+
+    def answer_gap_s(self) -> float:
+        """Return the mean time between two answers, 0 before the first one."""
+        return self._busy.gap_s()
+
+    def _climb(self, now_s: float) -> None:
+        """Climb from the present level, and forget what was measured before."""
+        self._climbing, self._refused_at, self._steady = True, None, None
+        self._descending = self._probing = False
+        self._grows = True
+        self._history.clear()
+        self._flat_epochs = 0
         self._begin_epoch(now_s)
 
     def _epoch_answers(self) -> float:
         if self._climbing:
-            return max(32.0, self._epoch_level)
+            return max(16.0, self._epoch_level)
+        if self._descending:
+            return max(16.0, 2 * self._epoch_level)
         return max(128.0, 4 * self._epoch_level)
 
     def _begin_epoch(self, now_s: float | None) -> None:
         self._epoch_start_s = now_s
         self._epoch_level = self._level
-        self._answers = self._used = self._refusals = self._timeouts = 0
+        self._answers = self._used = self._cuts = 0
         self._latencies_s = 0.0
 
     def _end_epoch(self, now_s: float) -> None:
+        level = self._level
         elapsed_s = now_s - (self._epoch_start_s or 0.0)
         if elapsed_s > 0 and self._used >= self._answers / 2:
             epoch = _Epoch(self._epoch_level, self._answers / elapsed_s, self._latencies_s / self._answers)
@@ -129,21 +194,23 @@ class AdaptiveLimit:
                 self._judge_climb(epoch)
             elif self._refused_at is None:
                 self._judge_level(epoch)
-            elif self._level > self._refused_at + max(2.0, self._refused_at / 4):
-                self._climbing, self._refused_at = True, None  # the server has grown
-                self._history.clear()
+            if self._level < level:
+                self._lowered_at_s = now_s
         self._begin_epoch(now_s)
 
     def _judge_climb(self, epoch: _Epoch) -> None:
-        """Stop climbing when it brings no gain any more; settle where the throughput was reached.
+        """Stop the climb when it only adds latency; settle at the lowest level that reached the throughput.
 
-        One epoch without gain may be chance: it takes two of them, or one with latency that has grown.
+        One such epoch may be chance: it takes two, or one with much more latency. Without more latency the server
+        does not queue, and calls that hang hold the slots.
         """
         best = max((past.answers_per_s for past in self._history), default=0.0)
         usual_s = min((past.latency_s for past in self._history), default=epoch.latency_s)
-        self._flat_epochs = self._flat_epochs + 1 if epoch.answers_per_s < _GROWTH * best else 0
+        is_flat = epoch.answers_per_s < _GROWTH * best and epoch.latency_s > _SLOWER * usual_s
+        self._grows = bool(self._history) and not is_flat
+        self._flat_epochs = self._flat_epochs + 1 if is_flat else 0
         self._history.append(epoch)
-        at_knee = self._flat_epochs > 1 or (self._flat_epochs == 1 and epoch.latency_s > _SLOWER * usual_s)
+        at_knee = self._flat_epochs > 1 or (is_flat and epoch.latency_s > _MUCH_SLOWER * usual_s)
         if not at_knee and self._level < self.ceiling:
             return
         if at_knee:
@@ -152,14 +219,21 @@ class AdaptiveLimit:
             self._level = min(good)
         self._climbing = False
         self._steady = None
+        if at_knee:
+            self._descend_from(next(past for past in self._history if past.level == self._level))
         self._history.clear()
         self._flat_epochs = 0
 
     def _judge_level(self, epoch: _Epoch) -> None:
-        """Hold a level; now and then try a higher or a lower one, and go on that way while it pays."""
+        """Hold a level; try a higher or a lower one from time to time, and go on that way while it pays."""
         steady = self._steady
         if steady is None:
             self._steady = epoch
+        elif self._descending:
+            if epoch.answers_per_s >= _PAYS_HALVED * steady.answers_per_s:
+                self._descend_from(epoch)
+            else:
+                self._level, self._descending = steady.level, False
         elif self._probing:
             pays = _PAYS_ABOVE if self._upward else _PAYS_BELOW
             if epoch.answers_per_s >= pays * steady.answers_per_s:
@@ -168,13 +242,18 @@ class AdaptiveLimit:
             else:
                 self._level, self._probing, self._upward = steady.level, False, not self._upward
         elif epoch.latency_s > 2 * steady.latency_s:
-            self._level = max(1.0, 0.8 * self._level)
-            self._steady = None
+            self._descend_from(epoch)
         else:
             self._steady = steady.mixed_with(epoch)
             self._epochs_held += 1
             if self._epochs_held % _EPOCHS_BETWEEN_PROBES == 0:
                 self._probe()
+
+    def _descend_from(self, steady: _Epoch) -> None:
+        """Halve the level while the throughput stays."""
+        self._steady = steady
+        self._descending = self._level > 1
+        self._level = max(1.0, self._level / 2)
 
     def _probe(self) -> None:
         step = max(1.0, (_PROBE_STEP - 1) * self._level)

@@ -1,175 +1,29 @@
-"""Which endpoint the next call goes to, and when: limits, dead endpoints, the end of a run.
+"""Choose the endpoint and the moment of the next call; end the run when it must end.
 
-An endpoint that fails for its own reasons (connection, 5xx, auth: more than half of its last 50 calls, or 10 in a
-row; or 50 refusals as busy and timeouts in a row) is taken out, tried again with one call at a time, and taken back
-when that is answered. When all of them have been out for too long, the run is given up.
+Calls that finish what was begun go first: second turns, then retries, then new comparisons. When no endpoint has
+answered for too long, the run is given up.
 """
 
 import asyncio
 import contextlib
-import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from enum import Enum, auto
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Any
 
 from genrm_cli.errors import JudgeError
-from genrm_cli.judging.client import JudgeClient
+from genrm_cli.judging.pacing import clock
+from genrm_cli.judging.pacing.endpoint import Ending, Endpoint
 
-WINDOW = 50  # calls that an endpoint is judged by
 _LEAST_PAUSING = 64  # comparisons that may wait for a further try before no new one begins
-_BROKEN_IN_A_ROW = 10
 
 OnEvent = Callable[[str, dict[str, Any]], None]
-
-
-class Ending(Enum):
-    """How a call ended, as far as its endpoint is concerned."""
-
-    ANSWERED = auto()
-    BUSY = auto()  # 429
-    OVERLOADED = auto()  # 503: busy and broken at once
-    TIMED_OUT = auto()
-    BROKEN = auto()  # connection, other 5xx, auth, unknown model
-    REFUSED = auto()  # this request only; the endpoint works
-
-
-_WORKING = (Ending.ANSWERED, Ending.REFUSED)
-
-
-class Limit(Protocol):
-    """How many calls may be in flight, and what it learns from them."""
-
-    @property
-    def limit(self) -> int:
-        """Calls that may be in flight now."""
-
-    def on_answer(self, now_s: float, latency_s: float, in_flight: int) -> None:
-        """Learn from an answer."""
-
-    def on_refusal(self, now_s: float, in_flight: int) -> None:
-        """Learn from a 429 or 503."""
-
-    def on_timeout(self, now_s: float, latency_s: float, in_flight: int) -> None:
-        """Learn from a timeout."""
-
-
-class FixedLimit:
-    """A limit that the user has set; it learns nothing."""
-
-    def __init__(self, limit: int) -> None:
-        self.limit = limit
-
-    def on_answer(self, now_s: float, latency_s: float, in_flight: int) -> None:
-        """Learn nothing."""
-
-    def on_refusal(self, now_s: float, in_flight: int) -> None:
-        """Learn nothing."""
-
-    def on_timeout(self, now_s: float, latency_s: float, in_flight: int) -> None:
-        """Learn nothing."""
-
-
-@dataclass(slots=True)
-class Endpoint:
-    """One endpoint and how it is doing.
-
-    Attributes:
-        first_trial_s: wait before a dead endpoint is tried; doubles with each trial that fails.
-        last_trial_s: the longest of these waits.
-    """
-
-    name: str
-    client: JudgeClient
-    limit: Limit
-    first_trial_s: float = 1.0
-    last_trial_s: float = 30.0
-    in_flight: int = 0
-    down: bool = False
-    _in_trouble: bool = False
-    _recent: deque[bool] = field(default_factory=lambda: deque(maxlen=WINDOW))
-    _broken_in_a_row: int = 0
-    _put_off_in_a_row: int = 0
-    _trial_wait_s: float = 0.0
-    _trial_at_s: float = 0.0
-    _on_trial: bool = False
-
-    def is_free(self) -> bool:
-        """Whether one more call may go there."""
-        return not self.down and self.in_flight < self.limit.limit
-
-    def is_due(self, now_s: float) -> bool:
-        """Whether a dead endpoint may be tried with one call."""
-        return self.down and not self._on_trial and now_s >= self._trial_at_s
-
-    def rank(self) -> tuple[bool, float]:
-        """Return what endpoints are ordered by: trouble, then the share of the limit that is in use.
-
-        An endpoint that fails at once is never loaded: by load alone it would draw all retries to itself.
-        """
-        return self._in_trouble, self.in_flight / self.limit.limit
-
-    def begin(self) -> None:
-        """Count a call that begins; at a dead endpoint it is the trial."""
-        self.in_flight += 1
-        self._on_trial = self.down
-
-    def cancel(self, *, on_trial: bool) -> None:
-        """Take back a call that was not made."""
-        self.in_flight -= 1
-        if on_trial:
-            self._on_trial = False
-
-    def end(self, ending: Ending, now_s: float, latency_s: float, *, on_trial: bool) -> bool:
-        """Learn from a call that ended; say whether the endpoint went down or came back."""
-        if ending in (Ending.BUSY, Ending.OVERLOADED):
-            self.limit.on_refusal(now_s, self.in_flight)
-        elif ending is Ending.TIMED_OUT:
-            self.limit.on_timeout(now_s, latency_s, self.in_flight)
-        elif ending is Ending.ANSWERED:
-            self.limit.on_answer(now_s, latency_s, self.in_flight)
-        self.in_flight -= 1
-        self._in_trouble = ending not in _WORKING
-        broken = ending in (Ending.BROKEN, Ending.OVERLOADED)
-        self._recent.append(broken)
-        self._broken_in_a_row = self._broken_in_a_row + 1 if broken else 0
-        self._put_off_in_a_row = self._put_off_in_a_row + 1 if ending in (Ending.BUSY, Ending.TIMED_OUT) else 0
-        if self.down:
-            return self._end_while_down(self._in_trouble, now_s, on_trial)
-        mostly_broken = self._broken_in_a_row >= _BROKEN_IN_A_ROW or sum(self._recent) > WINDOW / 2
-        if mostly_broken or self._put_off_in_a_row >= WINDOW:
-            self.take_out(now_s)
-            return True
-        return False
-
-    def take_out(self, now_s: float) -> None:
-        """Ask it no more, until a trial is answered."""
-        self.down, self._on_trial = True, False
-        self._trial_wait_s, self._trial_at_s = self.first_trial_s, now_s + self.first_trial_s
-
-    def trial_in_s(self, now_s: float) -> float:
-        """Return the seconds until a dead endpoint may be tried."""
-        return max(0.0, self._trial_at_s - now_s)
-
-    def _end_while_down(self, failed: bool, now_s: float, on_trial: bool) -> bool:
-        """Learn from the trial, or from a call that was under way when the endpoint went down."""
-        if on_trial:
-            self._on_trial = False
-        if not failed:
-            self.down = False
-            self._recent.clear()
-            self._broken_in_a_row = self._put_off_in_a_row = 0
-            return True
-        if on_trial:
-            self._trial_wait_s = min(self.last_trial_s, 2 * self._trial_wait_s)
-            self._trial_at_s = now_s + self._trial_wait_s
-        return False
+Waiting = deque["asyncio.Future[Slot | None]"]
 
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """Leave to make one call at an endpoint; given back with `EndpointPool.release`."""
+    """Permission to make one call at an endpoint; `EndpointPool.release` returns it."""
 
     endpoint: Endpoint
     begun_s: float
@@ -177,7 +31,7 @@ class Slot:
 
 
 class EndpointPool:
-    """Hands out slots: to second turns first, then to retries and new comparisons, where the load is least.
+    """Hands out slots at the endpoint with the least load.
 
     Attributes:
         stopped_by: why no more calls are made (`deadline`, `max_calls`, ...); None while the run goes on.
@@ -188,11 +42,13 @@ class EndpointPool:
         self.stopped_by: str | None = None
         self._give_up_after_s = give_up_after_s
         self._on_event = on_event
-        self._second_turns: deque[asyncio.Future[Slot | None]] = deque()
-        self._retries: deque[asyncio.Future[Slot | None]] = deque()
-        self._newcomers: deque[asyncio.Future[Slot | None]] = deque()
+        self._second_turns: Waiting = deque()
+        self._retries: Waiting = deque()
+        self._newcomers: Waiting = deque()
         self._given_up: JudgeError | None = None
-        self._giving_up: asyncio.TimerHandle | None = None
+        self._failing_since_s: float | None = None  # when the first call began that failed after the last answer
+        self._watching: asyncio.TimerHandle | None = None
+        self._last_ending = Ending.ANSWERED
         self._last_detail = ""
         self._over = asyncio.Event()
         self._pausing = 0
@@ -208,10 +64,10 @@ class EndpointPool:
         return sum(endpoint.limit.limit for endpoint in self.endpoints if not endpoint.down)
 
     async def acquire(self, *, retry: bool = False) -> Slot | None:
-        """Wait for leave to make a call; None when the run has been stopped.
+        """Wait for a slot; None when the run has been stopped.
 
         Raises:
-            JudgeError: all endpoints have been down for too long.
+            JudgeError: no endpoint has answered for too long.
         """
         if self.stopped_by is not None and self._given_up is None:
             return None
@@ -222,7 +78,7 @@ class EndpointPool:
         return await self._acquire(self._newcomers, first_in_line=first_in_line)
 
     async def acquire_second_turn(self) -> Slot | None:
-        """Wait for leave to finish what was begun; None after the deadline, but not when a budget is used up.
+        """Wait for the slot of a second turn; None after the deadline, but not when a budget is used up.
 
         Raises:
             JudgeError: as for `acquire`.
@@ -231,7 +87,7 @@ class EndpointPool:
             return None
         return await self._acquire(self._second_turns, first_in_line=not self._second_turns)
 
-    async def _acquire(self, waiting: "deque[asyncio.Future[Slot | None]]", *, first_in_line: bool) -> Slot | None:
+    async def _acquire(self, waiting: Waiting, *, first_in_line: bool) -> Slot | None:
         if self._given_up is not None:
             raise self._given_up
         if first_in_line and (endpoint := self._choose()) is not None:
@@ -246,44 +102,53 @@ class EndpointPool:
             raise
 
     def acquire_idle(self) -> Slot | None:
-        """Return a slot that nobody waits for, if there is one."""
+        """Return a free slot if no comparison waits for one."""
         if self.stopped_by is not None or self._second_turns or self._retries or self._newcomers:
             return None
-        free = [endpoint for endpoint in self.endpoints if endpoint.is_free()]
-        return self._take(min(free, key=Endpoint.rank)) if free else None
+        endpoint = self._choose()
+        # A trial is no call that a comparison would gain from.
+        return None if endpoint is None or endpoint.is_due(clock.now_s()) else self._take(endpoint)
 
-    def release(self, slot: Slot, ending: Ending, detail: str = "") -> None:
-        """Give a slot back and let the endpoint learn from how its call ended."""
-        now_s = time.monotonic()
-        if ending not in _WORKING:
-            self._last_detail = detail
-        endpoint = slot.endpoint
-        if endpoint.end(ending, now_s, now_s - slot.begun_s, on_trial=slot.on_trial):
+    def release(self, slot: Slot, ending: Ending, detail: str = "", retry_after_s: float | None = None) -> None:
+        """Return a slot and let its endpoint learn from how the call ended."""
+        now_s, endpoint = clock.now_s(), slot.endpoint
+        latency_s = now_s - slot.begun_s
+        changed = endpoint.end(ending, now_s, latency_s, on_trial=slot.on_trial, retry_after_s=retry_after_s)
+        self._note_ending(slot, ending, detail)
+        if changed:
             state = "endpoint_down" if endpoint.down else "endpoint_up"
             self._on_event(state, {"endpoint": endpoint.name, "detail": detail})
-            self._watch_for_giving_up()
-        if endpoint.down:
-            asyncio.get_running_loop().call_later(endpoint.trial_in_s(now_s) + 0.001, self._wake)
+            if all(each.down for each in self.endpoints):
+                self._on_event("paused", {"detail": self._last_detail, "give_up_after_s": self._give_up_after_s})
+        if (free_in_s := endpoint.free_in_s(now_s)) > 0:
+            asyncio.get_running_loop().call_later(free_in_s + 0.001, self._wake)
+        self._give_up_if_silent()
         self._wake()
 
     def release_unused(self, slot: Slot) -> None:
-        """Give back a slot that no call was made with."""
+        """Return a slot that was not used."""
         slot.endpoint.cancel(on_trial=slot.on_trial)
         self._wake()
 
-    async def pause(self, wait_s: float) -> None:
-        """Wait before a further try; not beyond the end of the run."""
-        self._pausing += 1
+    async def pause(self, wait_s: float, *, holds_back: bool) -> None:
+        """Wait before a further try; not beyond the end of the run.
+
+        Args:
+            wait_s: how long.
+            holds_back: whether this wait counts against new comparisons. Waits for a busy endpoint do, or they would
+                pile up without end; waits of requests that break a working server do not.
+        """
+        self._pausing += holds_back
         try:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(wait_s):
                     await self._over.wait()
         finally:
-            self._pausing -= 1
+            self._pausing -= holds_back
             self._wake()
 
     def stop(self, reason: str) -> None:
-        """Make no more calls; those in flight go on."""
+        """Start no more calls; those in flight finish."""
         if self.stopped_by is None:
             self.stopped_by = reason
             self._over.set()
@@ -294,21 +159,25 @@ class EndpointPool:
                     future.set_result(None)
 
     def _has_room(self) -> bool:
-        """Whether a new comparison may begin: those that pause hold no slot, and would pile up without end."""
+        """Whether a new comparison may begin; those that pause hold no slot."""
         return self._pausing < max(_LEAST_PAUSING, 2 * self.limit)
 
     def _choose(self) -> Endpoint | None:
-        now_s = time.monotonic()
+        now_s = clock.now_s()
         due = next((endpoint for endpoint in self.endpoints if endpoint.is_due(now_s)), None)
-        free = [endpoint for endpoint in self.endpoints if endpoint.is_free()]
-        return due or min(free, key=Endpoint.rank, default=None)
+        return due or self._least_loaded()
+
+    def _least_loaded(self) -> Endpoint | None:
+        now_s = clock.now_s()
+        free = [endpoint for endpoint in self.endpoints if endpoint.is_free(now_s)]
+        return min(free, key=Endpoint.rank, default=None)
 
     def _take(self, endpoint: Endpoint) -> Slot:
-        endpoint.begin()
-        return Slot(endpoint, time.monotonic(), endpoint.down)
+        now_s = clock.now_s()
+        return Slot(endpoint, now_s, endpoint.begin(now_s))
 
     def _wake(self) -> None:
-        """Give free slots to those who wait."""
+        """Hand free slots to the waiting comparisons."""
         for waiting in (self._second_turns, self._retries, self._newcomers):
             while waiting:
                 if waiting[0].done():
@@ -321,16 +190,40 @@ class EndpointPool:
                     return
                 waiting.popleft().set_result(self._take(endpoint))
 
-    def _watch_for_giving_up(self) -> None:
-        """Start the clock when the last endpoint goes down, stop it when one is back."""
-        if not all(endpoint.down for endpoint in self.endpoints):
-            if self._giving_up is not None:
-                self._giving_up.cancel()
-                self._giving_up = None
-        elif self._giving_up is None:
-            self._on_event("paused", {"detail": self._last_detail, "give_up_after_s": self._give_up_after_s})
-            loop = asyncio.get_running_loop()
-            self._giving_up = loop.call_later(self._give_up_after_s, self._give_up)
+    def _note_ending(self, slot: Slot, ending: Ending, detail: str) -> None:
+        """Start the clock of giving up at the first failure after an answer; stop it at an answer."""
+        if ending is Ending.NOT_SENT:
+            return
+        self._last_ending = ending
+        if ending.shows_it_works:
+            self._failing_since_s = None
+            return
+        self._last_detail = detail
+        if self._failing_since_s is None:
+            self._failing_since_s = slot.begun_s
+            self._watch()
+
+    def _watch(self) -> None:
+        """Look again when the judge will have been silent for too long."""
+        if self._watching is None and self._failing_since_s is not None and self._given_up is None:
+            at_s = self._failing_since_s + self._give_up_after_s
+            if at_s > clock.now_s():  # else every call that fails looks
+                self._watching = asyncio.get_running_loop().call_at(at_s, self._look)
+
+    def _look(self) -> None:
+        self._watching = None
+        self._give_up_if_silent()
+        self._watch()
+
+    def _give_up_if_silent(self) -> None:
+        """Give up when nothing has been answered for too long and no endpoint can be expected to answer."""
+        if self._given_up is not None or self._failing_since_s is None:
+            return
+        # 429 is never the fault of one request, and a call in flight may still be answered.
+        only_busy = self._last_ending is Ending.BUSY and self.in_flight == 0
+        silent_s = clock.now_s() - self._failing_since_s
+        if silent_s >= self._give_up_after_s and (only_busy or all(endpoint.down for endpoint in self.endpoints)):
+            self._give_up()
 
     def _give_up(self) -> None:
         names = ", ".join(endpoint.name for endpoint in self.endpoints)

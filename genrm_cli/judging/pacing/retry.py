@@ -1,4 +1,4 @@
-"""How long to wait before a call is tried again."""
+"""Backoff between the tries of a call."""
 
 from dataclasses import dataclass
 
@@ -7,11 +7,11 @@ MAX_RETRY_AFTER_S = 300.0
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """How often a call that may work later is tried again, and how the waits grow.
+    """The number of retries and the growth of the waits between them.
 
     Attributes:
-        retries: further tries after the first.
-        base_s: upper bound of the first wait; each later bound is twice the one before.
+        retries: tries after the first one.
+        base_s: upper bound of the first wait; the bound doubles with each wait.
         cap_s: upper bound of every wait that the server did not ask for.
     """
 
@@ -20,13 +20,13 @@ class RetryPolicy:
     cap_s: float = 60.0
 
     def wait_s(self, waits: int, retry_after_s: float | None, fraction: float) -> float:
-        """Return the seconds to wait for the so-manieth time (from 1).
+        """Return the backoff before retry `waits`.
 
-        The wait is drawn evenly from the upper half of a bound that doubles, so that calls which failed together
-        do not come back together; never less than the server asked for (up to 300 s).
+        The wait is uniform over the upper half of its bound, so that calls which failed together do not come back
+        together. A server's Retry-After, up to 300 s, is added.
 
         Args:
-            waits: waits of this call, this one included.
+            waits: waits of this call, this one included; 0 when the endpoint's own limit sets the pace.
             retry_after_s: the server's Retry-After.
             fraction: a random number from 0 to 1.
         """

@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from virtual_time import run_in_virtual_time
 
 from genrm_cli.errors import JudgeError
 from genrm_cli.judging.client import JudgeAddress, JudgeClient
+from genrm_cli.judging.pacing.endpoint import WINDOW, Ending, Endpoint, FixedLimit
 from genrm_cli.judging.pacing.limit import AdaptiveLimit
-from genrm_cli.judging.pacing.pool import WINDOW, Ending, Endpoint, EndpointPool, FixedLimit, Slot
+from genrm_cli.judging.pacing.pool import EndpointPool, Slot
 
 Events = list[tuple[str, dict[str, Any]]]
 CLIENT = JudgeClient(JudgeAddress("http://127.0.0.1:9/v1", None, 1, 1))  # never called here
@@ -31,8 +33,8 @@ def make_pool(*limits: int, give_up_after_s: float = 60.0, events: Events | None
 
 
 def run(scenario: Coroutine[Any, Any, None]) -> None:
-    """Run a scenario; one that waits for ever fails."""
-    asyncio.run(asyncio.wait_for(scenario, 20))
+    """Run a scenario in virtual time; one that waits for ever fails."""
+    run_in_virtual_time(asyncio.wait_for(scenario, 1_000))
 
 
 async def take(pool: EndpointPool, *, retry: bool = False) -> Slot:
@@ -48,8 +50,8 @@ async def turn() -> None:
         await asyncio.sleep(0)
 
 
-async def break_down(pool: EndpointPool, calls: int = 10) -> None:
-    """Let so many calls in a row find the endpoint broken."""
+async def break_down(pool: EndpointPool, calls: int = 11) -> None:
+    """Let so many calls in a row find the endpoint broken; the eleventh is the trial that confirms it."""
     for _ in range(calls):
         pool.release(await take(pool), Ending.BROKEN, "connection refused")
 
@@ -115,7 +117,7 @@ def test_retries_go_before_newcomers() -> None:
 
 
 @pytest.mark.parametrize(
-    ("endings", "goes_down"),
+    ("endings", "is_suspected"),
     [
         ([Ending.BROKEN] * 10, True),
         ([Ending.OVERLOADED] * 10, True),
@@ -129,18 +131,24 @@ def test_retries_go_before_newcomers() -> None:
         ([Ending.REFUSED] * 100, False),
     ],
 )
-def test_what_takes_an_endpoint_out(endings: list[Ending], goes_down: bool) -> None:
-    """Ten faults in a row, more than half of the last 50, or 50 times busy or silent; never what a request caused."""
+def test_an_endpoint_is_suspected_when_its_calls_fail(endings: list[Ending], is_suspected: bool) -> None:
+    """Ten faults in a row, more than half of the last 50, or 50 times busy or silent; never a request's own fault."""
 
     async def scenario() -> None:
         events: Events = []
         pool = make_pool(1, events=events)
         for ending in endings:
-            if pool.endpoints[0].down:
+            slot = await take(pool)
+            if slot.on_trial:
+                pool.release(slot, ending, "why")
                 break
-            pool.release(await take(pool), ending, "why")
-        assert pool.endpoints[0].down == goes_down
-        assert ("endpoint_down" in dict(events)) == goes_down
+            pool.release(slot, ending, "why")
+        else:
+            slot = await take(pool)
+            pool.release(slot, ending, "why")
+        assert slot.on_trial == is_suspected
+        assert pool.endpoints[0].down == is_suspected
+        assert ("endpoint_down" in dict(events)) == is_suspected
 
     run(scenario())
 
@@ -153,7 +161,7 @@ def test_the_calls_of_a_dead_endpoint_move() -> None:
         dead, alive = pool.endpoints
         both = [await take(pool), await take(pool)]
         pool.release(both[0], Ending.BROKEN)
-        for _ in range(9):
+        for _ in range(10):
             pool.release(await take(pool), Ending.BROKEN)
         assert (dead.down, alive.down, pool.limit) == (True, False, 1)
         pool.release(both[1], Ending.ANSWERED)
@@ -211,16 +219,14 @@ def test_waits_between_trials_double_up_to_a_bound() -> None:
     """Trials come after 1, 2, 4, ... seconds and never further apart than the last of these waits."""
     each = Endpoint("a", CLIENT, FixedLimit(1), first_trial_s=1.0, last_trial_s=8.0)
     now_s = 0.0
-    for _ in range(10):
-        each.begin()
-        each.end(Ending.BROKEN, now_s, 0.1, on_trial=False)
+    each.mark_unhealthy(now_s)
     gaps = []
     for _ in range(6):
-        gaps.append(each.trial_in_s(now_s))
+        gaps.append(each.free_in_s(now_s))
         now_s += gaps[-1]
         assert each.is_due(now_s)
         assert not each.is_due(now_s - 0.1)
-        each.begin()
+        assert each.begin(now_s)
         assert not each.is_due(now_s + 100)  # one trial at a time
         each.end(Ending.BROKEN, now_s, 0.1, on_trial=True)
     assert gaps == [1, 2, 4, 8, 8, 8]
@@ -267,7 +273,7 @@ def test_a_judge_that_stays_down_is_given_up() -> None:
                 pool.release(await take(pool, retry=retry), Ending.BROKEN, "connection refused")
 
         waiting = [asyncio.create_task(insist(retry=bool(number % 2))) for number in range(4)]
-        pausing = asyncio.create_task(pool.pause(100))
+        pausing = asyncio.create_task(pool.pause(100, holds_back=True))
         results = await asyncio.gather(*waiting, return_exceptions=True)
         for result in results:
             assert isinstance(result, JudgeError)
@@ -303,7 +309,7 @@ def test_a_stop_wakes_all_who_wait() -> None:
         pool = make_pool(1, events=events)
         held = await take(pool)
         waiting = [asyncio.create_task(pool.acquire(retry=bool(number % 2))) for number in range(4)]
-        pausing = asyncio.create_task(pool.pause(100))
+        pausing = asyncio.create_task(pool.pause(100, holds_back=True))
         await turn()
         pool.stop("deadline")
         pool.stop("max_calls")
@@ -323,8 +329,8 @@ def test_a_pause_ends_by_itself() -> None:
     async def scenario() -> None:
         pool = make_pool(1)
         began_s = asyncio.get_running_loop().time()
-        await pool.pause(0.05)
-        assert 0.045 <= asyncio.get_running_loop().time() - began_s < 5
+        await pool.pause(0.05, holds_back=True)
+        assert asyncio.get_running_loop().time() - began_s == pytest.approx(0.05)
 
     run(scenario())
 
@@ -388,24 +394,103 @@ def test_no_slot_is_lost_or_made_up(seed: int, limits: list[int]) -> None:
 
 
 def test_endpoints_learn_their_limits_from_how_calls_end() -> None:
-    """Answers raise an adaptive limit, refusals and overload lower it; broken calls leave it alone."""
+    """Answers raise an adaptive limit; a burst of refusals lowers it; a single refusal and broken calls do not."""
 
     async def scenario() -> None:
         each = Endpoint("a", CLIENT, AdaptiveLimit(1000))
         pool = EndpointPool([each], 60, lambda event, fields: None)
         slots = [await take(pool) for _ in range(16)]
         pool.release(slots.pop(), Ending.BROKEN)
+        pool.release(slots.pop(), Ending.BUSY)
         assert each.limit.limit == 16
-        slots.append(await take(pool))
-        for slot in slots[:3]:
-            pool.release(slot, Ending.ANSWERED)
-        raised = each.limit.limit
-        assert raised > 16
-        pool.release(slots[3], Ending.BUSY)
-        lowered = each.limit.limit
-        assert lowered < raised
-        pool.release(slots[4], Ending.OVERLOADED)
-        assert each.limit.limit < lowered
+        for _ in range(3):
+            pool.release(slots.pop(), Ending.ANSWERED)
+        assert each.limit.limit > 16
+        for ending in (Ending.BUSY, Ending.OVERLOADED) * 5:
+            pool.release(slots.pop(), ending)
+        assert each.limit.limit < 16
+
+    run(scenario())
+
+
+def test_an_exhausted_endpoint_rests_for_its_retry_after() -> None:
+    """When 5 calls in a row are refused and none is in flight, nobody calls before the endpoint's Retry-After."""
+
+    async def scenario() -> None:
+        pool = make_pool(4, 4)
+        for _ in range(5):
+            slot = Slot(pool.endpoints[0], 0.0, pool.endpoints[0].begin(0.0))
+            pool.release(slot, Ending.BUSY, "HTTP 429", retry_after_s=30.0)
+        assert {(await take(pool)).endpoint.name for _ in range(4)} == {"b"}
+        waiting = asyncio.create_task(take(pool))
+        await asyncio.sleep(29)
+        assert not waiting.done()
+        await asyncio.sleep(1.1)
+        assert waiting.result().endpoint.name == "a"
+
+    run(scenario())
+
+
+def test_a_refusal_while_others_are_answered_lets_nobody_rest() -> None:
+    """Retry-After of one refused call does not keep the other calls from an endpoint that works."""
+
+    async def scenario() -> None:
+        pool = make_pool(2)
+        await take(pool)
+        for _ in range(20):
+            pool.release(await take(pool), Ending.BUSY, "HTTP 429", retry_after_s=30.0)
+        assert asyncio.get_running_loop().time() == 0
+
+    run(scenario())
+
+
+def test_a_call_that_could_not_be_sent_says_nothing_about_the_endpoint() -> None:
+    """Without a file descriptor the limit drops to what is open, nothing is suspected, and no clock starts."""
+
+    async def scenario() -> None:
+        events: Events = []
+        pool = make_pool(64, give_up_after_s=1.0, events=events)
+        slots = [await take(pool) for _ in range(64)]
+        for slot in slots[:20]:
+            pool.release(slot, Ending.NOT_SENT, "Too many open files")
+        assert (pool.limit, pool.in_flight) == (44, 44)
+        await asyncio.sleep(10)
+        pool.release(slots[20], Ending.ANSWERED)
+        await take(pool)
+        assert events == []
+
+    run(scenario())
+
+
+def test_a_judge_that_only_refuses_is_given_up_in_time() -> None:
+    """With nothing but 429, the run ends --give-up-after seconds after the last answer, however few the calls."""
+
+    async def scenario() -> None:
+        pool = make_pool(4, give_up_after_s=3.0)
+        pool.release(await take(pool), Ending.BUSY)
+        pool.release(await take(pool), Ending.ANSWERED)
+        await asyncio.sleep(10)
+        pool.release(await take(pool), Ending.BUSY, "HTTP 429")
+        began_s = asyncio.get_running_loop().time()
+        await pool.pause(60.0, holds_back=True)
+        assert asyncio.get_running_loop().time() - began_s == pytest.approx(3.0)
+        with pytest.raises(JudgeError, match=r"has not answered for 3 s .* HTTP 429"):
+            await pool.acquire(retry=True)
+
+    run(scenario())
+
+
+def test_a_call_in_flight_is_waited_for_although_the_others_are_refused() -> None:
+    """A judge that works on one long call and refuses the rest is not given up."""
+
+    async def scenario() -> None:
+        pool = make_pool(2, give_up_after_s=3.0)
+        long_call = await take(pool)
+        pool.release(await take(pool), Ending.BUSY)
+        await asyncio.sleep(100)
+        pool.release(await take(pool), Ending.BUSY)
+        pool.release(long_call, Ending.ANSWERED)
+        await take(pool)
 
     run(scenario())
 
@@ -415,7 +500,7 @@ def test_comparisons_that_pause_do_not_pile_up() -> None:
 
     async def scenario() -> None:
         pool = make_pool(4)
-        pausing = [asyncio.create_task(pool.pause(60.0)) for _ in range(64)]
+        pausing = [asyncio.create_task(pool.pause(60.0, holds_back=True)) for _ in range(64)]
         await turn()
         newcomer = asyncio.create_task(pool.acquire())
         await turn()

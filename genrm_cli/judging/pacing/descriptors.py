@@ -1,0 +1,30 @@
+"""File descriptors: how many connections this process may open."""
+
+import contextlib
+import errno
+import os
+import resource
+
+_KEPT = 64  # for the journal, inputs, outputs and storage
+
+
+def raise_descriptor_limit() -> None:
+    """Raise the soft limit of open files to the hard one; the usual 1,024 is less than one server answers at once."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(OSError, ValueError):  # macOS refuses an infinite limit; the soft one then stays
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def max_connections() -> int:
+    """Return the number of connections that leave enough descriptors for everything else, at least 1."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return 1_000_000 if soft == resource.RLIM_INFINITY else max(1, min(1_000_000, soft - _KEPT))
+
+
+def is_exhausted() -> bool:
+    """Whether no file can be opened at the moment."""
+    try:
+        os.close(os.open(os.devnull, os.O_RDONLY))
+    except OSError as error:
+        return error.errno in (errno.EMFILE, errno.ENFILE)
+    return False

@@ -1,0 +1,219 @@
+"""One endpoint: how many calls it may have in flight, whether it works, and when it is tried again.
+
+An endpoint is suspected when its calls fail for reasons of its own: connection, 5xx or authentication in 10 calls in
+a row or in more than half of the last 50; 429 or a timeout in 50 calls in a row. A trial call with a harmless prompt
+then decides: prompts that break a server on their own do not mark it unhealthy. An unhealthy endpoint gets one trial
+call at a time until one is answered.
+"""
+
+from collections import deque
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from typing import Protocol
+
+from genrm_cli.judging.client import JudgeClient
+from genrm_cli.judging.pacing.retry import MAX_RETRY_AFTER_S
+
+WINDOW = 50  # calls that an endpoint is judged by
+_BROKEN_IN_A_ROW = 10
+_REFUSED_IN_A_ROW = 5  # with nothing in flight: a rate limit, not a lack of capacity
+_NO_DESCRIPTOR_REST_S = 0.1
+_LONGEST_GAP_S = 1.0
+
+
+class Ending(Enum):
+    """How a call ended, as far as its endpoint is concerned."""
+
+    ANSWERED = auto()
+    BUSY = auto()  # 429
+    OVERLOADED = auto()  # 503: busy and broken at once
+    TIMED_OUT = auto()
+    BROKEN = auto()  # connection, other 5xx, auth, unknown model
+    REFUSED = auto()  # this request only; the endpoint works
+    NOT_SENT = auto()  # this process has no file descriptor left; the endpoint was not called
+
+    @property
+    def shows_it_works(self) -> bool:
+        """Whether the endpoint did its part."""
+        return self in (Ending.ANSWERED, Ending.REFUSED)
+
+
+class Limit(Protocol):
+    """How many calls may be in flight, and what it learns from them."""
+
+    @property
+    def limit(self) -> int:
+        """Calls that may be in flight now."""
+
+    @property
+    def adapts(self) -> bool:
+        """Whether it lowers itself when the endpoint refuses, so that refused calls need not wait ever longer."""
+
+    def on_answer(self, now_s: float, latency_s: float, in_flight: int) -> None:
+        """Learn from an answer."""
+
+    def on_refusal(self, now_s: float, in_flight: int) -> bool:
+        """Learn from a 429 or 503; say whether load caused it."""
+
+    def on_timeout(self, now_s: float, latency_s: float, in_flight: int) -> None:
+        """Learn from a timeout."""
+
+    def lower_ceiling(self, ceiling: int) -> None:
+        """Never allow more calls than this from now on."""
+
+    def answer_gap_s(self) -> float:
+        """Return the mean time between two answers, 0 if it is unknown."""
+
+
+class FixedLimit:
+    """A limit that the user has set; it learns nothing."""
+
+    adapts = False
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+
+    def on_answer(self, now_s: float, latency_s: float, in_flight: int) -> None:
+        """Learn nothing."""
+
+    def on_refusal(self, now_s: float, in_flight: int) -> bool:
+        """Learn nothing."""
+        return False
+
+    def on_timeout(self, now_s: float, latency_s: float, in_flight: int) -> None:
+        """Learn nothing."""
+
+    def lower_ceiling(self, ceiling: int) -> None:
+        """Lower the limit."""
+        self.limit = min(self.limit, max(1, ceiling))
+
+    def answer_gap_s(self) -> float:
+        """Return 0: unknown."""
+        return 0.0
+
+
+@dataclass(slots=True)
+class Endpoint:
+    """One endpoint and its state.
+
+    Attributes:
+        first_trial_s: wait before an unhealthy endpoint is tried; doubles with each trial that fails.
+        last_trial_s: the longest of these waits.
+    """
+
+    name: str
+    client: JudgeClient
+    limit: Limit
+    first_trial_s: float = 1.0
+    last_trial_s: float = 30.0
+    in_flight: int = 0
+    down: bool = False
+    _suspect: bool = False
+    _failed_last: bool = False
+    _recent: deque[bool] = field(default_factory=lambda: deque(maxlen=WINDOW))
+    _broken_in_a_row: int = 0
+    _put_off_in_a_row: int = 0
+    _trial_wait_s: float = 0.0
+    _trial_at_s: float = 0.0
+    _on_trial: bool = False
+    _rests_until_s: float = 0.0
+
+    def is_free(self, now_s: float) -> bool:
+        """Whether one more call may go there."""
+        return not self.down and now_s >= self._rests_until_s and self.in_flight < self.limit.limit
+
+    def is_due(self, now_s: float) -> bool:
+        """Whether the next call must be a trial."""
+        if self._on_trial or now_s < self._trial_at_s:
+            return False
+        return self.down or (self._suspect and self.is_free(now_s))
+
+    def rank(self) -> tuple[bool, float]:
+        """Return the sort key of endpoints: recent failure, then the share of the limit in use.
+
+        An endpoint that fails at once is never loaded: by load alone it would draw all retries to itself.
+        """
+        return self._failed_last, self.in_flight / self.limit.limit
+
+    def begin(self, now_s: float) -> bool:
+        """Count a call that begins; say whether it is a trial."""
+        on_trial = self.is_due(now_s)
+        self._on_trial = self._on_trial or on_trial
+        self.in_flight += 1
+        return on_trial
+
+    def cancel(self, *, on_trial: bool) -> None:
+        """Take back a call that was not made."""
+        self.in_flight -= 1
+        if on_trial:
+            self._on_trial = False
+
+    def end(
+        self,
+        ending: Ending,
+        now_s: float,
+        latency_s: float,
+        *,
+        on_trial: bool,
+        retry_after_s: float | None = None,
+    ) -> bool:
+        """Learn from a call that ended; say whether the endpoint went down or came back."""
+        if ending is Ending.NOT_SENT:
+            self.limit.lower_ceiling(self.in_flight - 1)
+            self._rest_until(now_s + _NO_DESCRIPTOR_REST_S)
+            self.cancel(on_trial=on_trial)
+            return False
+        put_off = ending in (Ending.BUSY, Ending.TIMED_OUT)
+        broken = ending in (Ending.BROKEN, Ending.OVERLOADED)
+        self._put_off_in_a_row = self._put_off_in_a_row + 1 if put_off else 0
+        self._broken_in_a_row = self._broken_in_a_row + 1 if broken else 0
+        self._recent.append(broken)
+        self._failed_last = not ending.shows_it_works
+        self._teach_limit(ending, now_s, latency_s, retry_after_s)
+        self.in_flight -= 1
+        if on_trial:
+            self._on_trial = False
+        if self.down or (self._suspect and on_trial):
+            return self._decide(now_s, on_trial=on_trial)
+        mostly_broken = self._broken_in_a_row >= _BROKEN_IN_A_ROW or sum(self._recent) > WINDOW / 2
+        self._suspect = self._suspect or mostly_broken or self._put_off_in_a_row >= WINDOW
+        return False
+
+    def mark_unhealthy(self, now_s: float) -> None:
+        """Mark the endpoint down until a trial succeeds."""
+        self.down, self._suspect, self._on_trial = True, False, False
+        self._trial_wait_s, self._trial_at_s = self.first_trial_s, now_s + self.first_trial_s
+
+    def free_in_s(self, now_s: float) -> float:
+        """Return the seconds until a trial is due or a rest ends; 0 when nothing is waited for."""
+        return max(0.0, self._rests_until_s - now_s, self._trial_at_s - now_s if self.down else 0.0)
+
+    def _teach_limit(self, ending: Ending, now_s: float, latency_s: float, retry_after_s: float | None) -> None:
+        if ending is Ending.ANSWERED:
+            self.limit.on_answer(now_s, latency_s, self.in_flight)
+        elif ending is Ending.TIMED_OUT:
+            self.limit.on_timeout(now_s, latency_s, self.in_flight)
+        elif ending in (Ending.BUSY, Ending.OVERLOADED):
+            if self.limit.on_refusal(now_s, self.in_flight):
+                # A call that ends makes room for the next one; a token bucket fills in the same time.
+                self._rest_until(now_s + min(_LONGEST_GAP_S, self.limit.answer_gap_s()))
+            if retry_after_s and self.in_flight == 1 and self._put_off_in_a_row >= _REFUSED_IN_A_ROW:
+                self._rest_until(now_s + min(retry_after_s, MAX_RETRY_AFTER_S))
+
+    def _rest_until(self, at_s: float) -> None:
+        self._rests_until_s = max(self._rests_until_s, at_s)
+
+    def _decide(self, now_s: float, *, on_trial: bool) -> bool:
+        """Learn from a trial, or from a call that was in flight when the endpoint went down."""
+        if not self._failed_last:
+            came_back, self.down, self._suspect = self.down, False, False
+            self._recent.clear()
+            self._broken_in_a_row = self._put_off_in_a_row = 0
+            return came_back
+        if not self.down:
+            self.mark_unhealthy(now_s)
+            return True
+        if on_trial:
+            self._trial_wait_s = min(self.last_trial_s, 2 * self._trial_wait_s)
+            self._trial_at_s = now_s + self._trial_wait_s
+        return False

@@ -1,0 +1,126 @@
+"""Whole runs against a server in virtual time: each goal of pacing with its number."""
+
+from functools import cache
+from statistics import median
+
+import pytest
+from simulated_server import Run, SimulatedServer, run_judge
+
+from genrm_cli.errors import JudgeError
+from genrm_cli.judging.pacing.endpoint import FixedLimit
+from genrm_cli.verdicts import Failure
+
+SEEDS = range(3)
+
+
+@cache
+def typical_s(count: int, **behaviour: float) -> float:
+    """Return the median time of runs that must all judge every comparison."""
+    runs = [run_judge(count, SimulatedServer(seed=seed, **behaviour)) for seed in SEEDS]
+    assert [run.failed for run in runs] == [0] * len(runs)
+    return median(run.took_s for run in runs)
+
+
+@pytest.mark.parametrize("share", [0.01, 0.05, 0.1])
+@pytest.mark.parametrize("capacity", [pytest.param(64, marks=pytest.mark.slow), 10_000])
+def test_random_refusals_cost_little(share: float, capacity: int) -> None:
+    """1 to 10 % of calls refused at random: at most 1.3 times the time without, with or without a full server."""
+    without_s = typical_s(672, capacity=capacity)
+    assert typical_s(672, capacity=capacity, refused_share=share) <= 1.3 * without_s
+
+
+def test_mixed_faults_cost_little() -> None:
+    """5 % each of 429, 500 and unreadable replies: at most 1.5 times the time without."""
+    without_s = typical_s(672, capacity=64)
+    assert typical_s(672, capacity=64, refused_share=0.05, broken_share=0.05, unreadable_share=0.05) <= (
+        1.5 * without_s
+    )
+
+
+@pytest.mark.parametrize(("per_s", "count"), [(5, 300), (20, 672), (100, 1_000)])
+@pytest.mark.parametrize("refusal_s", [0.002, pytest.param(0.03, marks=pytest.mark.slow)])
+def test_a_token_bucket_is_emptied(per_s: float, count: int, refusal_s: float) -> None:
+    """5, 20 or 100 calls a second let through: at most 1.2 times the ideal time."""
+    server = SimulatedServer(per_s=per_s, burst=per_s / 2, refusal_s=refusal_s)
+    run = run_judge(count, server)
+    assert run.failed == 0
+    assert run.took_s <= 1.2 * count / per_s
+
+
+@pytest.mark.parametrize("refusal_s", [0.002, pytest.param(0.03, marks=pytest.mark.slow)])
+def test_a_capacity_is_used_and_respected(refusal_s: float) -> None:
+    """A server that refuses above 128 calls gives 95 % of its best throughput, and refuses at most 2 % of calls."""
+    server = SimulatedServer(capacity=128, refuses=True, refusal_s=refusal_s)
+    run = run_judge(5_000, server)
+    middle = [at_s for at_s in server.answered_at_s if 6 <= at_s <= 14]
+    assert len(middle) / 8 >= 0.95 * 128 / 0.4
+    assert server.calls["refused"] <= 0.02 * server.calls["all"]
+    assert run.failed == 0
+
+
+@pytest.mark.parametrize(("before", "after"), [(32, 16), (16, 32)])
+@pytest.mark.parametrize("refused_share", [pytest.param(0.0, marks=pytest.mark.slow), 0.05])
+def test_a_changed_capacity_is_followed(before: int, after: int, refused_share: float) -> None:
+    """When capacity halves or doubles at 15 s, 90 % of what is possible then is used from 30 s on."""
+    server = SimulatedServer(capacity=before, refuses=True, refused_share=refused_share)
+    run_judge(2_500, server, at={15.0: lambda: setattr(server, "capacity", after)}, deadline_s=40.0)
+    middle = [at_s for at_s in server.answered_at_s if 30 <= at_s <= 38]
+    assert len(middle) / 8 >= 0.9 * after / 0.4
+
+
+def test_a_flat_server_is_found_within_a_few_completions() -> None:
+    """At 0.5 calls a second at any level, the limit never passes 64, and after ten minutes it is at most 10."""
+    server = SimulatedServer(capacity=1, mean_s=2.0)
+    run = run_judge(800, server)
+    assert max(level for _, level in run.levels) <= 64
+    assert max(level for at_s, level in run.levels if at_s > 600) <= 10
+    assert run.took_s <= 1.05 * 800 * 2.0
+
+
+def test_a_tail_beyond_the_timeout_does_not_strangle_a_run() -> None:
+    """5 % of calls that never end cost the slots that they hold, not the throughput of the others."""
+    server = SimulatedServer(capacity=16, hanging_share=0.05)
+    run_judge(3_000, server, call_timeout_s=10.0, deadline_s=60.0)
+    assert len([at_s for at_s in server.answered_at_s if at_s > 20]) / 40 >= 0.4 * 16 / 0.4
+
+
+def broken_run(broken_per_100: int, count: int = 1_000) -> Run:
+    """Put comparisons before two servers, of which some break both."""
+    servers = [SimulatedServer(capacity=32, seed=seed) for seed in SEEDS[:2]]
+    return run_judge(count, *servers, broken=lambda number: number % 100 < broken_per_100)
+
+
+@pytest.mark.parametrize("broken_per_100", [1, 30])
+def test_prompts_that_always_fail_fail_alone(broken_per_100: int) -> None:
+    """Prompts that break every endpoint, 30 in a row, get no verdict; the others do, and no endpoint is unhealthy."""
+    run = broken_run(broken_per_100)
+    failed = {number for number, outcome in run.outcomes.items() if isinstance(outcome.result, Failure)}
+    assert failed == {number for number in range(1_000) if number % 100 < broken_per_100}
+    assert run.events == []
+    good_s = run_judge(1_000 - len(failed), *(SimulatedServer(capacity=32, seed=seed) for seed in SEEDS[:2])).took_s
+    others_s = max(at_s for at_s, number in run.ended_at_s if number not in failed)
+    assert others_s <= 1.5 * good_s
+
+
+def test_prompts_that_all_fail_end_the_run_without_giving_up() -> None:
+    """With nothing but prompts that break the judge, each of them fails; the judge answers the trials."""
+    run = broken_run(100, count=60)
+    assert run.failed == 60
+    assert run.events == []
+
+
+@pytest.mark.parametrize("count", [1, 2, 200])
+@pytest.mark.parametrize("retry_after_s", [None, 1.0])
+def test_a_judge_that_refuses_everything_ends_the_run_in_time(count: int, retry_after_s: float | None) -> None:
+    """--give-up-after 3 on a judge that answers 429 for ever: the run ends after 3 to 10 seconds."""
+    server = SimulatedServer(refused_share=1.0, retry_after_s=retry_after_s)
+    with pytest.raises(JudgeError, match="has not answered for 3 s") as caught:
+        run_judge(count, server, give_up_after_s=3.0)
+    assert 3.0 <= caught.value.took_s <= 10.0
+
+
+def test_a_fixed_limit_is_kept() -> None:
+    """A limit that the user has set is neither passed nor lowered by refusals."""
+    run = run_judge(672, SimulatedServer(refused_share=0.05), limit=lambda: FixedLimit(32))
+    assert {level for _, level in run.levels} == {32}
+    assert run.failed == 0
