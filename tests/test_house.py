@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import pytest
 
-from genrm_cli.judging.builtin_profiles import PROFILES
+from genrm_cli.judging.lookup.builtin_profiles import PROFILES
 from genrm_cli.rollouts.dialects import DIALECTS
 
 ROOT = Path(__file__).parents[1]
@@ -93,7 +93,7 @@ HOMES = {
     "phonenumbers": ("rollouts.private_forms",),
     "stdnum": ("rollouts.private_forms",),
     "sqlite3": ("judging.journal", "judging.journal_file"),
-    "tomllib": ("settings", "rules.phrase_list", "judging.builtin_profiles", "judging.builtin_rubrics"),
+    "tomllib": ("settings", "rules.phrase_list", "judging.lookup"),
 }
 ENVIRONMENT_HOMES = ("settings", "cli")
 # The user's own async functions run in a worker thread, which has no event loop.

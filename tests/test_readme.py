@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from genrm_cli import errors
-from genrm_cli.judging.builtin_profiles import PROFILES
+from genrm_cli.judging.lookup.builtin_profiles import PROFILES
 from genrm_cli.rollouts.dialects import DIALECTS
 from genrm_cli.settings.panel import judges_of
 from genrm_cli.settings.resolve import read_settings_file, resolve_settings

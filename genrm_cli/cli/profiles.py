@@ -33,7 +33,7 @@ def list_profiles(context: typer.Context, as_json: AsJson = False) -> None:
         return
 
     def run() -> int:
-        from genrm_cli.judging.builtin_profiles import PROFILES
+        from genrm_cli.judging.lookup.builtin_profiles import PROFILES
 
         if as_json:
             typer.echo(_to_json([_describe(profile) for profile in PROFILES.values()]))
@@ -55,7 +55,7 @@ def read_reply(
     """Parse a reply and print the verdict or the failure."""
 
     def run() -> int:
-        from genrm_cli.judging.find_profile import find_profile
+        from genrm_cli.judging.lookup.find_profile import find_profile
         from genrm_cli.judging.profiles.profile import parse_reply
         from genrm_cli.judging.requests import Reply
         from genrm_cli.settings.convert import read_text_argument
@@ -79,7 +79,7 @@ def show(name: NameOrFile, as_json: AsJson = False) -> None:
     """Print a sample prompt exactly as the judge receives it, and the other request fields."""
 
     def run() -> int:
-        from genrm_cli.judging.find_profile import find_profile
+        from genrm_cli.judging.lookup.find_profile import find_profile
         from genrm_cli.judging.profiles.profile import Profile, render_messages
 
         profile = find_profile(name, None)

@@ -12,7 +12,7 @@ from genrm_cli.groups.components.plugins import version_of
 from genrm_cli.groups.components.rule_files import read_phrases
 from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.jobs.context import RunContext
-from genrm_cli.judging.find_profile import profile_of
+from genrm_cli.judging.lookup.find_profile import profile_of
 from genrm_cli.metrics.run_metrics import summarise
 from genrm_cli.pairing import RING_STRATEGIES
 from genrm_cli.settings import Settings

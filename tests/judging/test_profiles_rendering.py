@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from judge_families import FAMILIES, PAIR_PROFILES
 
-from genrm_cli.judging.builtin_profiles import PROFILES
+from genrm_cli.judging.lookup.builtin_profiles import PROFILES
 from genrm_cli.judging.pacing.budget import Budget
 from genrm_cli.judging.pacing.pool import EndpointPool
 from genrm_cli.judging.pacing.retry import RetryPolicy

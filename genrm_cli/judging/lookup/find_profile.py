@@ -5,7 +5,7 @@ from functools import cache, partial
 from pathlib import Path
 
 from genrm_cli.errors import UsageError
-from genrm_cli.judging.builtin_profiles import PROFILES, profile_for
+from genrm_cli.judging.lookup.builtin_profiles import PROFILES, profile_for
 from genrm_cli.judging.profiles.custom import parse_custom_profile
 from genrm_cli.judging.profiles.parsing.compat import parse_scores_json_as_reference
 from genrm_cli.judging.profiles.profile import AnyProfile, GradingProfile

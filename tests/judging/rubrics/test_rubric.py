@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genrm_cli.judging.builtin_rubrics import HELPFULNESS, RUBRIC_SETS, THERAPEUTIC
+from genrm_cli.judging.lookup.builtin_rubrics import HELPFULNESS, RUBRIC_SETS, THERAPEUTIC
 from genrm_cli.judging.rubrics.rubric import Rubric, RubricSet
 
 SCORES = st.lists(st.integers(-100, 100).map(float), min_size=2, max_size=7, unique=True).map(sorted)

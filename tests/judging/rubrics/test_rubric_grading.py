@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genrm_cli.judging.builtin_rubrics import THERAPEUTIC
+from genrm_cli.judging.lookup.builtin_rubrics import THERAPEUTIC
 from genrm_cli.judging.requests import ListwisePrompt, Reply
 from genrm_cli.judging.rubrics.grading import grades_of_empty, grading_profile
 from genrm_cli.judging.rubrics.rubric import Rubric, RubricSet

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from genrm_cli.judging.builtin_rubrics import HELPFULNESS, THERAPEUTIC
+from genrm_cli.judging.lookup.builtin_rubrics import HELPFULNESS, THERAPEUTIC
 from genrm_cli.judging.profiles.profile import GradingProfile
 from genrm_cli.judging.requests import ListwisePrompt
 from genrm_cli.judging.rubrics.clusters import CLUSTERS
