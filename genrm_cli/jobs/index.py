@@ -117,7 +117,7 @@ def _read_lines(source: Source, run: RunContext, index: InputIndex, on_reject: C
         for position, (rollout, key) in enumerate(zip(rollouts, keys, strict=True)):
             # One that lacks its group counts as one of a group that could not be compared.
             metrics.rollouts_in_groups += key.startswith(UNGROUPED)
-            index.append(key, rollout, Place(line.number, line.offset, len(line.raw), position), record, dialect)
+            index.append(key, rollout, Place(line.number, position), record, dialect)
 
 
 def _parse_line(

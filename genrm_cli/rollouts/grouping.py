@@ -24,14 +24,10 @@ class Place:
 
     Attributes:
         line: number of the line, from 1.
-        offset: of the line's first byte.
-        length: of the line in bytes.
         position: the rollout's place among those of its line, from 0.
     """
 
     line: int
-    offset: int
-    length: int
     position: int
 
 
@@ -86,8 +82,6 @@ class GroupTable:
         self._prompts = array("Q")
         self._indices = array("q")
         self._lines = array("Q")
-        self._offsets = array("Q")
-        self._lengths = array("Q")
         self._positions = array("I")
         self._answered = array("B")
         self._prompt_chars = array("I")
@@ -105,8 +99,6 @@ class GroupTable:
         self._prompts.append(0 if rollout.session is not None else digest_of_prompt(rollout.prompt))
         self._indices.append(_NO_INDEX if rollout.index is None else rollout.index)
         self._lines.append(place.line)
-        self._offsets.append(place.offset)
-        self._lengths.append(place.length)
         self._positions.append(place.position)
         self._answered.append(rollout.answer is not None)
         self._prompt_chars.append(min(2**32 - 1, sum(len(turn.text) for turn in rollout.prompt)))
@@ -115,7 +107,7 @@ class GroupTable:
 
     def place(self, row: int) -> Place:
         """Return where the rollout of a row stands in the input."""
-        return Place(self._lines[row], self._offsets[row], self._lengths[row], self._positions[row])
+        return Place(self._lines[row], self._positions[row])
 
     def iter_groups(self) -> Iterator[list[int]]:
         """Yield the rows of each group, groups by first appearance.

@@ -61,7 +61,7 @@ def follow(dialect, record):
     assert rollouts
     table = GroupTable()
     for position, rollout in enumerate(rollouts):
-        table.append(group_key(rollout, 1, value_at(record, "prompt.0")), rollout, Place(1, 0, 10, position))
+        table.append(group_key(rollout, 1, value_at(record, "prompt.0")), rollout, Place(1, position))
     for rows in table.iter_groups():
         table.prompts_differ(rows)
     answered = [rollout for rollout in rollouts if rollout.answer is not None]
