@@ -47,7 +47,7 @@ def grading_profile(rubric_set: RubricSet) -> GradingProfile:
 
 
 def grades_of_empty(rubric_set: RubricSet) -> Grades:
-    """Return the grades of an empty response, for which no judge is asked: 0, also for flaws, as silence must not pay."""
+    """Return the grades of an empty response, for which no judge is asked: 0, even for flaws: silence must not pay."""
     return Grades((0.0,) * len(rubric_set.rubrics))
 
 

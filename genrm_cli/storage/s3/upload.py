@@ -60,20 +60,12 @@ class S3Sink:
         return Mark(self._size_bytes, self._upload) if self._finished else None
 
     def write(self, data: bytes) -> None:
-        """Add uncompressed bytes; blocks while two parts are in flight.
-
-        Raises:
-            StorageError: S3 refused this or an earlier part; only `abort` may follow.
-        """
+        """Add uncompressed bytes; blocks while two parts are in flight. After an error only `abort` may follow."""
         self._append(self._encoder.compress(data))
         self._send_full_parts()
 
     def finish(self) -> None:
-        """Upload the remaining parts; only `commit` and `abort` may follow.
-
-        Raises:
-            StorageError: S3 refused a part.
-        """
+        """Upload the remaining parts; only `commit` and `abort` may follow."""
         if not self._ended:
             self._append(self._encoder.flush())
             self._ended = True
@@ -86,11 +78,7 @@ class S3Sink:
         self._finished = True
 
     def commit(self) -> None:
-        """Publish the object; a second call does nothing.
-
-        Raises:
-            StorageError: S3 refuses, or the object exists now and must not be replaced.
-        """
+        """Publish the object; a second call does nothing."""
         if self._committed:
             return
         self.finish()
@@ -241,11 +229,7 @@ def part_bytes(number: int) -> int:
 
 
 def mark_of_object(uri: str, options: S3Options) -> Mark | None:
-    """Return the mark of an object; None if the object or its bucket does not exist.
-
-    Raises:
-        StorageError: the request fails.
-    """
+    """Return the mark of an object; None if the object or its bucket does not exist."""
     with s3_faults(uri):
         return _mark_of(s3_client(options), uri)
 
