@@ -5,7 +5,6 @@ import sqlite3
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import zstandard
@@ -58,16 +57,11 @@ class JournalErrors:
     def __enter__(self) -> None:
         """Do nothing: a plain class, as a generator would cost a tenth of a recall."""
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, sqlite3.OperationalError):
+            remedy = "check that it is a file in an existing folder with free disk space; its contents are unchanged"
             if "locked" in str(error) or "busy" in str(error):
                 remedy = "another process holds it; wait for it, or give this run its own with --journal"
-            else:
-                remedy = (
-                    "check that it is a file in an existing folder with free disk space; its contents are unchanged"
-                )
             raise StorageError(f"journal {self._path}: {error}; {remedy}.") from error
         if isinstance(error, sqlite3.DatabaseError | zstandard.ZstdError):
             raise StorageError(
