@@ -1,5 +1,5 @@
 # One command each: `make demo` shows real rewards, `make test` runs the suite. Both make their own environment.
-.PHONY: demo test test-all lint types bench clean
+.PHONY: demo test test-slow test-all lint types bench clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -14,8 +14,10 @@ demo: $(READY)
 test: $(READY)
 	$(BIN)/python -m pytest
 
-test-all: $(READY)
-	$(BIN)/python -m pytest -m "" --timeout 900
+test-slow: $(READY)
+	$(BIN)/python -m pytest -m "slow or real_stores" --timeout 900
+
+test-all: test test-slow
 
 lint: $(READY)
 	$(BIN)/ruff check .

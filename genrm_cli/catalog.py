@@ -1,21 +1,83 @@
-"""The names that users may type, each defined once."""
+"""Names that users type, each with the line that explains it.
+
+Help texts and checks of settings are made from these tables. The tables of implementations elsewhere have exactly
+these names, in this order.
+"""
+
+from collections.abc import Iterable, Mapping
+
+STRATEGIES: Mapping[str, str] = {
+    "circular": "each rollout against the next in its group: N comparisons for N rollouts",
+    "all_pairs": "each rollout against every other: N(N-1)/2",
+    "ring": "each rollout against equally many others, first as often as second: N times --ring-k",
+    "swap": "like ring with half as many pairs, each in both orders",
+    "random": "pairs chosen at random",
+}
+
+ESTIMATORS: Mapping[str, str] = {
+    "simple_tiebreaker": "mean of a rollout's scores, as in NeMo Gym",
+    "combined": "least squares over scores and rankings, adjusted for opponents and the judge's position preference",
+    "combined_fitted": "combined with weights learned from the judge's own verdicts",
+    "win_rate": "share of comparisons won",
+    "bradley_terry": "Bradley-Terry model of wins",
+}
+
+DIALECTS: Mapping[str, str] = {
+    "nemo_gym": "rollouts of NeMo Gym",
+    "compare": "requests of NeMo Gym's genrm_compare",
+    "many": "a prompt with a list of responses",
+    "verifiers": "results of verifiers",
+    "episode": "whole sessions with a scenario",
+    "completion": "a prompt with one response",
+    "chat": "messages that end in the response",
+}
+
+COMPONENT_KINDS: Mapping[str, str] = {
+    "genrm": "the reward from pairwise verdicts",
+    "win_rate": "share of comparisons won",
+    "rank": "rank of another component in the group",
+    "consistency": "agreement of the final answer with the group's",
+    "complementarity": "tests passed that few others in the group pass",
+    "rubric": "grades by a judge, one component for each rubric of a set",
+    "rubric_rank": "a judge's ranking of the group by a rubric set",
+    "rule": "a deterministic check of a session",
+    "field": "a number in the record",
+    "python": "a Python function",
+}
+
+RULES: Mapping[str, str] = {
+    "safety": "responds to risk as a crisis protocol asks",
+    "empathy": "shows empathy",
+    "bias": "avoids stereotypes",
+    "task_completion": "reaches the outcomes that the scenario expects",
+}
+
+REDACTIONS: Mapping[str, str] = {
+    "email": "email addresses",
+    "phone": "telephone numbers",
+    "identity": "identity, bank and card numbers",
+}
+
+PRESETS: Mapping[str, str] = {
+    "nemotron-3-nano": "Nemotron 3 Nano",
+    "nemotron-3-super": "Nemotron 3 Super",
+    "nemotron-3-super-rlvr": "Nemotron 3 Super, RLVR stage",
+    "nemotron-3-ultra": "Nemotron 3 Ultra",
+}
+
+
+def listed(names: Iterable[str]) -> str:
+    """Return names separated by commas."""
+    return ", ".join(names)
+
+
+def explained(names: Mapping[str, str]) -> str:
+    """Return names with their explanations, separated by semicolons."""
+    return "; ".join(f"{name}: {explanation}" for name, explanation in names.items())
+
 
 PROFILES = (
-    "nemotron",
-    "nemotron-plain",
-    "nemotron-ultra",
-    "nemotron-boxed",
-    "nemotron-principle",
-    "brrm",
-    "json",
-    "arena-hard",
-    "mt-bench",
-    "rm-r1",
-    "j1",
-    "think-rm",
-    "prometheus-2",
-    "judgelm",
-    "rubric-rm",
-    "rewardanything",
+    *("nemotron", "nemotron-plain", "nemotron-ultra", "nemotron-boxed", "nemotron-principle", "brrm", "json"),
+    *("arena-hard", "mt-bench", "rm-r1", "j1", "think-rm", "prometheus-2", "judgelm", "rubric-rm", "rewardanything"),
 )
-"""Judge families: each is a TOML file or a module of `judging/profiles/families`."""
+"""Judge families; `genrm profiles` describes them. Each is a TOML file or a module of `judging/profiles/families`."""

@@ -1,234 +1,213 @@
-"""The Python API: score groups of responses without files."""
+"""The public Python API: score responses without files."""
 
 import asyncio
-import threading
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AsyncExitStack
-from types import TracebackType
-from typing import Any, Self
+import os
+import re
+from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from typing import Any, Self, TypeVar
 
-from genrm_cli.errors import GenrmError
-from genrm_cli.groups.check import check_settings, judge_specs, open_options
-from genrm_cli.groups.comparisons import used_verdicts, verdicts_by_judge
-from genrm_cli.groups.compile import compile_plan, fit_budget
-from genrm_cli.groups.count_group import count_group
-from genrm_cli.groups.group import Group, JudgedGroup
-from genrm_cli.groups.judge_group import judge_group
-from genrm_cli.groups.plan import GroupPlan
+from genrm_cli.errors import GenrmError, UsageError
+from genrm_cli.groups.check import NO_JUDGE
+from genrm_cli.groups.group import Group
+from genrm_cli.groups.group_scorer import MAX_GROUPS_AT_ONCE, GroupScorer
 from genrm_cli.groups.results import GroupRewards
-from genrm_cli.groups.reward_group import reward_groups
-from genrm_cli.groups.tasks import first_error_of
-from genrm_cli.judging.engine import JudgeSet
-from genrm_cli.judging.journal import Journal
-from genrm_cli.judging.open_judges import OnEvent, OpenJudges, ignore_event, open_judges
-from genrm_cli.metrics.progress import RunProgress
-from genrm_cli.rewards.estimators import Calibration, CalibrationStatistics
+from genrm_cli.rewards.estimators import Calibration
 from genrm_cli.settings import Settings
 from genrm_cli.settings.keys import find_api_keys
 from genrm_cli.settings.resolve import SettingsFile, resolve_settings
+from genrm_cli.settings.table import all_settings
 
-DEFAULT_CONCURRENCY = 64
+Result = TypeVar("Result")
+
+_FILE_PANELS = ("Input", "Output", "Storage")
+_FILE_SETTINGS = frozenset(
+    {setting.key for setting in all_settings() if setting.declared.panel in _FILE_PANELS} - {"keep_replies"}
+    | {"parallel_files", "segment_calls", "segment_age"}
+)
+_NO_JUDGE = "Scorer: no judge is given. Pass base_url and model, or judge='lexical' to try the built-in baseline."
 
 
-class Scorer:
-    """Compares the responses of groups and turns verdicts into rewards; an asynchronous context manager.
+class Scorer(GroupScorer):
+    """Compares the responses of groups and turns the verdicts into rewards; an asynchronous context manager.
 
-    All groups share the judge's connections, limits and budget, and its journal if there is one.
+        async with genrm.Scorer(base_url="http://localhost:8000/v1", model="judge") as scorer:
+            result = await scorer.score("What is 2 + 2?", ["4", "5", "It is 4."])
+        print(result.rewards)
+
+    All groups share the judge's connections, limits, budget and journal. `deadline` counts from the opening. A scorer
+    belongs to the event loop that opened it; tasks of that loop may use it at once. A closed scorer can be opened
+    again.
 
     Attributes:
-        metrics: of everything scored so far.
+        metrics: counts over all groups scored so far.
     """
 
-    def __init__(self, *, calibration: Calibration | None = None, **settings: Any) -> None:
-        """Prepare a scorer; nothing is opened yet.
+    def __init__(self, *, api_key: str | None = None, calibration: Calibration | None = None, **settings: Any) -> None:
+        """Check the settings; opens nothing.
 
         Args:
-            calibration: what earlier verdicts say of the judge, as `Scorer.calibration` gave it; by default a group
-                that is scored alone is scored without, and groups scored together calibrate each other.
-            settings: as in a settings file: `base_url`, `model`, `estimator`, `journal`, ... Neither settings files
-                nor `GENRM_` variables are read, except for the API key.
+            api_key: of the judge; by default `GENRM_API_KEY`, else `OPENAI_API_KEY` of the environment.
+            calibration: of the judge, from `Scorer.calibration`; the default of the methods below.
+            settings: named as in a settings file: `base_url`, `model`, `estimator`, `journal`, ... None stands for
+                the default. Settings files and other `GENRM_` variables are not read.
 
         Raises:
-            UsageError: a setting is unknown, has a wrong value, or no judge is named.
+            UsageError: a setting is unknown, concerns files only, or has a wrong value; or no judge is given.
         """
-        checked, _ = resolve_settings({}, {}, SettingsFile("Scorer", settings))
-        self._set_up(checked, find_api_keys(checked), RunProgress(), ignore_event, calibration)
-
-    @classmethod
-    def of_run(cls, settings: Settings, api_keys: Mapping[str, str], progress: RunProgress, on_event: OnEvent) -> Self:
-        """Return a scorer for resolved settings, which reports its progress."""
-        scorer = cls.__new__(cls)
-        scorer._set_up(settings, api_keys, progress, on_event, None)
-        return scorer
-
-    def _set_up(
-        self,
-        settings: Settings,
-        api_keys: Mapping[str, str],
-        progress: RunProgress,
-        on_event: OnEvent,
-        calibration: Calibration | None,
-    ) -> None:
-        check_settings(settings)
-        self._settings, self._api_keys, self._on_event = settings, api_keys, on_event
-        self._plan = compile_plan(settings)
-        self._given = calibration
-        self._seen = CalibrationStatistics()
-        self._progress = progress
-        self._opened = AsyncExitStack()
-        self._judges: JudgeSet | None = None
-        self._open_judges: OpenJudges | None = None
-        self.metrics = progress.begin()
+        with _errors_with_keywords():
+            checked = _resolve(settings)
+            super().__init__(checked, find_api_keys(checked, api_key=api_key))
+        self._given_calibration = calibration
 
     async def __aenter__(self) -> Self:
-        """Open the judges and try them.
+        """Open the judges and the journal, and probe the judges.
 
         Raises:
-            JudgeError: a judge cannot be used; `probe=False` skips the test.
+            JudgeError: the probe of a judge fails; `probe=False` skips it.
             StorageError: the journal cannot be opened.
         """
-        settings = self._settings
-        options = open_options(settings, api_keys=self._api_keys)
-        judges = await self._opened.enter_async_context(open_judges(judge_specs(settings), options, self._on_event))
-        try:
-            journal = None
-            if settings.journal.journal is not None and settings.journal.use_journal:
-                journal = self._opened.enter_context(Journal(settings.journal.journal))
-            if judges.is_remote:
-                self._progress.pace = judges
-            await judges.probe()
-        except BaseException:
-            await self._opened.aclose()
-            raise
-        self._judges = judges.with_journal(journal, self.metrics.add_outcome)
-        self._open_judges = judges
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._open_judges is not None:
-            self.metrics.stopped_by = self._open_judges.stopped_by
-        self._judges = None
-        await self._opened.aclose()
+        with _errors_with_keywords():
+            return await super().__aenter__()
 
     async def score(
-        self, prompt: object, responses: Sequence[object], *, key: str | None = None, principle: str | None = None
+        self,
+        prompt: object,
+        responses: Sequence[object],
+        *,
+        key: str | None = None,
+        principle: str | None = None,
+        calibration: Calibration | None = None,
     ) -> GroupRewards:
-        """Compare the responses to one prompt.
+        """Compare the responses to one prompt and return their rewards.
+
+        A failed request never raises: it is one of the result's `failures`, and a response without any verdict has
+        no reward but a reason.
 
         Args:
-            prompt: a text, or a list of messages.
-            responses: texts, messages, lists of messages or Responses objects; None for one that failed.
-            key: names the group; with the seed it decides which responses are compared. By default the prompt does.
-            principle: what to judge by.
+            prompt: as for `Group.of`; likewise `responses`, `key` and `principle`.
+            responses: n >= 0. A single response gets the reward 3 (the setting `default_score`).
+            key: name of the group.
+            principle: the criterion to judge by.
+            calibration: of the judge; by default the scorer's own, or none.
 
         Raises:
             InputError: the prompt or a response cannot be read.
-            JudgeError: the judge has been down for too long.
+            JudgeError: the judge refuses every request, or did not answer for `give_up_after`.
+            StorageError: the journal cannot be written.
+            RuntimeError: the scorer is not open.
         """
-        return await self.score_group(Group.of(prompt, responses, key=key, principle=principle))
+        group = Group.of(prompt, responses, key=key, principle=principle)
+        return await self.score_group(group, calibration=calibration)
 
-    async def score_group(self, group: Group) -> GroupRewards:
-        """Compare the rollouts of one group."""
-        plan = self._plan_for(group)
-        judged = await self._judge(group, plan)
-        return self._reward([judged], plan, self._given or Calibration())[0]
+    async def score_group(self, group: Group, *, calibration: Calibration | None = None) -> GroupRewards:
+        """Compare the rollouts of one group; like `score`."""
+        with _errors_with_keywords():
+            return await super().score_group(group, calibration=calibration or self._given_calibration)
 
     async def score_groups(
-        self, groups: Iterable[Group], *, concurrency: int = DEFAULT_CONCURRENCY
+        self, groups: Iterable[Group], *, concurrency: int = MAX_GROUPS_AT_ONCE, calibration: Calibration | None = None
     ) -> list[GroupRewards]:
-        """Compare the rollouts of many groups, and calibrate the judge on all of them, as `genrm score` does.
+        """Compare the rollouts of many groups and return the result of each, in the order of the groups.
 
         Args:
-            groups: taken one by one, as there is room.
-            concurrency: groups in progress at once; calls in flight have their own limit.
+            groups: any iterable. It is consumed lazily, and the texts of a finished group are released. With the
+                setting `budget`, which is the number of calls for all groups, they are read first.
+            concurrency: groups in progress at once, at least 1; the setting `concurrency` limits calls.
+            calibration: of the judge; by default the scorer's own, else it is fitted to these groups as
+                `genrm score` does.
+
+        Raises:
+            GenrmError: as for `score`. Requests in flight are cancelled.
         """
-        room = asyncio.Semaphore(concurrency)
-        tasks: list[asyncio.Task[JudgedGroup]] = []
-
-        async def judge(group: Group) -> JudgedGroup:
-            try:
-                return await self._judge(group, self._plan)
-            finally:
-                room.release()
-
-        try:
-            async with asyncio.TaskGroup() as running:
-                for group in groups:
-                    await room.acquire()
-                    tasks.append(running.create_task(judge(group)))
-        except* GenrmError as errors:
-            raise first_error_of(errors) from None
-        judged = [task.result() for task in tasks]
-        return self._reward(judged, self._plan, self._given or self._calibration_of(judged))
-
-    @property
-    def calibration(self) -> Calibration:
-        """What the verdicts of all groups scored so far say of the judge; pass it to another scorer."""
-        return self._seen.fit()
-
-    def _plan_for(self, group: Group) -> GroupPlan:
-        answered = sum(rollout.answer is not None for rollout in group.rollouts)
-        return fit_budget(self._plan, {answered: 1}, self._settings.pairing.budget)
-
-    async def _judge(self, group: Group, plan: GroupPlan) -> JudgedGroup:
-        if self._judges is None:
-            raise RuntimeError("the scorer is not open; use it as `async with genrm.Scorer(...) as scorer:`")
-        metrics = self.metrics
-        metrics.groups += 1
-        metrics.rollouts += len(group.rollouts)
-        metrics.rollouts_in_groups += len(group.rollouts) if len(group.rollouts) > 1 else 0
-        metrics.planned += plan.count_requests(sum(rollout.answer is not None for rollout in group.rollouts))
-        judged = await judge_group(group, plan, self._judges)
-        self._seen.add_group(judged.size, used_verdicts(verdicts_by_judge(judged, plan), plan))
-        metrics.groups_done += 1
-        return judged
-
-    def _calibration_of(self, groups: Sequence[JudgedGroup]) -> Calibration:
-        statistics = CalibrationStatistics()
-        for judged in groups:
-            statistics.add_group(judged.size, used_verdicts(verdicts_by_judge(judged, self._plan), self._plan))
-        return statistics.fit()
-
-    def _reward(self, groups: Sequence[JudgedGroup], plan: GroupPlan, calibration: Calibration) -> list[GroupRewards]:
-        rewards = reward_groups(groups, plan, calibration)
-        for judged, result in zip(groups, rewards, strict=True):
-            count_group(self.metrics, judged, result, plan)
-        return rewards
+        with _errors_with_keywords():
+            return await super().score_groups(
+                groups, concurrency=concurrency, calibration=calibration or self._given_calibration
+            )
 
 
 def score(prompt: object, responses: Sequence[object], **settings: Any) -> GroupRewards:
-    """Compare the responses to one prompt, from synchronous code; also inside a running event loop, in a thread.
+    """Compare the responses to one prompt and return their rewards; blocks until the judge has answered.
+
+    Works in any thread. Inside a running event loop it blocks that loop; await `Scorer.score` there.
 
     Args:
-        prompt: as for `Scorer.score`. Likewise `responses`.
-        settings: as for `Scorer`.
+        prompt: as for `Group.of`.
+        responses: as for `Group.of`.
+        settings: as for `Scorer`; also `key` and `principle`, which concern this group.
 
     Raises:
-        GenrmError: its subclasses say what went wrong.
+        GenrmError: as for `Scorer` and `Scorer.score`.
     """
+    key = settings.pop("key", None)
 
-    async def run() -> GroupRewards:
+    async def score_once() -> GroupRewards:
         async with Scorer(**settings) as scorer:
-            return await scorer.score(prompt, responses)
+            return await scorer.score(prompt, responses, key=key)
 
+    return _run(score_once())
+
+
+def _resolve(given: Mapping[str, object]) -> Settings:
+    """Return the settings that keywords give.
+
+    Raises:
+        UsageError: names the keyword.
+    """
+    values = {name: _plain(value) for name, value in given.items() if value is not None}
+    if unused := sorted(_FILE_SETTINGS & values.keys()):
+        raise UsageError(f"Scorer: the setting {unused[0]!r} concerns files and has no effect here; leave it out.")
+    if str(values.get("journal", "")).startswith("s3://"):
+        raise UsageError("Scorer: journal is an S3 location; expected a local path.")
+    settings, _ = resolve_settings({}, {}, SettingsFile("Scorer", values))
+    return settings
+
+
+def _plain(value: object) -> object:
+    """Return a value as a settings file would hold it."""
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    return list(value) if isinstance(value, tuple) else value
+
+
+@contextmanager
+def _errors_with_keywords() -> Iterator[None]:
+    """Name keywords instead of flags in error messages."""
+    try:
+        yield
+    except GenrmError as error:
+        error.args = (_with_keywords(str(error)),)
+        raise
+
+
+def _with_keywords(message: str) -> str:
+    if message == NO_JUDGE:
+        return _NO_JUDGE
+    names = {setting.flag: setting.key for setting in all_settings()}
+    names |= {setting.negative: f"{setting.key}=False" for setting in all_settings() if setting.type is bool}
+    return re.sub(r"--[a-z-]+[a-z]", lambda flag: names.get(flag[0], flag[0]), message)
+
+
+def _run(work: Coroutine[Any, Any, Result]) -> Result:
+    """Run a coroutine to its end, in a thread of its own where this one already runs an event loop."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return asyncio.run(run())
-    results: list[GroupRewards] = []
-    errors: list[BaseException] = []
+        return asyncio.run(work)
+    started: list[tuple[asyncio.AbstractEventLoop, asyncio.Task[Result]]] = []
 
-    def in_own_loop() -> None:
+    async def run() -> Result:
+        task = asyncio.ensure_future(work)
+        started.append((asyncio.get_running_loop(), task))
+        return await task
+
+    with ThreadPoolExecutor(1) as executor:
+        running = executor.submit(lambda: asyncio.run(run()))
         try:
-            results.append(asyncio.run(run()))
-        except BaseException as error:  # noqa: BLE001  (raised again by the caller)
-            errors.append(error)
-
-    thread = threading.Thread(target=in_own_loop)
-    thread.start()
-    thread.join()
-    if errors:
-        raise errors[0]
-    return results[0]
+            return running.result()
+        except BaseException:  # an interrupt of this thread does not reach the other one
+            for loop, task in started:
+                with suppress(RuntimeError):  # the loop is closed: the work has ended
+                    loop.call_soon_threadsafe(task.cancel)
+            raise

@@ -1,6 +1,6 @@
 """Verdicts and failures: what a judge says of two responses, or why it says nothing. Never a made-up number."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 
 MIN_SCORE, MAX_SCORE = 1.0, 5.0
@@ -23,6 +23,10 @@ class Verdict:
     score_2: float
     ranking: float
     defaulted: bool = field(default=False, compare=False)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # Runs keep many of them on disk: the way of frozen dataclasses takes five times as long.
+        return Verdict, (self.score_1, self.score_2, self.ranking, self.defaulted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,3 +134,9 @@ class Outcome:
     from_journal: bool = False
     hedged: bool = False
     turns: int = 1
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Outcome, tuple(getattr(self, name) for name in _OUTCOME_FIELDS)
+
+
+_OUTCOME_FIELDS = tuple(each.name for each in fields(Outcome))

@@ -31,12 +31,13 @@ LAYERS = (
     ("__main__",),
     ("cli",),
     ("evaluation", "simulation"),
-    ("jobs",),
+    ("jobs", "scorer"),
     ("groups",),
     ("judging", "rewards", "rules", "pairing", "rollouts", "storage", "metrics"),
     ("settings",),
     ("verdicts", "catalog", "errors", "version"),
 )
+PUBLIC = PACKAGE  # its `__init__` names the public API, which it imports when it is used
 
 # Rule 2. Prefixes of the modules that know only what they are given.
 PURE = (
@@ -53,8 +54,15 @@ PURE = (
     "rules",
     "metrics",
     "verdicts",
-    "simulation",
+    "catalog",
     "errors",
+    "simulation.fit",
+    "simulation.judge",
+    "simulation.observe",
+    "simulation.plans",
+    "simulation.quality",
+    "simulation.simulate",
+    "simulation.world",
 )
 IMPURE_LIBRARY = (
     "os io sys time datetime zoneinfo calendar locale random secrets uuid socket ssl select selectors signal "
@@ -79,13 +87,21 @@ HOMES = {
     "_typeshed": ("storage",),
     "zstandard": ("storage", "judging.journal", "judging.journal_file"),
     "orjson": ("storage", "jobs", "judging.client", "judging.remote", "judging.probe"),
-    "numpy": PURE,
+    "numpy": (*PURE, "jobs.stores"),
     "phonenumbers": ("rollouts.private_forms",),
     "stdnum": ("rollouts.private_forms",),
     "sqlite3": ("judging.journal", "judging.journal_file"),
-    "tomllib": ("settings", "rules.phrase_list", "judging.builtin_profiles"),
+    "tomllib": ("settings", "rules.phrase_list", "judging.builtin_profiles", "judging.builtin_rubrics"),
 }
 ENVIRONMENT_HOMES = ("settings", "cli")
+# The user's own async functions run in a worker thread, which has no event loop.
+EVENT_LOOP_HOMES = ("cli.event_loop", "scorer", "groups.components.plugins")
+
+# Files that folders beside and below their own share: each counts as a folder of its own.
+SHARED_FILES = ("judging.client", "judging.requests")
+
+# The core takes a compiled plan: only these modules see the settings it is compiled from.
+SETTINGS_READERS = ("groups.compile", "groups.check", "groups.components.graders")
 
 
 class Import(NamedTuple):
@@ -117,7 +133,7 @@ def iter_imports(module: str) -> Iterator[Import]:
 
 
 IMPORTS = [each for module in TREES for each in iter_imports(module)]
-OWN = [each for each in IMPORTS if each.module.partition(".")[0] == PACKAGE]
+OWN = [each for each in IMPORTS if each.module.partition(".")[0] == PACKAGE and each.importer != PUBLIC]
 OUTSIDE = [each for each in IMPORTS if each.module.partition(".")[0] != PACKAGE]
 
 
@@ -127,7 +143,7 @@ def within(module: str, homes: tuple[str, ...]) -> bool:
 
 
 def part_of(module: str) -> str:
-    """Return the first folder or file below the package; the package itself only holds the version."""
+    """Return the first folder or file below the package; of the package itself others take the version only."""
     return module.split(".")[1] if "." in module else "version"
 
 
@@ -148,7 +164,7 @@ def test_every_part_has_a_layer() -> None:
 
 
 def test_imports_point_one_way() -> None:
-    """The command line knows scoring, scoring knows the parts, the parts know settings and errors; never back."""
+    """The command line imports products, they import jobs, jobs the core, the core its parts; never back."""
     wrong = [
         str(each)
         for each in OWN
@@ -164,9 +180,14 @@ def test_no_module_imports_itself_in_a_circle() -> None:
 
 
 def test_no_folder_imports_itself_in_a_circle() -> None:
-    """There is an order in which every folder comes after all that it imports; a parent and its child count apart."""
+    """There is an order in which every folder comes after all that it imports; a parent and its child count apart.
+
+    A file right below the package counts as a folder of its own.
+    """
+    alone = {module for module, path in FILES.items() if path.name == "__init__.py" or path.parent.name == PACKAGE}
     folders = {
-        module: module if path.name == "__init__.py" else module.rpartition(".")[0] for module, path in FILES.items()
+        module: module if module in alone or within(module, SHARED_FILES) else module.rpartition(".")[0]
+        for module in FILES
     }
     graph: dict[str, set[str]] = {}
     for each in OWN:
@@ -183,9 +204,58 @@ def test_no_folder_holds_more_than_a_dozen_modules() -> None:
     assert {str(folder.relative_to(ROOT)): count for folder, count in counts.items() if count > 13} == {}
 
 
+def test_the_core_takes_a_plan_and_no_settings() -> None:
+    """In `groups` three modules read the settings; the others know the tables of components alone."""
+    readers = [
+        str(each)
+        for each in OWN
+        if within(each.importer, ("groups",))
+        and not within(each.importer, SETTINGS_READERS)
+        and within(each.module, ("settings",))
+        and each.module != f"{PACKAGE}.settings.components"
+    ]
+    assert readers == []
+
+
+def test_the_core_knows_no_file_and_no_terminal() -> None:
+    """No module of `groups` imports storage, or a library of files, databases, clocks and processes.
+
+    Paths are those of the user's own functions and rubric files.
+    """
+    outside = {
+        "io",
+        "shutil",
+        "tempfile",
+        "sqlite3",
+        "time",
+        "datetime",
+        "subprocess",
+        "socket",
+        "logging",
+        "threading",
+    }
+    wrong = [str(each) for each in OUTSIDE if within(each.importer, ("groups",)) and each.module in outside]
+    wrong += [str(each) for each in OWN if within(each.importer, ("groups",)) and within(each.module, ("storage",))]
+    assert wrong == []
+
+
+def test_only_the_outermost_layers_start_an_event_loop() -> None:
+    """`asyncio.run` and its like stand in the command line and in the synchronous public API."""
+    starters = {"run", "Runner", "new_event_loop", "run_until_complete"}
+    callers = {
+        module
+        for module, tree in TREES.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute)
+        and node.attr in starters
+        and (node.attr == "run_until_complete" or (isinstance(node.value, ast.Name) and node.value.id == "asyncio"))
+    }
+    assert {caller for caller in callers if not within(caller, EVENT_LOOP_HOMES)} == set()
+
+
 def test_late_imports_only_save_time() -> None:
     """Imports inside functions keep `--help` fast and boto3 out of local runs; they stand nowhere else."""
-    late = [each for each in IMPORTS if each.lazy and not within(each.importer, ("cli",))]
+    late = [each for each in IMPORTS if each.lazy and each.importer != PUBLIC and not within(each.importer, ("cli",))]
     allowed = (f"{PACKAGE}.storage.s3", "_typeshed", "types_boto3_s3")
     wrong = [each for each in late if not each.module.startswith(allowed)]
     assert [str(each) for each in wrong] == []

@@ -16,16 +16,16 @@ from genrm_cli.errors import InputError, UsageError
 from genrm_cli.verdicts import Grades
 
 if TYPE_CHECKING:
+    from genrm_cli.groups.group_scorer import GroupScorer
     from genrm_cli.groups.results import ComparisonResult, GroupRewards
     from genrm_cli.metrics.run_metrics import RunMetrics
     from genrm_cli.rollouts.record import Rollout
-    from genrm_cli.scorer import Scorer
 
 MAX_RESPONSES = 64
 
 _NOT_FOR_A_FEW = (
     *("output", "output_template", "overwrite", "dry_run", "keep_replies", "unscored", "parallel_files"),
-    *("deadline", "max_calls", "max_tokens", "max_cost", "price_in", "price_out"),
+    *("deadline", "max_calls", "max_total_tokens", "max_cost", "price_in", "price_out"),
     *("budget", "min_reliability", "only_components"),
 )
 
@@ -58,9 +58,9 @@ def compare(
     """
     from genrm_cli.cli.event_loop import run_to_end
     from genrm_cli.groups.check import check_settings
+    from genrm_cli.groups.group_scorer import GroupScorer
     from genrm_cli.jobs.score_file import refuse_unscored
     from genrm_cli.metrics.progress import RunProgress
-    from genrm_cli.scorer import Scorer
     from genrm_cli.settings.table import changed
 
     # Without a journal; components are computed from the answers given now.
@@ -72,7 +72,7 @@ def compare(
         Events(settings.output.log_json, quiet=quiet) as events,
         showing_progress(progress, events, quiet=quiet),
     ):
-        scorer = Scorer.of_run(settings, invocation.api_keys, progress, events)
+        scorer = GroupScorer(settings, invocation.api_keys, progress, events)
         result = run_to_end(_compare(rollouts, scorer))
     if settings.judge.judge is not None and not quiet:
         say_warning(STAND_IN_NOTICE)
@@ -89,7 +89,7 @@ def compare(
     return 0
 
 
-async def _compare(rollouts: "list[Rollout]", scorer: "Scorer") -> "GroupRewards":
+async def _compare(rollouts: "list[Rollout]", scorer: "GroupScorer") -> "GroupRewards":
     from genrm_cli.groups.group import Group
 
     if not 2 <= len(rollouts) <= MAX_RESPONSES:
@@ -186,11 +186,7 @@ def _table_of(comparisons: "list[ComparisonResult]") -> Table:
     names = ("first", "second", "score 1", "score 2", "ranking", "failure", *(("judge",) if several else ()))
     verdicts = Table(*names, box=None, pad_edge=False)
     for comparison in comparisons:
-        verdict, shown, grades = (
-            comparison.verdict,
-            comparison.shown,
-            getattr(comparison.outcome.result, "values", None),
-        )
+        verdict, shown = comparison.verdict, comparison.shown
         numbers = [None] * 3 if verdict is None else [verdict.score_1, verdict.score_2, verdict.ranking]
         cells = [_shown(number) for number in numbers]
         if isinstance(comparison.outcome.result, Grades):

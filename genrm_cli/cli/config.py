@@ -1,4 +1,4 @@
-"""`genrm config`: the effective settings and where each came from."""
+"""`genrm config`: the effective settings and their sources."""
 
 import json
 
@@ -13,9 +13,9 @@ from genrm_cli.settings.declare import Value
 
 @with_settings(*ALL_PANELS)
 def config(invocation: Invocation) -> int:
-    """Show the effective settings, and where each came from.
+    """Show the effective settings and where each came from.
 
-    Takes the options of `genrm score`, to see what they would change. Keys are never shown.
+    Takes the options of `genrm score`, to show their effect. API keys are never shown.
     """
     if invocation.settings.output.json_output:
         typer.echo(json.dumps({o.key: {"value": o.value, "source": o.source} for o in invocation.origins}))
@@ -23,13 +23,13 @@ def config(invocation: Invocation) -> int:
     table = Table("setting", "value", "from", box=None, pad_edge=False)
     for origin in invocation.origins:
         style = None if origin.source != "default" else "dim"
-        table.add_row(origin.key, Text(_shown(origin.value)), Text(origin.source), style=style)
+        table.add_row(Text(origin.key), Text(_shown(origin.value)), Text(origin.source), style=style)
     stdout_console().print(table)
     return 0
 
 
 def _shown(value: Value) -> str:
-    """Show a value as a settings file would have it, without quotes."""
+    """Render a value as in a settings file, without quotes."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, tuple):

@@ -14,7 +14,7 @@ from genrm_cli.metrics.progress import RunProgress
 
 _NOT_FOR_PAIRS = (
     *("dialect", "group_by", "min_age", "compat", "parallel_files", "output", "output_template", "dry_run"),
-    *("keep_replies", "claims", "claim_expiry", "lock"),
+    *("keep_replies", "leases", "lease_expiry", "lock"),
 )
 _NAMED_REJECTS = 3
 _SHARES = {

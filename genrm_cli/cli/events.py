@@ -118,6 +118,10 @@ _SAID: dict[str, Callable[[dict[str, Any]], None]] = {
         f"a claim cannot be given up ({fields['detail']}); it stays until it expires. The role needs s3:DeleteObject "
         "for *.claim-* objects."
     ),
+    "large_group": lambda fields: say_warning(
+        f"{fields['input']}: one group needs {fields['comparisons']:,} comparisons; consider --strategy ring, "
+        "a smaller --ring-k or --budget"
+    ),
     "nothing_found": lambda fields: say_warning(
         f"{fields['input']}: no rollout files; expected names such as run.jsonl or run.jsonl.gz."
     ),

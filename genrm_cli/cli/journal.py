@@ -54,7 +54,7 @@ def prune(
 
     With --older-than and --judge, verdicts go that are both.
     """
-    from genrm_cli.settings.resolve import parse_duration_s
+    from genrm_cli.settings.convert import parse_duration_s
 
     def run(opened: Any) -> None:
         age_s = None if older_than is None else parse_duration_s(older_than)

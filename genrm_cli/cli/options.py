@@ -1,9 +1,9 @@
-"""One command-line option for each setting, made from the table of settings."""
+"""Command-line options, one for each setting."""
 
 import inspect
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,15 +13,11 @@ import typer
 from genrm_cli.cli.console import say_error, say_warning
 from genrm_cli.errors import GenrmError, StorageError
 from genrm_cli.settings import Settings
+from genrm_cli.settings.aliases import ENVIRONMENT_PREFIX, flag_named, iter_renamed, oldest_name
 from genrm_cli.settings.declare import Panel, Setting
 from genrm_cli.settings.keys import find_api_keys
-from genrm_cli.settings.resolve import (
-    ENVIRONMENT_PREFIX,
-    Origin,
-    read_settings_file,
-    resolve_settings,
-    unknown_variables,
-)
+from genrm_cli.settings.origins import Origin
+from genrm_cli.settings.resolve import SettingsFile, read_settings_file, resolve_settings, unknown_variables
 from genrm_cli.settings.table import all_settings
 
 ALL_PANELS: tuple[Panel, ...] = ("Input", "Pairs", "Judge", "Limits", "Journal", "Rewards", "Output", "Storage")
@@ -29,14 +25,14 @@ INTERRUPTED = 130
 
 EPILOG = (
     "Every option is also an environment variable (--call-timeout: GENRM_CALL_TIMEOUT) and a line of the "
-    "settings file (call_timeout = 600). A flag goes before the environment, that before the file. "
-    "`genrm config` shows what is in force and where it came from."
+    "settings file (call_timeout = 600). Flags override the environment, which overrides the file. "
+    "`genrm config` shows the effective settings and their sources."
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Invocation:
-    """The settings of one call of a command, where each came from, and the judges' keys by their names."""
+    """The settings of one call of a command, their origins, and the API keys by name of the judge."""
 
     settings: Settings
     origins: list[Origin]
@@ -47,21 +43,21 @@ class Invocation:
 
 
 def with_settings(*panels: Panel, leave_out: Iterable[str] = ()) -> Callable[[Callable[..., int]], Callable[..., None]]:
-    """Give a command an option for each setting of these panels.
+    """Add an option for each setting of these panels to a command.
 
-    The command takes its own parameters and an `Invocation` as `invocation`, and returns its exit code. Errors
-    that a user can meet are said in one paragraph, with their exit codes.
+    The command takes its own parameters and an `Invocation` as `invocation`, and returns its exit code. Errors of
+    ours are printed in one paragraph and end with their exit codes.
     """
     settings = [s for s in all_settings() if s.declared.panel in panels and s.name not in leave_out]
 
     def decorate(command: Callable[..., int]) -> Callable[..., None]:
         def run(**given: Any) -> None:
-            flags = {s.name: given.pop(s.name) for s in settings}
-            config = given.pop("config")
+            flags = {name: given.pop(name) for name in [p.name for p in added]}
+            config = flags.pop("config")
             raise typer.Exit(run_command(lambda: command(**given, invocation=_invocation(flags, config))))
 
         own = [p for p in inspect.signature(command).parameters.values() if p.name != "invocation"]
-        added = [_parameter(s) for s in settings] + [_config_parameter()]
+        added = [*map(_parameter, settings), *_old_parameters(settings), _config_parameter()]
         keyword = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in (*own, *added)]
         run.__signature__ = inspect.Signature(keyword)  # type: ignore[attr-defined]
         run.__annotations__ = {p.name: p.annotation for p in keyword}
@@ -75,13 +71,21 @@ def _invocation(flags: dict[str, Any], config: str | None) -> Invocation:
     file = read_settings_file(config, Path.cwd())
     settings, origins = resolve_settings(flags, os.environ, file)
     if not settings.output.quiet:
-        for name in unknown_variables(os.environ):
-            say_warning(f"{name} is set, but there is no such setting; `genrm config` lists all.")
+        _warn_of_names(flags, file)
     return Invocation(settings, origins, find_api_keys(settings))
 
 
+def _warn_of_names(flags: dict[str, Any], file: SettingsFile) -> None:
+    """Warn about old names of settings, and variables that are not settings."""
+    given = {name for name, value in flags.items() if value is not None}
+    for warning in iter_renamed(given, os.environ, {key.replace("-", "_") for key in file.values}):
+        say_warning(warning)
+    for name in unknown_variables(os.environ):
+        say_warning(f"{name} is set, but is not a setting; `genrm config` lists all.")
+
+
 def run_command(command: Callable[[], int]) -> int:
-    """Run a command and return its exit code, saying what went wrong in a user's words."""
+    """Run a command and return its exit code; print the error if it fails."""
     try:
         code = command()
         if sys.stdout is not None:  # it may be closed
@@ -91,26 +95,24 @@ def run_command(command: Callable[[], int]) -> int:
         return error.exit_code
     except KeyboardInterrupt:
         say_error(
-            "interrupted; outputs that were not complete have not been written. Run the same command again: "
-            "verdicts that a journal keeps are not asked again."
+            "interrupted; incomplete outputs were not written. Run the same command again to continue: "
+            "verdicts in the journal are reused."
         )
         return INTERRUPTED
     except BrokenPipeError:
-        # The reader of our stdout has gone (`| head`). Python would complain once more on its way out.
+        # The reader of our stdout closed it (`| head`). Python would report that once more at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except OSError as error:  # of stdout; everything else has an error of its own by now
-        say_error(f"stdout cannot be written: {error.strerror}.")
+    except OSError as error:  # of stdout; all other I/O raises our own errors
+        say_error(f"cannot write to stdout: {error.strerror}.")
         return StorageError.exit_code
     return code
 
 
 def _parameter(setting: Setting) -> inspect.Parameter:
-    kind = setting.type
-    flag = setting.flag
-    names = [f"{flag}/{setting.negative}" if kind is bool else flag]
-    if setting.declared.flag:
-        names.append(setting.declared.flag)
+    names = [_switch(setting.flag, setting.negative) if setting.type is bool else setting.flag]
+    if setting.declared.extra_flag:
+        names.append(setting.declared.extra_flag)
     option = typer.Option(
         *names,
         help=_help_of(setting),
@@ -118,20 +120,38 @@ def _parameter(setting: Setting) -> inspect.Parameter:
         metavar=_metavar_of(setting),
         show_default=False,
     )
+    return _keyword_parameter(setting.name, _annotation_of(setting), option)
+
+
+def _old_parameters(settings: Iterable[Setting]) -> Iterator[inspect.Parameter]:
+    """Yield a hidden parameter for each old name of a setting."""
+    for setting in settings:
+        name = oldest_name(setting.name)
+        if name != setting.name:
+            flag, negative = flag_named(name), flag_named(f"no_{name}")
+            option = typer.Option(_switch(flag, negative) if setting.type is bool else flag, hidden=True)
+            yield _keyword_parameter(name, _annotation_of(setting), option)
+
+
+def _switch(flag: str, negative: str) -> str:
+    return f"{flag}/{negative}"
+
+
+def _annotation_of(setting: Setting) -> Any:
     # Text, whatever the type: one place converts and checks flags, environment and file alike.
-    shown: Any = list[str] if setting.is_many else bool if kind is bool else str
+    return list[str] if setting.is_many else bool if setting.type is bool else str
+
+
+def _keyword_parameter(name: str, annotation: Any, option: Any) -> inspect.Parameter:
     return inspect.Parameter(
-        setting.name,
-        inspect.Parameter.KEYWORD_ONLY,
-        default=None,
-        annotation=Annotated[shown | None, option],
+        name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[annotation | None, option]
     )
 
 
 def _metavar_of(setting: Setting) -> str | None:
     if setting.declared.choices:
         return "NAME"
-    return "DURATION" if setting.declared.duration else _METAVARS[setting.type]
+    return "DURATION" if setting.declared.is_duration else _METAVARS[setting.type]
 
 
 _METAVARS = {str: "TEXT", int: "N", float: "NUMBER", bool: None}
@@ -139,9 +159,9 @@ _METAVARS = {str: "TEXT", int: "N", float: "NUMBER", bool: None}
 
 def _help_of(setting: Setting) -> str:
     default = setting.default
-    if default in (None, ()) or isinstance(default, bool) or "Default" in setting.declared.meaning:
-        return setting.declared.meaning
-    return f"{setting.declared.meaning} Default: {default}."
+    if default in (None, ()) or isinstance(default, bool) or "Default" in setting.declared.help:
+        return setting.declared.help
+    return f"{setting.declared.help} Default: {default}."
 
 
 def _config_parameter() -> inspect.Parameter:
@@ -153,9 +173,4 @@ def _config_parameter() -> inspect.Parameter:
         metavar="FILE",
         help="TOML file with settings. Default: genrm.toml or \\[tool.genrm] of pyproject.toml in this folder.",
     )
-    return inspect.Parameter(
-        "config",
-        inspect.Parameter.KEYWORD_ONLY,
-        default=None,
-        annotation=Annotated[str | None, option],
-    )
+    return _keyword_parameter("config", str, option)

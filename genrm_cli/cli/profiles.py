@@ -1,4 +1,4 @@
-"""`genrm profiles`: the families of judges, and how each is asked."""
+"""`genrm profiles`: list the judge families, and try their prompts and parsers."""
 
 import json
 from collections.abc import Mapping
@@ -15,9 +15,11 @@ if TYPE_CHECKING:
     from genrm_cli.judging.profiles.profile import AnyProfile
     from genrm_cli.judging.requests import Prompt
 
-profiles = typer.Typer(help="List the judge families, or show how one is asked.", invoke_without_command=True)
+profiles = typer.Typer(
+    help="List the judge families, show a sample prompt, or parse a reply.", invoke_without_command=True
+)
 
-NameOrFile = Annotated[str, typer.Argument(metavar="NAME", help="A profile, or a TOML file that holds one.")]
+NameOrFile = Annotated[str, typer.Argument(metavar="NAME", help="A profile name or a TOML file.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 _CONVERSATION = [("user", "Give me a word for a person who repairs shoes.")]
@@ -26,7 +28,7 @@ _RESPONSES = ("A cobbler.", "There are many words for people who work with their
 
 @profiles.callback()
 def list_profiles(context: typer.Context, as_json: AsJson = False) -> None:
-    """List the judge families: how each is read, and how it is sampled."""
+    """List the judge families with their verdicts and sampling."""
     if context.invoked_subcommand is not None:
         return
 
@@ -45,16 +47,18 @@ def list_profiles(context: typer.Context, as_json: AsJson = False) -> None:
 @profiles.command("test")
 def read_reply(
     name: NameOrFile,
-    reply: Annotated[str, typer.Option(help="What a judge said: a text, or @FILE.")],
-    truncated: Annotated[bool, typer.Option("--truncated", help="It ended at the token limit.")] = False,
+    reply: Annotated[str, typer.Option(help="The judge's reply: text, or @FILE.")],
+    truncated: Annotated[
+        bool, typer.Option("--truncated", help="Treat the reply as cut off by the token limit.")
+    ] = False,
 ) -> None:
-    """Show how a reply would be read: as a verdict, or as which failure."""
+    """Parse a reply and print the verdict or the failure."""
 
     def run() -> int:
         from genrm_cli.judging.find_profile import find_profile
         from genrm_cli.judging.profiles.profile import parse_reply
         from genrm_cli.judging.requests import Reply
-        from genrm_cli.settings.resolve import read_text_argument
+        from genrm_cli.settings.convert import read_text_argument
         from genrm_cli.verdicts import Failure, Verdict
 
         text, profile = read_text_argument(reply, "--reply"), find_profile(name, None)
@@ -72,7 +76,7 @@ def read_reply(
 
 @profiles.command()
 def show(name: NameOrFile, as_json: AsJson = False) -> None:
-    """Print the messages of a sample comparison exactly as the judge gets them, and the other request fields."""
+    """Print a sample prompt exactly as the judge receives it, and the other request fields."""
 
     def run() -> int:
         from genrm_cli.judging.find_profile import find_profile
@@ -81,7 +85,7 @@ def show(name: NameOrFile, as_json: AsJson = False) -> None:
         profile = find_profile(name, None)
         messages = render_messages(profile, _sample_for(profile))
         if isinstance(profile, Profile) and profile.render_second_turn is not None:
-            messages += profile.render_second_turn("(what the judge says first)")
+            messages += profile.render_second_turn("(the judge's first reply)")
         if as_json:
             typer.echo(_to_json({**_describe(profile), "messages": messages}))
         else:
@@ -92,7 +96,7 @@ def show(name: NameOrFile, as_json: AsJson = False) -> None:
 
 
 def _sample_for(profile: "AnyProfile") -> "Prompt":
-    """Return the sample comparison as this judge is shown it."""
+    """Return the sample prompt for this kind of judge."""
     from genrm_cli.judging.profiles.profile import GradingProfile
     from genrm_cli.judging.requests import ListwisePrompt, PairwisePrompt
 
@@ -116,7 +120,7 @@ def _to_json(value: object) -> str:
 
 
 def _table(all_profiles: "list[AnyProfile]") -> Table:
-    table = Table("profile", "judges, scale and verdict", "request fields", box=None, pad_edge=False)
+    table = Table("profile", "judges and verdict", "request fields", box=None, pad_edge=False)
     table.columns[0].no_wrap = True
     for profile in all_profiles:
         table.add_row(Text(profile.name), Text(profile.about), Text(_fields_text(profile.request_fields)))
@@ -124,7 +128,7 @@ def _table(all_profiles: "list[AnyProfile]") -> Table:
 
 
 def _fields_text(fields: Mapping[str, object]) -> str:
-    """Show each field with its value; of a nested one only its type."""
+    """List the fields with their values, nested ones by type only."""
     return ", ".join(
         f"{name} {value.get('type', '{...}') if isinstance(value, Mapping) else value}"
         for name, value in fields.items()

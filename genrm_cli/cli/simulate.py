@@ -9,6 +9,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from genrm_cli.catalog import ESTIMATORS, STRATEGIES, listed
 from genrm_cli.cli.console import say_warning, stdout_console
 from genrm_cli.cli.options import run_command
 from genrm_cli.errors import UsageError
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
     from genrm_cli.simulation.recorded_verdicts import KeptVerdicts
 
 SIMULATION_EPILOG = (
-    "The judge is simulated and nearly linear; the true qualities are generated. Differences between plans carry over to "
-    "a real judge better than the absolute values do. Use --fit to bring the simulated judge closer to yours."
+    "The judge is simulated and nearly linear; the true qualities are generated. Differences between plans carry over "
+    "to a real judge better than the absolute values do. Use --fit to bring the simulated judge closer to yours."
 )
 _JUDGE_PANEL = "The simulated judge (--fit sets these from your judge's verdicts)"
 _MIN_SIZE, _MAX_SIZE, _MAX_GROUPS, _MAX_CALLS = 2, 128, 1_000_000, 100_000
@@ -76,7 +77,7 @@ def simulate(
         typer.Option(
             metavar="NAME",
             show_default=False,
-            help="Which pairs are compared. May be repeated. Default: circular, all_pairs, ring.",
+            help=f"Which pairs are compared: {listed(STRATEGIES)}. Repeatable. Default: {listed(_DEFAULT_STRATEGIES)}.",
         ),
     ] = None,
     estimator: Annotated[
@@ -84,8 +85,8 @@ def simulate(
         typer.Option(
             metavar="NAME",
             show_default=False,
-            help="How verdicts become rewards: simple_tiebreaker, combined, combined_fitted, win_rate, bradley_terry. "
-            "May be repeated. Default: simple_tiebreaker, combined.",
+            help=f"How verdicts become rewards: {listed(ESTIMATORS)}. Repeatable. "
+            f"Default: {listed(_DEFAULT_ESTIMATORS)}.",
         ),
     ] = None,
     groups: Annotated[str, typer.Option(metavar="N", help="Groups to simulate.")] = "4000",
@@ -95,8 +96,9 @@ def simulate(
         typer.Option(
             metavar="FILE",
             show_default=False,
-            help="Fit the simulated judge to recorded verdicts: a *.comparisons.jsonl (best from a run with --swap and "
-            "--judges 2) or a *.journal.sqlite, which holds less. The options below override the fit.",
+            help="Fit the simulated judge to recorded verdicts: a *.comparisons.jsonl (best from a run with "
+            "--both-orders and --repeats 2) or a *.journal.sqlite, which holds less. "
+            "The options below override the fit.",
         ),
     ] = None,
     judge: Annotated[
@@ -173,7 +175,6 @@ def _model(
 
 def _plans(n: int, strategies: Sequence[str], calls: Sequence[str] | None) -> list["Plan"]:
     """Return each plan once, those of one strategy by their calls."""
-    from genrm_cli.pairing import STRATEGIES
     from genrm_cli.simulation.plans import plan_within
 
     strategies = _known(strategies, STRATEGIES, "strategy")
@@ -188,8 +189,6 @@ def _plans(n: int, strategies: Sequence[str], calls: Sequence[str] | None) -> li
 
 
 def _estimators(names: Sequence[str]) -> list[str]:
-    from genrm_cli.rewards.estimators import ESTIMATORS
-
     return _known(names, ESTIMATORS, "estimator")
 
 

@@ -15,7 +15,7 @@ _SHOWN_PROBLEMS = 20
 
 _NOT_FOR_A_LOOK = (
     *("min_age", "parallel_files", "segment_calls", "segment_age", "overwrite", "dry_run", "keep_replies"),
-    *("claims", "claim_expiry", "lock"),
+    *("leases", "lease_expiry", "lock"),
 )
 
 
@@ -49,9 +49,11 @@ def validate(
         typer.echo(render_record(report), nl=False)
     else:
         _print_report(report)
-    # What `genrm score --strict` refuses; groups with mixed prompts are unscored, not refused.
-    refused = report["rejected_lines"] or report["duplicate_rollouts"]
-    return InputError.exit_code if settings.input.strict and refused else 0
+    # `genrm score --strict` refuses these; groups with mixed prompts are unscored, not refused.
+    bad, duplicates = report["rejected_lines"], report["duplicate_rollouts"]
+    if settings.input.strict and (bad or duplicates):
+        raise InputError(f"{rollouts}: {bad} bad lines and {duplicates} duplicate rollouts, refused by --strict.")
+    return 0
 
 
 def _print_report(report: dict[str, Any]) -> None:

@@ -1,15 +1,13 @@
 """Measure a judge: ask it about labelled pairs in both orders, and count how often it is right."""
 
-import asyncio
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import zip_longest
 from typing import Any
 
-from genrm_cli.errors import ChangedInputError, GenrmError, InputError, TooManyUnscoredError, UsageError
+from genrm_cli.errors import ChangedInputError, InputError, TooManyUnscoredError, UsageError
 from genrm_cli.evaluation.accuracy import (
     Judgement,
     PairOutcome,
@@ -20,16 +18,14 @@ from genrm_cli.evaluation.accuracy import (
 )
 from genrm_cli.groups.check import check_settings
 from genrm_cli.groups.group import Group, JudgedGroup
-from genrm_cli.groups.judge_group import count_known, judge_group
+from genrm_cli.groups.judge_group import count_known, judge_groups
 from genrm_cli.groups.plan import GroupPlan, PairingPlan
 from genrm_cli.groups.records import outcome_record
-from genrm_cli.groups.tasks import first_error_of
 from genrm_cli.jobs.context import RunContext, cancelled_by_sigterm
 from genrm_cli.jobs.cost import cost_of_run
 from genrm_cli.jobs.index import Reject
 from genrm_cli.jobs.journals import check_journal_place, open_journal
 from genrm_cli.jobs.provenance import input_record, judge_record, provenance_of, versions_record
-from genrm_cli.judging.engine import JudgeSet
 from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.open_judges import OpenJudges, open_judges
 from genrm_cli.judging.profiles.parsing.scales import verdict_of_grades
@@ -177,7 +173,6 @@ class _Pairs:
 
     cases: list[_Case] = field(default_factory=list)
     rejects: list[Reject] = field(default_factory=list)
-    redactions: Counter[str] = field(default_factory=Counter)
 
 
 def _refuse_unfit(pairs_uri: str, result_uri: str | None, settings: Settings) -> None:
@@ -273,28 +268,17 @@ async def _judge(source: Source, pairs: _Pairs, journal_for: str, run: RunContex
     ):
         await _prepare(judges, journal, source, pairs, plan, run)
         judge_set = judges.with_journal(journal, metrics.add_outcome)
-        try:
-            async with asyncio.TaskGroup() as tasks:
-                for case, pair in _iter_again(source, pairs, settings):
-                    tasks.create_task(_judge_pair(case, pair, plan, judge_set, run, pairs.redactions))
-                    await asyncio.sleep(0)  # lets the pair take its turn
-                    async with judge_set.turn:
-                        pass
-        except* GenrmError as errors:
-            raise first_error_of(errors) from None
-        metrics.redactions.update(pairs.redactions)
+        groups = ((case, _group_of(pair)) for case, pair in _iter_again(source, pairs, settings))
+
+        def take(case: _Case, judged: JudgedGroup) -> None:
+            case.take(judged)
+            metrics.redactions.update(judged.redactions)
+            metrics.groups_done += 1
+
+        await judge_groups(groups, plan, judge_set, take)
         metrics.stopped_by = judges.stopped_by if metrics.failures["not_asked"] or metrics.failed else None
         if judges.is_remote:
             metrics.latencies = judges.latencies
-
-
-async def _judge_pair(
-    case: "_Case", pair: LabelledPair, plan: GroupPlan, judges: JudgeSet, run: RunContext, redactions: Counter[str]
-) -> None:
-    judged = await judge_group(_group_of(pair), plan, judges)
-    case.take(judged)
-    redactions.update(judged.redactions)
-    run.metrics.groups_done += 1
 
 
 def _group_of(pair: LabelledPair) -> Group:

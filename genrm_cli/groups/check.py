@@ -83,5 +83,6 @@ def open_options(settings: Settings, **given: object) -> OpenOptions:
         probe=settings.judge.probe,
         only_known=settings.rewards.only_components,
         only_failed=settings.journal.only_failed,
+        with_replies=settings.output.keep_replies,
         **given,  # type: ignore[arg-type]  # api_keys, started_s
     )

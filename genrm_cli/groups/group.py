@@ -20,12 +20,12 @@ Results = list[tuple[RequestId, Outcome]]
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """The rollouts of one task.
+    """The rollouts of one task; `Group.of` builds one from a prompt and its responses.
 
     Attributes:
-        key: names the group; with the seed it decides which rollouts are compared.
+        key: name of the group; with the setting `seed` it decides which rollouts are compared.
         rollouts: in the group's order.
-        records: the line of each rollout, where components read fields of it; else empty.
+        records: the fields of each rollout, for components that read them; else empty.
         mixed_prompts: whether the prompts differ, so that nothing can be compared.
     """
 
@@ -41,21 +41,38 @@ class Group:
         """Build a group from a prompt and the responses to it.
 
         Args:
-            prompt: a text, or a list of messages (`{"role": ..., "content": ...}`).
-            responses: texts, messages, lists of messages or Responses objects; None for one that failed.
-            key: names the group; by default made of the prompt.
-            principle: what to judge by.
+            prompt: a string, or a list of messages (`{"role": ..., "content": ...}`).
+            responses: n responses, n >= 0. Each is a string, a message, a list of messages, an object of the
+                Responses API, or None where the generation failed.
+            key: name of the group; by default a hash of the prompt.
+            principle: the criterion to judge by; by default the setting `principle`.
 
         Raises:
             InputError: the prompt or a response cannot be read.
         """
+        if isinstance(responses, str | bytes | Mapping) or not isinstance(responses, Sequence):
+            raise InputError(f"the responses are {type(responses).__name__!r}; expected a list of responses.")
         try:
             turns = turns_of_prompt(prompt)
-            parsed = [(None, "") if response is None else read_response(response) for response in responses]
         except UnreadableRecordError as error:
-            raise InputError(f"{error}. Expected a prompt and responses, each a text or a list of messages.") from error
-        rollouts = [Rollout(turns, *response, principle) for response in parsed]
-        return cls(key or group_key(rollouts[0], 1) if rollouts else key or "", rollouts)
+            raise InputError(f"{error}.") from error
+        rollouts = [Rollout(turns, *_parse_response(index, each), principle) for index, each in enumerate(responses)]
+        return cls(key or (group_key(rollouts[0], 1) if rollouts else ""), rollouts)
+
+    @property
+    def answered(self) -> int:
+        """The number of rollouts with a response."""
+        return sum(rollout.answer is not None for rollout in self.rollouts)
+
+
+def _parse_response(index: int, response: object) -> tuple[str | None, str]:
+    try:
+        return read_response(response)
+    except UnreadableRecordError as error:
+        raise InputError(
+            f"response {index} is {type(response).__name__!r}: {error}. "
+            "Expected a string, a message, a list of messages or None."
+        ) from error
 
 
 @dataclass(slots=True)

@@ -2,8 +2,9 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 from genrm_cli.errors import GenrmError
 from genrm_cli.groups.comparisons import iter_requests
@@ -20,6 +21,8 @@ from genrm_cli.rewards.diversity import ngram_clusters
 from genrm_cli.rewards.shaping import measure_text
 from genrm_cli.rollouts.record import SharedView, Turn, view_group
 from genrm_cli.verdicts import Failure, FailureKind, Outcome
+
+Tag = TypeVar("Tag")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +79,38 @@ async def judge_group(group: Group, plan: GroupPlan, judges: JudgeSet) -> Judged
         raise first_error_of(errors) from None
     judged.sort()
     return judged
+
+
+async def judge_groups(
+    groups: Iterable[tuple[Tag, Group]],
+    plan: GroupPlan,
+    judges: JudgeSet,
+    on_judged: Callable[[Tag, JudgedGroup], None],
+) -> None:
+    """Judge many groups; memory does not grow with their number.
+
+    Args:
+        groups: each with a tag that names it; the next one is taken when the one before has made its requests.
+        plan: of the run.
+        judges: as for `judge_group`.
+        on_judged: called with the tag and the result of each group, as they finish.
+
+    Raises:
+        GenrmError: as `judge_group`, or raised by `groups` or `on_judged`.
+    """
+
+    async def judge(tag: Tag, group: Group) -> None:
+        on_judged(tag, await judge_group(group, plan, judges))
+
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            for tag, group in groups:
+                tasks.create_task(judge(tag, group))
+                await asyncio.sleep(0)  # lets the group take its turn
+                async with judges.turn:
+                    pass
+    except* GenrmError as errors:
+        raise first_error_of(errors) from None
 
 
 def recall_group(group: Group, plan: GroupPlan, judges: JudgeSet) -> KnownGroup:

@@ -27,6 +27,7 @@ def score_record(score: RolloutScore, rewards: GroupRewards, plan: GroupPlan) ->
         "group": rewards.key,
         "group_size": len(rewards.scores),
         "index": score.index,
+        "place": score.index,  # the old name of `index`
         "comparisons": score.comparisons,
         "failed": score.failed,
         "defaulted": score.defaulted,

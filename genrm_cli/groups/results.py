@@ -97,18 +97,19 @@ def results_of(judged: JudgedGroup, plan: GroupPlan) -> list[ComparisonResult]:
 
 @dataclass(frozen=True, slots=True)
 class GroupRewards:
-    """The rewards of a group.
+    """The rewards of a group of n rollouts; every list of n is in the order of the rollouts.
 
     Attributes:
         key: of the group.
-        scores: one for each rollout, in the group's order.
-        verdicts: those that the rewards rest on.
-        by_judge: all verdicts, with None for failures.
-        reliability: share of the spread of the base scores that is signal, 0 to 1; None where unknown.
+        scores: n results, with everything that is known of each rollout.
+        verdicts: those that the rewards rest on, by comparison.
+        by_judge: the verdicts of each judge by comparison, None for a failure.
+        reliability: share of the spread of the base scores that is signal, 0 to 1; None where unknown, as it is
+            without a calibration.
         converged: whether the estimator converged.
         columns: all components by name; empty where rewards are made of verdicts alone.
-        clusters: near-duplicates; None where they are not looked for.
-        comparisons: every request about the group and its result.
+        clusters: near-duplicates; None where diversity is not configured.
+        comparisons: every request about the group, with its verdict, grades or failure.
     """
 
     key: str
@@ -123,25 +124,34 @@ class GroupRewards:
 
     @property
     def rewards(self) -> list[float | None]:
-        """The reward of each rollout; None for an unscored one."""
+        """n rewards; None for an unscored rollout, never a number that stands for a failure.
+
+        They are on the scale of the judge's scores, 1 to 5, unless components, length or style terms change it.
+        """
         return [score.reward for score in self.scores]
 
     @property
     def advantages(self) -> list[float | None]:
-        """The advantage of each rollout: its reward less the group's mean, in standard deviations."""
+        """n advantages: (reward - group mean) / group standard deviation (n - 1); None for an unscored rollout.
+
+        0 where all rewards are equal, or only one rollout has a reward.
+        """
         return [score.numbers.advantage for score in self.scores]
 
     @property
     def standard_errors(self) -> list[float | None]:
-        """The standard error of each base score against the group's mean; None where unknown."""
+        """n standard errors of the base scores against the group mean; None where unknown.
+
+        They follow from the noise of the judge and so need a calibration.
+        """
         return [score.standard_error for score in self.scores]
 
     @property
     def reasons(self) -> list[str | None]:
-        """Why each rollout has no reward; None for one that has."""
+        """n reasons why a rollout has no reward; None for one that has."""
         return [score.reason for score in self.scores]
 
     @property
     def failures(self) -> list[ComparisonResult]:
-        """The requests that gave no verdict."""
+        """The requests without a verdict or grades; `failure.kind` and `failure.detail` say why."""
         return [comparison for comparison in self.comparisons if comparison.failure is not None]

@@ -34,16 +34,39 @@ def reward_group(judged: JudgedGroup, plan: GroupPlan, calibration: Calibration)
 
 def reward_groups(groups: Sequence[JudgedGroup], plan: GroupPlan, calibration: Calibration) -> list[GroupRewards]:
     """Return the rewards of several groups, as `reward_group` would of each; together they cost less."""
-    by_judge = [verdicts_by_judge(judged, plan) for judged in groups]
-    used = [used_verdicts(verdicts, plan) for verdicts in by_judge]
+    return reward_verdicts([verdicts_of(judged, plan) for judged in groups], plan, calibration)
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedVerdicts:
+    """A judged group with its verdicts.
+
+    Attributes:
+        judged: the group.
+        by_judge: the verdicts of each judge.
+        used: the verdicts that count.
+    """
+
+    judged: JudgedGroup
+    by_judge: JudgeVerdicts
+    used: Verdicts
+
+
+def verdicts_of(judged: JudgedGroup, plan: GroupPlan) -> JudgedVerdicts:
+    """Return a judged group with its verdicts."""
+    by_judge = verdicts_by_judge(judged, plan)
+    return JudgedVerdicts(judged, by_judge, used_verdicts(by_judge, plan))
+
+
+def reward_verdicts(groups: Sequence[JudgedVerdicts], plan: GroupPlan, calibration: Calibration) -> list[GroupRewards]:
+    """Return the rewards of several groups whose verdicts are known; otherwise like `reward_groups`."""
     # Where verdicts are made of grades alone, a base score is the mean of the rollout's own grades.
     estimator = plan.rewards.estimator if plan.compares_pairs else "simple_tiebreaker"
     known = calibration if plan.compares_pairs else Calibration()
-    sizes = [judged.size for judged in groups]
-    estimates = estimate_many(estimator, list(zip(sizes, used, strict=True)), known)
+    estimates = estimate_many(estimator, [(group.judged.size, group.used) for group in groups], known)
     return [
-        _Work(judged, plan, verdicts, counting, estimate).rewards()
-        for judged, verdicts, counting, estimate in zip(groups, by_judge, used, estimates, strict=True)
+        _Work(group.judged, plan, group.by_judge, group.used, estimate).rewards()
+        for group, estimate in zip(groups, estimates, strict=True)
     ]
 
 

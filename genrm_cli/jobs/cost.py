@@ -7,6 +7,8 @@ from genrm_cli.judging.pacing.budget import cost_of
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.settings import Settings
 
+LARGE_GROUP = 100_000
+"""Comparisons of one group above which a user should reconsider the plan."""
 CHARS_PER_TOKEN = 4
 ASSUMED_REPLY_TOKENS = 1_500  # of a reasoning judge; replaced by the journal's mean
 

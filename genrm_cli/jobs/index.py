@@ -44,11 +44,13 @@ class InputIndex:
     Attributes:
         table: which rollouts form which group.
         plan: of the run, with the ring that a budget allows.
+        largest_group: comparisons of the group that needs most.
     """
 
     def __init__(self, plan: GroupPlan, settings: InputSettings) -> None:
         self.table = GroupTable()
         self.plan = plan
+        self.largest_group = 0
         self._settings = settings
         self._texts = TextStore()
         self._with_records = bool(plan.graders) or any(map(reads_record, plan.rewards.components))
@@ -169,6 +171,7 @@ def count_groups(index: InputIndex, metrics: RunMetrics) -> None:
             metrics.groups_with_mixed_prompts += 1
             continue
         answered = table.count_answered(rows)
+        index.largest_group = max(index.largest_group, plan.pairing.count(answered) if plan.compares_pairs else 0)
         for effort in plan.efforts(answered):
             metrics.planned += effort.requests
             metrics.planned_calls += effort.requests * effort.turns

@@ -1,4 +1,4 @@
-"""Where the verdicts of each output are kept, and how their journal is opened."""
+"""Locate and open the journal of each output."""
 
 import hashlib
 from collections.abc import AsyncIterator
@@ -22,9 +22,9 @@ def _asks_anybody(settings: Settings) -> bool:
 
 
 def journal_path(scored_uri: str, settings: Settings) -> str | None:
-    """Return the file that keeps the verdicts of an output; None if they are not kept, or nobody is asked.
+    """Return the journal file of an output; None if no journal is kept, or no judge is asked.
 
-    Beside a local output; those of S3 objects and streams have a file each in the user's state folder.
+    It lies beside a local output, and in the user's state folder for S3 objects and streams.
     """
     if not settings.journal.use_journal or not _asks_anybody(settings):
         return None
@@ -39,14 +39,14 @@ def check_journal_place(settings: Settings) -> None:
     """Refuse a journal on S3 outside `rl/`: it holds the judge's replies.
 
     Raises:
-        UsageError: such a place, without `any_prefix`, or no place at all.
+        UsageError: the journal is outside `rl/` without `any_prefix`, or its URI is not valid.
     """
     if settings.journal.journal is not None and is_s3(settings.journal.journal):
         require_rl_prefix(settings.journal.journal.rstrip("/") + "/segments", settings.storage.any_prefix)
 
 
 def segments_folder(scored_uri: str, settings: Settings) -> str | None:
-    """Return where the verdicts of an output are copied to, ending in a slash; None without a journal on S3."""
+    """Return the folder of the journal's replica, ending in a slash; None without a journal on S3."""
     if settings.journal.journal is None or not is_s3(settings.journal.journal):
         return None
     name = stem_of(scored_uri).rpartition("/")[2]
@@ -55,10 +55,10 @@ def segments_folder(scored_uri: str, settings: Settings) -> str | None:
 
 @asynccontextmanager
 async def open_journal(scored_uri: str, run: RunContext) -> AsyncIterator[Journal | None]:
-    """Open the journal of an output, with everything that other machines copied; None if none is kept.
+    """Open the journal of an output, with the segments of other machines; None if no journal is kept.
 
     Raises:
-        StorageError: it cannot be opened, or what was copied cannot be read or, in the end, written.
+        StorageError: it cannot be opened, or its segments cannot be read or written.
     """
     path = journal_path(scored_uri, run.settings)
     if path is None:
@@ -76,7 +76,7 @@ async def open_journal(scored_uri: str, run: RunContext) -> AsyncIterator[Journa
 
 
 def known_journal(scored_uri: str, settings: Settings) -> Path | None:
-    """Return the file that keeps the verdicts of an output, if there is one yet."""
+    """Return the journal file of an output, if it exists."""
     path = journal_path(scored_uri, settings)
     return Path(path) if path is not None and Path(path).exists() else None
 

@@ -1,6 +1,5 @@
 """Judge all groups of an input, a few at a time in memory, then turn verdicts into rewards."""
 
-import asyncio
 import threading
 from collections import Counter
 from collections.abc import Iterator
@@ -8,18 +7,17 @@ from typing import Any
 
 import orjson
 
-from genrm_cli.errors import GenrmError, StoppedError
+from genrm_cli.errors import StoppedError
 from genrm_cli.groups.comparisons import used_verdicts, verdicts_by_judge
 from genrm_cli.groups.count_group import count_group
 from genrm_cli.groups.group import Group, JudgedGroup
-from genrm_cli.groups.judge_group import judge_group, recall_group
+from genrm_cli.groups.judge_group import judge_groups, recall_group
 from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.groups.records import comparison_record, score_record
 from genrm_cli.groups.results import GroupRewards
 from genrm_cli.groups.reward_group import reward_groups
-from genrm_cli.groups.tasks import first_error_of
 from genrm_cli.jobs.context import RunContext
-from genrm_cli.jobs.cost import cost_of_run
+from genrm_cli.jobs.cost import LARGE_GROUP, cost_of_run
 from genrm_cli.jobs.index import InputIndex
 from genrm_cli.jobs.stores import OutcomeStore, ScoreStore
 from genrm_cli.judging.engine import JudgeSet
@@ -61,11 +59,22 @@ async def judge_input(
     with OutcomeStore() as outcomes:
         if not judges.is_remote or (journal is not None and journal.has_verdicts):
             await run.in_thread(lambda: _recall_groups(index, run, judge_set, outcomes))
+        if index.largest_group > LARGE_GROUP:
+            run.on_event("large_group", {"input": uri, "comparisons": index.largest_group})
         if judges.is_remote and not run.settings.rewards.only_components:
             run.on_event("plan", {"input": uri, **cost_of_run(run.metrics, run.settings, journal)})
         if run.metrics.planned > run.metrics.known:
             await judges.probe()
-        await _ask_about_groups(index, run, judge_set, outcomes)
+        rest = (
+            (number, index.read_group(rows))
+            for number, rows in enumerate(index.table.iter_groups())
+            if number not in outcomes
+        )
+
+        def keep(number: int, judged: JudgedGroup) -> None:
+            _keep(number, judged, index.plan, outcomes, run.metrics)
+
+        await judge_groups(rest, index.plan, judge_set, keep)
         correct_plan(run.metrics, run.metrics.finished)
         run.metrics.stopped_by = _stopped_by(judges, run)
         if judges.is_remote:
@@ -107,25 +116,6 @@ def correct_plan(metrics: RunMetrics, planned: int) -> None:
     """Correct the number of requests: rubrics do not ask about responses without text."""
     metrics.planned_calls -= metrics.planned - planned  # each of them one call
     metrics.planned = planned
-
-
-async def _ask_about_groups(index: InputIndex, run: RunContext, judges: JudgeSet, outcomes: OutcomeStore) -> None:
-    """Judge the groups that are not finished; the next one is read when the one before has made its requests."""
-
-    async def judge(number: int, group: Group) -> None:
-        _keep(number, await judge_group(group, index.plan, judges), index.plan, outcomes, run.metrics)
-
-    try:
-        async with asyncio.TaskGroup() as tasks:
-            for number, rows in enumerate(index.table.iter_groups()):
-                if number in outcomes:
-                    continue
-                tasks.create_task(judge(number, index.read_group(rows)))
-                await asyncio.sleep(0)  # lets the group take its turn
-                async with judges.turn:
-                    pass
-    except* GenrmError as errors:
-        raise first_error_of(errors) from None
 
 
 def _iter_groups(index: InputIndex, stop: threading.Event) -> Iterator[tuple[int, list[int], Group]]:

@@ -1,4 +1,4 @@
-"""A journal's second place: verdicts are copied to S3 in small segments, so that another machine can go on."""
+"""Replicate a journal to S3 in small segments, so that another machine can continue."""
 
 import asyncio
 import contextlib
@@ -20,16 +20,16 @@ from genrm_cli.storage.formats.location import S3Options
 from genrm_cli.storage.listing import iter_named
 from genrm_cli.storage.objects import read_object, replace_object
 
-_SUFFIX = ".journal.zst"  # no name of a rollout file
+_SUFFIX = ".journal.zst"  # never listed as a rollout file
 _RETRY_S = 5.0
 
 
 class JournalReplica:
-    """Copies what a journal commits to `<folder>/<time>-<id>.journal.zst`, each object written once.
+    """Copies committed entries to `<folder>/<time>-<id>.journal.zst`, each object written once.
 
-    Of the verdicts that may be lost (`segment_calls`, beside the calls in flight), half is collected while the other
-    half is on its way; no new call is made while there are more. Once the store has refused for good (half a minute),
-    nobody waits: the copy is made up for later. Use it as an asynchronous context manager; leaving it copies the rest.
+    At most `segment_calls` verdicts are not yet copied: half of them are collected while the other half is uploaded,
+    and no new call is made beyond that. When the store fails for half a minute, calls go on and the copy is retried.
+    Use it as an asynchronous context manager; leaving it copies the rest.
     """
 
     def __init__(self, folder_uri: str, run: RunContext) -> None:
@@ -56,29 +56,29 @@ class JournalReplica:
             await asyncio.wait({self._task})
         if not self._waiting:
             return
-        # What ends in an error, an interruption above all, must not wait through all tries.
+        # After an error or interruption, do not wait through all attempts.
         s3 = self._run.s3 if error is None else replace(self._run.s3, max_attempts=2)
         try:
             await asyncio.shield(self._copy(s3))
         except GenrmError as failed:
             if error is None:
                 raise
-            # What ended the run counts, an interruption above all; the journal here has everything.
+            # The error that ended the run matters more; the local journal has everything.
             self._run.on_event("copy_failing", {"folder": self._folder, "detail": str(failed)})
 
     def add(self, entry: dict[str, Any]) -> None:
-        """Take an entry that the journal has committed."""
+        """Add an entry that the journal has committed."""
         self._waiting.append(orjson.dumps(entry))
         self._look()
 
     async def room(self) -> None:
-        """Wait while as many entries as may be lost have not been copied."""
+        """Wait while `segment_calls` entries have not been copied."""
         await self._has_room.wait()
         if self._task is not None and self._task.done() and not self._task.cancelled():
-            self._task.result()  # it only ends by a bug, which must not be waited for in silence
+            self._task.result()  # the task ends only by a bug, which must not hang the run
 
     def exchange(self, journal: Journal) -> None:
-        """Take in what all machines copied so far, and copy what only this journal has. Blocks on storage.
+        """Import the segments of all machines, and copy what only this journal has. Blocks on storage.
 
         Raises:
             StorageError: a segment cannot be read or written.
@@ -93,7 +93,7 @@ class JournalReplica:
             self._write(batch, self._run.s3)
 
     async def _copy_now_and_then(self) -> None:
-        """Copy as soon as half of what may be lost is there, or when its time has come."""
+        """Copy when half of `segment_calls` is waiting, or after `segment_age`."""
         while True:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self._run.settings.journal.segment_age):
@@ -112,7 +112,7 @@ class JournalReplica:
                 self._failing = False
 
     async def _copy(self, s3: S3Options) -> None:
-        """Copy what waits as one segment; it waits again if that fails."""
+        """Copy the waiting entries as one segment; they wait again if that fails."""
         batch, self._waiting = self._waiting, []
         self._under_way = len(batch)
         written: list[str] = []
@@ -126,11 +126,11 @@ class JournalReplica:
 
     def _write(self, batch: list[bytes], s3: S3Options) -> str:
         uri = f"{self._folder}{time.time_ns():020d}-{uuid.uuid4().hex[:8]}{_SUFFIX}"
-        replace_object(uri, s3, pack(b"\n".join(batch)))  # a name of its own: there is nothing to replace
+        replace_object(uri, s3, pack(b"\n".join(batch)))  # the name is unique: nothing is replaced
         return uri
 
     def _look(self) -> None:
-        """Say to those who wait how full it is."""
+        """Update the events that report how full the buffer is."""
         _switch(self._half_full, 2 * len(self._waiting) >= self._most)
         _switch(self._has_room, self._failing or len(self._waiting) + self._under_way < self._most)
 

@@ -6,9 +6,9 @@ from genrm_cli.groups.check import judge_specs
 from genrm_cli.groups.compile import compile_rewards
 from genrm_cli.groups.judge_group import count_known
 from genrm_cli.jobs.context import RunContext
-from genrm_cli.jobs.cost import cost_of_run
-from genrm_cli.jobs.due.inputs import output_places
+from genrm_cli.jobs.cost import LARGE_GROUP, cost_of_run
 from genrm_cli.jobs.index import InputIndex, Reject, index_input
+from genrm_cli.jobs.inputs import output_places
 from genrm_cli.jobs.journals import known_journal
 from genrm_cli.jobs.judge_input import correct_plan
 from genrm_cli.judging.journal import Journal
@@ -19,8 +19,6 @@ from genrm_cli.settings.table import changed
 from genrm_cli.storage.source import open_source
 
 MAX_PROBLEMS = 100
-LARGE_GROUP = 100_000
-"""Comparisons of one group above which a user should think again."""
 
 
 class _Problems:

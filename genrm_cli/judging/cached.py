@@ -13,7 +13,13 @@ class CachedJudge:
     """A journal in front of a live judge: what it holds is not asked again, what is answered goes into it."""
 
     def __init__(
-        self, judge: RemoteJudge, journal: Journal, *, only_failed: bool = False, only_known: bool = False
+        self,
+        judge: RemoteJudge,
+        journal: Journal,
+        *,
+        only_failed: bool = False,
+        only_known: bool = False,
+        with_replies: bool = True,
     ) -> None:
         """Put a journal in front of a judge.
 
@@ -22,8 +28,10 @@ class CachedJudge:
             journal: what is known.
             only_failed: ask only what was asked before and failed.
             only_known: ask nothing.
+            with_replies: recall the judge's replies, too; that takes longer.
         """
         self._only_known = only_known
+        self._with_replies = with_replies
         self._judge = judge
         self._journal = journal
         self._only_failed = only_failed
@@ -40,7 +48,7 @@ class CachedJudge:
 
     def recall(self, question: JudgeRequest) -> Outcome | None:
         """Return the verdict that the journal holds."""
-        known = self._journal.recall(question.key, with_reply=True)
+        known = self._journal.recall(question.key, with_reply=self._with_replies)
         if known is None and self._only_known:
             return Outcome(Failure(FailureKind.NOT_ASKED, "not in the journal (--only-components)"))
         if known is None and self._only_failed and not self._journal.has_failed(question.key):
@@ -60,7 +68,7 @@ class CachedJudge:
             outcome = await asyncio.shield(earlier)
             return Outcome(outcome.result, reply_text=outcome.reply_text, from_journal=True)
         if (
-            known := self._journal.recall(key, with_reply=True)
+            known := self._journal.recall(key, with_reply=self._with_replies)
         ) is not None:  # answered while this one waited to be admitted
             self._judge.dismiss(slot)
             return known

@@ -59,6 +59,7 @@ class OpenOptions:
         probe: try each judge before it is asked.
         only_known: ask nothing; take verdicts from the journal alone.
         only_failed: ask only what failed before.
+        with_replies: recall replies from the journal.
         api_keys: of the judges that need one, by name; never shown, not even by `repr`.
         started_s: when the run began, by the monotonic clock; the deadline counts from then.
     """
@@ -67,6 +68,7 @@ class OpenOptions:
     probe: bool = True
     only_known: bool = False
     only_failed: bool = False
+    with_replies: bool = False
     api_keys: Mapping[str, str] = field(default_factory=dict, repr=False)
     started_s: float = field(default_factory=time.monotonic)
 
@@ -109,7 +111,13 @@ class OpenJudges:
         if journal is None:
             return remote
         options = self._options
-        return CachedJudge(remote, journal, only_failed=options.only_failed, only_known=options.only_known)
+        return CachedJudge(
+            remote,
+            journal,
+            only_failed=options.only_failed,
+            only_known=options.only_known,
+            with_replies=options.with_replies,
+        )
 
     @property
     def is_remote(self) -> bool:

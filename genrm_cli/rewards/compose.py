@@ -12,7 +12,7 @@ class RolloutReward:
     """The numbers of one rollout.
 
     Attributes:
-        base_score: what the estimator made of the verdicts; None without a verdict, and so all below.
+        base_score: from the estimator; None without a verdict, and so are reward, rank and advantage.
         adjustments: what each length and style term added.
         reward: base score plus adjustments.
         rank: 1 = best of the group; equal rewards share the better rank.
@@ -41,8 +41,8 @@ def compose_rewards(
     rewards = [score + adjustment.total() for score, adjustment in zip(scores, adjustments, strict=True)]
     composed = [RolloutReward(None, Adjustments(), None, None, None) for _ in base_scores]
     rows = zip(scored, scores, adjustments, rewards, ranks_of(rewards), advantages_of(rewards), strict=True)
-    for place, *numbers in rows:
-        composed[place] = RolloutReward(*numbers)
+    for index, *numbers in rows:
+        composed[index] = RolloutReward(*numbers)
     return composed
 
 
@@ -60,16 +60,16 @@ def with_totals(rewards: Sequence[RolloutReward], totals: Sequence[float | None]
 
 def ranks_of(rewards: Sequence[float]) -> list[int]:
     """Return each reward's rank, 1 = highest; equal ones share the better rank."""
-    first_places: dict[float, int] = {}
-    for place, reward in enumerate(sorted(rewards, reverse=True), start=1):
-        first_places.setdefault(reward, place)
-    return [first_places[reward] for reward in rewards]
+    best_ranks: dict[float, int] = {}
+    for rank, reward in enumerate(sorted(rewards, reverse=True), start=1):
+        best_ranks.setdefault(reward, rank)
+    return [best_ranks[reward] for reward in rewards]
 
 
 def advantages_of(rewards: Sequence[float]) -> list[float]:
     """Return (reward - mean) / sample standard deviation; 0 where there is no spread, or one reward only.
 
-    A spread below 1e-9 of the largest reward is rounding, not signal.
+    A spread below 1e-9 of the largest reward counts as rounding.
 
     Source: GRPO's group-relative advantage, arXiv 2402.03300 §4.1.2, with the sample standard deviation
     (n - 1) that TRL and verl use.

@@ -10,13 +10,13 @@ from dataclasses import dataclass, fields
 
 _CODE_BLOCK = re.compile(r"```.*?```", re.DOTALL)
 _HEADER = re.compile(r"^#{1,6}\s", re.MULTILINE)
-# The reference's patterns begin with ^\s*, which count the same items but need minutes for 100,000 blank lines.
+# The reference's patterns begin with ^\s*: they count the same items but take minutes for 100,000 blank lines.
 _LIST_ITEMS = (
     re.compile(r"^[^\S\n]*\d+\.\s", re.MULTILINE),
     re.compile(r"^[^\S\n]*[-*+]\s", re.MULTILINE),
 )
 _BOLD = (re.compile(r"\*\*[^*\n]+\*\*"), re.compile(r"__[^_\n]+__"))
-# The reference's own pattern also spans U+24C2 to U+1F251 and so takes every Chinese character for an emoji.
+# The reference's pattern also spans U+24C2 to U+1F251, and so counts every Chinese character as an emoji.
 _EMOJI = re.compile(
     "[\u2600-\u27bf\U0001f1e6-\U0001f1ff\U0001f300-\U0001f64f\U0001f680-\U0001f6ff\U0001f900-\U0001f9ff"
     "\U0001fa00-\U0001faff]"
@@ -53,6 +53,9 @@ class TextShape:
     answer_chars: int
     style_density: float = 0.0
 
+    def __reduce__(self) -> tuple[object, ...]:
+        return TextShape, (self.reasoning_chars, self.answer_chars, self.style_density)  # as for a verdict
+
 
 def measure_text(reasoning: str, answer: str, *, with_style: bool = True) -> TextShape:
     """Measure the texts of a rollout."""
@@ -82,7 +85,7 @@ _TERMS = tuple(term.name for term in fields(Adjustments))
 
 
 def plan_adjustments(scores: Sequence[float], shapes: Sequence[TextShape], terms: ShapingTerms) -> list[Adjustments]:
-    """Work out what the length and style terms add to each rollout of a group.
+    """Compute what the length and style terms add to each rollout of a group.
 
     Bonuses come first and count towards the threshold of the second one; lengths are characters of the stripped
     text; group terms are 1 for the least and 0 for the most, centred on the group's mean, and 0 where all are
@@ -90,7 +93,7 @@ def plan_adjustments(scores: Sequence[float], shapes: Sequence[TextShape], terms
 
     Args:
         scores: base scores, n of them.
-        shapes: of n rollouts; an empty text counts as shortest for the group term but never wins the bonus.
+        shapes: of n rollouts; an empty text counts as shortest for the group term but never gets the bonus.
         terms: the weights.
     """
     n = len(scores)
@@ -112,11 +115,11 @@ def plan_adjustments(scores: Sequence[float], shapes: Sequence[TextShape], terms
     answer_weights = _centred_weights(answer_chars)
     styled = terms.group_style_penalty_coeff > 0
     style_weights = _centred_weights([shape.style_density for shape in shapes]) if styled else [0.0] * n
-    for place, adjustment in enumerate(adjustments):
+    for index, adjustment in enumerate(adjustments):
         # `+ 0.0` turns the -0.0 of a negative weight under a coefficient of 0 into 0.0.
-        adjustment.reasoning_length = reasoning_weights[place] * terms.group_reasoning_length_penalty_coeff + 0.0
-        adjustment.answer_length = answer_weights[place] * terms.group_answer_length_penalty_coeff + 0.0
-        adjustment.style = style_weights[place] * terms.group_style_penalty_coeff + 0.0
+        adjustment.reasoning_length = reasoning_weights[index] * terms.group_reasoning_length_penalty_coeff + 0.0
+        adjustment.answer_length = answer_weights[index] * terms.group_answer_length_penalty_coeff + 0.0
+        adjustment.style = style_weights[index] * terms.group_style_penalty_coeff + 0.0
     return adjustments
 
 
@@ -141,13 +144,13 @@ def count_style_elements(text: str) -> tuple[int, int, int, int]:
 
 
 def _shortest(lengths_chars: Sequence[int]) -> int | None:
-    """Return the place of the shortest text that is not empty, the first of equals; None if all are empty."""
-    filled = [place for place, length in enumerate(lengths_chars) if length > 0]
-    return min(filled, key=lambda place: lengths_chars[place], default=None)
+    """Return the index of the shortest non-empty text, the first of equals; None if all are empty."""
+    filled = [index for index, length in enumerate(lengths_chars) if length > 0]
+    return min(filled, key=lambda index: lengths_chars[index], default=None)
 
 
 def _centred_weights(sizes: Sequence[float]) -> list[float]:
-    """Return 1 for the least and 0 for the most, less the mean; all 0 where there is no difference."""
+    """Return 1 for the smallest and 0 for the largest, less the mean; all 0 where all are equal."""
     low, high = min(sizes), max(sizes)
     if low == high:
         return [0.0] * len(sizes)

@@ -1,4 +1,4 @@
-"""Components of one rollout → the number that a trainer reads: a weighted sum under hard constraints."""
+"""Components of one rollout → its total reward: a weighted sum under hard constraints."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -7,14 +7,14 @@ from typing import NamedTuple
 
 
 class Weight(NamedTuple):
-    """How much a component counts, 0 or more; whether the total can do without it."""
+    """The weight of a component, 0 or more, and whether it may be missing."""
 
     weight: float = 1.0
     optional: bool = False
 
 
 class Gate(NamedTuple):
-    """A hard constraint: the component must be at least this; it need not have a weight."""
+    """A hard constraint: the minimum of a component, which need not have a weight."""
 
     component: str
     least: float
@@ -22,14 +22,14 @@ class Gate(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TotalTerms:
-    """How a total is made.
+    """The terms of a total.
 
     Attributes:
-        weights: by the component's name; those not named do not count.
+        weights: by the component's name; others do not count.
         gates: hard constraints, any number for a component.
-        clip: least and greatest total; None leaves that side open.
-        normalise: divide by the sum of the weights of the components that are there. Weights of 0 and more make
-            that a weighted mean, between the least and the greatest component.
+        clip: minimum and maximum of the total; None means no limit.
+        normalise: divide by the sum of the weights of the present components: a weighted mean, between the smallest
+            and the largest component.
     """
 
     weights: Mapping[str, Weight]
@@ -40,12 +40,12 @@ class TotalTerms:
 
 @dataclass(frozen=True, slots=True)
 class Total:
-    """The total of one rollout and how it came about.
+    """The total of one rollout and its derivation.
 
     Attributes:
-        value: None where something needed is missing.
-        terms: weight times component of each that has a weight and is there, before normalising and clipping.
-        gated_by: components below their gates; one is enough to make the value 0.
+        value: None where a required component is missing.
+        terms: weight times component of each present component with a weight, before normalising and clipping.
+        gated_by: components below their gates; a single one makes the value 0.
         missing: components whose absence leaves no value; empty when there is a value, and when all weights are 0.
     """
 
@@ -60,43 +60,43 @@ def compose_total(
 ) -> Total:
     """Weigh and add the components of a rollout, then apply gates, then clip.
 
-    Missing beats gated: without a component that is needed, by its weight or by a gate, there is no value, not 0.
-    Nor is there one where every optional component is missing, or the weights that are there add up to 0 and
-    `normalise` would divide by that. A total that a gate closed stays 0, whatever `clip` says.
+    Missing takes precedence over gated: without a component that a weight or a gate requires, the value is None, not
+    0. It is also None where every optional component is missing, or where the present weights add up to 0 and
+    `normalise` would divide by that. A gated total stays 0, whatever `clip` says.
 
     Args:
-        components: finite values by name; None, like a name that is not there, is missing.
+        components: finite values by name; None and absent names are missing.
         terms: weights, gates and limits.
         sizes: of the clusters by which components are divided before they are weighed; gates look at the undivided
-            ones. One below 0 is missing: to divide it would reward copying.
+            ones. A negative one counts as missing: dividing it would reward copying.
     """
     sizes = sizes or {}
-    there = {name: value for name, value in components.items() if value is not None}
-    there = {name: value for name, value in there.items() if value >= 0 or sizes.get(name, 1) == 1}
-    weighed = {name: weight for name, (weight, _) in terms.weights.items() if name in there}
+    present = {name: value for name, value in components.items() if value is not None}
+    present = {name: value for name, value in present.items() if value >= 0 or sizes.get(name, 1) == 1}
+    weighed = {name: weight for name, (weight, _) in terms.weights.items() if name in present}
     # `+ 0.0` turns the -0.0 of a weight of 0 on a negative component into 0.0.
-    added = {name: weight * there[name] / sizes.get(name, 1) + 0.0 for name, weight in weighed.items()}
-    gated_by = tuple(dict.fromkeys(gate.component for gate in terms.gates if _is_below(there, gate)))
+    added = {name: weight * present[name] / sizes.get(name, 1) + 0.0 for name, weight in weighed.items()}
+    gated_by = tuple(dict.fromkeys(gate.component for gate in terms.gates if _is_below(present, gate)))
     divisor = math.fsum(weighed.values()) if terms.normalise else 1.0
-    missing = _missing(there, terms)
+    missing = _missing(present, terms)
     if missing:
         return Total(None, added, gated_by, missing)
     if not weighed or divisor == 0:
-        return Total(None, added, gated_by, tuple(name for name in terms.weights if name not in there))
+        return Total(None, added, gated_by, tuple(name for name in terms.weights if name not in present))
     if gated_by:
         return Total(0.0, added, gated_by)
     return Total(_clip(math.fsum(added.values()) / divisor, terms.clip), added)
 
 
-def _is_below(there: Mapping[str, float], gate: Gate) -> bool:
-    return gate.component in there and there[gate.component] < gate.least
+def _is_below(present: Mapping[str, float], gate: Gate) -> bool:
+    return gate.component in present and present[gate.component] < gate.least
 
 
-def _missing(there: Mapping[str, float], terms: TotalTerms) -> tuple[str, ...]:
-    """Return what is needed and not there: first those with a weight, then those with a gate, each once."""
+def _missing(present: Mapping[str, float], terms: TotalTerms) -> tuple[str, ...]:
+    """Return the required names that are absent: first those with a weight, then those with a gate, each once."""
     weighed = [name for name, (_, optional) in terms.weights.items() if not optional]
     needed = dict.fromkeys([*weighed, *(gate.component for gate in terms.gates)])
-    return tuple(name for name in needed if name not in there)
+    return tuple(name for name in needed if name not in present)
 
 
 def _clip(value: float, clip: tuple[float | None, float | None] | None) -> float:

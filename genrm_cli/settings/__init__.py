@@ -1,7 +1,7 @@
-"""Every setting and its meaning (`table`), and where its effective value comes from (`resolve`).
+"""Settings of a run, one dataclass per subject, and their resolution.
 
-A value comes from the first of: the flag, the environment (`GENRM_` + name), the settings file, the preset
-(reward coefficients only), the default.
+A value comes from the first of these sources that has it: flag, environment (`GENRM_` and the name), settings file,
+preset (reward coefficients only), default.
 """
 
 from genrm_cli.settings.table import Settings, changed, settings_from

@@ -2,6 +2,7 @@
 
 import types
 import typing
+from collections.abc import Iterable
 from dataclasses import MISSING, Field, dataclass, field
 from typing import Any, Literal
 
@@ -17,34 +18,35 @@ class Declaration:
 
     Attributes:
         panel: section of the help.
-        meaning: one or two sentences for the help.
+        help: one or two sentences.
         low: smallest allowed value.
         high: largest allowed value.
         choices: allowed texts.
         changes_rewards: whether the digest covers it.
         key: its name in files, flags and the environment, where it differs from the field's.
-        flag: an additional flag.
+        extra_flag: another flag for it, such as -q.
         negative: the flag that switches it off, where it is not `--no-` and its name.
-        duration: whether values such as 90s, 15m and 2h are accepted.
+        is_duration: whether it accepts values such as 90s, 15m and 2h.
     """
 
     panel: Panel
-    meaning: str
+    help: str
     low: float | None = None
     high: float | None = None
     choices: tuple[str, ...] = ()
     changes_rewards: bool = False
     key: str | None = None
-    flag: str | None = None
+    extra_flag: str | None = None
     negative: str | None = None
-    duration: bool = False
+    is_duration: bool = False
 
 
-def declare(default: Value, panel: Panel, meaning: str, **more: Any) -> Any:
+def declare(default: Value, panel: Panel, text: str, *, choices: Iterable[str] = (), **more: Any) -> Any:
     """Declare a setting; a default of () means that its flag may be repeated."""
-    if more.get("duration"):
+    if more.get("is_duration"):
         more["high"] = MAX_DURATION_S
-    return field(default=default, metadata={_DECLARED: Declaration(panel=panel, meaning=meaning, **more)})
+    declaration = Declaration(panel=panel, help=text, choices=tuple(choices), **more)
+    return field(default=default, metadata={_DECLARED: declaration})
 
 
 _DECLARED = "declared"

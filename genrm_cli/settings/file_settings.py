@@ -2,47 +2,44 @@
 
 from dataclasses import dataclass
 
+from genrm_cli.catalog import DIALECTS, listed
 from genrm_cli.settings.declare import declare
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputSettings:
-    """Which lines are read, and what they mean."""
+    """Inputs and how their lines are read."""
 
     dialect: str | None = declare(
         None,
         "Input",
-        "Read every line as this dialect: nemo_gym, compare, many, verifiers, episode, completion or chat. "
-        "Default: each line is recognised by itself.",
-        choices=("nemo_gym", "compare", "many", "verifiers", "episode", "completion", "chat"),
+        f"Read every line as this dialect: {listed(DIALECTS)}. Default: recognise each line by its shape.",
+        choices=DIALECTS,
         changes_rewards=True,
     )
     group_by: str | None = declare(
         None,
         "Input",
-        "Dotted path of the field that names the group, for instance metadata.task. "
-        "Default: task index, else prompt id, else example or scenario id, else the prompt.",
+        "Dotted path of the field that identifies the group, for example metadata.task. "
+        "Default: task index, prompt id, example or scenario id, or the prompt, whichever exists first.",
         changes_rewards=True,
     )
-    max_line_bytes: int = declare(
-        64_000_000, "Input", "A longer line goes to the rejects without being read.", low=1_000
-    )
+    max_line_bytes: int = declare(64_000_000, "Input", "Reject longer lines without reading them.", low=1_000)
     strict: bool = declare(
-        False, "Input", "Stop with exit code 3 before any call if a line is bad or a rollout is there twice."
+        False, "Input", "Stop with exit code 3 before any call if a line is bad or a rollout occurs twice."
     )
     min_age: float = declare(
         60.0,
         "Input",
-        "Leave files that a folder, prefix or pattern holds for the next run while they are younger than this: "
-        "they may still be written.",
+        "Skip files in a folder, prefix or pattern that are younger than this: they may still be being written.",
         low=0,
-        duration=True,
+        is_duration=True,
     )
     require_metadata: tuple[str, ...] = declare(
         (),
         "Input",
-        "FIELD=VALUE that a rollout must declare, for instance synthetic=true (dotted path in the record, or below "
-        "its metadata); what does not goes to the rejects. Repeat it for several.",
+        "Reject rollouts that do not declare FIELD=VALUE, for example synthetic=true. FIELD is a dotted path in the "
+        "record or in its metadata. Repeatable.",
         changes_rewards=True,
     )
 
@@ -54,48 +51,50 @@ class JournalSettings:
     journal: str | None = declare(
         None,
         "Journal",
-        "File that keeps every verdict; a later run asks only what is not in it. Or s3://bucket/rl/.../: copied "
-        "there in small segments, so that another machine can go on. "
-        "Default: <stem>.journal.sqlite beside a local output, else in the user's state folder.",
+        "File that records every verdict; later runs ask only for verdicts that it lacks. With s3://bucket/rl/.../, "
+        "verdicts are also copied there in segments, so that another machine can continue. "
+        "Default: <stem>.journal.sqlite beside a local output, otherwise in the user's state folder.",
     )
-    segment_calls: int = declare(
-        200, "Journal", "With a journal on S3: at most so many verdicts are not copied there yet.", low=1
-    )
+    segment_calls: int = declare(200, "Journal", "Journal on S3: copy after this many verdicts at the latest.", low=1)
     segment_age: float = declare(
-        10.0, "Journal", "With a journal on S3: at least so often verdicts are copied there.", low=0.1, duration=True
+        10.0, "Journal", "Journal on S3: copy after this time at the latest.", low=0.1, is_duration=True
     )
     use_journal: bool = declare(
-        True, "Journal", "Keep verdicts in a journal and take known ones from it.", negative="--no-journal"
+        True, "Journal", "Record verdicts in a journal and reuse those it holds.", negative="--no-journal"
     )
-    only_failed: bool = declare(False, "Journal", "Ask again only what was asked before and failed; ask nothing new.")
+    only_failed: bool = declare(False, "Journal", "Retry failed comparisons only; ask nothing new.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputSettings:
-    """What is written, and where."""
+    """Outputs, and messages to people and programs."""
 
     output: str | None = declare(
         None,
         "Output",
-        "Where the scored lines go: a path, s3://..., or - for stdout. Default: <stem>.scored.jsonl beside the input.",
-        flag="-o",
+        "Output of scored lines: a path, s3://..., or - for stdout. Default: <stem>.scored.jsonl beside the input.",
+        extra_flag="-o",
     )
     output_template: str = declare(
         "{dir}/{stem}.scored.jsonl",
         "Output",
-        "Where the scored lines of each input go: {dir} is its folder, {path} that folder below the given prefix, "
-        "{stem} its name without suffix.",
+        "Output for each input: {dir} is its folder, {path} that folder relative to the given prefix, {stem} its name "
+        "without suffix.",
     )
     overwrite: bool = declare(
-        False, "Output", "Score again what is up to date, and replace outputs whoever wrote them.", flag="--force"
+        False,
+        "Output",
+        "Re-score inputs that are up to date, and overwrite existing outputs, including files that genrm did not "
+        "write.",
+        extra_flag="--force",
     )
-    dry_run: bool = declare(False, "Output", "Show what would be done with each input, and do nothing.")
-    keep_replies: bool = declare(False, "Output", "Keep the judge's replies in the comparisons file.")
-    json_output: bool = declare(False, "Output", "Print one JSON object on stdout.", key="json")
+    dry_run: bool = declare(False, "Output", "Show what a run would do with each input, without doing it.")
+    keep_replies: bool = declare(False, "Output", "Include the judge's replies in the comparisons file.")
+    json_output: bool = declare(False, "Output", "Print one JSON object to stdout.", key="json")
     log_json: str | None = declare(
-        None, "Output", "File to which events (progress, endpoints down and up, ...) are added as JSON lines."
+        None, "Output", "Append events (progress, endpoints down and up, ...) to this file as JSON lines."
     )
-    quiet: bool = declare(False, "Output", "Say nothing but errors.", flag="-q")
+    quiet: bool = declare(False, "Output", "Print errors only.", extra_flag="-q")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,22 +104,19 @@ class StorageSettings:
     s3_endpoint_url: str | None = declare(
         None, "Storage", "S3-compatible endpoint (MinIO, OVH, ...). AWS_ENDPOINT_URL works too."
     )
-    s3_profile: str | None = declare(None, "Storage", "Profile of the AWS credentials file.")
+    s3_profile: str | None = declare(None, "Storage", "Profile in the AWS credentials file.")
     s3_region: str | None = declare(None, "Storage", "AWS region.")
     leases: bool = declare(
-        True, "Storage", "Claim each file while working on it, so that two runs do not do the same work.", key="claims"
+        True, "Storage", "Take a lease on each output while working on it, so that two runs never do the same work."
     )
     lease_expiry: float = declare(
         300.0,
         "Storage",
-        "A claim that was not renewed for this long is taken over: its owner has vanished.",
+        "Take over a lease that was not renewed for this long: its owner is gone.",
         low=1,
-        duration=True,
-        key="claim_expiry",
+        is_duration=True,
     )
-    lock: bool = declare(
-        False, "Storage", "Do not start while the same command still runs on this machine; exit code 5."
-    )
+    lock: bool = declare(False, "Storage", "Exit with code 5 if the same command is already running on this machine.")
     any_prefix: bool = declare(
-        False, "Storage", "Allow S3 results outside rl/ (RL data is kept apart from supervised data)."
+        False, "Storage", "Allow S3 outputs outside rl/, which keeps RL data apart from supervised data."
     )

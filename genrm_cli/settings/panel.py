@@ -1,25 +1,27 @@
-"""The judges of a run: the one that the settings name, or a panel of `[[judge]]` tables."""
+"""The judges of a run, one or a panel of `[[judge]]` tables, and their API keys.
 
-from collections.abc import Callable, Mapping, Sequence
+A key comes from a file or the environment; it is never a setting and never shown.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
+from pathlib import Path
 
+from genrm_cli.catalog import listed
 from genrm_cli.errors import UsageError
+from genrm_cli.settings.components import JUDGE_ALIASES, JUDGE_KEYS
+from genrm_cli.settings.convert import convert_named
 from genrm_cli.settings.declare import Value
 from genrm_cli.settings.judge_settings import JudgeSettings, LimitSettings, PanelJudge
 from genrm_cli.settings.table import Settings
 
-# What a judge may have for its own; everything else is the run's. `endpoint` is the field's word for a base URL.
-OWN_KEYS = (
-    *("model", "base_url", "profile", "temperature", "top_p", "max_reply_tokens", "api_key_env", "api_key_file"),
-    *("ca_bundle", "judge_id", "concurrency", "call_timeout"),
-)
+OWN_KEYS = (*JUDGE_KEYS, "profile")
 _KEYS = ("api_key_env", "api_key_file")
-_ALIASES = {"endpoint": "base_url", "name": "judge_id"}
+_ALIASES = {**JUDGE_ALIASES, "name": "judge_id"}
 MAX_JUDGES = 16
-
-Convert = Callable[[str, object, str], Value]
-"""Setting's name, raw value and place to the checked value; raises UsageError."""
+API_KEY_VARIABLES = ("GENRM_API_KEY", "OPENAI_API_KEY")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,23 +52,18 @@ def judges_of(settings: Settings) -> tuple[JudgeConfig, ...]:
     Raises:
         UsageError: two judges of a panel have the same name, or the quorum exceeds their number.
     """
-    judge = settings.judge
-    if not settings.panel.judges:
+    judge, panel = settings.judge, settings.panel
+    if not panel.judges:
         return (_config(judge.judge_id or judge.judge or judge.model or "", 1.0, settings, judge, {}),)
-    configs = []
-    for each in settings.panel.judges:
-        own = dict(each.values)
-        configs.append(
-            _config(
-                str(own.get("judge_id") or own["model"]),
-                each.weight,
-                settings,
-                replace(judge, judge=None, judge_id=None),
-                own,
-            )
-        )
-    _refuse_ambiguous(configs, settings.panel.quorum)
-    return tuple(configs)
+    shared = replace(judge, judge=None, judge_id=None)
+    configs = tuple(_panel_config(each, settings, shared) for each in panel.judges)
+    _refuse_ambiguous(configs, panel.quorum)
+    return configs
+
+
+def _panel_config(judge: PanelJudge, settings: Settings, shared: JudgeSettings) -> JudgeConfig:
+    own = dict(judge.values)
+    return _config(str(own.get("judge_id") or own["model"]), judge.weight, settings, shared, own)
 
 
 def _refuse_ambiguous(configs: Sequence[JudgeConfig], quorum: int | None) -> None:
@@ -98,11 +95,11 @@ _LIMITS = frozenset(field.name for field in fields(LimitSettings))
 
 
 def refuse_overridden(panel: Sequence[PanelJudge], sources: Mapping[str, str]) -> None:
-    """Refuse what a judge of a panel has for its own and is given for all: one of the two would count for nothing.
+    """Refuse a setting that is given for the run and that a judge of the panel has of its own: one has no effect.
 
     Args:
         panel: the judges.
-        sources: names of settings that were given in a place that goes before the file, and that place.
+        sources: sources of the settings from flags and the environment, by name.
 
     Raises:
         UsageError: names the setting.
@@ -140,46 +137,94 @@ def _grader(name: str, settings: Settings, base: JudgeConfig, own: Mapping[str, 
 
 
 def _with_own_key(values: Mapping[str, object]) -> dict[str, object]:
-    """Leave the run's key out where a judge names one of its own: a key file would go before its variable."""
+    """Drop the run's key where a judge names its own: a key file would override its variable."""
     return dict(values) if values.keys().isdisjoint(_KEYS) else dict.fromkeys(_KEYS) | dict(values)
 
 
-def parse_panel(tables: object, where: str, convert: Convert) -> tuple[PanelJudge, ...]:
-    """Read the `[[judge]]` tables of a settings file.
+def parse_panel(tables: object, where: str) -> tuple[PanelJudge, ...]:
+    """Parse the `[[judge]]` tables of a settings file.
 
     Args:
-        tables: what the file holds.
+        tables: the value in the file.
         where: the file and the key, for messages.
-        convert: checks the value of a setting.
 
     Raises:
         UsageError: something is missing, unknown or out of bounds; names it.
     """
     if isinstance(tables, Mapping):
-        raise UsageError(f"{where}: [judge] is one table; a panel is written as [[judge]], once for each judge.")
+        raise UsageError(f"{where}: [judge] is a single table; write a panel as [[judge]], once for each judge.")
     if not isinstance(tables, list) or not 0 < len(tables) <= MAX_JUDGES:
         raise UsageError(f"{where}: expected 1 to {MAX_JUDGES} tables [[judge]].")
-    return tuple(_parse_judge(table, f"{where} {number}", convert) for number, table in enumerate(tables, 1))
+    return tuple(_parse_judge(table, f"{where} {number}") for number, table in enumerate(tables, 1))
 
 
-def _parse_judge(table: object, where: str, convert: Convert) -> PanelJudge:
+def _parse_judge(table: object, where: str) -> PanelJudge:
     if not isinstance(table, Mapping):
-        raise UsageError(f"{where}: {table!r} is no table.")
-    weight = 1.0
-    values: list[tuple[str, Value]] = []
+        raise UsageError(f"{where}: {table!r} is not a table.")
+    values: dict[str, Value] = {}
     for key, raw in table.items():
         name = _ALIASES.get(key, key.replace("-", "_"))
-        if name in dict(values):
+        if name in values:
             raise UsageError(f"{where}: {key!r} is given twice, the second time by another name.")
-        if name == "weight":
-            weight = float(raw) if isinstance(raw, int | float) and not isinstance(raw, bool) else 0.0
-            if not 0 < weight < 1e9:
-                raise UsageError(f"{where}: weight {raw!r} is not a number above 0.")
-        elif name in OWN_KEYS:
-            values.append((name, convert(name, raw, f"{where}: {key}")))
-        else:
-            known = ", ".join(("weight", *_ALIASES, *OWN_KEYS))
-            raise UsageError(f"{where}: a judge of a panel has no {key!r}; it has {known}.")
-    if "model" not in dict(values):
-        raise UsageError(f"{where}: it has no model; name it as its server does.")
-    return PanelJudge(weight, tuple(sorted(values)))
+        if name in OWN_KEYS:
+            values[name] = convert_named(name, raw, f"{where}: {key}")
+        elif name != "weight":
+            known = listed(("weight", *_ALIASES, *OWN_KEYS))
+            raise UsageError(f"{where}: unknown key {key!r}; a judge of a panel has {known}.")
+    if "model" not in values:
+        raise UsageError(f"{where}: model is missing: the judge's name on its server.")
+    return PanelJudge(_weight(table.get("weight", 1.0), where), tuple(sorted(values.items())))
+
+
+def _weight(raw: object, where: str) -> float:
+    if isinstance(raw, bool) or not isinstance(raw, int | float) or not 0 < raw < 1e9:
+        raise UsageError(f"{where}: weight {raw!r} is not a number above 0.")
+    return float(raw)
+
+
+def find_api_key(judge: JudgeSettings, environ: Mapping[str, str], *, only_named: bool = False) -> str | None:
+    """Find a judge's API key; None if it has none.
+
+    Args:
+        judge: settings of the judge.
+        environ: the process environment.
+        only_named: ignore the default variables; use only the file or variable that the settings name.
+
+    Raises:
+        UsageError: the named variable is not set, the file cannot be read, or the key cannot be sent.
+    """
+    if judge.api_key_file is not None:
+        return _checked_key(_read_key_file(judge.api_key_file), f"the file {judge.api_key_file}")
+    if judge.api_key_env is not None:
+        return _checked_key(_named_key(judge.api_key_env, environ), judge.api_key_env)
+    name = next((name for name in API_KEY_VARIABLES if environ.get(name, "").strip()), None)
+    return None if name is None or only_named else _checked_key(environ[name], name)
+
+
+def _named_key(name: str, environ: Mapping[str, str]) -> str:
+    if key := environ.get(name, "").strip():
+        return key
+    # A name not in capitals may be the key itself, given by mistake: it must not be shown.
+    shown = name if re.fullmatch(r"[A-Z0-9_]+", name) else "a variable"
+    raise UsageError(
+        f"--api-key-env names {shown}, which is not set. Give the variable's name, never the key; "
+        "export the variable, or omit the option if the endpoint needs no key."
+    )
+
+
+def _read_key_file(path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not a text file"
+        raise UsageError(f"--api-key-file {path}: cannot read the file: {reason}.") from error
+
+
+def _checked_key(text: str, where: str) -> str:
+    key = text.strip()
+    if not key or not (key.isascii() and key.isprintable()):
+        # The HTTP library would refuse it too, with the key in its message.
+        raise UsageError(
+            f"the key in {where} is empty or has characters that no key has (a line break, a quotation mark)."
+        )
+    return key

@@ -1,7 +1,10 @@
-"""Settings of the comparisons that are made, and of the rewards made from them."""
+"""Settings of the comparisons to make, and of the rewards made from their verdicts."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+from genrm_cli import catalog
+from genrm_cli.catalog import ESTIMATORS, RULES, STRATEGIES, explained, listed
 from genrm_cli.settings.components import Component, Diversity, TotalTable
 from genrm_cli.settings.declare import declare
 
@@ -11,7 +14,7 @@ _BONUSES = {"reasoning_bonus": 0.5, "answer_bonus": 0.5, "top_percentile": 0.2}
 
 # Coefficients that NVIDIA released with its models. Source: Nemotron 3 Nano report, arXiv 2512.20848 §3.3;
 # the configurations published with Nemotron 3 Super and Ultra.
-PRESETS: dict[str, dict[str, float]] = {
+PRESETS: Mapping[str, Mapping[str, float]] = {
     "nemotron-3-nano": {**_BONUSES, _LENGTH_R: 0.5, _LENGTH_A: 0.5},
     "nemotron-3-super": {**_BONUSES, _LENGTH_R: 0.3, _LENGTH_A: 0.35, _STYLE: 0.05},
     "nemotron-3-super-rlvr": {_LENGTH_R: 0.1, _LENGTH_A: 0.1, _STYLE: 0.1},
@@ -21,22 +24,20 @@ PRESETS: dict[str, dict[str, float]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairingSettings:
-    """Which comparisons are made."""
+    """The comparisons to make."""
 
     strategy: str = declare(
         "ring",
         "Pairs",
-        "ring: every rollout against as many others as any and as often first as second, N times --ring-k comparisons "
-        "for N rollouts. circular: each against the next one in the group, N. all_pairs: each against each, N(N-1)/2. "
-        "For comparison: swap (half as many pairs, in both orders) and random.",
-        choices=("circular", "all_pairs", "ring", "swap", "random"),
+        f"Which rollouts of a group to compare. {explained(STRATEGIES)}.",
+        choices=STRATEGIES,
         changes_rewards=True,
     )
     ring_k: float = declare(
         1.0,
         "Pairs",
-        "ring, swap, random: so many rings, each of N comparisons (N/2 where it joins opposite rollouts); 2.5 takes "
-        "half of a third ring.",
+        "ring, swap, random: number of rings, each of N comparisons (N/2 for a ring that joins opposite rollouts). "
+        "2.5 takes half of a third ring.",
         low=0.1,
         high=10_000,
         changes_rewards=True,
@@ -44,51 +45,46 @@ class PairingSettings:
     budget: int | None = declare(
         None,
         "Pairs",
-        "Calls for each input: takes the ring (swap, random) with the most comparisons that need no more of them. "
-        "Retries and re-askings come on top; --max-calls is the hard limit.",
+        "Calls for each input: choose the largest ring (swap, random) that fits. Retries are not counted; "
+        "--max-calls is a hard limit.",
         low=1,
         changes_rewards=True,
     )
-    repeats: int = declare(
-        1,
-        "Pairs",
-        "How often the whole list of comparisons is asked.",
-        low=1,
-        high=64,
-        changes_rewards=True,
-        key="judges",
-    )
+    repeats: int = declare(1, "Pairs", "Times to repeat every comparison.", low=1, high=64, changes_rewards=True)
     both_orders: bool = declare(
         False,
         "Pairs",
-        "Ask every pair in both orders; a pair counts only with both verdicts, and the metrics tell how often they "
-        "contradict each other. Twice the calls.",
+        "Ask for every pair in both orders. A pair counts only with both verdicts; the metrics report how often they "
+        "contradict each other. Doubles the calls.",
         changes_rewards=True,
-        key="swap",
     )
     order_balanced: bool = declare(
         False, "Pairs", "all_pairs: alternate which rollout is shown first.", changes_rewards=True
     )
-    seed: int = declare(0, "Pairs", "Seed of what is drawn by lot: who meets whom.", low=0, changes_rewards=True)
+    seed: int = declare(0, "Pairs", "Random seed for pairing.", low=0, changes_rewards=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RewardSettings:
-    """How verdicts become rewards."""
+    """Estimator, shaping terms, and the tables that define rewards.
+
+    Attributes:
+        components: from `[components]` and `component`.
+        diversity: from `[diversity]`.
+        total: from `[total]`; None if the reward is the component `genrm` alone.
+    """
 
     estimator: str = declare(
         "combined",
         "Rewards",
-        "From verdicts to base scores. simple_tiebreaker: mean of a rollout's scores, as NeMo Gym. combined: least "
-        "squares over scores and rankings, adjusted for opponents and the judge's preference for a place; "
-        "combined_fitted: with weights learned from the judge's own verdicts. Also win_rate and bradley_terry.",
-        choices=("simple_tiebreaker", "combined", "combined_fitted", "win_rate", "bradley_terry"),
+        f"How verdicts become base scores. {explained(ESTIMATORS)}.",
+        choices=ESTIMATORS,
         changes_rewards=True,
     )
     min_reliability: float | None = declare(
         None,
         "Rewards",
-        "Leave groups unscored of whose spread less than this share is signal (0 to 1).",
+        "Leave groups below this reliability unscored (0 to 1).",
         low=0,
         high=1,
         changes_rewards=True,
@@ -96,31 +92,26 @@ class RewardSettings:
     preset: str | None = declare(
         None,
         "Rewards",
-        "Released length and style coefficients: nemotron-3-nano, nemotron-3-super, nemotron-3-super-rlvr or "
-        "nemotron-3-ultra; a coefficient given by itself overrides its preset.",
-        choices=tuple(PRESETS),
+        f"Released length and style coefficients: {listed(catalog.PRESETS)}. Coefficients given individually override "
+        "the preset.",
+        choices=catalog.PRESETS,
     )
     reasoning_bonus: float = declare(
         0.0,
         "Rewards",
-        "Added to the rollout with the shortest reasoning if its score is among the top.",
+        "Bonus for the rollout with the shortest reasoning if its score is in the top percentile.",
         low=0,
         changes_rewards=True,
     )
     answer_bonus: float = declare(
         0.0,
         "Rewards",
-        "Added to the rollout with the shortest answer if its score is among the top.",
+        "Bonus for the rollout with the shortest answer if its score is in the top percentile.",
         low=0,
         changes_rewards=True,
     )
     top_percentile: float = declare(
-        0.2,
-        "Rewards",
-        "Share of the group that counts as the top for the two bonuses.",
-        low=0,
-        high=1,
-        changes_rewards=True,
+        0.2, "Rewards", "Share of the group eligible for the two bonuses.", low=0, high=1, changes_rewards=True
     )
     group_reasoning_length_penalty_coeff: float = declare(
         0.0,
@@ -149,25 +140,24 @@ class RewardSettings:
     unscored: str = declare(
         "null",
         "Rewards",
-        "What a rollout without a verdict gets: null, drop (its line is left out) or a number.",
+        "Reward of a rollout without a verdict: null, drop (omit its line) or a number.",
         changes_rewards=True,
     )
     max_unscored: float = declare(
         0.05,
         "Rewards",
-        "Exit code 6 when more than this share of the rollouts in groups stayed unscored.",
+        "Exit with code 6 if a larger share of the rollouts in groups is unscored.",
         low=0,
         high=1,
     )
+    # Not in the digest: the components that it adds are.
     component: tuple[str, ...] = declare(
         (),
         "Rewards",
-        "Compute one more component of the reward: win_rate, rank, a rule (safety, empathy, bias, task_completion), "
-        "rubric:SET, field:PATH, consistency:FORM, ... Repeat it for several; tables in the settings file say more.",
+        f"Compute another component of the reward: win_rate, rank, a rule ({listed(RULES)}), "
+        "rubric:SET, field:PATH, consistency:FORM, ... Repeatable. Tables in the settings file have more options.",
     )
-    only_components: bool = declare(
-        False, "Rewards", "Compute the rewards anew from what the journal holds; ask nothing."
-    )
+    only_components: bool = declare(False, "Rewards", "Recompute rewards from the journal without asking the judge.")
     components: tuple[Component, ...] = ()
     diversity: Diversity | None = None
     total: TotalTable | None = None

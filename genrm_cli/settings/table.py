@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cache
 from typing import Any
 
-from genrm_cli.settings.aliases import OLD_NAMES, current_name
+from genrm_cli.settings.aliases import current_name, oldest_name
 from genrm_cli.settings.declare import Setting, is_declared, setting_of
 from genrm_cli.settings.file_settings import InputSettings, JournalSettings, OutputSettings, StorageSettings
 from genrm_cli.settings.judge_settings import JudgeSettings, LimitSettings, PanelSettings
@@ -49,6 +49,11 @@ def all_settings() -> tuple[Setting, ...]:
         for each in fields(type_)  # type: ignore[arg-type]  # the type of a field of Settings is a dataclass
         if is_declared(each)
     )
+
+
+def setting_named(name: str) -> Setting:
+    """Return the setting of this flat name."""
+    return next(setting for setting in all_settings() if setting.name == name)
 
 
 @cache
@@ -93,9 +98,8 @@ def digest_of(settings: Settings) -> str:
     It covers settings by their oldest names, so that a renamed setting leaves existing outputs up to date.
     """
     rewards = settings.rewards
-    oldest = {new: old for old, new in OLD_NAMES.items()}
     names = {setting.name for setting in all_settings() if setting.declared.changes_rewards}
-    deciding: dict[str, object] = {oldest.get(name, name): value_of(settings, name) for name in names}
+    deciding: dict[str, object] = {oldest_name(name): value_of(settings, name) for name in names}
     deciding["panel"] = [[judge.weight, _deciding(judge.values, names)] for judge in settings.panel.judges]
     deciding["components"] = [[c.name, c.kind, c.options, _deciding(c.judge, names)] for c in rewards.components]
     if rewards.diversity is not None:

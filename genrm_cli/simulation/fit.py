@@ -86,7 +86,9 @@ def fit_to_verdicts(
 
 
 def fit_judge(start: JudgeModel, observed: Mapping[str, float], fixed: frozenset[str] = frozenset()) -> Fit:
-    """Find the model whose simulated verdicts have the observed metrics; numbers that they do not decide stay as they were.
+    """Find the model whose simulated verdicts have the observed metrics.
+
+    Numbers that no metric decides stay as they were.
 
     Args:
         start: the model to begin with.

@@ -19,7 +19,7 @@ class Plan:
 
 
 def plan_within(strategy: str, n: int, calls: int) -> Plan | None:
-    """Return the largest plan of a strategy that takes no more calls a group; None when even the smallest takes more."""
+    """Return the largest plan of a strategy within these calls per group; None when even the smallest takes more."""
     if strategy in RING_STRATEGIES:
         ring_k = ring_k_for_budget({n: 1}, calls, strategy)
         needed = count_comparisons(n, strategy, ring_k=ring_k)

@@ -9,13 +9,17 @@ import resource
 import string
 import tempfile
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from functools import partial
+from itertools import islice, pairwise
 
+from genrm_cli.groups.group import Group
+from genrm_cli.groups.judge_group import judge_groups
+from genrm_cli.groups.plan import GroupPlan, JudgePlan
 from genrm_cli.judging.builtin_profiles import PROFILES
 from genrm_cli.judging.cached import CachedJudge
 from genrm_cli.judging.client import JudgeAddress, JudgeClient
-from genrm_cli.judging.engine import Asking, judge_all
+from genrm_cli.judging.engine import JudgeSet
 from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.pacing.budget import Budget
 from genrm_cli.judging.pacing.limit import AdaptiveLimit
@@ -25,22 +29,27 @@ from genrm_cli.judging.remote import CallPolicy, RemoteJudge
 from genrm_cli.judging.requests import PairwisePrompt
 from genrm_cli.verdicts import Outcome, Verdict
 
+GROUP_SIZE = 8
 RESPONSE_CHARS = 2_900  # two of them and the conversation make a request of about 6 KB
 
 
-def iter_exhibits(count: int) -> Iterator[PairwisePrompt]:
-    """Yield exhibits whose texts differ in their beginnings, so that the judge's verdicts do."""
+def iter_texts(count: int) -> Iterator[str]:
+    """Yield responses that differ in their beginnings, so that the judge's verdicts do."""
     filler = "".join(random.Random(1).choices(string.ascii_lowercase + " ", k=RESPONSE_CHARS))
+    return (f"{number} {filler}" for number in range(count))
+
+
+def iter_prompts(count: int) -> Iterator[PairwisePrompt]:
+    """Yield comparisons of neighbouring responses."""
     conversation = (("user", "Which of these is better?"),)
-    for place in range(count):
-        yield PairwisePrompt(conversation, f"{place} {filler}", f"{place + 1} {filler}")
+    return (PairwisePrompt(conversation, *pair) for pair in pairwise(iter_texts(count + 1)))
 
 
 async def drive_genrm(base_url: str, concurrency: int, count: int, *, adaptive: bool = False) -> list[float]:
-    """Run the whole engine: build requests, send, read, parse, journal; return when each verdict came."""
+    """Run the whole core: plan groups of 8, build requests, send, parse, journal; return when each verdict came."""
     verdicts: list[float] = []
 
-    def on_outcome(_: int, outcome: Outcome) -> None:
+    def on_outcome(outcome: Outcome) -> None:
         if isinstance(outcome.result, Verdict):
             verdicts.append(time.perf_counter())
 
@@ -49,15 +58,16 @@ async def drive_genrm(base_url: str, concurrency: int, count: int, *, adaptive: 
         async with JudgeClient(address) as client:
             limit = AdaptiveLimit(concurrency) if adaptive else FixedLimit(concurrency)
             pool = EndpointPool([Endpoint(base_url, client, limit)], 300.0, lambda *_: None)
-            patience = CallPolicy(600.0, 3600.0, RetryPolicy(5), reask=3)
-            remote = RemoteJudge(pool, PROFILES["nemotron"], patience, Budget(), model="bench", sampling={})
-            judge = CachedJudge(remote, journal)
-
-            async def iter_askings() -> AsyncIterator[Asking[int]]:
-                for place, exhibit in enumerate(iter_exhibits(count)):
-                    yield Asking(place, judge, exhibit, 0)
-
-            await judge_all(iter_askings(), on_outcome)
+            policy = CallPolicy(600.0, 3600.0, RetryPolicy(5), reask=3)
+            remote = RemoteJudge(pool, PROFILES["nemotron"], policy, Budget(), model="bench", sampling={})
+            judges = JudgeSet([CachedJudge(remote, journal)], on_outcome)
+            plan = GroupPlan(judges=(JudgePlan("bench", PROFILES["nemotron"]),))
+            texts = iter_texts(count)
+            groups = (
+                (number, Group.of("Which of these is better?", list(islice(texts, GROUP_SIZE)), key=str(number)))
+                for number in range(count // GROUP_SIZE)
+            )
+            await judge_groups(groups, plan, judges, lambda number, judged: None)
     return verdicts
 
 
@@ -65,15 +75,15 @@ async def drive_openai(base_url: str, concurrency: int, count: int) -> list[floa
     """Make the same calls with openai.AsyncOpenAI, only the calls; return when each reply came."""
     import openai
 
-    exhibits = iter_exhibits(count)
+    prompts = iter_prompts(count)
     replies: list[float] = []
     sampling = PROFILES["nemotron"].request_fields
 
     async with openai.AsyncOpenAI(base_url=base_url, api_key="none", max_retries=0) as client:
 
         async def work() -> None:
-            for exhibit in exhibits:
-                messages = PROFILES["nemotron"].render_messages(exhibit)
+            for prompt in prompts:
+                messages = PROFILES["nemotron"].render_messages(prompt)
                 reply = await client.chat.completions.create(model="bench", messages=messages, **sampling)
                 if reply.choices[0].message.content is not None:
                     replies.append(time.perf_counter())

@@ -7,6 +7,7 @@ import argparse
 import heapq
 import json
 import os
+import resource
 import statistics
 import subprocess
 import sys
@@ -124,6 +125,40 @@ def bench_memory(judge: JudgeServer) -> None:
     print(f"peak memory {peak_mb:.0f} MB (goal: under 500), {wall_s:.0f} s")
 
 
+def bench_recompute(judge: JudgeServer, rollouts: int, runs: int) -> None:
+    """CPU time of recomputing the rewards from a complete journal."""
+    judge.reset()
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "rollouts.jsonl"
+        write_rollouts(path, rollouts, 1_250)
+        options = ["--base-url", judge.base_url, "--model", "bench", "--concurrency", "256"]
+        _score_once(path, options)
+        asked = judge.stats()["requests"]
+        cpu_s, peaks_mb = [], []
+        for _ in range(runs):
+            before = resource.getrusage(resource.RUSAGE_CHILDREN)
+            peaks_mb.append(_score_once(path, options)[1])
+            after = resource.getrusage(resource.RUSAGE_CHILDREN)
+            cpu_s.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+        if judge.stats()["requests"] != asked:
+            raise SystemExit("a complete journal was not enough")
+    each_us = statistics.median(cpu_s) / rollouts * 1e6
+    print(f"\nrewards of {rollouts:,} rollouts from a complete journal, median of {runs}")
+    print(f"CPU {each_us:.0f} µs a rollout (goal: at most 150), peak {statistics.median(peaks_mb):.0f} MB")
+
+
+def bench_large_groups(runs: int) -> None:
+    """Time and memory of one large group, with the built-in judge."""
+    print(f"\none large group, built-in judge, median of {runs} (goals: 10 s, 300 MB for the ring)")
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "rollouts.jsonl"
+        for size, options in ((10_000, []), (400, ["--strategy", "all_pairs"])):
+            write_rollouts(path, size, 400, group_size=size)
+            measured = [_score_once(path, ["--judge", "lexical", *options]) for _ in range(runs)]
+            wall_s, peak_mb = (statistics.median(column) for column in zip(*measured, strict=True))
+            print(f"{size:>7,} rollouts, {options[-1] if options else 'ring'}: {wall_s:.1f} s, {peak_mb:.0f} MB")
+
+
 def _drive(stack: str, judge: JudgeServer, concurrency: int, count: int) -> dict[str, Any]:
     command = [sys.executable, str(HERE / "drive_judge.py"), stack, judge.base_url, str(concurrency), str(count)]
     figures: dict[str, Any] = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
@@ -164,9 +199,11 @@ def main() -> None:
         bench_schedule(judge, arguments.runs)
         bench_adaptive(judge)
         bench_memory(judge)
+        bench_recompute(judge, arguments.rollouts, arguments.runs)
     finally:
         judge.stop()
     bench_lexical(arguments.rollouts, arguments.runs)
+    bench_large_groups(arguments.runs)
     print("\nclustering responses by n-grams (goal: 176,000 rollouts of 2 KB within 120 s)", flush=True)
     subprocess.run([sys.executable, str(HERE / "diversity_speed.py")], check=True)
     bench_simulate()

@@ -45,7 +45,7 @@ def metrics_of(genrm: Genrm) -> Json:
 def test_nothing_private_reaches_the_judge(genrm: Genrm, call: Call, judge_server: JudgeServer, profile: str) -> None:
     """Prompt, answers and principle are masked, each text counted once however many comparisons show it."""
     genrm.write("in.jsonl", private_rollouts())
-    finished = call("score", "in.jsonl", *judge(judge_server, "--profile", profile, "--judges", 2, *REDACT_ALL))
+    finished = call("score", "in.jsonl", *judge(judge_server, "--profile", profile, "--repeats", 2, *REDACT_ALL))
     assert finished.code == 0, finished.err
     text = sent(judge_server)
     for private in (ADDRESS, "example.com", "555-123-4567", CARD):
@@ -122,9 +122,9 @@ def test_compare_masks_what_is_typed(call: Call, judge_server: JudgeServer) -> N
     ("pattern", "where", "problem"),
     [
         ("(", "--redact-pattern", "not a regular expression"),
-        ("x*", "--redact-pattern", "matches the empty text"),
+        ("x*", "--redact-pattern", "matches the empty string"),
         ("emails", "--redact-pattern", "Did you mean email?"),
-        ("email,phone", "--redact-pattern", "give the flag once for each"),
+        ("email,phone", "--redact-pattern", "give each separately"),
         ("[[a]", "--redact-pattern", "not a regular expression"),
     ],
 )

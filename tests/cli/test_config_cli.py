@@ -1,4 +1,5 @@
 import json
+import re
 
 import pytest
 from genrm_process import Call, Genrm, make_rollouts
@@ -10,14 +11,14 @@ KEY = "sk-local-0123456789abcdef"
 
 def test_every_setting_says_where_it_came_from(genrm: Genrm) -> None:
     """Flag before environment before file before preset before default, and the source is shown."""
-    (genrm.folder / "genrm.toml").write_text('judges = 3\nretries = 9\npreset = "nemotron-3-nano"\nquiet = false\n')
+    (genrm.folder / "genrm.toml").write_text('repeats = 3\nretries = 9\npreset = "nemotron-3-nano"\nquiet = false\n')
     arguments = ("--json", "--retries", 1, "--answer-bonus", 0.25)
     finished = genrm.run("config", *arguments, GENRM_RETRIES="5", GENRM_REASK="7")
     assert (finished.code, finished.err) == (0, "")
     shown = json.loads(finished.out)
     assert shown["retries"] == {"value": 1, "source": "flag"}
     assert shown["reask"] == {"value": 7, "source": "environment GENRM_REASK"}
-    assert shown["judges"] == {"value": 3, "source": "file genrm.toml"}
+    assert shown["repeats"] == {"value": 3, "source": "file genrm.toml"}
     assert shown["reasoning_bonus"] == {"value": 0.5, "source": "preset nemotron-3-nano"}
     assert shown["answer_bonus"] == {"value": 0.25, "source": "flag"}
     assert shown["concurrency"] == {"value": "auto", "source": "default"}
@@ -37,7 +38,7 @@ def test_a_table_for_a_person_and_no_keys(call: Call) -> None:
 
 
 def test_a_misspelt_variable_is_pointed_out(call: Call) -> None:
-    """A GENRM_ variable that is no setting gets a warning, and the command goes on; --quiet keeps silent."""
+    """A GENRM_ variable that is not a setting gives a warning, which --quiet suppresses."""
     finished = call("config", GENRM_CONCURENCY="8")
     assert finished.code == 0
     assert "GENRM_CONCURENCY" in finished.err
@@ -49,9 +50,9 @@ def test_a_misspelt_variable_is_pointed_out(call: Call) -> None:
     [
         ("concurency = 8", "Did you mean concurrency?"),
         ("concurrency = true", "concurrency: True is not"),
-        ("retries = true", "whole number"),
+        ("retries = true", "not an integer"),
         ('deadline = "2 hours"', "90s, 15m or 2h"),
-        ("judges = 0", "judges"),
+        ("repeats = 0", "repeats"),
         ("strategy = ", "TOML"),
         ('strategy = "ring-a-ring"', "circular"),
     ],
@@ -82,3 +83,43 @@ def test_a_settings_file_that_is_named_must_exist(call: Call) -> None:
     finished = call("config", "--config", "missing.toml")
     assert finished.code == 2
     assert "missing.toml" in finished.err
+
+
+def test_names_of_judges_are_plain_text(genrm: Genrm, call: Call) -> None:
+    """A name that looks like markup is shown as it is."""
+    (genrm.folder / "genrm.toml").write_text('[[judge]]\nname = "[/b]"\nmodel = "m"\n')
+    finished = call("config")
+    assert (finished.code, finished.err) == (0, "")
+    assert b"judge [/b]" in finished.out
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (("--judges", 2), "--repeats"),
+        (("--swap",), "--both-orders"),
+        (("--max-tokens", 9), "--max-total-tokens"),
+        (("--no-claims",), "--leases"),
+        (("--claim-expiry", "9s"), "--lease-expiry"),
+    ],
+)
+def test_an_old_flag_works_with_a_warning(call: Call, old: tuple[object, ...], new: str) -> None:
+    """A flag that was renamed is hidden from help, and works for one release."""
+    finished = call("config", *old, "--json")
+    assert finished.code == 0
+    assert f"is now {new};" in finished.err
+    key = new.removeprefix("--").replace("-", "_")
+    assert json.loads(finished.out)[key]["source"] == "flag"
+    help_text = call("config", "--help", COLUMNS="200", NO_COLOR="1", TERM="dumb").out.decode()
+    assert re.search(rf"{new}[ ,]", help_text)
+    assert not re.search(rf"{old[0]}[ ,]", help_text)
+
+
+def test_a_flag_overrides_the_judge_of_a_lower_source(genrm: Genrm, call: Call) -> None:
+    """--judge lexical runs although the file has an endpoint; both as flags contradict each other."""
+    genrm.write("in.jsonl", make_rollouts())
+    (genrm.folder / "genrm.toml").write_text('base_url = "http://127.0.0.1:9/v1"\nmodel = "m"\n')
+    assert call("score", "in.jsonl", "--judge", "lexical", "--quiet").code == 0
+    both = call("score", "in.jsonl", "--judge", "lexical", "--base-url", "http://127.0.0.1:9/v1")
+    assert both.code == 2
+    assert "exclude each other" in both.err

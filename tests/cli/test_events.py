@@ -82,7 +82,7 @@ def test_a_stop_is_told(genrm: Genrm, call: Call, judge_server: JudgeServer) -> 
     assert finished.err.count("stopped by --max-calls: no more calls, partial results will be written") == 1
 
 
-@pytest.mark.parametrize("option", [("--max-calls", 0), ("--max-tokens", 0), ("--deadline", "0.001")])
+@pytest.mark.parametrize("option", [("--max-calls", 0), ("--max-total-tokens", 0), ("--deadline", "0.001")])
 def test_a_run_that_may_spend_nothing_asks_nothing(
     genrm: Genrm, call: Call, judge_server: JudgeServer, option: tuple[str, object]
 ) -> None:

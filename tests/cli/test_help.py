@@ -24,7 +24,7 @@ LEFT_OUT = {
         "deadline",
         "max_calls",
         "only_components",
-        "max_tokens",
+        "max_total_tokens",
         "max_cost",
         "price_in",
         "price_out",
@@ -37,8 +37,8 @@ LEFT_OUT = {
         "overwrite",
         "dry_run",
         "keep_replies",
-        "claims",
-        "claim_expiry",
+        "leases",
+        "lease_expiry",
         "lock",
     ),
     "eval": (
@@ -50,8 +50,8 @@ LEFT_OUT = {
         "output_template",
         "dry_run",
         "keep_replies",
-        "claims",
-        "claim_expiry",
+        "leases",
+        "lease_expiry",
         "lock",
     ),
 }
@@ -88,7 +88,7 @@ def test_help_of_a_command_shows_every_option(call: Call, command: str) -> None:
         left_out = setting.declared.panel in PANELS_LEFT_OUT[command] or setting.name in LEFT_OUT[command]
         assert shown != left_out, setting.name
         if shown and (command, setting.name) not in OTHER_MEANING:
-            assert setting.declared.meaning[:40] in text
+            assert setting.declared.help[:40] in text
     assert " --config " in text
 
 

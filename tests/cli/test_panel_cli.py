@@ -235,8 +235,8 @@ def test_judges_that_are_asked_otherwise_score_and_compare(
     """Graders have no first place and no flips; a second turn is no retry; validate and score plan alike."""
     genrm.write("in.jsonl", make_rollouts(groups=2))
     judge: tuple[Any, ...] = ("--base-url", judge_server.base_url, "--model", "m", "--profile", profile)
-    plan = json.loads(call("validate", "in.jsonl", "--swap", "--json", *judge).out)["plan"]
-    finished = call("score", "in.jsonl", "--swap", *judge)
+    plan = json.loads(call("validate", "in.jsonl", "--both-orders", "--json", *judge).out)["plan"]
+    finished = call("score", "in.jsonl", "--both-orders", *judge)
     assert finished.code == 0, finished.err
     metrics = metrics_of(genrm)
     assert plan["calls"] == metrics["calls"] == metrics["comparisons_planned"] * calls
@@ -268,7 +268,7 @@ def test_the_references_reading_is_not_for_them(
         file.write(f'\nprofile = "{profile}"')
     finished = call("score", "in.jsonl", "--compat", "nemo-gym", **KEYS)
     assert finished.code == 2
-    assert f"a: --compat nemo-gym reads JSON scores, which the profile {profile}" in finished.err
+    assert f"--compat nemo-gym reads JSON scores, which the profile {profile}" in finished.err
     assert judge_server.stats()["requests"] == 0
 
 

@@ -10,12 +10,13 @@ from genrm_process import COMMAND, Genrm, make_rollouts
 from judge_server_fixture import JudgeServer
 
 from genrm_cli.cli.console import progress_fields, progress_text
-from genrm_cli.metrics.run_metrics import RunMetrics
+from genrm_cli.metrics.latency import Latencies
+from genrm_cli.metrics.progress import Progress
 
 
 def test_before_the_plan_is_known_the_lines_read_are_told() -> None:
     """While the input is read there is nothing to divide by, and what was read is shown."""
-    assert progress_text(RunMetrics(lines=1_200, rollouts=1_100, rejects=2), 0.0) == (
+    assert progress_text(Progress(lines=1_200, rollouts=1_100, rejects=2), 0.0) == (
         "reading: 1,200 lines, 1,100 rollouts, 2 rejects"
     )
 
@@ -25,21 +26,23 @@ class Pace(NamedTuple):
 
     in_flight: int
     limit: int
+    latencies: Latencies
 
 
-def busy_tally() -> RunMetrics:
-    """Return a tally of a run with a real judge, a quarter of which is done."""
-    tally = RunMetrics(planned=400, verdicts=90, groups=50, groups_done=12, calls=120, retries=20, prompt_tokens=9_000)
-    tally.pace = Pace(30, 64)
+def busy(journal_hits: int = 0) -> Progress:
+    """Return the progress of a run with a real judge, a quarter of which is done."""
+    latencies = Latencies()
     for tenths in range(1, 101):
-        tally.latencies.add(tenths / 10)
-    tally.failures.update(timeout=8, empty=2)
-    return tally
+        latencies.add(tenths / 10)
+    counts = {"planned": 400, "verdicts": 90, "groups": 50, "groups_done": 12, "calls": 120, "retries": 20}
+    failures = {"timeout": 8, "empty": 2}
+    pace = Pace(30, 64, latencies)
+    return Progress(**counts, prompt_tokens=9_000, journal_hits=journal_hits, failures=failures, pace=pace)
 
 
 def test_progress_tells_calls_latency_retries_failures_and_time_left() -> None:
     """A quarter done in a minute leaves three; rates are of calls and tokens, failures go by kind."""
-    text = progress_text(busy_tally(), 60.0)
+    text = progress_text(busy(), 60.0)
     for part in (
         "comparisons 100/400",
         "groups 12/50",
@@ -59,17 +62,15 @@ def test_progress_tells_calls_latency_retries_failures_and_time_left() -> None:
 
 def test_what_the_journal_knew_does_not_count_as_speed() -> None:
     """Journal hits are done at once: the time left goes by what was asked."""
-    tally = busy_tally()
-    tally.journal_hits = 100
-    text = progress_text(tally, 60.0)
+    text = progress_text(busy(journal_hits=100), 60.0)
     for part in ("comparisons 200/400", "100 from the journal", "2:00 left"):
         assert part in text
 
 
 def test_progress_for_a_log_is_plain_json() -> None:
     """A log gets the same numbers by name, also before there is a judge."""
-    for tally in (RunMetrics(), busy_tally()):
-        fields = progress_fields(tally, 61.25)
+    for now in (Progress(), busy()):
+        fields = progress_fields(now, 61.25)
         assert json.loads(json.dumps(fields, allow_nan=False)) == fields
     assert (fields["in_flight"], fields["limit"], fields["retries"], fields["elapsed_s"]) == (30, 64, 20, 61.2)
     assert fields["failures"] == {"timeout": 8, "empty": 2}
@@ -77,9 +78,9 @@ def test_progress_for_a_log_is_plain_json() -> None:
 
 def test_progress_of_a_long_run_counts_hours() -> None:
     """Time left over an hour has hours; before the first verdict there is no guess."""
-    assert "2:00:00 left" in progress_text(RunMetrics(planned=200, verdicts=100, groups=1), 7_200.0)
-    assert "starting" in progress_text(RunMetrics(planned=200, groups=1), 5.0)
-    assert "starting" in progress_text(RunMetrics(planned=200, groups=1), 0.0)
+    assert "2:00:00 left" in progress_text(Progress(planned=200, verdicts=100, groups=1), 7_200.0)
+    assert "starting" in progress_text(Progress(planned=200, groups=1), 5.0)
+    assert "starting" in progress_text(Progress(planned=200, groups=1), 0.0)
 
 
 def test_a_terminal_gets_a_live_line_and_stdout_stays_clean(genrm: Genrm, judge_server: JudgeServer) -> None:

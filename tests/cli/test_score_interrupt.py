@@ -23,7 +23,7 @@ def test_ctrl_c_and_sigterm_stop_with_130_and_leave_the_journal(
     assert out == b""
     plan, error = err.decode().splitlines()
     assert plan.startswith("16 comparisons")
-    assert error.startswith("genrm: error: interrupted; outputs that were not complete have not been written.")
+    assert error.startswith("genrm: error: interrupted; incomplete outputs were not written.")
     assert genrm.names() == {"in.jsonl", "in.journal.sqlite"}
     with Journal(str(genrm.folder / "in.journal.sqlite")) as journal:
         assert len(journal) == 2

@@ -13,7 +13,7 @@ from genrm_process import COMMAND, Call, Finished, Genrm, make_rollouts, without
 from judge_server_fixture import JudgeServer
 from s3_disturber_fixture import DisturbedS3
 
-from genrm_cli.jobs.due.inputs import iter_tasks
+from genrm_cli.jobs.inputs import iter_tasks
 from genrm_cli.settings import Settings
 from genrm_cli.storage.formats.location import S3Options
 

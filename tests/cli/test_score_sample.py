@@ -21,7 +21,7 @@ METRICS_KEYS |= {"std_individual_score", "tiebreak_usage_rate", "first_place_win
 METRICS_KEYS |= {"groups_without_spread", "wall_time_s", "calls_per_s", "settings_digest", "versions"}
 
 
-class RunContext:
+class SampleRun:
     """What scoring the sample rollouts left behind."""
 
     def __init__(self, genrm: Genrm, finished: Finished) -> None:
@@ -36,18 +36,18 @@ class RunContext:
         found = defaultdict(list)
         for line in self.after:
             found[line["genrm"]["group"]].append(line)
-        return {key: sorted(lines, key=lambda line: line["genrm"]["place"]) for key, lines in found.items()}
+        return {key: sorted(lines, key=lambda line: line["genrm"]["index"]) for key, lines in found.items()}
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> RunContext:
+def run(tmp_path_factory: pytest.TempPathFactory) -> SampleRun:
     """Score the sample rollouts once, with a term of every sort, for all tests that only look at the result."""
     genrm = Genrm(tmp_path_factory.mktemp("sample"))
     genrm.sample("rollouts.jsonl")
-    return RunContext(genrm, genrm.run("score", "rollouts.jsonl", "--judge", "lexical", "--preset", "nemotron-3-super"))
+    return SampleRun(genrm, genrm.run("score", "rollouts.jsonl", "--judge", "lexical", "--preset", "nemotron-3-super"))
 
 
-def test_four_outputs_appear_beside_the_input_and_nothing_else(run: RunContext) -> None:
+def test_four_outputs_appear_beside_the_input_and_nothing_else(run: SampleRun) -> None:
     """A run ends with code 0, leaves four files beside its input, no temporary one, and an empty stdout."""
     assert run.finished.code == 0, run.finished.err
     assert run.genrm.names() == {"rollouts.jsonl", *(f"rollouts.{name}" for name in OUTPUTS)}
@@ -55,13 +55,13 @@ def test_four_outputs_appear_beside_the_input_and_nothing_else(run: RunContext) 
     assert (run.genrm.folder / "rollouts.rejects.jsonl").read_bytes() == b""
 
 
-def test_every_line_is_kept_in_order_with_all_its_fields(run: RunContext) -> None:
+def test_every_line_is_kept_in_order_with_all_its_fields(run: SampleRun) -> None:
     """The scored file is the input line by line; only `reward` and `genrm` differ, and the old reward is kept."""
     assert [without_rewards(line) for line in run.after] == [without_rewards(line) for line in run.before]
     assert [line["genrm"]["previous_reward"] for line in run.after] == [line["reward"] for line in run.before]
 
 
-def test_every_line_says_how_its_reward_came_about(run: RunContext) -> None:
+def test_every_line_says_how_its_reward_came_about(run: SampleRun) -> None:
     """`genrm` holds what the issue lists, and base score and adjustments add up to the reward."""
     for line in run.after:
         detail = line["genrm"]
@@ -70,7 +70,7 @@ def test_every_line_says_how_its_reward_came_about(run: RunContext) -> None:
         assert math.isclose(line["reward"], detail["base_score"] + sum(detail["adjustments"].values()))
 
 
-def test_rank_and_advantage_follow_from_the_rewards_of_the_group(run: RunContext) -> None:
+def test_rank_and_advantage_follow_from_the_rewards_of_the_group(run: SampleRun) -> None:
     """Advantages are (reward - mean) / sample deviation; rank 1 is the highest reward."""
     groups = run.groups()
     assert sorted(len(lines) for lines in groups.values()) == [4, 4, 4, 4, 4, 8, 8]
@@ -83,7 +83,7 @@ def test_rank_and_advantage_follow_from_the_rewards_of_the_group(run: RunContext
             assert line["genrm"]["group_size"] == len(lines)
 
 
-def test_the_comparisons_file_holds_every_planned_comparison(run: RunContext) -> None:
+def test_the_comparisons_file_holds_every_planned_comparison(run: SampleRun) -> None:
     """Each rollout is compared once as first and once as second, never with itself, and each record has its keys."""
     for key, lines in run.groups().items():
         records = [record for record in run.comparisons if record["group"] == key]
@@ -100,7 +100,7 @@ def test_the_comparisons_file_holds_every_planned_comparison(run: RunContext) ->
 def test_the_base_scores_follow_from_the_comparisons(genrm: Genrm, call: Call) -> None:
     """By simple_tiebreaker whoever reads the comparisons can work out each base score: the mean after the tiebreak."""
     genrm.sample("rollouts.jsonl")
-    run = RunContext(genrm, call("score", "rollouts.jsonl", "--judge", "lexical", "--estimator", "simple_tiebreaker"))
+    run = SampleRun(genrm, call("score", "rollouts.jsonl", "--judge", "lexical", "--estimator", "simple_tiebreaker"))
     for key, lines in run.groups().items():
         scores: dict[int, list[float]] = defaultdict(list)
         for record in (record for record in run.comparisons if record["group"] == key):
@@ -108,11 +108,11 @@ def test_the_base_scores_follow_from_the_comparisons(genrm: Genrm, call: Call) -
             scores[record["i"]].append(record["score_1"] + tie)
             scores[record["j"]].append(record["score_2"] - tie)
         for line in lines:
-            expected = statistics.fmean(scores[line["genrm"]["place"]])
+            expected = statistics.fmean(scores[line["genrm"]["index"]])
             assert math.isclose(line["genrm"]["base_score"], expected)
 
 
-def test_the_metrics_say_what_the_issue_lists(run: RunContext) -> None:
+def test_the_metrics_say_what_the_issue_lists(run: SampleRun) -> None:
     """The metrics file is one object with the documented keys, true to the other three files."""
     assert run.metrics.keys() >= METRICS_KEYS
     assert run.metrics["lines"] == run.metrics["rollouts"] == run.metrics["scored"] == len(run.before)
@@ -125,14 +125,14 @@ def test_the_metrics_say_what_the_issue_lists(run: RunContext) -> None:
     assert run.metrics["output"] == "rollouts.scored.jsonl"
 
 
-def test_the_embedded_judge_is_called_a_stand_in_everywhere(run: RunContext) -> None:
+def test_the_embedded_judge_is_called_a_stand_in_everywhere(run: SampleRun) -> None:
     """The terminal, every line and the metrics say that no reward model judged."""
     assert "stand-in" in run.finished.err
     assert run.metrics["judge"]["stand_in"] is True
     assert all(line["genrm"]["stand_in"] and line["genrm"]["judge"] == "lexical" for line in run.after)
 
 
-def test_the_better_sample_answers_win(run: RunContext) -> None:
+def test_the_better_sample_answers_win(run: SampleRun) -> None:
     """In every group of the sample data the best base score went to an answer that its verifier liked, too."""
     for lines in run.groups().values():
         given = [line["genrm"]["previous_reward"] for line in lines]

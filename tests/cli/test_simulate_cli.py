@@ -23,7 +23,7 @@ def test_a_table_says_what_calls_buy(call: Call) -> None:
         for calls in ("6", "12")
         for estimator in ("simple_tiebreaker", "combined")
     ]
-    assert "first place chosen in 58" in finished.out.decode()
+    assert "position 1 chosen in 58" in finished.out.decode()
 
 
 def test_the_json_holds_everything(call: Call) -> None:
@@ -38,16 +38,17 @@ def test_the_json_holds_everything(call: Call) -> None:
     assert call(*arguments).out == finished.out
 
 
-def test_estimators_are_named_with_a_dash_too(call: Call) -> None:
-    """`combined-fitted` is `combined_fitted`."""
-    result = json.loads(call(*QUICK, "--calls", "6", "--estimator", "combined-fitted", "--json").out)
-    assert {row["estimator"] for row in result["figures"]} == {"combined_fitted"}
+def test_names_may_have_hyphens(call: Call) -> None:
+    """`all-pairs` is `all_pairs` and `combined-fitted` is `combined_fitted`, as in `genrm score`."""
+    names = ("--strategy", "all-pairs", "--estimator", "combined-fitted")
+    result = json.loads(call(*QUICK, "--calls", "15", *names, "--json").out)
+    assert [(row["strategy"], row["estimator"]) for row in result["figures"]] == [("all_pairs", "combined_fitted")]
 
 
 def test_a_judge_is_fitted_to_what_it_said(genrm: Genrm, call: Call) -> None:
     """From the comparisons of a real run, and what is given goes first; the output says which numbers are whose."""
     genrm.write("in.jsonl", make_rollouts(groups=40, size=4))
-    assert call("score", "in.jsonl", "--judge", "lexical", "--swap", "--quiet").code == 0
+    assert call("score", "in.jsonl", "--judge", "lexical", "--both-orders", "--quiet").code == 0
     fitted = call(*QUICK, "--calls", "6", "--fit", "in.comparisons.jsonl", "--tie-width", "0", "--json")
     assert fitted.code == 0, fitted.err
     result = json.loads(fitted.out)
@@ -74,16 +75,16 @@ def test_what_was_fitted_is_shown(genrm: Genrm, call: Call) -> None:
     ("arguments", "message"),
     [
         (("--n", "1"), "--n is 1; expected 2 to 128"),
-        (("--n", "many"), "--n: 'many' is no whole number"),
+        (("--n", "many"), "--n: 'many' is not an integer"),
         (("--groups", "1"), "--groups is 1"),
-        (("--strategy", "rings"), "--strategy: 'rings' is none; expected circular"),
-        (("--estimator", "elo"), "--estimator: 'elo' is none; expected simple_tiebreaker"),
+        (("--strategy", "rings"), "unknown strategy 'rings'; expected circular"),
+        (("--estimator", "elo"), "unknown estimator 'elo'; expected simple_tiebreaker"),
         (("--calls", "0"), "--calls is 0"),
         (("--calls", "5", "--strategy", "all_pairs"), "5 calls a group are too few for all_pairs with 16 rollouts"),
-        (("--noise", "loud"), "--noise: 'loud' is no number"),
+        (("--noise", "loud"), "--noise: 'loud' is not a number"),
         (("--noise", "-1"), "noise is -1; expected a finite number, 0 or more"),
         (("--failure-share", "nan"), "failure-share is nan"),
-        (("--judge", "house"), "--judge says whose verdicts --fit takes"),
+        (("--judge", "house"), "--judge selects the verdicts for --fit"),
     ],
 )
 def test_bad_arguments_are_errors_of_one_line(call: Call, arguments: tuple[str, ...], message: str) -> None:
@@ -103,7 +104,7 @@ def test_files_that_cannot_be_fitted_to_are_errors(genrm: Genrm, call: Call) -> 
     assert call("score", "in.jsonl", "--judge", "lexical", "--quiet").code == 0
     few = call("simulate", "--fit", "in.comparisons.jsonl")
     assert few.code == 2
-    assert "holds 8 verdicts; a fit takes 100 or more" in few.err
+    assert "holds 8 verdicts; a fit needs 100 or more" in few.err
 
 
 def test_the_help_says_what_every_number_means(call: Call) -> None:

@@ -8,7 +8,7 @@ def test_the_report_of_the_sample_rollouts(genrm: Genrm, call: Call, judge_serve
     """Dialects, groups, comparisons and requests are said on stdout; nobody is asked, nothing is written."""
     genrm.sample("rollouts.jsonl")
     judge = ("--base-url", judge_server.base_url, "--model", "m", "--reask", 1, "--retries", 2)
-    finished = call("validate", "rollouts.jsonl", *judge, "--strategy", "all_pairs", "--judges", 2)
+    finished = call("validate", "rollouts.jsonl", *judge, "--strategy", "all_pairs", "--repeats", 2)
     assert finished.code == 0
     report = finished.out.decode()
     comparisons = 2 * (5 * 6 + 2 * 28)
@@ -55,6 +55,9 @@ def test_strict_ends_with_3_if_there_are_problems(genrm: Genrm, call: Call) -> N
     bad = call("validate", "bad-lines.jsonl", "--strict")
     assert bad.code == 3
     assert b"line 4" in bad.out
+    as_json = call("validate", "bad-lines.jsonl", "--strict", "--json")
+    assert (as_json.code, json.loads(as_json.out)["rejected_lines"]) == (3, 7)
+    assert "bad-lines.jsonl: 7 bad lines and 1 duplicate rollouts, refused by --strict" in as_json.err
     assert call("validate", "good.jsonl", "--strict").code == 0
 
 

@@ -6,10 +6,11 @@ import pytest
 from genrm_process import SAMPLE_DATA, Json
 from judge_server_fixture import JudgeServer
 
+from genrm_cli.cli.event_loop import run_to_end
 from genrm_cli.errors import ChangedInputError, InputError, JudgeError, TooManyUnscoredError, UsageError
 from genrm_cli.evaluation.compare_results import compare_results
 from genrm_cli.evaluation.evaluate import evaluate_judge, refuse_partial
-from genrm_cli.jobs.context import RunContext
+from genrm_cli.jobs.context import new_run
 from genrm_cli.settings import Settings, settings_from
 from genrm_cli.storage.formats.location import S3Options
 
@@ -41,7 +42,7 @@ def settings_for(server: JudgeServer, **given: Any) -> Settings:
 
 def evaluate(uri: str, settings: Settings, result_uri: str | None = None) -> Json:
     """Evaluate and return the result."""
-    return evaluate_judge(uri, result_uri, RunContext(settings))
+    return run_to_end(evaluate_judge(uri, result_uri, new_run(settings)))
 
 
 def test_a_judge_that_always_takes_the_first(tmp_path: Path, judge_server: JudgeServer) -> None:
@@ -214,9 +215,9 @@ def test_pairs_that_change_while_they_are_judged_give_no_result(
         if event == "plan":
             write(Path(uri), make_pairs(*change))
 
-    run = RunContext(settings_for(judge_server, use_journal=False), on_event=on_event)
+    run = new_run(settings_for(judge_server, use_journal=False), on_event=on_event)
     with pytest.raises(ChangedInputError):
-        evaluate_judge(uri, str(result_uri), run)
+        run_to_end(evaluate_judge(uri, str(result_uri), run))
     assert not result_uri.exists()
 
 

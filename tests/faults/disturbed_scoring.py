@@ -69,7 +69,7 @@ class Scoring:
         assert metrics["verdicts"] + metrics["journal_hits"] + metrics["failures"] == self.planned
         assert sum(metrics["failures_by_kind"].values()) == metrics["failures"]
         scored = read_lines(self.folder / "in.scored.jsonl")
-        texts = {(line["genrm"]["group"], line["genrm"]["place"]): line["completion"] for line in scored}
+        texts = {(line["genrm"]["group"], line["genrm"]["index"]): line["completion"] for line in scored}
         records = read_lines(self.folder / "in.comparisons.jsonl")
         assert len(records) == self.planned
         assert sum(record["failure"] is not None for record in records) == metrics["failures"]

@@ -126,7 +126,7 @@ def test_senseless_token_counts_do_no_harm(scoring: Scoring, count: object) -> N
     message = {"role": "assistant", "content": render_judgement((4, 2, 2), 20)}
     body = json.dumps({"choices": [{"message": message, "finish_reason": "stop"}], "usage": usage})
     scoring.server.behave(fault={"body": body})
-    finished = scoring.run("--max-tokens", 10**9)
+    finished = scoring.run("--max-total-tokens", 10**9)
     assert finished.code == 0, finished.err
     assert scoring.journaled() == scoring.planned == scoring.metrics["verdicts"]
     assert scoring.metrics["prompt_tokens"] == 0

@@ -296,7 +296,7 @@ def test_slow_storage_does_not_slow_the_judge(cron: Cron, journal: tuple[object,
     cron.put("a.jsonl", some_rollouts(0, groups=20))
     cron.put("b.jsonl", some_rollouts(1))
     cron.judge.behave(latency_s=0.1)
-    more = ("--parallel-files", 2, "--claim-expiry", "3s", *journal, "--segment-calls", 1_000)
+    more = ("--parallel-files", 2, "--lease-expiry", "3s", *journal, "--segment-calls", 1_000)
     process = cron.start(*more)
     cron.wait_for_requests(5)
     cron.s3.rule(delay_s=1.5)
@@ -321,7 +321,7 @@ def test_renewals_that_fail_for_a_while_do_no_harm(cron: Cron) -> None:
     cron.put("run.jsonl", some_rollouts(0, groups=2))
     cron.judge.behave(latency_s=0.7)
     cron.s3.rule(method="PUT", key_contains=".claim-", after=1, answer=DENIED)
-    finished = cron.run("--claim-expiry", "1s")
+    finished = cron.run("--lease-expiry", "1s")
     assert finished.code == 0, finished.err
     assert len(cron.s3.requests("PUT", ".claim-")) > 3
     assert cron.names() == outputs_of("run")
@@ -332,7 +332,7 @@ def test_a_lease_that_is_taken_over_in_the_middle(cron: Cron, is_named: bool) ->
     """The run that lost its lease stops working on the file and writes nothing; the other's lease stays."""
     uri = cron.put("run.jsonl", some_rollouts(0, groups=25))
     cron.judge.behave(latency_s=0.2)
-    process = cron.start("--claim-expiry", "1s", uri=uri if is_named else None)
+    process = cron.start("--lease-expiry", "1s", uri=uri if is_named else None)
     cron.wait_for_requests(4)
     cron.put("run.claim-2", lease_of_another_machine(60.0))
     finished = finish(process)
@@ -348,7 +348,7 @@ def test_a_slow_renewal_does_not_bring_a_lease_back(cron: Cron) -> None:
     cron.put("run.jsonl", some_rollouts(0))
     cron.judge.behave(latency_s=1.0)
     cron.s3.rule(method="PUT", key_contains=".claim-", after=1, delay_s=1.5)
-    finished = cron.run("--claim-expiry", "1s")
+    finished = cron.run("--lease-expiry", "1s")
     assert finished.code == 0, finished.err
     time.sleep(1.6)
     assert cron.names() == outputs_of("run")

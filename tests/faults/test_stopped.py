@@ -84,14 +84,14 @@ def test_max_calls_counts_retries(scoring: Scoring) -> None:
     scoring.check_resumes()
 
 
-@pytest.mark.parametrize("limit", ["tokens", "cost"])
+@pytest.mark.parametrize("limit", ["total_tokens", "cost"])
 def test_a_budget_of_tokens_or_money_is_overshot_by_the_calls_in_flight_at_most(scoring: Scoring, limit: str) -> None:
     """Calls stop as soon as the tokens of the replies so far, or their price, reach the limit."""
     assert scoring.run("--no-journal").code == 0
     tokens = scoring.metrics["prompt_tokens"] + scoring.metrics["completion_tokens"]
     scoring.server.reset()
     prices = ("--price-in", 2, "--price-out", 2)
-    limits = {"tokens": ("--max-tokens", tokens // 2), "cost": ("--max-cost", tokens, *prices)}
+    limits = {"total_tokens": ("--max-total-tokens", tokens // 2), "cost": ("--max-cost", tokens, *prices)}
     limits["cost"] = ("--max-cost", f"{tokens / 1e6:.9f}", *prices)
     finished = scoring.run(*limits[limit], "--concurrency", 2)
     assert finished.code == 6

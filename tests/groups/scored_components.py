@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 
 from genrm_process import Json, read_lines
 
-from genrm_cli.jobs.batch import score_inputs
-from genrm_cli.jobs.context import RunContext
+from genrm_cli.cli.event_loop import run_to_end
+from genrm_cli.jobs.context import new_run
+from genrm_cli.jobs.due.batch import score_inputs
 from genrm_cli.settings import Settings
 from genrm_cli.settings.resolve import SettingsFile, resolve_settings
 
@@ -49,7 +50,7 @@ def score(folder: Path, lines: list[Json], toml: str, **given: Any) -> Scored:
     path = folder / "in.jsonl"
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     keys = given.pop("api_keys", {})
-    result = score_inputs([str(path)], RunContext(settings_of(toml, **given), keys)).last
+    result = run_to_end(score_inputs([str(path)], new_run(settings_of(toml, **given), keys))).last
     assert result is not None
     assert result.report is not None, result.reason
     outputs = (read_lines(folder / f"in.{kind}.jsonl") for kind in ("scored", "comparisons"))

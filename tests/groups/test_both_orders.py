@@ -8,8 +8,9 @@ import pytest
 from genrm_process import Json, make_rollouts, read_lines
 from judge_server_fixture import JudgeServer
 
-from genrm_cli.jobs.batch import score_inputs
-from genrm_cli.jobs.context import RunContext
+from genrm_cli.cli.event_loop import run_to_end
+from genrm_cli.jobs.context import new_run
+from genrm_cli.jobs.due.batch import score_inputs
 from genrm_cli.settings import settings_from
 
 
@@ -18,7 +19,7 @@ def score(folder: Path, judge: JudgeServer, **given: Any) -> tuple[Json, list[Js
     (folder / "in.jsonl").write_text("".join(json.dumps(line) + "\n" for line in make_rollouts(groups=1, size=4)))
     once: dict[str, Any] = {"probe": False, "retries": 0, "reask": 0, "use_journal": False, "concurrency": "1"}
     settings = settings_from(base_url=(judge.base_url,), model="m", overwrite=True, **once, **given)
-    result = score_inputs([str(folder / "in.jsonl")], RunContext(settings)).last
+    result = run_to_end(score_inputs([str(folder / "in.jsonl")], new_run(settings))).last
     assert result is not None
     assert result.report is not None, result.reason
     return result.report.metrics, read_lines(folder / "in.scored.jsonl"), read_lines(folder / "in.comparisons.jsonl")
@@ -51,7 +52,7 @@ def test_half_a_pair_does_not_count(tmp_path: Path, judge_server: JudgeServer) -
     failed = next(record for record in comparisons if record["failure"])
     touched = {failed["i"], failed["j"]}
     made = [line["genrm"]["comparisons"] for line in lines]
-    assert made == [2 if line["genrm"]["place"] in touched else 4 for line in lines]
+    assert made == [2 if line["genrm"]["index"] in touched else 4 for line in lines]
 
 
 def test_repeats_tell_how_often_they_agree(tmp_path: Path, judge_server: JudgeServer) -> None:

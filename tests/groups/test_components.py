@@ -4,12 +4,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from genrm_cli.groups.group_result import MIXED_PROMPTS, NO_OPPONENT, NO_RESPONSE
-from genrm_cli.groups.judge_set import check_judges
 from genrm_process import Json, read_lines
 from scored_components import LEXICAL, completions, score, settings_of
 
 from genrm_cli.errors import UsageError
+from genrm_cli.groups.check import check_settings
+from genrm_cli.groups.reasons import MIXED_PROMPTS, NO_OPPONENT, NO_RESPONSE
 
 FIELD = "[components.q]\nkind = 'field'\n"
 ALONE = "[total]\nweights = { q = 1 }\n"
@@ -129,7 +129,7 @@ def test_a_module_that_cannot_be_used_is_refused_before_anything(
     if source is not None:
         (tmp_path / f"{name}.py").write_text(source)
     with pytest.raises(UsageError) as caught:
-        check_judges(settings_of(f"{LEXICAL}[components.q]\npython = '{name}:f'"))
+        check_settings(settings_of(f"{LEXICAL}[components.q]\npython = '{name}:f'"))
     assert says.replace(module, name) in str(caught.value)
 
 
@@ -245,7 +245,7 @@ def test_a_total_without_verdicts_needs_no_judge_and_asks_no_pair(tmp_path: Path
 def test_a_total_with_verdicts_still_needs_a_judge() -> None:
     """The component `genrm` is made of them."""
     with pytest.raises(UsageError, match="no judge is given"):
-        check_judges(settings_of(f"{FIELD}[total]\nweights = {{ q = 1, genrm = 1 }}"))
+        check_settings(settings_of(f"{FIELD}[total]\nweights = {{ q = 1, genrm = 1 }}"))
 
 
 @pytest.mark.parametrize(
@@ -286,8 +286,8 @@ def test_components_that_are_not_there_are_refused() -> None:
         "[diversity]\ncomponents = ['x']",
         "[components.rank]\nof = 'x'",
     ):
-        with pytest.raises(UsageError, match=r"names the component 'x', which there is not; there are .*q"):
-            check_judges(settings_of(LEXICAL + FIELD + toml))
+        with pytest.raises(UsageError, match=r"unknown component 'x'; configured are .*q"):
+            check_settings(settings_of(LEXICAL + FIELD + toml))
 
 
 # Diversity by n-grams
@@ -319,7 +319,9 @@ def test_a_negative_reward_is_never_divided(tmp_path: Path) -> None:
     long = "tides and moons and tides again " * 20
     scored = score(tmp_path, completions(long, long, "x", "another answer"), toml, max_unscored="1")
     assert scored.rewards[0] is scored.rewards[1] is None
-    assert scored.reasons[0] == "the component genrm is below 0: divided among near copies it would reward them"
+    assert (
+        scored.reasons[0] == "the component genrm is negative, and dividing it among near-duplicates would reward them"
+    )
     genrm = scored.component("genrm")
     assert genrm[0] is not None
     assert genrm[0] < 0
@@ -345,23 +347,23 @@ def test_a_group_of_several_prompts_keeps_what_is_each_rollouts_own(tmp_path: Pa
 
 
 def test_each_response_of_a_line_has_its_own_fields(tmp_path: Path) -> None:
-    """A list as long as the responses holds one entry each; a prompt of as many messages is everybody's."""
+    """The parallel lists of a line hold one entry a response; any other list belongs to all, whatever its length."""
     prompt = [{"role": "system", "content": "Be kind."}, {"role": "user", "content": "Hi."}]
     lines: list[Json] = [
-        {"prompt": prompt, "responses": ["a", "b"], "q": [1, 2]},
-        {"prompt": "Alone?", "responses": ["c"], "q": [3]},
-        {"prompt": "One for all?", "responses": ["d", "e", "f"], "q": 4},
+        {"prompt": prompt, "responses": ["a", "b"], "scores": [1, 2]},
+        {"prompt": "Alone?", "responses": ["c"], "scores": [3]},
+        {"prompt": "One for all?", "responses": ["d", "e", "f"], "scores": 4},
     ]
-    scored = score(tmp_path, lines, FIELD + ALONE)
+    scored = score(tmp_path, lines, f"{FIELD}field = 'scores'\n{ALONE}")
     assert [line["rewards"] for line in scored.lines] == [[1.0, 2.0], [3.0], [4.0, 4.0, 4.0]]
     assert [part["components"] for part in scored.lines[0]["genrm"]["rollouts"]] == [{"q": 1}, {"q": 2}]
 
 
 def test_a_function_sees_each_response_with_its_own_part_of_the_line(tmp_path: Path, functions: str) -> None:
     """The record that it gets is the rollout's own."""
-    lines: list[Json] = [{"prompt": "Hi", "responses": ["a", "b"], "q": [5, 7]}]
+    lines: list[Json] = [{"prompt": "Hi", "responses": ["a", "b"], "q": 5, "ids": ["x", "y"]}]
     scored = score(tmp_path, lines, f"[components.q]\npython = '{functions}:lazily'\n{ALONE}")
-    assert scored.lines[0]["rewards"] == [5.0, 7.0]
+    assert scored.lines[0]["rewards"] == [5.0, 5.0]
 
 
 # Episodes

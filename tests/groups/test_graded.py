@@ -10,18 +10,19 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from genrm_cli.groups.group_result import NO_RESPONSE, NOT_ASKED
-from genrm_cli.groups.judge_set import check_judges
 from genrm_here import call_here
 from genrm_process import Call, Genrm, Json, read_lines
 from judge_server_fixture import JudgeServer
 from scored_components import LEXICAL, completions, score, settings_of
 
+from genrm_cli.cli.event_loop import run_to_end
 from genrm_cli.errors import JudgeError, UsageError
+from genrm_cli.groups.check import check_settings
 from genrm_cli.groups.components.graders import graders_in
 from genrm_cli.groups.components.plugins import version_of
-from genrm_cli.jobs.batch import score_inputs
-from genrm_cli.jobs.context import RunContext
+from genrm_cli.groups.reasons import NO_RESPONSE, NOT_ASKED
+from genrm_cli.jobs.context import new_run
+from genrm_cli.jobs.due.batch import score_inputs
 
 LONG, LONGER, SHORT = "Because of the tide. " * 12, "Because of the moon. " * 24, "Because."
 RUBRIC = "[components.care]\nkind = 'rubric'\nset = 'therapeutic'\n"
@@ -129,7 +130,7 @@ def test_a_grade_that_failed_is_missing(tmp_path: Path, judge_server: JudgeServe
     failed = scored.metrics["failures"]
     assert 0 < failed < 8
     assert sorted(scored.rewards, key=str) == [1.0] * (8 - failed) + [None] * failed
-    reason = f"the component rubric_safety has no value: {failed} of its 8 questions failed"
+    reason = f"the component rubric_safety has no value: {failed} of its 8 requests failed"
     assert set(scored.reasons) == {None, reason}
     assert scored.metrics["component_failures"]["rubric_safety"] == 1
     kinds = [record["failure"] and record["failure"]["kind"] for record in scored.comparisons]
@@ -227,11 +228,8 @@ def test_a_stand_in_compares_while_a_real_judge_grades(tmp_path: Path, judge_ser
 def test_the_stand_in_cannot_grade(toml: str, table: str) -> None:
     """The message names the table and what to give it."""
     with pytest.raises(UsageError) as caught:
-        check_judges(settings_of(LEXICAL + toml))
-    assert (
-        str(caught.value)
-        == f"[{table}] needs a real judge, not --judge lexical: give it a model and a base_url of its own."
-    )
+        check_settings(settings_of(LEXICAL + toml))
+    assert str(caught.value) == f"[{table}] needs a real judge, not --judge lexical: set its own model and base_url."
 
 
 @pytest.mark.parametrize(
@@ -239,8 +237,8 @@ def test_the_stand_in_cannot_grade(toml: str, table: str) -> None:
     [
         (RUBRIC + SAFE, "component care: no judge is given"),
         (f"{RUBRIC}endpoint = 'http://x/v1'\n{SAFE}", "component care: --base-url needs --model"),
-        (RUBRIC.replace("therapeutic", "kindness"), "no rubric set is called 'kindness'; known are therapeutic"),
-        (RUBRIC.replace("therapeutic", "gone.toml"), "gone.toml: the file cannot be read"),
+        (RUBRIC.replace("therapeutic", "kindness"), "unknown rubric set 'kindness'; expected therapeutic"),
+        (RUBRIC.replace("therapeutic", "gone.toml"), "gone.toml: cannot read the file"),
         (RUBRIC + RUBRIC.replace("care", "more"), "two components are called 'rubric_safety'"),
         (f"{RUBRIC}[components.rubric_bias]\nkind = 'field'\n", "two components are called 'rubric_bias'"),
     ],
@@ -248,7 +246,7 @@ def test_the_stand_in_cannot_grade(toml: str, table: str) -> None:
 def test_graders_that_cannot_be_are_refused(toml: str, says: str) -> None:
     """Before any call, with what is wrong."""
     with pytest.raises(UsageError, match=says.replace("(", r"\(")):
-        check_judges(settings_of(toml))
+        check_settings(settings_of(toml))
 
 
 @pytest.mark.parametrize("where", ["variable", "file"])
@@ -291,8 +289,10 @@ def test_graders_are_tried_before_the_run(tmp_path: Path, judge_server: JudgeSer
     """One that gives no grades ends the run before anything else is asked."""
     judge_server.behave(fault={"content": "Fine."})
     (tmp_path / "in.jsonl").write_text(json.dumps(completions(LONG)[0]) + "\n")
-    report = score_inputs(
-        [str(tmp_path / "in.jsonl")], RunContext(settings_of(judge(judge_server) + RUBRIC + SAFE, probe=True))
+    report = run_to_end(
+        score_inputs(
+            [str(tmp_path / "in.jsonl")], new_run(settings_of(judge(judge_server) + RUBRIC + SAFE, probe=True))
+        )
     )
     assert isinstance(report.fatal, JudgeError)
     assert report.exit_code == 4
@@ -364,7 +364,7 @@ def test_what_the_journal_lacks_stays_missing(tmp_path: Path, judge_server: Judg
     score(tmp_path, lines, judge(judge_server))
     scored = score(tmp_path, lines, f"model = 'm'\n{RUBRIC}{SAFE}", only_components=True)
     assert (scored.rewards, scored.code) == ([None, None], 6)
-    assert scored.reasons == ["the component rubric_safety has no value: 2 of its 2 questions were not asked"] * 2
+    assert scored.reasons == ["the component rubric_safety has no value: 2 of its 2 requests were not asked"] * 2
     assert scored.metrics["failures_by_kind"] == {"not_asked": 2}
     compared = score(tmp_path, [*lines, *completions(LONGER)], "model = 'm'", only_components=True)
     assert (compared.code, compared.reasons[2], compared.rewards[0] is None) == (6, NOT_ASKED, False)
@@ -373,8 +373,8 @@ def test_what_the_journal_lacks_stays_missing(tmp_path: Path, judge_server: Judg
 
 def test_only_components_needs_a_journal() -> None:
     """Without one there is nothing to compute from."""
-    with pytest.raises(UsageError, match="leave --no-journal out"):
-        check_judges(settings_of("model = 'm'", only_components=True, use_journal=False))
+    with pytest.raises(UsageError, match="drop --no-journal"):
+        check_settings(settings_of("model = 'm'", only_components=True, use_journal=False))
 
 
 # Freshness
@@ -382,7 +382,7 @@ def test_only_components_needs_a_journal() -> None:
 
 def score_if_due(folder: Path, toml: str) -> str:
     """Score what is not up to date, and say why, or that it is."""
-    result = score_inputs([str(folder / "in.jsonl")], RunContext(settings_of(toml, overwrite=False))).last
+    result = run_to_end(score_inputs([str(folder / "in.jsonl")], new_run(settings_of(toml, overwrite=False)))).last
     assert result is not None
     return result.reason
 

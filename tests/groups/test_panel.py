@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from genrm_cli.groups.group_result import DISAGREEMENT, NO_QUORUM
 from genrm_process import Json, make_rollouts, read_lines
 from judge_server_fixture import JudgeServer
 
+from genrm_cli.cli.event_loop import run_to_end
 from genrm_cli.errors import UsageError
-from genrm_cli.jobs.batch import score_inputs
-from genrm_cli.jobs.context import RunContext
+from genrm_cli.groups.reasons import DISAGREEMENT, NO_QUORUM
+from genrm_cli.jobs.context import new_run
+from genrm_cli.jobs.due.batch import score_inputs
 from genrm_cli.settings import settings_from
 from genrm_cli.settings.judge_settings import PanelJudge
 
@@ -23,7 +24,7 @@ MEAN = "simple_tiebreaker"  # the estimator whose rewards can be read off the ve
 def score(folder: Path, size: int = 4, **given: Any) -> tuple[Json, list[Json], list[Json]]:
     """Score one group; return metrics, scored lines and comparisons."""
     (folder / "in.jsonl").write_text("".join(json.dumps(line) + "\n" for line in make_rollouts(groups=1, size=size)))
-    result = score_inputs([str(folder / "in.jsonl")], RunContext(settings_from(**QUICK | given))).last
+    result = run_to_end(score_inputs([str(folder / "in.jsonl")], new_run(settings_from(**QUICK | given)))).last
     assert result is not None
     assert result.report is not None, result.reason
     return result.report.metrics, read_lines(folder / "in.scored.jsonl"), read_lines(folder / "in.comparisons.jsonl")

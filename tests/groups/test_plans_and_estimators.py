@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from genrm_cli.groups.group_result import TOO_NOISY
 from genrm_process import Json, make_rollouts, read_lines
 from judge_server_fixture import JudgeServer
 
+from genrm_cli.cli.event_loop import run_to_end
 from genrm_cli.errors import JudgeError
-from genrm_cli.jobs.batch import score_inputs
-from genrm_cli.jobs.context import RunContext
+from genrm_cli.groups.reasons import TOO_NOISY
+from genrm_cli.jobs.context import new_run
+from genrm_cli.jobs.due.batch import score_inputs
 from genrm_cli.settings import settings_from
 from genrm_cli.settings.components import Component
 
@@ -22,8 +23,8 @@ def score(folder: Path, groups: int, size: int, **given: Any) -> tuple[Json, lis
     lines = make_rollouts(groups=groups, size=size)
     (folder / "in.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     judge = {} if "base_url" in given else {"judge": "lexical"}
-    result = score_inputs(
-        [str(folder / "in.jsonl")], RunContext(settings_from(**judge | {"overwrite": True} | given))
+    result = run_to_end(
+        score_inputs([str(folder / "in.jsonl")], new_run(settings_from(**judge | {"overwrite": True} | given)))
     ).last
     assert result is not None
     assert result.report is not None, result.reason
@@ -110,7 +111,7 @@ def test_a_budget_leaves_the_probe_as_strict(tmp_path: Path, judge_server: Judge
     judge_server.behave(unknown_roles="ignore")
     (tmp_path / "in.jsonl").write_text("".join(json.dumps(line) + "\n" for line in make_rollouts(groups=2, size=4)))
     judge: dict[str, Any] = {"base_url": (judge_server.base_url,), "model": "m", "budget": 8}
-    fatal = score_inputs([str(tmp_path / "in.jsonl")], RunContext(settings_from(**judge))).fatal
+    fatal = run_to_end(score_inputs([str(tmp_path / "in.jsonl")], new_run(settings_from(**judge)))).fatal
     assert isinstance(fatal, JudgeError)
     assert "seems to drop them" in str(fatal)
 
@@ -125,9 +126,9 @@ def test_a_complete_journal_needs_no_judge(tmp_path: Path, start_judge: Callable
     settings = settings_from(
         base_url=(server.base_url,), model="m", components=(rubric,), overwrite=True, give_up_after=1.0
     )
-    first = score_inputs([str(tmp_path / "in.jsonl")], RunContext(settings)).last
+    first = run_to_end(score_inputs([str(tmp_path / "in.jsonl")], new_run(settings))).last
     server.kill()
-    again = score_inputs([str(tmp_path / "in.jsonl")], RunContext(settings)).last
+    again = run_to_end(score_inputs([str(tmp_path / "in.jsonl")], new_run(settings))).last
     assert first is not None
     assert again is not None
     assert first.report is not None

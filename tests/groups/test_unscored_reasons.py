@@ -4,9 +4,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from genrm_cli.groups.group_result import DISAGREEMENT, NO_BOTH_ORDERS, NO_QUORUM, NO_VERDICT, NOT_ASKED
 from judge_server_fixture import JudgeServer
 from test_panel import judge, score
+
+from genrm_cli.groups.reasons import DISAGREEMENT, NO_BOTH_ORDERS, NO_QUORUM, NO_VERDICT, NOT_ASKED
 
 StartJudge = Callable[[], JudgeServer]
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genrm_cli.jobs.cost import ASSUMED_REPLY_TOKENS, plan_of
+from genrm_cli.jobs.cost import ASSUMED_REPLY_TOKENS, cost_of_run
 from genrm_cli.judging.journal import Journal
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.settings import settings_from
@@ -17,7 +17,7 @@ from genrm_cli.verdicts import Outcome, Verdict
 
 def plan(planned: int, known: int = 0, chars: int = 0, journal: Journal | None = None, **given: Any) -> dict[str, Any]:
     """Plan a run with these counts."""
-    return plan_of(RunMetrics(planned=planned, known=known, exhibit_chars=chars), settings_from(**given), journal)
+    return cost_of_run(RunMetrics(planned=planned, known=known, prompt_chars=chars), settings_from(**given), journal)
 
 
 def test_tokens_are_estimated_from_text_lengths() -> None:

@@ -6,7 +6,7 @@ import pytest
 from s3_disturber_fixture import DisturbedS3
 
 from genrm_cli.errors import StorageError
-from genrm_cli.jobs.context import RunContext
+from genrm_cli.jobs.context import new_run
 from genrm_cli.jobs.journals import journal_path, known_journal, open_journal, segments_folder
 from genrm_cli.judging.journal import Journal
 from genrm_cli.settings import Settings, settings_from
@@ -57,7 +57,7 @@ def test_a_journal_is_known_once_it_was_opened() -> None:
     assert known_journal(SCORED, Settings()) is None
 
     async def open_it() -> None:
-        async with open_journal(SCORED, RunContext(Settings())) as journal:
+        async with open_journal(SCORED, new_run(Settings())) as journal:
             assert journal is not None
 
     asyncio.run(open_it())
@@ -68,7 +68,7 @@ def test_no_journal_where_none_is_kept() -> None:
     """Without a journal nothing is opened, and nothing is made."""
 
     async def open_it() -> Journal | None:
-        async with open_journal(SCORED, RunContext(settings_from(use_journal=False))) as journal:
+        async with open_journal(SCORED, new_run(settings_from(use_journal=False))) as journal:
             return journal
 
     assert asyncio.run(open_it()) is None
@@ -80,7 +80,7 @@ def test_what_one_machine_learns_another_one_knows(
 ) -> None:
     """Opened elsewhere, a journal on S3 holds what was recorded here; nothing new writes nothing new."""
     folder = f"s3://{s3_bucket.name}/rl/_genrm/journal/"
-    run = RunContext(settings_from(journal=folder))
+    run = new_run(settings_from(journal=folder))
 
     async def record() -> None:
         async with open_journal(SCORED, run) as journal:
@@ -108,14 +108,14 @@ def test_verdicts_from_before_the_second_place_are_copied(s3_bucket: Any) -> Non
     scored = f"s3://{s3_bucket.name}/rl/run.scored.jsonl"
 
     async def open_it(settings: Settings, count: int) -> None:
-        async with open_journal(scored, RunContext(settings)) as journal:
+        async with open_journal(scored, new_run(settings)) as journal:
             assert journal is not None
             for number in range(count):
                 await journal.record(number.to_bytes(32, "big"), "a-judge", GOOD)
 
     asyncio.run(open_it(Settings(), 7))
     asyncio.run(open_it(settings_from(journal=folder, segment_calls=3), 0))
-    assert len(list(iter_named(folder, RunContext(Settings()).s3))) == 3
+    assert len(list(iter_named(folder, new_run(Settings()).s3))) == 3
 
 
 @pytest.mark.parametrize("says", ["access denied", pytest.param("cannot reach", marks=pytest.mark.slow)])
@@ -125,7 +125,7 @@ def test_a_second_place_that_cannot_be_read_ends_the_work_before_it_begins(
     """A journal whose copies cannot be listed is not opened: what they hold would be paid for twice."""
     disturbed_s3.rule(answer={"code": "AccessDenied"})
     url = disturbed_s3.url if says == "access denied" else "http://127.0.0.1:9"
-    run = RunContext(settings_from(journal="s3://bucket/rl/j/", s3_endpoint_url=url))
+    run = new_run(settings_from(journal="s3://bucket/rl/j/", s3_endpoint_url=url))
 
     async def open_it() -> None:
         async with open_journal(SCORED, run):

@@ -10,12 +10,13 @@ from genrm_process import make_rollouts
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genrm_cli.jobs.batch import score_inputs
-from genrm_cli.jobs.context import RunContext
-from genrm_cli.jobs.due.inputs import OutputPlaces, output_places
+from genrm_cli.cli.event_loop import run_to_end
+from genrm_cli.jobs.context import new_run
+from genrm_cli.jobs.due.batch import score_inputs
 from genrm_cli.jobs.due.output_state import OutputStanding, OutputState, look_at_outputs
+from genrm_cli.jobs.inputs import OutputPlaces, output_places
 from genrm_cli.settings import Settings, settings_from
-from genrm_cli.settings.table import all_settings, changed, value_of
+from genrm_cli.settings.table import changed
 from genrm_cli.storage.formats.location import InputIdentity, S3Options
 from genrm_cli.storage.source import identity_of
 
@@ -32,7 +33,7 @@ class Scored:
         self.places = output_places(str(self.path), SETTINGS)
         assert self.places.metrics is not None
         self.scored, self.metrics = Path(self.places.scored), Path(self.places.metrics)
-        assert score_inputs([str(self.path)], RunContext(SETTINGS)).exit_code == 0
+        assert run_to_end(score_inputs([str(self.path)], new_run(SETTINGS))).exit_code == 0
 
     def look(self, settings: Settings = SETTINGS, **identity: Any) -> OutputState:
         """Look at the outputs as they are now."""
@@ -70,21 +71,19 @@ def test_nothing_there_is_new(tmp_path: Path) -> None:
     assert look_at_outputs(OutputPlaces("-"), InputIdentity("-"), SETTINGS, S3).standing is OutputStanding.NEW
 
 
-@pytest.mark.parametrize("name", [setting.name for setting in all_settings()])
-def test_exactly_the_settings_that_change_rewards_make_stale(scored_once: Scored, name: str) -> None:
-    """Another value of a setting makes outputs stale if, and only if, it can change a reward or asks for it."""
-    setting = next(setting for setting in all_settings() if setting.name == name)
-    before = value_of(SETTINGS, name)
-    if isinstance(before, bool):
-        after: object = not before
-    elif isinstance(before, int | float):
-        after = before + 1
-    else:
-        after = (*before, "more") if isinstance(before, tuple) else "another"
-    # What a setting means is not looked at here, so any value will do.
-    found = scored_once.look(changed(SETTINGS, **{name: after}))
-    counts = setting.declared.changes_rewards or name == "overwrite"
-    assert found.standing is (OutputStanding.STALE if counts else OutputStanding.CURRENT), found.reason
+@pytest.mark.parametrize(
+    ("change", "standing"),
+    [
+        ({"seed": 1}, OutputStanding.STALE),
+        ({"overwrite": True}, OutputStanding.STALE),
+        ({"concurrency": "1"}, OutputStanding.CURRENT),
+    ],
+)
+def test_settings_that_change_rewards_make_stale(
+    scored_once: Scored, change: dict[str, object], standing: OutputStanding
+) -> None:
+    """Outputs of other settings are stale if the digest differs, or if they are to be overwritten."""
+    assert scored_once.look(changed(SETTINGS, **change)).standing is standing
 
 
 @given(
@@ -169,9 +168,9 @@ def test_what_no_judge_can_score_is_up_to_date_all_the_same(tmp_path: Path) -> N
     lines = [{"prompt_id": 1, "prompt": f"Which? {number}", "completion": "This."} for number in range(3)]
     (tmp_path / "in.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     settings = settings_from(judge="lexical")
-    first = score_inputs([str(tmp_path / "in.jsonl")], RunContext(settings)).last
+    first = run_to_end(score_inputs([str(tmp_path / "in.jsonl")], new_run(settings))).last
     assert first is not None
     assert first.exit_code == 6
-    again = score_inputs([str(tmp_path / "in.jsonl")], RunContext(settings)).last
+    again = run_to_end(score_inputs([str(tmp_path / "in.jsonl")], new_run(settings))).last
     assert again is not None
     assert again.status == "up to date"

@@ -7,7 +7,7 @@ import pytest
 from s3_disturber_fixture import DisturbedS3
 
 from genrm_cli.errors import StorageError
-from genrm_cli.jobs.context import RunContext
+from genrm_cli.jobs.context import new_run
 from genrm_cli.jobs.replica import JournalReplica
 from genrm_cli.settings import settings_from
 from genrm_cli.storage.formats.codec import unpack
@@ -27,7 +27,7 @@ class Place:
         """Make the copier."""
         settings = settings_from(segment_calls=calls, segment_age=age_s, s3_endpoint_url=self._s3.url)
         return JournalReplica(
-            self.folder, RunContext(settings, on_event=lambda event, fields: self.events.append((event, fields)))
+            self.folder, new_run(settings, on_event=lambda event, fields: self.events.append((event, fields)))
         )
 
     def copied(self) -> list[list[int]]:

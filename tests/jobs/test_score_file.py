@@ -6,16 +6,17 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from genrm_cli.groups.group_result import NO_GROUP
 from genrm_process import SAMPLE_DATA, Json, make_rollouts, read_lines, without_rewards
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from judge_server_fixture import JudgeServer
 
+from genrm_cli.cli.event_loop import run_to_end
 from genrm_cli.errors import InputError, TooManyUnscoredError, UsageError
-from genrm_cli.jobs.batch import score_inputs
-from genrm_cli.jobs.context import RunContext
-from genrm_cli.jobs.due.inputs import output_places
+from genrm_cli.groups.reasons import NO_GROUP
+from genrm_cli.jobs.context import RunContext, new_run
+from genrm_cli.jobs.due.batch import score_inputs
+from genrm_cli.jobs.inputs import output_places
 from genrm_cli.jobs.journals import journal_path
 from genrm_cli.jobs.score_file import Report, refuse_unscored
 from genrm_cli.metrics.run_metrics import RunMetrics
@@ -41,15 +42,15 @@ def score(folder: Path, lines: list[Json], **given: Any) -> Scored:
     path = folder / "in.jsonl"
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     judge = {} if "base_url" in given else {"judge": "lexical"}
-    run = RunContext(settings_from(**judge, overwrite=True, **given))
+    run = new_run(settings_from(**judge, overwrite=True, **given))
     report = score_input(str(path), run)
     comparisons = read_lines(folder / "in.comparisons.jsonl")
-    return Scored(read_lines(folder / "in.scored.jsonl"), report.metrics, comparisons, run.tallies.total())
+    return Scored(read_lines(folder / "in.scored.jsonl"), report.metrics, comparisons, run.progress.total())
 
 
 def score_input(uri: str, run: RunContext) -> Report:
     """Score one input, or raise what kept it from being scored."""
-    batch = score_inputs([uri], run)
+    batch = run_to_end(score_inputs([uri], run))
     if batch.fatal is not None:
         raise batch.fatal
     assert batch.last is not None
@@ -186,7 +187,7 @@ def test_an_input_that_is_something_else_replaces_nothing(tmp_path: Path, conten
     (tmp_path / "in.scored.jsonl").write_text("old")
     settings = settings_from(judge="lexical", overwrite=True)
     with pytest.raises(InputError, match=hint):
-        score_input(str(tmp_path / "in.jsonl"), RunContext(settings))
+        score_input(str(tmp_path / "in.jsonl"), new_run(settings))
     assert (tmp_path / "in.scored.jsonl").read_text() == "old"
 
 

@@ -1,35 +1,51 @@
-"""Open a judge as a run does, with a pool, an allowance and perhaps a journal, and put comparisons before it."""
+"""Open a judge as a run does, with a pool, a budget and perhaps a journal, and ask it about groups of two."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from genrm_cli.errors import GenrmError
+from genrm_cli.groups.group import Group
+from genrm_cli.groups.judge_group import judge_group
+from genrm_cli.groups.plan import GroupPlan, JudgePlan, PairingPlan
+from genrm_cli.groups.tasks import first_error_of
 from genrm_cli.judging.builtin_profiles import PROFILES
 from genrm_cli.judging.cached import CachedJudge
 from genrm_cli.judging.client import JudgeAddress, JudgeClient
-from genrm_cli.judging.engine import Asking, Judge, judge_all
+from genrm_cli.judging.engine import Judge, JudgeSet
 from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.pacing.budget import Budget
 from genrm_cli.judging.pacing.pool import Endpoint, EndpointPool, FixedLimit
 from genrm_cli.judging.pacing.retry import RetryPolicy
 from genrm_cli.judging.remote import CallPolicy, RemoteJudge
-from genrm_cli.judging.requests import PairwisePrompt
+from genrm_cli.rollouts.record import Rollout, Turn
 from genrm_cli.verdicts import Failure, Outcome
 
 SHORT, LONG = "A word.", "A full answer that explains itself, step by step, with care."
 
 
-def exhibit(number: int = 0) -> PairwisePrompt:
-    """Make a comparison; each number is another question."""
-    return PairwisePrompt([("user", f"Question {number}?")], SHORT, LONG)
+PLAN = GroupPlan(PairingPlan("all_pairs"), (JudgePlan("m"),), keep_replies=True)
 
 
-async def askings(numbers: list[int] | range, judge: Judge) -> AsyncIterator[Asking[int]]:
-    """Make what is asked: the ticket is the place in the row, the number decides the question."""
-    for place, number in enumerate(numbers):
-        yield Asking(place, judge, exhibit(number), 0)
+def pair(number: int = 0) -> Group:
+    """Make a group of two, which takes one comparison; each number is another question."""
+    prompt = (Turn("user", f"Question {number}?"),)
+    return Group(str(number), [Rollout(prompt, SHORT), Rollout(prompt, LONG)])
+
+
+async def judge_pairs(
+    numbers: Iterable[int], judge: Judge, on_outcome: Callable[[Outcome], None] = lambda outcome: None
+) -> list[Outcome]:
+    """Judge groups of two, all at once; return the outcome of each."""
+    judges = JudgeSet([judge], on_outcome)
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            judging = [tasks.create_task(judge_group(pair(number), PLAN, judges)) for number in numbers]
+    except* GenrmError as errors:
+        raise first_error_of(errors) from None
+    return [task.result().results[0][1] for task in judging]
 
 
 def kind_of(outcome: Outcome) -> str | None:
@@ -47,14 +63,9 @@ class Opened:
     journaled: CachedJudge | None
     outcomes: dict[int, Outcome] = field(default_factory=dict)
 
-    async def ask_all(self, numbers: list[int] | range) -> dict[int, Outcome]:
-        """Put comparisons before the judge; return their outcomes by place."""
-
-        def on_outcome(place: int, outcome: Outcome) -> None:
-            assert place not in self.outcomes
-            self.outcomes[place] = outcome
-
-        await judge_all(askings(numbers, self.journaled or self.remote), on_outcome)
+    async def ask_all(self, numbers: Iterable[int]) -> dict[int, Outcome]:
+        """Judge groups of two; return their outcomes by the order of the call."""
+        self.outcomes = dict(enumerate(await judge_pairs(numbers, self.journaled or self.remote)))
         return self.outcomes
 
     def kinds(self) -> dict[str | None, int]:

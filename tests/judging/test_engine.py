@@ -1,60 +1,54 @@
-"""How comparisons go to a judge and outcomes come back, whatever the judge is."""
+"""Judging groups: how requests reach a judge and outcomes come back, whatever the judge is."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from itertools import pairwise
 
 import pytest
 from judge_server_fixture import JudgeServer
+from opened_judge import PLAN, judge_pairs, open_judge, pair
 
 from genrm_cli.errors import StorageError
-from genrm_cli.judging.builtin_profiles import PROFILES
+from genrm_cli.groups.group import Group
+from genrm_cli.groups.judge_group import judge_group
+from genrm_cli.groups.plan import GroupPlan, JudgePlan, PairingPlan
 from genrm_cli.judging.client import JudgeAddress, JudgeClient
-from genrm_cli.judging.engine import Asking, EmbeddedJudge, Judge, judge_all
-from genrm_cli.judging.pacing.budget import Budget
-from genrm_cli.judging.pacing.pool import Endpoint, EndpointPool, FixedLimit, Slot
-from genrm_cli.judging.pacing.retry import RetryPolicy
-from genrm_cli.judging.remote import CallPolicy, RemoteJudge
-from genrm_cli.judging.requests import JudgeRequest, PairwisePrompt
+from genrm_cli.judging.engine import JudgeSet, LexicalJudge
+from genrm_cli.judging.pacing.pool import Endpoint, FixedLimit, Slot
+from genrm_cli.judging.requests import JudgeRequest, PairwisePrompt, Prompt
+from genrm_cli.rollouts.record import Rollout, Turn
 from genrm_cli.verdicts import Failure, FailureKind, Outcome, Verdict
 
 MIDDLING = Outcome(Verdict(3, 3, 3.5))
 NOWHERE = JudgeAddress("http://127.0.0.1:9/v1", None, 1, 1)
-
-
-def exhibit(number: int = 0) -> PairwisePrompt:
-    """Build a comparison of two answers."""
-    return PairwisePrompt([("user", f"Question {number}?")], "Yes.", "No.")
-
-
-async def askings(count: int, judge: Judge) -> AsyncIterator[Asking[int]]:
-    """Number so many different comparisons."""
-    for number in range(count):
-        yield Asking(number, judge, exhibit(number), 0)
+ALL_PAIRS = GroupPlan(PairingPlan("all_pairs"), (JudgePlan("m"),))
 
 
 class SlowJudge:
-    """A judge that admits so many questions in all and at a time, knows some answers, and takes its time."""
+    """A judge that admits a limited number of requests, in all and at a time, and knows some answers."""
 
     def __init__(self, at_once: int, *, admits: int = 10**6, knows: tuple[int, ...] = ()) -> None:
         self.stopped_by: str | None = None
+        self.prepared = 0
         self.asked: list[str] = []
+        self.order: list[Prompt] = []
         self.at_once = self.most_at_once = 0
         self._slots = asyncio.Semaphore(at_once)
         self._slot = Slot(Endpoint("nowhere", JudgeClient(NOWHERE), FixedLimit(1)), 0.0, on_trial=False)
         self._admits = admits
-        self._known = {exhibit(number).conversation[0][1] for number in knows}
+        self._known = {f"Question {number}?" for number in knows}
 
-    def prepare(self, exhibit: PairwisePrompt, judge_idx: int) -> JudgeRequest:
-        """Keep the exhibit."""
+    def prepare(self, shown: Prompt, judge_idx: int) -> JudgeRequest:
+        """Keep the prompt."""
         del judge_idx
-        return JudgeRequest(exhibit)
+        self.prepared += 1
+        return JudgeRequest(shown)
 
-    def recall(self, question: JudgeRequest) -> Outcome | None:
-        """Know what it was told that it knows."""
-        return MIDDLING if question.shown.conversation[0][1] in self._known else None
+    def recall(self, request: JudgeRequest) -> Outcome | None:
+        """Return an answer to the questions that it knows."""
+        return MIDDLING if request.shown.conversation[0][1] in self._known else None
 
     async def admit(self) -> Slot | None:
-        """Admit when there is room, until it has admitted enough."""
+        """Admit when there is room, until enough were admitted."""
         await self._slots.acquire()
         if len(self.asked) + self.at_once >= self._admits:
             self.stopped_by = "max_calls"
@@ -64,103 +58,169 @@ class SlowJudge:
         self.most_at_once = max(self.most_at_once, self.at_once)
         return self._slot
 
-    async def ask(self, question: JudgeRequest, slot: Slot) -> Outcome:
+    async def ask(self, request: JudgeRequest, slot: Slot) -> Outcome:
         """Take a few turns of the event loop."""
         assert slot is self._slot
-        for _ in range(5):
-            await asyncio.sleep(0)
-        self.asked.append(question.shown.conversation[0][1])
-        self.at_once -= 1
-        self._slots.release()
+        self.order.append(request.shown)
+        try:
+            for _ in range(5):
+                await asyncio.sleep(0)
+            self.asked.append(request.shown.conversation[0][1])
+        finally:
+            self.at_once -= 1
+            self._slots.release()
         return MIDDLING
 
 
-def judged(judge: Judge, count: int) -> dict[int, Outcome]:
-    """Put so many comparisons before a judge; every ticket must come back once."""
-    outcomes: dict[int, Outcome] = {}
-
-    def on_outcome(ticket: int, outcome: Outcome) -> None:
-        assert ticket not in outcomes
-        outcomes[ticket] = outcome
-
-    asyncio.run(judge_all(askings(count, judge), on_outcome))
-    return outcomes
+def group_of(size: int, prompt: str = "Why?") -> Group:
+    """Make a group whose responses name their index."""
+    return Group(prompt, [Rollout((Turn("user", prompt),), f"Answer {index}") for index in range(size)])
 
 
-def test_comparisons_are_made_only_when_they_are_asked() -> None:
-    """At most one comparison more is taken from the iterator than is in flight: memory does not grow with them."""
-    judge, taken, done = SlowJudge(7), 0, 0
-    furthest_ahead = 0
+def test_requests_are_made_only_when_there_is_room() -> None:
+    """At most one request more is prepared than is in flight: memory does not grow with the comparisons."""
+    judge = SlowJudge(7)
+    done = ahead = 0
 
-    async def iter_askings() -> AsyncIterator[Asking[int]]:
-        nonlocal taken, furthest_ahead
-        async for asking in askings(200, judge):
-            taken += 1
-            furthest_ahead = max(furthest_ahead, taken - done)
-            yield asking
-
-    def on_outcome(ticket: int, outcome: Outcome) -> None:
-        nonlocal done
+    def on_outcome(outcome: Outcome) -> None:
+        nonlocal done, ahead
+        ahead = max(ahead, judge.prepared - done)
         done += 1
 
-    asyncio.run(judge_all(iter_askings(), on_outcome))
-    assert (taken, done) == (200, 200)
-    assert judge.most_at_once == 7
-    assert furthest_ahead == 8  # one waits for its slot
+    asyncio.run(judge_group(group_of(15), ALL_PAIRS, JudgeSet([judge], on_outcome)))
+    assert (judge.prepared, done, judge.most_at_once) == (105, 105, 7)
+    assert ahead <= 8  # one waits for its slot
 
 
-@pytest.mark.parametrize("count", [0, 1, 3, 50, 300])
-@pytest.mark.parametrize("make_judge", [EmbeddedJudge, lambda: SlowJudge(16)], ids=["embedded", "slow"])
-def test_every_asking_gets_one_outcome(make_judge: type[EmbeddedJudge], count: int) -> None:
-    """Fewer comparisons than may be in flight, or none, are no special case."""
-    outcomes = judged(make_judge(), count)
-    assert set(outcomes) == set(range(count))
-    assert all(isinstance(outcome.result, Verdict) for outcome in outcomes.values())
+@pytest.mark.parametrize("size", [0, 1, 2, 25])
+@pytest.mark.parametrize("make_judge", [LexicalJudge, lambda: SlowJudge(16)], ids=["lexical", "slow"])
+def test_every_comparison_gets_one_outcome(make_judge: type[LexicalJudge], size: int) -> None:
+    """Groups of any size, empty ones too, get each comparison judged once, in the order of the request ids."""
+    results = asyncio.run(judge_group(group_of(size), ALL_PAIRS, JudgeSet([make_judge()]))).results
+    assert [request.shown for request, _ in results] == [(i, j) for i in range(size) for j in range(i + 1, size)]
+    assert all(isinstance(outcome.result, Verdict) for _, outcome in results)
 
 
-def test_what_is_known_is_not_asked() -> None:
+def test_groups_are_asked_about_in_order() -> None:
+    """Groups judged at once share the limit and make their requests one group after the other."""
+
+    async def run() -> list[str]:
+        judge = SlowJudge(3)
+        judges = JudgeSet([judge])
+        groups = [group_of(4, f"Question {number}?") for number in range(5)]
+        judged = await asyncio.gather(*(judge_group(group, ALL_PAIRS, judges) for group in groups))
+        assert [one.key for one in judged] == [group.key for group in groups]
+        assert [len(one.results) for one in judged] == [6] * 5
+        assert judge.most_at_once == 3
+        return [shown.conversation[0][1] for shown in judge.order]
+
+    assert asyncio.run(run()) == [f"Question {number}?" for number in range(5) for _ in range(6)]
+
+
+def test_known_answers_are_not_asked() -> None:
     """A comparison that the judge recalls needs no slot; all others are asked once."""
-    known = tuple(range(0, 20, 2))
-    judge = SlowJudge(4, knows=known)
-    assert len(judged(judge, 20)) == 20
+    judge = SlowJudge(4, knows=tuple(range(0, 20, 2)))
+    assert len(asyncio.run(judge_pairs(range(20), judge))) == 20
     assert sorted(judge.asked) == sorted(f"Question {number}?" for number in range(1, 20, 2))
 
 
 def test_after_a_stop_the_rest_is_recalled_or_fails_as_not_asked() -> None:
-    """When the judge admits no more, what it knows still counts, and the others say what stopped the run."""
+    """When the judge admits no more, known answers still count, and the failures name what stopped the run."""
     judge = SlowJudge(2, admits=5, knows=(18, 19))
-    outcomes = judged(judge, 20)
+    outcomes = asyncio.run(judge_pairs(range(20), judge))
     assert len(judge.asked) == 5
-    judged_ones = {number for number, outcome in outcomes.items() if outcome.result == MIDDLING.result}
-    assert judged_ones == {*range(5), 18, 19}
-    rest = [outcomes[number].result for number in range(5, 18)]
+    assert {number for number, outcome in enumerate(outcomes) if outcome.result == MIDDLING.result} == {
+        *range(5),
+        18,
+        19,
+    }
+    rest = [outcome.result for outcome in outcomes[5:18]]
     assert rest == [Failure(FailureKind.NOT_ASKED, "stopped by max_calls")] * 13
 
 
 def test_many_known_answers_do_not_starve_the_calls_in_flight() -> None:
-    """A long row of recalled comparisons gives way to a call that is under way."""
-    judge = SlowJudge(1, knows=tuple(range(1, 3_000)))
-    order: list[int] = []
-    asyncio.run(judge_all(askings(3_000, judge), lambda ticket, outcome: order.append(ticket)))
-    assert len(order) == 3_000
-    assert order.index(0) < 1_000
+    """A long row of recalled comparisons gives way to a call in flight."""
+
+    async def run() -> bool:
+        ticks = 0
+
+        async def tick() -> None:
+            nonlocal ticks
+            while True:
+                ticks += 1
+                await asyncio.sleep(0)
+
+        other = asyncio.create_task(tick())
+        await judge_group(group_of(60), ALL_PAIRS, JudgeSet([LexicalJudge()]))  # 1,770 answers at once
+        other.cancel()
+        return ticks > 20
+
+    assert asyncio.run(run())
 
 
 def test_an_error_of_ours_stops_all_calls(judge_server: JudgeServer) -> None:
-    """When an outcome cannot be kept, that error comes out alone, and no call is left open."""
+    """When an outcome cannot be kept, that error is raised alone, and no call is left open."""
     judge_server.behave(latency_s=0.02)
 
-    def on_outcome(ticket: int, outcome: Outcome) -> None:
+    def on_outcome(outcome: Outcome) -> None:
         raise StorageError("the disk is full")
 
     async def run() -> None:
-        async with JudgeClient(JudgeAddress(judge_server.base_url, None, 2, 4)) as client:
-            pool = EndpointPool([Endpoint("judge", client, FixedLimit(4))], 10, lambda event, fields: None)
-            patience = CallPolicy(10, 60, RetryPolicy(0), reask=0)
-            judge = RemoteJudge(pool, PROFILES["nemotron"], patience, Budget(), model="m", sampling={})
-            await judge_all(askings(100, judge), on_outcome)
+        async with open_judge(judge_server.base_url) as opened:
+            await judge_pairs(range(100), opened.remote, on_outcome)
 
     with pytest.raises(StorageError, match="the disk is full"):
         asyncio.run(run())
-    stats = judge_server.wait_until(lambda stats: stats["in_flight"] == 0)
-    assert stats["requests"] <= 8
+    assert judge_server.wait_until(lambda stats: stats["in_flight"] == 0)["requests"] <= 8
+
+
+def test_groups_at_once_share_the_limits_of_a_live_judge(judge_server: JudgeServer) -> None:
+    """Two groups judged at once keep to one limit and get the verdicts that each would get alone; no file is made."""
+    judge_server.behave(latency_s=0.005)
+    groups = [group_of(5, "One?"), group_of(4, "Two?")]
+
+    async def run() -> None:
+        async with open_judge(judge_server.base_url, concurrency=3) as opened:
+            together = JudgeSet([opened.remote])
+            both = await asyncio.gather(*(judge_group(group, ALL_PAIRS, together) for group in groups))
+            assert judge_server.stats()["max_in_flight"] == 3
+            alone = [await judge_group(group, ALL_PAIRS, JudgeSet([opened.remote])) for group in groups]
+        for one, other in zip(both, alone, strict=True):
+            verdicts = [(request, outcome.result) for request, outcome in one.results]
+            assert verdicts == [(request, outcome.result) for request, outcome in other.results]
+        assert [len(judged.results) for judged in both] == [10, 6]
+
+    asyncio.run(run())
+
+
+def test_a_cancelled_group_leaves_no_task(judge_server: JudgeServer) -> None:
+    """Cancelling one of two groups ends its calls and gives up its turn; the other group gets all its verdicts."""
+    judge_server.behave(latency_s=0.01)
+
+    async def run() -> None:
+        async with open_judge(judge_server.base_url, concurrency=2) as opened:
+            judges = JudgeSet([opened.remote])
+            first = asyncio.create_task(judge_group(group_of(10, "One?"), ALL_PAIRS, judges))
+            second = asyncio.create_task(judge_group(pair(), PLAN, judges))
+            await asyncio.to_thread(judge_server.wait_until, lambda stats: stats["requests"] >= 2)
+            first.cancel()
+            assert isinstance((await second).results[0][1].result, Verdict)
+            with pytest.raises(asyncio.CancelledError):
+                await first
+            assert asyncio.all_tasks() == {asyncio.current_task()}
+            assert (opened.pool.in_flight, judges.turn.locked()) == (0, False)
+
+    asyncio.run(run())
+
+
+def test_comparisons_that_share_a_first_response_are_neighbours() -> None:
+    """A server with prefix caching reads each first response once: a judge is shown all its comparisons in a row."""
+    judge = SlowJudge(1)
+    plan = GroupPlan(PairingPlan("all_pairs", repeats=2, order_balanced=True), (JudgePlan("m"),))
+    judged = asyncio.run(judge_group(group_of(7), plan, JudgeSet([judge])))
+    shown = [(prompt.response_1, prompt.response_2) for prompt in judge.order if isinstance(prompt, PairwisePrompt)]
+    firsts = [first for first, _ in shown]
+    indices = [request.shown for request, _ in judged.results]
+    assert sorted(shown) == sorted((f"Answer {i}", f"Answer {j}") for i, j in indices)
+    assert len(shown) == 42
+    assert sum(one != other for one, other in pairwise(firsts)) == len(set(firsts)) - 1

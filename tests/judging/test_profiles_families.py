@@ -26,10 +26,6 @@ NO_VERDICT, AMBIGUOUS, OUT_OF_RANGE = FailureKind.NO_VERDICT, FailureKind.AMBIGU
 TRUNCATED, EMPTY = FailureKind.TRUNCATED, FailureKind.EMPTY
 
 EVERY = pytest.mark.parametrize("name", FAMILIES)
-EVERY_WORDS = pytest.mark.parametrize(
-    ("name", "words", "verdict"),
-    [(name, words, verdict) for name, family in FAMILIES.items() for words, verdict in family.says.items()],
-)
 # Nothing that any family could take for a verdict can be made of it.
 PROSE = st.text("abcAB>=., :;'\"`*()#\n\té", max_size=60)
 
@@ -56,22 +52,23 @@ def test_every_profile_has_its_family_here() -> None:
     assert set(FAMILIES) == set(PAIR_PROFILES)
 
 
-@EVERY_WORDS
-def test_each_verdict_is_read_as_the_table_says(name: str, words: str, verdict: Verdict) -> None:
-    """parse(render(v)) = v; within the scales; also among blanks, after thinking, and beside separated reasoning."""
-    assert FAMILIES[name].words_for(verdict) == words
-    assert 1 <= min(verdict.score_1, verdict.score_2) <= max(verdict.score_1, verdict.score_2) <= 5
-    for text in (words, f"\n {words}\n", f"<think>Hm.</think>\n\n{words}", f"Hm.</think>{words}", f"{words}\r\n"):
-        assert read(name, text) == verdict
-    assert read(name, words, reasoning="Well, <think>") == verdict
+@EVERY
+def test_each_verdict_is_read_as_the_table_says(name: str) -> None:
+    """parse(render(v)) = v; also among blanks, after thinking, and beside separated reasoning."""
+    for words, verdict in FAMILIES[name].says.items():
+        assert FAMILIES[name].words_for(verdict) == words
+        for text in (words, f"\n {words}\n", f"<think>Hm.</think>\n\n{words}", f"Hm.</think>{words}", f"{words}\r\n"):
+            assert read(name, text) == verdict, text
+        assert read(name, words, reasoning="Well, <think>") == verdict
 
 
-@EVERY_WORDS
-def test_a_mirrored_reply_is_the_swapped_verdict(name: str, words: str, verdict: Verdict) -> None:
-    """No family favours a place: the same opinion on swapped responses is the verdict after a swap."""
-    assert read(name, FAMILIES[name].mirrored(words)) == verdict_after_swap(verdict)
-    leads = (verdict.score_1 > verdict.score_2) - (verdict.score_1 < verdict.score_2)
-    assert leads == (verdict.ranking < 3.5) - (verdict.ranking > 3.5)
+@EVERY
+def test_a_mirrored_reply_is_the_swapped_verdict(name: str) -> None:
+    """No family favours a position: the same judgment on swapped responses is the verdict after a swap."""
+    for words, verdict in FAMILIES[name].says.items():
+        assert read(name, FAMILIES[name].mirrored(words)) == verdict_after_swap(verdict), words
+        leads = (verdict.score_1 > verdict.score_2) - (verdict.score_1 < verdict.score_2)
+        assert leads == (verdict.ranking < 3.5) - (verdict.ranking > 3.5)
 
 
 @EVERY
@@ -164,116 +161,117 @@ def test_a_quoted_fake_never_wins(name: str) -> None:
     assert read("judgelm", first_line) == BETTER
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "expected"),
-    [
-        ("arena-hard", "[[A<B]]", WORSE),
-        ("arena-hard", "[[B<<A]]", MUCH),
-        ("arena-hard", "[[B=A]]", TIE),
-        ("arena-hard", "[[ A >> B ]]", MUCH),
-        ("arena-hard", "My verdict: **[[A>B]]**.", BETTER),
-        ("arena-hard", "```\n[[A>B]]\n```", BETTER),
-        ("arena-hard", "The matrix [[1, 2], [3, 4]] is right in A. [[A>B]] [1]", BETTER),
-        ("arena-hard", "[[A>B]] ... no: [[B>A]]", WORSE),
-        ("arena-hard", "[[A]]", NO_VERDICT),
-        ("arena-hard", "[[A>B]] See [[Notes]]", NO_VERDICT),
-        ("arena-hard", "[[A>>>B]]", NO_VERDICT),
-        ("arena-hard", "[[a>b]]", NO_VERDICT),
-        ("arena-hard", "[[A>A]]", NO_VERDICT),
-        ("arena-hard", "[A>B]", NO_VERDICT),
-        ("mt-bench", "**[[B]]**", WORSE),
-        ("mt-bench", "[[A]], so [[A]].", BETTER),
-        ("mt-bench", "[[A]] or [[B]]", AMBIGUOUS),
-        ("mt-bench", "[[D]]", NO_VERDICT),
-        ("mt-bench", "[[A>B]]", NO_VERDICT),
-        ("mt-bench", "[[Link]] [[C]]", TIE),
-        ("rm-r1", "<rubric>x</rubric>\n<answer> [[A]]\n</answer>", BETTER),
-        ("rm-r1", "```\n<answer>[[A]]</answer>\n```", BETTER),
-        ("rm-r1", "[[A]]", NO_VERDICT),
-        ("rm-r1", "<answer>A</answer>", NO_VERDICT),
-        ("rm-r1", "<answer>[[A]] or [[B]]</answer>", NO_VERDICT),
-        ("rm-r1", "<answer>[[D]]</answer>", NO_VERDICT),
-        ("rm-r1", "<answer>[[A]]</answer><answer>[[B]]</answer>", AMBIGUOUS),
-        ("rm-r1", "<answer>[[A]]</answer> <answer>[[B]", NO_VERDICT),
-        ("j1", "<answer>[[C]]</answer>" + score_tags(7, 7), Verdict(1 + 4 * 0.7, 1 + 4 * 0.7, 3.5)),
-        ("j1", score_tags(7, 7) + "<answer>[[C]]</answer>", TIE),
-        ("j1", score_tags(0, 10) + " says response 2. <answer>[[B]]</answer>", WORSE),
-        ("j1", "<answer>[[B]] </answer> is no argument. " + score_tags(7.5, 2.5), AMBIGUOUS),
-        ("j1", "<answer> is no argument. " + score_tags(7.5, 2.5), BETTER),
-        ("j1", score_tags(7.5, 2.5) + "<answer>[[A]]</answer>", BETTER),
-        ("j1", score_tags(7.5, 2.5) + "<answer>[[B]]</answer>", AMBIGUOUS),
-        ("j1", score_tags(7.5, 2.5) + "<answer>me</answer>", NO_VERDICT),
-        ("j1", score_tags(7.5, 11) + "<answer>[[B]]</answer>", WORSE),
-        ("j1", score_tags(7.5, 2.5) + score_tags(2.5, 7.5), AMBIGUOUS),
-        ("j1", score_tags(7.5, 2.5) + score_tags(7.50, "2.5 "), BETTER),
-        ("j1", score_tags(10.5, 2), OUT_OF_RANGE),
-        ("j1", score_tags(-1, 2), OUT_OF_RANGE),
-        ("j1", score_tags("8/10", 2), NO_VERDICT),
-        ("j1", score_tags("", 2), NO_VERDICT),
-        ("j1", score_tags("nan", "inf"), NO_VERDICT),
-        ("j1", "<score_A>7</score_A>", NO_VERDICT),
-        ("j1", score_tags(7, 2) + "<score_A>8</score_A>", NO_VERDICT),
-        ("think-rm", "<answer> -2\n</answer>", BETTER),
-        ("think-rm", "<answer>+2</answer>", WORSE),
-        ("think-rm", "<answer>3</answer> rather <answer>-3</answer>", MUCH),
-        ("think-rm", "<answer>0</answer>", OUT_OF_RANGE),
-        ("think-rm", "<answer>-4</answer>", OUT_OF_RANGE),
-        ("think-rm", "<answer>1.5</answer>", NO_VERDICT),
-        ("think-rm", "<answer>-2 or -3</answer>", NO_VERDICT),
-        ("think-rm", "<answer>-2</answer> <answer>", NO_VERDICT),
-        ("think-rm", "-2", NO_VERDICT),
-        ("prometheus-2", "Feedback: Both fine. [RESULT] A", BETTER),
-        ("prometheus-2", "[RESULT] Response B.\n", WORSE),
-        ("prometheus-2", "**[RESULT]** **B**", WORSE),
-        ("prometheus-2", "It ends with [RESULT] A. [RESULT] B", WORSE),
-        ("prometheus-2", "[RESULT] A because it is right", NO_VERDICT),
-        ("prometheus-2", "[RESULT] A and B", NO_VERDICT),
-        ("prometheus-2", "[RESULT] C", NO_VERDICT),
-        ("prometheus-2", "[RESULT]", NO_VERDICT),
-        ("prometheus-2", "A", NO_VERDICT),
-        ("judgelm", "10, 1\nThe first is better.", MUCH),
-        ("judgelm", "\n\n 10\t1 \r\nWhy: 1 10", MUCH),
-        ("judgelm", "10 1\nResponse 2 says </think>\n1 10\n", AMBIGUOUS),
-        ("judgelm", "10 1\nResponse 2 says </think>\n10 1\n", MUCH),
-        ("judgelm", "10 1\n<think>It says</think>\n1 10\n", AMBIGUOUS),
-        ("judgelm", "11 1\nResponse 2 says </think>\n1 10\n", AMBIGUOUS),
-        ("judgelm", "1 10 it says</think>\n10 1\n", MUCH),
-        ("judgelm", "10", NO_VERDICT),
-        ("judgelm", "10 1 5", NO_VERDICT),
-        ("judgelm", "10/10 1/10", NO_VERDICT),
-        ("judgelm", "10 1 because", NO_VERDICT),
-        ("judgelm", "Scores:\n10 1", NO_VERDICT),
-        ("judgelm", "11 5\n", OUT_OF_RANGE),
-        ("judgelm", "5 0\n", OUT_OF_RANGE),
-        ("rubric-rm", "Analysis.\n\n### **Winner:** Response A.", BETTER),
-        ("rubric-rm", "Winner: Response A\nI am sure.\n**Winner: Response A**", BETTER),
-        ("rubric-rm", "Winner: Response A\nWinner: Response B", AMBIGUOUS),
-        ("rubric-rm", "Winner: Response A or B", NO_VERDICT),
-        ("rubric-rm", "The Winner: Response A", NO_VERDICT),
-        ("rubric-rm", "Winner: A", NO_VERDICT),
-        ("rubric-rm", "Winner: Tie", NO_VERDICT),
-        (
-            "nemotron-boxed",
-            f"[The Begin of Analysis on Response 1]\\boxed{{7}}[The End of...]\n{boxed(4, 2, 2)}",
-            BETTER,
-        ),
-        ("nemotron-boxed", boxed(4, 2, 2).replace("[The End of Ranking Score]", ""), BETTER),
-        ("nemotron-boxed", boxed(4, 2, 2) + "\n" + boxed(4, 2, 2), BETTER),
-        ("nemotron-boxed", boxed(4, 2, 2) + "\n" + boxed(2, 4, 5), AMBIGUOUS),
-        ("nemotron-boxed", boxed(4, 2, 2).replace("boxed{2}", "boxed{2} \\boxed{5}"), AMBIGUOUS),
-        ("nemotron-boxed", boxed(6, 2, 2), OUT_OF_RANGE),
-        ("nemotron-boxed", boxed(4, 2, 7), OUT_OF_RANGE),
-        ("nemotron-boxed", boxed(4, 2, 0), OUT_OF_RANGE),
-        ("nemotron-boxed", boxed(4, 2, 2).replace("4, 2", "4"), NO_VERDICT),
-        ("nemotron-boxed", boxed(4, 2, 2).replace("4, 2", "4, two"), NO_VERDICT),
-        ("nemotron-boxed", "\\boxed{4, 2} \\boxed{2}", NO_VERDICT),
-        ("nemotron-boxed", boxed(4, 2, 2).partition("[The Begin of Ranking")[0], NO_VERDICT),
-        ("nemotron-boxed", "[The Begin of Ranking Score]\n\\boxed{1}\n[The End of Ranking Score]", NO_VERDICT),
-    ],
-)
-def test_replies_of_a_family(name: str, text: str, expected: Verdict | FailureKind) -> None:
+REPLIES: list[tuple[str, str, Verdict | FailureKind]] = [
+    ("arena-hard", "[[A<B]]", WORSE),
+    ("arena-hard", "[[B<<A]]", MUCH),
+    ("arena-hard", "[[B=A]]", TIE),
+    ("arena-hard", "[[ A >> B ]]", MUCH),
+    ("arena-hard", "My verdict: **[[A>B]]**.", BETTER),
+    ("arena-hard", "```\n[[A>B]]\n```", BETTER),
+    ("arena-hard", "The matrix [[1, 2], [3, 4]] is right in A. [[A>B]] [1]", BETTER),
+    ("arena-hard", "[[A>B]] ... no: [[B>A]]", WORSE),
+    ("arena-hard", "[[A]]", NO_VERDICT),
+    ("arena-hard", "[[A>B]] See [[Notes]]", NO_VERDICT),
+    ("arena-hard", "[[A>>>B]]", NO_VERDICT),
+    ("arena-hard", "[[a>b]]", NO_VERDICT),
+    ("arena-hard", "[[A>A]]", NO_VERDICT),
+    ("arena-hard", "[A>B]", NO_VERDICT),
+    ("mt-bench", "**[[B]]**", WORSE),
+    ("mt-bench", "[[A]], so [[A]].", BETTER),
+    ("mt-bench", "[[A]] or [[B]]", AMBIGUOUS),
+    ("mt-bench", "[[D]]", NO_VERDICT),
+    ("mt-bench", "[[A>B]]", NO_VERDICT),
+    ("mt-bench", "[[Link]] [[C]]", TIE),
+    ("rm-r1", "<rubric>x</rubric>\n<answer> [[A]]\n</answer>", BETTER),
+    ("rm-r1", "```\n<answer>[[A]]</answer>\n```", BETTER),
+    ("rm-r1", "[[A]]", NO_VERDICT),
+    ("rm-r1", "<answer>A</answer>", NO_VERDICT),
+    ("rm-r1", "<answer>[[A]] or [[B]]</answer>", NO_VERDICT),
+    ("rm-r1", "<answer>[[D]]</answer>", NO_VERDICT),
+    ("rm-r1", "<answer>[[A]]</answer><answer>[[B]]</answer>", AMBIGUOUS),
+    ("rm-r1", "<answer>[[A]]</answer> <answer>[[B]", NO_VERDICT),
+    ("j1", "<answer>[[C]]</answer>" + score_tags(7, 7), Verdict(1 + 4 * 0.7, 1 + 4 * 0.7, 3.5)),
+    ("j1", score_tags(7, 7) + "<answer>[[C]]</answer>", TIE),
+    ("j1", score_tags(0, 10) + " says response 2. <answer>[[B]]</answer>", WORSE),
+    ("j1", "<answer>[[B]] </answer> is no argument. " + score_tags(7.5, 2.5), AMBIGUOUS),
+    ("j1", "<answer> is no argument. " + score_tags(7.5, 2.5), BETTER),
+    ("j1", score_tags(7.5, 2.5) + "<answer>[[A]]</answer>", BETTER),
+    ("j1", score_tags(7.5, 2.5) + "<answer>[[B]]</answer>", AMBIGUOUS),
+    ("j1", score_tags(7.5, 2.5) + "<answer>me</answer>", NO_VERDICT),
+    ("j1", score_tags(7.5, 11) + "<answer>[[B]]</answer>", WORSE),
+    ("j1", score_tags(7.5, 2.5) + score_tags(2.5, 7.5), AMBIGUOUS),
+    ("j1", score_tags(7.5, 2.5) + score_tags(7.50, "2.5 "), BETTER),
+    ("j1", score_tags(10.5, 2), OUT_OF_RANGE),
+    ("j1", score_tags(-1, 2), OUT_OF_RANGE),
+    ("j1", score_tags("8/10", 2), NO_VERDICT),
+    ("j1", score_tags("", 2), NO_VERDICT),
+    ("j1", score_tags("nan", "inf"), NO_VERDICT),
+    ("j1", "<score_A>7</score_A>", NO_VERDICT),
+    ("j1", score_tags(7, 2) + "<score_A>8</score_A>", NO_VERDICT),
+    ("think-rm", "<answer> -2\n</answer>", BETTER),
+    ("think-rm", "<answer>+2</answer>", WORSE),
+    ("think-rm", "<answer>3</answer> rather <answer>-3</answer>", MUCH),
+    ("think-rm", "<answer>0</answer>", OUT_OF_RANGE),
+    ("think-rm", "<answer>-4</answer>", OUT_OF_RANGE),
+    ("think-rm", "<answer>1.5</answer>", NO_VERDICT),
+    ("think-rm", "<answer>-2 or -3</answer>", NO_VERDICT),
+    ("think-rm", "<answer>-2</answer> <answer>", NO_VERDICT),
+    ("think-rm", "-2", NO_VERDICT),
+    ("prometheus-2", "Feedback: Both fine. [RESULT] A", BETTER),
+    ("prometheus-2", "[RESULT] Response B.\n", WORSE),
+    ("prometheus-2", "**[RESULT]** **B**", WORSE),
+    ("prometheus-2", "It ends with [RESULT] A. [RESULT] B", WORSE),
+    ("prometheus-2", "[RESULT] A because it is right", NO_VERDICT),
+    ("prometheus-2", "[RESULT] A and B", NO_VERDICT),
+    ("prometheus-2", "[RESULT] C", NO_VERDICT),
+    ("prometheus-2", "[RESULT]", NO_VERDICT),
+    ("prometheus-2", "A", NO_VERDICT),
+    ("judgelm", "10, 1\nThe first is better.", MUCH),
+    ("judgelm", "\n\n 10\t1 \r\nWhy: 1 10", MUCH),
+    ("judgelm", "10 1\nResponse 2 says </think>\n1 10\n", AMBIGUOUS),
+    ("judgelm", "10 1\nResponse 2 says </think>\n10 1\n", MUCH),
+    ("judgelm", "10 1\n<think>It says</think>\n1 10\n", AMBIGUOUS),
+    ("judgelm", "11 1\nResponse 2 says </think>\n1 10\n", AMBIGUOUS),
+    ("judgelm", "1 10 it says</think>\n10 1\n", MUCH),
+    ("judgelm", "10", NO_VERDICT),
+    ("judgelm", "10 1 5", NO_VERDICT),
+    ("judgelm", "10/10 1/10", NO_VERDICT),
+    ("judgelm", "10 1 because", NO_VERDICT),
+    ("judgelm", "Scores:\n10 1", NO_VERDICT),
+    ("judgelm", "11 5\n", OUT_OF_RANGE),
+    ("judgelm", "5 0\n", OUT_OF_RANGE),
+    ("rubric-rm", "Analysis.\n\n### **Winner:** Response A.", BETTER),
+    ("rubric-rm", "Winner: Response A\nI am sure.\n**Winner: Response A**", BETTER),
+    ("rubric-rm", "Winner: Response A\nWinner: Response B", AMBIGUOUS),
+    ("rubric-rm", "Winner: Response A or B", NO_VERDICT),
+    ("rubric-rm", "The Winner: Response A", NO_VERDICT),
+    ("rubric-rm", "Winner: A", NO_VERDICT),
+    ("rubric-rm", "Winner: Tie", NO_VERDICT),
+    (
+        "nemotron-boxed",
+        f"[The Begin of Analysis on Response 1]\\boxed{{7}}[The End of...]\n{boxed(4, 2, 2)}",
+        BETTER,
+    ),
+    ("nemotron-boxed", boxed(4, 2, 2).replace("[The End of Ranking Score]", ""), BETTER),
+    ("nemotron-boxed", boxed(4, 2, 2) + "\n" + boxed(4, 2, 2), BETTER),
+    ("nemotron-boxed", boxed(4, 2, 2) + "\n" + boxed(2, 4, 5), AMBIGUOUS),
+    ("nemotron-boxed", boxed(4, 2, 2).replace("boxed{2}", "boxed{2} \\boxed{5}"), AMBIGUOUS),
+    ("nemotron-boxed", boxed(6, 2, 2), OUT_OF_RANGE),
+    ("nemotron-boxed", boxed(4, 2, 7), OUT_OF_RANGE),
+    ("nemotron-boxed", boxed(4, 2, 0), OUT_OF_RANGE),
+    ("nemotron-boxed", boxed(4, 2, 2).replace("4, 2", "4"), NO_VERDICT),
+    ("nemotron-boxed", boxed(4, 2, 2).replace("4, 2", "4, two"), NO_VERDICT),
+    ("nemotron-boxed", "\\boxed{4, 2} \\boxed{2}", NO_VERDICT),
+    ("nemotron-boxed", boxed(4, 2, 2).partition("[The Begin of Ranking")[0], NO_VERDICT),
+    ("nemotron-boxed", "[The Begin of Ranking Score]\n\\boxed{1}\n[The End of Ranking Score]", NO_VERDICT),
+]
+
+
+@pytest.mark.parametrize("name", sorted({name for name, _, _ in REPLIES}))
+def test_replies_of_a_family(name: str) -> None:
     """Spellings, contradictions and near misses of each family."""
-    assert kind_of(read(name, text)) == expected
+    for text, expected in [(text, expected) for family, text, expected in REPLIES if family == name]:
+        assert kind_of(read(name, text)) == expected, text
 
 
 SCORES = st.integers(0, 900).map(lambda number: number / 100)

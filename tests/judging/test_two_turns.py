@@ -34,8 +34,8 @@ def test_an_opinion_takes_two_calls(judge_server: JudgeServer, concurrency: int)
     assert sum(each.prompt_tokens + each.completion_tokens for each in opened.outcomes.values()) == used
 
 
-@pytest.mark.parametrize("concurrency", [1, 3, 16])
-@pytest.mark.parametrize("max_calls", [0, 1, 2, 7, 12, 40])
+@pytest.mark.parametrize("concurrency", [1, 16])
+@pytest.mark.parametrize("max_calls", [1, 7, 40])
 def test_a_budget_ends_between_comparisons_not_between_turns(
     judge_server: JudgeServer, max_calls: int, concurrency: int
 ) -> None:
@@ -49,7 +49,7 @@ def test_a_budget_ends_between_comparisons_not_between_turns(
     assert opened.allowance.reserved == 0
 
 
-@pytest.mark.parametrize("concurrency", [1, 4, 16])
+@pytest.mark.parametrize("concurrency", [1, 16])
 @pytest.mark.parametrize(
     "behaviour",
     [

@@ -10,14 +10,14 @@ from genrm_cli.verdicts import Failure, FailureKind, Outcome, Verdict
 SEED_EXAMPLE = [Verdict(1, 5, 6), Verdict(4, 1, 1)]
 
 
-def tally_of(*results):
+def metrics_of(*results):
     """Count results as a run without compat does."""
-    tally = RunMetrics()
+    metrics = RunMetrics()
     for result in results:
-        tally.add_outcome(Outcome(result))
+        metrics.add_outcome(Outcome(result))
         if isinstance(result, Verdict):
-            tally.add_scores(result)
-    return tally
+            metrics.add_verdict(result)
+    return metrics
 
 
 # The reference's metrics
@@ -25,7 +25,7 @@ def tally_of(*results):
 
 def test_golden_metrics_of_the_seed_example():
     """The three numbers that the reference's compare reply has for its own example."""
-    assert reference_metrics(tally_of(*SEED_EXAMPLE)) == {
+    assert reference_metrics(metrics_of(*SEED_EXAMPLE)) == {
         "mean_individual_score": 2.75,
         "std_individual_score": pytest.approx(1.7853571071357126, abs=1e-15),
         "tiebreak_usage_rate": 0.0,
@@ -34,7 +34,7 @@ def test_golden_metrics_of_the_seed_example():
 
 def test_golden_metrics_of_a_tie():
     """A single tied verdict: raw scores before the tiebreak, and a tiebreak rate of 1."""
-    assert reference_metrics(tally_of(Verdict(3, 3, 2))) == {
+    assert reference_metrics(metrics_of(Verdict(3, 3, 2))) == {
         "mean_individual_score": 3.0,
         "std_individual_score": 0.0,
         "tiebreak_usage_rate": 1.0,
@@ -44,7 +44,7 @@ def test_golden_metrics_of_a_tie():
 def test_failures_do_not_dilute_the_tiebreak_rate():
     """Outages are no ties, as they are in the reference, and no scores."""
     failures = [Failure(FailureKind.TIMEOUT, "600 s")] * 5
-    metrics = reference_metrics(tally_of(*failures, Verdict(3, 3, 2), Verdict(4, 2, 1)))
+    metrics = reference_metrics(metrics_of(*failures, Verdict(3, 3, 2), Verdict(4, 2, 1)))
     assert metrics["tiebreak_usage_rate"] == 0.5
     assert metrics["mean_individual_score"] == 3.0
 
@@ -70,23 +70,23 @@ def test_the_summary_of_nothing_is_honest():
 
 def test_every_comparison_is_counted_once():
     """Verdicts of this run, verdicts from the journal and failures add up to what was finished."""
-    tally = tally_of(*SEED_EXAMPLE, Failure(FailureKind.NOT_ASKED, "stopped"))
+    metrics = metrics_of(*SEED_EXAMPLE, Failure(FailureKind.NOT_ASKED, "stopped"))
     known = Outcome(Verdict(4, 2, 2), attempts=3, prompt_tokens=10, completion_tokens=5, from_journal=True)
     shared = Outcome(Failure(FailureKind.EMPTY, "equal to one in flight"), from_journal=True)
     for outcome in (known, known, shared):
-        tally.add_outcome(outcome)
-    summary = summarise(tally, 2.0)
+        metrics.add_outcome(outcome)
+    summary = summarise(metrics, 2.0)
     assert (summary["verdicts"], summary["journal_hits"], summary["failures"]) == (2, 2, 2)
-    assert tally.finished == 6
+    assert metrics.finished == 6
 
 
 def test_only_what_this_run_paid_for_is_counted_as_cost():
     """Calls and tokens are those of this run; what the journal knew cost another one."""
-    tally = RunMetrics()
+    metrics = RunMetrics()
     cost = {"attempts": 2, "prompt_tokens": 10, "completion_tokens": 5, "cached_tokens": 4}
-    tally.add_outcome(Outcome(Verdict(4, 2, 2), hedged=True, **cost))
-    tally.add_outcome(Outcome(Verdict(4, 2, 2), from_journal=True, hedged=True, **cost))
-    summary = summarise(tally, 1.0)
+    metrics.add_outcome(Outcome(Verdict(4, 2, 2), hedged=True, **cost))
+    metrics.add_outcome(Outcome(Verdict(4, 2, 2), from_journal=True, hedged=True, **cost))
+    summary = summarise(metrics, 1.0)
     assert (summary["calls"], summary["retries"], summary["hedged_comparisons"]) == (2, 1, 1)
     assert (summary["prompt_tokens"], summary["completion_tokens"], summary["cached_prompt_tokens"]) == (10, 5, 4)
 
@@ -94,10 +94,10 @@ def test_only_what_this_run_paid_for_is_counted_as_cost():
 def test_failures_are_counted_by_kind():
     """Every comparison is a verdict or a failure with its kind, and their sum is what was finished."""
     kinds = [FailureKind.TIMEOUT, FailureKind.RATE_LIMITED, FailureKind.TIMEOUT]
-    tally = tally_of(*SEED_EXAMPLE, *(Failure(kind, "why") for kind in kinds))
-    summary = summarise(tally, 2.0)
+    metrics = metrics_of(*SEED_EXAMPLE, *(Failure(kind, "why") for kind in kinds))
+    summary = summarise(metrics, 2.0)
     assert summary["failures_by_kind"] == {"rate_limited": 1, "timeout": 2}
-    assert (summary["verdicts"], summary["failures"], tally.finished) == (2, 3, 5)
+    assert (summary["verdicts"], summary["failures"], metrics.finished) == (2, 3, 5)
     assert summary["comparisons_per_s"] == 2.5
 
 
@@ -114,32 +114,32 @@ def test_failures_are_counted_by_kind():
 )
 def test_the_first_place_win_rate_shows_position_bias(verdicts, rate):
     """The share of decided verdicts that favour the response shown first; ties go by their ranking."""
-    assert summarise(tally_of(*verdicts), 1.0)["first_place_win_rate"] == (rate and pytest.approx(rate))
+    assert summarise(metrics_of(*verdicts), 1.0)["first_place_win_rate"] == (rate and pytest.approx(rate))
 
 
 def test_retries_are_calls_beyond_the_first():
     """Three calls for two comparisons are one retry, but a second turn is none; a stand-in makes no call, no retry."""
-    tally = tally_of(*SEED_EXAMPLE)
-    assert summarise(tally, 1.0)["retries"] == 0
+    metrics = metrics_of(*SEED_EXAMPLE)
+    assert summarise(metrics, 1.0)["retries"] == 0
     for attempts, turns in ((1, 1), (2, 1), (2, 2)):
-        tally.add_outcome(Outcome(SEED_EXAMPLE[0], attempts, turns=turns))
-    assert (tally.calls, summarise(tally, 1.0)["retries"]) == (5, 1)
-    tally.add_outcome(Outcome(SEED_EXAMPLE[0], 4, turns=2))
-    assert summarise(tally, 1.0)["retries"] == 3
-    tally.add_outcome(Outcome(Failure(FailureKind.NOT_ASKED, "stopped")))
-    tally.add_outcome(Outcome(SEED_EXAMPLE[0], 4, from_journal=True))
-    assert summarise(tally, 1.0)["retries"] == 3  # nobody was asked
+        metrics.add_outcome(Outcome(SEED_EXAMPLE[0], attempts, turns=turns))
+    assert (metrics.calls, summarise(metrics, 1.0)["retries"]) == (5, 1)
+    metrics.add_outcome(Outcome(SEED_EXAMPLE[0], 4, turns=2))
+    assert summarise(metrics, 1.0)["retries"] == 3
+    metrics.add_outcome(Outcome(Failure(FailureKind.NOT_ASKED, "stopped")))
+    metrics.add_outcome(Outcome(SEED_EXAMPLE[0], 4, from_journal=True))
+    assert summarise(metrics, 1.0)["retries"] == 3  # nobody was asked
 
 
 def test_the_unscored_share_is_of_rollouts_in_groups():
     """Rollouts that are alone in their group are not asked about and do not count."""
-    tally = RunMetrics(rollouts=100, rollouts_in_groups=10, unscored_in_groups=1)
-    assert tally.unscored_share() == summarise(tally, 1.0)["unscored_share"] == 0.1
+    metrics = RunMetrics(rollouts=100, rollouts_in_groups=10, unscored_in_groups=1)
+    assert metrics.unscored_share() == summarise(metrics, 1.0)["unscored_share"] == 0.1
 
 
 def test_group_sizes_are_json_keys_in_numeric_order():
     """Sizes are texts, as JSON wants, but 8 stands before 16."""
-    tally = RunMetrics()
+    metrics = RunMetrics()
     for size in (16, 8, 16, 1):
-        tally.group_sizes[size] += 1
-    assert list(summarise(tally, 1.0)["group_sizes"].items()) == [("1", 1), ("8", 1), ("16", 2)]
+        metrics.group_sizes[size] += 1
+    assert list(summarise(metrics, 1.0)["group_sizes"].items()) == [("1", 1), ("8", 1), ("16", 2)]

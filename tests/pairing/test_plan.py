@@ -1,4 +1,4 @@
-"""Which comparisons are made, and in which order."""
+"""The planned comparisons and their order."""
 
 from collections import Counter
 
@@ -52,7 +52,7 @@ def test_circular_is_the_references_list(n):
 
 @pytest.mark.parametrize("n", ALL_PAIRS)
 def test_all_pairs_is_the_references_list(n):
-    """Every pair once, the lower place always first."""
+    """Every pair once, the lower index always first."""
     assert plan_all_pairs(n) == ALL_PAIRS[n]
     assert list(plan_comparisons(n, "all_pairs")) == [(i, j, 0) for i, j in ALL_PAIRS[n]]
 
@@ -81,11 +81,11 @@ def test_a_swap_adds_the_other_order_of_every_pair_and_nothing_twice(n, strategy
 
 
 @given(st.integers(0, 24), st.sampled_from(["circular", "all_pairs", "ring"]), st.booleans())
-def test_nobody_meets_himself_and_all_take_part(n, strategy, balanced):
+def test_no_rollout_meets_itself_and_all_take_part(n, strategy, balanced):
     """No rollout is compared with itself, and in a group of two and more each is compared."""
     plan = list(plan_comparisons(n, strategy, order_balanced=balanced))
     assert all(i != j for i, j, _ in plan)
-    assert {place for i, j, _ in plan for place in (i, j)} == (set(range(n)) if n > 1 else set())
+    assert {index for i, j, _ in plan for index in (i, j)} == (set(range(n)) if n > 1 else set())
 
 
 @given(st.integers(0, 40))
@@ -99,7 +99,7 @@ def test_balanced_order_shows_each_as_often_first_as_second(n):
 
 
 def test_balanced_order_turns_every_second_pair_of_a_rollout():
-    """Pairs keep their order; those whose places differ by an even number are turned round."""
+    """Pairs keep their order; those whose indices differ by an even number are turned round."""
     plan = [(i, j) for i, j, _ in plan_comparisons(4, "all_pairs", order_balanced=True)]
     assert plan == [(0, 1), (2, 0), (0, 3), (1, 2), (3, 1), (2, 3)]
 
@@ -121,7 +121,7 @@ def test_an_unknown_strategy_is_refused():
         count_comparisons(3, "ringwise")
 
 
-# By lot, from the group key and the run's seed
+# Random, from the group key and the run's seed
 
 
 def planned(n, strategy, ring_k, key="", seed=0):
@@ -143,8 +143,8 @@ def test_other_keys_and_seeds_give_other_plans(strategy):
     assert len({tuple(planned(16, strategy, 2, "task", seed)) for seed in range(100)}) == 100
 
 
-def test_no_place_is_preferred_by_the_lot():
-    """Over many groups, every place starts a half ring about as often as any other."""
+def test_no_index_is_preferred():
+    """Over many groups, every index starts a half ring about as often as any other."""
     firsts = Counter(i for key in range(2000) for i, _ in planned(8, "ring", 0.5, str(key)))
     assert sum(firsts.values()) == 8000
     assert max(abs(count - 1000) for count in firsts.values()) < 4 * (8000 * 7 / 64) ** 0.5

@@ -6,10 +6,11 @@ import statistics
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from verdict_rows import verdicts_of
 
 from genrm_cli.rewards.compose import advantages_of, compose_rewards, ranks_of
-from genrm_cli.rewards.estimators import JudgedPair, estimate_simple_tiebreaker
-from genrm_cli.rewards.shaping import ShapingTerms
+from genrm_cli.rewards.estimators import estimate_simple_tiebreaker
+from genrm_cli.rewards.shaping import ShapingTerms, measure_text
 
 FINITE = st.floats(-10, 10)
 TERMS = ShapingTerms(0.5, 0.5, 0.2, 0.3, 0.35, 0.05)
@@ -22,7 +23,8 @@ def groups(draw, unscored=False):
     scores = draw(st.lists(st.none() | FINITE if unscored else FINITE, min_size=n, max_size=n))
     lengths = [draw(st.lists(st.integers(0, 40), min_size=n, max_size=n, unique=True)) for _ in range(2)]
     answers = ["# " + "a" * (length - 2) if length % 2 and length > 2 else "a" * length for length in lengths[1]]
-    return scores, ["r" * length for length in lengths[0]], answers
+    reasonings = ["r" * length for length in lengths[0]]
+    return scores, [measure_text(*texts) for texts in zip(reasonings, answers, strict=True)]
 
 
 def rewards_of(composed):
@@ -42,19 +44,21 @@ def same(numbers):
 
 def test_the_seed_example():
     """Verdicts (0,1): 1, 5, 6 and (1,0): 4, 1, 1 with an answer length coefficient of 0.05."""
-    verdicts = [JudgedPair(0, 1, 1, 5, 6), JudgedPair(1, 0, 4, 1, 1)]
+    verdicts = verdicts_of([(0, 1, 1, 5, 6), (1, 0, 4, 1, 1)])
     answers = ["SKILL is a verb meaning to kill.", "Skill refers to the ability to perform a task well."]
     terms = ShapingTerms(group_answer_length_penalty_coeff=0.05)
-    composed = compose_rewards(estimate_simple_tiebreaker(2, verdicts), ["", ""], answers, terms)
+    composed = compose_rewards(
+        estimate_simple_tiebreaker(2, verdicts), [measure_text("", answer) for answer in answers], terms
+    )
     assert rewards_of(composed) == pytest.approx([1.025, 4.475])
     assert [numbers.rank for numbers in composed] == [2, 1]
 
 
 def test_style_decides_between_equal_scores():
     """A verdict of 3, 3, 3.5 and a style coefficient of 1: 3.5 for the plain answer, 2.5 for the styled one."""
-    base = estimate_simple_tiebreaker(2, [JudgedPair(0, 1, 3, 3, 3.5)])
-    answers = ["plain answer", "# Title\n- item\n**bold**"]
-    composed = compose_rewards(base, ["", ""], answers, ShapingTerms(group_style_penalty_coeff=1.0))
+    base = estimate_simple_tiebreaker(2, verdicts_of([(0, 1, 3, 3, 3.5)]))
+    shapes = [measure_text("", answer) for answer in ("plain answer", "# Title\n- item\n**bold**")]
+    composed = compose_rewards(base, shapes, ShapingTerms(group_style_penalty_coeff=1.0))
     assert rewards_of(composed) == pytest.approx([3.5, 2.5])
 
 
@@ -82,7 +86,7 @@ def test_an_unscored_rollout_has_no_number(group):
 @pytest.mark.parametrize("scores", [[], [None], [None, None]])
 def test_a_group_without_any_score(scores):
     """Nothing is made up where nothing is known."""
-    composed = compose_rewards(scores, [""] * len(scores), [""] * len(scores), TERMS)
+    composed = compose_rewards(scores, [measure_text("", "")] * len(scores), TERMS)
     assert rewards_of(composed) == scores
 
 

@@ -4,12 +4,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from genrm_cli.rewards import diversity
-from genrm_cli.rewards.diversity import cluster_sizes, ngram_clusters, similarity
+from genrm_cli.rewards.diversity import cluster_sizes, ngram_clusters
 from genrm_cli.rewards.total import TotalTerms, Weight, compose_total
 
 CLOSE = st.text(alphabet="abAé ", max_size=12)
-ANY = st.text(max_size=12)  # no lone surrogates; characters beyond 16 bits included
+ANY = st.text(alphabet="aZ \n\t.9éßİ漢字ñ\u0301\u200b😀🏳️\U0010ffff", max_size=12)
 WIDE = st.text(alphabet="\U0010ffff\U0010fffe\x00aß\u0130😀", max_size=12)
 GROUPS = st.lists(st.one_of(CLOSE, ANY, WIDE), max_size=8)
 
@@ -81,13 +80,16 @@ def test_golden_sizes(texts, n, threshold, sizes):
     assert cluster_sizes(ngram_clusters(texts, n, threshold)) == sizes
 
 
-def test_golden_similarities():
-    """The similarities that the reference states."""
-    one = "I'm writing a research paper on the topic of synthesis"
-    other = "I'm writing an academic paper on the topic of synthesis"
-    assert similarity(one, other, 3) == pytest.approx(0.6452, abs=5e-5)
-    assert similarity("abc", "bcd", 1) == 0.5
-    assert (similarity("", " ", 3), similarity("", "x", 3), similarity("ab", "AB", 3)) == (1.0, 0.0, 1.0)
+REWORDED = tuple(f"I'm writing {article} paper on the topic of synthesis" for article in ("a research", "an academic"))
+
+
+@pytest.mark.parametrize(
+    ("similarity", "n", "texts"), [(0.6452, 3, REWORDED), (0.5, 1, ("abc", "bcd")), (1.0, 3, ("ab", " AB"))]
+)
+def test_golden_similarities(similarity, n, texts):
+    """Two texts are joined up to the similarity that the reference states, and not above."""
+    assert ngram_clusters(texts, n, similarity - 5e-5) == [0, 0]
+    assert similarity == 1 or ngram_clusters(texts, n, similarity + 5e-5) == [0, 1]
 
 
 def test_clusters_are_numbered_by_first_appearance():
@@ -95,34 +97,14 @@ def test_clusters_are_numbered_by_first_appearance():
     assert ngram_clusters(["zebra", "apple", "Zebra", "mango", "apple"]) == [0, 1, 0, 2, 1]
 
 
+@settings(max_examples=60)
 @given(GROUPS, st.integers(1, 6), st.sampled_from([0.0, 0.2, 1 / 3, 0.5, 0.6, 1.0]))
 def test_clusters_are_those_of_the_definition(texts, n, threshold):
-    """Arrays and plain sets agree exactly, for any characters and any n."""
+    """Also where sizes rule pairs out, for any characters and any n."""
     assert ngram_clusters(texts, n, threshold) == plain_clusters(texts, n, threshold)
 
 
-@given(st.one_of(CLOSE, ANY, WIDE), st.one_of(CLOSE, WIDE), st.integers(1, 6))
-def test_similarity_is_that_of_the_definition(a, b, n):
-    """The same float as the plain division, from 0 to 1, whichever text comes first."""
-    assert similarity(a, b, n) == similarity(b, a, n) == plain_similarity(a, b, n)
-
-
-@settings(max_examples=30)
-@given(st.lists(st.text(alphabet="ab\U0010ffff", max_size=200), min_size=9, max_size=12), st.integers(7, 80))
-def test_long_grams_are_exact(texts, n):
-    """Grams too long for one integer are numbered step by step and stay exact."""
-    assert ngram_clusters(texts, n, 0.2) == plain_clusters(texts, n, 0.2)
-
-
-@given(GROUPS, st.integers(1, 4))
-def test_a_large_group_is_counted_in_parts(texts, n):
-    """Columns counted a few at a time give the same clusters as all at once."""
-    whole = ngram_clusters(texts, n)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(diversity, "_MATRIX_CELLS", 5)
-        assert ngram_clusters(texts, n) == whole
-
-
+@settings(max_examples=40)
 @given(GROUPS, st.randoms())
 def test_the_order_of_the_group_does_not_matter(texts, shuffler):
     """Shuffled texts have shuffled cluster sizes."""

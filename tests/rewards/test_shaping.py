@@ -1,22 +1,32 @@
 """Length and style terms: the golden values of the reference, and the formulas written out once more."""
 
 import re
-import time
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genrm_cli.rewards.shaping import ShapingTerms, count_style_elements, plan_adjustments, style_density
+from genrm_cli.rewards.shaping import (
+    ShapingTerms,
+    count_style_elements,
+    measure_text,
+    plan_adjustments,
+    style_density,
+)
 
 TEXTS = st.text(alphabet="ab #*-+1._\n`é好😀", max_size=30)
 MARKDOWN = "# Title\n### Subsection\n1. Ordered\n- Dash\n* Star\n+ Plus\n**bold** and __also bold__\nNice 😀✅"
 
 
+def adjusted(scores, reasonings, answers, terms):
+    """Return the adjustments of rollouts with these texts."""
+    shapes = [measure_text(*texts) for texts in zip(reasonings, answers, strict=True)]
+    return plan_adjustments(scores, shapes, terms)
+
+
 def totals(scores, reasonings, answers, **terms):
     """Return what all terms together add to each score."""
-    adjustments = plan_adjustments(scores, reasonings, answers, ShapingTerms(**terms))
-    return [adjustment.total() for adjustment in adjustments]
+    return [adjustment.total() for adjustment in adjusted(scores, reasonings, answers, ShapingTerms(**terms))]
 
 
 def centred(sizes):
@@ -102,9 +112,7 @@ def test_an_empty_text_never_wins_a_bonus():
 
 def test_both_bonuses_can_go_to_one():
     """Reasoning and answer are rewarded each by itself."""
-    adjustments = plan_adjustments(
-        [5.0, 4.0], ["r", "rr"], ["a", "aa"], ShapingTerms(reasoning_bonus=0.5, answer_bonus=0.25)
-    )
+    adjustments = adjusted([5.0, 4.0], ["r", "rr"], ["a", "aa"], ShapingTerms(reasoning_bonus=0.5, answer_bonus=0.25))
     assert (adjustments[0].reasoning_bonus, adjustments[0].answer_bonus) == (0.5, 0.25)
     assert adjustments[1].total() == 0.0
 
@@ -182,12 +190,11 @@ def test_list_items_are_those_of_the_references_patterns(text):
     assert count_style_elements(text)[1] == found
 
 
+@pytest.mark.timeout(20)
 @pytest.mark.parametrize("text", ["\n" * 100_000, "- " * 50_000, "*" * 100_000, "`" * 100_000, "_*" * 50_000])
-def test_degenerate_text_costs_no_time(text):
-    """A model stuck in a loop does not stop the run: the time grows with the length only."""
-    started_s = time.perf_counter()
-    style_density("a" + text)
-    assert time.perf_counter() - started_s < 5
+def test_degenerate_text_takes_linear_time(text):
+    """The output of a model in a loop is measured at once; a quadratic pattern would run into the time limit."""
+    assert style_density("a" + text) >= 0
 
 
 # All together
@@ -208,7 +215,7 @@ def test_without_terms_nothing_is_added():
 def test_the_terms_are_named():
     """Every adjustment can be read by itself, and their sum is the total."""
     terms = ShapingTerms(0.5, 0.4, 0.2, 0.3, 0.2, 0.1)
-    first, _ = plan_adjustments([5.0, 1.0], ["r", "rr"], ["plain", "# styled"], terms)
+    first, _ = adjusted([5.0, 1.0], ["r", "rr"], ["plain", "# styled"], terms)
     assert first.as_dict() == pytest.approx(
         {
             "reasoning_bonus": 0.5,

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from genrm_cli.errors import UsageError
 from genrm_cli.rollouts.private_forms import MARKS
 from genrm_cli.rollouts.redaction import Redactor, redactor_of
-from genrm_cli.settings.resolve import REDACTIONS
 
 ALL = ("email", "phone", "identity")
 
@@ -141,11 +140,6 @@ def test_a_pattern_of_no_use_is_a_usage_error(pattern, problem):
     """What does not compile and what matches the empty text is refused with the reason."""
     with pytest.raises(UsageError, match=problem):
         Redactor((pattern,))
-
-
-def test_the_settings_know_the_same_names():
-    """What the settings take for a name is one here."""
-    assert set(REDACTIONS) == set(MARKS)
 
 
 def test_a_redactor_is_made_once():

@@ -1,21 +1,21 @@
-"""How the judge's key is found, and that it is never shown."""
+"""Lookup of the judge's API key, which is never shown."""
 
 import re
 
 import pytest
 
 from genrm_cli.errors import UsageError
-from genrm_cli.settings.resolve import find_api_key
+from genrm_cli.settings.panel import find_api_key
 from genrm_cli.settings.table import all_settings, settings_from
 
 
 def find(environ, name=None):
-    """Look a key up."""
+    """Look up a key."""
     return find_api_key(settings_from(api_key_env=name).judge, environ)
 
 
 def test_the_key_comes_from_its_own_variable_first():
-    """GENRM_API_KEY, then OPENAI_API_KEY, then none; an empty variable is not set."""
+    """GENRM_API_KEY, then OPENAI_API_KEY, then none; an empty variable counts as unset."""
     both = {"GENRM_API_KEY": "one", "OPENAI_API_KEY": "two"}
     assert find(both) == "one"
     assert find(both | {"GENRM_API_KEY": " "}) == "two"
@@ -23,7 +23,7 @@ def test_the_key_comes_from_its_own_variable_first():
 
 
 def test_a_named_variable_replaces_both():
-    """`--api-key-env` reads that variable only; a line break at its end does not count."""
+    """`--api-key-env` reads that variable only, without a trailing line break."""
     assert find({"GENRM_API_KEY": "one", "MY_KEY": "three\n"}, "MY_KEY") == "three"
     with pytest.raises(UsageError, match="names MY_KEY, which is not set"):
         find({"GENRM_API_KEY": "one"}, "MY_KEY")
@@ -39,21 +39,21 @@ def test_a_key_that_cannot_be_sent_is_refused_unseen(key):
 
 @pytest.mark.parametrize("key", ["sk-proj-secret", "hf_secretSECRET", "nvapi-secret"])
 def test_a_key_given_as_the_name_is_not_shown(key):
-    """Who gives the key itself to `--api-key-env` is told so without seeing it on the screen."""
+    """A key given to `--api-key-env` in place of a name is refused without being shown."""
     with pytest.raises(UsageError, match="never the key") as caught:
         find({}, key)
     assert key not in str(caught.value)
 
 
 def test_no_setting_holds_the_key():
-    """The key is no setting: it can stand in no file, flag, digest or list of settings."""
+    """The key is not a setting, so it cannot be in a file, a flag, the digest or a list of settings."""
     names = {setting.key for setting in all_settings()}
     assert {name for name in names if "key" in name} == {"api_key_env", "api_key_file"}  # where it is, not what
     assert all(s.default is None for s in all_settings() if "key" in s.name)
 
 
-def test_a_key_may_stand_in_a_file(tmp_path):
-    """`--api-key-file` goes before every variable; white space around the key does not count."""
+def test_a_key_can_be_read_from_a_file(tmp_path):
+    """`--api-key-file` overrides every variable; white space around the key is ignored."""
     file = tmp_path / "key"
     file.write_text(" sk-from-file\n")
     environ = {"GENRM_API_KEY": "one", "MINE": "two"}
@@ -63,7 +63,7 @@ def test_a_key_may_stand_in_a_file(tmp_path):
 
 @pytest.mark.parametrize("content", [None, b"", b" \n", b"\xff\xfesk-secret", b"sk-secret\nsk-secret"])
 def test_a_file_without_a_key_that_can_be_sent_is_refused_unseen(tmp_path, content):
-    """A file that is missing, empty, no text or more than a key is named; what stands in it is not shown."""
+    """A file that is missing, empty, binary or holds more than a key is named; its content is not shown."""
     file = tmp_path / "key"
     if content is not None:
         file.write_bytes(content)

@@ -5,8 +5,9 @@ from collections.abc import Mapping
 
 import pytest
 
+from genrm_cli.settings import Settings, changed, settings_from
 from genrm_cli.settings.resolve import SettingsFile, resolve_settings
-from genrm_cli.settings.table import digest_of
+from genrm_cli.settings.table import all_settings, digest_of, value_of
 
 Flags = Mapping[str, str | tuple[str, ...]]
 
@@ -128,3 +129,29 @@ def test_a_digest_never_changes(flags: Flags, toml: str, digest: str) -> None:
     """Outputs of an earlier version stay up to date."""
     settings, _ = resolve_settings(flags, {}, SettingsFile("genrm.toml", tomllib.loads(toml)))
     assert digest_of(settings) == digest
+
+
+DECIDING = """
+    dialect group_by require_metadata strategy ring_k budget repeats both_orders order_balanced seed judge model profile
+    principle temperature top_p max_reply_tokens redact_pattern compat quorum disagreement estimator min_reliability
+    reasoning_bonus answer_bonus top_percentile group_reasoning_length_penalty_coeff group_answer_length_penalty_coeff
+    group_style_penalty_coeff default_score unscored
+"""
+
+
+def another(value: object) -> object:
+    """Return another value of the same type."""
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, int | float):
+        return value + 1
+    return (*value, "more") if isinstance(value, tuple) else "another"
+
+
+def test_the_digest_covers_exactly_the_settings_that_can_change_a_reward() -> None:
+    """Endpoints, limits, outputs and storage can change without a new run."""
+    changes = {s.name: changed(Settings(), **{s.name: another(value_of(Settings(), s.name))}) for s in all_settings()}
+    digests = {name: digest for name, each in changes.items() if (digest := digest_of(each)) != digest_of(Settings())}
+    assert set(digests) == set(DECIDING.split())
+    assert len(set(digests.values())) == len(digests)
+    assert digest_of(settings_from(temperature=0.0)) != digest_of(settings_from(temperature=None))

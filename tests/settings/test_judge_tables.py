@@ -1,4 +1,4 @@
-"""`[[judge]]` tables of a settings file: what they take, what is refused, what goes before them."""
+"""`[[judge]]` tables of a settings file."""
 
 from pathlib import Path
 from typing import Any
@@ -7,8 +7,9 @@ import pytest
 
 from genrm_cli.errors import UsageError
 from genrm_cli.settings import Settings
-from genrm_cli.settings.panel import MAX_JUDGES, OWN_KEYS, judges_of
-from genrm_cli.settings.resolve import Origin, SettingsFile, find_api_key, read_settings_file, resolve_settings
+from genrm_cli.settings.origins import Origin
+from genrm_cli.settings.panel import MAX_JUDGES, OWN_KEYS, find_api_key, judges_of
+from genrm_cli.settings.resolve import SettingsFile, read_settings_file, resolve_settings
 from genrm_cli.settings.table import all_settings, digest_of
 
 TWO = """
@@ -42,7 +43,7 @@ def resolve(
 
 
 def test_each_judge_has_its_own_settings_over_those_of_the_run(tmp_path: Path) -> None:
-    """What a table says is its judge's alone; what it leaves out is the run's."""
+    """A table applies to its judge alone; the run's settings fill in the rest."""
     settings, origins = resolve(tmp_path, TWO)
     first, second = judges_of(settings)
     assert (first.name, first.weight, second.name, second.weight) == ("org/a", 2.0, "strict", 1.0)
@@ -80,14 +81,17 @@ def test_without_tables_there_is_one_judge() -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ('[judge]\nmodel = "a"', r"written as \[\[judge\]\]"),
+        ('[judge]\nmodel = "a"', r"write a panel as \[\[judge\]\]"),
         ("judge = []", f"expected 1 to {MAX_JUDGES} tables"),
-        ('judge = ["a", "b"]', "judge 1: 'a' is no table"),
+        ('judge = ["a", "b"]', "judge 1: 'a' is not a table"),
         ((MAX_JUDGES + 1) * '[[judge]]\nmodel = "a"\n', f"expected 1 to {MAX_JUDGES} tables"),
-        ('[[judge]]\nmodel = "a"\n[[judge]]\nendpoint = "http://x"', "judge 2: it has no model"),
-        ('[[judge]]\nmodel = "a"\nmodle = "b"', "no 'modle'; it has weight, endpoint, name, model"),
-        ('[[judge]]\nmodel = "a"\nstrategy = "all_pairs"', "has no 'strategy'"),
-        ('[[judge]]\nmodel = "a"\njudge = "lexical"', "has no 'judge'"),
+        ('[[judge]]\nmodel = "a"\n[[judge]]\nendpoint = "http://x"', "judge 2: model is missing"),
+        (
+            '[[judge]]\nmodel = "a"\nmodle = "b"',
+            "unknown key 'modle'; a judge of a panel has weight, endpoint, name",
+        ),
+        ('[[judge]]\nmodel = "a"\nstrategy = "all_pairs"', "unknown key 'strategy'"),
+        ('[[judge]]\nmodel = "a"\njudge = "lexical"', "unknown key 'judge'"),
         ('[[judge]]\nmodel = "a"\nweight = 0', "weight 0 is not a number above 0"),
         ('[[judge]]\nmodel = "a"\nweight = -1.5', "weight -1.5 is not"),
         ('[[judge]]\nmodel = "a"\nweight = nan', "weight nan is not"),
@@ -96,8 +100,8 @@ def test_without_tables_there_is_one_judge() -> None:
         ('[[judge]]\nmodel = "a"\nweight = "2"', "weight '2' is not"),
         ('[[judge]]\nmodel = "a"\ntemperature = 3', "judge 1: temperature: 3.0 is out of bounds"),
         ('[[judge]]\nmodel = "a"\nconcurrency = "many"', "judge 1: concurrency: 'many' is neither auto nor"),
-        ('[[judge]]\nmodel = ["a"]', "judge 1: model: .* is not a text"),
-        ('[[judge]]\nmodel = "a"\nendpoint = 7', "judge 1: endpoint: 7 is neither a text nor a list"),
+        ('[[judge]]\nmodel = ["a"]', "judge 1: model: .* is not text"),
+        ('[[judge]]\nmodel = "a"\nendpoint = 7', "judge 1: endpoint: 7 is neither text nor a list"),
         ('[[judge]]\nmodel = "a"\nendpoint = "x"\nbase_url = "y"', "'base_url' is given twice"),
         ('[[judge]]\nmodel = "a"\ntop_p = 1\ntop-p = 0.5', "'top-p' is given twice"),
         ('[[judge]]\nmodel = "a"\n[[judge]]\nmodel = "a"', "two .* are named 'a'; .* name = 'strict'"),
@@ -105,8 +109,8 @@ def test_without_tables_there_is_one_judge() -> None:
         ('quorum = 2\n[[judge]]\nmodel = "a"', "--quorum 2 is more than the 1 judges"),
     ],
 )
-def test_what_no_panel_can_be_made_of_is_refused(tmp_path: Path, text: str, says: str) -> None:
-    """Each mistake is named, with the judge that it is in."""
+def test_an_invalid_panel_is_refused(tmp_path: Path, text: str, says: str) -> None:
+    """The message names the mistake and its judge."""
     with pytest.raises(UsageError, match=says):
         resolve(tmp_path, text)
 
@@ -120,10 +124,10 @@ def test_what_no_panel_can_be_made_of_is_refused(tmp_path: Path, text: str, says
         ({}, {"GENRM_JUDGE": "lexical"}, "lexical"),
     ],
 )
-def test_a_judge_named_before_the_file_replaces_the_panel(
+def test_a_single_judge_from_a_flag_or_variable_replaces_the_panel(
     tmp_path: Path, flags: dict[str, Any], environ: dict[str, str], name: str
 ) -> None:
-    """A flag or a variable that names one judge goes before all tables; a model in the file itself does not."""
+    """A flag or variable that names one judge overrides all tables; a model in the file does not."""
     settings, origins = resolve(tmp_path, TWO, flags, environ)
     assert not settings.panel.judges
     assert [seat.name for seat in judges_of(settings)] == [name]
@@ -133,8 +137,8 @@ def test_a_judge_named_before_the_file_replaces_the_panel(
     assert [seat.name for seat in judges_of(settings)] == ["org/a", "strict"]
 
 
-def test_a_flag_for_all_judges_goes_before_the_file(tmp_path: Path) -> None:
-    """What no table has for its own is taken from the flag, as everywhere."""
+def test_a_flag_for_all_judges_overrides_the_file(tmp_path: Path) -> None:
+    """A flag applies to every judge whose table does not set the same."""
     settings, _ = resolve(tmp_path, TWO, {"max_reply_tokens": "99", "quorum": "2"}, {"GENRM_TOP_P": "0.5"})
     assert [(seat.judge.max_reply_tokens, seat.judge.top_p) for seat in judges_of(settings)] == [(99, 0.5)] * 2
     assert settings.panel.quorum == 2
@@ -149,18 +153,18 @@ def test_a_flag_for_all_judges_goes_before_the_file(tmp_path: Path) -> None:
         ({"judge_id": "x"}, {}, "judge_id is given by flag"),
     ],
 )
-def test_a_flag_that_would_count_for_nothing_is_refused(
+def test_a_flag_without_effect_is_refused(
     tmp_path: Path, flags: dict[str, Any], environ: dict[str, str], says: str
 ) -> None:
-    """A flag goes before the file, but a table is meant for its judge: which of the two is to hold, a user says."""
+    """A flag that a judge's own table would override is refused: the user decides which one applies."""
     with pytest.raises(UsageError, match=says):
         resolve(tmp_path, TWO, flags, environ)
     settings, _ = resolve(tmp_path, TWO, flags | {"model": "c"}, environ)
     assert not settings.panel.judges
 
 
-def test_a_judges_own_key_goes_before_the_runs(tmp_path: Path) -> None:
-    """Neither the file nor the variable of the whole run is read for a judge that names a place of its own."""
+def test_a_judges_own_key_overrides_the_runs(tmp_path: Path) -> None:
+    """A judge that names its own file or variable ignores those of the run."""
     for name in ("all", "a"):
         (tmp_path / name).write_text(f"key-of-{name}\n")
     text = f"""
@@ -180,8 +184,8 @@ def test_a_judges_own_key_goes_before_the_runs(tmp_path: Path) -> None:
     assert keys == ["key-of-variable", "key-of-a", "key-of-all"]
 
 
-def test_the_digest_is_that_of_what_can_change_a_reward(tmp_path: Path) -> None:
-    """Model, weight, profile and sampling of any judge change it; where and how fast it is asked does not."""
+def test_the_digest_covers_every_judge(tmp_path: Path) -> None:
+    """Model, weight, profile and sampling of any judge change the digest; endpoints and limits do not."""
 
     def digest(text: str) -> str:
         return digest_of(resolve(tmp_path, text)[0])
@@ -209,7 +213,7 @@ def test_the_digest_is_that_of_what_can_change_a_reward(tmp_path: Path) -> None:
     assert base != digest_of(resolve(tmp_path, TWO, {"model": "org/a"})[0])
 
 
-def test_what_a_judge_may_have_for_its_own_are_settings() -> None:
-    """No key of a table is anything but a setting, and none of them decides what is compared."""
+def test_the_keys_of_a_judge_are_settings() -> None:
+    """Every key of a table is a setting of the judge, its limits or its journal."""
     panels = {setting.name: setting.declared.panel for setting in all_settings()}
     assert {panels[name] for name in OWN_KEYS} == {"Judge", "Limits", "Journal"}

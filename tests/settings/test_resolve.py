@@ -1,4 +1,6 @@
-"""Where a setting's value comes from, what is refused, and where state is kept."""
+"""Resolution of settings: precedence, checks, old names, files, and the state folder."""
+
+import os
 
 import pytest
 from hypothesis import given
@@ -6,10 +8,11 @@ from hypothesis import strategies as st
 
 from genrm_cli.errors import UsageError
 from genrm_cli.settings import Settings
+from genrm_cli.settings.aliases import OLD_NAMES, flag_named, iter_renamed, variable_named
+from genrm_cli.settings.convert import parse_duration_s
 from genrm_cli.settings.resolve import (
     SettingsFile,
     concurrency_of,
-    parse_duration_s,
     read_settings_file,
     resolve_settings,
     state_folder,
@@ -22,7 +25,7 @@ LENGTH = "group_answer_length_penalty_coeff"
 
 
 def resolve(flags=None, environ=None, file=None):
-    """Resolve; return the settings and where each came from, by key."""
+    """Resolve; return the settings and their origins by key."""
     settings, origins = resolve_settings(flags or {}, environ or {}, SettingsFile("genrm.toml", file or {}))
     return settings, {origin.key: origin for origin in origins}
 
@@ -46,7 +49,7 @@ def resolve(flags=None, environ=None, file=None):
     ],
 )
 def test_flag_before_environment_before_file_before_default(name, flag, environment, file, values):
-    """Each source gives way to the one before it, whatever the type, and the origin says which it was."""
+    """A source overrides those after it, for every type, and the origin names it."""
     variable = f"GENRM_{name.upper()}"
     sources = ["flag", f"environment {variable}", "file genrm.toml", "default"]
     for first, (value, source) in enumerate(zip(values, sources, strict=True)):
@@ -69,7 +72,7 @@ def test_without_anything_all_defaults_hold():
 
 
 def test_compat_takes_pairs_and_estimator_of_the_reference_unless_they_are_given():
-    """Numbers of NeMo Gym are one setting away; a strategy or an estimator given anywhere goes before it."""
+    """Numbers of NeMo Gym are one setting away; an explicit strategy or estimator overrides it."""
     settings, origins = resolve({"compat": "nemo-gym"})
     assert (settings.pairing.strategy, settings.rewards.estimator) == ("circular", "simple_tiebreaker")
     assert {origins[name].source for name in ("strategy", "estimator")} == {"compat nemo-gym"}
@@ -78,8 +81,8 @@ def test_compat_takes_pairs_and_estimator_of_the_reference_unless_they_are_given
 
 
 @pytest.mark.parametrize("preset", PRESETS)
-def test_a_preset_goes_before_the_defaults_only(preset):
-    """A preset's coefficients come from it; one given by itself, in any place, overrides its preset."""
+def test_a_preset_overrides_the_defaults_only(preset):
+    """A coefficient from a flag, a variable or the file overrides the preset."""
     settings, origins = resolve({"preset": preset})
     for name, value in PRESETS[preset].items():
         assert value_of(settings, name) == value
@@ -106,33 +109,33 @@ def test_zero_overrides_a_preset():
 
 
 def test_an_empty_variable_is_not_set():
-    """`GENRM_MODEL=` in a shell script means no value."""
+    """`GENRM_MODEL=` in a shell script counts as unset."""
     assert resolve(environ={"GENRM_MODEL": ""}, file={"model": "m"})[0].judge.model == "m"
 
 
 def test_json_has_its_public_name_everywhere():
-    """The field has another name in the code; users write `json`."""
+    """Users write `json`, whatever the field is called."""
     assert resolve(environ={"GENRM_JSON": "1"})[0].output.json_output
     assert resolve(file={"json": True})[0].output.json_output
     with pytest.raises(UsageError, match="json_output"):
         resolve(file={"json_output": True})
 
 
-# What is refused
+# Checks
 
 
 @pytest.mark.parametrize(
     ("name", "raw", "message"),
     [
-        ("concurrency", "0", "neither auto nor a whole number from 1 to 16384"),
-        ("concurrency", "16385", "neither auto nor a whole number"),
-        ("concurrency", "many", "'many' is neither auto nor a whole number"),
-        ("concurrency", "1.5", "'1.5' is neither auto nor a whole number"),
-        ("concurrency", "inf", "neither auto nor a whole number"),
+        ("concurrency", "0", "neither auto nor an integer from 1 to 16384"),
+        ("concurrency", "16385", "neither auto nor an integer"),
+        ("concurrency", "many", "'many' is neither auto nor an integer"),
+        ("concurrency", "1.5", "'1.5' is neither auto nor an integer"),
+        ("concurrency", "inf", "neither auto nor an integer"),
         ("retries", "101", "between 0 and 100"),
-        ("retries", "many", "'many' is not a whole number"),
-        ("retries", "1.5", "'1.5' is not a whole number"),
-        ("retries", "inf", "not a whole number"),
+        ("retries", "many", "'many' is not an integer"),
+        ("retries", "1.5", "'1.5' is not an integer"),
+        ("retries", "inf", "not an integer"),
         ("price_in", "nan", "not a finite number"),
         ("price_in", "1e999", "not a finite number"),
         ("parallel_files", "257", "between 1 and 256"),
@@ -154,8 +157,8 @@ def test_json_has_its_public_name_everywhere():
         ("unscored", "nan", "not null, drop or a finite number"),
     ],
 )
-def test_a_bad_value_is_refused_wherever_it_stands(name, raw, message):
-    """Type, bounds and choices hold for flags, environment and file alike, and the message names the place."""
+def test_a_bad_value_is_refused_from_every_source(name, raw, message):
+    """Flags, variables and files have the same checks, and the message names the place."""
     variable = f"GENRM_{name.upper()}"
     for place, sources in (
         ("--" + name.replace("_", "-"), {"flags": {name: raw}}),
@@ -171,7 +174,7 @@ def test_a_bad_value_is_refused_wherever_it_stands(name, raw, message):
 @pytest.mark.parametrize("value", [True, [1], {"a": 1}, None])
 @pytest.mark.parametrize("name", ["retries", "concurrency", "call_timeout", "model", "base_url"])
 def test_a_value_of_the_wrong_type_in_the_file_is_refused(name, value):
-    """True is no number, and a list or a table is no text."""
+    """True is not a number, and a list or table is not text."""
     with pytest.raises(UsageError, match=name):
         resolve(file={name: value})
 
@@ -181,21 +184,21 @@ def test_a_value_of_the_wrong_type_in_the_file_is_refused(name, value):
     [("concurency", "Did you mean concurrency?"), ("call-timeouts", "call_timeout"), ("zzz", "genrm config")],
 )
 def test_an_unknown_key_is_refused_with_a_suggestion(key, hint):
-    """A misspelt line of the file does not pass unnoticed."""
-    with pytest.raises(UsageError, match="there is no setting") as caught:
+    """A misspelt key is an error."""
+    with pytest.raises(UsageError, match="unknown setting") as caught:
         resolve(file={key: 1})
     assert key in str(caught.value)
     assert hint in str(caught.value)
 
 
-def test_keys_may_be_written_as_flags():
-    """`call-timeout` and `call_timeout` are the same line."""
+def test_keys_may_be_spelt_like_flags():
+    """`call-timeout` and `call_timeout` are the same key."""
     assert resolve(file={"call-timeout": 5})[0].limits.call_timeout == 5.0
 
 
 @given(st.sampled_from(all_settings()), st.text() | st.integers() | st.floats() | st.booleans())
-def test_any_value_is_taken_or_refused(setting, raw):
-    """Whatever a file says, the value has the setting's type and bounds, or there is one error."""
+def test_any_value_is_accepted_or_refused(setting, raw):
+    """For any value in a file, the setting has its type and bounds, or there is one error."""
     try:
         settings, _ = resolve(file={"price_in": 1, setting.key: raw})
     except UsageError as error:
@@ -213,26 +216,26 @@ def test_any_value_is_taken_or_refused(setting, raw):
 
 @pytest.mark.parametrize("value", ["null", "drop", "3.0", "-1", "0"])
 def test_unscored_takes_null_drop_or_a_number(value):
-    """Only the user may ask for a number in the place of a failure."""
+    """Null, drop and finite numbers are accepted as text."""
     assert resolve({"unscored": value})[0].rewards.unscored == value
 
 
 @pytest.mark.parametrize("value", ["nan", "inf", "none", "Drop", "", "3,0"])
 def test_other_unscored_values_are_refused(value):
-    """NaN is no reward that a trainer could read."""
+    """Numbers that are not finite, and other words, are refused."""
     with pytest.raises(UsageError, match="null, drop or a finite number"):
         resolve({"unscored": value})
 
 
 @pytest.mark.parametrize("value", ["8", " 8 ", "8.0", 8, 8.0, "8e0"])
-def test_a_concurrency_is_one_number_however_it_is_written(value):
-    """Text, whole or decimal: the same setting, and the same number for the engine."""
+def test_a_concurrency_has_one_form(value):
+    """Text, integers and decimals give the same setting and the same number."""
     settings, _ = resolve(file={"concurrency": value})
     assert (settings.limits.concurrency, concurrency_of(settings.limits)) == ("8", 8)
 
 
-def test_without_a_number_the_concurrency_is_to_be_found_out():
-    """`auto` is no number."""
+def test_auto_concurrency_has_no_number():
+    """`auto`, the default, leaves the limit open."""
     assert concurrency_of(Settings().limits) is concurrency_of(resolve({"concurrency": "auto"})[0].limits) is None
 
 
@@ -246,23 +249,73 @@ def test_a_duration_is_seconds_or_has_a_unit(text, seconds):
 
 
 @pytest.mark.parametrize("text", ["", "h", "2hours", "1h30m", "-1", "1e3", "nan", "inf", "٣s", True, None, [1]])
-def test_what_is_no_duration_is_none(text):
-    """Anything else, also what float() would take, is no duration."""
+def test_other_text_is_not_a_duration(text):
+    """Anything else, including other forms that float() accepts, gives None."""
     assert parse_duration_s(text) is None
 
 
 def test_a_cost_limit_needs_prices():
-    """Without a price nothing ever costs anything, and the limit would never hold."""
+    """Without a price the limit would never apply."""
     with pytest.raises(UsageError, match="--price-in and --price-out"):
         resolve({"max_cost": "5"})
     assert resolve({"max_cost": "5", "price_out": "0.6"})[0].limits.max_cost == 5.0
 
 
-# Texts in files
+# Old names
 
 
-def test_a_principle_may_stand_in_a_file(tmp_path):
-    """`@FILE` is the text of the file without the white space around it."""
+@pytest.mark.parametrize("old", OLD_NAMES)
+def test_an_old_name_sets_the_renamed_setting(old):
+    """Flags, variables and keys work under their old names, with a warning that names the new one."""
+    new, raw = OLD_NAMES[old], "7"
+    if isinstance(value_of(Settings(), new), bool):
+        raw = "false" if value_of(Settings(), new) else "true"
+    variable = variable_named(old)
+    for sources in ({"flags": {old: raw}}, {"environ": {variable: raw}}, {"file": {old: raw}}):
+        assert resolve(**sources)[0] == resolve({new: raw})[0] != Settings()
+    warnings = list(iter_renamed({old}, {variable}, {old}))
+    assert [warning.split(";")[0] for warning in warnings] == [
+        f"{flag_named(old)} is now {flag_named(new)}",
+        f"{variable} is now {variable_named(new)}",
+        f"{old} is now {new}",
+    ]
+    assert list(iter_renamed({new}, {variable_named(new)}, {new})) == []
+
+
+def test_an_old_and_a_new_name_of_one_source_are_refused():
+    """Two values of one setting contradict each other; across sources, precedence decides."""
+    with pytest.raises(UsageError, match="--repeats and --judges are the same setting"):
+        resolve({"judges": "2", "repeats": "3"})
+    assert resolve({"judges": "2"}, {"GENRM_REPEATS": "3"})[0].pairing.repeats == 2
+
+
+# Judges
+
+
+ENDPOINT = {"base_url": "http://x/v1", "model": "m"}
+
+
+@pytest.mark.parametrize(
+    ("sources", "judge", "base_url"),
+    [
+        ({"flags": {"judge": "lexical"}, "file": ENDPOINT}, "lexical", ()),
+        ({"environ": {"GENRM_JUDGE": "lexical"}, "file": ENDPOINT}, "lexical", ()),
+        ({"flags": {"base_url": ["http://y/v1"]}, "environ": {"GENRM_JUDGE": "lexical"}}, None, ("http://y/v1",)),
+        ({"flags": {"base_url": ["http://y/v1"]}, "file": {"judge": "lexical"}}, None, ("http://y/v1",)),
+        ({"file": ENDPOINT | {"judge": "lexical"}}, "lexical", ("http://x/v1",)),
+    ],
+)
+def test_a_judge_overrides_an_endpoint_of_a_lower_source(sources, judge, base_url):
+    """They exclude each other, so the source with the higher precedence wins; one source with both keeps both."""
+    settings, _ = resolve(**sources)
+    assert (settings.judge.judge, settings.judge.base_url) == (judge, base_url)
+
+
+# Text from files
+
+
+def test_a_principle_can_be_read_from_a_file(tmp_path):
+    """`@FILE` is the text of the file without surrounding white space."""
     file = tmp_path / "principle.txt"
     file.write_text("Sicherheit zuerst – immer.\n\n", encoding="utf-8")
     settings, origins = resolve({"principle": f"@{file}"})
@@ -272,13 +325,13 @@ def test_a_principle_may_stand_in_a_file(tmp_path):
 
 @pytest.mark.parametrize("content", [None, b"\xff\xfe"])
 def test_an_unreadable_principle_is_a_usage_error(tmp_path, content):
-    """A missing file or one that is no text is named."""
+    """A missing or binary file is named."""
     file = tmp_path / "principle.txt"
     if content is not None:
         file.write_bytes(content)
-    with pytest.raises(UsageError, match=r"principle\.txt cannot be read"):
+    with pytest.raises(UsageError, match=r"cannot read .*principle\.txt"):
         resolve(environ={"GENRM_PRINCIPLE": f"@{file}"})
-    with pytest.raises(UsageError, match=r"principle: .* cannot be read"):
+    with pytest.raises(UsageError, match=r"principle: cannot read"):
         resolve(file={"principle": "@a\x00b"})
 
 
@@ -286,27 +339,27 @@ def test_an_unreadable_principle_is_a_usage_error(tmp_path, content):
 
 
 def test_the_first_settings_file_of_the_folder_counts(tmp_path):
-    """`genrm.toml`, else `[tool.genrm]` of `pyproject.toml`, else none."""
+    """`genrm.toml` overrides `[tool.genrm]` of `pyproject.toml`."""
     assert read_settings_file(None, tmp_path) == SettingsFile()
     (tmp_path / "pyproject.toml").write_text('[project]\nname = "x"\n')
     assert read_settings_file(None, tmp_path) == SettingsFile()
-    (tmp_path / "pyproject.toml").write_text("[tool.genrm]\njudges = 2\n")
-    assert read_settings_file(None, tmp_path) == SettingsFile("pyproject.toml", {"judges": 2})
-    (tmp_path / "genrm.toml").write_text("judges = 3\n")
-    assert read_settings_file(None, tmp_path) == SettingsFile("genrm.toml", {"judges": 3})
+    (tmp_path / "pyproject.toml").write_text("[tool.genrm]\nrepeats = 2\n")
+    assert read_settings_file(None, tmp_path) == SettingsFile("pyproject.toml", {"repeats": 2})
+    (tmp_path / "genrm.toml").write_text("repeats = 3\n")
+    assert read_settings_file(None, tmp_path) == SettingsFile("genrm.toml", {"repeats": 3})
 
 
 def test_a_named_settings_file_replaces_the_folders(tmp_path):
-    """`--config` reads that file and no other."""
-    (tmp_path / "genrm.toml").write_text("judges = 3\n")
+    """`--config` reads that file only."""
+    (tmp_path / "genrm.toml").write_text("repeats = 3\n")
     other = tmp_path / "other.toml"
     other.write_text("concurrency = 5\n")
     assert read_settings_file(str(other), tmp_path).values == {"concurrency": 5}
 
 
-@pytest.mark.parametrize("content", [b"judges = = 3", b"judges = 3\njudges = 4", b"model = '\xff'", None])
+@pytest.mark.parametrize("content", [b"repeats = = 3", b"repeats = 3\nrepeats = 4", b"model = '\xff'", None])
 def test_a_broken_settings_file_is_a_usage_error(tmp_path, content):
-    """A file that is missing, no TOML or no UTF-8 is named, and the run does not begin without it."""
+    """A file that is missing, not TOML or not UTF-8 is named."""
     file = tmp_path / "genrm.toml"
     if content is not None:
         file.write_bytes(content)
@@ -316,29 +369,30 @@ def test_a_broken_settings_file_is_a_usage_error(tmp_path, content):
 
 @pytest.mark.parametrize("content", ["tool = 3", "[tool]\ngenrm = 5", "[tool]\ngenrm = [1]"])
 def test_a_pyproject_with_another_shape_is_a_usage_error(tmp_path, content):
-    """`tool.genrm` that is no table is said so."""
+    """`tool.genrm` must be a table."""
     (tmp_path / "pyproject.toml").write_text(content)
     with pytest.raises(UsageError, match="expected a table"):
         read_settings_file(None, tmp_path)
 
 
 def test_misspelt_variables_are_found():
-    """A variable with our prefix that is no setting is named; the key's and the file's are known."""
+    """A variable with our prefix that is not a setting is found; old names and the API key are known."""
     environ = {
         "GENRM_JUDGE": "lexical",
         "GENRM_API_KEY": "k",
         "GENRM_CONFIG": "x",
-        "GENRM_JUGDES": "2",
+        "GENRM_JUGDE": "2",
+        "GENRM_SWAP": "1",
         "PATH": "",
     }
-    assert unknown_variables(environ) == ["GENRM_JUGDES"]
+    assert unknown_variables(environ) == ["GENRM_JUGDE"]
 
 
 # The state folder
 
 
-def test_the_state_folder_is_made_where_the_user_keeps_state(tmp_path, monkeypatch):
-    """XDG_STATE_HOME if it is set, else ~/.local/state; folders that are missing are made."""
+def test_the_state_folder_follows_xdg(tmp_path, monkeypatch):
+    """XDG_STATE_HOME if it is set, otherwise ~/.local/state; missing folders are created."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "a" / "b"))
     assert state_folder() == tmp_path / "a" / "b" / "genrm"
     assert state_folder().is_dir()
@@ -347,9 +401,18 @@ def test_the_state_folder_is_made_where_the_user_keeps_state(tmp_path, monkeypat
     assert state_folder() == tmp_path / ".local" / "state" / "genrm"
 
 
-def test_a_state_folder_that_cannot_be_made_is_a_usage_error(tmp_path, monkeypatch):
-    """What stands in the way is named, and how to do without it."""
+def test_a_state_folder_that_cannot_be_created_is_a_usage_error(tmp_path, monkeypatch):
+    """The message says how to do without the folder."""
     (tmp_path / "file").write_bytes(b"")
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
     with pytest.raises(UsageError, match="--journal"):
+        state_folder()
+
+
+def test_without_a_home_folder_the_state_folder_is_a_usage_error(monkeypatch):
+    """A container with an arbitrary user id has neither HOME nor an entry in the user database."""
+    for name in ("HOME", "XDG_STATE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(os, "getuid", lambda: 987_654_321)
+    with pytest.raises(UsageError, match=r"XDG_STATE_HOME.*--journal"):
         state_folder()

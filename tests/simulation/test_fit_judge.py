@@ -1,11 +1,11 @@
 """A judge model from a judge's own verdicts: the numbers come back that made them."""
 
-from collections.abc import Sequence
-
 import pytest
 from numpy.random import default_rng
+from verdict_rows import verdicts_of
 
-from genrm_cli.rewards.estimators import JudgedPair, VerdictBatch
+from genrm_cli.pairing import Comparison
+from genrm_cli.rewards.estimators import VerdictBatch, Verdicts
 from genrm_cli.simulation.fit import Fit, fit_to_verdicts
 from genrm_cli.simulation.judge import JudgeModel
 from genrm_cli.simulation.observe import batches_of, observe, steps_of
@@ -28,14 +28,14 @@ OTHER = JudgeModel(
 )
 
 
-def groups_of(batch: VerdictBatch) -> list[list[JudgedPair]]:
+def groups_of(batch: VerdictBatch) -> list[Verdicts]:
     """Return a batch group by group, as it would be read from a file."""
     columns = (batch.first, batch.second, batch.score_1, batch.score_2, batch.ranking)
     rows = zip(*(column.tolist() for column in columns), strict=True)
-    return [[JudgedPair(*each) for each in zip(*row, strict=True)] for row in rows]
+    return [verdicts_of(zip(*row, strict=True)) for row in rows]
 
 
-def judged(model: JudgeModel, groups: int = 300, n: int = 6, repeats: int = 2) -> list[list[JudgedPair]]:
+def judged(model: JudgeModel, groups: int = 300, n: int = 6, repeats: int = 2) -> list[Verdicts]:
     """Let a judge compare all pairs in both orders."""
     generator = default_rng(11)
     world = draw_world(model, groups, n, generator)
@@ -64,7 +64,8 @@ def test_the_fitted_judge_looks_like_the_real_one(fitted: Fit) -> None:
 
 def test_from_scores_alone_less_is_fitted() -> None:
     """Without rollouts there are bias, level, spread and ties; what needs pairs stays as it was."""
-    pairs = [[each._replace(i=0, j=1) for group in judged(OTHER) for each in group]]
+    verdicts = [verdict for group in judged(OTHER) for verdict in group.values()]
+    pairs = [{Comparison(0, 1, number): verdict for number, verdict in enumerate(verdicts)}]
     fit = fit_to_verdicts(JudgeModel(), pairs, 0, known_rollouts=False)
     kept = {"misjudgement", "intransitivity", "position_bias_spread", "noise", "ranking_noise", "repeating"}
     assert set(fit.parameters) == set(JudgeModel.__slots__) - kept
@@ -88,17 +89,17 @@ def test_what_was_given_stays() -> None:
 
 def test_verdicts_that_are_all_the_same_are_fitted_too() -> None:
     """A judge that only ever says 3, 3, 3 has a model: finite, with ties only."""
-    always = [[JudgedPair(i, j, 3, 3, 3) for i in range(4) for j in range(4) if i != j] for _ in range(40)]
+    always = [verdicts_of((i, j, 3, 3, 3) for i in range(4) for j in range(4) if i != j)] * 40
     fit = fit_to_verdicts(JudgeModel(), always, 0, known_rollouts=True)
     assert fit.reached["tie_share"] > 0.9
 
 
 def test_groups_of_any_sizes_become_batches() -> None:
     """Nothing is lost or added, groups stay apart, an empty one is left out."""
-    groups: list[Sequence[JudgedPair]] = [[JudgedPair(0, 1, 4, 2, 2)] * k for k in (3, 0, 1)]
-    groups.append([JudgedPair(6, 2, 1, 5, 6)])
+    groups = [verdicts_of([(0, 1, 4, 2, 2)] * k) for k in (3, 0, 1)]
+    groups.append(verdicts_of([(6, 2, 1, 5, 6)]))
     batches = list(batches_of(groups))
-    assert sum(int(batch.there.sum()) for batch in batches) == 5
+    assert sum(int(batch.valid.sum()) for batch in batches) == 5
     assert [batch.groups for batch in batches] == [3]
     assert batches[0].n == 7
 
@@ -107,7 +108,7 @@ def test_figures_that_need_more_verdicts_are_not_there() -> None:
     """A few groups with each pair asked once say nothing of flips, repeats and bias by group."""
     groups = judged(JudgeModel(), groups=40, repeats=1)
     assert "gap_slope" not in observe(list(batches_of(groups[:8])))
-    one_order = [[each for each in group if each.i < each.j] for group in groups]
+    one_order = [{each: verdict for each, verdict in group.items() if each.i < each.j} for group in groups]
     figures = observe(list(batches_of(one_order)))
     assert "gap_slope" in figures
     assert not {"swapped_agreement", "repeated_agreement"} & set(figures)
@@ -116,4 +117,4 @@ def test_figures_that_need_more_verdicts_are_not_there() -> None:
 @pytest.mark.parametrize(("scores", "step"), [((1, 3, 5), 1.0), ((1.5, 3, 4), 0.5), ((2.25, 3), 0.25), ((3.7, 2), 0.0)])
 def test_the_steps_of_the_scores_are_seen(scores: tuple[float, ...], step: float) -> None:
     """The widest step that explains all of them."""
-    assert steps_of(list(batches_of([[JudgedPair(0, 1, score, 3, 2) for score in scores]]))) == (step, 1.0)
+    assert steps_of(list(batches_of([verdicts_of((0, 1, score, 3, 2) for score in scores)]))) == (step, 1.0)

@@ -8,8 +8,8 @@ from numpy.random import default_rng
 
 from genrm_cli.errors import UsageError
 from genrm_cli.rewards.estimators import VerdictBatch
-from genrm_cli.simulation.figures import describe_judge
 from genrm_cli.simulation.judge import JudgeModel
+from genrm_cli.simulation.quality import describe_judge
 from genrm_cli.simulation.world import draw_world, judge_pairs, ordered_pairs
 
 PERFECT = JudgeModel(
@@ -38,18 +38,18 @@ def verdicts(model: JudgeModel, groups: int = 200, n: int = 6, repeats: int = 1,
 
 def test_the_default_judge_is_like_public_ones() -> None:
     """Right on 77.5 % of the pairs, first place in 58 %, flips 29 %, ties 27 %: each to within a point."""
-    figures = describe_judge(JudgeModel(), seed=7)
-    assert figures.accuracy == pytest.approx(0.775, abs=0.01)
-    assert figures.first_place == pytest.approx(0.58, abs=0.01)
-    assert figures.flips == pytest.approx(0.29, abs=0.01)
-    assert figures.ties == pytest.approx(0.27, abs=0.01)
-    assert figures.failures == 0
+    metrics = describe_judge(JudgeModel(), seed=7)
+    assert metrics.accuracy == pytest.approx(0.775, abs=0.01)
+    assert metrics.first_place == pytest.approx(0.58, abs=0.01)
+    assert metrics.flips == pytest.approx(0.29, abs=0.01)
+    assert metrics.ties == pytest.approx(0.27, abs=0.01)
+    assert metrics.failures == 0
 
 
 def test_a_judge_without_errors_is_always_right() -> None:
     """Its verdicts follow the truth, in both orders, without ties."""
-    figures = describe_judge(PERFECT, seed=3)
-    assert (figures.accuracy, figures.flips, figures.ties) == (1, 0, 0)
+    metrics = describe_judge(PERFECT, seed=3)
+    assert (metrics.accuracy, metrics.flips, metrics.ties) == (1, 0, 0)
 
 
 def test_the_same_seed_says_the_same() -> None:
@@ -92,12 +92,12 @@ def test_noise_comes_back_as_often_as_said(repeating: float, same: bool) -> None
 
 def test_an_error_about_a_pair_turns_round_with_it() -> None:
     """Intransitivity alone flips nothing, but makes circles, so that not all verdicts are right."""
-    figures = describe_judge(
+    metrics = describe_judge(
         JudgeModel(**{**{each.name: getattr(PERFECT, each.name) for each in fields(PERFECT)}, "intransitivity": 1}),
         seed=2,
     )
-    assert figures.flips == 0
-    assert 0.7 < figures.accuracy < 0.9
+    assert metrics.flips == 0
+    assert 0.7 < metrics.accuracy < 0.9
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -1.0, 2.0])

@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from verdict_rows import verdicts_of
 
 from genrm_cli.errors import InputError, StorageError, UsageError
 from genrm_cli.judging.journal import Journal
-from genrm_cli.rewards.estimators import JudgedPair
+from genrm_cli.rewards.estimators import verdict_array
 from genrm_cli.simulation.recorded_verdicts import read_verdicts
 from genrm_cli.verdicts import Failure, FailureKind, Grades, Outcome, Verdict
 
@@ -65,7 +66,7 @@ def test_comparisons_are_read_group_by_group(tmp_path: Path) -> None:
         comparison(component="safety", failure={"kind": "timeout", "detail": ""}),
     )
     kept = read_verdicts(path)
-    assert kept.groups == [[JudgedPair(0, 1, 4, 2, 2), JudgedPair(1, 0, 3, 2, 2)], [JudgedPair(0, 1, 4, 2, 2)]]
+    assert kept.groups == [verdicts_of([(0, 1, 4, 2, 2), (1, 0, 3, 2, 2)]), verdicts_of([(0, 1, 4, 2, 2)])]
     assert (kept.judge, kept.verdicts, kept.failures, kept.known_rollouts) == ("house", 3, 1, True)
 
 
@@ -80,7 +81,7 @@ def test_a_journal_gives_scores_without_rollouts(tmp_path: Path) -> None:
         ("house", Verdict(1, 5, 6)),
     )
     kept = read_verdicts(path)
-    assert [sorted(group) for group in kept.groups] == [[JudgedPair(0, 1, 1, 5, 6), JudgedPair(0, 1, 4, 2, 2)]]
+    assert [sorted(verdict_array(group).tolist()) for group in kept.groups] == [[[0, 1, 1, 5, 6], [0, 1, 4, 2, 2]]]
     assert (kept.judge, kept.verdicts, kept.failures, kept.known_rollouts) == ("house", 2, 1, False)
 
 

@@ -1,4 +1,4 @@
-"""What plans and estimators make of a simulated judge, against what must be so and what was found before."""
+"""Plans and estimators on a simulated judge: limits that must hold, and results of earlier simulations."""
 
 import numpy as np
 import pytest
@@ -7,10 +7,10 @@ from test_judge_model import PERFECT
 from genrm_cli.pairing import STRATEGIES
 from genrm_cli.rewards.estimators import ESTIMATORS
 from genrm_cli.simulation import simulate as module
-from genrm_cli.simulation.figures import correlations, ranks, top_hits
 from genrm_cli.simulation.judge import JudgeModel
-from genrm_cli.simulation.plans import Plan, places_of, plan_within
-from genrm_cli.simulation.simulate import Figures, simulate
+from genrm_cli.simulation.plans import Plan, indices_of, plan_within
+from genrm_cli.simulation.quality import correlations, ranks, top_hits
+from genrm_cli.simulation.simulate import PlanMetrics, simulate
 
 ALL = np.ones((1, 4), dtype=np.bool_)
 # Judges that differ from the default in one way each.
@@ -36,9 +36,9 @@ def plan(strategy: str, calls: int, n: int = 16) -> Plan:
     return found
 
 
-def figures(
+def metrics(
     model: JudgeModel, strategy: str, calls: int, estimator: str, *, n: int = 16, groups: int = 400, seed: int = 0
-) -> Figures:
+) -> PlanMetrics:
     """Try one plan with one estimator."""
     return next(simulate(model, n, [plan(strategy, calls, n)], [estimator], groups=groups, seed=seed))
 
@@ -46,7 +46,7 @@ def figures(
 @pytest.mark.parametrize("estimator", ["simple_tiebreaker", "combined", "combined_fitted"])
 def test_a_perfect_judge_gives_the_truth(estimator: str) -> None:
     """With all pairs and exact scores the rewards are the truth, but for scores at the end of their scale."""
-    found = figures(PERFECT, "all_pairs", 28, estimator, n=8, groups=100)
+    found = metrics(PERFECT, "all_pairs", 28, estimator, n=8, groups=100)
     assert found.correlation > 0.99
     assert found.top_1 > 0.97
 
@@ -55,14 +55,14 @@ def test_a_perfect_judge_gives_the_truth(estimator: str) -> None:
 def test_a_judge_that_sees_nothing_gives_nothing(estimator: str) -> None:
     """Rewards from noise alone are as near to the truth as chance, and so is their best."""
     blind = JudgeModel(misjudgement=100, noise=0, score_spread=0.01, ranking_spread=0.01)
-    found = figures(blind, "ring", 16, estimator, n=8)
+    found = metrics(blind, "ring", 16, estimator, n=8)
     assert abs(found.correlation) < 4 * found.correlation_error + 0.01
     assert found.top_1 == pytest.approx(1 / 8, abs=4 * found.top_1_error)
 
 
 def test_a_judge_that_says_one_thing_only_has_correlation_0() -> None:
     """Without spread there are no advantages: 0, not an error, and every rollout is as good as the best."""
-    found = figures(JudgeModel(score_spread=0, ranking_spread=0, leniency_spread=0), "circular", 8, "combined", n=8)
+    found = metrics(JudgeModel(score_spread=0, ranking_spread=0, leniency_spread=0), "circular", 8, "combined", n=8)
     assert (found.correlation, found.correlation_error, found.spearman) == (0, 0, 0)
     assert found.top_1 == pytest.approx(1 / 8)
 
@@ -78,9 +78,9 @@ def test_the_same_seed_gives_the_same_figures() -> None:
 
 def test_many_groups_are_simulated_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """In parts every group counts once, and the figures agree with those of one part to within chance."""
-    whole = figures(JudgeModel(), "ring", 16, "combined", n=8)
+    whole = metrics(JudgeModel(), "ring", 16, "combined", n=8)
     monkeypatch.setattr(module, "_BLOCK_CELLS", 64 * 30)
-    parts = figures(JudgeModel(), "ring", 16, "combined", n=8)
+    parts = metrics(JudgeModel(), "ring", 16, "combined", n=8)
     assert (parts.groups, parts.calls, parts.unscored) == (whole.groups, whole.calls, 0)
     assert parts.correlation == pytest.approx(whole.correlation, abs=5 * whole.correlation_error)
 
@@ -103,7 +103,7 @@ def test_many_groups_are_simulated_in_parts(monkeypatch: pytest.MonkeyPatch) -> 
 )
 def test_the_figures_are_those_found_before(strategy: str, calls: int, estimator: str, expected: float) -> None:
     """The default judge gives what an earlier simulation of these plans and estimators gave."""
-    found = figures(JudgeModel(), strategy, calls, estimator, groups=500, seed=1)
+    found = metrics(JudgeModel(), strategy, calls, estimator, groups=500, seed=1)
     assert found.correlation == pytest.approx(expected, abs=0.012)
 
 
@@ -111,39 +111,39 @@ def test_the_figures_are_those_found_before(strategy: str, calls: int, estimator
 def test_combined_on_rings_beats_the_reference_with_every_judge(name: str) -> None:
     """At two calls a rollout, with errors far larger than usual, and by more than its standard error."""
     model = JudgeModel(**JUDGES[name])
-    reference = figures(model, "circular", 32, "simple_tiebreaker")
+    reference = metrics(model, "circular", 32, "simple_tiebreaker")
     ours, fitted = simulate(model, 16, [plan("ring", 32)], ["combined", "combined_fitted"], groups=400, seed=0)
     assert ours.correlation > reference.correlation + ours.correlation_error
     assert fitted.correlation > ours.correlation - 0.002
 
 
-def test_all_pairs_with_the_lower_index_first_favours_a_place() -> None:
+def test_all_pairs_with_the_lower_index_first_favours_an_index() -> None:
     """Of the reference's plans one has an index bias, which a ring has not, and `combined` takes out."""
     model = JudgeModel(position_bias=1.0)
-    biased = figures(model, "all_pairs", 120, "simple_tiebreaker")
+    biased = metrics(model, "all_pairs", 120, "simple_tiebreaker")
     assert biased.index_bias < -0.2
     for strategy, estimator in (("ring", "simple_tiebreaker"), ("all_pairs", "combined")):
-        found = figures(model, strategy, 120, estimator)
+        found = metrics(model, strategy, 120, estimator)
         assert abs(found.index_bias) < 4 * found.index_bias_error
 
 
 def test_rollouts_without_a_verdict_are_counted() -> None:
     """A judge that mostly fails leaves rollouts unscored; one that always fails leaves all, and no correlation."""
-    assert 0.3 < figures(JudgeModel(failure_share=0.7), "circular", 8, "combined", n=8).unscored < 0.7
-    none = figures(JudgeModel(failure_share=1.0), "circular", 8, "combined", n=8)
+    assert 0.3 < metrics(JudgeModel(failure_share=0.7), "circular", 8, "combined", n=8).unscored < 0.7
+    none = metrics(JudgeModel(failure_share=1.0), "circular", 8, "combined", n=8)
     assert (none.unscored, none.correlation, none.top_1) == (1, 0, 0)
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("n", [2, 5, 16])
 def test_a_plan_stays_within_its_calls(strategy: str, n: int) -> None:
-    """The arrays hold as many comparisons as the plan says, for every group, of two places each."""
+    """The arrays hold as many comparisons as the plan says, for every group, of two indices each."""
     for calls in (n, 2 * n, 3 * n, n * (n - 1)):
         found = plan_within(strategy, n, calls)
         if found is None:
             assert strategy in ("all_pairs", "swap")
             continue
-        first, second = places_of(found, n, range(3, 6), seed=1)
+        first, second = indices_of(found, n, range(3, 6), seed=1)
         assert found.calls <= calls
         assert first.shape == second.shape == (3, found.calls)
         assert np.all(first != second)

@@ -5,8 +5,8 @@ from functools import lru_cache
 from pathlib import Path
 
 from genrm_cli.errors import UsageError
+from genrm_cli.judging.builtin_rubrics import RUBRIC_SETS
 from genrm_cli.judging.profiles.profile import GradingProfile
-from genrm_cli.judging.rubrics.builtin import RUBRIC_SETS
 from genrm_cli.judging.rubrics.clusters import CLUSTERS
 from genrm_cli.judging.rubrics.custom_rubric import parse_rubric_set
 from genrm_cli.judging.rubrics.grading import grading_profile

@@ -12,13 +12,13 @@ from genrm_cli.storage.leases import HeldLease, Lease, LeaseLostError, Leases
 
 @contextlib.asynccontextmanager
 async def leased(output_uri: str, leases: Leases, run: RunContext) -> AsyncIterator[Lease | HeldLease]:
-    """Hold the lease on an output while something is done, or tell who has it.
+    """Hold the lease on an output while something is done, or yield the lease of another run.
 
     Raises:
-        ClaimLostError: another run has taken it over meanwhile, which ends what is done.
+        ClaimLostError: another run took it over, which ends the work.
         StorageError: claims cannot be written there.
     """
-    taken: list[Lease] = []  # known here even if the run is interrupted while the lease is taken
+    taken: list[Lease] = []  # known even if the run is interrupted while the lease is taken
 
     def take() -> Lease | HeldLease:
         if not leases.are_certain(output_uri):
@@ -39,7 +39,7 @@ async def leased(output_uri: str, leases: Leases, run: RunContext) -> AsyncItera
         for lease in taken:
             try:
                 await in_thread(lease.release)
-            except StorageError as error:  # what happened counts, not whether the lease can be given up
+            except StorageError as error:  # the outcome of the work matters more than the release
                 run.on_event("claim_left", {"lease": lease.uri, "detail": str(error)})
 
 
@@ -49,11 +49,11 @@ async def _renewed(lease: Lease, expiry_s: float) -> AsyncIterator[None]:
         while True:
             await asyncio.sleep(expiry_s / 3)
             try:
-                await in_thread(lease.renew)  # waited for: one that ends late would put back what was given up
+                await in_thread(lease.renew)  # waited for: a late one would restore a released lease
             except LeaseLostError:
                 raise
             except StorageError:
-                continue  # it is tried again before it expires; what is lost is found out in the end
+                continue  # retried before it expires; a lost lease is noticed in the end
 
     try:
         async with asyncio.TaskGroup() as group:

@@ -1,10 +1,10 @@
-"""Whether an input still has to be scored: what its outputs say that they were made from."""
+"""Decide from its existing outputs whether an input has to be scored."""
 
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any
 
-from genrm_cli.jobs.due.inputs import OutputPlaces
+from genrm_cli.jobs.inputs import OutputPlaces
 from genrm_cli.jobs.provenance import judge_record, reward_record
 from genrm_cli.settings import Settings
 from genrm_cli.settings.table import digest_of
@@ -21,17 +21,17 @@ _GRADED_ALIKE = ("model", "profile", "profile_version")
 
 
 class OutputStanding(Enum):
-    """How the outputs of an input stand."""
+    """The state of the outputs of an input."""
 
-    NEW = auto()  # there are none
+    NEW = auto()  # no outputs exist
     CURRENT = auto()  # made from this version of the input, with these settings
-    STALE = auto()  # ours, to be replaced
-    FOREIGN = auto()  # not known to be ours: never replaced unasked
+    STALE = auto()  # made by genrm, to be replaced
+    FOREIGN = auto()  # perhaps not made by genrm: replaced only on request
 
 
 @dataclass(frozen=True, slots=True)
 class OutputState:
-    """How the outputs of an input stand, and why; with the metrics that lie there."""
+    """The state of the outputs of an input, the reason, and their metrics."""
 
     standing: OutputStanding
     reason: str
@@ -39,24 +39,26 @@ class OutputState:
 
 
 def look_at_outputs(places: OutputPlaces, identity: InputIdentity, settings: Settings, s3: S3Options) -> OutputState:
-    """Read how the outputs of an input stand. The metrics are written last: only what they vouch for is complete.
+    """Read the state of the outputs of an input. Metrics are written last and vouch for the other outputs.
 
     Raises:
-        StorageError: a place cannot be looked at.
+        StorageError: an output cannot be read.
     """
     if places.metrics is None:
-        return OutputState(OutputStanding.NEW, "goes out at once")
+        return OutputState(OutputStanding.NEW, "written to a stream")
     scored = mark_of(places.scored, s3)
     if scored is None:
         return _without_scored_lines(places, s3)
     metrics = _read_metrics(places.metrics, s3)
     recorded = _recorded_mark(metrics)
     if identity.etag is None and identity.mtime_ns is None:
-        return OutputState(OutputStanding.FOREIGN, "what a stream brings cannot be told from what it brought before")
+        return OutputState(
+            OutputStanding.FOREIGN, "the input is a stream, which cannot be compared with the earlier one"
+        )
     if metrics is None or recorded is None or not _is_marked(scored, recorded):
         if scored.upload is not None and (recorded is None or scored.upload != recorded.upload):
-            return OutputState(OutputStanding.STALE, "a run ended while it wrote its outputs")
-        return OutputState(OutputStanding.FOREIGN, "it is not as genrm wrote it, or was not written by genrm")
+            return OutputState(OutputStanding.STALE, "an earlier run stopped while writing its outputs")
+        return OutputState(OutputStanding.FOREIGN, "it was changed after genrm wrote it, or was not written by genrm")
     reason = _stale_reason(metrics, identity, settings)
     if reason is None:
         return OutputState(OutputStanding.CURRENT, "same input, same settings", metrics)
@@ -71,7 +73,7 @@ def _stale_reason(metrics: dict[str, Any], identity: InputIdentity, settings: Se
     if metrics.get("settings_digest") != digest_of(settings):
         return "the settings have changed"
     if not _is_judged_alike(metrics, settings):
-        return "the judge is asked or read in another way by now"
+        return "the judge's profile has changed"
     if metrics.get("partial"):
         return "its results are partial"
     kinds = metrics.get("failures_by_kind")
@@ -79,14 +81,14 @@ def _stale_reason(metrics: dict[str, Any], identity: InputIdentity, settings: Se
     if may_pass or (settings.journal.only_failed and metrics.get("failures")):
         return "some of its comparisons failed"
     if _failed_functions(metrics):
-        return "a function of yours failed"
+        return "a Python component failed"
     if metrics.get("failures") and _is_over(metrics.get("unscored_share"), settings.rewards.max_unscored):
-        return "too much of it stayed unscored"
-    return "asked for again" if settings.output.overwrite else None
+        return "too many rollouts stayed unscored"
+    return "--force" if settings.output.overwrite else None
 
 
 def _failed_functions(metrics: dict[str, Any]) -> bool:
-    """Whether a component of the user's own code failed: what is mended there, no record of ours can show."""
+    """Whether a component of the user's own code failed; a fix of that code cannot be seen from here."""
     made_of, failed = metrics.get("reward_made_of"), metrics.get("component_failures")
     components = made_of.get("components") if isinstance(made_of, dict) else None
     if not isinstance(components, dict) or not isinstance(failed, dict):
@@ -95,11 +97,11 @@ def _failed_functions(metrics: dict[str, Any]) -> bool:
 
 
 def _reason_to_keep(metrics: dict[str, Any], identity: InputIdentity, settings: Settings) -> str | None:
-    """Say why outputs of ours are not to be replaced, though they are not what would be written now."""
+    """Return why stale outputs must not be replaced; None if they may."""
     made_from, judge = metrics.get("input"), metrics.get("judge")
     judged = isinstance(judge, dict) and judge.get("name") is not None and not judge.get("stand_in", True)
     if isinstance(judge, dict) and judged and settings.judge.judge is not None:
-        return f"it was judged by {judge.get('name')}, which the embedded stand-in must not replace"
+        return f"it was judged by {judge.get('name')}, which the built-in baseline must not replace"
     if _is_made_from(metrics, identity) or not isinstance(made_from, dict):
         return None
     if made_from.get("place") not in (None, place_of(identity.uri)):
@@ -114,14 +116,14 @@ def _is_made_from(metrics: dict[str, Any], identity: InputIdentity) -> bool:
 
 
 def _is_judged_alike(metrics: dict[str, Any], settings: Settings) -> bool:
-    """Say whether whatever judged and graded still has the version that the outputs were made with."""
+    """Whether judges and graders still have the versions that the outputs were made with."""
     before, now = metrics.get("judge"), judge_record(settings)
     is_judged = isinstance(before, dict) and all(before.get(key) == now[key] for key in _JUDGED_ALIKE)
     return is_judged and _versions_in(metrics.get("reward_made_of")) == _versions_in(reward_record(settings))
 
 
 def _versions_in(made_of: object) -> tuple[object, ...]:
-    """Return the versions of phrase lists, of the user's functions, and of how graders are asked, by name."""
+    """Return the versions of phrase lists, the user's functions and the graders' profiles, by name."""
     if not isinstance(made_of, dict):
         return {}, {}, {}
     graders = made_of.get("graders")
@@ -151,7 +153,7 @@ def _is_ours(mark: Mark | None) -> bool:
 
 
 def _read_metrics(uri: str, s3: S3Options) -> dict[str, Any] | None:
-    """Return the metrics that lie there; None if nothing does, or it is something else."""
+    """Return the metrics of an earlier run; None if the file is missing or something else."""
     content = read_object(uri, s3)
     try:
         metrics = None if content is None else parse_record(content)
@@ -168,6 +170,6 @@ def _recorded_mark(metrics: dict[str, Any] | None) -> Mark | None:
 
 
 def _is_marked(found: Mark, recorded: Mark) -> bool:
-    """Say whether what was found is what was recorded; a copy has another time, and not the id that a file carries."""
+    """Whether the output is the one recorded; a copy has another time and no upload id."""
     is_copy = found.upload is None and recorded.upload is not None
     return found.size_bytes == recorded.size_bytes and (is_copy or found == recorded)

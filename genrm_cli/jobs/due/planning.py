@@ -1,4 +1,4 @@
-"""What is to be done with each input, before anything is done."""
+"""Decide what to do with each input, before anything is done."""
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -9,8 +9,8 @@ from typing import Any
 
 from genrm_cli.errors import GenrmError, StoppedError, UsageError
 from genrm_cli.jobs.context import RunContext
-from genrm_cli.jobs.due.inputs import Task, iter_tasks
 from genrm_cli.jobs.due.output_state import OutputStanding, OutputState, look_at_outputs
+from genrm_cli.jobs.inputs import Task, iter_tasks
 from genrm_cli.jobs.score_file import Report
 from genrm_cli.storage.formats.location import InputIdentity
 from genrm_cli.storage.leases import Leases
@@ -22,7 +22,7 @@ _LOOKS_AT_ONCE = 32
 
 
 class Status(StrEnum):
-    """What became of an input, or with `--dry-run` would."""
+    """The result of an input, or with `--dry-run` what would be done."""
 
     SCORE = "score"  # to be scored
     SCORED = "scored"
@@ -33,17 +33,17 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FileResult:
-    """What became of one input.
+    """The result of one input.
 
     Attributes:
         uri: of the input.
         output: where its scored lines are, or would be.
-        status: what became of it.
-        reason: why, or with what result.
-        error: what went wrong; also of an input that was scored, but with too many unscored.
+        status: see `Status`.
+        reason: for the status, or a summary of the scores.
+        error: that occurred; also of an input that was scored with too many unscored rollouts.
         report: of an input that was scored now.
-        metrics: of its outputs, if there are some.
-        wall_time_s: what it took.
+        metrics: of its outputs, if any.
+        wall_time_s: spent on it.
     """
 
     uri: str
@@ -57,11 +57,11 @@ class FileResult:
 
     @property
     def exit_code(self) -> int:
-        """What a run over this input alone would end with."""
+        """The exit code of a run over this input alone."""
         return 0 if self.error is None else self.error.exit_code
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the result as it stands in the run's JSON object."""
+        """Return the result, JSON-ready."""
         return {
             "input": self.uri,
             "output": self.output,
@@ -74,7 +74,7 @@ class FileResult:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What is to be done with an input: to score it, or what becomes of it without."""
+    """What to do with an input: score it, or record a result without scoring it."""
 
     task: Task
     status: Status
@@ -89,7 +89,7 @@ class Decision:
 
     @property
     def replaces(self) -> bool:
-        """Whether there are outputs that may be replaced."""
+        """Whether outputs exist that may be replaced."""
         return self.freshness is not None and self.freshness.standing is not OutputStanding.NEW
 
     def waiting(self, reason: str, error: GenrmError | None = None) -> "Decision":
@@ -97,23 +97,23 @@ class Decision:
         return replace(self, status=Status.WAITS, reason=reason, error=error)
 
     def failed(self, error: GenrmError) -> "Decision":
-        """Give the input up for this run."""
+        """Record that the input failed."""
         reason = str(error).removeprefix(f"{self.task.uri}: ")
         return replace(self, status=Status.FAILED, reason=reason, error=error)
 
     def put_off(self, error: GenrmError) -> "Decision":
-        """Leave the input to the next run; one that the user named has failed, as nobody else looks for it."""
+        """Leave the input to the next run; one that the user named has failed, as no later run looks for it."""
         return self.failed(error) if self.task.found is None else self.waiting(str(error))
 
     def result(self) -> FileResult:
-        """Return what became of an input that is not scored now."""
+        """Return the result of an input that is not scored now."""
         metrics = None if self.freshness is None else self.freshness.metrics
         places = self.task.places
         return FileResult(self.task.uri, places.scored, self.status, self.reason, self.error, metrics=metrics)
 
 
 def iter_decisions(inputs: Sequence[str], run: RunContext, leases: Leases | None = None) -> Iterator[Decision]:
-    """Yield what is to be done with each input, in the order of the listing; blocks on storage.
+    """Yield what to do with each input, in the order of the listing; blocks on storage.
 
     Args:
         inputs: as on the command line.
@@ -121,7 +121,7 @@ def iter_decisions(inputs: Sequence[str], run: RunContext, leases: Leases | None
         leases: to leave out what another run works on; what is scored is leased anyway.
 
     Raises:
-        UsageError: the inputs and settings do not go together.
+        UsageError: the inputs and settings contradict each other.
     """
 
     def look(task: Task) -> Decision:
@@ -140,7 +140,7 @@ def iter_decisions(inputs: Sequence[str], run: RunContext, leases: Leases | None
 
 
 def decide(task: Task, run: RunContext) -> Decision:
-    """Look at an input and its outputs, and decide what is to be done; blocks on storage."""
+    """Look at an input and its outputs, and decide; blocks on storage."""
     decision = Decision(task, Status.SCORE, "")
     if task.problem is not None:
         return decision.failed(task.problem)
@@ -151,7 +151,7 @@ def decide(task: Task, run: RunContext) -> Decision:
 
 
 def decide_again(decision: Decision, run: RunContext) -> Decision:
-    """Decide once more when the input's turn has come: another run may have scored it, and its writer gone on."""
+    """Decide again when the input's turn has come: another run may have scored it, or its writer may have gone on."""
     found = decision.task.found
     try:
         if found is not None and not exists(decision.task.uri, run.s3):
@@ -184,6 +184,6 @@ def _decide_by(decision: Decision, identity: InputIdentity, run: RunContext) -> 
 
 
 def plan_inputs(inputs: Sequence[str], run: RunContext) -> Iterator[FileResult]:
-    """Yield what a run would do with each input, claims of others included; nothing is written."""
+    """Yield what a run would do with each input, leases of others included; nothing is written."""
     leases = Leases(run.s3, run.settings.storage.lease_expiry) if run.settings.storage.leases else None
     return (decision.result() for decision in iter_decisions(inputs, run, leases))

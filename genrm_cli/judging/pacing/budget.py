@@ -47,7 +47,7 @@ class Budget:
         if self.max_calls is not None and self.calls + self.reserved + calls > self.max_calls:
             return "max_calls"
         if self.max_tokens is not None and self.prompt_tokens + self.completion_tokens >= self.max_tokens:
-            return "max_tokens"
+            return "max_total_tokens"
         if self.max_cost is not None and self.cost >= self.max_cost:
             return "max_cost"
         return None

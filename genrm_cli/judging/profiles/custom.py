@@ -19,7 +19,7 @@ PLACEHOLDERS = ("conversation", "response_1", "response_2", "principle")
 
 _PLACEHOLDER = re.compile(r"\{\{(\w+)\}\}|\{([a-z]\w*)\}")
 _WEDGES = (" ", "_", *map(chr, range(0xA1, 0x2000)))
-_READING = 4  # increase it whenever replies are read or texts are shown in another way
+_READING = 3  # increase it whenever replies are read or texts are shown in another way
 _KEYS = {"name", "about", "request", "messages", "delimiters", "frame", "verdict"}
 
 

@@ -1,4 +1,4 @@
-"""What a profile is: how one family of judges is asked, and how its reply is read."""
+"""Profiles: how one family of judges is prompted, and how its reply is parsed."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -11,29 +11,28 @@ Message = dict[str, str]
 
 
 def _as_it_is(prompt: PairwisePrompt) -> Mapping[str, int]:
-    """Count nothing: roles of a chat template separate the texts, and none is changed."""
+    """Count nothing: chat roles separate the texts, so none is changed."""
     del prompt
     return {}
 
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """How one family of judges is asked, and how its reply is read.
+    """How one family of judges is prompted, and how its reply is parsed.
 
     Attributes:
         name: what `--profile` takes.
-        version: grows whenever messages or reading change, so that old verdicts are not taken for new ones.
+        version: increases whenever messages or parsing change, so that old verdicts are not reused.
         about: one line for a person: which models, which scale, and how it becomes a verdict.
-        request_fields: fields of the request beside model and messages: sampling (`temperature`, `top_p`,
-            `max_tokens`), as the family's authors publish it if they do, and what else the family needs. They
-            are part of the request's identity, their order included; values may be mappings, never changed.
+        request_fields: fields of the request besides model and messages: sampling (`temperature`, `top_p`,
+            `max_tokens`), as published by the family's authors if they do, and what else the family needs. They
+            and their order are part of the request's identity; all values are immutable.
         render_messages: prompt → chat messages.
-        parse_reply: reply → verdict, or the failure that explains why there is none. Never raises.
-        render_second_turn: for families that are asked twice, what the judge said first, without its thinking → the
-            messages that follow the first ones; the second reply holds the verdict.
-        count_neutralised: prompt → in how many places the messages show the conversation, a response or the
-            principle otherwise than it is, so that it cannot imitate what frames it; what is shown as it is, is
-            left out.
+        parse_reply: reply → verdict, or the failure that explains why it has none. Never raises.
+        render_second_turn: for families with two turns: the first reply without its thinking → the messages that
+            follow the first ones. The second reply holds the verdict.
+        count_neutralised: prompt → how many delimiters were neutralised in the conversation, each response and the
+            principle, so that they cannot imitate the frame; unchanged texts are left out.
     """
 
     name: str
@@ -48,15 +47,14 @@ class Profile:
 
 @dataclass(frozen=True, slots=True)
 class GradingProfile:
-    """How a judge is asked to grade responses that it does not compare in pairs, and how its reply is read.
+    """How a judge is prompted to grade responses one by one or as a group, and how its reply is parsed.
 
     Attributes:
         name: what `--profile`, a rubric or a component calls it.
         version: as for `Profile`. Likewise `about` and `request_fields`.
         render_messages: prompt → chat messages.
-        parse_reply: reply, and the prompt that was shown → grades, or the failure that explains why there are none.
-            Never raises.
-        whole_group: True if all responses of a group are shown in one prompt, False if each is shown alone.
+        parse_reply: reply and prompt → grades, or the failure that explains why it has none. Never raises.
+        whole_group: True for one prompt with all responses of a group, False for one prompt per response.
     """
 
     name: str
@@ -72,12 +70,12 @@ AnyProfile = Profile | GradingProfile
 
 
 def count_turns(profile: AnyProfile) -> int:
-    """Return how many calls an opinion takes when all goes well."""
+    """Return the number of calls for one judgment without retries."""
     return 2 if isinstance(profile, Profile) and profile.render_second_turn is not None else 1
 
 
 def render_messages(profile: AnyProfile, shown: Prompt) -> list[Message]:
-    """Render what a judge is shown.
+    """Render the messages of a prompt.
 
     Raises:
         TypeError: a prompt for a profile that compares pairs, or the other way round.
@@ -90,7 +88,7 @@ def render_messages(profile: AnyProfile, shown: Prompt) -> list[Message]:
 
 
 def parse_reply(profile: AnyProfile, reply: Reply, shown: Prompt) -> Judgment | Failure:
-    """Read the reply to what was shown.
+    """Parse the reply to a prompt.
 
     Raises:
         TypeError: it was not a prompt, for a profile that grades them.
@@ -103,7 +101,7 @@ def parse_reply(profile: AnyProfile, reply: Reply, shown: Prompt) -> Judgment | 
 
 
 def freeze(value: object) -> object:
-    """Return a value of JSON that nobody can change: read-only mappings for dicts, tuples for lists."""
+    """Return an immutable copy of a JSON value: read-only mappings for dicts, tuples for lists."""
     if isinstance(value, Mapping):
         return MappingProxyType({key: freeze(member) for key, member in value.items()})
     return tuple(freeze(member) for member in value) if isinstance(value, list) else value

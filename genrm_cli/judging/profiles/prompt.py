@@ -1,7 +1,7 @@
-"""Show a comparison in one plain user message: what every profile without chat roles of its own shares.
+"""The frame of every profile without chat roles of its own: one plain user message.
 
-Everything shown stands between markers `[=== ... ===]`. Shown text cannot imitate them: within it, `[===`
-becomes `(===` and `===]` becomes `===)`; nothing else of it is changed.
+All shown text stands between markers `[=== ... ===]`. It cannot imitate them: within it, `[===` becomes `(===` and
+`===]` becomes `===)`. Nothing else is changed.
 """
 
 from collections.abc import Sequence
@@ -43,9 +43,9 @@ def render_pairwise(prompt: PairwisePrompt, names: tuple[str, str], closing: str
     """Render conversation, responses and evaluation plan as one user message.
 
     Args:
-        prompt: what is shown; without a principle the plan is `DEFAULT_PRINCIPLE`.
-        names: what the first and the second response are called after the word RESPONSE.
-        closing: the form in which the judge is to answer; said last.
+        prompt: the prompt; `DEFAULT_PRINCIPLE` is the plan if it has no principle.
+        names: the names of the first and the second response, after the word RESPONSE.
+        closing: the requested form of the answer, at the end.
     """
     responses = prompt.response_1, prompt.response_2
     sections = [
@@ -63,10 +63,10 @@ def render_listwise(
     """Render conversation, background, all responses and the evaluation plan as one user message.
 
     Args:
-        prompt: what is shown; without a principle the plan is `DEFAULT_PRINCIPLE`.
-        names: what each response is called after the word RESPONSE.
-        closing: the form in which the judge is to answer; said last.
-        task: what the judge is to do, said first; a judge of helpfulness if nothing is said.
+        prompt: the prompt; `DEFAULT_PRINCIPLE` is the plan if it has no principle.
+        names: the name of each response, after the word RESPONSE.
+        closing: the requested form of the answer, at the end.
+        task: the instruction at the beginning; by default to judge helpfulness.
     """
     background = [] if prompt.background is None else [_render_section("BACKGROUND", _neutralise(prompt.background))]
     sections = [
@@ -95,7 +95,7 @@ def _render_plan(principle: str | None) -> list[str]:
 
 
 def count_neutralised(prompt: PairwisePrompt) -> dict[str, int]:
-    """Count the ends of markers that `render_pairwise` shows in another form; texts that have none are left out."""
+    """Count the marker ends that `render_pairwise` neutralises in each text; texts without any are left out."""
     counts = {
         "conversation": sum(_count_markers(role) + _count_markers(text) for role, text in prompt.conversation),
         "response_1": _count_markers(prompt.response_1),
@@ -118,7 +118,7 @@ def _render_conversation(conversation: Sequence[tuple[str, str]]) -> str:
 
 
 def _render_response(text: str) -> str:
-    """Render a response; one that is blank is said to be empty in a marker, which no response can write."""
+    """Render a response; a marker, which no response can imitate, replaces a blank one."""
     return _neutralise(text) if text.strip() else _NO_TEXT
 
 

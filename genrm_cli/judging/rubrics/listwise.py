@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
+from genrm_cli.judging.profiles.default_sampling import GREEDY
 from genrm_cli.judging.profiles.profile import Message, freeze
 from genrm_cli.judging.profiles.prompt import render_listwise
-from genrm_cli.judging.profiles.sampling import GREEDY
 from genrm_cli.judging.requests import ListwisePrompt
 
 SESSION = """\

@@ -13,7 +13,7 @@ from genrm_cli.judging.rubrics.parse_grades import find_intruder, find_member, f
 from genrm_cli.judging.rubrics.rubric import Rubric, RubricSet
 from genrm_cli.verdicts import Failure, FailureKind, Grades
 
-FORM_VERSION = 2
+FORM_VERSION = 1
 """Grows whenever the prompt or its parsing changes, for any set."""
 
 _TASK = f"""\

@@ -1,4 +1,4 @@
-"""Tests that each rollout passed → how much it adds to what the group can do."""
+"""Tests that each rollout passed → its contribution to what the group can do."""
 
 import math
 from collections import Counter

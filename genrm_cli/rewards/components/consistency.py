@@ -1,4 +1,4 @@
-"""Responses → their final answers → how many of the group agree with each."""
+"""Responses → final answers → the share of the group that agrees with each."""
 
 import re
 from collections import Counter
@@ -8,11 +8,11 @@ from enum import StrEnum
 
 
 class AnswerForm(StrEnum):
-    """Where a response states its answer; the last place counts."""
+    """The place where a response states its answer; the last one counts."""
 
     BOXED = "boxed"  # \boxed{...}, braces balanced
     NUMBER = "number"
-    LABELLED = "labelled"  # what stands after "answer:", in its line or the next that is not empty
+    LABELLED = "labelled"  # the text after "answer:", in its line or the next that is not empty
 
 
 Extraction = AnswerForm | re.Pattern[str]
@@ -35,11 +35,11 @@ _ORNAMENT = " \t\r\n*_`"
 def extract_answer(text: str, extraction: Extraction) -> str | None:
     r"""Return the answer that a response states last; None where it states none.
 
-    Of any answer the white space around it, runs of it inside, and a full stop at its end do not count. A number is
-    written plainly, so that 1,000 and 1000.0 and 1e3 are one answer. A `\boxed{` that is never closed is passed over.
+    White space around the answer, runs of it inside, and a full stop at the end are ignored. Numbers are normalised,
+    so that 1,000 and 1000.0 and 1e3 are one answer. A `\boxed{` that is never closed is skipped.
 
     Args:
-        text: of any length; the forms take time in proportion to it, a pattern takes what it takes.
+        text: of any length; the forms take linear time, a pattern may take longer.
         extraction: a form, or a pattern with exactly one group, which the caller has checked.
     """
     if isinstance(extraction, re.Pattern):
@@ -75,14 +75,14 @@ def _last_group(text: str, pattern: re.Pattern[str]) -> str:
 
 
 def _last_boxed(text: str) -> str:
-    """Return what the last closed box holds, in one pass: trying box by box would take the square of the length."""
-    open_places: list[int] = []  # where the content of an open box begins; -1 for any other brace
+    """Return the content of the last closed box, in one pass: trying box by box would be quadratic."""
+    open_starts: list[int] = []  # start of the content of an open box; -1 for any other brace
     begin, end = 0, 0
     for found in _BRACES.finditer(text):
         if found[1] or found[2]:
-            open_places.append(found.end() if found[1] else -1)
-        elif found[3] and open_places:
-            opened = open_places.pop()
+            open_starts.append(found.end() if found[1] else -1)
+        elif found[3] and open_starts:
+            opened = open_starts.pop()
             if opened > begin:
                 begin, end = opened, found.start()
     return text[begin:end]
@@ -106,7 +106,7 @@ def _last_number(text: str) -> str:
 
 
 def _tidy(answer: str) -> str | None:
-    """Bring an answer to the form in which equal ones are equal; None where nothing is left of it."""
+    """Normalise an answer so that equal answers compare equal; None where nothing is left of it."""
     words = " ".join(answer.split()).removesuffix(".").rstrip()
     return _write_plainly(words) if _NUMBER.fullmatch(words) else words or None
 

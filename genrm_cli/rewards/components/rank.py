@@ -1,4 +1,4 @@
-"""Numbers of a group → where each stands among them."""
+"""Numbers of a group → the rank of each."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -7,15 +7,15 @@ from typing import Literal
 def rank_values(values: Sequence[float | None], ties: Literal["mean", "order"] = "mean") -> list[float | None]:
     """Return each value's position in ascending order, divided by n - 1: 0.0 the least, 1.0 the greatest.
 
-    n counts the values that are there; a sole one gets 1.0.
+    n counts the values that are not None; a sole one gets 1.0.
 
     Args:
         values: no NaN; None takes no part and stays None.
         ties: `mean` gives equal values the mean of their positions, so a group without spread is 0.5 throughout;
-            `order` gives the one that comes first in the group the lower position.
+            `order` gives the lower position to the one that comes first in the group.
     """
     positions: list[float | None] = [None] * len(values)
-    ranked = sorted((value, place) for place, value in enumerate(values) if value is not None)
+    ranked = sorted((value, index) for index, value in enumerate(values) if value is not None)
     if len(ranked) == 1:
         positions[ranked[0][1]] = 1.0
         return positions
@@ -24,7 +24,7 @@ def rank_values(values: Sequence[float | None], ties: Literal["mean", "order"] =
         end = start + 1
         while ties == "mean" and end < len(ranked) and ranked[end][0] == ranked[start][0]:
             end += 1
-        for _, place in ranked[start:end]:
-            positions[place] = (start + end - 1) / 2 / (len(ranked) - 1)
+        for _, index in ranked[start:end]:
+            positions[index] = (start + end - 1) / 2 / (len(ranked) - 1)
         start = end
     return positions

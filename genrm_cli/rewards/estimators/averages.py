@@ -1,4 +1,4 @@
-"""Averages over the verdicts on each rollout, opponents not considered."""
+"""Averages over the verdicts on each rollout, regardless of the opponents."""
 
 import numpy as np
 
@@ -22,8 +22,8 @@ def average_scores(batch: VerdictBatch, calibration: Calibration) -> BatchEstima
 def average_wins(batch: VerdictBatch, calibration: Calibration) -> BatchEstimate:
     """Return 1 + 4 times the share of its comparisons that a rollout won: 1 for none, 3 for half, 5 for all.
 
-    So length and style terms, made for scores of 1 to 5, keep their weight. The higher score wins, of equal scores
-    the ranking decides; an even verdict is half a win for both.
+    On this scale length and style terms, designed for scores of 1 to 5, keep their weight. The higher score wins; on
+    equal scores the ranking decides; an even verdict is half a win for both.
     """
     return _average(batch, *wins_given(batch), calibration.wins)
 

@@ -80,8 +80,8 @@ def sum_of_leads(sums: Floats, kind: int) -> float:
 
 
 def _sums_of_kind(batch: VerdictBatch, given: _Given, position_spread: Floats) -> tuple[float, float, float]:
-    """Return the squares within rollouts, less what the position explains; between rollouts; and the sum of half leads."""
-    one, two = given[0] - 3, given[1] - 3  # less to lose in rounding
+    """Return the squares within rollouts, less what position explains; between rollouts; and the sum of half leads."""
+    one, two = given[0] - 3, given[1] - 3  # loses less in rounding
     counts, scored = batch.counts(), batch.counts() > 0
     means = batch.sum_by_rollout(one, two) / np.maximum(counts, 1)
     ones = np.ones_like(one)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genrm_cli.judging.rubrics.builtin import RUBRIC_SETS
+from genrm_cli.judging.builtin_rubrics import HELPFULNESS, RUBRIC_SETS, THERAPEUTIC
 from genrm_cli.judging.rubrics.rubric import Rubric, RubricSet
 
 SCORES = st.lists(st.integers(-100, 100).map(float), min_size=2, max_size=7, unique=True).map(sorted)
@@ -50,10 +50,10 @@ def test_values_grow_with_the_score_from_0_to_1(scores: list[float]) -> None:
 
 def test_the_sets_that_come_with_genrm() -> None:
     """They are known by their names, and hold what their descriptions promise."""
-    assert [each.name for each in RUBRIC_SETS.values()] == list(RUBRIC_SETS) == ["therapeutic", "helpfulness"]
-    names = [rubric.component_name for rubric in RUBRIC_SETS["therapeutic"].rubrics]
+    assert {"therapeutic": THERAPEUTIC, "helpfulness": HELPFULNESS} == RUBRIC_SETS
+    names = [rubric.component_name for rubric in THERAPEUTIC.rubrics]
     assert names == ["rubric_safety", "rubric_empathy", "rubric_bias", "rubric_task_completion"]
-    assert [rubric.title for rubric in RUBRIC_SETS["therapeutic"].rubrics if not rubric.positive] == ["Bias"]
+    assert [rubric.title for rubric in THERAPEUTIC.rubrics if not rubric.positive] == ["Bias"]
 
 
 @pytest.mark.parametrize("rubric_set", RUBRIC_SETS.values(), ids=RUBRIC_SETS)

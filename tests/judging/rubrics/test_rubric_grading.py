@@ -8,13 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from genrm_cli.judging.builtin_rubrics import THERAPEUTIC
 from genrm_cli.judging.requests import ListwisePrompt, Reply
-from genrm_cli.judging.rubrics.builtin import RUBRIC_SETS
 from genrm_cli.judging.rubrics.grading import grades_of_empty, grading_profile
 from genrm_cli.judging.rubrics.rubric import Rubric, RubricSet
 from genrm_cli.verdicts import Failure, FailureKind, Grades
 
-THERAPEUTIC = RUBRIC_SETS["therapeutic"]
 TWO = RubricSet("two", 1, "", (Rubric("A", "", True, ((-1.0, ""), (1.0, ""), (3.0, ""))), Rubric("B", "", False)))
 ONE = RubricSet("one", 1, "", (Rubric("A", "", True, ((1.0, ""), (2.0, ""), (5.0, ""))),))
 SHOWN = ListwisePrompt([], ("Some response.",))

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from genrm_cli.judging.builtin_rubrics import HELPFULNESS
 from genrm_cli.judging.requests import ListwisePrompt, Reply
-from genrm_cli.judging.rubrics.builtin import RUBRIC_SETS
 from genrm_cli.judging.rubrics.ranking import grades_of_sole, ranking_profile, values_of_tiers
 from genrm_cli.verdicts import Failure, FailureKind, Grades
 
-PROFILE = ranking_profile(RUBRIC_SETS["helpfulness"])
+PROFILE = ranking_profile(HELPFULNESS)
 
 
 def read(text: str, count: int) -> tuple[float, ...] | FailureKind:

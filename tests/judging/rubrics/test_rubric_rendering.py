@@ -6,17 +6,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from genrm_cli.judging.builtin_rubrics import HELPFULNESS, THERAPEUTIC
 from genrm_cli.judging.profiles.profile import GradingProfile
 from genrm_cli.judging.requests import ListwisePrompt
-from genrm_cli.judging.rubrics.builtin import RUBRIC_SETS
 from genrm_cli.judging.rubrics.clusters import CLUSTERS
 from genrm_cli.judging.rubrics.grading import grading_profile
 from genrm_cli.judging.rubrics.ranking import ranking_profile
 from genrm_cli.judging.rubrics.rubric import Rubric, RubricSet
 
-THERAPEUTIC = RUBRIC_SETS["therapeutic"]
 GRADING = grading_profile(THERAPEUTIC)
-PROFILES = [GRADING, ranking_profile(RUBRIC_SETS["helpfulness"]), CLUSTERS]
+PROFILES = [GRADING, ranking_profile(HELPFULNESS), CLUSTERS]
 HOSTILE = ["[=== END RESPONSE 0 ===]", "===] [===", "<think>", "</think>", "[[===", "===]]"]
 
 

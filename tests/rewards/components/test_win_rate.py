@@ -5,16 +5,21 @@ from itertools import combinations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from verdict_rows import Row, verdicts_of
 
-from genrm_cli.rewards.components.win_rate import win_rates
-from genrm_cli.rewards.estimators import JudgedPair
+from genrm_cli.rewards.components import win_rate
 from genrm_cli.verdicts import Verdict, preference
 
 MAX_N = 5
 PAIRS = st.tuples(st.integers(0, MAX_N - 1), st.integers(0, MAX_N - 1)).filter(lambda pair: pair[0] != pair[1])
 SCORES = st.sampled_from([1.0, 1.5, 3.0, 5.0])
 RANKINGS = st.sampled_from([1.0, 3.0, 3.5, 4.0, 6.0])
-LISTS = st.lists(st.builds(lambda pair, a, b, r: JudgedPair(*pair, a, b, r), PAIRS, SCORES, SCORES, RANKINGS))
+LISTS = st.lists(st.builds(lambda pair, a, b, r: Row(*pair, a, b, r), PAIRS, SCORES, SCORES, RANKINGS))
+
+
+def win_rates(n, rows):
+    """Return the rates."""
+    return win_rate.win_rates(n, verdicts_of(rows))
 
 
 @pytest.mark.parametrize(
@@ -34,13 +39,13 @@ LISTS = st.lists(st.builds(lambda pair, a, b, r: JudgedPair(*pair, a, b, r), PAI
 )
 def test_golden_rates(n, verdicts, rates):
     """Wins over comparisons judged; a tie is a win for neither; no comparison, no rate."""
-    assert win_rates(n, [JudgedPair(*verdict) for verdict in verdicts]) == rates
+    assert win_rates(n, verdicts) == rates
 
 
 @given(st.lists(SCORES, min_size=2, max_size=6))
 def test_with_every_pair_judged_it_is_wins_over_n_minus_1(qualities):
     """A judge that knows the qualities gives each rollout the share of the others that are worse."""
-    verdicts = [JudgedPair(i, j, qualities[i], qualities[j], 3.5) for i, j in combinations(range(len(qualities)), 2)]
+    verdicts = [Row(i, j, qualities[i], qualities[j], 3.5) for i, j in combinations(range(len(qualities)), 2)]
     others = len(qualities) - 1
     assert win_rates(len(qualities), verdicts) == [sum(o < own for o in qualities) / others for own in qualities]
 
@@ -48,7 +53,7 @@ def test_with_every_pair_judged_it_is_wins_over_n_minus_1(qualities):
 @given(LISTS, st.permutations(range(MAX_N)), st.randoms())
 def test_names_places_and_order_do_not_matter(verdicts, order, shuffler):
     """Rollouts numbered otherwise, shown the other way round, judged in another order: the same rates."""
-    changed = [JudgedPair(order[v.j], order[v.i], v.score_2, v.score_1, 7 - v.ranking) for v in verdicts]
+    changed = [Row(order[v.j], order[v.i], v.score_2, v.score_1, 7 - v.ranking) for v in verdicts]
     shuffler.shuffle(changed)
     rates = win_rates(MAX_N, changed)
     assert [rates[place] for place in order] == win_rates(MAX_N, verdicts)

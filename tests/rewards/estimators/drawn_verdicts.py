@@ -3,14 +3,15 @@
 import numpy as np
 import pytest
 from hypothesis import strategies as st
+from verdict_rows import Row
 
-from genrm_cli.rewards.estimators import JudgedPair, VerdictBatch
+from genrm_cli.rewards.estimators import VerdictBatch
 
 MAX_N = 6
 SCORES = st.sampled_from([1.0, 1.5, 2.0, 3.0, 4.0, 5.0])
 RANKINGS = st.sampled_from([1.0, 2.0, 3.0, 3.5, 4.0, 5.0, 6.0])
 PAIRS = st.tuples(st.integers(0, MAX_N - 1), st.integers(0, MAX_N - 1)).filter(lambda pair: pair[0] != pair[1])
-VERDICTS = st.builds(lambda pair, a, b, r: JudgedPair(*pair, a, b, r), PAIRS, SCORES, SCORES, RANKINGS)
+VERDICTS = st.builds(lambda pair, a, b, r: Row(*pair, a, b, r), PAIRS, SCORES, SCORES, RANKINGS)
 LISTS = st.lists(VERDICTS, max_size=20)
 
 # A linear judge: what the moments of its verdicts must be found to be.
@@ -25,10 +26,10 @@ def approx(numbers):
 
 
 def pairs_of(batch, group):
-    """Return the verdicts of one group of a batch."""
-    columns = (batch.first, batch.second, batch.score_1, batch.score_2, batch.ranking, batch.there)
+    """Return the verdicts of one group of a batch as rows."""
+    columns = (batch.first, batch.second, batch.score_1, batch.score_2, batch.ranking, batch.valid)
     rows = zip(*(column[group].tolist() for column in columns), strict=True)
-    return [JudgedPair(*row[:5]) for row in rows if row[5]]
+    return [Row(*row[:5]) for row in rows if row[5]]
 
 
 def linear_judge(groups, n, plan, *, seed=0, failures=0.0, noisier=1.0):
@@ -46,6 +47,6 @@ def linear_judge(groups, n, plan, *, seed=0, failures=0.0, noisier=1.0):
     gaps = gaps + normal(PROMPT_BIAS, groups, 1) + noisier * normal(NOISE, groups, len(plan))
     levels = 3 + LEVEL_SLOPE * (one + two) + 0.4 * generator.standard_normal((groups, 1))
     levels = levels + noisier * LEVEL_NOISE**0.5 * generator.standard_normal(one.shape)
-    there = generator.random(one.shape) >= failures
+    valid = generator.random(one.shape) >= failures
     gap, ranking = gaps[..., 0], 3.5 - gaps[..., 1]
-    return VerdictBatch(n, first, second, levels + gap / 2, levels - gap / 2, ranking, there), quality
+    return VerdictBatch(n, first, second, levels + gap / 2, levels - gap / 2, ranking, valid), quality

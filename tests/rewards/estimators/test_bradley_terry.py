@@ -7,9 +7,10 @@ import pytest
 from drawn_verdicts import LISTS, MAX_N, approx
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from verdict_rows import Row, verdicts_of
 
-from genrm_cli.rewards.estimators import JudgedPair, JudgeFit, estimate
-from genrm_cli.rewards.estimators.bradley_terry import PRIOR_VARIANCE, place_log_odds
+from genrm_cli.rewards.estimators import Calibration, estimate
+from genrm_cli.rewards.estimators.bradley_terry import PRIOR_VARIANCE, position_log_odds
 
 
 def naive_strengths(n, verdicts, place):
@@ -32,7 +33,7 @@ def naive_strengths(n, verdicts, place):
 
 def scores_of(n, verdicts, first_share=0.5):
     """Return the base scores."""
-    return estimate("bradley_terry", n, verdicts, JudgeFit(first_share=first_share)).base_scores
+    return estimate("bradley_terry", n, verdicts_of(verdicts), Calibration(first_share=first_share)).base_scores
 
 
 @settings(max_examples=15)
@@ -40,15 +41,15 @@ def scores_of(n, verdicts, first_share=0.5):
 def test_the_top_of_the_posterior_is_found(verdicts, first_share):
     """The same strengths as by plain gradient ascent, written from the definition."""
     judged = {place for v in verdicts for place in (v.i, v.j)}
-    strengths = naive_strengths(MAX_N, verdicts, place_log_odds(first_share))
+    strengths = naive_strengths(MAX_N, verdicts, position_log_odds(first_share))
     expected = [3 + strengths[place] / 2 if place in judged else None for place in range(MAX_N)]
     assert scores_of(MAX_N, verdicts, first_share) == approx(expected)
 
 
 def test_a_perfect_order_is_finite_and_in_order():
     """One comparison a pair, the lower place always better: without a prior there would be no solution."""
-    order = [JudgedPair(i, j, 5, 1, 1) for i in range(8) for j in range(i + 1, 8)]
-    made = estimate("bradley_terry", 8, order, JudgeFit())
+    order = [Row(i, j, 5, 1, 1) for i in range(8) for j in range(i + 1, 8)]
+    made = estimate("bradley_terry", 8, verdicts_of(order), Calibration())
     assert made.converged
     assert made.base_scores == sorted(made.base_scores, reverse=True)
     assert 0 <= min(made.base_scores) < max(made.base_scores) <= 6
@@ -56,16 +57,17 @@ def test_a_perfect_order_is_finite_and_in_order():
 
 def test_thousands_of_equal_verdicts_converge():
     """Newton's steps do not overshoot for good, however sure the verdicts are."""
-    made = estimate("bradley_terry", 3, [JudgedPair(0, 1, 5, 1, 1)] * 5000 + [JudgedPair(2, 1, 5, 1, 1)], JudgeFit())
+    rows = [Row(0, 1, 5, 1, 1)] * 5000 + [Row(2, 1, 5, 1, 1)]
+    made = estimate("bradley_terry", 3, verdicts_of(rows), Calibration())
     assert made.converged
     assert made.base_scores[0] > made.base_scores[1]
 
 
 def test_the_first_place_explains_what_it_can():
     """Where the first usually wins a win in the first place says less than one in the second."""
-    circle = [JudgedPair(i, (i + 1) % 6, 5, 1, 1) for i in range(6)]
+    circle = [Row(i, (i + 1) % 6, 5, 1, 1) for i in range(6)]
     assert scores_of(6, circle, 0.9) == pytest.approx([3.0] * 6)
-    as_first, as_second = [JudgedPair(0, 1, 5, 1, 1)], [JudgedPair(1, 0, 1, 5, 6)]
+    as_first, as_second = [Row(0, 1, 5, 1, 1)], [Row(1, 0, 1, 5, 6)]
     leads = [scores_of(2, verdict, 0.8)[0] - scores_of(2, verdict, 0.8)[1] for verdict in (as_first, as_second)]
     unbiased = scores_of(2, as_first)
     assert 0 < leads[0] < unbiased[0] - unbiased[1] < leads[1]
@@ -77,4 +79,4 @@ def test_the_log_odds_of_the_place_are_found_from_its_share(place):
     gaps = np.linspace(-20, 20, 4001)
     density = np.exp(-(gaps**2) / (4 * PRIOR_VARIANCE))
     share = float((density / (1 + np.exp(-(gaps + place)))).sum() / density.sum())
-    assert place_log_odds(share) == pytest.approx(place, rel=0.1, abs=1e-9)
+    assert position_log_odds(share) == pytest.approx(place, rel=0.1, abs=1e-9)

@@ -1,4 +1,4 @@
-"""What holds for every estimator, whatever the verdicts."""
+"""Properties of every estimator, for any verdicts."""
 
 import math
 
@@ -7,22 +7,22 @@ import pytest
 from drawn_verdicts import LISTS, MAX_N, VERDICTS, approx, linear_judge, pairs_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from verdict_rows import Row, verdicts_of
 
 from genrm_cli.pairing import plan_comparisons
 from genrm_cli.rewards.estimators import (
     ESTIMATORS,
-    JudgedPair,
-    JudgeFit,
+    Calibration,
+    CalibrationStatistics,
     JudgeNoise,
-    JudgeStatistics,
     estimate,
-    estimate_simple_tiebreaker,
+    estimate_many,
 )
-from genrm_cli.rewards.estimators.judge_fit import WinNoise, weights_of
+from genrm_cli.rewards.estimators.calibration import WinNoise, weights_of
 from genrm_cli.rewards.estimators.variances import Variances
 
 NOISE = JudgeNoise((0.8, 0.5), 0.35, ((1.2, 0.3), (0.3, 0.5)), 0.3, ((0.25, 0.1), (0.1, 0.09)))
-KNOWN = JudgeFit(
+KNOWN = Calibration(
     groups=500,
     noise=NOISE,
     weights=weights_of(NOISE),
@@ -33,12 +33,12 @@ KNOWN = JudgeFit(
 NAMES = sorted(ESTIMATORS)
 every_estimator = pytest.mark.parametrize("name", NAMES)
 RINGS_OF_16 = {k: [(i, j) for i, j, _ in plan_comparisons(16, "ring", ring_k=k)] for k in (1, 2)}
-GOLDEN = [JudgedPair(*v) for v in [(0, 1, 4, 3, 2), (1, 2, 3, 3, 4), (2, 3, 4, 2, 1), (3, 0, 2, 5, 6)]]
+GOLDEN = [Row(*v) for v in [(0, 1, 4, 3, 2), (1, 2, 3, 3, 4), (2, 3, 4, 2, 1), (3, 0, 2, 5, 6)]]
 
 
 def fit_of(batch):
     """Return what the verdicts of a batch say of their judge."""
-    statistics = JudgeStatistics()
+    statistics = CalibrationStatistics()
     statistics.add_batch(batch)
     return statistics.fit()
 
@@ -60,21 +60,14 @@ def squared_correlations(scores, quality):
 def test_golden_combined_scores(verdicts, scores):
     """The numbers of the design; the fitted weights are the usual ones until there are enough groups."""
     for name in ("combined", "combined_fitted"):
-        assert estimate(name, 4, verdicts, JudgeFit()).base_scores == pytest.approx(scores, abs=1e-6)
+        assert estimate(name, 4, verdicts_of(verdicts), Calibration()).base_scores == pytest.approx(scores, abs=1e-6)
 
 
 def test_golden_win_rates():
     """1 for no win, 5 for nothing but wins; an even verdict is half a win."""
-    assert estimate("win_rate", 4, GOLDEN, JudgeFit()).base_scores == [5, 1, 5, 1]
-    even = [JudgedPair(0, 1, 3, 3, 3.5), JudgedPair(0, 2, 3, 3, 3)]
-    assert estimate("win_rate", 4, even, JudgeFit()).base_scores == [4, 3, 1, None]
-
-
-@given(LISTS)
-def test_arrays_give_what_the_reference_gives(verdicts):
-    """The two ways to the reference's scores give exactly the same numbers."""
-    scores = estimate("simple_tiebreaker", MAX_N, verdicts, JudgeFit()).base_scores
-    assert scores == estimate_simple_tiebreaker(MAX_N, verdicts)
+    assert estimate("win_rate", 4, verdicts_of(GOLDEN), Calibration()).base_scores == [5, 1, 5, 1]
+    even = [Row(0, 1, 3, 3, 3.5), Row(0, 2, 3, 3, 3)]
+    assert estimate("win_rate", 4, verdicts_of(even), Calibration()).base_scores == [4, 3, 1, None]
 
 
 @every_estimator
@@ -82,8 +75,11 @@ def test_arrays_give_what_the_reference_gives(verdicts):
 @given(verdicts=LISTS, order=st.permutations(range(MAX_N)))
 def test_names_do_not_matter(name, verdicts, order):
     """Numbering the rollouts otherwise numbers scores and errors otherwise, and nothing else."""
-    renamed = [JudgedPair(order[v.i], order[v.j], *v[2:]) for v in verdicts]
-    here, there = estimate(name, MAX_N, verdicts, KNOWN), estimate(name, MAX_N, renamed, KNOWN)
+    renamed = [Row(order[v.i], order[v.j], *v[2:]) for v in verdicts]
+    here, there = (
+        estimate(name, MAX_N, verdicts_of(verdicts), KNOWN),
+        estimate(name, MAX_N, verdicts_of(renamed), KNOWN),
+    )
     assert [there.base_scores[place] for place in order] == approx(here.base_scores)
     assert [there.standard_errors[place] for place in order] == approx(here.standard_errors)
     assert approx([here.reliability]) == [there.reliability]
@@ -94,8 +90,11 @@ def test_names_do_not_matter(name, verdicts, order):
 @given(verdicts=LISTS)
 def test_places_do_not_matter_to_an_unbiased_judge(name, verdicts):
     """The same opinions with the responses shown in the other order give the same numbers."""
-    swapped = [JudgedPair(v.j, v.i, v.score_2, v.score_1, 7 - v.ranking) for v in verdicts]
-    here, there = estimate(name, MAX_N, verdicts, KNOWN), estimate(name, MAX_N, swapped, KNOWN)
+    swapped = [Row(v.j, v.i, v.score_2, v.score_1, 7 - v.ranking) for v in verdicts]
+    here, there = (
+        estimate(name, MAX_N, verdicts_of(verdicts), KNOWN),
+        estimate(name, MAX_N, verdicts_of(swapped), KNOWN),
+    )
     assert there.base_scores == approx(here.base_scores)
     assert there.standard_errors == approx(here.standard_errors)
 
@@ -113,8 +112,8 @@ def test_a_better_verdict_never_lowers_a_score(name, verdicts, better, data):
     verdict = verdicts[which]
     raised = verdict._replace(score_1=verdict.score_1 + better) if of_score else None
     raised = raised or verdict._replace(ranking=verdict.ranking - better)
-    after = estimate(name, MAX_N, [*verdicts[:which], raised, *verdicts[which + 1 :]], KNOWN)
-    before = estimate(name, MAX_N, verdicts, KNOWN)
+    after = estimate(name, MAX_N, verdicts_of([*verdicts[:which], raised, *verdicts[which + 1 :]]), KNOWN)
+    before = estimate(name, MAX_N, verdicts_of(verdicts), KNOWN)
     assert after.base_scores[verdict.i] >= before.base_scores[verdict.i] - 1e-7
 
 
@@ -123,7 +122,7 @@ def test_a_better_verdict_never_lowers_a_score(name, verdicts, better, data):
 @given(verdicts=LISTS)
 def test_every_rollout_with_a_verdict_has_a_finite_number(name, verdicts):
     """On any graph, connected or not; none without a verdict, and no error where there is no other to compare with."""
-    made = estimate(name, MAX_N, verdicts, KNOWN)
+    made = estimate(name, MAX_N, verdicts_of(verdicts), KNOWN)
     judged = {place for v in verdicts for place in (v.i, v.j)}
     for place in range(MAX_N):
         score, error = made.base_scores[place], made.standard_errors[place]
@@ -137,9 +136,9 @@ def test_every_rollout_with_a_verdict_has_a_finite_number(name, verdicts):
 def test_the_smallest_groups(name):
     """Nobody, one, two without a verdict: no numbers. Two with one verdict: two numbers, the better one higher."""
     for n in (0, 1, 2):
-        empty = estimate(name, n, [], KNOWN)
+        empty = estimate(name, n, verdicts_of([]), KNOWN)
         assert (empty.base_scores, empty.standard_errors, empty.reliability) == ([None] * n, [None] * n, None)
-    better, worse = estimate(name, 2, [JudgedPair(0, 1, 4, 2, 2)], JudgeFit()).base_scores
+    better, worse = estimate(name, 2, verdicts_of([Row(0, 1, 4, 2, 2)]), Calibration()).base_scores
     assert better > worse
 
 
@@ -148,10 +147,10 @@ def test_a_batch_gives_what_its_groups_give_one_by_one(name):
     """Other groups, and what stands where there is no verdict, change nothing."""
     plan = [(i, j) for i, j, _ in plan_comparisons(6, "ring", ring_k=2)]
     batch, _ = linear_judge(20, 6, plan, failures=0.4)
-    batch.score_1[~batch.there] = 1e6
+    batch.score_1[~batch.valid] = 1e6
     made = ESTIMATORS[name](batch, KNOWN)
     for group in range(20):
-        alone = estimate(name, 6, pairs_of(batch, group), KNOWN)
+        alone = estimate(name, 6, verdicts_of(pairs_of(batch, group)), KNOWN)
         scores = [s if of else None for s, of in zip(made.base_scores[group], made.scored[group], strict=True)]
         errors = [e**0.5 if of else None for e, of in zip(made.variances[group], made.scored[group], strict=True)]
         assert alone.base_scores == approx(scores)
@@ -159,9 +158,23 @@ def test_a_batch_gives_what_its_groups_give_one_by_one(name):
 
 
 @every_estimator
+def test_many_groups_get_the_numbers_that_each_gets_alone(name):
+    """To the last bit, whatever the sizes and the order of the groups beside them."""
+    groups = []
+    for n, ring_k, failures in ((6, 1, 0.3), (8, 2, 0.3), (6, 1, 0.0), (1, 1, 0.0)):
+        plan = [(i, j) for i, j, _ in plan_comparisons(n, "ring", ring_k=ring_k)] or [(0, 0)]
+        batch, _ = linear_judge(12, n, plan, seed=n, failures=failures)
+        groups += [(n, verdicts_of(pairs_of(batch, group) if n > 1 else [])) for group in range(12)]
+    alone = [estimate(name, *group, KNOWN) for group in groups]
+    assert estimate_many(name, groups, KNOWN) == alone
+    assert estimate_many(name, groups[::-5], KNOWN) == alone[::-5]
+    assert estimate_many(name, [], KNOWN) == []
+
+
+@every_estimator
 def test_little_known_of_the_judge_is_no_error(name):
     """Without a run there is no reliability, and no standard error but Bradley-Terry's, which its own model gives."""
-    made = estimate(name, 4, GOLDEN, JudgeFit())
+    made = estimate(name, 4, verdicts_of(GOLDEN), Calibration())
     assert made.reliability is None
     assert (None in made.standard_errors) == (name != "bradley_terry")
 
@@ -207,7 +220,7 @@ def test_pure_noise_is_not_reliable(name, ring_k):
 @pytest.mark.parametrize("name", ["combined", "combined_fitted"])
 def test_no_signal_in_enough_verdicts_is_reliability_0(name):
     """Standard errors have no scale then, and are None."""
-    made = estimate(name, 4, GOLDEN, JudgeFit(groups=500, win_noise=WinNoise(0.0, 1.0)))
+    made = estimate(name, 4, verdicts_of(GOLDEN), Calibration(groups=500, win_noise=WinNoise(0.0, 1.0)))
     assert (made.reliability, set(made.standard_errors)) == (0.0, {None})
 
 
@@ -227,4 +240,4 @@ def test_standard_errors_are_those_made(name, n, ring_k):
 def test_an_unknown_estimator_is_refused():
     """There is no silent default for a misspelt estimator."""
     with pytest.raises(KeyError):
-        estimate("combine", 2, [], JudgeFit())
+        estimate("combine", 2, verdicts_of([]), Calibration())

@@ -3,15 +3,31 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from verdict_rows import Row, verdicts_of
 
-from genrm_cli.rewards.estimators import JudgedPair, estimate_simple_tiebreaker
+from genrm_cli.rewards import estimators
 
 MAX_N = 6
 SCORES = st.sampled_from([1.0, 1.5, 2.0, 3.0, 4.0, 5.0])
 RANKINGS = st.sampled_from([1.0, 2.0, 3.0, 3.5, 4.0, 5.0, 6.0])
 PAIRS = st.tuples(st.integers(0, MAX_N - 1), st.integers(0, MAX_N - 1)).filter(lambda pair: pair[0] != pair[1])
-VERDICTS = st.builds(lambda pair, a, b, r: JudgedPair(*pair, a, b, r), PAIRS, SCORES, SCORES, RANKINGS)
+VERDICTS = st.builds(lambda pair, a, b, r: Row(*pair, a, b, r), PAIRS, SCORES, SCORES, RANKINGS)
 LISTS = st.lists(VERDICTS, max_size=20)
+
+
+def estimate_simple_tiebreaker(n, rows):
+    """Return the base scores."""
+    return estimators.estimate_simple_tiebreaker(n, verdicts_of(rows))
+
+
+def naive_scores(n, rows):
+    """Average the scores of each rollout, written from the definition."""
+    given = [[] for _ in range(n)]
+    for i, j, score_1, score_2, ranking in rows:
+        shift = 3.5 - ranking if score_1 == score_2 else 0.0
+        given[i].append(score_1 + shift)
+        given[j].append(score_2 - shift)
+    return [sum(scores) / len(scores) if scores else None for scores in given]
 
 
 def approx(scores):
@@ -33,12 +49,19 @@ def approx(scores):
 )
 def test_golden_scores(n, verdicts, scores):
     """The reference's numbers; a ranking counts only where the scores are equal."""
-    assert estimate_simple_tiebreaker(n, [JudgedPair(*verdict) for verdict in verdicts]) == approx(scores)
+    assert estimate_simple_tiebreaker(n, verdicts) == approx(scores)
+
+
+@given(LISTS)
+def test_scores_are_those_of_the_definition(verdicts):
+    """Up to rounding in the last digit."""
+    expected = [score if score is None else pytest.approx(score, rel=1e-15) for score in naive_scores(MAX_N, verdicts)]
+    assert estimate_simple_tiebreaker(MAX_N, verdicts) == expected
 
 
 def test_repeats_are_averaged():
     """Several judges on one pair are averaged, not put to the vote."""
-    repeats = [JudgedPair(0, 1, 5, 1, 1), JudgedPair(0, 1, 5, 1, 1), JudgedPair(0, 1, 1, 4, 6)]
+    repeats = [Row(0, 1, 5, 1, 1), Row(0, 1, 5, 1, 1), Row(0, 1, 1, 4, 6)]
     assert estimate_simple_tiebreaker(2, repeats) == approx([11 / 3, 2.0])
 
 
@@ -46,13 +69,13 @@ def test_repeats_are_averaged():
 def test_no_verdict_is_no_number(n):
     """Without a verdict there is no score: not 0, not 3, not the middle."""
     assert estimate_simple_tiebreaker(n, []) == [None] * n
-    assert estimate_simple_tiebreaker(n + 2, [JudgedPair(n, n + 1, 4, 2, 1)]) == [*[None] * n, 4.0, 2.0]
+    assert estimate_simple_tiebreaker(n + 2, [Row(n, n + 1, 4, 2, 1)]) == [*[None] * n, 4.0, 2.0]
 
 
 @given(LISTS, st.permutations(range(MAX_N)))
 def test_names_do_not_matter(verdicts, order):
     """Numbering the rollouts otherwise numbers the scores otherwise, and nothing else."""
-    renamed = [JudgedPair(order[v.i], order[v.j], *v[2:]) for v in verdicts]
+    renamed = [Row(order[v.i], order[v.j], *v[2:]) for v in verdicts]
     scores = estimate_simple_tiebreaker(MAX_N, verdicts)
     assert [estimate_simple_tiebreaker(MAX_N, renamed)[place] for place in order] == approx(scores)
 
@@ -69,7 +92,7 @@ def test_the_order_of_the_verdicts_does_not_matter(verdicts, shuffler):
 @given(LISTS)
 def test_places_do_not_matter(verdicts):
     """The same opinions with the responses shown in the other order give exactly the same scores."""
-    swapped = [JudgedPair(v.j, v.i, v.score_2, v.score_1, 7 - v.ranking) for v in verdicts]
+    swapped = [Row(v.j, v.i, v.score_2, v.score_1, 7 - v.ranking) for v in verdicts]
     assert estimate_simple_tiebreaker(MAX_N, swapped) == estimate_simple_tiebreaker(MAX_N, verdicts)
 
 

@@ -6,12 +6,12 @@ the same words with another meaning, so the two must never be read as one anothe
 
 from functools import partial
 
+from genrm_cli.judging.profiles.default_sampling import THINKING
 from genrm_cli.judging.profiles.families.nemotron_boxed import RANKING, read_boxes
 from genrm_cli.judging.profiles.parsing.answer import excerpt, make_failure, parse_prose
 from genrm_cli.judging.profiles.parsing.scales import BETTER, WORSE
 from genrm_cli.judging.profiles.profile import Message, Profile
 from genrm_cli.judging.profiles.prompt import NUMBERS, count_neutralised, render_pairwise
-from genrm_cli.judging.profiles.sampling import THINKING
 from genrm_cli.verdicts import Failure, FailureKind, Verdict
 
 _FIRST_TURN = """\
@@ -44,7 +44,7 @@ def _read(answer: str, cut_off: bool) -> Verdict | Failure:
 
 PROFILE = Profile(
     name="brrm",
-    version=2,
+    version=1,
     about="NVIDIA Qwen3-Nemotron BRRM, in two turns (two calls); the better one boxed: 1 is 4, 2, ranking 2; 2 is "
     "2, 4, 5",
     request_fields=THINKING,

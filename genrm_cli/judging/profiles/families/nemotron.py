@@ -38,7 +38,7 @@ def render_turn(role: str, text: str) -> Message:
 
 PROFILE = Profile(
     name="nemotron",
-    version=3,
+    version=2,
     about="NVIDIA GenRM 235B and 2603 by their roles response_1, response_2, principle (vLLM, TensorRT-LLM); "
     "scores 1 to 5 and ranking as they are",
     request_fields=SAMPLING,

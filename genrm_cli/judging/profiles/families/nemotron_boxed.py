@@ -72,7 +72,7 @@ def _parse_numbers(box: str, count: int) -> _Numbers | None:
 
 PROFILE = Profile(
     name="nemotron-boxed",
-    version=2,
+    version=1,
     about="NVIDIA Nemotron Super 49B GenRM by its roles response_1, response_2; boxed scores 1 to 5 and ranking 1 to 6 "
     "as they are",
     request_fields=MappingProxyType({"max_tokens": 16384}),

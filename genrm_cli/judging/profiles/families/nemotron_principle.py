@@ -63,7 +63,7 @@ def _parse_reply(reply: Reply, prompt: ListwisePrompt) -> Grades | Failure:
 
 
 def _likely_tokens(reply: Reply, said: str) -> Mapping[str, float]:
-    """Return the likeliest tokens in the place of the last judgement; none if it cannot be found."""
+    """Return the likeliest tokens in the position of the last judgement; empty if it is not found."""
     text = "".join(token for token, _ in reply.tokens)
     found = [match.start(1) for match in _JUDGEMENT.finditer(text) if match[1] == said]
     if not found:
@@ -91,7 +91,7 @@ def _margin(likely: Mapping[str, float]) -> float | None:
 
 PROFILE = GradingProfile(
     name="nemotron-principle",
-    version=2,
+    version=1,
     about="NVIDIA Nemotron 32B GenRM-Principle, each response alone (one call a response); grade 1 to 5 by how much "
     "likelier Yes is than No; its server must send logprobs",
     request_fields=MappingProxyType({"temperature": 0.0, "max_tokens": 16384, "logprobs": True, "top_logprobs": 20}),

@@ -35,7 +35,7 @@ def _render_principles(principle: str) -> str:
 
 PROFILE = Profile(
     name="nemotron-ultra",
-    version=3,
+    version=2,
     about="NVIDIA Nemotron 3 Ultra GenRM by its roles, one principle a line; scores 1 to 5 and ranking of `overall` "
     "as they are",
     request_fields=MappingProxyType({"temperature": 1.0, "top_p": 0.95, "max_tokens": 24576}),

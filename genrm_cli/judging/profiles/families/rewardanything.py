@@ -4,11 +4,11 @@ import itertools
 import math
 from functools import partial
 
+from genrm_cli.judging.profiles.default_sampling import THINKING
 from genrm_cli.judging.profiles.parsing.answer import THINK, excerpt, make_failure, open_thought, parse_answer
 from genrm_cli.judging.profiles.parsing.json_objects import FoundObject, Pairs, iter_objects, stands_outside
 from genrm_cli.judging.profiles.profile import GradingProfile, Message
 from genrm_cli.judging.profiles.prompt import render_listwise
-from genrm_cli.judging.profiles.sampling import THINKING
 from genrm_cli.judging.requests import ListwisePrompt, Reply
 from genrm_cli.verdicts import MAX_SCORE, MIN_SCORE, Failure, FailureKind, Grades
 
@@ -95,7 +95,7 @@ def _contradiction(names: list[str], grades: Grades, order: object) -> Failure |
 
 PROFILE = GradingProfile(
     name="rewardanything",
-    version=2,
+    version=1,
     about="RewardAnything, all responses of a group in one call; scores 1 to 5 as they are",
     request_fields=THINKING,
     render_messages=_render_messages,

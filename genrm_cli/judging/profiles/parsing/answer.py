@@ -1,4 +1,4 @@
-"""Find the judge's own answer in a reply: what it says after its thinking, if it says anything at all."""
+"""Find the judge's answer in a reply: the text after its thinking."""
 
 import re
 from collections.abc import Callable
@@ -12,25 +12,24 @@ THINK = "<think>"
 
 Said = TypeVar("Said")
 ReadAnswer = Callable[[str, bool], Said | Failure]
-"""Answer, and whether it was cut off by the token limit, to what is read from it, or why that is nothing."""
+"""Parse an answer; the flag says whether the token limit cut it off."""
 
 _END_THINK = "</think>"
 _ANY_THINK = re.compile("</?think>")
 
 
 def parse_answer(reply: Reply, read: ReadAnswer[Said], opening: re.Pattern[str] | None = None) -> Said | Failure:
-    """Read what stands after the last `</think>`.
+    """Parse the text after the last `</think>`.
 
     Args:
-        reply: what the judge said.
-        read: what is asked about an answer that is not blank. Its `no_verdict` on an answer that was cut off
-            becomes `truncated`.
-        opening: how the family's answers begin and thoughts do not. In a reply that begins so, a `</think>` may be
-            one that the judge quotes, and what follows it a candidate's.
+        reply: the judge's reply.
+        read: called with a non-blank answer. Its `no_verdict` becomes `truncated` if the answer was cut off.
+        opening: matches the beginning of the family's answers, not of thoughts. In a reply that begins this way, the
+            judge may be quoting `</think>`, and the text after it may be a candidate's.
 
     Returns:
-        `refused`, `empty` or `truncated` where there is no answer to read; `ambiguous` where a reply with that
-        opening says something else before its first thought.
+        `refused`, `empty` or `truncated` for a reply without an answer; `ambiguous` for a reply with that opening
+        and another verdict before its first thought.
     """
     if reply.refusal or reply.finish_reason == "content_filter":
         return make_failure(FailureKind.REFUSED, f"refused: {excerpt(reply.refusal or 'content_filter')}")
@@ -49,7 +48,7 @@ def parse_answer(reply: Reply, read: ReadAnswer[Said], opening: re.Pattern[str] 
 
 
 def parse_prose(reply: Reply, read: ReadAnswer[Said], opening: re.Pattern[str] | None = None) -> Said | Failure:
-    """Read an answer in prose, in which a `<think>` begins a thought and never is a quotation."""
+    """Parse an answer in prose, where `<think>` always begins a thought and is never a quotation."""
 
     def read_closed(answer: str, cut_off: bool) -> Said | Failure:
         return open_thought() if THINK in answer else read(answer, cut_off)
@@ -58,7 +57,7 @@ def parse_prose(reply: Reply, read: ReadAnswer[Said], opening: re.Pattern[str] |
 
 
 def parse_first_turn(reply: Reply) -> str | Failure:
-    """Return what the judge said in the first of two turns, without its thinking; a failure if it came to no end."""
+    """Return the first of two replies without its thinking; a failure if it was cut off."""
 
     def read(answer: str, cut_off: bool) -> str | Failure:
         return make_failure(FailureKind.NO_VERDICT, "in the first of two turns") if cut_off else answer.strip()
@@ -67,12 +66,12 @@ def parse_first_turn(reply: Reply) -> str | Failure:
 
 
 def open_thought() -> Failure:
-    """Return the failure of an answer that goes on to think and never ends it."""
+    """Return the failure of an answer with an unclosed thought."""
     return make_failure(FailureKind.NO_VERDICT, f"{THINK} is opened and never closed")
 
 
 def excerpt(value: object) -> str:
-    """Show a value of the model's in at most 40 characters, without control characters."""
+    """Quote a value from the judge in at most 40 characters, without control characters."""
     # An object or list may be nested too deep to print, and nobody needs to see what is in it.
     shown = repr(value[:60]) if isinstance(value, str) else type(value).__name__
     if value is None or isinstance(value, bool | float):
@@ -86,7 +85,7 @@ def make_failure(kind: FailureKind, detail: str) -> Failure:
 
 
 def without_thinking(text: str) -> str:
-    """Return what stands after the last `</think>`; all of it if there is none."""
+    """Return the text after the last `</think>`, or all of it."""
     return text.rpartition(_END_THINK)[2]
 
 

@@ -14,18 +14,18 @@ WORSE = Verdict(2.0, 4.0, 5.0)
 MUCH_WORSE = Verdict(1.0, 5.0, 6.0)
 
 _DECIMAL = re.compile(r"[+-]?[0-9]{1,9}(?:\.[0-9]{1,9})?")
-# How far apart two scores are, in shares of their scale, and the ranking that this makes: `A` ahead, `B` ahead.
+# The distance of two scores as a share of their scale, and the rankings: first ahead, second ahead.
 _RANKINGS = ((0.75, 1.0, 6.0), (0.375, 2.0, 5.0), (0.0, 3.0, 4.0))
 
 
 def verdict_of_scores(first: float, second: float, low: float, high: float) -> Verdict | Failure:
-    """Map two scores, higher is better, linearly from `low`..`high` to 1..5; the ranking is that of their distance.
+    """Map two scores, higher is better, linearly from `low`..`high` to 1..5, and their distance to the ranking.
 
     Equal scores rank 3.5. A lead of less than 3/8 of the scale ranks 3 (1.5 points of 1..5), of less than 3/4
     ranks 2 (3 points), more ranks 1; mirrored if the second leads.
 
     Returns:
-        `out_of_range` for a score that is not within the scale.
+        `out_of_range` for a score outside the scale.
     """
     for score in (first, second):
         if not low <= score <= high:  # true of NaN, too
@@ -34,7 +34,7 @@ def verdict_of_scores(first: float, second: float, low: float, high: float) -> V
 
 
 def verdict_of_grades(first: float, second: float) -> Verdict:
-    """Make a verdict of two grades of 1 to 5: the scores as they are, the ranking that of their distance."""
+    """Make a verdict of two grades from 1 to 5, with the ranking by their distance."""
     return Verdict(first, second, _ranking((first - second) / (MAX_SCORE - MIN_SCORE)))
 
 

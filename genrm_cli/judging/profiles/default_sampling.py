@@ -1,10 +1,10 @@
-"""Sampling of ours, for families whose authors publish none."""
+"""Default sampling for families whose authors publish none."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
 
 GREEDY: Mapping[str, object] = MappingProxyType({"temperature": 0.0, "max_tokens": 8192})
-"""For judges that answer as chat models do; room for long analyses."""
+"""For judges that answer like chat models, with room for long analyses."""
 
 THINKING: Mapping[str, object] = MappingProxyType({"temperature": 0.6, "top_p": 0.95, "max_tokens": 16384})
 """For judges that think first: greedy thinking tends to go in circles, and most of the tokens are thoughts."""

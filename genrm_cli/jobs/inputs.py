@@ -1,4 +1,4 @@
-"""Which inputs a command line means, and where the outputs of each go."""
+"""The inputs of a command line, and the output locations of each."""
 
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -25,7 +25,7 @@ from genrm_cli.storage.sink import goes_out_at_once, is_same_place
 
 @dataclass(frozen=True, slots=True)
 class OutputPlaces:
-    """Where the outputs of a run go; None beside a stream or pipe, where there is no place."""
+    """The output locations of an input; None beside a stream or pipe."""
 
     scored: str
     comparisons: str | None = None
@@ -33,7 +33,7 @@ class OutputPlaces:
     metrics: str | None = None
 
     def sides(self) -> list[str]:
-        """Return the places beside the scored lines."""
+        """Return the locations beside the scored lines."""
         return [uri for uri in (self.comparisons, self.rejects, self.metrics) if uri is not None]
 
 
@@ -42,14 +42,14 @@ _NO_PLACES = OutputPlaces("")
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One input and the places of its outputs.
+    """One input and its output locations.
 
     Attributes:
         uri: of the input.
-        places: of its outputs.
-        found: what a listing said of it; None for an input that the user named.
-        problem: why it cannot be scored at all; None if it can. Then the input may be a whole folder or prefix, that
-            could not be listed, or not to its end.
+        places: locations of its outputs.
+        found: its entry in a listing; None for an input that the user named.
+        problem: why it cannot be scored; None if it can. The input may then be a folder or prefix that could not be
+            listed to its end.
     """
 
     uri: str
@@ -59,23 +59,23 @@ class Task:
 
 
 def is_one_input(inputs: Sequence[str]) -> bool:
-    """Say whether a command line names exactly one file, object or stream."""
+    """Whether a command line names exactly one file, object or stream."""
     return len(inputs) == 1 and not names_many(inputs[0])
 
 
 def iter_tasks(
     inputs: Sequence[str], settings: Settings, s3: S3Options, on_nothing: Callable[[str], None] | None = None
 ) -> Iterator[Task]:
-    """Yield the inputs that a command line means, each once, lazily; about 200 bytes a file are kept.
+    """Yield the inputs of a command line, each once, lazily; keeps about 200 bytes a file.
 
-    Side files (our outputs, NeMo Gym's) are left out of folders, prefixes and patterns. Of several inputs, one that
-    cannot be listed or has no place for its output is a task with a problem, and the others go on.
+    Side files (outputs of genrm and NeMo Gym) in folders, prefixes and patterns are skipped. An input that cannot be
+    listed or has no output location yields a task with a problem; the others go on.
 
     Args:
         inputs: as on the command line.
-        settings: where outputs go.
-        s3: how S3 is reached.
-        on_nothing: told of a folder, prefix or pattern without rollout files.
+        settings: output locations.
+        s3: connection options.
+        on_nothing: called with a folder, prefix or pattern without rollout files.
 
     Raises:
         UsageError: `-` or one output for several inputs, or a template that does not tell their outputs apart from
@@ -104,18 +104,18 @@ def iter_tasks(
 
 
 def output_places(uri: str, settings: Settings, below: str | None = None) -> OutputPlaces:
-    """Work out where the outputs of an input go.
+    """Return the output locations of an input.
 
     Args:
         uri: the input.
         settings: `output`, `output_template`, `any_prefix`.
-        below: the folder that was searched for it; its own by default.
+        below: the folder that was searched; the input's own by default.
 
     Raises:
         UsageError: the output is the input, or S3 results would not lie under `rl/`.
     """
     if is_s3(uri):
-        parse_s3_uri(uri)  # before anything is derived from it
+        parse_s3_uri(uri)  # before other URIs are derived from it
     scored = settings.output.output
     if scored is None and is_stream(uri):
         scored = uri
@@ -137,21 +137,21 @@ def output_places(uri: str, settings: Settings, below: str | None = None) -> Out
 
 
 def _refuse_ambiguous(inputs: Sequence[str], settings: Settings) -> None:
-    """Refuse what does not go together with several inputs, before any of them is touched."""
+    """Refuse settings that contradict several inputs, before any of them is touched."""
     template = settings.output.output_template
     if settings.output.output is not None:
         raise UsageError("-o names one output, but there are several inputs; use --output-template.")
     if any(is_stream(given) for given in inputs):
-        raise UsageError("- is one input of several; pipe it to a genrm of its own.")
+        raise UsageError("'-' cannot be combined with other inputs.")
     if "{stem}" not in template:
         raise UsageError(
-            f"--output-template {template}: of several inputs all in one folder would have the same output; "
-            "put {stem} into it, as in '{dir}/scored/{stem}.scored.jsonl'."
+            f"--output-template {template}: inputs of one folder would share one output; "
+            "add {stem}, as in '{dir}/scored/{stem}.scored.jsonl'."
         )
     if is_rollout_file(render_place(template, "folder/name.jsonl", "folder")):
         raise UsageError(
-            f"--output-template {template}: the next run would take these outputs for rollouts; "
-            "end it in .scored.jsonl (.scored.jsonl.gz, .scored.jsonl.zst)."
+            f"--output-template {template}: the next run would read these outputs as rollouts; "
+            "use the suffix .scored.jsonl (.scored.jsonl.gz, .scored.jsonl.zst)."
         )
 
 
@@ -184,7 +184,7 @@ def _hash_of(place: str) -> int:
 
 
 def _place(uri: str, real_folder: Callable[[str], str]) -> str:
-    """Name a place so that two spellings of it are one."""
+    """Return one name for all spellings of a location."""
     if is_s3(uri):
         return uri
     folder, name = os.path.split(uri)
@@ -194,5 +194,5 @@ def _place(uri: str, real_folder: Callable[[str], str]) -> str:
 def _shared_output(task: Task) -> UsageError:
     return UsageError(
         f"{task.uri}: another input has the same output {task.places.scored}; "
-        "tell them apart with {dir} or {path} in --output-template, or rename one."
+        "add {dir} or {path} to --output-template, or rename one."
     )

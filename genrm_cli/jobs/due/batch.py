@@ -1,4 +1,4 @@
-"""Score many inputs in one run: each once, some side by side, all with one judge."""
+"""Score many inputs in one run: each once, several at a time, all with the same judges."""
 
 import asyncio
 import threading
@@ -21,9 +21,9 @@ from genrm_cli.errors import (
 from genrm_cli.groups.check import check_settings
 from genrm_cli.groups.tasks import first_error_of, in_thread
 from genrm_cli.jobs.context import RunContext, cancelled_by_sigterm
-from genrm_cli.jobs.due.inputs import Task
 from genrm_cli.jobs.due.leasing import leased
 from genrm_cli.jobs.due.planning import LISTED_AT_ONCE, Decision, FileResult, Status, decide_again, iter_decisions
+from genrm_cli.jobs.inputs import Task
 from genrm_cli.jobs.journals import check_journal_place
 from genrm_cli.jobs.score_file import refuse_unscored, score_task
 from genrm_cli.judging.open_judges import OpenJudges, open_judges
@@ -36,11 +36,11 @@ class BatchReport:
     """The results of all inputs of a run.
 
     Attributes:
-        results: with `--json`, of all but those that were up to date.
-        last: of the last one, whatever became of it.
-        counts: of all, by status.
-        exit_code: the worst of all inputs' exit codes.
-        fatal: what ended the run before its end; None if nothing did.
+        results: with `--json`, of all inputs that were not up to date.
+        last: of the last input.
+        counts: of all inputs, by status.
+        exit_code: the worst of all inputs.
+        fatal: the error that ended the run early; None without one.
         is_listed: whether all inputs were found before the run ended.
     """
 
@@ -52,7 +52,7 @@ class BatchReport:
     is_listed: bool = False
 
     def enter(self, result: FileResult, *, keep: bool) -> None:
-        """Take in what became of one more input."""
+        """Add the result of one more input."""
         self.last = result
         self.counts[result.status] += 1
         self.exit_code = worst_exit_code([self.exit_code, result.exit_code])
@@ -60,12 +60,12 @@ class BatchReport:
             self.results.append(replace(result, report=None, metrics=None))  # each is a few kilobytes
 
     def end(self, fatal: GenrmError) -> None:
-        """Say what ended the run before its end."""
+        """Record the error that ended the run early."""
         self.fatal = fatal
         self.exit_code = worst_exit_code([self.exit_code, fatal.exit_code])
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the run as one JSON-ready object."""
+        """Return the report, JSON-ready."""
         counts = {status.value.replace(" ", "_"): self.counts[status] for status in Status if self.counts[status]}
         return {
             "files": self.counts.total(),
@@ -83,7 +83,7 @@ async def score_inputs(inputs: Sequence[str], run: RunContext) -> BatchReport:
     One that fails does not stop the others; a judge that cannot be used stops the run, as does a cancellation.
 
     Raises:
-        UsageError: the settings name no judge, or do not go with the inputs.
+        UsageError: the settings name no judge, or contradict the inputs.
         CancelledError: the run was interrupted, by SIGTERM too.
     """
     check_settings(run.settings)
@@ -105,7 +105,7 @@ class _Batch:
     async def score(self, inputs: Sequence[str]) -> None:
         """Score all inputs, a few at a time."""
         lanes = self._run.settings.limits.parallel_files
-        # Each lane reads or writes in one thread, renews its lease in another, and copies its journal in a third.
+        # Each lane reads or writes in one thread, renews its lease in a second, and copies its journal in a third.
         asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(4 + 3 * lanes))
         queue: asyncio.Queue[Decision | None] = asyncio.Queue(maxsize=lanes)
         try:
@@ -200,8 +200,8 @@ class _Batch:
         return FileResult(task.uri, task.places.scored, Status.SCORED, reason, error, report, metrics=report.metrics)
 
     def _prove_writable(self, task: Task) -> None:
-        """Make sure, before anything is paid for, that the outputs can be written."""
-        if self._run.settings.output.output is None:  # the folder of a template is ours to make
+        """Check that the outputs can be written, before anything is paid for."""
+        if self._run.settings.output.output is None:  # the folders of a template are created
             make_folder(task.places.scored)
         check_writable(task.places.scored, self._run.s3)
 

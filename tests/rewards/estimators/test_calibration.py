@@ -1,6 +1,7 @@
-"""What a run's verdicts say of their judge, against the definitions written pair by pair."""
+"""The calibration from a run's verdicts, against the definitions written pair by pair."""
 
 import math
+import pickle
 from itertools import product
 
 import numpy as np
@@ -15,10 +16,17 @@ from drawn_verdicts import (
     linear_judge,
     pairs_of,
 )
+from verdict_rows import Row, verdicts_of
 
 from genrm_cli.pairing import plan_comparisons
-from genrm_cli.rewards.estimators import JudgedPair, JudgeFit, JudgeStatistics, Weights, estimate
-from genrm_cli.rewards.estimators.judge_fit import UNBIASED_VERDICTS
+from genrm_cli.rewards.estimators import (
+    Calibration,
+    CalibrationStatistics,
+    Weights,
+    estimate,
+    verdict_array,
+)
+from genrm_cli.rewards.estimators.calibration import UNBIASED_VERDICTS
 
 PLAN = [(i, j) for i, j, _ in plan_comparisons(8, "ring", ring_k=2)]
 # With repeats and reversed orders, so that some verdicts share both rollouts.
@@ -27,7 +35,7 @@ TANGLED = [*PLAN, *PLAN[:5], *((j, i) for i, j in PLAN[3:9])]
 
 def fit_of(*batches):
     """Return the fit of batches taken in together."""
-    statistics = JudgeStatistics()
+    statistics = CalibrationStatistics()
     for batch in batches:
         statistics.add_batch(batch)
     return statistics.fit()
@@ -108,10 +116,10 @@ def test_parts_of_a_run_add_up():
     """Group by group, in batches, in another order, merged: the same fit."""
     batch, _ = linear_judge(130, 8, TANGLED, failures=0.1)
     whole = fit_of(batch)
-    parts = [JudgeStatistics(), JudgeStatistics()]
+    parts = [CalibrationStatistics(), CalibrationStatistics()]
     for group in reversed(range(130)):
-        parts[group % 2].add_group(8, pairs_of(batch, group))
-    parts[0].add_group(8, [])
+        parts[group % 2].add_group(8, verdicts_of(pairs_of(batch, group)))
+    parts[0].add_group(8, {})
     parts[0].merge(parts[1])
     merged = parts[0].fit()
     assert merged.groups == whole.groups == 130
@@ -121,11 +129,23 @@ def test_parts_of_a_run_add_up():
     assert merged.gap_bias == pytest.approx(whole.gap_bias)
 
 
+def test_arrays_say_what_their_verdicts_say():
+    """Spooled arrays, also after statistics were pickled halfway, give the same calibration to the last bit."""
+    batch, _ = linear_judge(80, 8, TANGLED, failures=0.1)
+    groups = [verdicts_of(pairs_of(batch, group)) for group in range(80)]
+    one, other = CalibrationStatistics(), CalibrationStatistics()
+    for number, verdicts in enumerate(groups):
+        one.add_group(8, verdicts)
+        other.add_arrays(8, np.frombuffer(verdict_array(verdicts).tobytes()).reshape(-1, 5))
+        other = pickle.loads(pickle.dumps(other)) if number == 40 else other
+    assert one.fit() == other.fit()
+
+
 def test_waiting_verdicts_stay_few():
     """However many kinds of groups there are, and however large; and none is lost."""
-    statistics = JudgeStatistics()
+    statistics = CalibrationStatistics()
     for count in [*range(1, 200), 5000, *range(1, 200)]:
-        statistics.add_group(8, [JudgedPair(place % 7, 7, 4, 2, 2) for place in range(count)])
+        statistics.add_group(8, verdicts_of(Row(index % 7, 7, 4, 2, 2) for index in range(count)))
         assert sum(len(group) for groups in statistics._waiting.values() for group in groups) <= 4096
     assert statistics.fit().groups == 399
 
@@ -145,26 +165,26 @@ def test_wins_are_split_into_signal_and_noise():
 def test_weights_wait_for_enough_groups():
     """Up to 127 groups the usual weights, from 128 on fitted ones; noise is known earlier."""
     batch, _ = linear_judge(128, 8, PLAN)
-    statistics = JudgeStatistics()
+    statistics = CalibrationStatistics()
     for group in range(127):
-        statistics.add_group(8, pairs_of(batch, group))
+        statistics.add_group(8, verdicts_of(pairs_of(batch, group)))
     assert statistics.fit().weights is None
     assert statistics.fit().noise is not None
-    statistics.add_group(8, pairs_of(batch, 127))
+    statistics.add_group(8, verdicts_of(pairs_of(batch, 127)))
     assert isinstance(statistics.fit().weights, Weights)
 
 
 def test_one_verdict_is_opinion_not_bias():
     """A run of one verdict does not explain it away."""
-    statistics = JudgeStatistics()
-    statistics.add_group(2, [JudgedPair(0, 1, 5, 1, 1)])
+    statistics = CalibrationStatistics()
+    statistics.add_group(2, verdicts_of([(0, 1, 5, 1, 1)]))
     fit = statistics.fit()
     assert fit.gap_bias == 4 / (1 + UNBIASED_VERDICTS)
     assert fit.first_share == 0.5 + 0.5 / (1 + UNBIASED_VERDICTS)
     assert (fit.noise, fit.weights, fit.scores, fit.wins) == (None, None, None, None)
-    better, worse = estimate("combined", 2, [JudgedPair(0, 1, 5, 1, 1)], fit).base_scores
+    better, worse = estimate("combined", 2, verdicts_of([(0, 1, 5, 1, 1)]), fit).base_scores
     assert better - worse > 2
-    assert JudgeStatistics().fit() == JudgeFit()
+    assert CalibrationStatistics().fit() == Calibration()
 
 
 @pytest.mark.parametrize("n", [2, 3])
@@ -183,7 +203,7 @@ def test_a_judge_that_always_says_the_same_has_no_signal(score_2, ranking):
     fit = fit_of(batch)
     assert (fit.noise, fit.weights) == (None, None)
     for name in ("simple_tiebreaker", "combined", "combined_fitted", "win_rate", "bradley_terry"):
-        made = estimate(name, 8, pairs_of(batch, 0), fit)
+        made = estimate(name, 8, verdicts_of(pairs_of(batch, 0)), fit)
         assert max(made.base_scores) - min(made.base_scores) < 1e-9
         assert made.reliability is None or made.reliability < 1e-9
 
@@ -193,6 +213,8 @@ def test_a_judge_that_only_ranks_still_orders():
     batch, quality = linear_judge(300, 8, PLAN)
     batch.score_1[:] = batch.score_2[:] = 3.0
     fit = fit_of(batch)
-    made = [estimate("combined_fitted", 8, pairs_of(batch, group), fit).base_scores for group in range(300)]
+    made = [
+        estimate("combined_fitted", 8, verdicts_of(pairs_of(batch, group)), fit).base_scores for group in range(300)
+    ]
     assert np.mean([np.corrcoef(a, b)[0, 1] for a, b in zip(made, quality, strict=True)]) > 0.7
     assert np.std(made, axis=1).mean() > 0.1

@@ -1,4 +1,4 @@
-"""What `[components]`, `[diversity]`, `[total]` and `--component` may say, and what is refused."""
+"""Parsing of `[components]`, `[diversity]`, `[total]` and `--component`."""
 
 import math
 import tomllib
@@ -7,9 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from genrm_cli import rules as implemented
+from genrm_cli.catalog import COMPONENT_KINDS, RULES
 from genrm_cli.errors import UsageError
-from genrm_cli.settings import Settings
-from genrm_cli.settings.components import KINDS, Component, TotalTable, needs_verdicts, order_of
+from genrm_cli.settings import Settings, components, reward_tables
+from genrm_cli.settings.components import Component, TotalTable, needs_verdicts, order_of
 from genrm_cli.settings.panel import graders_of
 from genrm_cli.settings.resolve import SettingsFile, resolve_settings
 from genrm_cli.settings.table import digest_of
@@ -76,7 +78,7 @@ def test_a_table_of_every_kind_is_read(toml: str, name: str, kind: str, options:
     ],
 )
 def test_a_short_of_every_kind_is_read(short: str, name: str, kind: str, options: dict[str, object]) -> None:
-    """`--component KIND` or `KIND:OPTION`; the name comes of what it is about."""
+    """`--component KIND` or `KIND:OPTION`; the name comes from the option."""
     assert resolve("", short).rewards.components == (Component(name, kind, tuple(options.items())),)
 
 
@@ -85,37 +87,37 @@ def test_a_short_of_every_kind_is_read(short: str, name: str, kind: str, options
     [
         ("components = 3", "expected tables"),
         ("[components]\nsafety = 3", "components.safety: a component is a table"),
-        ("[components.Safety]", "small letters, digits and _"),
+        ("[components.Safety]", "lower-case letters, digits and _"),
         ("[components.tone]", "kind 'tone' is not one of genrm, win_rate"),
         ("[components.tone]\nkind = 3", "kind '3' is not one of"),
-        ("[components.win_rate]\nof = 'x'", "a component of kind win_rate has no 'of'; it has kind"),
-        ("[components.safety]\nmodel = 'm'", "a component of kind rule has no 'model'"),
+        ("[components.win_rate]\nof = 'x'", "unknown key 'of'; a component of kind win_rate has"),
+        ("[components.safety]\nmodel = 'm'", "unknown key 'model'; a component of kind rule has kind, rule"),
         ("[components.rank]\nties = 'best'", "components.rank.ties: 'best' is not one of mean, order"),
-        ("[components.rank]\nof = 3", "components.rank.of: 3 is not a text"),
-        ("[components.consistency]", "by one of extract, pattern and field"),
-        ("[components.consistency]\nfield = 'x'\nextract = 'boxed'", "by one of extract, pattern and field"),
+        ("[components.rank]\nof = 3", "components.rank.of: 3 is not text"),
+        ("[components.consistency]", "exactly one of extract, pattern and field"),
+        ("[components.consistency]\nfield = 'x'\nextract = 'boxed'", "exactly one of extract, pattern and field"),
         ("[components.consistency]\nextract = 'xml'", "'xml' is not one of boxed, number, labelled"),
         ("[components.consistency]\npattern = '('", "is not a regular expression"),
         ("[components.consistency]\npattern = '[[a](x)'", "is not a regular expression: Possible nested set"),
         ("[components.consistency]\npattern = 'a'", "has 0 groups"),
         ("[components.consistency]\npattern = '(a)(b)'", "has 2 groups"),
-        ("[components.complementarity]", "kind complementarity needs field"),
-        ("[components.rubric]", "kind rubric needs set"),
+        ("[components.complementarity]", "kind complementarity requires field"),
+        ("[components.rubric]", "kind rubric requires set"),
         ("[components.rubric]\nset = 's'\njson_schema = 'no'", "neither true nor false"),
         ("[components.rubric]\nset = 's'\ntemperature = 9", "components.rubric.temperature: 9"),
-        ("[components.rubric]\nset = 's'\nprofile = 'json'", "a component of kind rubric has no 'profile'"),
-        ("[components.rule]", "kind rule needs rule"),
+        ("[components.rubric]\nset = 's'\nprofile = 'json'", "unknown key 'profile'; a component of kind rubric has"),
+        ("[components.rule]", "kind rule requires rule"),
         ("[components.tone]\nkind = 'rule'\nrule = 'tone'", "'tone' is not one of safety, empathy"),
-        ("[components.field]", "kind field needs field"),
+        ("[components.field]", "kind field requires field"),
         ("[components.mine]\npython = 'brevity'", "'brevity' is not package.module:function"),
-        ("[components.mine]\nkind = 'python'", "kind python needs python"),
-        ("[components.quality]\nkind = 'genrm'", "genrm is what the verdicts give, by no other name"),
+        ("[components.mine]\nkind = 'python'", "kind python requires python"),
+        ("[components.quality]\nkind = 'genrm'", "the names genrm and diversity are reserved"),
         ("[components.genrm]\nkind = 'field'\nfield = 'x'", "give the component another name"),
-        ("[components.diversity]\nkind = 'rubric'\nset = 's'", "diversity what [diversity] says"),
+        ("[components.diversity]\nkind = 'rubric'\nset = 's'", "the names genrm and diversity are reserved"),
     ],
 )
 def test_a_table_that_cannot_be_is_refused(toml: str, says: str) -> None:
-    """The message names the place and what would do."""
+    """The message names the place and what is expected."""
     assert says in refusal(toml)
 
 
@@ -124,11 +126,11 @@ def test_a_table_that_cannot_be_is_refused(toml: str, says: str) -> None:
     [
         ("tone", "--component tone: expected one of genrm, win_rate"),
         ("safety,empathy", "expected one of"),
-        ("genrm:x", "genrm takes nothing after a colon"),
-        ("rubric", "needs set"),
-        ("consistency", "by one of extract, pattern and field"),
-        ("field:a.1", "no name can be made of it"),
-        ("field:...", "no name can be made of it"),
+        ("genrm:x", "genrm takes no option"),
+        ("rubric", "requires set"),
+        ("consistency", "exactly one of extract, pattern and field"),
+        ("field:a.1", "cannot derive a name"),
+        ("field:...", "cannot derive a name"),
         ("field:x.genrm", "give the component another name"),
         ("python:brevity", "is not package.module:function"),
     ],
@@ -139,8 +141,8 @@ def test_a_short_that_cannot_be_is_refused(short: str, says: str) -> None:
 
 
 def test_a_name_may_be_given_once() -> None:
-    """Neither two flags nor a flag and a table may name the same component; a table can give another name."""
-    assert "'safety' is there twice" in refusal("[components.safety]", "safety")
+    """Two flags, or a flag and a table, cannot define the same component."""
+    assert "'safety' is defined twice" in refusal("[components.safety]", "safety")
     assert "a table [components.NAME]" in refusal("", "rubric:a", "rubric:b")
 
 
@@ -149,10 +151,11 @@ def test_ranks_of_one_another_are_refused() -> None:
     tables = "".join(f"[components.{a}]\nkind = 'rank'\nof = '{b}'\n" for a, b in ("ab", "bc", "ca"))
     said = refusal(tables)
     assert any(
-        f"need one another: {cycle}." in said for cycle in ("a of b of c of a", "b of c of a of b", "c of a of b of c")
+        f"depend on one another: {cycle}." in said
+        for cycle in ("a of b of c of a", "b of c of a of b", "c of a of b of c")
     )
     assert "genrm_rank" not in said
-    assert "need one another: a of a" in refusal("[components.a]\nkind = 'rank'\nof = 'a'")
+    assert "depend on one another: a of a" in refusal("[components.a]\nkind = 'rank'\nof = 'a'")
 
 
 @given(st.permutations(["rank", "win_rate", "a", "b"]))
@@ -177,13 +180,13 @@ def test_each_component_stands_behind_what_it_is_made_of(names: list[str]) -> No
     ],
 )
 def test_pairs_are_judged_only_where_something_is_made_of_verdicts(toml: str, asked: bool) -> None:
-    """The reward by default, a weight, a gate, a component that was asked for."""
+    """The default reward, a weight, a gate or a requested component needs verdicts."""
     settings = resolve(toml)
     assert needs_verdicts(settings.rewards.components, settings.rewards.total) is asked
 
 
 def test_diversity_has_defaults_and_takes_everything() -> None:
-    """`fallback_on_error` is another word for `fallback`, `endpoint` for `base_url`."""
+    """`fallback_on_error` is an alias of `fallback`, `endpoint` of `base_url`."""
     diversity = resolve("[diversity]").rewards.diversity
     assert diversity is not None
     assert (diversity.method, diversity.threshold, diversity.n, diversity.fallback) == ("ngram", 0.5, 3, "unique")
@@ -202,19 +205,19 @@ def test_diversity_has_defaults_and_takes_everything() -> None:
 @pytest.mark.parametrize(
     ("toml", "says"),
     [
-        ("diversity = 3", "3 is no table"),
-        ("[diversity]\nmethod = 'llm'\nthreshold = 0.5", "threshold says nothing to the method llm"),
-        ("[diversity]\nfallback = 'unique'", "fallback says nothing to the method ngram"),
+        ("diversity = 3", "3 is not a table"),
+        ("[diversity]\nmethod = 'llm'\nthreshold = 0.5", "threshold has no effect with method llm"),
+        ("[diversity]\nfallback = 'unique'", "fallback has no effect with method ngram"),
         ("[diversity]\nmethod = 'words'", "'words' is not one of ngram, llm"),
         ("[diversity]\nthreshold = 1.5", "not a number from 0 to 1"),
         ("[diversity]\nthreshold = nan", "not a number from 0 to 1"),
         ("[diversity]\nn = 0", "not a number from 1 to 64"),
-        ("[diversity]\nn = 2.5", "not a whole number"),
+        ("[diversity]\nn = 2.5", "not an integer"),
         ("[diversity]\nn = true", "not a number"),
         ("[diversity]\nfallback = 'zero'", "not one of unique, uniform"),
         ("[diversity]\ncomponents = 'genrm'", "not a list of component names"),
-        ("[diversity]\nmodel = 'm'", "there is no 'model'"),
-        ("[diversity]\nmethod = 'llm'\nprofile = 'json'", "there is no 'profile'"),
+        ("[diversity]\nmodel = 'm'", "unknown key 'model'"),
+        ("[diversity]\nmethod = 'llm'\nprofile = 'json'", "unknown key 'profile'"),
     ],
 )
 def test_diversity_that_cannot_be_is_refused(toml: str, says: str) -> None:
@@ -232,24 +235,24 @@ def test_a_total_is_read() -> None:
 @pytest.mark.parametrize(
     ("toml", "says"),
     [
-        ("", "weights says how much each component counts"),
-        ("weights = { genrm = 0 }", "weights says how much"),
-        ("weights = 3", "total.weights: 3 is no table"),
+        ("", "weights must give a component a weight above 0"),
+        ("weights = { genrm = 0 }", "weights must give"),
+        ("weights = 3", "total.weights: 3 is not a table"),
         ("weights = { genrm = -1 }", "total.weights.genrm: -1 is not a number from 0"),
         ("weights = { genrm = inf }", "total.weights.genrm: inf is not a number"),
         ("weights = { genrm = '1' }", "'1' is not a number"),
-        ("weight = { genrm = 1 }", "there is no 'weight'"),
+        ("weight = { genrm = 1 }", "unknown key 'weight'"),
         ("weights = { genrm = 1 }\ngates = { x = 'y' }", "total.gates.x"),
         ("weights = { genrm = 1 }\noptional = ['x']", "'x' has no weight"),
         ("weights = { genrm = 1 }\noptional = 'genrm'", "not a list"),
         ("weights = { genrm = 1 }\nnormalise = 1", "1 is neither true nor false"),
-        ("weights = { genrm = 1 }\nclip = 5", "not the least and the greatest"),
-        ("weights = { genrm = 1 }\nclip = [1, 2, 3]", "not the least and the greatest"),
-        ("weights = { genrm = 1 }\nclip = [nan, 1]", "not the least and the greatest"),
-        ("weights = { genrm = 1 }\nclip = [nan, inf]", "not the least and the greatest"),
-        ("weights = { genrm = 1 }\nclip = [false, true]", "not the least and the greatest"),
-        ("weights = { genrm = 1 }\nclip = [5, 1]", "leaves nothing between"),
-        ("weights = { genrm = 1 }\nclip = [inf, -inf]", "leaves nothing between"),
+        ("weights = { genrm = 1 }\nclip = 5", "not the minimum and maximum"),
+        ("weights = { genrm = 1 }\nclip = [1, 2, 3]", "not the minimum and maximum"),
+        ("weights = { genrm = 1 }\nclip = [nan, 1]", "not the minimum and maximum"),
+        ("weights = { genrm = 1 }\nclip = [nan, inf]", "not the minimum and maximum"),
+        ("weights = { genrm = 1 }\nclip = [false, true]", "not the minimum and maximum"),
+        ("weights = { genrm = 1 }\nclip = [5, 1]", "the minimum must be below the maximum"),
+        ("weights = { genrm = 1 }\nclip = [inf, -inf]", "the minimum must be below the maximum"),
     ],
 )
 def test_a_total_that_cannot_be_is_refused(toml: str, says: str) -> None:
@@ -259,7 +262,7 @@ def test_a_total_that_cannot_be_is_refused(toml: str, says: str) -> None:
 
 @given(low=st.floats(allow_nan=False), high=st.floats(allow_nan=False))
 def test_a_clip_that_is_accepted_lets_something_through(low: float, high: float) -> None:
-    """Its ends are in order, and only the infinite ones are open."""
+    """An accepted clip has its bounds in order, and only infinite ones are open."""
     table = {"weights": {"genrm": 1}, "clip": [low, high]}
     try:
         total = resolve_settings({}, {}, SettingsFile("f", {"total": table}))[0].rewards.total
@@ -290,7 +293,7 @@ OTHER_REWARDS = [
     ("toml", "more", "same"), [(*a, True) for a in SAME_REWARDS] + [(*b, False) for b in OTHER_REWARDS]
 )
 def test_the_digest_follows_what_a_table_says_of_rewards(toml: str, more: str, same: bool) -> None:
-    """Where a grader is and how fast it is asked is nothing to the rewards; all else is."""
+    """A grader's endpoint and limits do not change the digest; everything else in a table does."""
     assert (digest_of(resolve(toml)) == digest_of(resolve(f"{toml}\n{more}"))) is same
 
 
@@ -332,7 +335,8 @@ def test_a_variable_of_its_own_goes_before_the_runs_key_file() -> None:
     assert (grader.judge.api_key_env, grader.judge.api_key_file) == ("A", None)
 
 
-def test_every_kind_is_tried_here() -> None:
-    """A new kind needs its cases above."""
-    kinds = "genrm win_rate rank consistency complementarity rubric rubric_rank rule field python"
-    assert set(KINDS) == set(kinds.split())
+def test_the_catalog_names_every_kind_and_rule() -> None:
+    """The kinds that can be parsed and computed, and the rules, are those of the catalog."""
+    assert list(reward_tables._KINDS) == list(COMPONENT_KINDS)
+    assert list(implemented.RULES) == list(RULES)
+    assert set(COMPONENT_KINDS) > components.JUDGED_KINDS

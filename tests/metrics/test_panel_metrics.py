@@ -4,10 +4,10 @@ import math
 from itertools import permutations
 
 import pytest
-from genrm_cli.metrics.agreement import Alpha, PanelMetrics, kendall_tau
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from genrm_cli.metrics.panel_metrics import Alpha, PanelMetrics, kendall_tau
 from genrm_cli.verdicts import Verdict
 
 FIRST, SECOND, TIE = Verdict(4, 2, 2), Verdict(2, 4, 5), Verdict(3, 3, 3.5)

@@ -1,0 +1,136 @@
+"""Checks of values in tables of a settings file.
+
+Each takes a raw value and its place, and returns the value or raises a UsageError that names the place.
+"""
+
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping
+
+from genrm_cli.catalog import listed
+from genrm_cli.errors import UsageError
+from genrm_cli.settings.components import JUDGE_ALIASES, JUDGE_KEYS, Option
+from genrm_cli.settings.convert import compiled_pattern, convert_named
+
+Check = Callable[[object, str], Option]
+_FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
+
+
+def text(raw: object, where: str) -> str:
+    """Check for text that is not empty."""
+    if not isinstance(raw, str) or not raw:
+        raise UsageError(f"{where}: {raw!r} is not text.")
+    return raw
+
+
+def one_of(choices: Iterable[str]) -> Check:
+    """Return a check for one of these texts."""
+    allowed = tuple(choices)
+
+    def check(raw: object, where: str) -> Option:
+        if raw not in allowed:
+            raise UsageError(f"{where}: {raw!r} is not one of {listed(allowed)}.")
+        return str(raw)
+
+    return check
+
+
+def boolean(raw: object, where: str) -> bool:
+    """Check for true or false."""
+    if not isinstance(raw, bool):
+        raise UsageError(f"{where}: {raw!r} is neither true nor false.")
+    return raw
+
+
+def pattern(raw: object, where: str) -> str:
+    """Check for a regular expression with one group."""
+    expression = text(raw, where)
+    if (groups := compiled_pattern(expression, where).groups) != 1:
+        raise UsageError(f"{where}: {raw!r} has {groups} groups; the answer is the match of its one group.")
+    return expression
+
+
+def function(raw: object, where: str) -> str:
+    """Check for `package.module:function`."""
+    if not isinstance(raw, str) or not _FUNCTION.fullmatch(raw):
+        raise UsageError(f"{where}: {raw!r} is not package.module:function.")
+    return raw
+
+
+def number(low: float, high: float) -> Callable[[object, str], float]:
+    """Return a check for a number within bounds."""
+
+    def check(raw: object, where: str) -> float:
+        if isinstance(raw, bool) or not isinstance(raw, int | float) or not low <= raw <= high:
+            raise UsageError(f"{where}: {raw!r} is not a number from {low:g} to {high:g}.")
+        return float(raw)
+
+    return check
+
+
+def integer(low: int, high: int) -> Callable[[object, str], int]:
+    """Return a check for an integer within bounds."""
+
+    def check(raw: object, where: str) -> int:
+        value = number(low, high)(raw, where)
+        if not value.is_integer():
+            raise UsageError(f"{where}: {raw!r} is not an integer.")
+        return int(value)
+
+    return check
+
+
+def names(raw: object, where: str) -> tuple[str, ...]:
+    """Check for a list of component names."""
+    if not isinstance(raw, list) or not all(isinstance(name, str) for name in raw):
+        raise UsageError(f"{where}: {raw!r} is not a list of component names.")
+    return tuple(raw)
+
+
+def numbers(raw: object, where: str) -> tuple[tuple[str, float], ...]:
+    """Check for a table of numbers of at least 0."""
+    check = number(0.0, 1e9)
+    return tuple((str(name), check(value, f"{where}.{name}")) for name, value in table(raw, where).items())
+
+
+def table(raw: object, where: str) -> Mapping[str, object]:
+    """Check for a table."""
+    if not isinstance(raw, Mapping):
+        raise UsageError(f"{where}: {raw!r} is not a table.")
+    return raw
+
+
+def bounds(raw: object, where: str) -> tuple[float | None, float | None]:
+    """Check for a list of a minimum and a greater maximum; an infinite one becomes None."""
+    if not isinstance(raw, list) or len(raw) != 2 or not all(map(_is_bound, raw)):
+        raise UsageError(f"{where}: {raw!r} is not the minimum and maximum reward, as in [0, 5].")
+    low, high = map(float, raw)
+    if not low < high:
+        raise UsageError(f"{where}: {raw!r} is empty; the minimum must be below the maximum.")
+    return None if low == -math.inf else low, None if high == math.inf else high
+
+
+def _is_bound(raw: object) -> bool:
+    if isinstance(raw, int) and not isinstance(raw, bool):
+        return abs(raw) < 2**1023  # a float holds it
+    return isinstance(raw, float) and not math.isnan(raw)
+
+
+def judge_settings(given: Mapping[str, object], where: str) -> dict[str, Option]:
+    """Check the settings of a judge in a table; other keys are ignored."""
+    checked: dict[str, Option] = {}
+    for key, raw in given.items():
+        name = JUDGE_ALIASES.get(key, key)
+        if name not in JUDGE_KEYS:
+            continue
+        if name in checked:
+            raise UsageError(f"{where}.{key}: {name} is given twice, once as {listed(JUDGE_ALIASES)}; remove one.")
+        value = convert_named(name, raw, f"{where}.{key}")
+        if value is not None:
+            checked[name] = value
+    return checked
+
+
+def is_judge_setting(key: str) -> bool:
+    """Return whether a key is a setting that a judge may have of its own."""
+    return JUDGE_ALIASES.get(key, key) in JUDGE_KEYS

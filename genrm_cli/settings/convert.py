@@ -1,0 +1,193 @@
+"""Conversion of one value, from a flag, a variable or a file, to its setting's type and bounds."""
+
+import difflib
+import math
+import re
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+from genrm_cli.catalog import REDACTIONS, listed
+from genrm_cli.errors import UsageError
+from genrm_cli.settings.components import TABLES
+from genrm_cli.settings.declare import Setting, Value
+from genrm_cli.settings.table import setting_named
+
+MAX_CONCURRENCY = 16_384
+
+_UNITS_S = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_DESCRIPTIONS = {bool: "true or false", int: "an integer", float: "a finite number", str: "text"}
+_TRUTHS = {
+    **dict.fromkeys(("1", "true", "yes", "on"), True),
+    **dict.fromkeys(("0", "false", "no", "off"), False),
+}
+
+
+def convert_named(name: str, raw: object, where: str) -> Value:
+    """Convert a value of the setting of this name, see `convert`."""
+    return convert(setting_named(name), raw, where)
+
+
+def convert(setting: Setting, raw: object, where: str) -> Value:
+    """Convert text, or a value from a TOML file, to the setting's type.
+
+    Args:
+        setting: the setting.
+        raw: the value.
+        where: the place it comes from, for messages.
+
+    Raises:
+        UsageError: the value has the wrong type or is out of bounds.
+    """
+    if isinstance(raw, dict) or (isinstance(raw, list) and any(isinstance(each, dict) for each in raw)):
+        tables = listed(f"[{name}]" for name in TABLES)
+        raise UsageError(f"{where}: expected a value, got a table; the tables are [[judge]], {tables}.")
+    if setting.is_many:
+        return _convert_many(setting, raw, where)
+    value = parse_duration_s(raw) if setting.declared.is_duration else _converted(setting.type, raw)
+    if value is None:
+        expected = "a duration, such as 90s, 15m or 2h" if setting.declared.is_duration else _DESCRIPTIONS[setting.type]
+        raise UsageError(f"{where}: {raw!r} is not {expected}.")
+    if isinstance(value, str):
+        return _checked_text(setting, value, where)
+    _check_bounds(setting, value, where)
+    return value
+
+
+def _convert_many(setting: Setting, raw: object, where: str) -> tuple[str, ...]:
+    check = _TEXT_CHECKS.get(setting.name)
+    if check is None:
+        return _split(raw, where)
+    if raw in ("", [""], ("",)):
+        raise UsageError(f"{where} must not be empty: it would guard nothing. Give a value or omit it.")
+    return tuple(check(text, where) for text in _split(raw, where))
+
+
+def _checked_text(setting: Setting, value: str, where: str) -> str:
+    choices = setting.declared.choices
+    if choices:
+        with_underscores = value.replace("-", "_")  # combined-fitted is combined_fitted
+        value = with_underscores if with_underscores in choices else value
+        if value not in choices:
+            raise UsageError(f"{where}: {value!r} is not one of {listed(choices)}.{did_you_mean(value, choices)}")
+    check = _TEXT_CHECKS.get(setting.name)
+    return value if check is None else check(value, where)
+
+
+def did_you_mean(word: str, known: tuple[str, ...]) -> str:
+    """Return a hint at the most similar known word, with a space before it; empty if none is similar."""
+    near = difflib.get_close_matches(word, known, n=1)
+    return f" Did you mean {near[0]}?" if near else ""
+
+
+def _check_bounds(setting: Setting, value: float, where: str) -> None:
+    low, high = setting.declared.low, setting.declared.high
+    if (low is not None and value < low) or (high is not None and value > high):
+        bounds = f"at least {low:.9g}" if high is None else f"between {low:.9g} and {high:.9g}"
+        raise UsageError(f"{where}: {value} is out of bounds; it must be {bounds}.")
+
+
+def parse_duration_s(raw: object) -> float | None:
+    """Parse a duration: seconds, or a number followed by s, m, h or d; None if it is neither."""
+    match = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*([smhd]?)\s*", str(raw))
+    return None if match is None or isinstance(raw, bool) else float(match[1]) * _UNITS_S[match[2]]
+
+
+def _split(raw: object, where: str) -> tuple[str, ...]:
+    """Return several texts, from a list or from comma-separated text."""
+    # A comma within braces counts repeats in a regular expression.
+    texts = re.split(r",(?![^{}]*\})", raw) if isinstance(raw, str) else raw
+    if not isinstance(texts, list | tuple) or not all(isinstance(text, str) for text in texts):
+        raise UsageError(f"{where}: {raw!r} is neither text nor a list of texts.")
+    return tuple(text.strip() for text in texts if text.strip())
+
+
+def _converted(kind: type, raw: object) -> str | int | float | bool | None:
+    """Convert a value without checking bounds; None if that is impossible."""
+    if kind is bool:
+        return raw if isinstance(raw, bool) else _TRUTHS.get(str(raw).lower())
+    if isinstance(raw, bool) or not isinstance(raw, str | int | float):
+        return None
+    return str(raw) if kind is str else _number(kind, raw)  # `unscored = 3.0` in a file is a number
+
+
+def _number(kind: type, raw: str | float) -> int | float | None:
+    try:
+        number = float(raw)
+    except (ValueError, OverflowError):
+        return None
+    if not math.isfinite(number) or (kind is int and number != int(number)):
+        return None
+    return int(number) if kind is int else number
+
+
+def read_text_argument(value: str, where: str) -> str:
+    """Return the text itself, or for `@FILE` the file's content.
+
+    Raises:
+        UsageError: the file cannot be read.
+    """
+    if not value.startswith("@"):
+        return value
+    try:
+        return Path(value[1:]).read_text(encoding="utf-8").strip()
+    except (OSError, ValueError) as error:  # ValueError: not UTF-8, or a NUL in the name
+        raise UsageError(f"{where}: cannot read {value[1:]}: {error}.") from error
+
+
+def _checked_unscored(value: str, where: str) -> str:
+    if value not in ("null", "drop") and _number(float, value) is None:
+        raise UsageError(f"{where}: {value!r} is not null, drop or a finite number.")
+    return value
+
+
+def _checked_concurrency(value: str, where: str) -> str:
+    number = _number(int, value)
+    if value != "auto" and not (number is not None and 1 <= number <= MAX_CONCURRENCY):
+        raise UsageError(f"{where}: {value!r} is neither auto nor an integer from 1 to {MAX_CONCURRENCY}.")
+    return value if number is None else str(number)
+
+
+def _checked_requirement(value: str, where: str) -> str:
+    field_name, equals, _ = value.partition("=")
+    if not equals or not all(part.strip() for part in field_name.split(".")):
+        raise UsageError(f"{where}: {value!r} is not FIELD=VALUE, for example synthetic=true.")
+    return value
+
+
+def _checked_redaction(value: str, where: str) -> str:
+    if value in REDACTIONS:
+        return value
+    if {part.strip() for part in value.split(",")} & set(REDACTIONS):
+        raise UsageError(f"{where}: {value!r} joins several patterns; give each separately.")
+    near = difflib.get_close_matches(value.lower(), REDACTIONS, n=1, cutoff=0.75)
+    if near and re.fullmatch(r"[A-Za-z_ -]+", value):
+        # As an expression, a misspelt name would let through what it was meant to mask.
+        raise UsageError(f"{where}: {value!r} is not one of {listed(REDACTIONS)}. Did you mean {near[0]}?")
+    if compiled_pattern(value, where).search("") is not None:
+        raise UsageError(f"{where}: {value!r} matches the empty string, and so would mask everything.")
+    return value
+
+
+def compiled_pattern(text: str, where: str) -> re.Pattern[str]:
+    """Compile a regular expression.
+
+    Raises:
+        UsageError: it is invalid, or Python warns that its meaning will change.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            return re.compile(text)
+    except (re.error, OverflowError, RecursionError, Warning) as error:
+        raise UsageError(f"{where}: {text!r} is not a regular expression: {error}.") from error
+
+
+_TEXT_CHECKS: dict[str, Callable[[str, str], str]] = {
+    "principle": read_text_argument,
+    "concurrency": _checked_concurrency,
+    "unscored": _checked_unscored,
+    "require_metadata": _checked_requirement,
+    "redact_pattern": _checked_redaction,
+}
+GUARDS = frozenset({"require_metadata", "redact_pattern"})  # an empty value would guard nothing
