@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import zstandard
 
@@ -38,10 +38,8 @@ _COPIED = "CREATE TEMP TABLE IF NOT EXISTS copied (key BLOB PRIMARY KEY) WITHOUT
 _UNANSWERED = "FROM failures WHERE key NOT IN (SELECT key FROM verdicts)"
 
 
-class _Entry(NamedTuple):
-    key: bytes
-    judge: str
-    outcome: Outcome
+_Entry = tuple[bytes, str, Outcome]
+"""Key, judge and outcome."""
 
 
 class Copier(Protocol):
@@ -109,7 +107,7 @@ class Journal(AbstractContextManager["Journal"]):
             return Outcome(opinion, attempts, latency_s, prompt, completion, cached, text, from_journal=True)
 
     def has_failed(self, key: bytes) -> bool:
-        """Return whether the request was made and gave no verdict."""
+        """Return whether the request was made without a verdict."""
         with self._errors:
             return self._connection.execute("SELECT 1 FROM failures WHERE key = ?", (key,)).fetchone() is not None
 
@@ -126,7 +124,7 @@ class Journal(AbstractContextManager["Journal"]):
         if self._committed is None:
             self._committed = loop.create_future()
             loop.call_soon(self._commit)
-        self._batch.append(_Entry(key, judge, outcome))
+        self._batch.append((key, judge, outcome))
         await asyncio.shield(self._committed)  # cancelling one waiter must not cancel the others
         if not isinstance(outcome.result, Failure):
             return outcome
@@ -173,7 +171,7 @@ class Journal(AbstractContextManager["Journal"]):
         return None if row[0] is None else (float(row[0]), float(row[1]))
 
     def iter_verdicts(self, judge: str) -> Iterator[tuple[float, float, float]]:
-        """Yield score_1, score_2 and ranking of a judge's verdicts, without grades and defaulted verdicts."""
+        """Yield score_1, score_2 and ranking of a judge's verdicts, except grades and defaulted verdicts."""
         with self._errors:
             yield from self._connection.execute(
                 "SELECT score_1, score_2, ranking FROM verdicts WHERE judge = ? AND grades IS NULL AND NOT defaulted "

@@ -36,13 +36,7 @@ class LeaseLostError(StorageError):
 
 @dataclass(frozen=True, slots=True)
 class HeldLease:
-    """A lease held by another run.
-
-    Attributes:
-        owner: process and host, for display.
-        since: when it was taken, by its owner's clock.
-        expiry_s: time without renewal after which it is taken over.
-    """
+    """A lease held by another run, which expires after `expiry_s` without renewal; `since` is by its owner's clock."""
 
     owner: str
     since: str
@@ -89,9 +83,9 @@ class Leases:
         self._s3 = s3
 
     def are_certain(self, output_uri: str) -> bool:
-        """Try whether the store of an output honours conditional creation.
+        """Test whether the store of an output honours conditional creation.
 
-        Without it, a lease is written and counts if it is still there two seconds later. Two runs that write within
+        Without it, a lease counts if it is still there two seconds after it was written. Two runs that write within
         these two seconds cannot both hold it, but a slower one may overwrite another run's lease.
         """
         return _are_certain(folder_of(output_uri), self._s3)

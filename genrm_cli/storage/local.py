@@ -11,8 +11,7 @@ from typing import BinaryIO
 
 from genrm_cli.errors import StorageError, UsageError
 from genrm_cli.storage.formats.codec import CHUNK_BYTES, make_encoder
-from genrm_cli.storage.formats.location import is_stream, parse_local_path
-from genrm_cli.storage.formats.mark import Mark
+from genrm_cli.storage.formats.location import Mark, is_stream, parse_local_path
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _OPEN_FILES = "/proc/self/fd"
@@ -110,7 +109,7 @@ class StreamSink:
     def __init__(self, uri: str) -> None:
         self.uri = uri
         self._encoder = make_encoder(uri)
-        self._stream = _standard_output() if is_stream(uri) else _open_special(uri)
+        self._stream = _open_stream(uri)
 
     def write(self, data: bytes) -> None:
         """Compress and send bytes."""
@@ -121,13 +120,7 @@ class StreamSink:
 
     def commit(self) -> None:
         """End the content and flush it."""
-        self._send(self._encoder.flush())
-        try:
-            self._stream.flush()
-        except BrokenPipeError:
-            raise
-        except OSError as error:
-            raise unwritable(self.uri, error) from error
+        self._send(self._encoder.flush(), flush=True)
         self.abort()
 
     def abort(self) -> None:
@@ -135,11 +128,13 @@ class StreamSink:
         if not is_stream(self.uri):
             self._stream.close()
 
-    def _send(self, data: bytes) -> None:
+    def _send(self, data: bytes, *, flush: bool = False) -> None:
         unsent = memoryview(data)
         try:
             while unsent:
                 unsent = unsent[self._stream.write(unsent) :]
+            if flush:
+                self._stream.flush()
         except BrokenPipeError:
             raise
         except OSError as error:
@@ -170,7 +165,7 @@ def mark_of_file(uri: str) -> Mark | None:
 
 
 def publish_new(temp: Path, target: Path) -> None:
-    """Rename a file; raise FileExistsError if the target exists."""
+    """Rename a file, or raise FileExistsError if the target exists."""
     try:
         # A hard link, as a rename would silently replace a file created in the meantime.
         os.link(temp, target)
@@ -253,14 +248,12 @@ def sync_folder(folder: Path) -> None:
             os.close(fd)
 
 
-def _open_special(uri: str) -> BinaryIO:
-    try:
-        return open(uri, "wb", buffering=0)  # noqa: PTH123  (closed by the sink)
-    except OSError as error:
-        raise unwritable(uri, error) from error
-
-
-def _standard_output() -> BinaryIO:
+def _open_stream(uri: str) -> BinaryIO:
+    if not is_stream(uri):
+        try:
+            return open(uri, "wb", buffering=0)  # noqa: PTH123  (closed by the sink)
+        except OSError as error:
+            raise unwritable(uri, error) from error
     if sys.stdout is None:
         raise StorageError("-: the standard output is closed; name an output file")
     return sys.stdout.buffer

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Protocol
 
 from genrm_cli.errors import UsageError
-from genrm_cli.storage.formats.location import S3Options, is_s3, is_stream, parse_local_path
-from genrm_cli.storage.formats.mark import Mark
+from genrm_cli.storage.formats.location import Mark, S3Options, is_s3, is_stream, parse_local_path
 from genrm_cli.storage.listing import iter_named
 from genrm_cli.storage.local import LocalSink, StreamSink, is_special, mark_of_file, unwritable
 
@@ -20,10 +19,8 @@ class Sink(Protocol):
     """One output; except for streams, nothing is visible before `commit`."""
 
     uri: str
-
-    @property
-    def mark(self) -> Mark | None:
-        """Identity of this output, known after `finish`; always None for a stream."""
+    mark: Mark | None
+    """Identity of this output, known after `finish`; always None for a stream."""
 
     def write(self, data: bytes) -> None:
         """Add uncompressed bytes."""

@@ -106,12 +106,7 @@ def open_source(uri: str, s3: S3Options, max_line_bytes: int, stop: Stop | None 
 
 
 def identity_of(uri: str, s3: S3Options) -> InputIdentity:
-    """Return the current version of an input.
-
-    Raises:
-        InputError: the file does not exist, or cannot be inspected.
-        StorageError: the S3 request fails, or the object does not exist.
-    """
+    """Return the current version of an input; one that does not exist is an `InputError` or, on S3, `StorageError`."""
     if is_stream(uri):
         return InputIdentity(uri)
     if is_s3(uri):
