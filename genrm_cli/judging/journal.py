@@ -29,8 +29,8 @@ from genrm_cli.judging.journal_file import (
 from genrm_cli.verdicts import Failure, Outcome
 
 _REPLY_LEVEL = 3
-_READ_COLUMNS = """score_1, score_2, ranking, defaulted, grades, attempts, latency_s, prompt_tokens,
-completion_tokens, cached_tokens"""
+_OPINION_COLUMNS = "score_1, score_2, ranking, defaulted, grades"
+_READ_COLUMNS = f"{_OPINION_COLUMNS}, attempts, latency_s, prompt_tokens, completion_tokens, cached_tokens"
 _READ_VERDICT = f"SELECT {_READ_COLUMNS}, NULL FROM verdicts WHERE key = ?"  # noqa: S608  (our own names)
 _READ_WITH_REPLY = f"SELECT {_READ_COLUMNS}, reply FROM verdicts WHERE key = ?"  # noqa: S608
 _COPIED = "CREATE TEMP TABLE IF NOT EXISTS copied (key BLOB PRIMARY KEY) WITHOUT ROWID"
@@ -60,12 +60,9 @@ class Journal(AbstractContextManager["Journal"]):
     """
 
     def __init__(self, path: str, copier: Copier | None = None) -> None:
-        """Open a journal, creating it if needed. Threads may use it in turns.
+        """Open a journal, creating it if needed, or raise `StorageError`. Threads may use it in turns.
 
         The copier receives every entry that this process records, after its commit.
-
-        Raises:
-            StorageError: the file cannot be opened, is damaged, is not a journal, or has another format.
         """
         self.path = path
         self._errors = JournalErrors(path)
@@ -116,9 +113,6 @@ class Journal(AbstractContextManager["Journal"]):
 
         If another process stored a verdict first, that one counts. A failure is kept for reports, until a verdict
         replaces it.
-
-        Raises:
-            StorageError: the journal cannot be written.
         """
         loop = asyncio.get_running_loop()
         if self._committed is None:
@@ -190,8 +184,7 @@ class Journal(AbstractContextManager["Journal"]):
     def take_in(self, entries: Iterable[dict[str, Any]], origin: str = "another journal's copy") -> None:
         """Store entries of another journal, as `iter_entries` yields them; existing entries are kept.
 
-        Raises:
-            StorageError: one of them is invalid; then none is stored. Names `origin`.
+        If one is invalid, nothing is stored, and a `StorageError` names `origin`.
         """
         with self._errors, self._transaction() as execute:
             execute(_COPIED)
@@ -199,9 +192,8 @@ class Journal(AbstractContextManager["Journal"]):
                 try:
                     row = parse_row(entry)
                 except (ValueError, TypeError, KeyError, RecursionError) as error:
-                    raise StorageError(
-                        f"{origin}: contains an invalid journal entry ({error}); move it away."
-                    ) from error
+                    message = f"{origin}: contains an invalid journal entry ({error}); move it away."
+                    raise StorageError(message) from error
                 if "reply" not in row:  # a verdict of this journal on the same request still has to be copied
                     insert_row(execute, "failures", list(row.values()))
                     continue
@@ -278,9 +270,7 @@ class Journal(AbstractContextManager["Journal"]):
         )  # fmt: skip
         is_new = insert_row(execute, "verdicts", verdict)
         if not is_new:
-            earlier = execute(
-                "SELECT score_1, score_2, ranking, defaulted, grades FROM verdicts WHERE key = ?", (key,)
-            ).fetchone()
+            earlier = execute(f"SELECT {_OPINION_COLUMNS} FROM verdicts WHERE key = ?", (key,)).fetchone()  # noqa: S608
             outcome.result = opinion_of(*earlier)
         if self._has_failures:
             execute("DELETE FROM failures WHERE key = ?", (key,))

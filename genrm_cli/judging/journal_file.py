@@ -96,11 +96,7 @@ def columns_of(opinion: Judgment) -> tuple[float | None, float | None, float | N
 
 
 def opinion_of(score_1: float, score_2: float, ranking: float, defaulted: int, grades: str | None) -> Judgment:
-    """Return the judgment stored in these columns.
-
-    Raises:
-        ValueError, KeyError, TypeError: the grades cannot be parsed.
-    """
+    """Return the judgment stored in these columns; invalid grades raise ValueError, KeyError or TypeError."""
     if grades is None:
         return Verdict(score_1, score_2, ranking, bool(defaulted))
     stored = json.loads(grades, parse_constant=_refuse_constant)
@@ -120,9 +116,7 @@ def insert_row(execute: Execute, table: str, values: Sequence[object]) -> int:
 def connect(path: str) -> sqlite3.Connection:
     """Open the file of a journal, creating it if needed; threads may use the connection in turns.
 
-    Raises:
-        sqlite3.Error: the file cannot be opened, or is not an SQLite file.
-        StorageError: the file is not a journal, or has another format.
+    A file that is not SQLite raises `sqlite3.Error`; one that is not a journal of this format, `StorageError`.
     """
     if not Path(path).parent.is_dir():
         raise sqlite3.OperationalError("its folder does not exist")

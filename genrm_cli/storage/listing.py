@@ -28,12 +28,7 @@ _GONE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)  # ELOOP: a symbolic link to 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A file or object found by a listing.
-
-    Attributes:
-        identity: the version that was listed.
-        age_s: seconds since its last modification, by the store's clock; never negative.
-    """
+    """A listed file or object, with the seconds since its last modification by the store's clock, at least 0."""
 
     identity: InputIdentity
     age_s: float
@@ -117,11 +112,6 @@ def iter_found(uri: str, s3: S3Options) -> Iterator[Found]:
 
     Skips hidden files and folders, S3 folder markers and files that are not regular; does not follow symbolic links to
     folders. Memory holds the names of one folder, or one page of S3 keys.
-
-    Raises:
-        InputError: the local folder does not exist or cannot be read.
-        StorageError: the S3 request fails, or the bucket does not exist.
-        UsageError: a URI of another kind, or a wildcard in the bucket name.
     """
     return _iter_matching_objects(uri, s3) if is_s3(uri) else _iter_matching_files(parse_local_path(uri))
 

@@ -79,9 +79,8 @@ class Outputs(AbstractContextManager["Outputs"]):
 def open_sink(uri: str, s3: S3Options, *, overwrite: bool, provenance: Mapping[str, str] = {}) -> Sink:
     """Open an output, compressed according to its suffix. Its folder or bucket must exist.
 
-    Args:
-        provenance: metadata of an S3 object, stored under `genrm-` and the name, percent-encoded, and cut to 512
-            characters each and to the total that S3 accepts. Not stored for files.
+    An S3 object stores `provenance` as metadata under `genrm-` and the name, percent-encoded, and cut to 512 characters
+    each and to the total that S3 accepts.
 
     Raises:
         UsageError: the output exists and `overwrite` is off, or the URI is of another kind.

@@ -46,19 +46,11 @@ class Source(AbstractContextManager["Source"]):
         self._content.close()
 
     def iter_lines(self) -> Iterator[Line]:
-        """Yield every non-blank line from the start; iterations may overlap.
-
-        Raises:
-            StoppedError: `stop` returned True.
-        """
+        """Yield every non-blank line from the start; iterations may overlap. `stop` raises `StoppedError`."""
         return iter_lines(self._iter_chunks(), self._max_line_bytes)
 
     def verify_unchanged(self) -> None:
-        """Check that a local file did not change since it was opened; other inputs are read from a copy.
-
-        Raises:
-            ChangedInputError: the size or the modification time changed.
-        """
+        """Raise `ChangedInputError` if a local file changed since it was opened; other inputs are read from a copy."""
         if not self._is_copy and _identity(self.uri, os.fstat(self._content.fileno())) != self.identity:
             raise changed(self.uri)
 
@@ -80,15 +72,11 @@ class Source(AbstractContextManager["Source"]):
 def open_source(uri: str, s3: S3Options, max_line_bytes: int, stop: Stop | None = None) -> Source:
     """Open an input; anything but an uncompressed local file is first copied, decompressed, into a temporary file.
 
-    Args:
-        stop: polled while copying and reading.
-
     Raises:
         ChangedInputError: the input changed while it was copied.
-        StoppedError: `stop` returned True.
+        StoppedError: `stop`, polled while copying and reading, returned True.
         InputError: a local file or stream cannot be read or decompressed.
         StorageError: an S3 object cannot be fetched, or the disk for temporary data is full.
-        UsageError: a URI of another kind.
     """
     if is_stream(uri):
         return Source(InputIdentity(uri), _copy(_standard_input(), uri, stop), max_line_bytes, stop, is_copy=True)

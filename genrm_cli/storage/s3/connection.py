@@ -48,11 +48,7 @@ def describe(
 ) -> tuple[InputIdentity, dict[str, str]] | None:
     """Return the current version of an object with its metadata, names in lower case; None if it does not exist.
 
-    Args:
-        sure_of_bucket: assume that the bucket exists, which saves a request.
-
-    Raises:
-        ClientError: the bucket does not exist, or S3 refuses.
+    Raises `ClientError` if the bucket does not exist; to assume that it does (`sure_of_bucket`) saves a request.
     """
     bucket, key = parse_s3_uri(uri)
     try:
@@ -72,11 +68,7 @@ def describe(
 
 
 def identify_object(uri: str, options: S3Options) -> InputIdentity:
-    """Return the current version of an object.
-
-    Raises:
-        StorageError: the object does not exist, or the request fails.
-    """
+    """Return the current version of an object, or raise `StorageError`."""
     with s3_faults(uri):
         identity = identify(s3_client(options), uri)
     if identity is None:

@@ -32,13 +32,7 @@ _REPLACED = (*REFUSED_CONDITION, *MISSING)
 def download(uri: str, options: S3Options, stop: Callable[[], bool] | None = None) -> tuple[InputIdentity, BinaryIO]:
     """Download an object into a temporary file, large ones in parallel ranges; the caller closes the file.
 
-    Args:
-        stop: polled ten times a second; a stalled connection delays the stop by its timeout.
-
-    Raises:
-        ChangedInputError: the object was replaced during the download; versions are never mixed.
-        StoppedError: `stop` returned True.
-        StorageError: the object does not exist or cannot be fetched, or the disk is full.
+    Versions are never mixed. `stop` is polled ten times a second, but a stalled connection delays it by its timeout.
     """
     identity = identify_object(uri, options)
     with s3_faults(uri):
