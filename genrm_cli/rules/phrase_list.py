@@ -80,9 +80,9 @@ class PhraseList:
                 return group
         raise PhraseListError(f"the phrase list has no group {what!r}")
 
-    def with_effect(self, *effects: Effect) -> tuple[PhraseGroup, ...]:
-        """Return the groups with one of these effects."""
-        return tuple(group for group in self.groups if group.effect in effects)
+    def with_effect(self, effect: Effect) -> tuple[PhraseGroup, ...]:
+        """Return the groups with an effect."""
+        return tuple(group for group in self.groups if group.effect is effect)
 
 
 def parse_phrases(text: str) -> PhraseList:

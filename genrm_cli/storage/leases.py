@@ -28,6 +28,7 @@ from genrm_cli.storage.objects import create_object, creates_atomically, read_ob
 _MARK = ".claim-"
 _TRIES = 5
 _SETTLE_S = 2.0
+_creates_atomically = cache(creates_atomically)
 
 
 class LeaseLostError(StorageError):
@@ -88,7 +89,7 @@ class Leases:
         Without it, a lease counts if it is still there two seconds after it was written. Two runs that write within
         these two seconds cannot both hold it, but a slower one may overwrite another run's lease.
         """
-        return _are_certain(folder_of(output_uri), self._s3)
+        return _creates_atomically(folder_of(output_uri), self._s3)
 
     def take(self, output_uri: str) -> Lease | HeldLease:
         """Take the lease on an output, or return the one that another run holds."""
@@ -173,11 +174,6 @@ def _numbered(stem: str, s3: S3Options) -> list[tuple[int, Found]]:
     """Return the leases on an output with their numbers, ascending."""
     found = ((entry.identity.uri.rpartition(_MARK)[2], entry) for entry in iter_named(stem + _MARK, s3))
     return sorted(((int(number), entry) for number, entry in found if number.isdecimal()), key=itemgetter(0))
-
-
-@cache
-def _are_certain(folder_uri: str, s3: S3Options) -> bool:
-    return creates_atomically(folder_uri, s3)
 
 
 @cache

@@ -117,13 +117,13 @@ def test_file_without_permission_is_an_input_error(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("uri", ["https://host/x.jsonl", "s3://bucket", ""])
 def test_uri_of_another_kind_is_a_usage_error(uri: str) -> None:
-    """What is neither a path, nor `-`, nor a whole S3 URI is refused."""
+    """Anything but a path, `-` or a complete S3 URI is refused."""
     with pytest.raises(UsageError):
         _open(uri)
 
 
 def test_torn_compressed_file_is_an_input_error(tmp_path: Path) -> None:
-    """It is refused on opening, before anything is done with its lines."""
+    """Truncated compressed data is refused when the file is opened."""
     path = tmp_path / "x.jsonl.gz"
     path.write_bytes(gzip.compress(os.urandom(100_000))[:50_000])
     with pytest.raises(InputError, match="ends in the middle"):
@@ -131,7 +131,7 @@ def test_torn_compressed_file_is_an_input_error(tmp_path: Path) -> None:
 
 
 def test_named_pipe_is_read_like_a_file(tmp_path: Path) -> None:
-    """What can be read only once, as `<(zcat ...)`, is copied and read as often as needed."""
+    """A pipe, as from `<(zcat ...)`, is copied and can be read repeatedly."""
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     writer = threading.Thread(target=pipe.write_bytes, args=(_TEXT,))
@@ -159,7 +159,7 @@ def test_standard_input_is_read_like_a_file() -> None:
 
 
 def test_no_room_to_copy_is_a_storage_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A compressed input needs temporary room; its lack is no fault of the input."""
+    """A missing temporary folder is a `StorageError` that names TMPDIR."""
     path = _write(tmp_path / "x.jsonl.gz", _TEXT)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "gone"))
     with pytest.raises(StorageError, match="TMPDIR"):

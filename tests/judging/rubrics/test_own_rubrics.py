@@ -49,13 +49,13 @@ def test_a_set_is_read_as_it_stands() -> None:
 
 
 def test_another_content_is_another_version() -> None:
-    """Two states of one file are told apart; the same content is the same set."""
+    """The version is equal for equal content, and differs otherwise."""
     assert load() == load()
     assert load().version != load(HOUSE.replace("Is it warm?", "Is it very warm?")).version
 
 
 def test_a_set_without_a_name_has_the_file_s() -> None:
-    """The name is the file's in small letters."""
+    """The default name is that of the file, in lower case."""
     unnamed = load('[[rubric]]\ntitle = "T"\ndescription = "D"')
     assert (unnamed.name, unnamed.about) == ("mine", "from folder/Mine.toml")
 
@@ -115,7 +115,7 @@ VALUES = st.recursive(
 
 @given(st.dictionaries(st.sampled_from(["name", "about", "rubric", "x"]), VALUES, max_size=4))
 def test_any_table_is_read_or_refused(table: dict[str, Any]) -> None:
-    """Whatever stands in a file, the user is told in a message, never by a traceback."""
+    """Any table is parsed or raises a `UsageError`."""
     try:
         rubric_set = parse_rubric_set(table, "file.toml")
     except UsageError:
