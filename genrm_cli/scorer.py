@@ -3,18 +3,20 @@
 import asyncio
 import os
 import re
+import warnings
 from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from typing import Any, Self, TypeVar
 
 from genrm_cli.errors import GenrmError, UsageError
+from genrm_cli.group_scorer import GroupScorer
 from genrm_cli.groups.check import NO_JUDGE
 from genrm_cli.groups.group import Group
-from genrm_cli.groups.group_scorer import MAX_GROUPS_AT_ONCE, GroupScorer
 from genrm_cli.groups.results import GroupRewards
 from genrm_cli.rewards.estimators import Calibration
 from genrm_cli.settings import Settings
+from genrm_cli.settings.aliases import iter_renamed
 from genrm_cli.settings.keys import find_api_keys
 from genrm_cli.settings.resolve import SettingsFile, resolve_settings
 from genrm_cli.settings.table import all_settings
@@ -24,7 +26,7 @@ Result = TypeVar("Result")
 _FILE_PANELS = ("Input", "Output", "Storage")
 _FILE_SETTINGS = frozenset(
     {setting.key for setting in all_settings() if setting.declared.panel in _FILE_PANELS} - {"keep_replies"}
-    | {"parallel_files", "segment_calls", "segment_age"}
+    | {"parallel_files", "segment_calls", "segment_age", "unscored", "max_unscored"}
 )
 _NO_JUDGE = "Scorer: no judge is given. Pass base_url and model, or judge='lexical' to try the built-in baseline."
 
@@ -107,14 +109,14 @@ class Scorer(GroupScorer):
             return await super().score_group(group, calibration=calibration or self._given_calibration)
 
     async def score_groups(
-        self, groups: Iterable[Group], *, concurrency: int = MAX_GROUPS_AT_ONCE, calibration: Calibration | None = None
+        self, groups: Iterable[Group], *, calibration: Calibration | None = None
     ) -> list[GroupRewards]:
         """Compare the rollouts of many groups and return the result of each, in the order of the groups.
 
         Args:
-            groups: any iterable. It is consumed lazily, and the texts of a finished group are released. With the
-                setting `budget`, which is the number of calls for all groups, they are read first.
-            concurrency: groups in progress at once, at least 1; the setting `concurrency` limits calls.
+            groups: any iterable. The next group is taken when all requests about the one before are on their way, so
+                the setting `concurrency` bounds the groups in progress, too; the texts of a finished group are
+                released. With the setting `budget`, the number of calls for all groups, they are read first.
             calibration: of the judge; by default the scorer's own, else it is fitted to these groups as
                 `genrm score` does.
 
@@ -122,9 +124,7 @@ class Scorer(GroupScorer):
             GenrmError: as for `score`. Requests in flight are cancelled.
         """
         with _errors_with_keywords():
-            return await super().score_groups(
-                groups, concurrency=concurrency, calibration=calibration or self._given_calibration
-            )
+            return await super().score_groups(groups, calibration=calibration or self._given_calibration)
 
 
 def score(prompt: object, responses: Sequence[object], **settings: Any) -> GroupRewards:
@@ -140,13 +140,14 @@ def score(prompt: object, responses: Sequence[object], **settings: Any) -> Group
     Raises:
         GenrmError: as for `Scorer` and `Scorer.score`.
     """
-    key = settings.pop("key", None)
+    group = Group.of(prompt, responses, key=settings.pop("key", None))
+    scorer = Scorer(**settings)
 
     async def score_once() -> GroupRewards:
-        async with Scorer(**settings) as scorer:
-            return await scorer.score(prompt, responses, key=key)
+        async with scorer:
+            return await scorer.score_group(group)
 
-    return _run(score_once())
+    return _run_in_thread(score_once()) if _is_in_loop() else asyncio.run(score_once())
 
 
 def _resolve(given: Mapping[str, object]) -> Settings:
@@ -158,6 +159,8 @@ def _resolve(given: Mapping[str, object]) -> Settings:
     values = {name: _plain(value) for name, value in given.items() if value is not None}
     if unused := sorted(_FILE_SETTINGS & values.keys()):
         raise UsageError(f"Scorer: the setting {unused[0]!r} concerns files and has no effect here; leave it out.")
+    for message in iter_renamed((), (), values):
+        warnings.warn(message, DeprecationWarning, stacklevel=3)
     if str(values.get("journal", "")).startswith("s3://"):
         raise UsageError("Scorer: journal is an S3 location; expected a local path.")
     settings, _ = resolve_settings({}, {}, SettingsFile("Scorer", values))
@@ -189,12 +192,16 @@ def _with_keywords(message: str) -> str:
     return re.sub(r"--[a-z-]+[a-z]", lambda flag: names.get(flag[0], flag[0]), message)
 
 
-def _run(work: Coroutine[Any, Any, Result]) -> Result:
-    """Run a coroutine to its end, in a thread of its own where this one already runs an event loop."""
+def _is_in_loop() -> bool:
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return asyncio.run(work)
+        return False
+    return True
+
+
+def _run_in_thread(work: Coroutine[Any, Any, Result]) -> Result:
+    """Run a coroutine in an event loop of another thread; an interrupt of this thread cancels it."""
     started: list[tuple[asyncio.AbstractEventLoop, asyncio.Task[Result]]] = []
 
     async def run() -> Result:
@@ -206,7 +213,7 @@ def _run(work: Coroutine[Any, Any, Result]) -> Result:
         running = executor.submit(lambda: asyncio.run(run()))
         try:
             return running.result()
-        except BaseException:  # an interrupt of this thread does not reach the other one
+        except BaseException:
             for loop, task in started:
                 with suppress(RuntimeError):  # the loop is closed: the work has ended
                     loop.call_soon_threadsafe(task.cancel)

@@ -16,7 +16,7 @@ from genrm_cli.errors import InputError, UsageError
 from genrm_cli.verdicts import Grades
 
 if TYPE_CHECKING:
-    from genrm_cli.groups.group_scorer import GroupScorer
+    from genrm_cli.group_scorer import GroupScorer
     from genrm_cli.groups.results import ComparisonResult, GroupRewards
     from genrm_cli.metrics.run_metrics import RunMetrics
     from genrm_cli.rollouts.record import Rollout
@@ -57,8 +57,8 @@ def compare(
     Example: genrm compare - --json < compare-request.json
     """
     from genrm_cli.cli.event_loop import run_to_end
+    from genrm_cli.group_scorer import GroupScorer
     from genrm_cli.groups.check import check_settings
-    from genrm_cli.groups.group_scorer import GroupScorer
     from genrm_cli.jobs.score_file import refuse_unscored
     from genrm_cli.metrics.progress import RunProgress
     from genrm_cli.settings.table import changed

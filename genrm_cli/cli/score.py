@@ -18,8 +18,8 @@ from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.storage.formats.location import sibling
 
 if TYPE_CHECKING:
+    from genrm_cli.jobs.batch import BatchReport
     from genrm_cli.jobs.context import RunContext
-    from genrm_cli.jobs.due.batch import BatchReport
 
 STAND_IN_NOTICE = "judged by the embedded lexical stand-in, not by a reward model: do not train on these rewards."
 _FEW_FOR_CONSISTENCY = 8
@@ -49,9 +49,9 @@ def score(
     """
     from genrm_cli.cli.event_loop import run_to_end
     from genrm_cli.groups.check import check_settings
+    from genrm_cli.jobs.batch import score_inputs
     from genrm_cli.jobs.context import new_run
-    from genrm_cli.jobs.due.batch import score_inputs
-    from genrm_cli.jobs.inputs import is_one_input
+    from genrm_cli.jobs.due.inputs import is_one_input
 
     settings, alone = invocation.settings, is_one_input(rollouts)
     if alone:
@@ -73,7 +73,7 @@ def score(
 
 
 def _refuse_two_products(uri: str, invocation: Invocation) -> None:
-    from genrm_cli.jobs.inputs import output_places
+    from genrm_cli.jobs.due.inputs import output_places
 
     if invocation.settings.output.json_output and output_places(uri, invocation.settings).metrics is None:
         raise UsageError("--json and scored lines both want stdout; name an output file with -o.")
@@ -89,7 +89,7 @@ def _lock(rollouts: Sequence[str], invocation: Invocation) -> contextlib.Abstrac
 
 def _show_plan(rollouts: Sequence[str], run: "RunContext") -> int:
     """Print what would be done with each input, as it is found."""
-    from genrm_cli.jobs.due.batch import BatchReport
+    from genrm_cli.jobs.batch import BatchReport
     from genrm_cli.jobs.due.planning import plan_inputs
 
     plan = BatchReport()

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
-from genrm_cli.errors import GenrmError
 from genrm_cli.groups.comparisons import iter_requests
 from genrm_cli.groups.components.graded import iter_gradings
 from genrm_cli.groups.components.local import is_local, local_columns, render_scenario
@@ -75,7 +74,7 @@ async def judge_group(group: Group, plan: GroupPlan, judges: JudgeSet) -> Judged
                     outcome = Outcome(Failure(FailureKind.NOT_ASKED, f"stopped by {judge.stopped_by}"))
                 _take(judged, id_, outcome, plan, judges)
                 await judges.yield_now_and_then()
-    except* GenrmError as errors:
+    except BaseExceptionGroup as errors:
         raise first_error_of(errors) from None
     judged.sort()
     return judged
@@ -109,7 +108,7 @@ async def judge_groups(
                 await asyncio.sleep(0)  # lets the group take its turn
                 async with judges.turn:
                     pass
-    except* GenrmError as errors:
+    except BaseExceptionGroup as errors:
         raise first_error_of(errors) from None
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from genrm_cli.errors import InputError, TooManyUnscoredError
 from genrm_cli.jobs.context import RunContext
+from genrm_cli.jobs.due.inputs import Task
 from genrm_cli.jobs.index import InputIndex, Reject, dialect_of, index_input, iter_duplicates
-from genrm_cli.jobs.inputs import Task
 from genrm_cli.jobs.journals import open_journal
 from genrm_cli.jobs.judge_input import judge_input
 from genrm_cli.jobs.provenance import metrics_of, provenance_of

@@ -1,5 +1,6 @@
-"""What a file job keeps on disk between its passes: texts, results, scores. Memory does not grow with them."""
+"""What a file job keeps on disk between its passes: texts, results, scores."""
 
+import hashlib
 import pickle
 from array import array
 from collections import OrderedDict
@@ -62,43 +63,56 @@ class _Store:
         return pickle.loads(self._spool.read(*span))  # noqa: S301  (our own bytes, in a file without a name)
 
 
-class TextStore(_Store):
-    """The rollouts of an input by row, so that its lines are parsed once; 32 bytes of memory a rollout.
+class TextStore:
+    """The rollouts of an input by row, so that its lines are parsed once; 8 bytes of memory a rollout.
 
     A prompt that several recent rollouts share is kept once.
     """
 
     def __init__(self) -> None:
-        super().__init__()
-        self._rollouts, self._prompts = _Spans(), _Spans()
-        self._recent: OrderedDict[tuple[Turn, ...], tuple[int, int]] = OrderedDict()
+        self._rollouts, self._prompts = Spool(), Spool()
+        self._offsets = array("Q")
+        self._recent: OrderedDict[bytes, tuple[int, int]] = OrderedDict()
         self._last: tuple[tuple[int, int], tuple[Turn, ...]] | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._rollouts.close()
+        self._prompts.close()
 
     def append(self, key: str, rollout: Rollout, record: Mapping[str, Any] | None) -> None:
         """Keep the rollout of the next row with its group key, and its line where components read it."""
-        number = len(self._rollouts)
-        self._prompts[number] = self._keep_prompt(rollout.prompt)
-        self._rollouts[number] = self._keep((key, [getattr(rollout, name) for name in _FIELDS[1:]], record))
+        values = [getattr(rollout, name) for name in _FIELDS[1:]]
+        kept = (key, self._keep_prompt(rollout.prompt), values, record)
+        offset, _ = self._rollouts.append(pickle.dumps(kept, pickle.HIGHEST_PROTOCOL))
+        self._offsets.append(offset)
 
     def _keep_prompt(self, prompt: tuple[Turn, ...]) -> tuple[int, int]:
-        span = self._recent.get(prompt)
+        pickled = pickle.dumps([tuple(turn) for turn in prompt], pickle.HIGHEST_PROTOCOL)
+        digest = hashlib.blake2b(pickled, digest_size=16).digest()
+        span = self._recent.get(digest)
         if span is None:
-            span = self._keep([tuple(turn) for turn in prompt])
-            if len(self._recent) >= _PROMPTS_REMEMBERED:
+            span = self._recent[digest] = self._prompts.append(pickled)
+            if len(self._recent) > _PROMPTS_REMEMBERED:
                 self._recent.popitem(last=False)
-        self._recent[prompt] = span
-        self._recent.move_to_end(prompt)
+        self._recent.move_to_end(digest)
         return span
 
     def read(self, row: int) -> tuple[str, Rollout, Mapping[str, Any] | None]:
         """Return the group key and the rollout of a row, and its line where it was kept."""
-        key, values, record = self._load(self._rollouts[row])
-        return key, Rollout(self._prompt_of(row), *values), record
+        end = self._offsets[row + 1] if row + 1 < len(self._offsets) else len(self._rollouts)
+        kept = self._rollouts.read(self._offsets[row], end - self._offsets[row])
+        key, span, values, record = pickle.loads(kept)  # noqa: S301  (our own bytes, in a file without a name)
+        return key, Rollout(self._prompt_at(span), *values), record
 
-    def _prompt_of(self, row: int) -> tuple[Turn, ...]:
-        span = self._prompts[row]
+    def _prompt_at(self, span: tuple[int, int]) -> tuple[Turn, ...]:
         if self._last is None or self._last[0] != span:
-            self._last = span, tuple(Turn(*turn) for turn in self._load(span))
+            pickled = self._prompts.read(*span)
+            self._last = span, tuple(Turn(*turn) for turn in pickle.loads(pickled))  # noqa: S301  (as above)
         return self._last[1]
 
 

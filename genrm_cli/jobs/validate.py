@@ -7,8 +7,8 @@ from genrm_cli.groups.compile import compile_rewards
 from genrm_cli.groups.judge_group import count_known
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.jobs.cost import LARGE_GROUP, cost_of_run
+from genrm_cli.jobs.due.inputs import output_places
 from genrm_cli.jobs.index import InputIndex, Reject, index_input
-from genrm_cli.jobs.inputs import output_places
 from genrm_cli.jobs.journals import known_journal
 from genrm_cli.jobs.judge_input import correct_plan
 from genrm_cli.judging.journal import Journal

@@ -1,7 +1,7 @@
 """How far a run is, for another thread to read."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -72,33 +72,38 @@ class RunProgress:
 
     def __init__(self) -> None:
         self.pace: Pace | None = None
-        self._done = RunMetrics()
-        self._open: list[RunMetrics] = []
+        # The sum of the inputs that are done, then those in progress. Replaced as one, so that another thread sees
+        # each input once.
+        self._parts: tuple[RunMetrics, ...] = (RunMetrics(),)
 
     def begin(self) -> RunMetrics:
         """Open the metrics of one more input."""
         metrics = RunMetrics()
-        self._open.append(metrics)
+        self._parts = (*self._parts, metrics)
         return metrics
 
     def end(self, metrics: RunMetrics) -> None:
         """Close the metrics of an input; they stay in the total."""
-        self._open = [each for each in self._open if each is not metrics]
-        self._done.merge(metrics)
+        done, *in_progress = self._parts
+        self._parts = (_sum([done, metrics]), *(each for each in in_progress if each is not metrics))
 
     def total(self) -> RunMetrics:
         """Return the metrics of all inputs together, once none is in progress."""
-        total = RunMetrics()
-        for metrics in (self._done, *self._open):
-            total.merge(metrics)
-        return total
+        return _sum(self._parts)
 
     def now(self) -> Progress:
         """Return how far the run is. Safe to call from another thread while the run goes on."""
-        parts = (self._done, *self._open)
+        parts = self._parts
         counts = {name: sum(getattr(part, name) for part in parts) for name in _COUNTS}
         failures: dict[str, int] = {}
         for part in parts:
             for kind, count in dict(part.failures).items():  # a copy, made at once: the run adds to the original
                 failures[kind] = failures.get(kind, 0) + count
         return Progress(**counts, failures=failures, pace=self.pace)
+
+
+def _sum(parts: Iterable[RunMetrics]) -> RunMetrics:
+    total = RunMetrics()
+    for metrics in parts:
+        total.merge(metrics)
+    return total

@@ -1,6 +1,6 @@
 """The group key, and which rollouts of an input share it.
 
-The table holds about 70 bytes a rollout, whatever the length of its text; texts are read again, a group at a time.
+The table holds about 54 bytes a rollout, whatever the length of its text.
 """
 
 import hashlib
@@ -20,11 +20,11 @@ UNGROUPED = "ungrouped:"  # begins the key of a rollout without the field that `
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a rollout stands in the input.
+    """The position of a rollout in the input.
 
     Attributes:
         line: number of the line, from 1.
-        position: the rollout's place among those of its line, from 0.
+        position: among the rollouts of its line, from 0.
     """
 
     line: int
@@ -106,7 +106,7 @@ class GroupTable:
         self._answer_chars.append(min(2**32 - 1, len(shown)))
 
     def place(self, row: int) -> Place:
-        """Return where the rollout of a row stands in the input."""
+        """Return the position of a row's rollout in the input."""
         return Place(self._lines[row], self._positions[row])
 
     def iter_groups(self) -> Iterator[list[int]]:

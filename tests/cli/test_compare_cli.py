@@ -141,6 +141,7 @@ def test_two_to_sixty_four_responses_are_compared(call: Call, count: int, code: 
     [
         (("a", "b"), b"", 2, "--prompt"),
         (("-p", "Why?", "-", "-"), b"", 2, "once"),
+        (("-p", "-", "-", "answer"), b"Why?", 2, "stdin can be read only once"),
         (("-p", "Why?", "-"), b"{}", 2, "leave --prompt"),
         (("-",), b"", 3, "compare request"),
         (("-",), b"[1]", 3, "compare request"),

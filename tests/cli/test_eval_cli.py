@@ -102,6 +102,7 @@ def test_two_results_are_compared(genrm: Genrm, call: Call, judge_server: JudgeS
 
 
 @pytest.mark.parametrize("sent", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
+@pytest.mark.slow
 def test_an_interrupted_run_keeps_what_was_paid_for(
     genrm: Genrm, call: Call, judge_server: JudgeServer, sent: signal.Signals
 ) -> None:

@@ -32,6 +32,7 @@ def metrics_of(genrm: Genrm) -> Json:
     return metrics
 
 
+@pytest.mark.slow
 def test_each_server_of_a_panel_gets_its_own_key_and_no_other(
     genrm: Genrm, judge_server: JudgeServer, start_judge: StartJudge
 ) -> None:
@@ -70,6 +71,7 @@ def test_a_key_that_is_not_there_is_named(genrm: Genrm, call: Call, judge_server
     assert judge_server.stats()["requests"] == 0
 
 
+@pytest.mark.slow
 def test_a_judge_of_the_panel_that_is_down_is_4_and_what_was_paid_for_stays(
     genrm: Genrm, call: Call, judge_server: JudgeServer, start_judge: StartJudge
 ) -> None:
@@ -91,6 +93,7 @@ def test_a_judge_of_the_panel_that_is_down_is_4_and_what_was_paid_for_stays(
     assert metrics_of(genrm)["panel"]["pairs"][0]["comparisons"] == 12
 
 
+@pytest.mark.slow
 def test_kill_9_and_a_panel(genrm: Genrm, judge_server: JudgeServer, start_judge: StartJudge) -> None:
     """Killed among calls to both judges, a run goes on where it was: at most what was in flight is asked twice."""
     other = start_judge()

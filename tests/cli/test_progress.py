@@ -83,6 +83,7 @@ def test_progress_of_a_long_run_counts_hours() -> None:
     assert "starting" in progress_text(Progress(planned=200, groups=1), 0.0)
 
 
+@pytest.mark.slow
 def test_a_terminal_gets_a_live_line_and_stdout_stays_clean(genrm: Genrm, judge_server: JudgeServer) -> None:
     """With stderr on a terminal progress moves there; stdout holds the scored lines and nothing else."""
     judge_server.behave(latency_s=0.4)

@@ -30,6 +30,7 @@ def test_ctrl_c_and_sigterm_stop_with_130_and_leave_the_journal(
     judge_server.wait_until(lambda stats: stats["in_flight"] == 0)
 
 
+@pytest.mark.slow
 def test_ctrl_c_leaves_the_old_outputs_as_they_were(genrm: Genrm, judge_server: JudgeServer) -> None:
     """A run with --overwrite that is interrupted has replaced nothing."""
     judge_server.behave(fault={"hang": True})

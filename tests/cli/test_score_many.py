@@ -125,10 +125,10 @@ def test_two_inputs_with_one_output(call: Call, genrm: Genrm) -> None:
     ("flags", "said"),
     [
         (("a.jsonl", "b.jsonl", "-o", "out.jsonl"), "use --output-template"),
-        (("a.jsonl", "-"), "- is one input of several"),
-        ((".", "--output-template", "{dir}/all.scored.jsonl"), "put {stem} into it"),
-        ((".", "--output-template", "{dir}/{stem}.rewards.jsonl"), "end it in .scored.jsonl"),
-        ((".", "--output-template", "scored/{stem}.jsonl.gz"), "end it in .scored.jsonl"),
+        (("a.jsonl", "-"), "'-' cannot be combined with other inputs"),
+        ((".", "--output-template", "{dir}/all.scored.jsonl"), "add {stem}"),
+        ((".", "--output-template", "{dir}/{stem}.rewards.jsonl"), "use the suffix .scored.jsonl"),
+        ((".", "--output-template", "scored/{stem}.jsonl.gz"), "use the suffix .scored.jsonl"),
         ((".", "--output-template", "{folder}/{stem}.scored.jsonl"), "there is no {folder}"),
         ((".", "--output-template", "s3://bucket/sft/{stem}.scored.jsonl"), "RL data is kept apart"),
     ],
@@ -207,7 +207,7 @@ def test_the_second_run_does_nothing(call: Call, genrm: Genrm, judge_server: Jud
     [
         (("--answer-bonus", "0.5"), "the settings have changed"),
         (("--unscored", "drop"), "the settings have changed"),
-        (("--force",), "asked for again"),
+        (("--force",), "--force"),
         (("--concurrency", "3"), None),
         (("--parallel-files", "1", "--call-timeout", "7"), None),
         (("--keep-replies",), None),
@@ -485,6 +485,7 @@ def test_outputs_say_where_they_come_from(call: Call, genrm: Genrm, judge_server
     assert time.time() - 60 < time.mktime(time.strptime(metrics["time"][:19], "%Y-%m-%dT%H:%M:%S")) - time.timezone
 
 
+@pytest.mark.slow
 def test_a_second_start_is_refused_under_a_lock(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
     """--lock: the same command ends with 5 while the first works, which is not disturbed; kill -9 frees the lock."""
     judge_server.behave(fault={"hang": True})
@@ -510,6 +511,7 @@ def test_a_second_start_is_refused_under_a_lock(genrm: Genrm, call: Call, judge_
 
 
 @pytest.mark.parametrize("sent", [pytest.param(signal.SIGINT, marks=pytest.mark.slow), signal.SIGTERM])
+@pytest.mark.slow
 def test_an_interrupted_run_of_many_files_goes_on(
     genrm: Genrm, call: Call, judge_server: JudgeServer, sent: signal.Signals
 ) -> None:

@@ -13,7 +13,7 @@ from genrm_process import COMMAND, Call, Finished, Genrm, make_rollouts, without
 from judge_server_fixture import JudgeServer
 from s3_disturber_fixture import DisturbedS3
 
-from genrm_cli.jobs.inputs import iter_tasks
+from genrm_cli.jobs.due.inputs import iter_tasks
 from genrm_cli.settings import Settings
 from genrm_cli.storage.formats.location import S3Options
 
@@ -70,6 +70,7 @@ def judged_by(server: JudgeServer) -> tuple[str, ...]:
     return ("--base-url", server.base_url, "--model", "m")
 
 
+@pytest.mark.slow
 def test_a_prefix_from_cron(genrm: Genrm, call: Call, s3_bucket: Any, aws: dict[str, str]) -> None:
     """With next to nothing in the environment: every file below the prefix gets its outputs, nothing is put here."""
     put(s3_bucket, f"{FOLDER}/a.jsonl", f"{FOLDER}/deep/b.jsonl.gz", f"{FOLDER}/a_failures.jsonl", "rl/other/c.jsonl")
@@ -91,6 +92,7 @@ def test_a_prefix_from_cron(genrm: Genrm, call: Call, s3_bucket: Any, aws: dict[
     assert state_of(s3_bucket) == before_again
 
 
+@pytest.mark.slow
 def test_inputs_of_all_kinds_in_one_run(call: Call, genrm: Genrm, s3_bucket: Any, aws: dict[str, str]) -> None:
     """Keys, patterns, prefixes and local files, overlapping: each file once, outputs by one template on S3."""
     put(s3_bucket, "rl/x/a.jsonl", "rl/x/b.jsonl.gz", "rl/y/c.jsonl", "rl/y/d.jsonl")
@@ -202,6 +204,7 @@ def test_copies_without_metadata_are_up_to_date(call: Call, s3_bucket: Any, aws:
     assert "1 up to date" in last_line(call(*arguments, **aws))
 
 
+@pytest.mark.slow
 def test_young_objects_wait(call: Call, s3_bucket: Any, aws: dict[str, str]) -> None:
     """By the store's clock; an object that is named does not wait."""
     put(s3_bucket, "rl/a.jsonl", "rl/b.jsonl")
@@ -274,6 +277,7 @@ def test_a_listing_that_is_refused_fails_alone(
     assert "1 failed" in last_line(finished)
 
 
+@pytest.mark.slow
 def test_an_output_that_cannot_be_put_fails_alone(
     call: Call, s3_bucket: Any, aws: dict[str, str], disturbed_s3: DisturbedS3
 ) -> None:

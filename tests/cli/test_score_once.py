@@ -93,14 +93,19 @@ def test_a_file_with_too_many_unscored_is_tried_again(
     assert "is up to date" in call("score", "in.jsonl", *at(judge_server)).err
 
 
-def test_few_failures_of_calls_are_asked_again_of_replies_not(
-    genrm: Genrm, call: Call, judge_server: JudgeServer
+@pytest.mark.parametrize(
+    ("fault", "kind"),
+    [({"status": 503}, "http"), ({"body": "<html>Welcome</html>", "content_type": "text/html"}, "bad_body")],
+    ids=["503", "html with 200"],
+)
+def test_failed_calls_are_asked_again_and_unreadable_replies_are_not(
+    genrm: Genrm, call: Call, judge_server: JudgeServer, fault: dict[str, Any], kind: str
 ) -> None:
-    """A lost connection may not come again, a reply without a verdict most likely would."""
+    """A transient failure makes a file due again; a reply without a verdict would most likely come again."""
     genrm.write("in.jsonl", make_rollouts(groups=4, size=4))
-    judge_server.behave(script=[{"status": 503}])
+    judge_server.behave(script=[fault])
     first = call("score", "in.jsonl", *at(judge_server, "--concurrency", 1))
-    assert (first.code, "failed: http" in first.err) == (0, True), first.err
+    assert (first.code, f"failed: {kind}" in first.err) == (0, True), first.err
     judge_server.reset()
     judge_server.behave(script=[{"content": "no verdict"}])
     assert call("score", "in.jsonl", *at(judge_server)).code == 0
@@ -166,6 +171,7 @@ def test_a_journal_below_the_prefix_is_no_input(
     assert any(name.startswith("rl/_genrm/journal/run-") for name in names)
 
 
+@pytest.mark.slow
 def test_a_role_that_may_not_delete_scores_again_and_again(
     genrm: Genrm, call: Call, s3_bucket: Any, aws: dict[str, str], disturbed_s3: DisturbedS3
 ) -> None:
@@ -208,7 +214,7 @@ def test_another_version_of_the_judge_is_another_judge(genrm: Genrm, call: Call)
     metrics["judge"]["name"] = "lexical-0"
     path.write_text(json.dumps(metrics))
     planned = call("score", "in.jsonl", *LEXICAL, "--dry-run")
-    assert "asked or read in another way" in planned.out.decode()
+    assert "profile has changed" in planned.out.decode()
     assert json.loads(path.read_bytes()) == metrics
     assert call("score", "in.jsonl", *LEXICAL).code == 0
     assert json.loads(path.read_bytes())["judge"]["name"] != "lexical-0"

@@ -66,6 +66,7 @@ def test_a_judge_that_is_down_is_found_at_once(
     assert genrm.names() == {"in.jsonl", "in.journal.sqlite"}
 
 
+@pytest.mark.slow
 def test_a_proxy_in_the_environment_does_not_catch_loopback_calls(genrm: Genrm, judge_server: JudgeServer) -> None:
     """NO_PROXY is honoured, so that a judge on this machine is reached from behind a company's proxy."""
     genrm.write("in.jsonl", make_rollouts(groups=1, size=2))

@@ -105,6 +105,7 @@ def test_what_is_missing_on_s3_ends_with_5_before_any_call(
     assert judge_server.stats()["requests"] == 0
 
 
+@pytest.mark.slow
 def test_missing_credentials_end_with_5_before_any_call(
     genrm: Genrm, s3_bucket: Any, aws: dict[str, str], judge_server: JudgeServer
 ) -> None:
@@ -121,6 +122,7 @@ def test_missing_credentials_end_with_5_before_any_call(
     assert judge_server.stats()["requests"] == 0
 
 
+@pytest.mark.slow
 def test_an_episode_file_of_a_nightly_run(genrm: Genrm, s3_bucket: Any, aws: dict[str, str]) -> None:
     """Episodes from one rl/ prefix to another, quietly, with the metrics on stdout for cron's log."""
     data = genrm.sample("episodes.jsonl").read_bytes()

@@ -101,6 +101,7 @@ def test_json_and_scored_lines_do_not_share_stdout(call: Call) -> None:
     assert "-o" in finished.err
 
 
+@pytest.mark.slow
 def test_quiet_says_nothing(genrm: Genrm) -> None:
     """With --quiet a run that went well leaves both streams empty."""
     genrm.sample("rollouts.jsonl")
@@ -114,6 +115,7 @@ def test_quiet_still_says_what_went_wrong(call: Call) -> None:
     assert len(finished.err.splitlines()) == 1
 
 
+@pytest.mark.slow
 def test_a_reader_that_leaves_early_is_no_error(genrm: Genrm) -> None:
     """`genrm score ... -o - | head -1` ends quietly: no traceback, nothing on stderr."""
     genrm.write("in.jsonl", [{**line, "padding": "x" * 2_000} for line in make_rollouts(groups=50)])
@@ -137,6 +139,7 @@ def test_a_pipe_of_the_shell_is_an_output_too(genrm: Genrm, call: Call) -> None:
     assert (genrm.folder / "sink.jsonl").is_symlink()
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_when_nobody_reads_what_it_says(tmp_path: Path) -> None:
     """With stderr closed, full or a broken pipe the outputs are written all the same."""
     command = f"{sys.executable} -m genrm_cli score {SAMPLE_DATA}/rollouts.jsonl --judge lexical --overwrite"

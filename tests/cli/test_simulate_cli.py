@@ -45,6 +45,7 @@ def test_names_may_have_hyphens(call: Call) -> None:
     assert [(row["strategy"], row["estimator"]) for row in result["figures"]] == [("all_pairs", "combined_fitted")]
 
 
+@pytest.mark.slow
 def test_a_judge_is_fitted_to_what_it_said(genrm: Genrm, call: Call) -> None:
     """From the comparisons of a real run, and what is given goes first; the output says which numbers are whose."""
     genrm.write("in.jsonl", make_rollouts(groups=40, size=4))
@@ -115,6 +116,7 @@ def test_the_help_says_what_every_number_means(call: Call) -> None:
     assert "genrm simulate --fit rollouts.comparisons.jsonl" in shown
 
 
+@pytest.mark.slow
 def test_the_figure_is_drawn_from_the_json(genrm: Genrm, call: Call) -> None:
     """The committed script turns a result into well-formed SVG with a curve for each of its lines."""
     from runpy import run_path

@@ -366,6 +366,17 @@ def test_a_function_sees_each_response_with_its_own_part_of_the_line(tmp_path: P
     assert scored.lines[0]["rewards"] == [5.0, 5.0]
 
 
+def test_a_list_of_the_line_is_not_split_among_its_responses(tmp_path: Path) -> None:
+    """The outcomes that a scenario expects hold for every response, however many of each there are."""
+    outcomes = ["safety plan", "psychoeducation"]
+    both = "Let us write a safety plan. Anxiety is a normal reaction of the body, and I will explain how it works."
+    line: Json = {"prompt": "Hi", "responses": [both, "Let us write a safety plan."], "expected_outcomes": outcomes}
+    toml = "[components.task_completion]\n[total]\nweights = { task_completion = 1 }\n"
+    apart = [score(tmp_path, [line | {"responses": [one]}], toml).lines[0]["rewards"] for one in line["responses"]]
+    assert score(tmp_path, [line], toml).lines[0]["rewards"] == [apart[0][0], apart[1][0]]
+    assert apart[1] == [0.5]
+
+
 # Episodes
 
 

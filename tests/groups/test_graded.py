@@ -21,8 +21,8 @@ from genrm_cli.groups.check import check_settings
 from genrm_cli.groups.components.graders import graders_in
 from genrm_cli.groups.components.plugins import version_of
 from genrm_cli.groups.reasons import NO_RESPONSE, NOT_ASKED
+from genrm_cli.jobs.batch import score_inputs
 from genrm_cli.jobs.context import new_run
-from genrm_cli.jobs.due.batch import score_inputs
 
 LONG, LONGER, SHORT = "Because of the tide. " * 12, "Because of the moon. " * 24, "Because."
 RUBRIC = "[components.care]\nkind = 'rubric'\nset = 'therapeutic'\n"
@@ -396,7 +396,7 @@ def test_a_rubric_file_that_changed_makes_outputs_stale(tmp_path: Path, judge_se
     assert score_if_due(tmp_path, toml) == "same input, same settings"
     path.write_text(OWN.replace("go deep", "go very deep"))
     graders_in.cache_clear()  # read once for each process
-    assert "asked or read in another way" in score_if_due(tmp_path, toml)
+    assert "profile has changed" in score_if_due(tmp_path, toml)
     assert judge_server.stats()["requests"] == 2 + 2 + 2
 
 
@@ -408,7 +408,7 @@ def test_phrase_lists_of_another_version_make_outputs_stale(tmp_path: Path, monk
     path = tmp_path / "in.metrics.json"
     metrics["reward_made_of"]["rules"]["safety"] -= 1
     path.write_text(json.dumps(metrics))
-    assert "asked or read in another way" in score_if_due(tmp_path, toml)
+    assert "profile has changed" in score_if_due(tmp_path, toml)
 
 
 def test_a_function_that_changed_makes_outputs_stale(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -421,7 +421,7 @@ def test_a_function_that_changed_makes_outputs_stale(tmp_path: Path, monkeypatch
     assert score_if_due(tmp_path, toml) == "same input, same settings"
     (tmp_path / f"{name}.py").write_text("def f(group): return [0.5] * len(group)")
     version_of.cache_clear()  # another process would see it
-    assert "asked or read in another way" in score_if_due(tmp_path, toml)
+    assert "profile has changed" in score_if_due(tmp_path, toml)
 
 
 @pytest.mark.parametrize("made_of", [3, {}, {"graders": 3}, {"graders": {"care": 3}, "rules": 1, "functions": None}])
@@ -430,12 +430,13 @@ def test_metrics_of_another_hand_are_stale(tmp_path: Path, made_of: object) -> N
     toml = "[components.safety]\n[total]\nweights = { safety = 1 }"
     metrics = score(tmp_path, completions(LONG, SHORT), toml).metrics
     (tmp_path / "in.metrics.json").write_text(json.dumps(metrics | {"reward_made_of": made_of}))
-    assert "asked or read in another way" in score_if_due(tmp_path, toml)
+    assert "profile has changed" in score_if_due(tmp_path, toml)
 
 
 # A run that is killed
 
 
+@pytest.mark.slow
 def test_a_killed_run_asks_nothing_twice(
     call: Call, tmp_path: Path, judge_server: JudgeServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,8 +12,8 @@ from judge_server_fixture import JudgeServer
 from genrm_cli.cli.event_loop import run_to_end
 from genrm_cli.errors import JudgeError
 from genrm_cli.groups.reasons import TOO_NOISY
+from genrm_cli.jobs.batch import score_inputs
 from genrm_cli.jobs.context import new_run
-from genrm_cli.jobs.due.batch import score_inputs
 from genrm_cli.settings import settings_from
 from genrm_cli.settings.components import Component
 

@@ -10,14 +10,14 @@ from genrm_process import PACKAGE_ROOT
 CHILD = """
 import resource, sys
 from genrm_cli.cli.event_loop import run_to_end
-from genrm_cli.jobs.due.batch import score_inputs
+from genrm_cli.jobs.batch import score_inputs
 from genrm_cli.jobs.context import new_run
-from genrm_cli.settings import Settings, settings_from
+from genrm_cli.settings import settings_from
 
 small, large = sys.argv[1:]
 peaks_kb = []
 for path in (small, large):
-    run_to_end(score_inputs([path], Run(settings_from(judge="lexical"))))
+    run_to_end(score_inputs([path], new_run(settings_from(judge="lexical"))))
     peaks_kb.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 print(*peaks_kb)
 """

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genrm_cli.cli.event_loop import run_to_end
+from genrm_cli.jobs.batch import score_inputs
 from genrm_cli.jobs.context import new_run
-from genrm_cli.jobs.due.batch import score_inputs
+from genrm_cli.jobs.due.inputs import OutputPlaces, output_places
 from genrm_cli.jobs.due.output_state import OutputStanding, OutputState, look_at_outputs
-from genrm_cli.jobs.inputs import OutputPlaces, output_places
 from genrm_cli.settings import Settings, settings_from
 from genrm_cli.settings.table import changed
 from genrm_cli.storage.formats.location import InputIdentity, S3Options

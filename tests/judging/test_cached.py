@@ -89,6 +89,10 @@ def test_a_cancelled_run_keeps_every_answer(judge_server: JudgeServer, journal: 
         assert told
 
     with_judge(use, judge_server.base_url, journal=journal, concurrency=8)
+    known = len(journal)
+    again = with_judge(lambda each: each.ask_all(range(100)), judge_server.base_url, journal=journal)
+    assert again.kinds() == {None: 100}
+    assert len(journal) == known + again.allowance.calls
 
 
 def test_an_error_in_the_caller_ends_the_run_and_loses_nothing(judge_server: JudgeServer, journal: Journal) -> None:

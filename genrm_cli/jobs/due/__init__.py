@@ -1,1 +1,1 @@
-"""Decide which inputs are due, lease them, and score them in one batch."""
+"""Decide which inputs are due: list them, look at their outputs, lease them."""

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any
 
-from genrm_cli.jobs.inputs import OutputPlaces
+from genrm_cli.jobs.due.inputs import OutputPlaces
 from genrm_cli.jobs.provenance import judge_record, reward_record
 from genrm_cli.settings import Settings
 from genrm_cli.settings.table import digest_of

@@ -9,8 +9,8 @@ from typing import Any
 
 from genrm_cli.errors import GenrmError, StoppedError, UsageError
 from genrm_cli.jobs.context import RunContext
+from genrm_cli.jobs.due.inputs import Task, iter_tasks
 from genrm_cli.jobs.due.output_state import OutputStanding, OutputState, look_at_outputs
-from genrm_cli.jobs.inputs import Task, iter_tasks
 from genrm_cli.jobs.score_file import Report
 from genrm_cli.storage.formats.location import InputIdentity
 from genrm_cli.storage.leases import Leases

@@ -21,9 +21,9 @@ from genrm_cli.errors import (
 from genrm_cli.groups.check import check_settings
 from genrm_cli.groups.tasks import first_error_of, in_thread
 from genrm_cli.jobs.context import RunContext, cancelled_by_sigterm
+from genrm_cli.jobs.due.inputs import Task
 from genrm_cli.jobs.due.leasing import leased
 from genrm_cli.jobs.due.planning import LISTED_AT_ONCE, Decision, FileResult, Status, decide_again, iter_decisions
-from genrm_cli.jobs.inputs import Task
 from genrm_cli.jobs.journals import check_journal_place
 from genrm_cli.jobs.score_file import refuse_unscored, score_task
 from genrm_cli.judging.open_judges import OpenJudges, open_judges

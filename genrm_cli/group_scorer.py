@@ -1,21 +1,20 @@
 """Score groups in memory: judge them, calibrate the judge, compute the rewards."""
 
 import asyncio
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Self
 
-from genrm_cli.errors import UsageError
 from genrm_cli.groups.check import check_settings, judge_specs, open_options
 from genrm_cli.groups.compile import compile_plan, fit_budget
 from genrm_cli.groups.count_group import count_group
-from genrm_cli.groups.group import Group
-from genrm_cli.groups.judge_group import judge_group
+from genrm_cli.groups.group import Group, JudgedGroup
+from genrm_cli.groups.judge_group import judge_group, judge_groups
 from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.groups.results import GroupRewards
 from genrm_cli.groups.reward_group import JudgedVerdicts, reward_verdicts, verdicts_of
-from genrm_cli.groups.tasks import first_error_of
 from genrm_cli.judging.engine import JudgeSet
 from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.open_judges import OnEvent, OpenJudges, ignore_event, open_judges
@@ -23,9 +22,9 @@ from genrm_cli.metrics.progress import RunProgress
 from genrm_cli.rewards.estimators import Calibration, CalibrationStatistics
 from genrm_cli.settings import Settings
 
-NOT_OPEN = "the scorer is not open; use it inside `async with genrm.Scorer(...) as scorer:`"
-ALREADY_OPEN = "the scorer is already open; open another one"
-MAX_GROUPS_AT_ONCE = 64
+_NOT_OPEN = "the scorer is not open; use it inside `async with genrm.Scorer(...) as scorer:`"
+_ALREADY_OPEN = "the scorer is already open; open another one"
+_OTHER_LOOP = "the scorer belongs to another event loop; open one in each loop"
 
 
 class GroupScorer:
@@ -64,6 +63,7 @@ class GroupScorer:
         self._resources = AsyncExitStack()
         self._open_judges: OpenJudges | None = None
         self._judges: JudgeSet | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
         self.metrics = self._progress.begin()
 
     async def __aenter__(self) -> Self:
@@ -74,13 +74,11 @@ class GroupScorer:
             StorageError: the journal cannot be opened.
         """
         if self._open_judges is not None:
-            raise RuntimeError(ALREADY_OPEN)
+            raise RuntimeError(_ALREADY_OPEN)
+        options = open_options(self._settings, api_keys=self._api_keys)
+        opening = open_judges(judge_specs(self._settings), options, self._on_event)
         async with AsyncExitStack() as resources:
-            options = open_options(self._settings, api_keys=self._api_keys)
-            specs = judge_specs(self._settings)
-            judges = self._open_judges = await resources.enter_async_context(
-                open_judges(specs, options, self._on_event)
-            )
+            judges = self._open_judges = await resources.enter_async_context(opening)
             resources.callback(self._forget_judges)
             given = self._settings.journal
             journal = None
@@ -90,6 +88,7 @@ class GroupScorer:
                 self._progress.pace = judges
             await judges.probe()
             self._judges = judges.with_journal(journal, self.metrics.add_outcome)
+            self._loop = asyncio.get_running_loop()
             self._resources = resources.pop_all()
         return self
 
@@ -109,87 +108,70 @@ class GroupScorer:
         return self._statistics.fit()
 
     async def score_group(self, group: Group, *, calibration: Calibration | None = None) -> GroupRewards:
-        """Compare the rollouts of one group and return their rewards.
-
-        Args:
-            group: the rollouts of one task.
-            calibration: of the judge; by default none.
+        """Compare the rollouts of one group, by default without a calibration.
 
         Raises:
-            JudgeError: the judge refuses every request, or did not answer for `give_up_after`.
-            StorageError: the journal cannot be written.
+            GenrmError: the judge is down, the journal cannot be written, or the budget is too small.
             RuntimeError: the scorer is not open.
         """
-        plan = self._fitted_plan([group])
-        judged = await self._judge(group, plan)
-        (rewards,) = self._reward([judged], plan, calibration or Calibration())
+        judges, plan = self._open_set(), self._fitted_plan([group])
+        judged = await judge_group(self._begin(group, plan), plan, judges)
+        (rewards,) = self._reward([self._finish(judged, plan)], plan, calibration or Calibration())
         return rewards
 
     async def score_groups(
-        self, groups: Iterable[Group], *, concurrency: int = MAX_GROUPS_AT_ONCE, calibration: Calibration | None = None
+        self, groups: Iterable[Group], *, calibration: Calibration | None = None
     ) -> list[GroupRewards]:
-        """Compare the rollouts of many groups and return the rewards of each, in the order of the groups.
+        """Compare the rollouts of many groups, by default with the calibration that is fitted to them.
 
         Args:
-            groups: any iterable. It is consumed lazily, and the texts of a finished group are released; with the
-                setting `budget`, all groups are read first.
-            concurrency: groups in progress at once, at least 1; `concurrency` of the settings limits calls.
-            calibration: of the judge; by default it is fitted to these groups, as `genrm score` does.
+            groups: consumed lazily, unless a budget has to be divided among all of them.
+            calibration: of the judge.
 
         Raises:
-            UsageError: `concurrency` is below 1.
-            JudgeError: the judge refuses every request, or did not answer for `give_up_after`.
-            StorageError: the journal cannot be written.
+            GenrmError: as for `score_group`. Requests in flight are cancelled.
             RuntimeError: the scorer is not open.
         """
-        if concurrency < 1:
-            raise UsageError(f"score_groups: concurrency is {concurrency}; expected at least 1.")
+        judges, plan = self._open_set(), self._plan
         if self._settings.pairing.budget is not None:
             groups = list(groups)
             plan = self._fitted_plan(groups)
-        else:
-            plan = self._plan
-        judged = await self._judge_all(iter(groups), plan, concurrency)
-        return self._reward(judged, plan, calibration or _calibration_of(judged))
+        judged: dict[int, JudgedVerdicts] = {}
+
+        def keep(number: int, group: JudgedGroup) -> None:
+            judged[number] = self._finish(group, plan)
+
+        numbered = ((number, self._begin(group, plan)) for number, group in enumerate(groups))
+        await judge_groups(numbered, plan, judges, keep)
+        in_order = [judged[number] for number in range(len(judged))]
+        return self._reward(in_order, plan, calibration or _calibration_of(in_order))
 
     def _fitted_plan(self, groups: Iterable[Group]) -> GroupPlan:
-        sizes: dict[int, int] = {}
-        for group in groups:
-            sizes[group.answered] = sizes.get(group.answered, 0) + 1
+        sizes = Counter(group.answered for group in groups)
         return fit_budget(self._plan, sizes, self._settings.pairing.budget)
 
-    async def _judge_all(self, groups: Iterator[Group], plan: GroupPlan, concurrency: int) -> list[JudgedVerdicts]:
-        room = asyncio.Semaphore(concurrency)
-        tasks: list[asyncio.Task[JudgedVerdicts]] = []
-
-        async def judge(group: Group) -> JudgedVerdicts:
-            try:
-                return await self._judge(group, plan)
-            finally:
-                room.release()
-
-        try:
-            async with asyncio.TaskGroup() as running:
-                await room.acquire()
-                for group in groups:
-                    tasks.append(running.create_task(judge(group)))
-                    await room.acquire()
-        except BaseExceptionGroup as errors:
-            raise first_error_of(errors) from None
-        return [task.result() for task in tasks]
-
-    async def _judge(self, group: Group, plan: GroupPlan) -> JudgedVerdicts:
+    def _open_set(self) -> JudgeSet:
         if self._judges is None:
-            raise RuntimeError(NOT_OPEN)
+            raise RuntimeError(_NOT_OPEN)
+        if self._loop is not asyncio.get_running_loop():
+            raise RuntimeError(_OTHER_LOOP)
+        return self._judges
+
+    def _begin(self, group: Group, plan: GroupPlan) -> Group:
+        """Count a group that is going to be judged."""
         metrics, size = self.metrics, len(group.rollouts)
         metrics.groups += 1
         metrics.rollouts += size
         metrics.rollouts_in_groups += size if size > 1 else 0
         metrics.planned += plan.count_requests(group.answered)
-        judged = verdicts_of(await judge_group(group, plan, self._judges), plan)
-        self._statistics.add_group(size, judged.used)
-        metrics.groups_done += 1
-        return judged
+        return group
+
+    def _finish(self, judged: JudgedGroup, plan: GroupPlan) -> JudgedVerdicts:
+        """Count a judged group and add its verdicts to the calibration."""
+        verdicts = verdicts_of(judged, plan)
+        self._statistics.add_group(judged.size, verdicts.used)
+        self.metrics.groups_done += 1
+        return verdicts
 
     def _reward(self, groups: list[JudgedVerdicts], plan: GroupPlan, calibration: Calibration) -> list[GroupRewards]:
         results = reward_verdicts(groups, plan, calibration)

@@ -1,0 +1,79 @@
+"""Large groups: work and memory grow with the comparisons, not with the square of the rollouts."""
+
+import asyncio
+import sys
+import tracemalloc
+from collections import Counter
+from types import FrameType
+
+import pytest
+
+from genrm_cli.groups.count_group import count_group
+from genrm_cli.groups.group import Group
+from genrm_cli.groups.judge_group import judge_group
+from genrm_cli.groups.plan import GroupPlan, JudgePlan, PairingPlan, RewardPlan
+from genrm_cli.groups.records import comparison_record, score_record
+from genrm_cli.groups.reward_group import reward_group
+from genrm_cli.judging.engine import JudgeSet, LexicalJudge
+from genrm_cli.metrics.run_metrics import RunMetrics
+from genrm_cli.rewards.estimators import Calibration
+from genrm_cli.rollouts.record import Rollout, Turn
+
+
+def plan_of(strategy: str, estimator: str = "combined") -> GroupPlan:
+    """Make a plan with one lexical judge."""
+    return GroupPlan(PairingPlan(strategy), (JudgePlan("lexical"),), rewards=RewardPlan(estimator=estimator))
+
+
+def finish_group(size: int, plan: GroupPlan) -> list[float | None]:
+    """Take a group all the way from rollouts to records; return its rewards."""
+    rollouts = [Rollout((Turn("user", "Why?"),), f"Because {index}. " + "word " * (index % 7)) for index in range(size)]
+    judged = asyncio.run(judge_group(Group("key", rollouts), plan, JudgeSet([LexicalJudge()])))
+    rewards = reward_group(judged, plan, Calibration())
+    count_group(RunMetrics(), judged, rewards, plan)
+    assert len([score_record(score, rewards, plan) for score in rewards.scores]) == size
+    assert len([comparison_record(each, with_reply=False) for each in rewards.comparisons]) == len(judged.results)
+    return rewards.rewards
+
+
+def count_lines(size: int, plan: GroupPlan) -> int:
+    """Count the lines of the package's Python that a group takes."""
+    counts: Counter[bool] = Counter()
+
+    def trace(frame: FrameType, event: str, arg: object) -> object:
+        if "genrm_cli" not in frame.f_code.co_filename:
+            return None
+        counts[True] += event == "line"
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)  # type: ignore[arg-type]
+    try:
+        finish_group(size, plan)
+    finally:
+        sys.settrace(before)
+    return counts[True]
+
+
+@pytest.mark.parametrize(
+    ("strategy", "sizes", "times_the_comparisons"), [("ring", (50, 200), 4), ("all_pairs", (15, 30), 4.14)]
+)
+def test_work_grows_with_the_comparisons(strategy: str, sizes: tuple[int, int], times_the_comparisons: float) -> None:
+    """From rollouts to records, as many more lines of Python run as there are more comparisons."""
+    plan = plan_of(strategy)
+    finish_group(4, plan)  # fills caches
+    small, large = (count_lines(size, plan) for size in sizes)
+    assert large / small < 1.15 * times_the_comparisons
+
+
+@pytest.mark.parametrize("estimator", ["combined", "bradley_terry"])
+def test_a_ring_of_2000_rollouts_needs_no_matrix(estimator: str) -> None:
+    """A matrix of 2,000 × 2,000 numbers would take 32 MB; everything about such a group takes less."""
+    tracemalloc.start()
+    try:
+        rewards = finish_group(2_000, plan_of("ring", estimator))
+        _, peak_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert None not in rewards
+    assert peak_bytes < 25_000_000

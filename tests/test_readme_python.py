@@ -1,0 +1,49 @@
+"""The Python examples of the README run as they stand."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from judge_server_fixture import JudgeServer
+
+README = (Path(__file__).resolve().parent.parent / "README.md").read_text(encoding="utf-8")
+LOOP, TRL = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+PROMPTS = ["What is 2 + 2?"] * 3 + ["Why is the sky blue?"] * 3
+COMPLETIONS = ["4", "It is four.", "It is four, since two and two make four."] * 2
+
+
+def execute(example: str, server: JudgeServer) -> dict[str, Any]:
+    """Run an example with the address of a judge that answers; return its names."""
+    names: dict[str, Any] = {}
+    assert "http://localhost:8000/v1" in example
+    exec(example.replace("http://localhost:8000/v1", server.base_url), names)
+    return names
+
+
+def test_the_plain_loop_prints_a_reward_for_each_response(
+    judge_server: JudgeServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each line holds the reward, the reason and the response."""
+    tasks = execute(LOOP, judge_server)["TASKS"]
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split(" ", 2)[2] for line in lines] == [response for _, texts in tasks for response in texts]
+    assert all(1 <= float(line.split()[0]) <= 5 for line in lines)
+
+
+def test_the_reward_function_returns_one_number_for_each_completion(judge_server: JudgeServer) -> None:
+    """Texts and messages, as TRL passes them, with its other arguments; longer completions win."""
+    reward = execute(TRL, judge_server)["reward"]
+    rewards = reward(prompts=PROMPTS, completions=COMPLETIONS, completion_ids=[], trainer_state=None)
+    assert len(rewards) == 6
+    assert rewards[0] < rewards[2]
+    prompts = [[{"role": "user", "content": prompt}] for prompt in PROMPTS]
+    completions = [[{"role": "assistant", "content": text}] for text in COMPLETIONS]
+    assert reward(prompts=prompts, completions=completions) == rewards
+
+
+def test_the_reward_function_returns_none_where_the_judge_fails(judge_server: JudgeServer) -> None:
+    """TRL leaves a completion out whose reward is None."""
+    reward = execute(TRL.replace('model="my-judge"', 'model="my-judge", probe=False, reask=0'), judge_server)["reward"]
+    judge_server.behave(fault={"content": "Both are nice."})
+    assert reward(prompts=PROMPTS, completions=COMPLETIONS) == [None] * 6

@@ -1,0 +1,461 @@
+"""The public Python API, against a real judge process."""
+
+import asyncio
+import pickle
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from genrm_process import PACKAGE_ROOT, Genrm, make_rollouts, read_lines
+from judge_server_fixture import JudgeServer
+
+import genrm_cli as genrm
+
+PROMPT = "What is 2 + 2?"
+RESPONSES = ["4", "It is four.", "It is four, as two and two make four."]
+NOT_ASKED = "none of its comparisons was asked"
+
+
+def settings_for(server: JudgeServer, **more: object) -> dict[str, Any]:
+    """Return the settings of a scorer that asks a judge server, without the probe."""
+    return {"base_url": server.base_url, "model": "m", "probe": False, **more}
+
+
+def chat_calls(server: JudgeServer) -> int:
+    """Count the requests that the judge server was asked."""
+    return len(server.stats()["recent"])
+
+
+def make_groups(count: int = 6, size: int = 4) -> Iterator[genrm.Group]:
+    """Make the groups of `make_rollouts`."""
+    rollouts = make_rollouts(count, size)
+    for start in range(0, len(rollouts), size):
+        responses = [rollout["completion"] for rollout in rollouts[start : start + size]]
+        yield genrm.Group.of(rollouts[start]["prompt"], responses)
+
+
+def run(work: Coroutine[Any, Any, Any]) -> Any:
+    """Run a coroutine and check that it leaves no task behind."""
+
+    async def alone() -> Any:
+        try:
+            return await work
+        finally:
+            await asyncio.sleep(0)
+            assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    return asyncio.run(alone())
+
+
+@asynccontextmanager
+async def lexical(**more: object) -> AsyncIterator[genrm.Scorer]:
+    """Open a scorer that needs no network."""
+    async with genrm.Scorer(judge="lexical", **more) as scorer:
+        yield scorer
+
+
+# Import and types
+
+
+def python(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run a program in a fresh interpreter."""
+    return subprocess.run(
+        [sys.executable, *arguments, "-c", program],
+        env={"PYTHONPATH": str(PACKAGE_ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_import_loads_no_library() -> None:
+    """`import genrm_cli` loads neither a library nor anything of the package but its front."""
+    ended = python("import sys; before = set(sys.modules); import genrm_cli; print(*set(sys.modules) - before)")
+    loaded = set(ended.stdout.split())
+    assert "genrm_cli" in loaded
+    assert {name for name in loaded if name.startswith("genrm_cli.")} == set()
+    assert loaded & {"numpy", "httpx", "pyreqwest", "asyncio", "orjson", "typing", "sqlite3", "zstandard"} == set()
+
+
+def test_the_package_lists_exactly_the_promised_names() -> None:
+    """`dir` and `__all__` agree, and each name can be imported."""
+    promised = {"Calibration", "ComparisonResult", "Group", "GroupRewards", "Scorer", "score", "__version__"}
+    promised |= {"GenrmError", "InputError", "JudgeError", "StorageError", "UsageError"}
+    assert set(dir(genrm)) == set(genrm.__all__) == promised
+    assert all(getattr(genrm, name) for name in promised)
+
+
+def test_a_name_that_is_not_promised_is_an_attribute_error() -> None:
+    """A typo fails as in any module."""
+    with pytest.raises(AttributeError, match=r"^module 'genrm_cli' has no attribute 'Scorrer'$"):
+        _ = genrm.Scorrer  # type: ignore[attr-defined]
+
+
+@pytest.mark.slow
+def test_strict_type_checks_pass_for_users(tmp_path: Path) -> None:
+    """`mypy --strict` accepts a program that uses the API, and finds a misspelt name."""
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import genrm_cli as genrm\n"
+        "async def main() -> list[float | None]:\n"
+        "    async with genrm.Scorer(judge='lexical') as scorer:\n"
+        "        result = await scorer.score('p', ['a', 'b'])\n"
+        "        calibration: genrm.Calibration = scorer.calibration\n"
+        "    return genrm.score('p', ['a'], calibration=calibration).rewards + result.advantages\n"
+        "genrm.Scorrer\n"
+    )
+    command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path / "cache"), str(program)]
+    ended = subprocess.run(
+        command, env={"MYPYPATH": str(PACKAGE_ROOT)}, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert ended.stdout.splitlines()[0].startswith(f'{program}:7: error: Module has no attribute "Scorrer"')
+    assert "Found 1 error in 1 file" in ended.stdout
+
+
+# Results
+
+
+def test_a_group_is_scored(judge_server: JudgeServer) -> None:
+    """A result has one entry for each response, and one comparison for each request."""
+
+    async def work() -> genrm.GroupRewards:
+        async with genrm.Scorer(**settings_for(judge_server, estimator="win_rate")) as scorer:
+            return await scorer.score([{"role": "user", "content": PROMPT}], RESPONSES)
+
+    result = run(work())
+    rewards = result.rewards
+    assert rewards == sorted(rewards)
+    assert rewards[0] < rewards[2]
+    assert len(result.comparisons) == chat_calls(judge_server) == 3
+    assert (result.failures, result.reasons) == ([], [None] * 3)
+    assert sum(result.advantages) == pytest.approx(0)
+
+
+@pytest.mark.parametrize("estimator", ["combined", "win_rate"])
+def test_many_groups_get_the_rewards_of_the_command(tmp_path: Path, judge_server: JudgeServer, estimator: str) -> None:
+    """`score_groups` calibrates on all groups and so gives the rewards of `genrm score`, to the last digit."""
+    command = Genrm(tmp_path)
+    path = command.write("rollouts.jsonl", make_rollouts(24, 4))
+    judge_server.behave(verdict="hash")
+    flags = ("--base-url", judge_server.base_url, "--model", "m", "--estimator", estimator, "--no-journal")
+    assert command.run("score", path, *flags, "--no-probe").code == 0
+    lines = read_lines(tmp_path / "rollouts.scored.jsonl")
+
+    async def work() -> list[genrm.GroupRewards]:
+        async with genrm.Scorer(**settings_for(judge_server, estimator=estimator)) as scorer:
+            return await scorer.score_groups(make_groups(24))
+
+    results = run(work())
+    assert [reward for result in results for reward in result.rewards] == [line["reward"] for line in lines]
+    errors = [error for result in results for error in result.standard_errors]
+    assert errors == [line["genrm"]["standard_error"] for line in lines]
+
+
+def test_a_calibration_is_taken_out_and_passed_in(judge_server: JudgeServer) -> None:
+    """Groups scored one by one with the calibration of all give the rewards of the groups scored together."""
+    judge_server.behave(verdict="hash")
+
+    async def work() -> None:
+        async with genrm.Scorer(**settings_for(judge_server)) as scorer:
+            together = await scorer.score_groups(make_groups(24))
+            calibration = pickle.loads(pickle.dumps(scorer.calibration))
+            alone = [await scorer.score_group(group) for group in make_groups(3)]
+        async with genrm.Scorer(**settings_for(judge_server), calibration=calibration) as scorer:
+            later = [await scorer.score_group(group) for group in make_groups(3)]
+            uncalibrated = await scorer.score_group(next(make_groups()), calibration=genrm.Calibration())
+        assert [result.rewards for result in later] == [result.rewards for result in together[:3]]
+        assert [result.standard_errors for result in later] == [result.standard_errors for result in together[:3]]
+        assert None not in later[0].standard_errors
+        assert [result.standard_errors for result in alone] == [[None] * 4] * 3
+        assert uncalibrated.standard_errors == alone[0].standard_errors
+        assert calibration.groups == 24
+
+    run(work())
+
+
+@pytest.mark.parametrize(
+    ("responses", "rewards", "statuses"),
+    [
+        ([], [], []),
+        (["4"], [3.0], ["single"]),
+        ([None], [None], ["unscored"]),
+        (["4", None], [None, None], ["unscored", "unscored"]),
+        (["", ""], [1.0, 1.0], ["scored", "scored"]),
+    ],
+)
+def test_small_groups_are_results(responses: list[object], rewards: list[object], statuses: list[str]) -> None:
+    """No response, one, and failed ones give what `genrm score` gives them."""
+    result = genrm.score(PROMPT, responses, judge="lexical", estimator="simple_tiebreaker")
+    assert [score.status for score in result.scores] == statuses
+    assert result.rewards == pytest.approx(rewards)
+    assert [reason is None for reason in result.reasons] == [reward is not None for reward in rewards]
+
+
+def test_tables_of_a_settings_file_are_dictionaries() -> None:
+    """Components and their total are given as in a settings file."""
+    tables = {"components": {"win_rate": {}}, "total": {"weights": {"genrm": 1.0, "win_rate": 0.5}}}
+    result = genrm.score(PROMPT, ["4", "It is four."], judge="lexical", **tables)
+    genrm_values, win_rates = (result.columns[name].values for name in ("genrm", "win_rate"))
+    assert result.rewards == [base + 0.5 * rate for base, rate in zip(genrm_values, win_rates, strict=True)]
+
+
+def test_failures_are_data(judge_server: JudgeServer) -> None:
+    """Unreadable replies leave rewards None, with a reason and the kind of each failure."""
+    judge_server.behave(fault={"content": "Both are nice."})
+    result = genrm.score(PROMPT, RESPONSES, **settings_for(judge_server, reask=0))
+    assert result.rewards == result.advantages == result.standard_errors == [None] * 3
+    assert set(result.reasons) == {"every comparison of the rollout failed"}
+    assert {each.failure.kind.value for each in result.failures if each.failure} == {"no_verdict"}
+    assert len(result.failures) == 3
+
+
+@pytest.mark.parametrize("limit", [{"max_calls": 0}, {"deadline": 0.001}])
+def test_a_limit_leaves_rewards_none(judge_server: JudgeServer, limit: dict[str, float]) -> None:
+    """What the budget or the deadline does not allow has a reason, never a number."""
+    judge_server.behave(latency_s=5.0)
+    result = genrm.score(PROMPT, RESPONSES, **settings_for(judge_server, **limit))
+    assert result.rewards == [None] * 3
+    assert all(result.reasons)
+
+
+def test_a_journal_answers_the_second_call(judge_server: JudgeServer, tmp_path: Path) -> None:
+    """With a journal nothing is asked twice."""
+    journal = tmp_path / "verdicts.sqlite"
+    first = genrm.score(PROMPT, RESPONSES, journal=journal, **settings_for(judge_server))
+    calls = chat_calls(judge_server)
+    second = genrm.score(PROMPT, RESPONSES, journal=str(journal), **settings_for(judge_server))
+    assert first.rewards == second.rewards
+    assert chat_calls(judge_server) == calls == 3
+
+
+def test_an_api_key_is_sent_and_never_shown(judge_server: JudgeServer) -> None:
+    """`api_key` goes to the judge; an error does not hold it."""
+    judge_server.behave(require_key="right-key")
+    assert None not in genrm.score(PROMPT, RESPONSES, api_key="right-key", **settings_for(judge_server)).rewards
+    with pytest.raises(genrm.JudgeError) as raised:
+        genrm.score(PROMPT, RESPONSES, **(settings_for(judge_server) | {"probe": True}), api_key="wrong-key")
+    assert "wrong-key" not in str(raised.value)
+
+
+def test_a_budget_counts_for_all_groups(judge_server: JudgeServer) -> None:
+    """`budget` sets the ring for all groups of one call, as it does for an input."""
+
+    async def work() -> list[genrm.GroupRewards]:
+        async with genrm.Scorer(**settings_for(judge_server, budget=24)) as scorer:
+            return await scorer.score_groups(make_groups(6))
+
+    assert [len(result.comparisons) for result in run(work())] == [4] * 6
+
+
+# Errors
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"judge": "lexical", "estimater": "combined"}, "Scorer: unknown setting 'estimater'. Did you mean estimator?"),
+        ({"judge": "lexical", "output": "x"}, "Scorer: the setting 'output' concerns files and has no effect here"),
+        ({"judge": "lexical", "temperature": "hot"}, "Scorer: temperature: 'hot' is not"),
+        ({"judge": "lexical", "estimator": "combind"}, "Scorer: estimator: 'combind' is not one of"),
+        ({"judge": "lexical", "journal": "s3://bucket/rl"}, "Scorer: journal is an S3 location"),
+        ({}, "Scorer: no judge is given. Pass base_url and model, or judge='lexical'"),
+        ({"base_url": "http://127.0.0.1:9/v1"}, "base_url needs model"),
+        ({"base_url": "ftp://judge", "model": "m"}, "base_url 'ftp://judge' is not an http"),
+    ],
+)
+def test_a_wrong_setting_is_named_by_its_keyword(settings: dict[str, Any], message: str) -> None:
+    """The message names the keyword and no flag."""
+    with pytest.raises(genrm.UsageError) as raised:
+        genrm.Scorer(**settings)
+    assert str(raised.value).startswith(message)
+    assert "--" not in str(raised.value)
+
+
+def test_none_stands_for_the_default() -> None:
+    """A setting of None is not given."""
+    assert genrm.score(PROMPT, RESPONSES, judge="lexical", estimator=None, budget=None).rewards
+
+
+@pytest.mark.parametrize(
+    ("prompt", "responses", "message"),
+    [
+        (PROMPT, "4", "the responses are 'str'; expected a list of responses."),
+        (PROMPT, None, "the responses are 'NoneType'; expected a list of responses."),
+        (PROMPT, ["4", 4], "response 1 is 'int': "),
+        ({"content": PROMPT}, ["4"], "the prompt is an object, expected a string or a list of messages."),
+    ],
+)
+def test_unreadable_texts_are_input_errors(prompt: object, responses: Any, message: str) -> None:
+    """The message says which response cannot be read, and what was expected."""
+    with pytest.raises(genrm.InputError) as raised:
+        genrm.score(prompt, responses, judge="lexical")
+    assert str(raised.value).startswith(message)
+
+
+def test_a_judge_that_is_down_is_a_judge_error() -> None:
+    """The probe fails before anything is scored, and names keywords."""
+    with pytest.raises(genrm.JudgeError, match=r"Check base_url") as raised:
+        genrm.score(PROMPT, RESPONSES, base_url="http://127.0.0.1:9/v1", model="m")
+    assert "--" not in str(raised.value)
+
+
+def test_a_judge_that_goes_down_is_a_judge_error() -> None:
+    """Without the probe, requests wait for `give_up_after`, then the error is raised once, not as a group."""
+
+    async def work() -> None:
+        settings = {"base_url": "http://127.0.0.1:9/v1", "model": "m", "probe": False, "give_up_after": 0.01}
+        async with genrm.Scorer(**settings) as scorer:
+            with pytest.raises(genrm.JudgeError):
+                await scorer.score_groups(make_groups())
+
+    run(work())
+
+
+def test_a_scorer_must_be_open() -> None:
+    """A scorer that is not open yet, or closed, says how to open it; a closed one can be opened again."""
+
+    async def work() -> None:
+        scorer = genrm.Scorer(judge="lexical")
+        for _ in range(2):
+            with pytest.raises(RuntimeError, match="is not open; use it inside `async with"):
+                await scorer.score(PROMPT, RESPONSES)
+            async with scorer:
+                assert None not in (await scorer.score(PROMPT, RESPONSES)).rewards
+                with pytest.raises(RuntimeError, match="already open"):
+                    await scorer.__aenter__()
+
+    run(work())
+
+
+def test_a_scorer_belongs_to_its_event_loop() -> None:
+    """Another loop is refused at once: connections and locks of one loop would hang in another."""
+
+    async def work() -> None:
+        async with lexical() as scorer:
+            with pytest.raises(RuntimeError, match="belongs to another event loop"):
+                await asyncio.to_thread(asyncio.run, scorer.score(PROMPT, RESPONSES))
+
+    run(work())
+
+
+def test_an_old_name_of_a_setting_warns() -> None:
+    """It works for one release; the warning says the new name."""
+    with pytest.warns(DeprecationWarning, match="^judges is now repeats; "):
+        assert genrm.score(PROMPT, RESPONSES, judge="lexical", judges=2).rewards
+
+
+def test_an_error_of_the_iterator_is_raised_as_it_is() -> None:
+    """What the caller's own generator raises comes back unwrapped."""
+
+    def broken() -> Iterator[genrm.Group]:
+        yield from make_groups(1)
+        raise KeyError("mine")
+
+    async def work() -> None:
+        async with lexical() as scorer:
+            with pytest.raises(KeyError, match="mine"):
+                await scorer.score_groups(broken())
+
+    run(work())
+
+
+# Concurrency
+
+
+def test_groups_are_taken_lazily(judge_server: JudgeServer) -> None:
+    """No more groups are taken from the iterator than the calls in flight allow."""
+    judge_server.behave(fault={"hang": True})
+    taken: list[genrm.Group] = []
+
+    def groups() -> Iterator[genrm.Group]:
+        for group in make_groups(20):
+            taken.append(group)
+            yield group
+
+    async def work() -> None:
+        async with genrm.Scorer(**settings_for(judge_server, concurrency=10)) as scorer:
+            scoring = asyncio.ensure_future(scorer.score_groups(groups()))
+            await asyncio.to_thread(judge_server.wait_until, lambda stats: stats["in_flight"] == 10)
+            assert len(taken) == 3
+            scoring.cancel()
+            await asyncio.wait({scoring})
+
+    run(work())
+
+
+def test_a_cancelled_call_leaves_nothing_running(judge_server: JudgeServer) -> None:
+    """A timeout around `score` cancels its requests; the scorer stays usable."""
+    judge_server.behave(fault={"hang": True})
+
+    async def work() -> None:
+        async with genrm.Scorer(**settings_for(judge_server)) as scorer:
+            before = asyncio.all_tasks()
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(scorer.score(PROMPT, RESPONSES), 0.2)
+            assert asyncio.all_tasks() <= before
+            judge_server.behave()
+            assert None not in (await scorer.score(PROMPT, RESPONSES)).rewards
+
+    run(work())
+
+
+def test_tasks_share_a_scorer(judge_server: JudgeServer) -> None:
+    """Several tasks of one loop score at once."""
+
+    async def work() -> list[genrm.GroupRewards]:
+        async with genrm.Scorer(**settings_for(judge_server)) as scorer:
+            return await asyncio.gather(*(scorer.score_group(group) for group in make_groups()))
+
+    assert len({result.key for result in run(work())}) == 6
+
+
+def test_score_works_inside_a_running_loop() -> None:
+    """The synchronous call works in a notebook, where a loop runs already, twice in a row; errors come back too."""
+
+    async def cell() -> None:
+        first, second = (genrm.score(PROMPT, RESPONSES, judge="lexical") for _ in range(2))
+        assert first.rewards == second.rewards
+        with pytest.raises(genrm.UsageError):
+            genrm.score(PROMPT, RESPONSES)
+
+    run(cell())
+
+
+def test_score_works_in_several_threads_at_once(judge_server: JudgeServer) -> None:
+    """Each thread has its own loop and connections."""
+    with ThreadPoolExecutor(4) as threads:
+        calls = [threads.submit(genrm.score, PROMPT, RESPONSES, **settings_for(judge_server)) for _ in range(8)]
+    assert len({tuple(call.result().rewards) for call in calls}) == 1
+
+
+@pytest.mark.parametrize("inside_a_loop", [False, True])
+def test_an_interrupt_ends_the_call(judge_server: JudgeServer, inside_a_loop: bool) -> None:
+    """Ctrl-C raises KeyboardInterrupt at once and leaves no thread and no request behind."""
+    judge_server.behave(fault={"hang": True})
+    call = f"genrm.score('p', ['a', 'b'], **{settings_for(judge_server)!r})"
+    # A notebook's kernel leaves the usual handler of SIGINT in place while a cell runs.
+    inside = (
+        "async def cell():\n"
+        "    signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        f"    {call}\n"
+        "asyncio.run(cell())"
+    )
+    program = "import asyncio, signal\nimport genrm_cli as genrm\n" + (inside if inside_a_loop else call)
+    with subprocess.Popen(
+        [sys.executable, "-c", program], env={"PYTHONPATH": str(PACKAGE_ROOT)}, stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            judge_server.wait_until(lambda stats: stats["in_flight"] >= 1)
+            process.send_signal(signal.SIGINT)
+            _, err = process.communicate(timeout=20)
+        finally:
+            process.kill()
+    assert err.splitlines()[-1] == "KeyboardInterrupt"
+    judge_server.wait_until(lambda stats: stats["in_flight"] == 0)
