@@ -30,9 +30,12 @@ class Spool(AbstractContextManager["Spool"]):
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def __len__(self) -> int:
+        return self._stored_bytes + len(self._buffer)
+
     def append(self, data: bytes) -> tuple[int, int]:
         """Add bytes at the end; return their offset and length."""
-        offset = self._stored_bytes + len(self._buffer)
+        offset = len(self)
         self._buffer += data
         if len(self._buffer) >= CHUNK_BYTES:
             self.flush()
