@@ -19,8 +19,7 @@ from genrm_cli.settings import Settings
 from genrm_cli.settings.components import TotalTable
 from genrm_cli.settings.panel import JudgeConfig, judges_of
 from genrm_cli.settings.table import digest_of
-from genrm_cli.storage.formats.location import InputIdentity
-from genrm_cli.storage.formats.mark import Mark
+from genrm_cli.storage.formats.location import InputIdentity, Mark
 from genrm_cli.storage.sink import place_of
 
 METRICS_FORMAT = 1

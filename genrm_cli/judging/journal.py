@@ -8,11 +8,9 @@ import asyncio
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from itertools import islice
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from types import TracebackType
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, Protocol
 
 import zstandard
 
@@ -31,20 +29,17 @@ from genrm_cli.judging.journal_file import (
 from genrm_cli.verdicts import Failure, Outcome
 
 _REPLY_LEVEL = 3
-_READ_KEYS = 64  # in one query: more save nothing
-_READ_COLUMNS = """key, score_1, score_2, ranking, defaulted, grades, attempts, latency_s, prompt_tokens,
-completion_tokens, cached_tokens"""
+_OPINION_COLUMNS = "score_1, score_2, ranking, defaulted, grades"
+_READ_COLUMNS = f"{_OPINION_COLUMNS}, attempts, latency_s, prompt_tokens, completion_tokens, cached_tokens"
 _READ_VERDICT = f"SELECT {_READ_COLUMNS}, NULL FROM verdicts WHERE key = ?"  # noqa: S608  (our own names)
 _READ_WITH_REPLY = f"SELECT {_READ_COLUMNS}, reply FROM verdicts WHERE key = ?"  # noqa: S608
-_READ_MANY = f"SELECT {_READ_COLUMNS}, NULL FROM verdicts WHERE key IN"  # noqa: S608
+_COPIED = "CREATE TEMP TABLE IF NOT EXISTS copied (key BLOB PRIMARY KEY) WITHOUT ROWID"
 # One process may record a failure where another records a verdict.
 _UNANSWERED = "FROM failures WHERE key NOT IN (SELECT key FROM verdicts)"
 
 
-class _Entry(NamedTuple):
-    key: bytes
-    judge: str
-    outcome: Outcome
+_Entry = tuple[bytes, str, Outcome]
+"""Key, judge and outcome."""
 
 
 class Copier(Protocol):
@@ -57,7 +52,7 @@ class Copier(Protocol):
         """Wait while too many entries are not copied yet."""
 
 
-class Journal:
+class Journal(AbstractContextManager["Journal"]):
     """A journal that is open for reading and writing.
 
     Writes of one turn of the event loop are committed together, and each writer waits for the commit. A killed process
@@ -65,14 +60,9 @@ class Journal:
     """
 
     def __init__(self, path: str, copier: Copier | None = None) -> None:
-        """Open a journal, creating it if needed. Threads may use it in turns.
+        """Open a journal, creating it if needed, or raise `StorageError`. Threads may use it in turns.
 
-        Args:
-            path: its file.
-            copier: receives every entry that this process records, after its commit.
-
-        Raises:
-            StorageError: the file cannot be opened, is damaged, is not a journal, or has another format.
+        The copier receives every entry that this process records, after its commit.
         """
         self.path = path
         self._errors = JournalErrors(path)
@@ -88,21 +78,12 @@ class Journal:
             # Most journals have no failures: then a new verdict has none to delete.
             self._has_failures = self._connection.execute("SELECT 1 FROM failures LIMIT 1").fetchone() is not None
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def __len__(self) -> int:
         with self._errors:
             return int(self._connection.execute("SELECT count(*) FROM verdicts").fetchone()[0])
-
-    def __contains__(self, key: bytes) -> bool:
-        with self._errors:
-            return self._connection.execute("SELECT 1 FROM verdicts WHERE key = ?", (key,)).fetchone() is not None
 
     @property
     def has_verdicts(self) -> bool:
@@ -113,28 +94,17 @@ class Journal:
     def recall(self, key: bytes, *, with_reply: bool = False) -> Outcome | None:
         """Return the stored verdict of a request, or None; the judge's reply is decompressed on demand only."""
         with self._errors:
+            # All rows are fetched, as an unfinished statement would keep a read transaction open.
             rows = self._reader.execute(_READ_WITH_REPLY if with_reply else _READ_VERDICT, (key,)).fetchall()
-            return self._outcome_of(rows[0]) if rows else None
-
-    def recall_many(self, keys: Iterable[bytes]) -> dict[bytes, Outcome]:
-        """Return the stored verdicts of some requests, without replies; half the cost per key of `recall`."""
-        known: dict[bytes, Outcome] = {}
-        remaining = iter(keys)
-        with self._errors:
-            while some := tuple(islice(remaining, _READ_KEYS)):
-                places = ", ".join("?" * len(some))
-                rows = self._reader.execute(f"{_READ_MANY} ({places})", some).fetchall()
-                known.update((row[0], self._outcome_of(row)) for row in rows)
-        return known
-
-    def _outcome_of(self, row: tuple[Any, ...]) -> Outcome:
-        _, score_1, score_2, ranking, defaulted, grades, attempts, latency_s, prompt, completion, cached, reply = row
-        judgment = opinion_of(score_1, score_2, ranking, defaulted, grades)
-        text = None if reply is None else self._unpack(reply).decode()
-        return Outcome(judgment, attempts, latency_s, prompt, completion, cached, text, from_journal=True)
+            if not rows:
+                return None
+            *judgment, attempts, latency_s, prompt, completion, cached, reply = rows[0]
+            text = None if reply is None else self._unpack(reply).decode()
+            opinion = opinion_of(*judgment)
+            return Outcome(opinion, attempts, latency_s, prompt, completion, cached, text, from_journal=True)
 
     def has_failed(self, key: bytes) -> bool:
-        """Return whether the request was made and gave no verdict."""
+        """Return whether the request was made without a verdict."""
         with self._errors:
             return self._connection.execute("SELECT 1 FROM failures WHERE key = ?", (key,)).fetchone() is not None
 
@@ -143,15 +113,12 @@ class Journal:
 
         If another process stored a verdict first, that one counts. A failure is kept for reports, until a verdict
         replaces it.
-
-        Raises:
-            StorageError: the journal cannot be written.
         """
         loop = asyncio.get_running_loop()
         if self._committed is None:
             self._committed = loop.create_future()
             loop.call_soon(self._commit)
-        self._batch.append(_Entry(key, judge, outcome))
+        self._batch.append((key, judge, outcome))
         await asyncio.shield(self._committed)  # cancelling one waiter must not cancel the others
         if not isinstance(outcome.result, Failure):
             return outcome
@@ -198,7 +165,7 @@ class Journal:
         return None if row[0] is None else (float(row[0]), float(row[1]))
 
     def iter_verdicts(self, judge: str) -> Iterator[tuple[float, float, float]]:
-        """Yield score_1, score_2 and ranking of a judge's verdicts, without grades and defaulted verdicts."""
+        """Yield score_1, score_2 and ranking of a judge's verdicts, except grades and defaulted verdicts."""
         with self._errors:
             yield from self._connection.execute(
                 "SELECT score_1, score_2, ranking FROM verdicts WHERE judge = ? AND grades IS NULL AND NOT defaulted "
@@ -217,22 +184,16 @@ class Journal:
     def take_in(self, entries: Iterable[dict[str, Any]], origin: str = "another journal's copy") -> None:
         """Store entries of another journal, as `iter_entries` yields them; existing entries are kept.
 
-        Args:
-            entries: untrusted; checked before use.
-            origin: their source, for errors.
-
-        Raises:
-            StorageError: one of them is invalid; then none is stored.
+        If one is invalid, nothing is stored, and a `StorageError` names `origin`.
         """
         with self._errors, self._transaction() as execute:
-            execute("CREATE TEMP TABLE IF NOT EXISTS copied (key BLOB PRIMARY KEY) WITHOUT ROWID")
+            execute(_COPIED)
             for entry in entries:
                 try:
                     row = parse_row(entry)
                 except (ValueError, TypeError, KeyError, RecursionError) as error:
-                    raise StorageError(
-                        f"{origin}: contains an invalid journal entry ({error}); move it away."
-                    ) from error
+                    message = f"{origin}: contains an invalid journal entry ({error}); move it away."
+                    raise StorageError(message) from error
                 if "reply" not in row:  # a verdict of this journal on the same request still has to be copied
                     insert_row(execute, "failures", list(row.values()))
                     continue
@@ -244,18 +205,14 @@ class Journal:
     def iter_uncopied(self) -> Iterator[dict[str, Any]]:
         """Yield the verdicts that did not come from `take_in`."""
         with self._errors:
-            self._connection.execute("CREATE TEMP TABLE IF NOT EXISTS copied (key BLOB PRIMARY KEY) WITHOUT ROWID")
-            rows = self._connection.execute("SELECT * FROM verdicts WHERE key NOT IN (SELECT key FROM copied)")
-            for row in rows:
+            self._connection.execute(_COPIED)
+            for row in self._connection.execute("SELECT * FROM verdicts WHERE key NOT IN (SELECT key FROM copied)"):
                 yield self._rendered(dict(row))
 
     def prune(self, *, failures: bool, before: float | None, judge: str | None) -> tuple[int, int]:
-        """Delete entries; return the numbers of deleted verdicts and failures.
+        """Delete failures, and verdicts of a judge, from before a time (Unix seconds), or both.
 
-        Args:
-            failures: delete all recorded failures.
-            before: delete verdicts recorded before this time (Unix seconds).
-            judge: delete verdicts of this judge; combined with `before`, only its older ones.
+        Return the numbers of deleted verdicts and failures.
         """
         with self._errors:
             gone_failures = self._connection.execute("DELETE FROM failures").rowcount if failures else 0
@@ -313,9 +270,7 @@ class Journal:
         )  # fmt: skip
         is_new = insert_row(execute, "verdicts", verdict)
         if not is_new:
-            earlier = execute(
-                "SELECT score_1, score_2, ranking, defaulted, grades FROM verdicts WHERE key = ?", (key,)
-            ).fetchone()
+            earlier = execute(f"SELECT {_OPINION_COLUMNS} FROM verdicts WHERE key = ?", (key,)).fetchone()  # noqa: S608
             outcome.result = opinion_of(*earlier)
         if self._has_failures:
             execute("DELETE FROM failures WHERE key = ?", (key,))

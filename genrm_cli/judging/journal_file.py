@@ -5,7 +5,6 @@ import sqlite3
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import zstandard
@@ -58,16 +57,11 @@ class JournalErrors:
     def __enter__(self) -> None:
         """Do nothing: a plain class, as a generator would cost a tenth of a recall."""
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, sqlite3.OperationalError):
+            remedy = "check that it is a file in an existing folder with free disk space; its contents are unchanged"
             if "locked" in str(error) or "busy" in str(error):
                 remedy = "another process holds it; wait for it, or give this run its own with --journal"
-            else:
-                remedy = (
-                    "check that it is a file in an existing folder with free disk space; its contents are unchanged"
-                )
             raise StorageError(f"journal {self._path}: {error}; {remedy}.") from error
         if isinstance(error, sqlite3.DatabaseError | zstandard.ZstdError):
             raise StorageError(
@@ -102,11 +96,7 @@ def columns_of(opinion: Judgment) -> tuple[float | None, float | None, float | N
 
 
 def opinion_of(score_1: float, score_2: float, ranking: float, defaulted: int, grades: str | None) -> Judgment:
-    """Return the judgment stored in these columns.
-
-    Raises:
-        ValueError, KeyError, TypeError: the grades cannot be parsed.
-    """
+    """Return the judgment stored in these columns; invalid grades raise ValueError, KeyError or TypeError."""
     if grades is None:
         return Verdict(score_1, score_2, ranking, bool(defaulted))
     stored = json.loads(grades, parse_constant=_refuse_constant)
@@ -126,9 +116,7 @@ def insert_row(execute: Execute, table: str, values: Sequence[object]) -> int:
 def connect(path: str) -> sqlite3.Connection:
     """Open the file of a journal, creating it if needed; threads may use the connection in turns.
 
-    Raises:
-        sqlite3.Error: the file cannot be opened, or is not an SQLite file.
-        StorageError: the file is not a journal, or has another format.
+    A file that is not SQLite raises `sqlite3.Error`; one that is not a journal of this format, `StorageError`.
     """
     if not Path(path).parent.is_dir():
         raise sqlite3.OperationalError("its folder does not exist")

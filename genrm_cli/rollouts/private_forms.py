@@ -13,7 +13,7 @@ Digits are 0 to 9; separators are single spaces (no-break ones too), dots, slash
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache, lru_cache, partial
+from functools import cached_property, lru_cache, partial
 
 import phonenumbers
 from stdnum import iban, luhn
@@ -40,17 +40,17 @@ _ALONE = rf"(?![{_SP}](?:[0-9]|\[(?:EMAIL|IDENTITY|PHONE)\]))"
 _GROUP_END = re.compile(rf"[0-9A-Z](?=[{_SP}]|$)")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Form:
     """One way to write private data: the group `it` is masked as far as it passes the check."""
 
     regex: str
     is_private: Callable[[str], bool] | None = None
 
-    @property
+    @cached_property
     def pattern(self) -> re.Pattern[str]:
         """The compiled expression; compiling all of them takes 0.2 s, so runs without redaction should not."""
-        return _compiled(self.regex)
+        return re.compile(self.regex)
 
     def private_chars(self, text: str) -> int:
         """Return the length of the longest private start of the text that ends at a space or at the end."""
@@ -58,11 +58,6 @@ class Form:
             return len(text)
         ends = (found.end() for found in reversed([*_GROUP_END.finditer(text)]))
         return next((end for end in ends if self.is_private(text[:end])), 0)
-
-
-@cache
-def _compiled(regex: str) -> re.Pattern[str]:
-    return re.compile(regex)
 
 
 def _number(pattern: str, is_private: Callable[[str], bool] | None = None) -> Form:

@@ -1,4 +1,4 @@
-"""Mask personal data in the texts that are sent to a judge."""
+"""Masking of personal data in the texts that are sent to a judge."""
 
 import re
 from collections import Counter
@@ -20,11 +20,7 @@ class Redactor:
     """
 
     def __init__(self, patterns: Sequence[str]) -> None:
-        """Compile the patterns.
-
-        Raises:
-            UsageError: a pattern is not a regular expression, or matches the empty text.
-        """
+        """Compile the patterns; `UsageError` if one is not a regular expression, or matches the empty text."""
         self._email = "email" in patterns
         forms = (("identity", IDENTITIES), ("phone", PHONES))
         self._numbers = [(name, form) for name, of in forms if name in patterns for form in of]
@@ -61,11 +57,7 @@ class Redactor:
 
 @lru_cache(maxsize=8)
 def redactor_of(patterns: tuple[str, ...]) -> Redactor:
-    """Return the redactor of these patterns; the groups of a run share one.
-
-    Raises:
-        UsageError: see `Redactor`.
-    """
+    """Return the redactor of these patterns; the groups of a run share one."""
     return Redactor(patterns)
 
 
@@ -106,7 +98,7 @@ def _mask_own(text: str, pattern: re.Pattern[str], name: str, counts: Counter[st
 
 
 def _within_mark(text: str, start: int, end: int) -> bool:
-    """Whether a span is part of a mark: `[A-Z]+` must not mask the marks themselves."""
+    """Return whether a span is part of a mark: `[A-Z]+` must not mask the marks themselves."""
     at = text.rfind("[", max(0, start - len(OWN_MARK)), start + 1)
     marks = (OWN_MARK, *MARKS.values())
     return at >= 0 and any(text.startswith(mark, at) and end <= at + len(mark) for mark in marks)

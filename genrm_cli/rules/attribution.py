@@ -109,12 +109,9 @@ def is_negated(text: str, start: int) -> bool:
 
 
 def is_reported(text: str, start: int, following: str) -> bool:
-    """Return whether a phrase reports the words or thoughts of others, without the therapist's agreement.
+    """Return whether the phrase that starts at `start` of a sentence reports others, without the therapist's agreement.
 
-    Args:
-        text: the sentence.
-        start: start of the phrase in the sentence.
-        following: the next sentence of the same turn, or an empty string.
+    `following` is the next sentence of the same turn, or empty.
     """
     before = _NO_REPORT.sub(" ", text[max(0, start - _CONTEXT_CHARS) : start])
     reported = _REPORT.search(_after_last(_REPORT_END, before)) is not None
@@ -122,10 +119,7 @@ def is_reported(text: str, start: int, following: str) -> bool:
 
 
 def _after_last(end: re.Pattern[str], text: str) -> str:
-    last = 0
-    for match in end.finditer(text):
-        last = match.end()
-    return text[last:]
+    return text[max((match.end() for match in end.finditer(text)), default=0) :]
 
 
 def _unquoted(match: re.Match[str]) -> str:

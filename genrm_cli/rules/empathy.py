@@ -4,14 +4,14 @@ Advisory screening by phrases: it counts forms of speech, which a policy can lea
 judge, never alone.
 """
 
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
-from genrm_cli.rollouts.record import Turn
 from genrm_cli.rules.phrase_list import PhraseList, iter_findings
 from genrm_cli.rules.result import Effect, Fired, RuleResult, within_unit
 from genrm_cli.rules.scenario import Scenario
-from genrm_cli.rules.transcript import CLIENT, THERAPIST, Sentence, sentences_of, turns_of
+from genrm_cli.rules.transcript import Sentence, Session
 from genrm_cli.rules.words import stems
 
 _NEUTRAL, _BREADTH, _DENSITY, _HARM = 0.25, 0.375, 0.375, 0.5
@@ -22,7 +22,7 @@ _SHARED_STEMS = 2
 _SHOWN_CHARS = 80
 
 
-def empathy(transcript: Sequence[Turn], scenario: Scenario, phrases: PhraseList) -> RuleResult:
+def empathy(session: Session, scenario: Scenario, phrases: PhraseList) -> RuleResult:
     """Weigh signs of listening against signs of dismissal.
 
     value = 0.25 + 0.375 * min(1, kinds / 3) + 0.375 * raised / turns - 0.5 * min(1, lapses / turns), within
@@ -32,13 +32,10 @@ def empathy(transcript: Sequence[Turn], scenario: Scenario, phrases: PhraseList)
 
     Beside phrases, a statement to the client with two content words of the client's last turn is a reflection; three
     closed questions in a row, except safety questions, are an interrogation; three pieces of advice in a turn without
-    listening or a request for advice are unsolicited advice. None if the therapist says nothing.
+    listening or a request for advice are unsolicited advice.
     """
     del scenario  # the rule is the same in every scenario
-    turns = turns_of(transcript, THERAPIST)
-    if not turns:
-        return RuleResult(None)
-    own, heard = sentences_of(transcript, THERAPIST), sentences_of(transcript, CLIENT)
+    turns, own, heard = session
     raising = list(iter_findings(own, phrases.with_effect(Effect.RAISES)))
     lowering = list(iter_findings(own, phrases.with_effect(Effect.LOWERS)))
     raising += _reflected_words(own, heard, phrases)
@@ -54,17 +51,16 @@ def empathy(transcript: Sequence[Turn], scenario: Scenario, phrases: PhraseList)
 
 def _reflected_words(own: Sequence[Sentence], heard: Sequence[Sentence], phrases: PhraseList) -> Iterator[Fired]:
     """Yield statements that repeat words of the client to the client."""
-    said = _text_by_turn(heard)
     advice = phrases.group("advice")
-    places = sorted(said)
-    stems_of = {place: stems(text) for place, text in said.items()}
-    before = -1
+    said: dict[int, set[str]] = defaultdict(set)
+    for sentence in heard:
+        said[sentence.turn] |= stems(sentence.text)
+    turns = sorted(said)
     for sentence in own:
-        while before + 1 < len(places) and places[before + 1] < sentence.turn:
-            before += 1
-        if before < 0 or sentence.is_question or " you" not in f" {sentence.text}" or advice.find(sentence):
+        before = bisect_left(turns, sentence.turn)
+        if before == 0 or sentence.is_question or " you" not in f" {sentence.text}" or advice.find(sentence):
             continue
-        if len(stems_of[places[before]] & stems(sentence.text)) >= _SHARED_STEMS:
+        if len(said[turns[before - 1]] & stems(sentence.text)) >= _SHARED_STEMS:
             yield Fired("reflection", sentence.text[:_SHOWN_CHARS], sentence.turn, Effect.RAISES)
 
 
@@ -92,10 +88,3 @@ def _unsolicited_advice(
     for turn, pieces in given.items():
         if len(pieces) >= _ADVICE_IN_A_TURN and turn not in listened and turn - 1 not in requests:
             yield Fired("unsolicited_advice", ", ".join(pieces)[:_SHOWN_CHARS], turn, Effect.LOWERS)
-
-
-def _text_by_turn(sentences: Sequence[Sentence]) -> dict[int, str]:
-    texts: dict[int, list[str]] = defaultdict(list)
-    for sentence in sentences:
-        texts[sentence.turn].append(sentence.text)
-    return {turn: " ".join(parts) for turn, parts in texts.items()}

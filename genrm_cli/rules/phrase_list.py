@@ -10,7 +10,7 @@ import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import zip_longest
 
 from genrm_cli.rules.attribution import is_negated, is_reported
 from genrm_cli.rules.result import Effect, Fired
@@ -74,19 +74,15 @@ class PhraseList:
     words: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def group(self, what: str) -> PhraseGroup:
-        """Return a group by name.
-
-        Raises:
-            PhraseListError: the group does not exist.
-        """
+        """Return a group by name, or raise `PhraseListError`."""
         for group in self.groups:
             if group.what == what:
                 return group
         raise PhraseListError(f"the phrase list has no group {what!r}")
 
-    def with_effect(self, *effects: Effect) -> tuple[PhraseGroup, ...]:
-        """Return the groups with one of these effects."""
-        return tuple(group for group in self.groups if group.effect in effects)
+    def with_effect(self, effect: Effect) -> tuple[PhraseGroup, ...]:
+        """Return the groups with an effect."""
+        return tuple(group for group in self.groups if group.effect is effect)
 
 
 def parse_phrases(text: str) -> PhraseList:
@@ -102,7 +98,9 @@ def parse_phrases(text: str) -> PhraseList:
     version, groups = table.get("version"), table.get("group")
     if not isinstance(version, int) or not isinstance(groups, list):
         raise PhraseListError("a phrase list needs an integer `version` and `[[group]]` tables")
-    pieces = _texts(table.get("pieces", {}))
+    pieces = table.get("pieces", {})
+    if not isinstance(pieces, Mapping):
+        raise PhraseListError("`pieces` of a phrase list must be a table of texts")
     words = {name: tuple(str(word) for word in each) for name, each in table.get("words", {}).items()}
     return PhraseList(version, tuple(_parse_group(group, pieces) for group in groups), words)
 
@@ -110,19 +108,11 @@ def parse_phrases(text: str) -> PhraseList:
 def iter_findings(sentences: Sequence[Sentence], groups: Iterable[PhraseGroup]) -> Iterator[Fired]:
     """Yield the findings of groups with an effect, in order, at most one for each sentence and group."""
     groups = tuple(groups)
-    for sentence, after in pairwise([*sentences, None]):
-        if sentence is None:
-            continue
+    for sentence, after in zip_longest(sentences, sentences[1:]):
         following = after.text if after is not None and after.turn == sentence.turn else ""
         for group in groups:
             if group.effect is not None and (phrase := group.find(sentence, following)) is not None:
                 yield Fired(group.what, phrase, sentence.turn, group.effect)
-
-
-def _texts(table: object) -> dict[str, str]:
-    if not isinstance(table, Mapping):
-        raise PhraseListError("`pieces` of a phrase list must be a table of texts")
-    return {str(name): str(text) for name, text in table.items()}
 
 
 def _parse_group(group: object, pieces: Mapping[str, str]) -> PhraseGroup:
@@ -161,6 +151,6 @@ def _with_pieces(what: str, pattern: str, pieces: Mapping[str, str]) -> str:
     def piece(match: re.Match[str]) -> str:
         if match[1] not in pieces:
             raise PhraseListError(f"group {what!r} uses the undefined piece <{match[1]}>")
-        return f"(?:{_with_pieces(what, pieces[match[1]], pieces)})"
+        return f"(?:{_with_pieces(what, str(pieces[match[1]]), pieces)})"
 
     return _PIECE.sub(piece, pattern)

@@ -3,52 +3,43 @@
 Advisory screening by words: it finds that an outcome is mentioned, not that it is reached well.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
-from genrm_cli.rollouts.record import Turn
 from genrm_cli.rules.attribution import is_negated
 from genrm_cli.rules.phrase_list import PhraseGroup, PhraseList
 from genrm_cli.rules.result import Effect, Fired, RuleResult
 from genrm_cli.rules.scenario import Scenario
-from genrm_cli.rules.transcript import THERAPIST, Sentence, sentences_of, turns_of
+from genrm_cli.rules.transcript import Sentence, Session
 from genrm_cli.rules.words import stems
 
 _ENOUGH_WORDS = 0.6
 
 
-def task_completion(transcript: Sequence[Turn], scenario: Scenario, phrases: PhraseList) -> RuleResult:
+def task_completion(session: Session, scenario: Scenario, phrases: PhraseList) -> RuleResult:
     """Return the share of the scenario's expected outcomes and tasks that the therapist's turns meet.
 
     If an outcome names a usual one ("safety plan", "psychoeducation", ...), a phrase of that group meets it, except in
     a negated sentence. Otherwise a turn of the therapist meets it whose sentences, without negated ones, have at least
     0.6 of the outcome's content words (stems of words of three letters or more). Outcomes without content words do not
-    count. None if no outcomes are expected or the therapist says nothing.
+    count. None if no outcomes are expected.
     """
     wanted = [outcome for outcome in scenario.expected_outcomes if stems(outcome)]
-    if not wanted or not turns_of(transcript, THERAPIST):
+    if not wanted:
         return RuleResult(None)
-    own = sentences_of(transcript, THERAPIST)
-    spoken = _stems_by_turn(own)
-    findings = [_judge(outcome, own, spoken, phrases) for outcome in wanted]
+    spoken = _stems_by_turn(session.own)
+    findings = [_judge(outcome, session.own, spoken, phrases) for outcome in wanted]
     met = sum(each.effect is Effect.RAISES for each in findings)
     return RuleResult(met / len(wanted), tuple(findings))
 
 
 def _judge(outcome: str, own: Sequence[Sentence], spoken: dict[int, frozenset[str]], phrases: PhraseList) -> Fired:
-    usual = list(_usual_outcomes(outcome, phrases))
+    text = outcome.lower().replace("_", " ")
+    usual = [group for group in phrases.groups if any(cue in text for cue in phrases.words.get(group.what, ()))]
     found = _by_phrases(own, usual) if usual else _by_words(outcome, spoken)
     if found is None:
         return Fired(f"missing:{outcome}", "", max(spoken, default=0), Effect.LOWERS)
     turn, phrase = found
     return Fired(f"met:{outcome}", phrase, turn, Effect.RAISES)
-
-
-def _usual_outcomes(outcome: str, phrases: PhraseList) -> Iterator[PhraseGroup]:
-    """Yield the groups with a cue in the outcome."""
-    text = outcome.lower().replace("_", " ")
-    for group in phrases.groups:
-        if any(cue in text for cue in phrases.words.get(group.what, ())):
-            yield group
 
 
 def _by_phrases(own: Sequence[Sentence], groups: Sequence[PhraseGroup]) -> tuple[int, str] | None:

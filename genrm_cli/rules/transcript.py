@@ -48,6 +48,26 @@ class Sentence(NamedTuple):
         return self.text.endswith(("?", "？"))
 
 
+class Session(NamedTuple):
+    """A session as the rules see it.
+
+    Attributes:
+        turns: indices of the turns in which the therapist says anything.
+        own: the therapist's sentences.
+        heard: the client's sentences.
+    """
+
+    turns: list[int]
+    own: list[Sentence]
+    heard: list[Sentence]
+
+
+def parse_session(transcript: Sequence[Turn]) -> Session:
+    """Split a transcript into the sentences of therapist and client."""
+    turns = [place for place, turn in enumerate(transcript) if turn.role == THERAPIST and turn.text.strip()]
+    return Session(turns, sentences_of(transcript, THERAPIST), sentences_of(transcript, CLIENT))
+
+
 def sentences_of(transcript: Sequence[Turn], role: str) -> list[Sentence]:
     """Return all sentences of one role, in order."""
     return [
@@ -56,11 +76,6 @@ def sentences_of(transcript: Sequence[Turn], role: str) -> list[Sentence]:
         if turn.role == role
         for number, text in enumerate(_iter_sentences(turn.text))
     ]
-
-
-def turns_of(transcript: Sequence[Turn], role: str) -> list[int]:
-    """Return the indices of the turns in which one role says anything."""
-    return [place for place, turn in enumerate(transcript) if turn.role == role and turn.text.strip()]
 
 
 def _iter_sentences(text: str) -> Iterator[str]:

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 from math import isfinite
+from operator import itemgetter
 from pathlib import Path
-from typing import NamedTuple
 
 from genrm_cli.errors import StorageError
 from genrm_cli.storage.formats.location import S3Options, folder_of, stem_of
@@ -28,6 +28,7 @@ from genrm_cli.storage.objects import create_object, creates_atomically, read_ob
 _MARK = ".claim-"
 _TRIES = 5
 _SETTLE_S = 2.0
+_creates_atomically = cache(creates_atomically)
 
 
 class LeaseLostError(StorageError):
@@ -36,13 +37,7 @@ class LeaseLostError(StorageError):
 
 @dataclass(frozen=True, slots=True)
 class HeldLease:
-    """A lease held by another run.
-
-    Attributes:
-        owner: process and host, for display.
-        since: when it was taken, by its owner's clock.
-        expiry_s: time without renewal after which it is taken over.
-    """
+    """A lease held by another run, which expires after `expiry_s` without renewal; `since` is by its owner's clock."""
 
     owner: str
     since: str
@@ -62,11 +57,7 @@ class Lease:
     s3: S3Options
 
     def verify(self) -> None:
-        """Check that this run still holds the lease.
-
-        Raises:
-            LeaseLostError: another run took it over.
-        """
+        """Raise `LeaseLostError` if another run took the lease over."""
         start, _, number = self.uri.rpartition(_MARK)
         newer = [other for other, _ in _numbered(start, self.s3) if other > int(number)]
         if newer or read_object(self.uri, self.s3) != self.content:
@@ -75,11 +66,7 @@ class Lease:
             )
 
     def renew(self) -> None:
-        """Extend the lease by its expiry.
-
-        Raises:
-            LeaseLostError: another run took it over.
-        """
+        """Extend the lease by its expiry, or raise `LeaseLostError`."""
         self.verify()
         replace_object(self.uri, self.s3, self.content)
 
@@ -87,14 +74,6 @@ class Lease:
         """Remove the lease, unless another run took it over."""
         if read_object(self.uri, self.s3) == self.content:
             remove_object(self.uri, self.s3)
-
-
-class _Owner(NamedTuple):
-    host: str
-    pid: int
-    started: str | None
-    since: str
-    expiry_s: float
 
 
 class Leases:
@@ -105,22 +84,18 @@ class Leases:
         self._s3 = s3
 
     def are_certain(self, output_uri: str) -> bool:
-        """Try whether the store of an output honours conditional creation.
+        """Test whether the store of an output honours conditional creation.
 
-        Without it, a lease is written and counts if it is still there two seconds later. Two runs that write within
+        Without it, a lease counts if it is still there two seconds after it was written. Two runs that write within
         these two seconds cannot both hold it, but a slower one may overwrite another run's lease.
         """
-        return _are_certain(folder_of(output_uri), self._s3)
+        return _creates_atomically(folder_of(output_uri), self._s3)
 
     def take(self, output_uri: str) -> Lease | HeldLease:
-        """Take the lease on an output, or return the one that another run holds.
-
-        Raises:
-            StorageError: the lease cannot be written.
-        """
+        """Take the lease on an output, or return the one that another run holds."""
         stem = stem_of(output_uri)
         for _ in range(_TRIES):
-            numbered = sorted(_numbered(stem, self._s3), key=lambda entry: entry[0])
+            numbered = _numbered(stem, self._s3)
             if numbered and (held := self._held(numbered[-1][1])) is not None:
                 return held
             number = numbered[-1][0] + 1 if numbered else 1
@@ -131,7 +106,7 @@ class Leases:
 
     def look(self, output_uri: str) -> HeldLease | None:
         """Return the lease that another run holds on an output; None if it is free."""
-        numbered = sorted(_numbered(stem_of(output_uri), self._s3), key=lambda entry: entry[0])
+        numbered = _numbered(stem_of(output_uri), self._s3)
         return self._held(numbered[-1][1]) if numbered else None
 
     def _held(self, found: Found) -> HeldLease | None:
@@ -139,14 +114,9 @@ class Leases:
         content = read_object(found.identity.uri, self._s3)
         if content is None:
             return None
-        owner = _parse_owner(content)
-        if owner is None:
-            unknown = HeldLease("an unknown process", "an unknown time", self.expiry_s)
-            return None if found.age_s > self.expiry_s else unknown
-        gone = owner.host == _host() and _started(owner.pid) != owner.started
-        if gone or found.age_s > owner.expiry_s:
-            return None
-        return HeldLease(f"process {owner.pid} on {owner.host.partition(' ')[0]}", owner.since, owner.expiry_s)
+        unknown = HeldLease("an unknown process", "an unknown time", self.expiry_s)
+        held, is_gone = _parse_lease(content) or (unknown, False)
+        return None if is_gone or found.age_s > held.expiry_s else held
 
     def _content(self) -> bytes:
         lease = {
@@ -186,25 +156,24 @@ class Leases:
         return all(other < int(number) and found.identity in known for other, found in others)
 
 
-def _parse_owner(content: bytes) -> _Owner | None:
-    """Return the owner of a lease; None if the content is not a lease."""
+def _parse_lease(content: bytes) -> tuple[HeldLease, bool] | None:
+    """Return a stored lease and whether its owner is gone; None if the content is not a lease."""
     try:
-        found = json.loads(content)
-        expiry_s = float(found["expiry_s"])
-        owner = _Owner(str(found["host"]), int(found["pid"]), found["started"], str(found["since"]), expiry_s)
+        lease = json.loads(content)
+        host, pid, started = str(lease["host"]), int(lease["pid"]), lease["started"]
+        since, expiry_s = str(lease["since"]), float(lease["expiry_s"])
     except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
         return None
-    return owner if isfinite(expiry_s) else None  # it would never expire
+    if not isfinite(expiry_s):  # it would never expire
+        return None
+    is_gone = host == _host() and _started(pid) != started
+    return HeldLease(f"process {pid} on {host.partition(' ')[0]}", since, expiry_s), is_gone
 
 
 def _numbered(stem: str, s3: S3Options) -> list[tuple[int, Found]]:
+    """Return the leases on an output with their numbers, ascending."""
     found = ((entry.identity.uri.rpartition(_MARK)[2], entry) for entry in iter_named(stem + _MARK, s3))
-    return [(int(number), entry) for number, entry in found if number.isdecimal()]
-
-
-@cache
-def _are_certain(folder_uri: str, s3: S3Options) -> bool:
-    return creates_atomically(folder_uri, s3)
+    return sorted(((int(number), entry) for number, entry in found if number.isdecimal()), key=itemgetter(0))
 
 
 @cache
@@ -219,10 +188,7 @@ def _host() -> str:
 
 
 def _started(pid: int) -> str | None:
-    """Return the kernel's start time of a process of this machine, or None if it does not run.
-
-    Returns "" where the kernel does not tell; all processes with one id then count as the same.
-    """
+    """Return the kernel's start time of a process of this machine; None if it does not run, "" if it is unknown."""
     try:
         # The name in parentheses may hold spaces; the start is the 22nd field, the 20th after it.
         fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()

@@ -12,9 +12,11 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fnmatch import translate
+from functools import reduce
 
 from genrm_cli.errors import InputError, UsageError
 from genrm_cli.storage.formats.location import InputIdentity, S3Options, is_s3, is_stream, parse_local_path
+from genrm_cli.storage.input_errors import unreadable
 
 # Unfinished files beside their target.
 UNFINISHED_PREFIX, UNFINISHED_SUFFIX = ".genrm-", ".part"
@@ -26,12 +28,7 @@ _GONE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)  # ELOOP: a symbolic link to 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A file or object found by a listing.
-
-    Attributes:
-        identity: the version that was listed.
-        age_s: seconds since its last modification, by the store's clock; never negative.
-    """
+    """A listed file or object, with the seconds since its last modification by the store's clock, at least 0."""
 
     identity: InputIdentity
     age_s: float
@@ -49,18 +46,15 @@ class _Pattern:
             names[-1] = _ANY_FOLDERS
         if names[-1] == _ANY_FOLDERS:
             names.append("*")
-        self._names = names
-        self._matches = [re.compile(translate(name)).match for name in names]
-        self.start = self._skip({0})
         self.is_flat = len(names) == 1
+        self._names = names
+        self._matches = [_compile(name).match for name in names]
+        self.start = self._skip({0})
 
     def advance(self, state: frozenset[int], name: str) -> frozenset[int]:
         """Return the state after another name."""
-        after = set()
-        for used in state:
-            if used < len(self._names) and self._fits(used, name):
-                after.add(used if self._names[used] == _ANY_FOLDERS else used + 1)
-        return self._skip(after)
+        fitting = [used for used in state if used < len(self._names) and self._matches[used](name)]
+        return self._skip({used if self._names[used] == _ANY_FOLDERS else used + 1 for used in fitting})
 
     def accepts(self, state: frozenset[int]) -> bool:
         """Return whether a path may end in this state."""
@@ -68,15 +62,7 @@ class _Pattern:
 
     def matches(self, path: str) -> bool:
         """Return whether a path matches."""
-        state = self.start
-        for name in path.split("/"):
-            state = self.advance(state, name)
-        return self.accepts(state)
-
-    def _fits(self, used: int, name: str) -> bool:
-        if name.startswith(".") and not self._names[used].startswith("."):
-            return False
-        return self._matches[used](name) is not None
+        return self.accepts(reduce(self.advance, path.split("/"), self.start))
 
     def _skip(self, state: set[int]) -> frozenset[int]:
         """Add the states in which `**` matches no folder."""
@@ -88,8 +74,12 @@ class _Pattern:
         return frozenset(reached)
 
 
+def _compile(name: str) -> re.Pattern[str]:
+    return re.compile(translate(name) if name.startswith(".") else rf"(?!\.){translate(name)}")
+
+
 def names_many(uri: str) -> bool:
-    """Return whether an input is a folder, a prefix or a pattern for `iter_found`; `-` never is.
+    """Return whether an input is a folder, a prefix or a pattern for `iter_found`.
 
     An existing local file with a wildcard in its name is one file. An S3 key with a wildcard is a pattern, which also
     matches itself.
@@ -104,10 +94,7 @@ def names_many(uri: str) -> bool:
 
 
 def literal_folder(uri: str) -> str:
-    """Return the folder or prefix before the first wildcard, without a final `/`; `.` if there is none.
-
-    For a single file this is its folder, for a local folder the folder itself.
-    """
+    """Return the folder or prefix before the first wildcard, or of a single file, without a final `/`; else `.`."""
     if is_s3(uri):
         bucket, pattern = _split_bucket(uri)
         return f"s3://{bucket}/{_split_pattern(pattern)[0]}".removesuffix("/")
@@ -123,24 +110,14 @@ def literal_folder(uri: str) -> str:
 def iter_found(uri: str, s3: S3Options) -> Iterator[Found]:
     """Yield every file below a folder or prefix, at any depth, or matching a pattern, in the order of S3 keys.
 
-    Hidden files, hidden folders and S3 folder markers are skipped; symbolic links to folders are not followed; only
-    regular files count. Memory holds the names of one folder, or one page of S3 keys.
-
-    Raises:
-        InputError: the local folder does not exist or cannot be read.
-        StorageError: the S3 request fails, or the bucket does not exist.
-        UsageError: a URI of another kind, or a wildcard in the bucket name.
+    Skips hidden files and folders, S3 folder markers and files that are not regular; does not follow symbolic links to
+    folders. Memory holds the names of one folder, or one page of S3 keys.
     """
     return _iter_matching_objects(uri, s3) if is_s3(uri) else _iter_matching_files(parse_local_path(uri))
 
 
 def iter_named(start: str, s3: S3Options) -> Iterator[Found]:
-    """Yield every file, also hidden, whose URI starts with a text; on disk in that folder only, which may be missing.
-
-    Raises:
-        InputError: the local folder cannot be read.
-        StorageError: the S3 request fails, or the bucket does not exist.
-    """
+    """Yield every file, also hidden, whose URI starts with a text; on disk, files of that folder only, if it exists."""
     if is_s3(start):
         bucket, prefix = _split_bucket(start)
         yield from _iter_objects(bucket, prefix, s3, flat=False)
@@ -194,9 +171,8 @@ def _iter_matching_files(path: str) -> Iterator[Found]:
 
 def _iter_walk(start: str, pattern: _Pattern) -> Iterator[str]:
     """Yield the matching paths of anything but folders, relative to the start."""
-    walks = [
-        _iter_fitting(start, "", pattern, pattern.start)
-    ]  # an explicit stack, as folders may nest deeper than the recursion limit
+    # An explicit stack, as folders may nest deeper than the recursion limit.
+    walks = [_iter_fitting(start, "", pattern, pattern.start)]
     while walks:
         step = next(walks[-1], None)
         if step is None:
@@ -227,9 +203,8 @@ def _sorted_entries(folder: str) -> list[str]:
     except OSError as error:
         if error.errno in _GONE:
             return []
-        raise _unreadable(folder or ".", error) from error
-    names.sort(key=os.fsencode)
-    return names
+        raise unreadable(folder or ".", error) from error
+    return sorted(names, key=os.fsencode)
 
 
 def _iter_if_file(path: str) -> Iterator[Found]:
@@ -239,14 +214,13 @@ def _iter_if_file(path: str) -> Iterator[Found]:
     except OSError as error:
         if error.errno in _GONE:
             return
-        raise _unreadable(path, error) from error
+        raise unreadable(path, error) from error
     if stat.S_ISREG(status.st_mode):
         identity = InputIdentity(path, size_bytes=status.st_size, mtime_ns=status.st_mtime_ns)
         yield Found(identity, max(0.0, time.time() - status.st_mtime))
 
 
 def _split_bucket(uri: str) -> tuple[str, str]:
-    """Split an S3 URI into its bucket and the rest, which may be empty."""
     bucket, _, rest = uri.removeprefix("s3://").partition("/")
     if not bucket or _WILDCARD.search(bucket):
         raise UsageError(
@@ -259,9 +233,3 @@ def _split_pattern(text: str) -> tuple[str, str]:
     """Split before the first name with a wildcard, else before the last name; the first part may be empty."""
     end = text.rfind("/", 0, len(_WILDCARD.split(text, maxsplit=1)[0])) + 1
     return text[:end], text[end:]
-
-
-def _unreadable(path: str, error: OSError) -> InputError:
-    if isinstance(error, PermissionError):
-        return InputError(f"{path}: permission denied; make it readable for this user")
-    return InputError(f"{path}: cannot be read: {error.strerror or error}")

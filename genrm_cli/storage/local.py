@@ -11,8 +11,7 @@ from typing import BinaryIO
 
 from genrm_cli.errors import StorageError, UsageError
 from genrm_cli.storage.formats.codec import CHUNK_BYTES, make_encoder
-from genrm_cli.storage.formats.location import is_stream, parse_local_path
-from genrm_cli.storage.formats.mark import Mark
+from genrm_cli.storage.formats.location import Mark, is_stream, parse_local_path
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _OPEN_FILES = "/proc/self/fd"
@@ -42,47 +41,30 @@ class LocalSink:
         _copy_mode(self._target, self._fd)
         self._encoder = make_encoder(uri)
         self._buffer = bytearray()
-        self._mark: Mark | None = None
-
-    @property
-    def mark(self) -> Mark | None:
-        """Identity of this file; None before `finish`."""
-        return self._mark
+        self.mark: Mark | None = None
 
     def write(self, data: bytes) -> None:
-        """Add uncompressed bytes.
-
-        Raises:
-            StorageError: the disk is full.
-        """
+        """Add uncompressed bytes."""
         self._buffer += self._encoder.compress(data)
         if len(self._buffer) >= CHUNK_BYTES:
-            self._store()
+            self._store_buffer()
 
     def finish(self) -> None:
-        """Finish the content and sync it to disk; only `commit` and `abort` may follow.
-
-        Raises:
-            StorageError: the disk is full.
-        """
-        if self._mark is not None:
+        """Finish the content and sync it to disk; only `commit` and `abort` may follow."""
+        if self.mark is not None:
             return
         self._buffer += self._encoder.flush()
-        self._store()
+        self._store_buffer()
         upload = _attach_upload(self._fd)
         try:
             os.fsync(self._fd)
             written = os.fstat(self._fd)
         except OSError as error:
             raise unwritable(self.uri, error) from error
-        self._mark = Mark(written.st_size, upload, written.st_mtime_ns)
+        self.mark = Mark(written.st_size, upload, written.st_mtime_ns)
 
     def commit(self) -> None:
-        """Give the file its name.
-
-        Raises:
-            StorageError: the disk is full, or the target exists now and must not be replaced.
-        """
+        """Give the file its name."""
         self.finish()
         try:
             if not self._named:
@@ -108,8 +90,12 @@ class LocalSink:
             if self._named:
                 self._temp.unlink(missing_ok=True)
 
-    def _store(self) -> None:
-        write_all(self._fd, self._buffer, self.uri)
+    def _store_buffer(self) -> None:
+        try:
+            while self._buffer:  # near a full disk a single write may be partial
+                del self._buffer[: os.write(self._fd, self._buffer)]
+        except OSError as error:
+            raise unwritable(self.uri, error) from error
 
 
 class StreamSink:
@@ -123,7 +109,7 @@ class StreamSink:
     def __init__(self, uri: str) -> None:
         self.uri = uri
         self._encoder = make_encoder(uri)
-        self._stream = _standard_output() if is_stream(uri) else _open_special(uri)
+        self._stream = _open_stream(uri)
 
     def write(self, data: bytes) -> None:
         """Compress and send bytes."""
@@ -134,13 +120,7 @@ class StreamSink:
 
     def commit(self) -> None:
         """End the content and flush it."""
-        self._send(self._encoder.flush())
-        try:
-            self._stream.flush()
-        except BrokenPipeError:
-            raise
-        except OSError as error:
-            raise unwritable(self.uri, error) from error
+        self._send(self._encoder.flush(), flush=True)
         self.abort()
 
     def abort(self) -> None:
@@ -148,11 +128,13 @@ class StreamSink:
         if not is_stream(self.uri):
             self._stream.close()
 
-    def _send(self, data: bytes) -> None:
+    def _send(self, data: bytes, *, flush: bool = False) -> None:
         unsent = memoryview(data)
         try:
             while unsent:
                 unsent = unsent[self._stream.write(unsent) :]
+            if flush:
+                self._stream.flush()
         except BrokenPipeError:
             raise
         except OSError as error:
@@ -168,33 +150,8 @@ def is_special(path: str) -> bool:
     return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
 
 
-def make_parent(uri: str) -> None:
-    """Create the folder of a file if it is missing.
-
-    Raises:
-        StorageError: the folder cannot be created.
-    """
-    try:
-        Path(parse_local_path(uri)).parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise unwritable(uri, error) from error
-
-
-def check_file_writable(uri: str) -> None:
-    """Check that a file can be written, by creating and removing another in its folder.
-
-    Raises:
-        StorageError: the folder is missing or not writable, or the target is a folder.
-    """
-    LocalSink(uri, overwrite=True).abort()
-
-
 def mark_of_file(uri: str) -> Mark | None:
-    """Return the mark of a file, or None if it does not exist.
-
-    Raises:
-        StorageError: the file cannot be inspected.
-    """
+    """Return the mark of a file, or None if it does not exist."""
     path = parse_local_path(uri)
     try:
         found = os.stat(path)  # noqa: PTH116
@@ -208,7 +165,7 @@ def mark_of_file(uri: str) -> Mark | None:
 
 
 def publish_new(temp: Path, target: Path) -> None:
-    """Rename a file; raise FileExistsError if the target exists."""
+    """Rename a file, or raise FileExistsError if the target exists."""
     try:
         # A hard link, as a rename would silently replace a file created in the meantime.
         os.link(temp, target)
@@ -224,15 +181,6 @@ def reserve_and_replace(temp: Path, target: Path) -> None:
     """Do the same without hard links; a crash in between leaves an empty target."""
     os.close(os.open(target, _NEW_FILE, 0o666))
     temp.replace(target)
-
-
-def write_all(fd: int, buffer: bytearray, uri: str) -> None:
-    """Write and empty a buffer; near a full disk a single write may be partial."""
-    try:
-        while buffer:
-            del buffer[: os.write(fd, buffer)]
-    except OSError as error:
-        raise unwritable(uri, error) from error
 
 
 def unwritable(uri: str, error: OSError) -> StorageError:
@@ -300,14 +248,12 @@ def sync_folder(folder: Path) -> None:
             os.close(fd)
 
 
-def _open_special(uri: str) -> BinaryIO:
-    try:
-        return open(uri, "wb", buffering=0)  # noqa: PTH123  (closed by the sink)
-    except OSError as error:
-        raise unwritable(uri, error) from error
-
-
-def _standard_output() -> BinaryIO:
+def _open_stream(uri: str) -> BinaryIO:
+    if not is_stream(uri):
+        try:
+            return open(uri, "wb", buffering=0)  # noqa: PTH123  (closed by the sink)
+        except OSError as error:
+            raise unwritable(uri, error) from error
     if sys.stdout is None:
         raise StorageError("-: the standard output is closed; name an output file")
     return sys.stdout.buffer

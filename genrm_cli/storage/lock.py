@@ -12,11 +12,7 @@ from genrm_cli.errors import StorageError
 
 @contextmanager
 def locked(folder: Path, words: Sequence[str]) -> Iterator[None]:
-    """Hold the lock named by these words and the working folder.
-
-    Args:
-        folder: folder of the lock files, which are never removed.
-        words: the command.
+    """Hold the lock named by a command's words and the working folder; lock files are never removed.
 
     Raises:
         StorageError: another process holds the lock, or its file cannot be created.

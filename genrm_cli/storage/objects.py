@@ -1,4 +1,7 @@
-"""Small objects such as leases and journal segments: local files or S3 objects, read and written in one piece."""
+"""Small objects such as leases and journal segments: local files or S3 objects, read and written in one piece.
+
+All functions raise `StorageError` when the store refuses or fails.
+"""
 
 import os
 import uuid
@@ -9,7 +12,7 @@ from pathlib import Path
 from genrm_cli.errors import StorageError
 from genrm_cli.storage.formats.location import S3Options, is_s3, parse_local_path
 from genrm_cli.storage.listing import UNFINISHED_PREFIX, UNFINISHED_SUFFIX
-from genrm_cli.storage.local import publish_new, sync_folder, unwritable, write_all
+from genrm_cli.storage.local import publish_new, sync_folder, unwritable
 
 _TRIAL_NAME = ".genrm-conditional-put"
 _TRIAL_BODIES = (
@@ -19,11 +22,7 @@ _TRIAL_BODIES = (
 
 
 def read_object(uri: str, s3: S3Options) -> bytes | None:
-    """Return the content of an object, or None if it does not exist.
-
-    Raises:
-        StorageError: the object cannot be read.
-    """
+    """Return the content of an object, or None if it does not exist."""
     if is_s3(uri):
         # Imported here and below, as boto3 takes a fifth of a second to import.
         from genrm_cli.storage.s3 import whole_objects
@@ -38,15 +37,10 @@ def read_object(uri: str, s3: S3Options) -> bytes | None:
 
 
 def create_object(uri: str, s3: S3Options, data: bytes) -> bool:
-    """Create an object unless it exists; missing local folders are created.
+    """Create an object and missing local folders; return False if it exists already.
 
-    Of several concurrent callers at most one succeeds, where the store `creates_atomically`.
-
-    Returns:
-        False if the object exists already.
-
-    Raises:
-        StorageError: the object cannot be written. On S3 it may exist nevertheless, if the last reply was lost.
+    Of several concurrent callers at most one succeeds, where the store `creates_atomically`. After a `StorageError` of
+    S3 the object may exist nevertheless, if the last reply was lost.
     """
     if is_s3(uri):
         from genrm_cli.storage.s3 import whole_objects
@@ -62,11 +56,7 @@ def create_object(uri: str, s3: S3Options, data: bytes) -> bool:
 
 
 def replace_object(uri: str, s3: S3Options, data: bytes) -> None:
-    """Create or replace an object atomically; missing local folders are created.
-
-    Raises:
-        StorageError: the object cannot be written; an existing one is unchanged.
-    """
+    """Create or replace an object atomically, with missing local folders."""
     if is_s3(uri):
         from genrm_cli.storage.s3 import whole_objects
 
@@ -78,11 +68,7 @@ def replace_object(uri: str, s3: S3Options, data: bytes) -> None:
 
 
 def remove_object(uri: str, s3: S3Options) -> None:
-    """Remove an object if it exists.
-
-    Raises:
-        StorageError: the object cannot be removed.
-    """
+    """Remove an object if it exists."""
     if is_s3(uri):
         from genrm_cli.storage.s3 import whole_objects
 
@@ -100,9 +86,6 @@ def creates_atomically(folder_uri: str, s3: S3Options) -> bool:
     """Test whether `create_object` below a folder or prefix refuses to replace an existing object.
 
     On S3 a small hidden object stays behind, so that later tests need a single request that writes nothing.
-
-    Raises:
-        StorageError: the test failed.
     """
     if not is_s3(folder_uri):
         return True
@@ -117,23 +100,14 @@ def _written_beside(target: Path, uri: str, data: bytes) -> Iterator[Path]:
     temp = target.with_name(f"{UNFINISHED_PREFIX}{uuid.uuid4().hex}{UNFINISHED_SUFFIX}")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        _write_synced(temp, uri, data)
         try:
+            with temp.open("xb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
             yield temp
         finally:
             temp.unlink(missing_ok=True)
         sync_folder(target.parent)
     except OSError as error:
         raise unwritable(uri, error) from error
-
-
-def _write_synced(path: Path, uri: str, data: bytes) -> None:
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
-    try:
-        write_all(fd, bytearray(data), uri)
-        os.fsync(fd)
-    except BaseException:
-        path.unlink(missing_ok=True)
-        raise
-    finally:
-        os.close(fd)

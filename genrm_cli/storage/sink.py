@@ -1,33 +1,26 @@
-"""Outputs that appear whole or not at all, on disk and on S3."""
+"""Outputs that appear whole or not at all, on disk and on S3.
+
+All functions raise `StorageError` when an output cannot be inspected or written.
+"""
 
 import os
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
-from types import TracebackType
-from typing import Protocol, Self
+from contextlib import AbstractContextManager, ExitStack
+from pathlib import Path
+from typing import Protocol
 
 from genrm_cli.errors import UsageError
-from genrm_cli.storage.formats.location import S3Options, is_s3, is_stream, parse_local_path
-from genrm_cli.storage.formats.mark import Mark
+from genrm_cli.storage.formats.location import Mark, S3Options, is_s3, is_stream, parse_local_path
 from genrm_cli.storage.listing import iter_named
-from genrm_cli.storage.local import (
-    LocalSink,
-    StreamSink,
-    check_file_writable,
-    is_special,
-    make_parent,
-    mark_of_file,
-)
+from genrm_cli.storage.local import LocalSink, StreamSink, is_special, mark_of_file, unwritable
 
 
 class Sink(Protocol):
     """One output; except for streams, nothing is visible before `commit`."""
 
     uri: str
-
-    @property
-    def mark(self) -> Mark | None:
-        """Identity of this output, known after `finish`; always None for a stream."""
+    mark: Mark | None
+    """Identity of this output, known after `finish`; always None for a stream."""
 
     def write(self, data: bytes) -> None:
         """Add uncompressed bytes."""
@@ -42,7 +35,7 @@ class Sink(Protocol):
         """Discard uncommitted content; harmless after `commit`, and twice."""
 
 
-class Outputs:
+class Outputs(AbstractContextManager["Outputs"]):
     """The outputs of one run, which appear together, in the order they were opened, or not at all.
 
     Open the output that marks the run as done last. Leaving the context without `commit` discards all of them.
@@ -54,12 +47,7 @@ class Outputs:
         self._provenance = provenance
         self._sinks: list[Sink] = []
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         with ExitStack() as aborts:  # an abort that fails must not prevent the others
             for sink in self._sinks:
                 aborts.callback(sink.abort)
@@ -79,10 +67,8 @@ class Outputs:
     def commit(self) -> None:
         """Publish all outputs, in the order they were opened.
 
-        The content of all outputs is stored before the first one is published, so a full disk publishes none.
-
-        Raises:
-            StorageError: publishing an output failed; earlier ones are published, later ones are not.
+        The content of all outputs is stored before the first one is published, so a full disk publishes none. If
+        publishing one fails, earlier ones are published and later ones are not.
         """
         for sink in self._sinks:
             sink.finish()
@@ -93,12 +79,10 @@ class Outputs:
 def open_sink(uri: str, s3: S3Options, *, overwrite: bool, provenance: Mapping[str, str] = {}) -> Sink:
     """Open an output, compressed according to its suffix. Its folder or bucket must exist.
 
-    Args:
-        provenance: metadata of an S3 object, stored under `genrm-` and the name, percent-encoded, and cut to 512
-            characters each and to the total that S3 accepts. Not stored for files.
+    An S3 object stores `provenance` as metadata under `genrm-` and the name, percent-encoded, and cut to 512 characters
+    each and to the total that S3 accepts.
 
     Raises:
-        StorageError: the output cannot be written.
         UsageError: the output exists and `overwrite` is off, or the URI is of another kind.
     """
     if goes_out_at_once(uri):
@@ -114,11 +98,7 @@ def open_sink(uri: str, s3: S3Options, *, overwrite: bool, provenance: Mapping[s
 
 
 def exists(uri: str, s3: S3Options) -> bool:
-    """Return whether writing to a URI would replace something; False for streams, pipes and devices.
-
-    Raises:
-        StorageError: the S3 request fails.
-    """
+    """Return whether writing to a URI would replace something; False for streams, pipes and devices."""
     if goes_out_at_once(uri):
         return False
     if is_s3(uri):
@@ -129,11 +109,7 @@ def exists(uri: str, s3: S3Options) -> bool:
 
 
 def mark_of(uri: str, s3: S3Options) -> Mark | None:
-    """Return the mark of a stored output; None for missing ones, streams, pipes and devices.
-
-    Raises:
-        StorageError: the output cannot be inspected.
-    """
+    """Return the mark of a stored output; None for missing ones, streams, pipes and devices."""
     if goes_out_at_once(uri):
         return None
     if is_s3(uri):
@@ -144,21 +120,17 @@ def mark_of(uri: str, s3: S3Options) -> Mark | None:
 
 
 def make_folder(uri: str) -> None:
-    """Create the folder of a local output if it is missing.
-
-    Raises:
-        StorageError: the folder cannot be created.
-    """
-    if not is_s3(uri) and not goes_out_at_once(uri):
-        make_parent(uri)
+    """Create the folder of a local output if it is missing."""
+    if is_s3(uri) or goes_out_at_once(uri):
+        return
+    try:
+        Path(parse_local_path(uri)).parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise unwritable(uri, error) from error
 
 
 def which_exist(uris: Sequence[str], s3: S3Options) -> list[str]:
-    """Return those of some sibling files that exist; S3 needs a single listing.
-
-    Raises:
-        StorageError: the S3 request fails, or the bucket does not exist.
-    """
+    """Return those of some sibling files that exist; S3 needs a single listing."""
     if not uris or not is_s3(uris[0]):
         return [uri for uri in uris if exists(uri, s3)]
     existing = {found.identity.uri for found in iter_named(os.path.commonprefix(uris), s3)}  # noqa: RUF071  (of keys)
@@ -166,11 +138,7 @@ def which_exist(uris: Sequence[str], s3: S3Options) -> list[str]:
 
 
 def check_writable(uri: str, s3: S3Options) -> None:
-    """Check that an output can be written, leaving nothing behind, before any paid call is made.
-
-    Raises:
-        StorageError: the output cannot be written.
-    """
+    """Check that an output can be written, leaving nothing behind, before any paid call is made."""
     if goes_out_at_once(uri):
         return
     if is_s3(uri):
@@ -178,7 +146,7 @@ def check_writable(uri: str, s3: S3Options) -> None:
 
         check_object_writable(uri, s3)
     else:
-        check_file_writable(uri)
+        LocalSink(uri, overwrite=True).abort()  # creates and removes a file in the same folder
 
 
 def is_same_place(uri: str, other: str) -> bool:

@@ -11,11 +11,11 @@ from genrm_cli.groups.group import Group
 from genrm_cli.groups.judge_group import judge_group
 from genrm_cli.groups.plan import GroupPlan, JudgePlan, PairingPlan
 from genrm_cli.groups.tasks import first_error_of
-from genrm_cli.judging.lookup.builtin_profiles import PROFILES
 from genrm_cli.judging.cached import CachedJudge
 from genrm_cli.judging.client import JudgeAddress, JudgeClient
 from genrm_cli.judging.engine import Judge, JudgeSet
 from genrm_cli.judging.journal import Journal
+from genrm_cli.judging.lookup.builtin_profiles import PROFILES
 from genrm_cli.judging.pacing.budget import Budget
 from genrm_cli.judging.pacing.endpoint import Endpoint, FixedLimit
 from genrm_cli.judging.pacing.pool import EndpointPool

@@ -92,7 +92,7 @@ def test_grades_come_back_as_they_were(path: Path) -> None:
 
 
 def test_grades_travel_between_journals(path: Path, tmp_path: Path) -> None:
-    """What comes out as JSON, as in a copy on S3, goes into another journal and is the same there."""
+    """Entries exported as JSON can be imported into another journal without change."""
     with Journal(str(path)) as journal, Journal(str(tmp_path / "other.sqlite")) as other:
         record(journal, {key(1): GRADED, key(2): Outcome(Verdict(4, 2, 2)), key(3): FAILED})
         entries = [json.loads(json.dumps(entry)) for entry in journal.iter_entries()]
@@ -120,7 +120,7 @@ def test_grades_travel_between_journals(path: Path, tmp_path: Path) -> None:
     ],
 )
 def test_grades_that_are_none_are_refused(path: Path, tmp_path: Path, grades: Any) -> None:
-    """An entry of a copy whose grades cannot be read is named, and nothing of the copy is stored."""
+    """Invalid grades in a copy are an error that names the copy, and nothing of it is stored."""
     with Journal(str(path)) as journal, Journal(str(tmp_path / "other.sqlite")) as other:
         record(journal, {key(1): GRADED, key(2): GRADED})
         entries = list(journal.iter_entries())
@@ -184,7 +184,7 @@ with Journal(sys.argv[1]) as journal:
 
 
 def test_processes_that_open_a_journal_of_format_1_at_once_all_get_it(path: Path) -> None:
-    """One of them converts it, the others wait; nobody loses or doubles anything."""
+    """One process converts the file and the others wait; no entry is lost or duplicated."""
     write_format_1(path)
     processes = [
         subprocess.Popen(
@@ -209,7 +209,7 @@ def test_processes_that_open_a_journal_of_format_1_at_once_all_get_it(path: Path
 
 
 def test_a_conversion_that_fails_leaves_the_file_as_it_was(path: Path) -> None:
-    """A journal that holds what ours cannot take stays of format 1, whole."""
+    """A file whose entries violate the new schema keeps format 1 and all entries."""
     write_format_1(path)
     connection = sqlite3.connect(path)
     connection.execute("CREATE TABLE verdicts_of_format_1 (x)")

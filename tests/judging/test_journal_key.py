@@ -76,7 +76,7 @@ def test_what_changes_the_answer_changes_the_key(changes: dict[str, Any]) -> Non
     ],
 )
 def test_what_does_not_change_the_answer_is_not_in_the_key(changes: dict[str, Any]) -> None:
-    """Timeouts, tries, budgets and defaults said aloud lead to the same key."""
+    """Timeouts, retries, budgets and explicit defaults do not change the key."""
     assert asked_of(**changes) == asked_of()
 
 

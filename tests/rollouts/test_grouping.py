@@ -163,8 +163,8 @@ def test_every_row_is_in_exactly_one_group(tasks):
     assert all(len({tasks[row] for row in rows}) == 1 for rows in groups)
 
 
-def test_a_place_says_where_the_line_is():
-    """Line, offset, length and position come back as they were, beyond 4 GB too."""
+def test_place_is_kept():
+    """The table returns line and position, also of lines beyond 2**32."""
     table = GroupTable()
     place = Place(line=5_000_000_000, position=63)
     table.append("a", rollout(), place)

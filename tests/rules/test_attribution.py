@@ -4,7 +4,7 @@ import pytest
 
 from genrm_cli.rollouts.record import Turn
 from genrm_cli.rules.attribution import is_negated, is_reported, without_quotations
-from genrm_cli.rules.transcript import CLIENT, MAX_SENTENCE_CHARS, THERAPIST, sentences_of, turns_of
+from genrm_cli.rules.transcript import MAX_SENTENCE_CHARS, THERAPIST, parse_session, sentences_of
 
 PHRASE = "you should stop"
 
@@ -87,7 +87,7 @@ def test_sentences_know_their_turn_and_place() -> None:
         ("i see.", 2, 0, False),
         ("and you're tired?", 2, 1, True),
     ]
-    assert turns_of(transcript, CLIENT) == [1]
+    assert parse_session(transcript).turns == [2]
 
 
 def test_a_long_sentence_is_read_in_pieces() -> None:

@@ -92,7 +92,7 @@ def hear(process: "subprocess.Popen[bytes]") -> bytes:
 
 
 def test_of_many_threads_one_has_the_lease(output: str) -> None:
-    """Eight threads at once: one gets the lease, the others are told who has it."""
+    """Of eight concurrent threads one gets the lease; the others learn who holds it."""
     together = threading.Barrier(8)
 
     def try_it(_: int) -> Lease | HeldLease:
@@ -209,7 +209,7 @@ def test_a_dead_process_of_this_machine_is_replaced_at_once_a_live_one_is_not(ou
 
 
 def test_a_number_that_another_process_has_by_now_is_no_owner(output: str) -> None:
-    """A process with the number of the owner that began at another time does not stand behind its lease."""
+    """A process with the owner's id but another start time does not hold its lease."""
     lease = take(output)
     content = json.dumps({**json.loads(lease.content), "started": "1"}).encode()
     lease.release()
@@ -233,7 +233,7 @@ RUBBISH = {
 
 @pytest.mark.parametrize("content", RUBBISH.values(), ids=RUBBISH)
 def test_rubbish_in_a_lease_counts_until_it_expires(tmp_path: Path, content: bytes) -> None:
-    """What cannot be read is taken for somebody's lease, and is taken over when it is old."""
+    """An unreadable lease counts as held until it expires."""
     output = f"{tmp_path}/x.scored.jsonl"
     create_object(f"{tmp_path}/x.claim-7", _S3, content)
     held = Leases(_S3, 60.0).take(output)
@@ -245,7 +245,7 @@ def test_rubbish_in_a_lease_counts_until_it_expires(tmp_path: Path, content: byt
 
 
 def test_odd_fields_are_no_fault_of_the_reader(tmp_path: Path) -> None:
-    """A lease whose host and time are no texts is still read and told."""
+    """A lease whose host and time are not strings is still read and shown."""
     content = b'{"host": 5, "pid": 1, "started": null, "since": 7, "expiry_s": 60}'
     create_object(f"{tmp_path}/x.claim-1", _S3, content)
     held = str(Leases(_S3, 60.0).look(f"{tmp_path}/x.scored.jsonl"))
@@ -288,7 +288,7 @@ def test_a_lost_reply_does_not_make_an_own_lease_anothers(s3_bucket: Any, distur
 
 
 def test_without_conditional_puts_the_last_writer_has_it(s3_bucket: Any, disturbed_s3: DisturbedS3) -> None:
-    """Where conditions are ignored two that try at once do not both have the lease; the first one may lose it."""
+    """Where conditions are ignored, two concurrent runs never both hold the lease; the first may lose it."""
     disturbed_s3.rule(method="PUT", strip=["if-none-match"])
     s3 = S3Options(endpoint_url=disturbed_s3.url)
     output = f"s3://{s3_bucket.name}/rl/x.scored.jsonl"

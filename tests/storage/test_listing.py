@@ -178,7 +178,7 @@ def test_found_files_are_named_as_the_user_writes_them(here: Path) -> None:
 
 
 def test_found_file_has_the_identity_it_is_read_with(here: Path, s3_bucket: Any) -> None:
-    """What a listing says of a version is what opening it says, on disk and on S3."""
+    """A listing and an opened source report the same identity, on disk and on S3."""
     _make_files(here, ("data/x.jsonl",))
     _put(s3_bucket, ["rl/x.jsonl"])
     for uri in ("data", f"s3://{s3_bucket.name}/rl/"):
@@ -346,13 +346,13 @@ def test_other_places_cannot_be_listed(uri: str) -> None:
 
 
 def test_missing_bucket_is_an_error(s3: str) -> None:
-    """A bucket that is not there is told from an empty one."""
+    """A missing bucket is an error, unlike an empty one."""
     with pytest.raises(StorageError, match=r"^s3://no-such-bucket/rl/: no such bucket"):
         _uris("s3://no-such-bucket/rl/*")
 
 
 def test_files_are_found_by_the_beginning_of_their_name(here: Path, s3_bucket: Any) -> None:
-    """Everything that begins so is found, hidden or not; what is being written and folders are not."""
+    """Every file with the prefix is found, hidden or not, except unfinished outputs and folders."""
     names = ("x.claim-1", "x.claim-2", ".x.claim", "x.jsonl", ".genrm-1.part")
     _make_files(here, tuple(f"data/{name}" for name in names))
     os.mkdir("data/x.claim-folder")

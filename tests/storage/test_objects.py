@@ -48,7 +48,7 @@ def test_object_lives_through_all_of_it(folder: str) -> None:
 
 
 def test_object_may_be_replaced_before_it_exists(folder: str) -> None:
-    """Replacing needs nothing to replace."""
+    """`replace_object` creates a missing object."""
     replace_object(f"{folder}/x", _S3, b"x")
     assert read_object(f"{folder}/x", _S3) == b"x"
 
@@ -129,7 +129,7 @@ def test_link_to_nowhere_is_something(tmp_path: Path) -> None:
 
 
 def test_place_below_a_file_holds_nothing(tmp_path: Path) -> None:
-    """Below a file there is nothing to read or remove, and nothing can be made: an error, not False."""
+    """Below a file, reading returns None, removing does nothing, and creating is an error."""
     (tmp_path / "file").write_bytes(b"")
     uri = f"{tmp_path}/file/x"
     assert read_object(uri, _S3) is None
@@ -141,7 +141,7 @@ def test_place_below_a_file_holds_nothing(tmp_path: Path) -> None:
 
 
 def test_folder_is_no_object(tmp_path: Path) -> None:
-    """A folder cannot be read, replaced or removed as an object, and counts as something that is there."""
+    """A folder cannot be read, replaced or removed as an object, and counts as existing."""
     uri = f"{tmp_path}/folder"
     os.mkdir(uri)
     for attempt in (read_object, remove_object):
@@ -154,7 +154,7 @@ def test_folder_is_no_object(tmp_path: Path) -> None:
 
 
 def test_full_disk_leaves_nothing_behind(tmp_path: Path) -> None:
-    """A write that fails in the middle keeps the old content and no half a file."""
+    """A write that fails halfway keeps the old content and leaves no partial file."""
     (tmp_path / "x").write_bytes(b"old")
     program = (
         "import resource, sys, signal\n"
@@ -175,7 +175,7 @@ def test_full_disk_leaves_nothing_behind(tmp_path: Path) -> None:
 
 
 def test_missing_object_is_no_error_but_a_missing_bucket_is(s3_bucket: Any) -> None:
-    """Nothing there is an answer; no such place is a mistake."""
+    """Reading a missing object returns None; a missing bucket is an error."""
     assert read_object(f"s3://{s3_bucket.name}/rl/x", _S3) is None
     for attempt in (read_object, remove_object, lambda uri, s3: create_object(uri, s3, b"x")):
         with pytest.raises(StorageError, match="no such bucket"):
@@ -183,7 +183,7 @@ def test_missing_object_is_no_error_but_a_missing_bucket_is(s3_bucket: Any) -> N
 
 
 def test_success_whose_reply_got_lost_is_a_success(scripted_s3: Any) -> None:
-    """When boto3 repeats a put that had worked and is refused for its own object, the object is known as ours."""
+    """If boto3 repeats a successful put and S3 refuses it, the object is recognised as our own."""
     stored: list[dict[str, str]] = []
 
     def answer(request: Any) -> tuple[int, dict[str, str], bytes]:
@@ -201,14 +201,14 @@ def test_success_whose_reply_got_lost_is_a_success(scripted_s3: Any) -> None:
 
 @pytest.mark.parametrize("code", ["PreconditionFailed", "ConditionalRequestConflict"])
 def test_refused_condition_is_false_even_if_the_other_is_gone(scripted_s3: Any, code: str) -> None:
-    """An object that was there and vanished before one could look was another's."""
+    """An object that vanishes between the refusal and the check counts as another writer's."""
     scripted_s3.answer = lambda request: (412 if request.method == "PUT" else 404, {}, _refusal(code))
     assert create_object(_URI, scripted_s3.options, b"mine") is False
 
 
 @pytest.mark.parametrize(("there", "created"), [(True, False), (False, True)])
 def test_store_without_conditions_is_looked_at_first(scripted_s3: Any, there: bool, created: bool) -> None:
-    """Where conditional puts are not implemented, the object is put only if there is none."""
+    """Without conditional puts, the object is put only if a check finds none."""
 
     def answer(request: Any) -> tuple[int, dict[str, str], bytes]:
         if "if-none-match" in request.headers:
@@ -224,7 +224,7 @@ def test_store_without_conditions_is_looked_at_first(scripted_s3: Any, there: bo
 
 
 def test_reply_that_breaks_off_is_asked_for_again(scripted_s3: Any) -> None:
-    """A body that ends too early is not taken for the object; one that always does is an error."""
+    """A truncated body is requested again; after the last attempt it is an error."""
     replies = count()
 
     def answer(request: Any) -> tuple[int, dict[str, str], bytes]:
@@ -241,7 +241,7 @@ def test_reply_that_breaks_off_is_asked_for_again(scripted_s3: Any) -> None:
 
 @pytest.mark.parametrize("attempt", [read_object, remove_object, create_object, replace_object, creates_atomically])
 def test_refusal_is_one_line_that_names_the_place(scripted_s3: Any, attempt: Any) -> None:
-    """Whatever S3 refuses becomes an error of storage, with the action that was denied and no secret."""
+    """A refusal becomes a `StorageError` that names the denied action and contains no secret."""
     scripted_s3.answer = lambda request: (403, {}, _refusal("AccessDenied"))
     data = (b"x",) if attempt in (create_object, replace_object) else ()
     with pytest.raises(StorageError, match=rf"^{_URI}.*: access denied \(.*these credentials need s3:") as caught:
@@ -251,13 +251,13 @@ def test_refusal_is_one_line_that_names_the_place(scripted_s3: Any, attempt: Any
 
 
 def test_prefix_is_no_object(s3: str) -> None:
-    """A key that ends as a prefix does is a mistake of whoever calls."""
+    """A key that ends in a slash is a `UsageError`."""
     with pytest.raises(UsageError):
         read_object("s3://bucket/rl/", _S3)
 
 
 def test_disk_creates_atomically_without_a_trial(tmp_path: Path) -> None:
-    """Every disk is trusted, and nothing is written to find out."""
+    """Local disks need no test, and nothing is written."""
     assert creates_atomically(f"{tmp_path}/claims", _S3)
     assert os.listdir(tmp_path) == []
 
@@ -275,7 +275,7 @@ def test_store_that_keeps_conditions_is_found_out(s3_bucket: Any, suffix: str) -
 
 
 def test_trial_is_one_request_once_it_was_made(scripted_s3: Any) -> None:
-    """Where the object of an earlier trial is there, one refused put is all."""
+    """With the object of an earlier trial, a single refused put is enough."""
     scripted_s3.answer = lambda request: (412, {}, _refusal("PreconditionFailed"))
     assert creates_atomically("s3://bucket/rl", scripted_s3.options)
     assert [(each.method, each.path) for each in scripted_s3.requests] == [("PUT", f"/bucket/rl/{_TRIAL}")]
@@ -283,7 +283,7 @@ def test_trial_is_one_request_once_it_was_made(scripted_s3: Any) -> None:
 
 @pytest.mark.parametrize(("status", "requests"), [(200, 2), (501, 1)])
 def test_store_that_does_not_is_found_out(scripted_s3: Any, status: int, requests: int) -> None:
-    """A store that replaces what it was asked not to, or knows no conditions, is not trusted."""
+    """A store that ignores or rejects conditions is not trusted."""
     scripted_s3.answer = lambda request: (status, {}, b"" if status == 200 else _refusal("NotImplemented"))
     assert creates_atomically("s3://bucket/rl", scripted_s3.options) is False
     bodies = {each.body for each in scripted_s3.requests}

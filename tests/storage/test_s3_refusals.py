@@ -31,7 +31,7 @@ def _refusal(code: str) -> bytes:
     ],
 )
 def test_reason_is_found_though_head_has_no_body(scripted_s3: Any, status: int, code: str, message: str) -> None:
-    """A refused HEAD says no reason, so it is asked for, and given in one line without secrets."""
+    """A refused HEAD has no body, so another request finds the reason; the message is one line without secrets."""
     scripted_s3.answer = lambda request: (status, {}, _refusal(code))
     for attempt in (
         lambda: open_source(_URI, scripted_s3.options, 100),
@@ -54,14 +54,14 @@ def test_missing_permission_to_write_is_found_before_the_run(scripted_s3: Any, m
 
 
 def test_throttling_is_waited_for(scripted_s3: Any) -> None:
-    """A request to slow down is not the end; only that to the last try is."""
+    """A throttled request is retried, until the last attempt."""
     answers = iter([503, 200])
     scripted_s3.answer = lambda request: (next(answers), {"ETag": '"a"'}, b"")
     assert exists(_URI, scripted_s3.options)
 
 
 def test_throttling_without_end_is_a_storage_error(scripted_s3: Any) -> None:
-    """After all tries the message says what S3 asked for."""
+    """After all attempts the message says that S3 asked to slow down."""
     scripted_s3.answer = lambda request: (503, {}, _refusal("SlowDown"))
     with pytest.raises(StorageError, match="slow down"):
         check_writable(_URI, scripted_s3.options)
@@ -117,7 +117,7 @@ def test_replacement_is_seen_where_conditions_are_ignored(scripted_s3: Any) -> N
 
 
 def test_upload_that_fails_in_the_middle_is_given_up(scripted_s3: Any) -> None:
-    """A part that is refused ends the upload with an abort, so no parts stay and are paid for."""
+    """A refused part aborts the upload, so that no stored parts are billed."""
 
     def answer(request: Any) -> tuple[int, dict[str, str], bytes]:
         if request.method == "PUT":
@@ -177,7 +177,7 @@ def test_one_of_many_racing_uploads_wins(scripted_s3: Any, size: int) -> None:
 
 @pytest.mark.parametrize("size", [10, _MULTIPART_BYTES])
 def test_store_without_conditions_is_written_without_them(scripted_s3: Any, size: int) -> None:
-    """Where If-None-Match is not implemented, the object is written on the strength of a look before."""
+    """Without If-None-Match, the object is checked first and then written."""
 
     def answer(request: Any) -> tuple[int, dict[str, str], bytes]:
         if request.method == "HEAD":

@@ -33,7 +33,7 @@ def test_file_appears_whole_at_commit(tmp_path: Path) -> None:
 
 
 def test_abort_leaves_nothing(tmp_path: Path) -> None:
-    """An output given up leaves the folder as it was; giving it up twice is harmless."""
+    """Aborting leaves the folder unchanged; aborting twice is harmless."""
     sink = _open(tmp_path / "out.jsonl")
     sink.write(bytes(3 << 20))
     sink.abort()
@@ -42,7 +42,7 @@ def test_abort_leaves_nothing(tmp_path: Path) -> None:
 
 
 def test_permissions_are_those_of_the_umask(tmp_path: Path) -> None:
-    """An output can be read by whom the umask lets, as if a shell had made it."""
+    """The umask decides who may read an output, as for a file made by a shell."""
     before = os.umask(0o027)
     try:
         sink = _open(tmp_path / "out.jsonl")
@@ -146,7 +146,7 @@ def test_without_hard_links_nothing_is_replaced_either(tmp_path: Path) -> None:
 
 
 def test_full_disk_leaves_the_old_output(tmp_path: Path) -> None:
-    """When the disk fills up, the error is ours, the old file is intact and nothing is left beside it."""
+    """A full disk is a `StorageError`; the old file stays intact and no other file remains."""
     path = tmp_path / "out.jsonl"
     path.write_bytes(b"old")
     script = (
@@ -191,7 +191,7 @@ def test_folder_is_no_output(tmp_path: Path) -> None:
 
 
 def test_check_leaves_nothing_behind(tmp_path: Path) -> None:
-    """Proving that an output can be written makes no file."""
+    """Checking that an output can be written leaves no file."""
     check_writable(str(tmp_path / "out.jsonl"), _S3)
     assert os.listdir(tmp_path) == []
 
@@ -228,7 +228,7 @@ def test_device_is_written_to_and_never_replaced() -> None:
 
 
 def test_standard_output_gets_the_bytes_and_nothing_else() -> None:
-    """`-` is written as it comes, and stays open."""
+    """`-` is written immediately, and stays open."""
     script = (
         "from genrm_cli.storage.formats.location import S3Options\n"
         "from genrm_cli.storage.sink import open_sink\n"
@@ -244,7 +244,7 @@ def test_standard_output_gets_the_bytes_and_nothing_else() -> None:
 
 
 def test_outputs_appear_together(tmp_path: Path) -> None:
-    """Nothing is seen before commit, everything after it."""
+    """No output is visible before commit; all are visible after it."""
     with Outputs(_S3, overwrite=False) as outputs:
         for name in ("a", "b", "c"):
             outputs.open(str(tmp_path / name)).write(name.encode())
@@ -263,7 +263,7 @@ def test_outputs_are_dropped_on_any_exception(tmp_path: Path) -> None:
 
 
 def test_outputs_after_a_refused_one_never_appear(tmp_path: Path) -> None:
-    """The last output marks a run as done, so it is missing when one before it could not be kept."""
+    """If one output cannot be published, later ones do not appear; the last one marks a run as done."""
     with pytest.raises(StorageError), Outputs(_S3, overwrite=False) as outputs:  # noqa: PT012
         for name in ("a", "b", "metrics"):
             outputs.open(str(tmp_path / name)).write(b"ours")
@@ -282,7 +282,7 @@ def test_two_outputs_with_one_name_are_refused(tmp_path: Path) -> None:
 
 
 def test_nothing_has_a_name_before_commit(tmp_path: Path) -> None:
-    """What a killed process has written so far stands nowhere, not even under a hidden name."""
+    """A killed process leaves no partial output, not even under a hidden name."""
     sink = _open(tmp_path / "out.jsonl")
     sink.write(bytes(3 << 20))
     sink.finish()

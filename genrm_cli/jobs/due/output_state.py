@@ -8,8 +8,7 @@ from genrm_cli.jobs.due.inputs import OutputPlaces
 from genrm_cli.jobs.provenance import judge_record, reward_record
 from genrm_cli.settings import Settings
 from genrm_cli.settings.table import digest_of
-from genrm_cli.storage.formats.location import InputIdentity, S3Options
-from genrm_cli.storage.formats.mark import Mark
+from genrm_cli.storage.formats.location import InputIdentity, Mark, S3Options
 from genrm_cli.storage.formats.records import BadLineError, parse_record
 from genrm_cli.storage.objects import read_object
 from genrm_cli.storage.sink import mark_of, place_of, which_exist

@@ -1,16 +1,16 @@
-"""Clusters of a group's responses by the tactic that they follow, sorted by a judge in one call."""
+"""Clusters: a judge sorts the responses of a group by the tactic that they follow, in one call."""
 
 from collections.abc import Iterable
 from functools import partial
 from operator import itemgetter
 
-from genrm_cli.judging.profiles.parsing.answer import excerpt, make_failure, parse_answer
+from genrm_cli.judging.profiles.parsing.answer import excerpt, make_failure
 from genrm_cli.judging.profiles.parsing.json_objects import Pairs
 from genrm_cli.judging.profiles.parsing.scales import parse_decimal
 from genrm_cli.judging.profiles.profile import GradingProfile, Message
 from genrm_cli.judging.requests import ListwisePrompt, Reply
 from genrm_cli.judging.rubrics.listwise import SESSION, object_of, render_graded, request_object
-from genrm_cli.judging.rubrics.parse_grades import find_intruder, find_member, find_miscount, find_number, read_object
+from genrm_cli.judging.rubrics.parse_grades import find_intruder, find_member, find_miscount, find_number, parse_object
 from genrm_cli.verdicts import Failure, FailureKind, Grades
 
 MAX_LABEL_CHARS = 300
@@ -41,7 +41,7 @@ _Cluster = tuple[float | str, str]
 
 
 def cluster_numbers(ids: Iterable[object]) -> tuple[float, ...]:
-    """Return a number for each id, by first appearance: 0, 1, ..."""
+    """Number the ids by first appearance: 0, 1, ..."""
     numbers: dict[object, float] = {}
     return tuple(numbers.setdefault(each, float(len(numbers))) for each in ids)
 
@@ -51,12 +51,7 @@ def _render_messages(prompt: ListwisePrompt) -> list[Message]:
 
 
 def _parse_reply(reply: Reply, prompt: ListwisePrompt) -> Grades | Failure:
-    return parse_answer(reply, partial(_read, len(prompt.responses)))
-
-
-def _read(count: int, answer: str, cut_off: bool) -> Grades | Failure:
-    del cut_off  # an object that is closed is complete
-    return read_object(answer, ("assignments",), _KEYS, partial(_read_assignments, count))
+    return parse_object(reply, ("assignments",), _KEYS, partial(_read_assignments, len(prompt.responses)))
 
 
 def _read_assignments(count: int, pairs: Pairs) -> Grades | Failure:
@@ -80,7 +75,7 @@ def _read_assignments(count: int, pairs: Pairs) -> Grades | Failure:
 
 
 def _read_cluster(assignment: object) -> _Cluster | Failure:
-    """Read the id of a cluster, a number or a name, and its label, which may be missing."""
+    """Read the id of a cluster, a number or a name, and its optional label."""
     if intruder := find_intruder(assignment, _KEYS, ("assignments",)):
         return intruder
     found = find_member(assignment, "cluster_id", object)

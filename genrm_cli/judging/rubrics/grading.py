@@ -1,19 +1,19 @@
-"""Rubric scores of one response: a judge gives each rubric of a set a score, with the words that it rests on."""
+"""Rubric scores: a judge scores one response by each rubric of a set, and quotes its evidence."""
 
 from collections.abc import Mapping
 from functools import partial
 
-from genrm_cli.judging.profiles.parsing.answer import excerpt, make_failure, parse_answer
+from genrm_cli.judging.profiles.parsing.answer import excerpt, make_failure
 from genrm_cli.judging.profiles.parsing.json_objects import Pairs
 from genrm_cli.judging.profiles.profile import GradingProfile, Message
 from genrm_cli.judging.requests import ListwisePrompt, Reply
 from genrm_cli.judging.rubrics.listwise import SESSION, object_of, render_graded, request_object
-from genrm_cli.judging.rubrics.parse_grades import find_intruder, find_member, find_number, read_object
+from genrm_cli.judging.rubrics.parse_grades import find_intruder, find_member, find_number, parse_object
 from genrm_cli.judging.rubrics.rubric import Rubric, RubricSet
 from genrm_cli.verdicts import Failure, FailureKind, Grades
 
 FORM_VERSION = 1
-"""Grows whenever the question or its reading change, for any set."""
+"""Grows whenever the prompt or its parsing changes, for any set."""
 MAX_NOTE_CHARS = 300
 
 _TASK = f"""\
@@ -31,13 +31,13 @@ in this form and nothing else:
 
 
 def grading_profile(rubric_set: RubricSet) -> GradingProfile:
-    """Make the profile that asks for all scores of a set in one call, about one response.
+    """Make the profile that scores one response by all rubrics of a set in one call.
 
-    Its grades have one value a rubric, in the set's order, 0 to 1 with 1 the best, and quotations for notes.
+    Grades have one value per rubric, in the set's order, 0 to 1 with 1 the best, and quotations as notes.
     """
     return GradingProfile(
         name=f"rubric-{rubric_set.name}",
-        # Both only grow, or the set's is made of its content.
+        # Both only grow, or the set's is a digest of its content.
         version=rubric_set.version + FORM_VERSION - 1,
         about=rubric_set.about,
         request_fields=request_object("grades", _properties(rubric_set)),
@@ -47,25 +47,18 @@ def grading_profile(rubric_set: RubricSet) -> GradingProfile:
 
 
 def grades_of_empty(rubric_set: RubricSet) -> Grades:
-    """Return the grades of a response without text, about which no judge is asked: 0 for each rubric.
-
-    For rubrics that describe a flaw, too: to say nothing must not pay.
-    """
+    """Return the grades of an empty response, for which no judge is asked: 0, even for flaws: silence must not pay."""
     return Grades((0.0,) * len(rubric_set.rubrics))
 
 
 def _properties(rubric_set: RubricSet) -> Mapping[str, object]:
-    # The score comes last: whoever writes the reasons first decides after them.
-    return {
-        "scores": object_of(
-            {
-                rubric.component_name: object_of(
-                    {"evidence": {"type": "string"}, "reasoning": {"type": "string"}, "score": _schema_of_score(rubric)}
-                )
-                for rubric in rubric_set.rubrics
-            }
-        )
+    # The score comes last, so that it follows from the reasons.
+    text = {"type": "string"}
+    entries = {
+        rubric.component_name: object_of({"evidence": text, "reasoning": text, "score": _schema_of_score(rubric)})
+        for rubric in rubric_set.rubrics
     }
+    return {"scores": object_of(entries)}
 
 
 def _schema_of_score(rubric: Rubric) -> dict[str, object]:
@@ -76,11 +69,6 @@ def _schema_of_score(rubric: Rubric) -> dict[str, object]:
 
 
 def _render_messages(rubric_set: RubricSet, prompt: ListwisePrompt) -> list[Message]:
-    """Render a prompt of one response.
-
-    Raises:
-        ValueError: it has more.
-    """
     if len(prompt.responses) != 1:
         raise ValueError(f"rubrics grade one response at a time, not {len(prompt.responses)}")
     plan = "\n\n".join([*map(_render_rubric, rubric_set.rubrics), _PLAN])
@@ -102,30 +90,21 @@ def _range(rubric: Rubric) -> str:
 
 
 def _write(score: float) -> str:
-    return f"{score:.15g}"  # six digits, as `g` alone has it, could be another number
+    return f"{score:.15g}"  # plain `g` rounds to six digits
 
 
 def _parse_reply(rubric_set: RubricSet, reply: Reply, prompt: ListwisePrompt) -> Grades | Failure:
-    del prompt  # one response, whatever it says
-    return parse_answer(reply, partial(_read, rubric_set))
-
-
-def _read(rubric_set: RubricSet, answer: str, cut_off: bool) -> Grades | Failure:
-    del cut_off  # an object that is closed is complete
-    names = _names(rubric_set)
+    del prompt
+    names = rubric_set.component_names
     keys = ("scores", "score") if len(names) == 1 else ("scores",)
-    return read_object(answer, keys, ("score", *names), partial(_read_scores, rubric_set))
-
-
-def _names(rubric_set: RubricSet) -> list[str]:
-    return [rubric.component_name for rubric in rubric_set.rubrics]
+    return parse_object(reply, keys, ("score", *names), partial(_read_scores, rubric_set))
 
 
 def _read_scores(rubric_set: RubricSet, pairs: Pairs) -> Grades | Failure:
     scores = _entries_of(rubric_set, pairs)
     if isinstance(scores, Failure):
         return scores
-    if unknown := {name for name, _ in scores}.difference(_names(rubric_set)):
+    if unknown := {name for name, _ in scores}.difference(rubric_set.component_names):
         return make_failure(FailureKind.NO_VERDICT, f"there is no rubric {excerpt(min(unknown))}")
     values, notes = [], []
     for rubric in rubric_set.rubrics:
@@ -133,13 +112,14 @@ def _read_scores(rubric_set: RubricSet, pairs: Pairs) -> Grades | Failure:
         if isinstance(value, Failure):
             return value
         values.append(value)
-        notes.append(_evidence_of(dict(scores)[rubric.component_name])[:MAX_NOTE_CHARS])
+        evidence = find_member(dict(scores)[rubric.component_name], "evidence", str)
+        notes.append("" if isinstance(evidence, Failure) else evidence[:MAX_NOTE_CHARS])
     return Grades(tuple(values), tuple(notes))
 
 
 def _entries_of(rubric_set: RubricSet, pairs: Pairs) -> Pairs | Failure:
-    """Return what is said of each rubric; an object that has a score itself speaks of the only rubric."""
-    names = _names(rubric_set)
+    """Return the entry of each rubric; an object with a score of its own is that of the only rubric."""
+    names = rubric_set.component_names
     if len(names) == 1 and any(key == "score" for key, _ in pairs):
         return ((names[0], pairs),)
     if intruder := find_intruder(pairs, ("scores",), ("score", *names)):
@@ -159,11 +139,5 @@ def _read_value(rubric: Rubric, scores: Pairs) -> float | Failure:
         return make_failure(raw.kind, f"{rubric.component_name}: {raw.detail}")
     value = rubric.value_of(raw)
     if value is None:
-        detail = f"{rubric.component_name} is {raw:g}, expected {_range(rubric)}"
-        return make_failure(FailureKind.OUT_OF_RANGE, detail)
+        return make_failure(FailureKind.OUT_OF_RANGE, f"{rubric.component_name} is {raw:g}, expected {_range(rubric)}")
     return value
-
-
-def _evidence_of(entry: object) -> str:
-    evidence = find_member(entry, "evidence", str)
-    return "" if isinstance(evidence, Failure) else evidence

@@ -1,4 +1,4 @@
-"""Show one response, or those of a group, by number, with the plan by which they are graded."""
+"""Prompts that show one response, or a group's by number, and the plan for grading them."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -15,10 +15,9 @@ user or client are what it had to deal with."""
 
 
 def render_graded(prompt: ListwisePrompt, task: str, plan: str, closing: str) -> list[Message]:
-    """Render the responses by number, from 0, and after them a plan; the prompt's principle is added to it.
+    """Render the responses by number, from 0, and after them the plan with the prompt's principle.
 
-    Tags of thinking are made harmless: an answer begins after the last of them, and whoever quotes a response must
-    not begin it in the middle.
+    Thinking tags are defused: an answer starts after the last one, and quoting a response must not start it early.
     """
     principle = plan if prompt.principle is None else f"{plan}\n\nKeep to this as well:\n{prompt.principle}"
     harmless = replace(
@@ -33,16 +32,14 @@ def render_graded(prompt: ListwisePrompt, task: str, plan: str, closing: str) ->
 
 
 def request_object(name: str, properties: Mapping[str, object]) -> Mapping[str, object]:
-    """Return the fields of a request that holds the judge to one JSON object with these properties, in order."""
-    response_format = {
-        "type": "json_schema",
-        "json_schema": {"name": name, "strict": True, "schema": object_of(properties)},
-    }
+    """Return request fields that constrain the judge to one JSON object with these properties, in order."""
+    json_schema = {"name": name, "strict": True, "schema": object_of(properties)}
+    response_format = {"type": "json_schema", "json_schema": json_schema}
     return MappingProxyType({**GREEDY, "response_format": freeze(response_format)})
 
 
 def object_of(properties: Mapping[str, object]) -> dict[str, object]:
-    """Return the schema of an object that has these properties and no others."""
+    """Return the schema of an object with exactly these properties."""
     return {
         "type": "object",
         "properties": dict(properties),

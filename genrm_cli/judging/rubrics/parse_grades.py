@@ -1,38 +1,46 @@
-"""Read the JSON object in a judge's answer, so that nothing the judge quotes is taken for its own words.
+"""Parsing of the JSON object in a judge's answer, safe against objects in the responses that the judge quotes.
 
-A judge that quotes a response without escaping its quotation marks can tear its own object in two, and the response
-can be written for that. What is left of the judge's object then cannot be understood, contradicts the forged one, or
-says a key of it again: all of these make the answer ambiguous. For the same reason an object may hold no more nested
-values than were asked for, nor a key out of its place: they could be what the judge said.
+A judge that quotes a response without escaping its quotation marks can break its own object in two, and a response can
+be written to cause that. The rest of the judge's object then cannot be parsed, contradicts the forged one, or repeats
+one of its keys; each of these makes the answer ambiguous. For the same reason an object may hold neither unexpected
+nested values nor a key in the wrong place: they could be the judge's real answer.
 """
 
 import re
 from collections.abc import Callable
 from typing import TypeVar
 
-from genrm_cli.judging.profiles.parsing.answer import THINK, excerpt, make_failure, open_thought
+from genrm_cli.judging.profiles.parsing.answer import THINK, excerpt, make_failure, open_thought, parse_answer
 from genrm_cli.judging.profiles.parsing.json_objects import FoundObject, Pairs, iter_objects
 from genrm_cli.judging.profiles.parsing.scales import parse_decimal
+from genrm_cli.judging.requests import Reply
 from genrm_cli.verdicts import Failure, FailureKind, Grades
 
 Read = TypeVar("Read")
 
 
-def read_object(
-    answer: str, keys: tuple[str, ...], inner_keys: tuple[str, ...], understand: Callable[[Pairs], Grades | Failure]
+def parse_object(
+    reply: Reply, keys: tuple[str, ...], inner_keys: tuple[str, ...], parse: Callable[[Pairs], Grades | Failure]
 ) -> Grades | Failure:
-    """Read the object with one of the keys; it may be said more than once, but no two may differ.
+    """Parse the object with one of the keys; it may be repeated, but not with other grades.
 
     Args:
-        answer: what the judge said after its thinking.
-        keys: an object that has none of these at its top level is not the judge's.
-        inner_keys: the keys of what it holds.
-        understand: what is asked about an object that is the judge's.
-
-    Returns:
-        `no_verdict` if there is no such object; `ambiguous` if another one differs or cannot be read, or if any of
-        the keys stands after it.
+        reply: `ambiguous` if one of any of the keys follows the object.
+        keys: an object with none of these at its top level is ignored.
+        inner_keys: the keys of nested objects.
+        parse: parses the members of such an object.
     """
+
+    def read(answer: str, cut_off: bool) -> Grades | Failure:
+        del cut_off  # a closed object is complete
+        return _read_object(answer, keys, inner_keys, parse)
+
+    return parse_answer(reply, read)
+
+
+def _read_object(
+    answer: str, keys: tuple[str, ...], inner_keys: tuple[str, ...], parse: Callable[[Pairs], Grades | Failure]
+) -> Grades | Failure:
     objects = list(iter_objects(answer, keys))
     carriers = [(found, pairs) for found in objects if (pairs := found.pairs) and any(key in keys for key, _ in pairs)]
     if THINK in _without(answer, [found for found, _ in carriers]):
@@ -42,26 +50,20 @@ def read_object(
             FailureKind.NO_VERDICT, f"no complete object with {' or '.join(keys)}; ends with {excerpt(answer[-40:])}"
         )
     last, pairs = carriers[-1]
-    grades = understand(pairs)
+    grades = parse(pairs)
     if isinstance(grades, Failure):
         return grades
-    if any(understand(pairs) != grades for _, pairs in carriers[:-1]):
+    if any(parse(pairs) != grades for _, pairs in carriers[:-1]):
         return make_failure(FailureKind.AMBIGUOUS, f"more than one object with {keys[0]}, and they differ")
-    if any(_says(answer[found.start : found.end], keys) for found in objects if found.pairs is None):
+    if any(_has_key(answer[found.start : found.end], keys) for found in objects if found.pairs is None):
         return make_failure(FailureKind.AMBIGUOUS, f"more than one object with {keys[0]}, and one cannot be read")
-    if _says(answer[last.end :], keys + inner_keys):
+    if _has_key(answer[last.end :], keys + inner_keys):
         return make_failure(FailureKind.AMBIGUOUS, f"after the object with {keys[0]} there is more of the kind")
     return grades
 
 
 def find_member(pairs: object, key: str, kind: type[Read]) -> Read | Failure:
-    """Return the one member of an object with a key, if it is of a kind.
-
-    Args:
-        pairs: a decoded value, which may turn out to be no object.
-        key: the name of the member.
-        kind: `float`, `str`, `list`, or `tuple` for an object.
-    """
+    """Return the only member of a decoded object with a key, if it is a `float`, `str`, `list` or `tuple` (object)."""
     if not isinstance(pairs, tuple):
         return make_failure(FailureKind.NO_VERDICT, f"no object with {key}: {excerpt(pairs)}")
     values = [value for name, value in pairs if name == key]
@@ -74,7 +76,7 @@ def find_member(pairs: object, key: str, kind: type[Read]) -> Read | Failure:
 
 
 def find_number(pairs: object, key: str) -> float | Failure:
-    """Return the one member of an object with a key as a number; a string that is a plain decimal is one."""
+    """Return the only member of an object with a key as a number; a plain decimal in a string counts."""
     value = find_member(pairs, key, object)
     number = parse_decimal(value) if isinstance(value, str) else value
     if isinstance(number, float | Failure):
@@ -83,13 +85,7 @@ def find_number(pairs: object, key: str) -> float | Failure:
 
 
 def find_intruder(pairs: object, expected: tuple[str, ...], reserved: tuple[str, ...]) -> Failure | None:
-    """Return why an object holds something that it must not, or None if it does not.
-
-    Args:
-        pairs: a decoded value; one that is no object holds nothing.
-        expected: keys of it. Under other keys there may be plain values only.
-        reserved: keys of other objects, which are refused unless expected here, too.
-    """
+    """Return a failure if an object holds a nested value under an unexpected key, or a key reserved for others."""
     for key, value in pairs if isinstance(pairs, tuple) else ():
         if key not in expected and (key in reserved or isinstance(value, tuple | list)):
             return make_failure(FailureKind.NO_VERDICT, f"{excerpt(key)} was not asked for: {excerpt(value)}")
@@ -97,14 +93,10 @@ def find_intruder(pairs: object, expected: tuple[str, ...], reserved: tuple[str,
 
 
 def find_miscount(indices: list[float], count: int) -> Failure | None:
-    """Return why indices are not each of 0 to count - 1 once, or None if they are.
-
-    Returns:
-        `out_of_range`, `ambiguous` if one is given twice, `no_verdict` if one is missing.
-    """
+    """Return a failure unless the indices are each of 0 to count - 1 once."""
     known = set(range(count))
     for index in indices:
-        if index not in known:  # true of NaN and fractions, too
+        if index not in known:  # also NaN and fractions
             return make_failure(FailureKind.OUT_OF_RANGE, f"there is no response {index:g} of {count}")
     if len(indices) > len(set(indices)):
         return make_failure(FailureKind.AMBIGUOUS, "a response is named more than once")
@@ -113,7 +105,7 @@ def find_miscount(indices: list[float], count: int) -> Failure | None:
     return None
 
 
-def _says(text: str, keys: tuple[str, ...]) -> bool:
+def _has_key(text: str, keys: tuple[str, ...]) -> bool:
     return re.search(rf'"(?:{"|".join(map(re.escape, keys))})"\s*+:', text) is not None
 
 

@@ -1,20 +1,20 @@
-"""A ranked rubric: a judge sorts the responses of a group into tiers, best first, in one call."""
+"""Ranked rubrics: a judge sorts the responses of a group into tiers, best first, in one call."""
 
 from collections.abc import Sequence
 from functools import partial
 
-from genrm_cli.judging.profiles.parsing.answer import excerpt, make_failure, parse_answer
+from genrm_cli.judging.profiles.parsing.answer import excerpt, make_failure
 from genrm_cli.judging.profiles.parsing.json_objects import Pairs
 from genrm_cli.judging.profiles.parsing.scales import parse_decimal
 from genrm_cli.judging.profiles.profile import GradingProfile, Message
 from genrm_cli.judging.requests import ListwisePrompt, Reply
 from genrm_cli.judging.rubrics.listwise import SESSION, render_graded, request_object
-from genrm_cli.judging.rubrics.parse_grades import find_intruder, find_member, find_miscount, read_object
+from genrm_cli.judging.rubrics.parse_grades import find_intruder, find_member, find_miscount, parse_object
 from genrm_cli.judging.rubrics.rubric import Rubric, RubricSet
 from genrm_cli.verdicts import Failure, FailureKind, Grades
 
 FORM_VERSION = 1
-"""Grows whenever the question or its reading change, for any set."""
+"""Grows whenever the prompt or its parsing changes, for any set."""
 
 _TASK = f"""\
 You are an impartial judge. Below are a conversation between a user and an assistant, and several responses to it, \
@@ -31,10 +31,10 @@ _TIERS = {"type": "array", "items": {"type": "array", "items": {"type": "integer
 
 
 def ranking_profile(rubric_set: RubricSet) -> GradingProfile:
-    """Make the profile that has the responses of a group ranked by the rubrics of a set, taken together.
+    """Make the profile that ranks the responses of a group by all rubrics of a set together.
 
-    Its prompt holds the responses that have text, in an order that the caller has shuffled. Its grades have one
-    value a response, in the order shown, 0 to 1 with 1 the best; the mean is 0.5.
+    Prompts hold the non-empty responses, shuffled by the caller. Grades have one value per response, in the order
+    shown, 0 to 1 with 1 the best; the mean is 0.5.
     """
     return GradingProfile(
         name=f"rubric-rank-{rubric_set.name}",
@@ -48,17 +48,14 @@ def ranking_profile(rubric_set: RubricSet) -> GradingProfile:
 
 
 def grades_of_sole() -> Grades:
-    """Return the grades of the only response of a group that has text, about which no judge is asked: 1."""
+    """Return the grade of a sole response, for which no judge is asked: 1."""
     return Grades(values_of_tiers([[0]]))
 
 
 def values_of_tiers(tiers: Sequence[Sequence[int]]) -> tuple[float, ...]:
-    """Return what each response is worth by its tier, 1 for the best; 1 if there is only one response.
+    """Return the values of responses 0 to m - 1 from their tiers, best first; 1 for a sole response.
 
-    Args:
-        tiers: best first; each of 0 to m - 1 stands in exactly one of them.
-
-    Source: 1 - p / (m - 1), p the mean of the ranks (from 0) that the tier takes up.
+    Source: 1 - p / (m - 1), p the mean of the ranks (from 0) that the tier occupies.
     """
     count = sum(map(len, tiers))
     values = [1.0] * count
@@ -81,12 +78,7 @@ def _render_rubric(rubric: Rubric) -> str:
 
 
 def _parse_reply(reply: Reply, prompt: ListwisePrompt) -> Grades | Failure:
-    return parse_answer(reply, partial(_read, len(prompt.responses)))
-
-
-def _read(count: int, answer: str, cut_off: bool) -> Grades | Failure:
-    del cut_off  # an object that is closed is complete
-    return read_object(answer, ("tiers",), (), partial(_read_tiers, count))
+    return parse_object(reply, ("tiers",), (), partial(_read_tiers, len(prompt.responses)))
 
 
 def _read_tiers(count: int, pairs: Pairs) -> Grades | Failure:
@@ -95,11 +87,12 @@ def _read_tiers(count: int, pairs: Pairs) -> Grades | Failure:
     tiers = find_member(pairs, "tiers", list)
     if isinstance(tiers, Failure):
         return tiers
-    numbers = [_read_tier(tier) for tier in tiers]
-    read = [tier for tier in numbers if tier is not None]
-    if len(read) < len(numbers):
-        wrong = tiers[numbers.index(None)]
-        return make_failure(FailureKind.NO_VERDICT, f"a tier is not a list of numbers: {excerpt(wrong)}")
+    read: list[list[float]] = []
+    for tier in tiers:
+        numbers = _read_tier(tier)
+        if numbers is None:
+            return make_failure(FailureKind.NO_VERDICT, f"a tier is not a list of numbers: {excerpt(tier)}")
+        read.append(numbers)
     if miscount := find_miscount([index for tier in read for index in tier], count):
         return miscount
     return Grades(values_of_tiers([[int(index) for index in tier] for tier in read]))

@@ -1,4 +1,4 @@
-"""What a judge grades a response by: rubrics, each with the scores that it may give and what they mean."""
+"""Rubrics: the qualities that a judge grades, and the scores it may give."""
 
 import re
 from dataclasses import dataclass
@@ -7,19 +7,16 @@ ScoreMap = tuple[tuple[float, str], ...]
 
 YES_OR_NO: ScoreMap = ((0.0, "no"), (1.0, "yes"))
 
-_OTHER_CHARACTERS = re.compile(r"[^a-z0-9]+")
-
 
 @dataclass(frozen=True, slots=True)
 class Rubric:
-    """One thing that is looked for in a response.
+    """One quality of a response.
 
     Attributes:
-        title: a few words; the component is named after it.
-        description: what the judge is to look for.
-        positive: False if a high score is bad, because the rubric describes a flaw.
-        score_map: the scores that the judge may give, each with its meaning, which may be empty; two different
-            scores at least.
+        title: a few words; they name the component.
+        description: instructions to the judge.
+        positive: False if the rubric describes a flaw, so that a high score is bad.
+        score_map: at least two different scores, each with its meaning, which may be empty.
     """
 
     title: str
@@ -29,13 +26,13 @@ class Rubric:
 
     @property
     def component_name(self) -> str:
-        """`rubric_` and the title in lower case, runs of other characters than a to z and 0 to 9 as `_`."""
-        return "rubric_" + _OTHER_CHARACTERS.sub("_", self.title.lower())
+        """`rubric_` and the title in lower case, with `_` for each run of characters other than a to z and 0 to 9."""
+        return "rubric_" + re.sub("[^a-z0-9]+", "_", self.title.lower())
 
     def value_of(self, raw: float) -> float | None:
-        """Return what a score is worth, from 0 to 1 with 1 the best; None if the map does not hold it.
+        """Scale a score to 0 to 1, 1 the best; None if the map lacks it.
 
-        Source: (raw - least) / (greatest - least), and 1 minus that for a rubric that is not positive.
+        Source: (raw - least) / (greatest - least), and 1 minus that for a flaw.
         """
         scores = [score for score, _ in self.score_map]
         if raw not in scores:
@@ -46,16 +43,17 @@ class Rubric:
 
 @dataclass(frozen=True, slots=True)
 class RubricSet:
-    """Rubrics that a judge grades in one call.
+    """Rubrics graded in one call, no two with the same component name.
 
-    Attributes:
-        name: what a component calls the set.
-        version: changes whenever the rubrics do, so that old grades are not taken for new ones.
-        about: one line for a person.
-        rubrics: one or more, no two with the same component name.
+    The version changes whenever the rubrics do, so that old grades are not taken for new ones.
     """
 
     name: str
     version: int
     about: str
     rubrics: tuple[Rubric, ...]
+
+    @property
+    def component_names(self) -> list[str]:
+        """The component names of the rubrics, in order."""
+        return [rubric.component_name for rubric in self.rubrics]

@@ -56,11 +56,7 @@ def pack(data: bytes) -> bytes:
 
 
 def unpack(data: bytes, uri: str) -> bytes:
-    """Decompress the output of `pack`.
-
-    Raises:
-        StorageError: the data is damaged or not from `pack`.
-    """
+    """Decompress the output of `pack`, or raise `StorageError`."""
     try:
         return zstandard.ZstdDecompressor().decompress(data)
     except zstandard.ZstdError as error:

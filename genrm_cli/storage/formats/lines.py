@@ -1,4 +1,4 @@
-"""Lazy splitting of bytes into lines, with numbers, offsets and a length limit."""
+"""Lazy splitting of bytes into numbered lines of limited length."""
 
 from collections.abc import Iterable, Iterator
 from itertools import chain
@@ -14,13 +14,11 @@ class Line(NamedTuple):
 
     Attributes:
         number: line number from 1; blank lines count.
-        offset: start of `raw` in the decompressed bytes.
         raw: the line without its line ending and byte-order mark; the first 200 bytes of an oversize line.
         oversize: None, or the length in bytes of a line over the limit, without its `\n`.
     """
 
     number: int
-    offset: int
     raw: bytes
     oversize: int | None = None
 
@@ -31,7 +29,7 @@ def iter_lines(chunks: Iterable[bytes], max_line_bytes: int) -> Iterator[Line]:
     Only `\n` ends a line, as U+2028 and U+0085 occur in JSON strings. A line over `max_line_bytes` is marked oversize
     and never held in memory.
     """
-    number = offset = held_bytes = 0
+    number = held_bytes = 0
     held: list[bytes] = []  # pieces of a line that started in an earlier chunk
     for chunk in chain(chunks, (b"\n",)):
         *ended, rest = chunk.split(b"\n")
@@ -39,9 +37,8 @@ def iter_lines(chunks: Iterable[bytes], max_line_bytes: int) -> Iterator[Line]:
             number += 1
             length = held_bytes + len(piece)
             raw = b"".join((*held, piece)) if held else piece
-            if line := _line(number, offset, raw, length, max_line_bytes):
+            if line := _line(number, raw, length, max_line_bytes):
                 yield line
-            offset += length + 1
             if held:
                 held, held_bytes = [], 0
         if rest:
@@ -52,15 +49,14 @@ def iter_lines(chunks: Iterable[bytes], max_line_bytes: int) -> Iterator[Line]:
                 held = [b"".join((*held, rest))[:_EXCERPT_WITH_MARK]]
 
 
-def _line(number: int, offset: int, raw: bytes, length: int, max_line_bytes: int) -> Line | None:
+def _line(number: int, raw: bytes, length: int, max_line_bytes: int) -> Line | None:
     """Return the line, or None if it is blank."""
     if number == 1 and raw.startswith(_BYTE_ORDER_MARK):
         raw = raw[len(_BYTE_ORDER_MARK) :]
-        offset += len(_BYTE_ORDER_MARK)
     if length > max_line_bytes:
-        return Line(number, offset, raw[:EXCERPT_BYTES], length)
+        return Line(number, raw[:EXCERPT_BYTES], length)
     if raw.endswith(b"\r"):
         raw = raw[:-1]
     if not raw or raw.isspace():
         return None
-    return Line(number, offset, raw)
+    return Line(number, raw)

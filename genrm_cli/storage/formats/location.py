@@ -1,4 +1,7 @@
-"""URIs: local paths, S3 objects and streams, and the names of files beside them. No I/O."""
+"""URIs: local paths, S3 objects and streams, and the names of files beside them. No I/O.
+
+Functions raise `UsageError` for a URI that they do not accept.
+"""
 
 import re
 from dataclasses import dataclass
@@ -50,6 +53,21 @@ class InputIdentity:
     mtime_ns: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Identity of a written output; outputs of equal name and content differ in it.
+
+    Attributes:
+        size_bytes: stored size, after compression.
+        upload: unique id stored with the output; None for copied files and file systems without extended attributes.
+        mtime_ns: modification time of a local file; None for an S3 object, which never changes in place.
+    """
+
+    size_bytes: int
+    upload: str | None
+    mtime_ns: int | None = None
+
+
 def is_s3(uri: str) -> bool:
     """Return whether a URI is an S3 URI."""
     return uri.startswith(_S3)
@@ -61,11 +79,7 @@ def is_stream(uri: str) -> bool:
 
 
 def parse_s3_uri(uri: str) -> tuple[str, str]:
-    """Split `s3://bucket/key` into bucket and key.
-
-    Raises:
-        UsageError: another scheme, no bucket or no key, or a key that ends in a slash.
-    """
+    """Split `s3://bucket/key` into bucket and key, which must not end in a slash."""
     bucket, _, key = uri.removeprefix(_S3).partition("/")
     if not is_s3(uri) or not bucket or not key:
         raise UsageError(f"{uri!r} is not an S3 object: expected s3://bucket/key, with all three parts")
@@ -75,11 +89,7 @@ def parse_s3_uri(uri: str) -> tuple[str, str]:
 
 
 def parse_local_path(uri: str) -> str:
-    """Return the local path that a URI is.
-
-    Raises:
-        UsageError: empty, or with a scheme (`https://`, `gs://`, a mistyped `s3:/`).
-    """
+    """Return a local path, unless it is empty or has a scheme (`https://`, `gs://`, a mistyped `s3:/`)."""
     if not uri:
         raise UsageError("an empty file name: expected a path, s3://bucket/key, or - for a standard stream")
     if _SCHEME.match(uri):
@@ -114,9 +124,6 @@ def render_place(template: str, uri: str, below: str) -> str:
             without suffixes.
         uri: the input.
         below: the folder that was searched; the input's own folder if it was named.
-
-    Raises:
-        UsageError: the template has an unknown placeholder, or an object's key would lead out of a local folder.
     """
     folder = folder_of(uri)
     words = {
@@ -137,28 +144,19 @@ def render_place(template: str, uri: str, below: str) -> str:
     if set("{}") & set(_PLACEHOLDER.sub("", template)):
         raise UsageError(f"--output-template {template}: a brace stands alone; write {{dir}}, {{path}} or {{stem}}.")
     place = _PLACEHOLDER.sub(word, template)
-    return (
-        place if is_s3(place) else _DOUBLED_SLASHES.sub("/", place).removeprefix("./")
-    )  # in S3 keys every slash counts
+    # In S3 keys every slash counts.
+    return place if is_s3(place) else _DOUBLED_SLASHES.sub("/", place).removeprefix("./")
 
 
 def sibling(uri: str, suffix: str) -> str:
-    """Return the URI of a file beside another: `a/run.scored.jsonl.gz` and `.metrics.json` give `a/run.metrics.json`.
-
-    Raises:
-        UsageError: the URI is `-`.
-    """
+    """Return the URI of a file beside another: `a/x.scored.jsonl.gz` and `.metrics.json` give `a/x.metrics.json`."""
     if is_stream(uri):
         raise UsageError(f"there is no place beside '-' for a *{suffix} file: name an output file")
     return stem_of(uri) + suffix
 
 
 def require_rl_prefix(uri: str, any_prefix: bool) -> None:
-    """Refuse an S3 output whose key does not start with `rl/`; local outputs are not restricted.
-
-    Raises:
-        UsageError: another key, without `any_prefix`.
-    """
+    """Refuse an S3 output whose key does not start with `rl/`, unless `any_prefix` allows it."""
     if any_prefix or not is_s3(uri):
         return
     bucket, key = parse_s3_uri(uri)

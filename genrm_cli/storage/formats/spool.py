@@ -2,15 +2,15 @@
 
 import os
 import tempfile
-from types import TracebackType
-from typing import Self
+from contextlib import AbstractContextManager
+from typing import BinaryIO
 
 from genrm_cli.errors import StorageError
 
 _BUFFER_BYTES = 1 << 18  # a run has several spools
 
 
-class Spool:
+class Spool(AbstractContextManager["Spool"]):
     """Anonymous file in `TMPDIR`; it disappears when closed or when the process dies.
 
     Not thread-safe.
@@ -28,12 +28,7 @@ class Spool:
         self._buffer = bytearray()
         self._stored_bytes = 0
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def __len__(self) -> int:
@@ -44,21 +39,17 @@ class Spool:
         offset = len(self)
         self._buffer += data
         if len(self._buffer) >= _BUFFER_BYTES:
-            self._store()
+            self.flush()
         return offset, len(data)
 
     def read(self, offset: int, length: int) -> bytes:
         """Return appended bytes, including buffered ones; fewer than `length` at the end."""
         if offset + length > self._stored_bytes:
-            self._store()
+            self.flush()
         return os.pread(self._file.fileno(), length, offset)
 
-    def close(self) -> None:
-        """Delete the file; closing twice is harmless."""
-        self._buffer.clear()
-        self._file.close()
-
-    def _store(self) -> None:
+    def flush(self) -> BinaryIO:
+        """Store everything appended so far, and return the file."""
         try:
             while self._buffer:
                 # Near a full disk a write may be partial.
@@ -67,6 +58,12 @@ class Spool:
                 del self._buffer[:written]
         except OSError as error:
             raise temporary_error(error) from error
+        return self._file
+
+    def close(self) -> None:
+        """Delete the file; closing twice is harmless."""
+        self._buffer.clear()
+        self._file.close()
 
 
 def temporary_error(error: OSError) -> StorageError:

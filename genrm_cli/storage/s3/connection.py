@@ -38,14 +38,7 @@ def s3_client(options: S3Options) -> "S3Client":
 
 
 def identify(client: "S3Client", uri: str, *, sure_of_bucket: bool = False) -> InputIdentity | None:
-    """Return the current version of an object, or None if it does not exist.
-
-    Args:
-        sure_of_bucket: assume that the bucket exists, which saves a request.
-
-    Raises:
-        ClientError: the bucket does not exist, or S3 refuses.
-    """
+    """Return the current version of an object, or None if it does not exist; see `describe`."""
     found = describe(client, uri, sure_of_bucket=sure_of_bucket)
     return found[0] if found else None
 
@@ -53,10 +46,9 @@ def identify(client: "S3Client", uri: str, *, sure_of_bucket: bool = False) -> I
 def describe(
     client: "S3Client", uri: str, *, sure_of_bucket: bool = False
 ) -> tuple[InputIdentity, dict[str, str]] | None:
-    """Return the same with the metadata of the object, names in lower case.
+    """Return the current version of an object with its metadata, names in lower case; None if it does not exist.
 
-    Raises:
-        ClientError: the bucket does not exist, or S3 refuses.
+    Raises `ClientError` if the bucket does not exist; to assume that it does (`sure_of_bucket`) saves a request.
     """
     bucket, key = parse_s3_uri(uri)
     try:
@@ -64,8 +56,8 @@ def describe(
     except ClientError as error:
         is_missing = error_code(error) in MISSING
         if error_code(error) in _WITHOUT_REASON and not (is_missing and sure_of_bucket):
-            # A reply to HEAD has no body. Listing the key fails with the reason in a body; if it succeeds, the store
-            # only hid that the object does not exist.
+            # A reply to HEAD has no body, but a failed listing of the key gives the reason. If the listing succeeds,
+            # the store only hid that the object does not exist.
             listing = client.list_objects_v2(Bucket=bucket, Prefix=key, MaxKeys=1)
             is_missing = is_missing or key not in [entry["Key"] for entry in listing.get("Contents", [])]
         if is_missing:
@@ -76,11 +68,7 @@ def describe(
 
 
 def identify_object(uri: str, options: S3Options) -> InputIdentity:
-    """Return the current version of an object.
-
-    Raises:
-        StorageError: the object does not exist, or the request fails.
-    """
+    """Return the current version of an object, or raise `StorageError`."""
     with s3_faults(uri):
         identity = identify(s3_client(options), uri)
     if identity is None:
@@ -95,11 +83,7 @@ def object_exists(uri: str, options: S3Options) -> bool:
 
 
 def check_object_writable(uri: str, options: S3Options) -> None:
-    """Check that an object can be written, by starting and aborting an upload.
-
-    Raises:
-        StorageError: S3 refuses either request.
-    """
+    """Check that an object can be written, by starting and aborting an upload."""
     bucket, key = parse_s3_uri(uri)
     with s3_faults(uri):
         client = s3_client(options)

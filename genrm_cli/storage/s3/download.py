@@ -12,10 +12,11 @@ from s3transfer.futures import TransferFuture
 from s3transfer.manager import TransferConfig, TransferManager
 from s3transfer.subscribers import BaseSubscriber
 
-from genrm_cli.errors import ChangedInputError, StoppedError, StorageError
+from genrm_cli.errors import StoppedError
 from genrm_cli.storage.formats.location import InputIdentity, S3Options, parse_s3_uri
 from genrm_cli.storage.formats.spool import temporary_error
-from genrm_cli.storage.s3.connection import identify, s3_client
+from genrm_cli.storage.input_errors import changed
+from genrm_cli.storage.s3.connection import identify, identify_object, s3_client
 from genrm_cli.storage.s3.faults import MISSING, REFUSED_CONDITION, error_code, s3_faults
 
 if TYPE_CHECKING:
@@ -31,24 +32,11 @@ _REPLACED = (*REFUSED_CONDITION, *MISSING)
 def download(uri: str, options: S3Options, stop: Callable[[], bool] | None = None) -> tuple[InputIdentity, BinaryIO]:
     """Download an object into a temporary file, large ones in parallel ranges; the caller closes the file.
 
-    Args:
-        stop: polled ten times a second; a stalled connection delays the stop by its timeout.
-
-    Raises:
-        ChangedInputError: the object was replaced during the download; versions are never mixed.
-        StoppedError: `stop` returned True.
-        StorageError: the object does not exist or cannot be fetched, or the disk is full.
+    Versions are never mixed. `stop` is polled ten times a second, but a stalled connection delays it by its timeout.
     """
+    identity = identify_object(uri, options)
     with s3_faults(uri):
-        client = s3_client(options)
-        identity = identify(client, uri)
-        if identity is None:
-            raise StorageError(f"{uri}: no such object; check the key (a prefix ends in /)")
-        return identity, _fetch(client, identity, stop or _never)
-
-
-def _never() -> bool:
-    return False
+        return identity, _fetch(s3_client(options), identity, stop or (lambda: False))
 
 
 def _fetch(client: "S3Client", identity: InputIdentity, stop: Callable[[], bool]) -> BinaryIO:
@@ -60,7 +48,7 @@ def _fetch(client: "S3Client", identity: InputIdentity, stop: Callable[[], bool]
             file.seek(0)
             # Some stores ignore If-Match, so compare the version again.
             if size_bytes != identity.size_bytes or identify(client, identity.uri) != identity:
-                raise _changed(identity.uri)
+                raise changed(identity.uri)
         except BaseException:
             file.close()
             raise
@@ -69,10 +57,10 @@ def _fetch(client: "S3Client", identity: InputIdentity, stop: Callable[[], bool]
     except OSError as error:
         raise temporary_error(error) from error
     except S3DownloadFailedError as error:  # raised by the transfer manager for a 412
-        raise _changed(identity.uri) from error
+        raise changed(identity.uri) from error
     except ClientError as error:
         if error_code(error) in _REPLACED:
-            raise _changed(identity.uri) from error
+            raise changed(identity.uri) from error
         raise
     return file
 
@@ -122,7 +110,3 @@ class _Pinned:
 
     def __getattr__(self, name: str) -> object:
         return getattr(self._client, name)
-
-
-def _changed(uri: str) -> ChangedInputError:
-    return ChangedInputError(f"{uri}: changed while being read; run again once nothing writes to it")

@@ -51,12 +51,7 @@ _PASSWORD_IN_URL = re.compile(r"(?<=//)[^/\s]*@")
 
 @contextmanager
 def s3_faults(uri: str) -> Iterator[None]:
-    """Turn exceptions of boto3 into our errors.
-
-    Raises:
-        StorageError: S3 cannot be reached, or refuses.
-        UsageError: the profile, bucket name or endpoint is invalid.
-    """
+    """Turn exceptions of boto3 into `StorageError`; an invalid profile, bucket name or endpoint into `UsageError`."""
     try:
         yield
     except boto.ClientError as error:

@@ -14,8 +14,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from genrm_cli.errors import StorageError, UsageError
 from genrm_cli.storage.formats.codec import make_encoder
-from genrm_cli.storage.formats.location import S3Options, parse_s3_uri
-from genrm_cli.storage.formats.mark import Mark
+from genrm_cli.storage.formats.location import Mark, S3Options, parse_s3_uri
 from genrm_cli.storage.s3.connection import describe, identify, s3_client
 from genrm_cli.storage.s3.faults import NO_CONDITIONS, REFUSED_CONDITION, error_code, s3_faults
 
@@ -52,28 +51,16 @@ class S3Sink:
         self._buffer = bytearray()
         self._parts: _Parts | None = None
         self._size_bytes = 0
-        self._ended = self._finished = self._committed = False
-
-    @property
-    def mark(self) -> Mark | None:
-        """Identity of this object; None before `finish`."""
-        return Mark(self._size_bytes, self._upload) if self._finished else None
+        self._ended = self._committed = False
+        self.mark: Mark | None = None
 
     def write(self, data: bytes) -> None:
-        """Add uncompressed bytes; blocks while two parts are in flight.
-
-        Raises:
-            StorageError: S3 refused this or an earlier part; only `abort` may follow.
-        """
+        """Add uncompressed bytes; blocks while two parts are in flight. After an error only `abort` may follow."""
         self._append(self._encoder.compress(data))
         self._send_full_parts()
 
     def finish(self) -> None:
-        """Upload the remaining parts; only `commit` and `abort` may follow.
-
-        Raises:
-            StorageError: S3 refused a part.
-        """
+        """Upload the remaining parts; only `commit` and `abort` may follow."""
         if not self._ended:
             self._append(self._encoder.flush())
             self._ended = True
@@ -82,15 +69,11 @@ class S3Sink:
             if self._buffer:
                 self._send(self._parts, len(self._buffer))
             with s3_faults(self.uri):
-                self._parts.wait()
-        self._finished = True
+                self._parts.wait(below=1)
+        self.mark = Mark(self._size_bytes, self._upload)
 
     def commit(self) -> None:
-        """Publish the object; a second call does nothing.
-
-        Raises:
-            StorageError: S3 refuses, or the object exists now and must not be replaced.
-        """
+        """Publish the object; a second call does nothing."""
         if self._committed:
             return
         self.finish()
@@ -106,7 +89,7 @@ class S3Sink:
         self._committed = True
         self._buffer.clear()
         if self._parts is not None:
-            self._parts.close()
+            self._parts.threads.shutdown()
             self._parts = None
 
     def abort(self) -> None:
@@ -129,7 +112,7 @@ class S3Sink:
 
     def _send(self, parts: "_Parts", size_bytes: int) -> None:
         with s3_faults(self.uri):
-            parts.wait_for_room()  # before the bytes are copied, to bound memory
+            parts.wait(below=_OPEN_PARTS)  # before the bytes are copied, to bound memory
         with memoryview(self._buffer) as content:
             body = bytes(content[:size_bytes])
         del self._buffer[:size_bytes]
@@ -137,16 +120,15 @@ class S3Sink:
 
     def _publish(self) -> None:
         if self._overwrite:
-            self._put()
-            return
+            return self._put()
         self._refuse_existing()  # some stores ignore conditions
         try:
-            self._put(IfNoneMatch="*")
+            return self._put(IfNoneMatch="*")
         except ClientError as error:
             if error_code(error) not in NO_CONDITIONS:
                 raise
-            self._refuse_existing()
-            self._put()
+        self._refuse_existing()
+        return self._put()
 
     def _put(self, **condition: str) -> None:
         if self._parts is not None:
@@ -174,28 +156,26 @@ class _Parts:
         self._client = client
         self._bucket = bucket
         self._key = key
-        self._threads = ThreadPoolExecutor(_OPEN_PARTS, thread_name_prefix="genrm-upload")
+        self.threads = ThreadPoolExecutor(_OPEN_PARTS, thread_name_prefix="genrm-upload")
         self._open: deque[Future[dict[str, str | int]]] = deque()
         self._done: list[dict[str, str | int]] = []
         # On a thread too: an interrupt here must not lose the id, which is needed to abort the upload.
-        self._upload_id = self._threads.submit(self._begin, metadata)
+        self._upload_id = self.threads.submit(self._begin, metadata)
 
     @property
     def count(self) -> int:
         """Number of parts sent so far."""
         return len(self._done) + len(self._open)
 
-    def wait_for_room(self) -> None:
-        """Wait until another part may be sent."""
-        self._wait(_OPEN_PARTS)
-
-    def wait(self) -> None:
-        """Wait until all parts are uploaded."""
-        self._wait(1)
+    def wait(self, below: int) -> None:
+        """Wait until fewer parts than this are in flight."""
+        while self._open and (len(self._open) >= below or self._open[0].done()):
+            self._done.append(self._open[0].result())
+            self._open.popleft()
 
     def send(self, body: bytes) -> None:
         """Upload another part in the background."""
-        self._open.append(self._threads.submit(self._send, self.count + 1, body))
+        self._open.append(self.threads.submit(self._send, self.count + 1, body))
 
     def complete(self, **condition: str) -> None:
         """Join the parts into an object."""
@@ -203,21 +183,12 @@ class _Parts:
         parts, upload_id = {"Parts": self._done}, self._upload_id.result()
         complete(Bucket=self._bucket, Key=self._key, UploadId=upload_id, MultipartUpload=parts, **condition)
 
-    def close(self) -> None:
-        """End the threads."""
-        self._threads.shutdown()
-
     def abort(self) -> None:
         """Abort after the parts in flight: a part that arrives later would be stored, and billed, for good."""
-        self._threads.shutdown(cancel_futures=True)
+        self.threads.shutdown(cancel_futures=True)
         if not self._upload_id.cancelled() and self._upload_id.exception() is None:
             upload_id = self._upload_id.result()
             self._client.abort_multipart_upload(Bucket=self._bucket, Key=self._key, UploadId=upload_id)
-
-    def _wait(self, below: int) -> None:
-        while self._open and (len(self._open) >= below or self._open[0].done()):
-            self._done.append(self._open[0].result())
-            self._open.popleft()
 
     def _begin(self, metadata: dict[str, str]) -> str:
         return self._client.create_multipart_upload(Bucket=self._bucket, Key=self._key, Metadata=metadata)["UploadId"]
@@ -241,11 +212,7 @@ def part_bytes(number: int) -> int:
 
 
 def mark_of_object(uri: str, options: S3Options) -> Mark | None:
-    """Return the mark of an object; None if the object or its bucket does not exist.
-
-    Raises:
-        StorageError: the request fails.
-    """
+    """Return the mark of an object; None if the object or its bucket does not exist."""
     with s3_faults(uri):
         return _mark_of(s3_client(options), uri)
 

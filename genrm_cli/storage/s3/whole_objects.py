@@ -26,9 +26,6 @@ def iter_objects(bucket: str, prefix: str, options: S3Options, *, flat: bool) ->
 
     Keys that end in `/` (folder markers) are skipped. `flat` also skips, without listing them, keys with another `/`
     after the prefix.
-
-    Raises:
-        StorageError: the request fails, or the bucket does not exist.
     """
     start = f"s3://{bucket}/{prefix}"
     with s3_faults(start):

@@ -13,9 +13,9 @@ from genrm_cli.errors import JudgeError
 from genrm_cli.groups.group import Group, JudgedGroup
 from genrm_cli.groups.judge_group import judge_groups
 from genrm_cli.groups.plan import GroupPlan, JudgePlan, PairingPlan
-from genrm_cli.judging.lookup.builtin_profiles import PROFILES
 from genrm_cli.judging.client import CallError
 from genrm_cli.judging.engine import JudgeSet
+from genrm_cli.judging.lookup.builtin_profiles import PROFILES
 from genrm_cli.judging.pacing.budget import Budget
 from genrm_cli.judging.pacing.endpoint import Endpoint, Limit
 from genrm_cli.judging.pacing.limit import AdaptiveLimit

@@ -27,7 +27,7 @@ def assigned(*clusters: object) -> str:
 
 
 def test_clusters_are_numbered_by_first_appearance() -> None:
-    """What the judge calls them does not matter."""
+    """The judge's own ids do not matter."""
     assert cluster_numbers([7, "x", 7, "y", "x"]) == (0.0, 1.0, 0.0, 2.0, 1.0)
     assert cluster_numbers([]) == ()
 

@@ -49,13 +49,13 @@ def test_a_set_is_read_as_it_stands() -> None:
 
 
 def test_another_content_is_another_version() -> None:
-    """Two states of one file are told apart; the same content is the same set."""
+    """The version is equal for equal content, and differs otherwise."""
     assert load() == load()
     assert load().version != load(HOUSE.replace("Is it warm?", "Is it very warm?")).version
 
 
 def test_a_set_without_a_name_has_the_file_s() -> None:
-    """The name is the file's in small letters."""
+    """The default name is that of the file, in lower case."""
     unnamed = load('[[rubric]]\ntitle = "T"\ndescription = "D"')
     assert (unnamed.name, unnamed.about) == ("mine", "from folder/Mine.toml")
 
@@ -69,23 +69,23 @@ RUBRIC = {"title": "T", "description": "D"}
         ({"name": "My Set"}, "invalid name 'My Set'"),
         ({"about": 3}, "about is 3"),
         ({"rubrics": []}, "unknown key 'rubrics'; known keys are about, name, rubric"),
-        ({"rubric": []}, "there is no [[rubric]]"),
-        ({"rubric": RUBRIC}, "there is no [[rubric]]"),
+        ({"rubric": []}, "no [[rubric]] found"),
+        ({"rubric": RUBRIC}, "no [[rubric]] found"),
         ({"rubric": ["Safety"]}, "[[rubric]] 1 is 'Safety'"),
         ({"rubric": [RUBRIC, {"title": "X"}]}, "[[rubric]] 2: description is None"),
         ({"rubric": [{**RUBRIC, "title": " "}]}, "title is ' '"),
-        ({"rubric": [{**RUBRIC, "title": "共感"}]}, "no letter a to z"),
+        ({"rubric": [{**RUBRIC, "title": "共感"}]}, "needs a letter a to z"),
         ({"rubric": [{**RUBRIC, "weight": 1}]}, "unknown key 'weight'"),
-        ({"rubric": [{**RUBRIC, "polarity": "bad"}]}, "'bad' is not positive, or negative"),
-        ({"rubric": [{**RUBRIC, "polarity": ["positive"]}]}, "polarity ['positive']"),
-        ({"rubric": [{**RUBRIC, "scores": 5}]}, "scores is 5; it is a list"),
+        ({"rubric": [{**RUBRIC, "polarity": "bad"}]}, "'bad'; expected positive, or negative"),
+        ({"rubric": [{**RUBRIC, "polarity": ["positive"]}]}, "polarity is ['positive']"),
+        ({"rubric": [{**RUBRIC, "scores": 5}]}, "scores is 5; expected a list"),
         ({"rubric": [{**RUBRIC, "scores": [1]}]}, "fewer than two"),
-        ({"rubric": [{**RUBRIC, "scores": [1, 2, 1.0]}]}, "the score 1.0 stands there twice"),
+        ({"rubric": [{**RUBRIC, "scores": [1, 2, 1.0]}]}, "the score 1.0 is given twice"),
         ({"rubric": [{**RUBRIC, "scores": [1, "2"]}]}, "the score '2' is not a number"),
         ({"rubric": [{**RUBRIC, "scores": [0, True]}]}, "the score True is not a number"),
         ({"rubric": [{**RUBRIC, "scores": [0, float("inf")]}]}, "the score inf is not a number"),
         ({"rubric": [{**RUBRIC, "scores": {"low": "bad", "2": "good"}}]}, "the score 'low' is not a number"),
-        ({"rubric": [{**RUBRIC, "scores": {"1": "bad", "1.0": "good"}}]}, "stands there twice"),
+        ({"rubric": [{**RUBRIC, "scores": {"1": "bad", "1.0": "good"}}]}, "is given twice"),
         ({"rubric": [{**RUBRIC, "scores": {"1": 0, "2": 1}}]}, "the meaning of score 1 is 0"),
         ({"rubric": [{**RUBRIC, "scores": {"0": {"5": "half"}, "1": "all"}}]}, "put the score in quotation marks"),
         ({"rubric": [{**RUBRIC, "title": "A b"}, {**RUBRIC, "title": "a-B"}]}, "'A b' and 'a-B' both make rubric_a_b"),
@@ -115,7 +115,7 @@ VALUES = st.recursive(
 
 @given(st.dictionaries(st.sampled_from(["name", "about", "rubric", "x"]), VALUES, max_size=4))
 def test_any_table_is_read_or_refused(table: dict[str, Any]) -> None:
-    """Whatever stands in a file, the user is told in a message, never by a traceback."""
+    """Any table is parsed or raises a `UsageError`."""
     try:
         rubric_set = parse_rubric_set(table, "file.toml")
     except UsageError:

@@ -49,7 +49,7 @@ def test_values_grow_with_the_score_from_0_to_1(scores: list[float]) -> None:
 
 
 def test_the_sets_that_come_with_genrm() -> None:
-    """They are known by their names, and hold what their descriptions promise."""
+    """The built-in sets have their documented names and rubrics."""
     assert {"therapeutic": THERAPEUTIC, "helpfulness": HELPFULNESS} == RUBRIC_SETS
     names = [rubric.component_name for rubric in THERAPEUTIC.rubrics]
     assert names == ["rubric_safety", "rubric_empathy", "rubric_bias", "rubric_task_completion"]

@@ -103,7 +103,7 @@ def test_a_reply_that_was_cut_off_gives_no_grades() -> None:
     ],
 )
 def test_a_single_rubric_may_be_answered_with_one_score(text: str, expected: FailureKind | tuple[float, ...]) -> None:
-    """Score and reasoning alone are enough where it is clear which rubric they speak of."""
+    """A set with one rubric accepts a bare score with its reasoning."""
     assert kind_of(read(ONE, text)) == expected
 
 
@@ -114,7 +114,7 @@ def test_an_empty_response_earns_nothing() -> None:
 
 
 def test_the_version_says_what_was_asked() -> None:
-    """A set of another version is another profile, under the set's name."""
+    """The profile's version follows that of the set."""
     profile = grading_profile(RubricSet("house", 7, "About us.", TWO.rubrics))
     assert (profile.name, profile.about, profile.whole_group) == ("rubric-house", "About us.", False)
     assert profile.version != grading_profile(RubricSet("house", 8, "", TWO.rubrics)).version
@@ -189,7 +189,7 @@ def test_a_response_cannot_grade_itself_through_a_careless_judge(members: tuple[
 
 
 def test_reading_takes_time_linear_in_the_text() -> None:
-    """A megabyte of what is worst for it is read in a moment."""
+    """A megabyte of the worst case is parsed in linear time."""
     started = time.perf_counter()
     for worst in ('{"scores":', '{"scores": {}} ', '"scores"', '"' + " " * 99, "<think>", '{"scores": "', "\\"):
         read(TWO, worst * (300_000 // len(worst)))

@@ -39,7 +39,7 @@ def test_a_grader_sees_conversation_background_response_and_rubrics() -> None:
 
 
 def test_what_is_judged_by_can_be_added_to() -> None:
-    """A principle of the rollout's stands after the rubrics, and does not replace them."""
+    """A rollout's principle follows the rubrics and does not replace them."""
     content = shown(GRADING, ListwisePrompt([], ("x",), principle="Be brief."))
     assert content.index("rubric_task_completion") < content.index("Be brief.") < content.index("Answer with one JSON")
 
@@ -59,7 +59,7 @@ def test_scores_without_meanings_are_listed() -> None:
 
 
 def test_rubrics_grade_one_response_at_a_time() -> None:
-    """More responses in one lineup are a mistake of the caller's."""
+    """More than one response is a `ValueError`."""
     with pytest.raises(ValueError, match="one response at a time, not 2"):
         GRADING.render_messages(ListwisePrompt([], ("x", "y")))
 
