@@ -10,7 +10,7 @@ from verdict_rows import verdicts_of
 
 from genrm_cli.rewards.compose import advantages_of, compose_rewards, ranks_of
 from genrm_cli.rewards.estimators import estimate_simple_tiebreaker
-from genrm_cli.rewards.shaping import ShapingTerms
+from genrm_cli.rewards.shaping import ShapingTerms, measure_text
 
 FINITE = st.floats(-10, 10)
 TERMS = ShapingTerms(0.5, 0.5, 0.2, 0.3, 0.35, 0.05)
@@ -18,12 +18,12 @@ TERMS = ShapingTerms(0.5, 0.5, 0.2, 0.3, 0.35, 0.05)
 
 @st.composite
 def groups(draw, unscored=False):
-    """Draw base scores, reasonings and answers; no two texts are equally long, so that one is the shortest."""
+    """Draw base scores and texts; no two texts have the same length, so that one is the shortest."""
     n = draw(st.integers(2, 8))
     scores = draw(st.lists(st.none() | FINITE if unscored else FINITE, min_size=n, max_size=n))
     lengths = [draw(st.lists(st.integers(0, 40), min_size=n, max_size=n, unique=True)) for _ in range(2)]
     answers = ["# " + "a" * (length - 2) if length % 2 and length > 2 else "a" * length for length in lengths[1]]
-    return scores, ["r" * length for length in lengths[0]], answers
+    return scores, list(map(measure_text, ["r" * length for length in lengths[0]], answers))
 
 
 def rewards_of(composed):
@@ -46,7 +46,9 @@ def test_the_seed_example():
     verdicts = verdicts_of([(0, 1, 1, 5, 6), (1, 0, 4, 1, 1)])
     answers = ["SKILL is a verb meaning to kill.", "Skill refers to the ability to perform a task well."]
     terms = ShapingTerms(group_answer_length_penalty_coeff=0.05)
-    composed = compose_rewards(estimate_simple_tiebreaker(2, verdicts), ["", ""], answers, terms)
+    composed = compose_rewards(
+        estimate_simple_tiebreaker(2, verdicts), list(map(measure_text, ["", ""], answers)), terms
+    )
     assert rewards_of(composed) == pytest.approx([1.025, 4.475])
     assert [numbers.rank for numbers in composed] == [2, 1]
 
@@ -55,7 +57,9 @@ def test_style_decides_between_equal_scores():
     """A verdict of 3, 3, 3.5 and a style coefficient of 1: 3.5 for the plain answer, 2.5 for the styled one."""
     base = estimate_simple_tiebreaker(2, verdicts_of([(0, 1, 3, 3, 3.5)]))
     answers = ["plain answer", "# Title\n- item\n**bold**"]
-    composed = compose_rewards(base, ["", ""], answers, ShapingTerms(group_style_penalty_coeff=1.0))
+    composed = compose_rewards(
+        base, list(map(measure_text, ["", ""], answers)), ShapingTerms(group_style_penalty_coeff=1.0)
+    )
     assert rewards_of(composed) == pytest.approx([3.5, 2.5])
 
 
@@ -66,9 +70,9 @@ def test_style_decides_between_equal_scores():
 def test_an_unscored_rollout_changes_nothing_for_the_others(group):
     """Without the unscored ones the others have exactly the same numbers."""
     composed = compose_rewards(*group, TERMS)
-    kept = [place for place, score in enumerate(group[0]) if score is not None]
-    alone = compose_rewards(*([column[place] for place in kept] for column in group), TERMS)
-    assert [composed[place] for place in kept] == alone
+    kept = [index for index, score in enumerate(group[0]) if score is not None]
+    alone = compose_rewards(*([column[index] for index in kept] for column in group), TERMS)
+    assert [composed[index] for index in kept] == alone
 
 
 @given(groups(unscored=True))
@@ -83,7 +87,7 @@ def test_an_unscored_rollout_has_no_number(group):
 @pytest.mark.parametrize("scores", [[], [None], [None, None]])
 def test_a_group_without_any_score(scores):
     """Nothing is made up where nothing is known."""
-    composed = compose_rewards(scores, [""] * len(scores), [""] * len(scores), TERMS)
+    composed = compose_rewards(scores, [measure_text("", "")] * len(scores), TERMS)
     assert rewards_of(composed) == scores
 
 
@@ -96,8 +100,8 @@ def test_the_order_of_the_rollouts_does_not_matter(group, shuffler):
     order = list(range(len(group[0])))
     shuffler.shuffle(order)
     composed = compose_rewards(*group, TERMS)
-    moved = compose_rewards(*([column[place] for place in order] for column in group), TERMS)
-    assert [same(composed[place]) for place in order] == [(m.base_score, m.reward, m.advantage) for m in moved]
+    moved = compose_rewards(*([column[index] for index in order] for column in group), TERMS)
+    assert [same(composed[index]) for index in order] == [(m.base_score, m.reward, m.advantage) for m in moved]
 
 
 @given(groups())

@@ -1,4 +1,4 @@
-"""Length and style terms: the golden values of the reference, and the formulas written out once more."""
+"""Length and style terms: the golden values of the reference, and the formulas written out again."""
 
 import re
 import time
@@ -7,15 +7,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genrm_cli.rewards.shaping import ShapingTerms, count_style_elements, plan_adjustments, style_density
+from genrm_cli.rewards.shaping import (
+    ShapingTerms,
+    count_style_elements,
+    measure_text,
+    plan_adjustments,
+    style_density,
+)
 
 TEXTS = st.text(alphabet="ab #*-+1._\n`é好😀", max_size=30)
 MARKDOWN = "# Title\n### Subsection\n1. Ordered\n- Dash\n* Star\n+ Plus\n**bold** and __also bold__\nNice 😀✅"
 
 
+def adjust(scores, reasonings, answers, terms):
+    """Compute the terms from the texts."""
+    return plan_adjustments(scores, list(map(measure_text, reasonings, answers)), terms)
+
+
 def totals(scores, reasonings, answers, **terms):
-    """Return what all terms together add to each score."""
-    adjustments = plan_adjustments(scores, reasonings, answers, ShapingTerms(**terms))
+    """Return the sum of all terms for each score."""
+    adjustments = adjust(scores, reasonings, answers, ShapingTerms(**terms))
     return [adjustment.total() for adjustment in adjustments]
 
 
@@ -43,7 +54,7 @@ def test_group_length_counts_characters_of_the_stripped_text():
 
 
 def test_equal_lengths_add_nothing():
-    """Where all texts are equally long there is no weight to give."""
+    """Texts of equal length get no length term."""
     assert totals([1, 5], ["ab", "cd"], ["x", "y"], group_reasoning_length_penalty_coeff=1) == [0.0, 0.0]
 
 
@@ -74,17 +85,17 @@ def test_group_length_is_the_formula(texts, reasoning_coeff, answer_coeff):
 )
 def test_the_bonus_goes_to_the_shortest_among_the_top(n, top_percentile, last_winner):
     """The threshold is the int(n × top_percentile)-th best score, at least the best."""
-    scores = [float(n - place) for place in range(n)]  # the first is the best
-    for place in range(n):
-        answers = ["a" if other == place else "long" for other in range(n)]
+    scores = [float(n - index) for index in range(n)]  # the first is the best
+    for index in range(n):
+        answers = ["a" if other == index else "long" for other in range(n)]
         added = totals(scores, [""] * n, answers, answer_bonus=0.5, top_percentile=top_percentile)
         expected = [0.0] * n
-        expected[place] = 0.5 if place < last_winner else 0.0
+        expected[index] = 0.5 if index < last_winner else 0.0
         assert added == expected
 
 
-def test_the_shortest_is_sought_in_the_whole_group():
-    """If the globally shortest is not among the top, nobody gets the bonus."""
+def test_the_bonus_needs_the_shortest_text_of_the_whole_group():
+    """If the globally shortest is not among the top, no rollout gets the bonus."""
     assert totals([5, 1], ["long one", "x"], ["", ""], reasoning_bonus=0.5) == [0.0, 0.0]
 
 
@@ -95,16 +106,14 @@ def test_the_first_of_equals_is_the_shortest():
 
 
 def test_an_empty_text_never_wins_a_bonus():
-    """Saying nothing is not the shortest answer; where all say nothing nobody wins."""
+    """An empty text is not the shortest answer; where all are empty, no rollout wins."""
     assert totals([5, 5, 5], ["", " \n", "abc"], [""] * 3, reasoning_bonus=0.5) == [0.0, 0.0, 0.5]
     assert totals([5, 5], ["", " "], ["", ""], reasoning_bonus=0.5, answer_bonus=0.5) == [0.0, 0.0]
 
 
 def test_both_bonuses_can_go_to_one():
-    """Reasoning and answer are rewarded each by itself."""
-    adjustments = plan_adjustments(
-        [5.0, 4.0], ["r", "rr"], ["a", "aa"], ShapingTerms(reasoning_bonus=0.5, answer_bonus=0.25)
-    )
+    """Reasoning and answer are rewarded independently."""
+    adjustments = adjust([5.0, 4.0], ["r", "rr"], ["a", "aa"], ShapingTerms(reasoning_bonus=0.5, answer_bonus=0.25))
     assert (adjustments[0].reasoning_bonus, adjustments[0].answer_bonus) == (0.5, 0.25)
     assert adjustments[1].total() == 0.0
 
@@ -127,12 +136,12 @@ def test_both_bonuses_can_go_to_one():
     ],
 )
 def test_golden_style_counts(text, counts):
-    """Headers, list items, bold spans and emoji, and nothing that only looks like them."""
+    """Headers, list items, bold spans and emoji count, lookalikes do not."""
     assert count_style_elements(text) == counts
 
 
 @pytest.mark.parametrize("text", ["好的，我们来看看。", "日本語のテキスト", "한국어 텍스트", "Ⓜ️"[:1], "café ½ → ©"])
-def test_other_scripts_are_no_emoji(text):
+def test_other_scripts_are_not_emoji(text):
     """The reference's pattern takes Chinese, Japanese and Korean for emoji; ours does not."""
     assert count_style_elements(text)[3] == 0
 
@@ -208,7 +217,7 @@ def test_without_terms_nothing_is_added():
 def test_the_terms_are_named():
     """Every adjustment can be read by itself, and their sum is the total."""
     terms = ShapingTerms(0.5, 0.4, 0.2, 0.3, 0.2, 0.1)
-    first, _ = plan_adjustments([5.0, 1.0], ["r", "rr"], ["plain", "# styled"], terms)
+    first, _ = adjust([5.0, 1.0], ["r", "rr"], ["plain", "# styled"], terms)
     assert first.as_dict() == pytest.approx(
         {
             "reasoning_bonus": 0.5,
