@@ -67,7 +67,7 @@ def ranks_of(rewards: Sequence[float]) -> list[int]:
 
 
 def advantages_of(rewards: Sequence[float]) -> list[float]:
-    """Return (reward - mean) / sample standard deviation; 0 where there is no spread, or one reward only.
+    """Return (reward - mean) / sample standard deviation; 0 without spread, and for a single reward.
 
     A spread below 1e-9 of the largest reward counts as rounding.
 

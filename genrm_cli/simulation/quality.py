@@ -84,6 +84,6 @@ def top_hits(rewards: Floats, truth: Floats, scored: Flags) -> Floats:
 def _centred(values: Floats, scored: Flags) -> Floats:
     kept = np.where(scored, values, 0.0)
     centred = np.where(scored, kept - scored_means(values, scored), 0.0)
-    # A constant's mean can differ from it in the last place.
+    # A constant's mean can differ from it in the last digit.
     is_flat = np.abs(centred).max(axis=1) <= 1e-12 * np.maximum(np.abs(kept).max(axis=1), 1.0)
     return np.where(is_flat[:, None], 0.0, centred)

@@ -52,7 +52,7 @@ def parse_verdict(verdict: object, where: str) -> Callable[[Reply], Verdict | Fa
     given = verdict if isinstance(verdict, list) else [verdict]
     tables = [table for table in given if isinstance(table, Mapping)]
     if not tables or len(tables) < len(given):
-        raise UsageError(f"{where}: no [verdict] table; it says where the verdict stands, by pattern, json or form.")
+        raise UsageError(f"{where}: no [verdict] table; it locates the verdict by pattern, json or form.")
     where = f"{where}: [verdict]"
     if "form" in tables[0]:
         if tables != [{"form": "scores_json"}]:
