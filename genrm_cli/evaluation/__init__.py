@@ -1,1 +1,1 @@
-"""How good a judge is: from its verdicts on labelled pairs, asked in both orders, to figures."""
+"""Measure a judge by its verdicts on labelled pairs, each judged in both orders."""

@@ -1,4 +1,4 @@
-"""What a judge's verdicts on labelled pairs say of it: accuracy, order, length, failures, cost."""
+"""Accuracy, biases, failures and cost of a judge, from its verdicts on labelled pairs."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -10,19 +10,9 @@ from genrm_cli.judging.pacing.budget import cost_of
 from genrm_cli.metrics.intervals import mcnemar_p_value, wilson_interval
 from genrm_cli.verdicts import FailureKind, Verdict, preference
 
-PARSE_FAILURES = frozenset(
-    {
-        FailureKind.NO_VERDICT,
-        FailureKind.AMBIGUOUS,
-        FailureKind.OUT_OF_RANGE,
-        FailureKind.TRUNCATED,
-        FailureKind.EMPTY,
-    }
-)
-
 
 class Preference(StrEnum):
-    """Which answer a verdict prefers."""
+    """The response that a verdict prefers."""
 
     CHOSEN = "chosen"
     REJECTED = "rejected"
@@ -34,13 +24,12 @@ CREDIT = {Preference.CHOSEN: 1.0, Preference.TIE: 0.5, Preference.REJECTED: 0.0}
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What became of one pair in one order.
+    """The result of one pair in one order.
 
     Attributes:
-        result: what the verdict prefers, or why there is none.
-        calls: made for it, by this run or the one whose journal knew it; 0 for the embedded judge.
-        prompt_tokens: over all its calls. Likewise `completion_tokens`.
-        latency_s: from the first call to the last answer.
+        result: the preference, or the kind of failure.
+        calls: by this run or the one that filled the journal; 0 for the built-in judge. Tokens are sums over them.
+        latency_s: from the first call to the last reply.
     """
 
     result: Preference | FailureKind
@@ -51,24 +40,22 @@ class Judgement:
 
     @property
     def preference(self) -> Preference | None:
-        """What the verdict prefers; None without one."""
+        """The preference; None for a failure."""
         return self.result if isinstance(self.result, Preference) else None
 
     @property
     def credit(self) -> float | None:
-        """1 for right, 0 for wrong, a half for a tie; None without a verdict."""
+        """1 for right, 0 for wrong, 0.5 for a tie; None for a failure."""
         return CREDIT[self.result] if isinstance(self.result, Preference) else None
 
 
 @dataclass(frozen=True, slots=True)
 class PairOutcome:
-    """What became of one labelled pair.
+    """The results of one labelled pair.
 
     Attributes:
         item: names the line; pairs of one line are not independent of each other.
-        chosen_first: what became of it with the chosen answer shown first. `chosen_second` likewise.
-        category: None if the line has none.
-        chosen_chars: length of the better answer. `rejected_chars` likewise.
+        chosen_first: the result with the chosen response shown first. `chosen_second` likewise.
     """
 
     item: str
@@ -85,24 +72,21 @@ class PairOutcome:
 
     @property
     def has_both(self) -> bool:
-        """Whether there is a verdict in each order."""
+        """Whether both orders have a verdict."""
         return self.chosen_first.preference is not None and self.chosen_second.preference is not None
 
     @property
     def is_consistently_right(self) -> bool:
-        """Whether the chosen answer is preferred in each order."""
+        """Whether the chosen response is preferred in both orders."""
         return self.chosen_first.result == self.chosen_second.result == Preference.CHOSEN
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """A share of pairs with its 95 % interval; all three None over no pair.
+    """The mean over some pairs, 0 to 1, with its 95 % interval; None without a pair.
 
     Attributes:
-        value: mean over the pairs, from 0 to 1.
-        low: lower end of the interval. `high` likewise.
-        pairs: how many it is the mean of.
-        items: how many lines they come from; pairs of one line are one observation to the interval.
+        items: lines that the pairs come from; the interval counts those of one line as one observation.
     """
 
     value: float | None = None
@@ -113,26 +97,26 @@ class Share:
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
-    """How good a judge is on some pairs. A rate is None where there is nothing to count.
+class JudgeQuality:
+    """The quality of a judge on some pairs. A rate is None where nothing was counted.
 
     Attributes:
-        pairs: labelled pairs; each is asked twice.
+        pairs: labelled pairs; each is judged in both orders.
         items: lines that they come from.
-        verdicts: judgements with a verdict. `ties`: those of them that prefer neither.
-        failures: judgements without one, those that were never asked left out.
-        not_asked: judgements that were never asked (a budget, a deadline); they count nowhere else.
+        verdicts: judgements with a verdict. `ties`: those of them that prefer neither response.
+        failures: judgements without a verdict, except those that were never asked.
+        not_asked: judgements that were never asked (a budget, a deadline); no other number counts them.
         accuracy: right judgements among those with a verdict, a tie counting half; a pair's orders are averaged first.
-        accuracy_chosen_first: the same for the order that shows the chosen answer first. `_second` likewise.
-        accuracy_if_failures_lose: as accuracy, each failure counted as wrong.
+        accuracy_chosen_first: the same for the order that shows the chosen response first. `_second` likewise.
+        accuracy_if_failures_lose: accuracy with each failure counted as wrong.
         consistent_accuracy: pairs that are right in both orders, among pairs with both verdicts.
-        flip_rate: pairs whose preference changes when swapped, to or from a tie included, among the same.
-        first_place_preference: verdicts for the answer shown first, a tie counting half, over the same; 0.5 is fair.
-        first_place_p_value: probability of such a lean or a stronger one from a judge without one; exact.
-        accuracy_longer_chosen: accuracy where the better answer is the longer one. `_shorter`, `_equal` likewise.
-        length_bias: accuracy when the longer answer is right less that when it is wrong; 0 is fair.
-        failure_rate: failures among the judgements that were asked. `parse_failure_rate`: those of a reply that came
-            but held no readable verdict (no_verdict, ambiguous, out_of_range, truncated, empty).
+        flip_rate: pairs whose preference changes with the order, to or from a tie included, among the same.
+        first_place_preference: verdicts for the response shown first, a tie counting half, over the same; 0.5 is fair.
+        first_place_p_value: probability of such a preference or a stronger one for a judge without one; exact.
+        accuracy_longer_chosen: accuracy where the chosen response is the longer one. `_shorter`, `_equal` likewise.
+        length_bias: accuracy where the longer response is right less that where it is wrong; 0 is fair.
+        failure_rate: failures among the judgements that were asked. `parse_failure_rate`: those of them where a reply
+            held no readable verdict.
         calls_per_judgement: over the judgements that cost calls. Tokens, cost and latency likewise.
         cost_per_judgement: in the currency of the prices; None without prices.
     """
@@ -166,25 +150,20 @@ class Figures:
 
 
 def preference_of(verdict: Verdict, *, chosen_first: bool) -> Preference:
-    """Return which answer a verdict prefers: the higher score; on equal scores the ranking's side of the middle."""
+    """Return the response that a verdict prefers, by its scores or, if these are equal, its ranking."""
     lead = preference(verdict)
     if not lead:
         return Preference.TIE
     return Preference.CHOSEN if (lead > 0) == chosen_first else Preference.REJECTED
 
 
-def evaluate(outcomes: Sequence[PairOutcome], price_in: float = 0.0, price_out: float = 0.0) -> Figures:
-    """Work out how good a judge is.
-
-    Args:
-        outcomes: the pairs.
-        price_in: of a million prompt tokens. `price_out` likewise, of reply tokens.
-    """
+def evaluate(outcomes: Sequence[PairOutcome], price_in: float = 0.0, price_out: float = 0.0) -> JudgeQuality:
+    """Measure the quality of a judge; prices are those of a million tokens of prompts and replies."""
     both = [outcome for outcome in outcomes if outcome.has_both]
     longer = accuracy_of([outcome for outcome in outcomes if outcome.chosen_chars > outcome.rejected_chars])
     shorter = accuracy_of([outcome for outcome in outcomes if outcome.chosen_chars < outcome.rejected_chars])
     counts = _Counts(outcomes)
-    return Figures(
+    return JudgeQuality(
         pairs=len(outcomes),
         items=len({outcome.item for outcome in outcomes}),
         verdicts=counts.verdicts,
@@ -205,15 +184,17 @@ def evaluate(outcomes: Sequence[PairOutcome], price_in: float = 0.0, price_out: 
         accuracy_equal_length=accuracy_of([o for o in outcomes if o.chosen_chars == o.rejected_chars]),
         length_bias=None if longer.value is None or shorter.value is None else longer.value - shorter.value,
         failure_rate=counts.rate(counts.failures),
-        parse_failure_rate=counts.rate(sum(counts.kinds[kind] for kind in PARSE_FAILURES)),
+        parse_failure_rate=counts.rate(
+            sum(n for kind, n in counts.kinds.items() if FailureKind(kind).is_parse_failure)
+        ),
         **_costs(outcomes, price_in, price_out),
     )
 
 
 def evaluate_by_category(
     outcomes: Sequence[PairOutcome], price_in: float = 0.0, price_out: float = 0.0
-) -> dict[str, Figures]:
-    """Work out the figures of each category, by its name; pairs without one stand under the empty name."""
+) -> dict[str, JudgeQuality]:
+    """Measure the quality of a judge by category; the name of pairs without one is empty."""
     by_name: dict[str, list[PairOutcome]] = {}
     for outcome in outcomes:
         by_name.setdefault(outcome.category or "", []).append(outcome)
@@ -222,7 +203,7 @@ def evaluate_by_category(
 
 @dataclass(slots=True)
 class _Counts:
-    """How many judgements ended how."""
+    """Numbers of judgements by result."""
 
     outcomes: Sequence[PairOutcome]
     verdicts: int = 0
@@ -252,8 +233,8 @@ class _Counts:
 def share_of(outcomes: Iterable[PairOutcome], value_of: Callable[[PairOutcome], float | None]) -> Share:
     """Average over the pairs that have a value from 0 to 1.
 
-    The interval takes the pairs of a line for one observation. Lines of unlike size count as fewer: as many as would
-    give a mean of the same variance if each held one pair.
+    The interval counts the pairs of a line as one observation. Lines of unequal size count as fewer: as many lines of
+    one pair as would give a mean of the same variance.
 
     Source: L. Kish, Survey Sampling (1965), section 11.7: (sum of weights)^2 / sum of squared weights.
     """
@@ -272,7 +253,7 @@ def share_of(outcomes: Iterable[PairOutcome], value_of: Callable[[PairOutcome], 
 
 
 def accuracy_of(outcomes: Iterable[PairOutcome]) -> Share:
-    """Return the share of right judgements; a pair's orders, as far as judged, are averaged first."""
+    """Return the share of right judgements; the orders of a pair that have a verdict are averaged first."""
     return share_of(outcomes, _mean_credit)
 
 
@@ -282,23 +263,26 @@ def consistency_of(both: Iterable[PairOutcome]) -> Share:
 
 
 def _mean_credit(outcome: PairOutcome) -> float | None:
-    credits_given = [judgement.credit for judgement in outcome.judgements if judgement.credit is not None]
-    return fmean(credits_given) if credits_given else None
+    return _mean(judgement.credit for judgement in outcome.judgements if judgement.credit is not None)
 
 
 def _credit_if_failures_lose(outcome: PairOutcome) -> float | None:
-    asked = [judgement.credit or 0.0 for judgement in outcome.judgements if judgement.result != FailureKind.NOT_ASKED]
-    return fmean(asked) if asked else None
+    return _mean(each.credit or 0.0 for each in outcome.judgements if each.result != FailureKind.NOT_ASKED)
+
+
+def _mean(values: Iterable[float]) -> float | None:
+    known = list(values)
+    return fmean(known) if known else None
 
 
 def _first_place_credit(outcome: PairOutcome) -> float:
-    """Return how much of a pair's two verdicts goes to the answer shown first."""
+    """Return the share of a pair's two verdicts that prefers the response shown first."""
     second_for_first = 1.0 - CREDIT[Preference(outcome.chosen_second.result)]
     return fmean((CREDIT[Preference(outcome.chosen_first.result)], second_for_first))
 
 
 def _first_place_p_value(both: Sequence[PairOutcome]) -> float | None:
-    """Test whether pairs that lean to the first place are as many as those that lean to the second."""
+    """Test whether as many items prefer position 1 as position 2."""
     if not both:
         return None
     leans: dict[str, float] = {}
@@ -308,12 +292,13 @@ def _first_place_p_value(both: Sequence[PairOutcome]) -> float | None:
 
 
 def _costs(outcomes: Sequence[PairOutcome], price_in: float, price_out: float) -> dict[str, float | None]:
-    names = ("calls", "prompt_tokens", "completion_tokens")
     paid = [judgement for outcome in outcomes for judgement in outcome.judgements if judgement.calls]
-    if not paid:
-        nothing = dict.fromkeys((*(f"{name}_per_judgement" for name in names), "cost_per_judgement"))
-        return {**nothing, "latency_median_s": None}
-    means = {f"{name}_per_judgement": fmean(getattr(judgement, name) for judgement in paid) for name in names}
-    tokens = means["prompt_tokens_per_judgement"], means["completion_tokens_per_judgement"]
-    cost = cost_of(*tokens, price_in, price_out) if price_in or price_out else None
-    return {**means, "cost_per_judgement": cost, "latency_median_s": median(each.latency_s for each in paid)}
+    tokens_in, tokens_out = _mean(each.prompt_tokens for each in paid), _mean(each.completion_tokens for each in paid)
+    is_priced = tokens_in is not None and tokens_out is not None and bool(price_in or price_out)
+    return {
+        "calls_per_judgement": _mean(each.calls for each in paid),
+        "prompt_tokens_per_judgement": tokens_in,
+        "completion_tokens_per_judgement": tokens_out,
+        "cost_per_judgement": cost_of(tokens_in or 0.0, tokens_out or 0.0, price_in, price_out) if is_priced else None,
+        "latency_median_s": median(each.latency_s for each in paid) if paid else None,
+    }

@@ -15,11 +15,11 @@ _MEANINGS = {"right": Preference.CHOSEN, "wrong": Preference.REJECTED, "tie": Pr
 
 
 def compare_results(a_uri: str, b_uri: str, s3: S3Options) -> dict[str, Any]:
-    """Say whether one of two judges is better, from two results of `genrm eval`.
+    """Compare two judges by two result files of `genrm eval`.
 
     Raises:
-        InputError: one is no such result, or they share no pair that both judged in both orders.
-        StorageError: one cannot be read.
+        InputError: a file is not such a result, or no pair was judged by both in both orders.
+        StorageError: a file cannot be read.
     """
     a, b = _read_result(a_uri, s3), _read_result(b_uri, s3)
     outcomes_a, outcomes_b = _outcomes_of(a, a_uri), _outcomes_of(b, b_uri)

@@ -1,4 +1,4 @@
-"""Measure a judge: ask it about labelled pairs in both orders, and count how often it is right."""
+"""Measure a judge: ask it about labelled pairs in both orders and count its right verdicts."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -49,20 +49,17 @@ _CHOSEN = 0  # index of the chosen response of a pair
 
 
 def without_components(settings: Settings) -> Settings:
-    """Return settings whose rewards are made of verdicts alone: a settings file may be shared with `genrm score`."""
+    """Return settings without components: a settings file may be shared with `genrm score`."""
     return changed(settings, component=(), components=(), diversity=None, total=None, only_components=False)
 
 
 async def evaluate_judge(pairs_uri: str, result_uri: str | None, run: RunContext) -> dict[str, Any]:
-    """Ask a judge about labelled pairs and return the result object, which is also written if a place is named.
+    """Ask a judge about labelled pairs; return the result and, unless `result_uri` is None, write it there.
 
-    Args:
-        pairs_uri: the labelled pairs.
-        result_uri: where the result goes; None to write none. `-` is stdout.
-        run: settings without components, plan, events, and the metrics that count the calls.
+    The settings of the run have no components; its metrics count the calls.
 
     Raises:
-        GenrmError: its subclasses say what went wrong; no result has appeared then.
+        GenrmError: any failure; no result was written.
         CancelledError: the run was interrupted, by SIGTERM too.
     """
     settings = run.settings
@@ -88,16 +85,16 @@ async def evaluate_judge(pairs_uri: str, result_uri: str | None, run: RunContext
 
 
 def refuse_partial(result: dict[str, Any]) -> None:
-    """Refuse a result that says little: the run was stopped before its end, or nothing was judged.
+    """Refuse the result of a run that was stopped early or has no verdict.
 
     Raises:
-        TooManyUnscoredError: says which.
+        TooManyUnscoredError: names the reason.
     """
     if result["partial"]:
         raise TooManyUnscoredError(
-            f"the run was stopped by --{result['stopped_by'].replace('_', '-')}: the figures are partial, "
+            f"the run was stopped by --{result['stopped_by'].replace('_', '-')}: the metrics are partial, "
             f"{result['figures']['not_asked']} judgements were not asked. Run the same command again: "
-            "verdicts that a journal keeps are not asked again."
+            "verdicts in the journal are not asked again."
         )
     if not result["figures"]["verdicts"]:
         kinds = ", ".join(f"{count} × {kind}" for kind, count in result["figures"]["failures_by_kind"].items())
@@ -106,12 +103,7 @@ def refuse_partial(result: dict[str, Any]) -> None:
 
 @dataclass(slots=True)
 class _Case:
-    """A pair without its texts, and the results of asking about it.
-
-    Attributes:
-        outcomes: by whether the chosen response was shown first. A judge that grades each response alone is asked
-            about the chosen one, then about the rejected one.
-    """
+    """A pair without its texts, and its outcomes by whether the chosen response was shown (or graded) first."""
 
     line: int
     pair: LabelledPair
@@ -182,14 +174,14 @@ def _refuse_unfit(pairs_uri: str, result_uri: str | None, settings: Settings) ->
         )
     if (compat := settings.judge.compat) is not None:
         raise UsageError(
-            f"--compat {compat} puts defaults in the place of verdicts, which says nothing about a judge; "
+            f"--compat {compat} replaces missing verdicts with defaults, which says nothing about a judge; "
             "drop it (`genrm config` shows where it came from)."
         )
     if result_uri is None:
         return
     require_rl_prefix(result_uri, settings.storage.any_prefix)
     if is_same_place(pairs_uri, result_uri):
-        raise UsageError(f"the result {result_uri} is the input; choose another place with -o.")
+        raise UsageError(f"the result {result_uri} is the input; choose another path with -o.")
 
 
 def _read_pairs(source: Source, run: RunContext) -> _Pairs:
@@ -228,7 +220,7 @@ def _read_pairs(source: Source, run: RunContext) -> _Pairs:
 def _iter_pairs(
     source: Source, settings: Settings, on_reject: Callable[[Reject], None]
 ) -> Iterator[tuple[int, LabelledPair]]:
-    """Yield the pairs of all lines that can be read, each with its line; a pair that was there before is a bad line."""
+    """Yield the pairs of all lines that can be read, each with its line number; a repeated pair is a bad line."""
     requirements = [parse_requirement(text) for text in settings.input.require_metadata]
     first_lines: dict[str, int] = {}
     for line in source.iter_lines():
@@ -250,7 +242,7 @@ def _iter_pairs(
 
 
 def _refuse_repeated(pairs: list[LabelledPair], first_lines: dict[str, int]) -> None:
-    """Refuse what was asked before: two answers to one question would pass for two observations."""
+    """Refuse repeated pairs: two verdicts on one pair are not two observations."""
     for pair in pairs:
         if pair.key in first_lines:
             raise UnreadableRecordError(f"the same pair as in line {first_lines[pair.key]}")
@@ -288,7 +280,7 @@ def _group_of(pair: LabelledPair) -> Group:
 
 
 def _iter_again(source: Source, found: _Pairs, settings: Settings) -> Iterator[tuple[_Case, LabelledPair]]:
-    """Yield the pairs that were found before, now with their texts."""
+    """Yield the pairs of the first pass with their texts."""
     for case, again in zip_longest(found.cases, _iter_pairs(source, settings, lambda bad: None)):
         if case is None or again is None or again[1].key != case.pair.key:
             raise ChangedInputError(f"{source.uri}: changed while being read; run again when nothing writes to it")
@@ -333,7 +325,7 @@ def _result_of(source: Source, found: _Pairs, run: RunContext, wall_time_s: floa
         "rejected_lines": metrics.rejects,
         "rejects": [bad.as_dict() for bad in found.rejects],
         "figures": asdict(evaluate(outcomes, *prices)),
-        "by_category": {name: asdict(figures) for name, figures in evaluate_by_category(outcomes, *prices).items()},
+        "by_category": {name: asdict(quality) for name, quality in evaluate_by_category(outcomes, *prices).items()},
         "redactions": dict(sorted(metrics.redactions.items())),
         "calls": metrics.calls,
         "journal_hits": metrics.journal_hits,

@@ -1,7 +1,8 @@
-"""Whether one of two judges is better than the other."""
+"""Test whether one of two judges is better than the other."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from operator import attrgetter
 
 from genrm_cli.evaluation.accuracy import PairOutcome, Share, accuracy_of, consistency_of
 from genrm_cli.metrics.intervals import mcnemar_p_value
@@ -12,17 +13,15 @@ SIGNIFICANCE = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Contest:
-    """Whether one of two judges is better on the pairs that both judged.
+    """The comparison of two judges, a and b, on the pairs that both judged.
 
     Attributes:
         pairs: that both judged in both orders. `items`: lines that they come from.
-        left_out: pairs of both runs that are not among them, as a verdict is missing.
-        accuracy_a: of the first judge on these pairs. `accuracy_b` likewise.
-        consistent_a: its consistent accuracy on them. `consistent_b` likewise.
-        a_better: items with more pairs right in both orders under the first judge. `b_better` likewise.
+        left_out: pairs of both runs without all four verdicts.
+        consistent_a: share of the pairs that judge a has right in both orders.
+        a_better: items with more pairs right in both orders under judge a.
         p_value: of the exact test on these two counts.
-        a_more_accurate: items on which the first judge has the higher accuracy, ties and single orders counted.
-            `b_more_accurate` likewise.
+        a_more_accurate: items on which judge a has the higher accuracy, ties and single orders counted.
         accuracy_p_value: of the exact sign test on these two counts.
         p_value_if_failures_lose: the same over all pairs that both were asked, a missing verdict counting as wrong.
         better: `a` or `b` if p is below 0.05, else None.
@@ -48,20 +47,16 @@ class Contest:
 def compare_judges(a: Mapping[str, PairOutcome], b: Mapping[str, PairOutcome]) -> Contest:
     """Test whether one of two judges is better, on the pairs that both judged in both orders.
 
-    What decides is whether a pair is right in both orders: one yes or no a pair, as McNemar's test needs. Single orders
-    would be two observations of one pair. Where a line holds several pairs, the line counts once, for the judge with
-    more of them right; with one pair a line this is McNemar's test, else the sign test that it is a case of. A judge
-    that goes by place loses here to one that guesses but keeps its word; whether it is also less accurate, the sign
-    test on the accuracies of the items tells.
-
-    Args:
-        a: one judge's outcomes by the keys of the pairs.
-        b: the other's.
+    The test counts whether a pair is right in both orders: one yes or no per pair, as McNemar's test needs. Single
+    orders would be two observations of one pair. A line with several pairs counts once, for the judge with more of
+    them right; with one pair per line this is McNemar's test, otherwise the sign test that generalises it. A judge that
+    decides by position loses to one that guesses consistently; the sign test on the accuracies of the items shows
+    whether it is also less accurate. Outcomes are given by the keys of the pairs.
     """
     shared = [(a[key], b[key]) for key in a if key in b]
     asked = [(one, other) for one, other in shared if _asked(one) and _asked(other)]
     judged = [(one, other) for one, other in shared if one.has_both and other.has_both]
-    a_better, b_better = _wins(judged, _consistency)
+    a_better, b_better = _wins(judged, attrgetter("is_consistently_right"))
     more_accurate = _wins(judged, _credit)
     p_value = mcnemar_p_value(a_better, b_better)
     of_a, of_b = [one for one, _ in judged], [other for _, other in judged]
@@ -80,17 +75,13 @@ def compare_judges(a: Mapping[str, PairOutcome], b: Mapping[str, PairOutcome]) -
         a_more_accurate=more_accurate[0],
         b_more_accurate=more_accurate[1],
         accuracy_p_value=mcnemar_p_value(*more_accurate),
-        p_value_if_failures_lose=mcnemar_p_value(*_wins(asked, _consistency)),
+        p_value_if_failures_lose=mcnemar_p_value(*_wins(asked, attrgetter("is_consistently_right"))),
         better=winner if p_value < SIGNIFICANCE else None,
     )
 
 
 def _asked(outcome: PairOutcome) -> bool:
     return all(judgement.result != FailureKind.NOT_ASKED for judgement in outcome.judgements)
-
-
-def _consistency(outcome: PairOutcome) -> float:
-    return float(outcome.is_consistently_right)
 
 
 def _credit(outcome: PairOutcome) -> float:
@@ -100,7 +91,7 @@ def _credit(outcome: PairOutcome) -> float:
 def _wins(
     pairs: Iterable[tuple[PairOutcome, PairOutcome]], value_of: Callable[[PairOutcome], float]
 ) -> tuple[int, int]:
-    """Count the items on which the first judge's sum over the pairs is the greater, and those of the second."""
+    """Count the items on which the sum over the pairs is greater for the first judge, and for the second."""
     leads: dict[str, float] = {}
     for one, other in pairs:
         leads[one.item] = leads.get(one.item, 0.0) + value_of(one) - value_of(other)

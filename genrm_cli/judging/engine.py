@@ -1,4 +1,4 @@
-"""Judges as the core sees them, and the set of them that a run asks."""
+"""The interface of judges, and the judges of a run."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -9,7 +9,7 @@ from genrm_cli.judging.pacing.pool import Slot
 from genrm_cli.judging.requests import JudgeRequest, PairwisePrompt, Prompt
 from genrm_cli.verdicts import Failure, FailureKind, Outcome
 
-_KNOWN_IN_A_ROW = 64  # answers without waiting, before the event loop gets its turn
+_KNOWN_IN_A_ROW = 64  # outcomes without waiting before control returns to the event loop
 
 
 class Judge(Protocol):
@@ -20,11 +20,11 @@ class Judge(Protocol):
         ...
 
     def recall(self, request: JudgeRequest) -> Outcome | None:
-        """Return what is known without asking; None when the judge must be asked."""
+        """Return the known outcome; None if the judge must be asked."""
         ...
 
     async def admit(self) -> Slot | None:
-        """Wait for permission to ask once more; None when the run was stopped."""
+        """Wait for permission to ask once more; None if the run was stopped."""
         ...
 
     async def ask(self, request: JudgeRequest, slot: Slot) -> Outcome:
@@ -33,12 +33,12 @@ class Judge(Protocol):
 
     @property
     def stopped_by(self) -> str | None:
-        """Why no more requests are made; None while the run goes on."""
+        """Why no more requests are made; None while the run continues."""
         ...
 
 
 class LexicalJudge:
-    """The built-in baseline: it knows every answer at once."""
+    """The built-in baseline; all its outcomes are known without asking."""
 
     stopped_by = None
 
@@ -48,7 +48,7 @@ class LexicalJudge:
         return JudgeRequest(shown)
 
     def recall(self, request: JudgeRequest) -> Outcome:
-        """Judge a pair; it cannot do anything else."""
+        """Judge a pair; other prompts are refused."""
         if not isinstance(request.shown, PairwisePrompt):
             return Outcome(Failure(FailureKind.REFUSED, "the built-in judge compares pairs only"))
         return Outcome(judge_lexically(request.shown))
@@ -67,8 +67,8 @@ class JudgeSet:
     """The judges of a plan, judges before graders; several groups may ask them at once.
 
     Attributes:
-        turn: held by the group that is making its requests, so that groups are asked about in order.
-        on_outcome: called with every outcome, as it comes.
+        turn: held by the group that is making its requests, so that groups are judged in order.
+        on_outcome: called with each outcome.
     """
 
     def __init__(self, judges: Sequence[Judge], on_outcome: Callable[[Outcome], None] = lambda outcome: None) -> None:
@@ -81,7 +81,7 @@ class JudgeSet:
         return self._judges[number]
 
     async def yield_now_and_then(self) -> None:
-        """Let the event loop turn after a number of answers that took no waiting."""
+        """Yield to the event loop after a number of outcomes that needed no waiting."""
         self._known_in_a_row += 1
         if self._known_in_a_row % _KNOWN_IN_A_ROW == 0:
             await asyncio.sleep(0)

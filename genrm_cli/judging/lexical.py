@@ -1,8 +1,8 @@
-"""The embedded judge: counts words, with no model and no network.
+"""The built-in judge: it counts words, without a model or a network.
 
-It serves for trying the pipeline, for CI, and as a floor that any real judge must beat. It is not a reward model: a
-policy trained on its scores learns to write topical, varied, finished text and nothing else. Principles are ignored,
-and stop words and refusals are known in English only.
+It is for trying the pipeline, for CI, and a baseline that any real judge must beat. It is not a reward model: a
+policy trained on its scores learns to write topical, varied, finished text and nothing else. It ignores principles and
+knows stop words and refusals in English only.
 """
 
 import math
@@ -13,7 +13,7 @@ from functools import lru_cache
 from genrm_cli.judging.requests import PairwisePrompt
 from genrm_cli.verdicts import MAX_SCORE, MIDDLE_RANKING, MIN_SCORE, Verdict
 
-LEXICAL_VERSION = "lexical-2"  # increase it whenever any score may change: stored verdicts are reused by it
+LEXICAL_VERSION = "lexical-2"  # increase it when any score changes: it is part of the key of stored verdicts
 READ_CHARS = 65_536  # of longer texts the start and the last 2,048 characters are read, which bounds time and memory
 _TAIL_CHARS, _OPENING_CHARS = 2_048, 320
 
@@ -62,7 +62,7 @@ def question_of(conversation: Sequence[tuple[str, str]]) -> str:
 def score_response(question: str, response: str) -> float:
     """Score one response from 1.0 to 5.0 in steps of 0.01; 1.0 for a response without a letter or digit.
 
-    A good answer speaks of what was asked (`shared` terms), says more than that (`own` terms), and is finished.
+    A good answer uses terms of the question (`shared`), adds terms of its own (`own`), and is finished.
     """
     text = _abridge(response)
     if not any(map(str.isalnum, text)):

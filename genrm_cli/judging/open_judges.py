@@ -44,7 +44,7 @@ class JudgeSpec:
     Attributes:
         config: its settings.
         profile: how it is prompted; None for the built-in lexical judge.
-        compares: whether its verdicts must follow the better answer; False for a grader of components.
+        compares: whether it must prefer the better of two responses when probed; False for a grader of components.
     """
 
     config: JudgeConfig
@@ -58,9 +58,9 @@ class OpenOptions:
 
     Attributes:
         limits: of the run.
-        probe: try each judge before it is asked.
+        probe: test each judge before the first request.
         only_known: ask nothing; take verdicts from the journal alone.
-        only_failed: ask only what failed before.
+        only_failed: retry failed requests only.
         with_replies: recall replies from the journal.
         api_keys: of the judges that need one, by name; never shown, not even by `repr`.
         started_s: when the run began, by the monotonic clock; the deadline counts from then.
@@ -104,7 +104,7 @@ class OpenJudges:
     def with_journal(
         self, journal: Journal | None, on_outcome: Callable[[Outcome], None] = lambda outcome: None
     ) -> JudgeSet:
-        """Return the judges in the plan's order, each with a journal in front of it, if there is one."""
+        """Return the judges in the plan's order, each behind the journal, if any."""
         return JudgeSet([self._with_journal(judge.remote, journal) for judge in self._judges], on_outcome)
 
     def _with_journal(self, remote: RemoteJudge | None, journal: Journal | None) -> Judge:
@@ -145,10 +145,10 @@ class OpenJudges:
         return list({id(judge.pool): judge.pool for judge in self._judges if judge.pool is not None}.values())
 
     async def probe(self) -> None:
-        """Try every remote judge, once, unless the options say not to.
+        """Probe every remote judge, once, unless the options disable it.
 
         Raises:
-            JudgeError: one cannot be used.
+            JudgeError: a judge cannot be used.
         """
         async with self._probing:
             if self._probed or not self._options.probe or self._options.only_known:
@@ -183,7 +183,7 @@ async def open_judges(
 
 
 def idle_judges(specs: Sequence[JudgeSpec], options: OpenOptions, journal: Journal | None) -> JudgeSet:
-    """Return the judges without endpoints: they make requests and recall answers, but ask nothing."""
+    """Return judges without endpoints: they render requests and recall outcomes, but ask nothing."""
     opener = _Opener(options, ignore_event, None)
     judges = [
         OpenJudge(spec)

@@ -4,13 +4,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 
-from genrm_cli.metrics.running_stats import CoSpread, RunningStats
+from genrm_cli.metrics.running_stats import CoSpread, Mergeable, RunningStats
 
-_LEAST_SPREAD = 1e-9  # what is below is rounding, not signal
+_LEAST_SPREAD = 1e-9  # a smaller spread is rounding, not signal
+
+_Column = Sequence[float | None]
 
 
 @dataclass(slots=True)
-class _OneComponent:
+class _OneComponent(Mergeable):
     """The metrics of one component."""
 
     spread: RunningStats = field(default_factory=RunningStats)
@@ -19,7 +21,7 @@ class _OneComponent:
     groups_with_spread: int = 0
     with_total: CoSpread = field(default_factory=CoSpread)
 
-    def add(self, values: Sequence[float | None]) -> None:
+    def add(self, values: _Column) -> None:
         known = [value for value in values if value is not None]
         for value in known:
             self.spread.add(value)
@@ -28,29 +30,16 @@ class _OneComponent:
             self.groups += 1
             self.groups_with_spread += max(known) - min(known) > _LEAST_SPREAD
 
-    def merge(self, other: "_OneComponent") -> None:
-        self.spread.merge(other.spread)
-        self.missing += other.missing
-        self.groups += other.groups
-        self.groups_with_spread += other.groups_with_spread
-        self.with_total.merge(other.with_total)
 
+@dataclass(slots=True)
+class ComponentMetrics(Mergeable):
+    """Metrics of components over the groups of a run, in constant memory."""
 
-class ComponentMetrics:
-    """Counts the values of components over the groups of a run, in constant memory."""
+    _by_name: dict[str, _OneComponent] = field(default_factory=dict)
+    _pairs: dict[frozenset[str], CoSpread] = field(default_factory=dict)
 
-    def __init__(self) -> None:
-        self._by_name: dict[str, _OneComponent] = {}
-        self._pairs: dict[frozenset[str], CoSpread] = {}
-
-    def add_group(
-        self, values: Mapping[str, Sequence[float | None]], totals: Sequence[float | None] | None = None
-    ) -> None:
-        """Take in the values of one group.
-
-        Args:
-            values: by the component's name, each in the group's order; None is a value that is missing.
-            totals: what the components became, in the group's order.
+    def add_group(self, values: Mapping[str, _Column], totals: _Column | None = None) -> None:
+        """Add the components of one group, by name, and the totals that they gave; None is a missing value.
 
         Raises:
             ValueError: the lengths differ.
@@ -64,19 +53,12 @@ class ComponentMetrics:
             pair = self._pairs.setdefault(frozenset(names), CoSpread())
             _add_pairs(pair, *(values[name] for name in names))
 
-    def merge(self, other: "ComponentMetrics") -> None:
-        """Add the metrics of another part of the run."""
-        for name, one in other._by_name.items():
-            self._by_name.setdefault(name, _OneComponent()).merge(one)
-        for names, pair in other._pairs.items():
-            self._pairs.setdefault(names, CoSpread()).merge(pair)
-
     def as_dict(self) -> dict[str, dict[str, object]]:
-        """Return the ones of each component as a JSON-ready object.
+        """Return the metrics of each component as a JSON-ready object.
 
-        `discriminating_share` is the share of the groups with two values and more in which the values differ: in
+        `discriminating_share` is the share of the groups with two or more values in which the values differ: in
         the others the component gives no gradient. Correlations are Pearson's, over rollouts that have both values;
-        null where there are fewer than two of them, or one of the two does not vary.
+        null for fewer than two of them, or where one of the two does not vary.
         """
         return {name: self._as_dict(name, one) for name, one in self._by_name.items()}
 
@@ -93,7 +75,7 @@ class ComponentMetrics:
         }
 
 
-def _add_pairs(pair: CoSpread, xs: Sequence[float | None], ys: Sequence[float | None]) -> None:
+def _add_pairs(pair: CoSpread, xs: _Column, ys: _Column) -> None:
     for x, y in zip(xs, ys, strict=True):
         if x is not None and y is not None:
             pair.add(x, y)

@@ -1,4 +1,4 @@
-"""How far a figure can be trusted: intervals and tests."""
+"""Confidence intervals and significance tests."""
 
 import math
 
@@ -6,7 +6,7 @@ _Z_95 = 1.959963984540054  # the normal distribution's 97.5 % point
 
 
 def wilson_interval(share: float, count: float) -> tuple[float, float]:
-    """Return the 95 % interval of a share of so many independent observations (more than 0).
+    """Return the 95 % interval of a share of `count` independent observations (more than 0).
 
     It stays within 0 and 1 and has a width at shares of 0 and 1, also for few observations. With ties that count
     half, or averages of two orders, it is at least as wide as needed: of all observations between 0 and 1 with one
@@ -25,15 +25,12 @@ def mcnemar_p_value(a_only: int, b_only: int) -> float:
     """Return the exact two-sided p of McNemar's test; 1 without a discordant pair.
 
     It is the probability that a fair coin, thrown once for each discordant pair, falls at least as unevenly.
+    `a_only` are the pairs that only the first judge got right, `b_only` those that only the second did.
 
-    Args:
-        a_only: pairs that only the first judge has right.
-        b_only: pairs that only the second has right.
-
-    Source: Q. McNemar, Psychometrika 12 (1947) 153, with the binomial distribution in place of its approximation.
+    Source: Q. McNemar, Psychometrika 12 (1947) 153, with the exact binomial distribution.
     """
     thrown, fewer = a_only + b_only, min(a_only, b_only)
-    term = tail = 1  # whole numbers of any size: nothing is rounded before the division
+    term = tail = 1  # integers of any size: nothing is rounded before the division
     for k in range(fewer):
         term = term * (thrown - k) // (k + 1)
         tail += term

@@ -1,17 +1,14 @@
-"""Latency quantiles in constant memory."""
+"""Latencies of calls, in constant memory."""
 
 import math
 from collections import Counter
 
-_STEP = 1.1  # each bucket is a tenth wider than the one before: quantiles are right to 5 %
+_STEP = 1.1  # each bucket is a tenth wider than the previous one: quantiles are accurate to 5 %
 _LEAST_S = 0.001
 
 
 class Latencies:
-    """A histogram of latencies with buckets that grow by a tenth.
-
-    Each latency is added to `all_judges` as well, if given.
-    """
+    """A histogram of latencies with buckets that grow by a tenth; each latency is added to `all_judges`, too."""
 
     def __init__(self, all_judges: "Latencies | None" = None) -> None:
         self._all_judges = all_judges

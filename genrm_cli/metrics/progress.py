@@ -1,6 +1,7 @@
-"""How far a run is, for another thread to read."""
+"""Progress of a run, safe to read from another thread."""
 
 import dataclasses
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -10,7 +11,7 @@ from genrm_cli.metrics.run_metrics import RunMetrics
 
 
 class Pace(Protocol):
-    """The load on the judges at the moment."""
+    """The current load on the judges."""
 
     @property
     def in_flight(self) -> int:
@@ -27,7 +28,7 @@ class Pace(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a run is, at one moment; the fields are those of `RunMetrics`, summed over all inputs."""
+    """A snapshot of a run's progress; the fields are those of `RunMetrics`, summed over all inputs."""
 
     lines: int = 0
     rollouts: int = 0
@@ -64,10 +65,10 @@ _COUNTS = tuple(count.name for count in dataclasses.fields(Progress) if count.ty
 
 
 class RunProgress:
-    """The metrics of all inputs of a run: those in progress, and the sum of those that are done.
+    """The metrics of all inputs of a run: those in progress and the sum of the finished ones.
 
     Attributes:
-        pace: the load on the judges, once they are asked.
+        pace: the load on the judges; None until they are asked.
     """
 
     def __init__(self) -> None:
@@ -77,7 +78,7 @@ class RunProgress:
         self._parts: tuple[RunMetrics, ...] = (RunMetrics(),)
 
     def begin(self) -> RunMetrics:
-        """Open the metrics of one more input."""
+        """Open the metrics of another input."""
         metrics = RunMetrics()
         self._parts = (*self._parts, metrics)
         return metrics
@@ -95,10 +96,9 @@ class RunProgress:
         """Return how far the run is. Safe to call from another thread while the run goes on."""
         parts = self._parts
         counts = {name: sum(getattr(part, name) for part in parts) for name in _COUNTS}
-        failures: dict[str, int] = {}
+        failures = Counter[str]()
         for part in parts:
-            for kind, count in dict(part.failures).items():  # a copy, made at once: the run adds to the original
-                failures[kind] = failures.get(kind, 0) + count
+            failures.update(dict(part.failures))  # an atomic copy: the run adds to the original
         return Progress(**counts, failures=failures, pace=self.pace)
 
 

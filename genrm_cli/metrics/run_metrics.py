@@ -1,50 +1,47 @@
-"""Counts and statistics of a run, and the metrics object they become."""
+"""Counts and statistics of a run."""
 
-import copy
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any
 
 from genrm_cli.metrics.component_metrics import ComponentMetrics
 from genrm_cli.metrics.intervals import wilson_interval
 from genrm_cli.metrics.latency import Latencies
 from genrm_cli.metrics.panel_metrics import PanelMetrics
-from genrm_cli.metrics.running_stats import RunningStats
+from genrm_cli.metrics.running_stats import Mergeable, RunningStats
 from genrm_cli.verdicts import Failure, Outcome, Verdict, preference
+
+_REFERENCE_METRICS = ("mean_individual_score", "std_individual_score", "tiebreak_usage_rate")
 
 
 @dataclass(slots=True)
-class Agreement:
+class Agreement(Mergeable):
     """How often two verdicts on one pair prefer the same response; a tie agrees with a tie only."""
 
     pairs: int = 0
     agreeing: int = 0
 
     def add(self, pairs: Iterable[tuple[Verdict, Verdict]]) -> None:
-        """Take in pairs of verdicts."""
+        """Add pairs of verdicts."""
         for one, other in pairs:
             self.pairs += 1
-            self.agreeing += _sign(preference(one)) == _sign(preference(other))
-
-    def merge(self, other: "Agreement") -> None:
-        """Add the counts of another part."""
-        self.pairs += other.pairs
-        self.agreeing += other.agreeing
+            self.agreeing += _sign(one) == _sign(other)
 
     def rate(self) -> float | None:
         """Return the share that agree; None without a pair."""
         return self.agreeing / self.pairs if self.pairs else None
 
 
-def _sign(number: float) -> int:
-    return (number > 0) - (number < 0)
+def _sign(verdict: Verdict) -> int:
+    lead = preference(verdict)
+    return (lead > 0) - (lead < 0)
 
 
 @dataclass(slots=True)
-class RunMetrics:
-    """Counts and statistics of a run over one input; those of several inputs or parts can be merged."""
+class RunMetrics(Mergeable):
+    """Counts and statistics of a run over one input; those of several inputs can be merged."""
 
     lines: int = 0
     rollouts: int = 0
@@ -126,12 +123,7 @@ class RunMetrics:
             self.cached_tokens += outcome.cached_tokens
 
     def add_verdict(self, verdict: Verdict, *, in_order: bool = True) -> None:
-        """Count the scores that a comparison brought into the rewards, and who won.
-
-        Args:
-            verdict: the one that counts.
-            in_order: whether a judge was shown the two, one first; False where each was graded alone.
-        """
+        """Count a verdict that went into the rewards; `in_order` is False where each response was graded alone."""
         self.individual_scores.add(verdict.score_1)
         self.individual_scores.add(verdict.score_2)
         self.score_ties += verdict.score_1 == verdict.score_2
@@ -140,26 +132,8 @@ class RunMetrics:
             self.first_wins += lead > 0
             self.second_wins += lead < 0
 
-    def merge(self, other: "RunMetrics") -> None:
-        """Add the metrics of another part of a run, or of another input; the other one must not change meanwhile."""
-        for metric in fields(RunMetrics):
-            mine, theirs = getattr(self, metric.name), getattr(other, metric.name)
-            if isinstance(theirs, bool):
-                setattr(self, metric.name, mine or theirs)
-            elif isinstance(theirs, int):
-                setattr(self, metric.name, mine + theirs)
-            elif isinstance(theirs, Counter):
-                mine.update(theirs)
-            elif hasattr(theirs, "merge") and mine is not None:
-                mine.merge(theirs)
-            elif mine is None:
-                setattr(self, metric.name, copy.deepcopy(theirs))
-        for source, share in other.shares.items():
-            self.shares[source] += share
-        self.failure_examples = other.failure_examples | self.failure_examples
-
     def unscored_share(self) -> float:
-        """Return the share of rollouts without a reward among those in groups of two and more; 0 if none are."""
+        """Return the share of rollouts without a reward among those in groups of two or more; 0 without any."""
         return self.unscored_in_groups / self.rollouts_in_groups if self.rollouts_in_groups else 0.0
 
 
@@ -172,15 +146,8 @@ def reference_metrics(metrics: RunMetrics) -> dict[str, float]:
     deviation = metrics.individual_scores.deviation()
     if metrics.individual_scores.mean is None or deviation is None:
         return {}
-    return {
-        "mean_individual_score": metrics.individual_scores.mean,
-        "std_individual_score": deviation,
-        "tiebreak_usage_rate": metrics.score_ties / (metrics.individual_scores.count // 2),
-    }
-
-
-def _interval(count: int, of: int) -> list[float] | None:
-    return list(wilson_interval(count / of, of)) if of else None
+    usage = metrics.score_ties / (metrics.individual_scores.count // 2)
+    return dict(zip(_REFERENCE_METRICS, (metrics.individual_scores.mean, deviation, usage), strict=True))
 
 
 def _shares(parts: Mapping[str, float]) -> dict[str, float]:
@@ -188,28 +155,20 @@ def _shares(parts: Mapping[str, float]) -> dict[str, float]:
     return {source: part / whole for source, part in sorted(parts.items())} if whole else {}
 
 
-def _complement(share: float | None) -> float | None:
-    return None if share is None else 1.0 - share
-
-
 def summarise(metrics: RunMetrics, wall_time_s: float) -> dict[str, Any]:
     """Return the counts and statistics of a finished run as one JSON-ready object.
 
-    Rates are null where nothing was counted. `first_place_win_rate` is the share of decided verdicts that favoured
-    the response shown first, with Wilson's 95 % interval: 0.5 for a judge without position bias over balanced
-    pairs; null where no judge compares pairs, as is `flip_rate`. `flip_rate` is the share of
-    pairs judged in both orders whose two verdicts disagree, `repeat_agreement` the share of pairs of repeats that
-    agree. `reliability` is the share of a group's spread that is signal, where it can be said; `groups_noisy` counts
-    those below a half. `panel` is null for a single judge. `redactions` are what was masked in the texts of the judged
-    groups, each text of a group counted once. `reward_sources` are the shares of the weighted parts of all rewards by
-    where they come from.
+    Rates are null where nothing was counted. `first_place_win_rate` is the share of decided verdicts that prefer
+    the response shown first, with its 95 % interval: 0.5 for a judge without position bias over balanced pairs; null
+    where no judge compares pairs, as is `flip_rate`: the share of pairs judged in both orders whose verdicts disagree.
+    `repeat_agreement` is the share of pairs of repeats that agree. `reliability` is the share of a group's spread that
+    is signal, where it is known; `groups_noisy` counts those below a half. `panel` is null for a single judge.
+    `redactions` counts each masked text of the judged groups once. `reward_sources` are the shares of the weighted
+    parts of all rewards by component.
     """
     decided = metrics.first_wins + metrics.second_wins
-    reference: dict[str, float | None] = {
-        "mean_individual_score": None,
-        "std_individual_score": None,
-        "tiebreak_usage_rate": None,
-    }
+    first_rate = metrics.first_wins / decided if decided else None
+    agreement = metrics.both_orders.rate()
     return {
         "lines": metrics.lines,
         "rejected_lines": metrics.rejects,
@@ -222,9 +181,7 @@ def summarise(metrics: RunMetrics, wall_time_s: float) -> dict[str, Any]:
         "groups_single": metrics.groups_single,
         "groups_with_mixed_prompts": metrics.groups_with_mixed_prompts,
         "groups_without_spread": metrics.groups_without_spread,
-        "scored": metrics.statuses["scored"],
-        "single": metrics.statuses["single"],
-        "unscored": metrics.statuses["unscored"],
+        **{status: metrics.statuses[status] for status in ("scored", "single", "unscored")},
         "unscored_share": metrics.unscored_share(),
         "unscored_reasons": dict(sorted(metrics.reasons.items())),
         "rewards_on_defaults": metrics.rewards_on_defaults,
@@ -242,14 +199,12 @@ def summarise(metrics: RunMetrics, wall_time_s: float) -> dict[str, Any]:
         "prompt_tokens": metrics.prompt_tokens,
         "completion_tokens": metrics.completion_tokens,
         "cached_prompt_tokens": metrics.cached_tokens,
-        **reference,
+        **dict.fromkeys(_REFERENCE_METRICS),
         **reference_metrics(metrics),
-        "first_place_win_rate": metrics.first_wins / decided if decided else None,
-        "first_place_win_rate_interval": list(wilson_interval(metrics.first_wins / decided, decided))
-        if decided
-        else None,
+        "first_place_win_rate": first_rate,
+        "first_place_win_rate_interval": None if first_rate is None else list(wilson_interval(first_rate, decided)),
         "pairs_in_both_orders": metrics.both_orders.pairs,
-        "flip_rate": _complement(metrics.both_orders.rate()),
+        "flip_rate": None if agreement is None else 1.0 - agreement,
         "repeat_agreement": metrics.repeats.rate(),
         "panel": None if metrics.panel is None else metrics.panel.as_dict(),
         "reliability": metrics.reliabilities.as_dict(),

@@ -1,7 +1,38 @@
-"""Statistics of streams of numbers, in constant memory."""
+"""Statistics of streams of numbers, in constant memory, and counts that can be merged."""
 
+import copy
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any, Self
+
+
+class Mergeable:
+    """A dataclass of counts; those of two parts of a run merge field by field."""
+
+    __slots__ = ()
+
+    def merge(self, other: Self) -> None:
+        """Add the counts of another part of the run, which must not change meanwhile."""
+        for each in fields(self):  # type: ignore[arg-type]  # every subclass is a dataclass
+            setattr(self, each.name, _merged(getattr(self, each.name), getattr(other, each.name)))
+
+
+def _merged(mine: Any, theirs: Any) -> Any:
+    """Merge two values of one field: numbers add up, containers merge by member, of two texts the first is kept."""
+    if mine is None:
+        return copy.deepcopy(theirs)
+    if theirs is None or isinstance(mine, str):
+        return mine
+    if isinstance(mine, bool):
+        return mine or theirs
+    if isinstance(mine, int | float):
+        return mine + theirs
+    if isinstance(mine, dict):
+        for key, value in theirs.items():
+            mine[key] = _merged(dict.get(mine, key), value)
+    else:
+        mine.merge(theirs)
+    return mine
 
 
 @dataclass(slots=True)
@@ -18,7 +49,7 @@ class RunningStats:
     squares: float = 0.0  # sum of squared distances from the mean
 
     def add(self, value: float) -> None:
-        """Take in one more number."""
+        """Add a number."""
         self.count += 1
         before = 0.0 if self.mean is None else self.mean
         self.mean = before + (value - before) / self.count
@@ -34,9 +65,7 @@ class RunningStats:
         if other.mean is None or other.low is None or other.high is None:
             return
         if self.mean is None or self.low is None or self.high is None:
-            self.count, self.mean, self.low, self.high = other.count, other.mean, other.low, other.high
-            self.squares = other.squares
-            return
+            self.mean, self.low, self.high = other.mean, other.low, other.high
         count, gap = self.count + other.count, other.mean - self.mean
         self.squares += other.squares + gap * gap * self.count * other.count / count
         self.mean += gap * other.count / count
@@ -49,18 +78,12 @@ class RunningStats:
 
     def as_dict(self) -> dict[str, float | int | None]:
         """Return the statistics by name."""
-        return {
-            "count": self.count,
-            "mean": self.mean,
-            "std": self.deviation(),
-            "min": self.low,
-            "max": self.high,
-        }
+        return {"count": self.count, "mean": self.mean, "std": self.deviation(), "min": self.low, "max": self.high}
 
 
 @dataclass(slots=True)
 class CoSpread:
-    """How two numbers vary together over a stream of pairs, kept in constant memory.
+    """Covariation of two numbers over a stream of pairs, kept in constant memory.
 
     Source: Bennett et al., Numerically stable, single-pass, parallel statistics algorithms, IEEE Cluster 2009.
     """
@@ -73,7 +96,7 @@ class CoSpread:
     products: float = 0.0  # sum of the products of the distances from the two means
 
     def add(self, x: float, y: float) -> None:
-        """Take in one more pair."""
+        """Add a pair."""
         self.count += 1
         from_x, from_y = x - self.mean_x, y - self.mean_y
         self.mean_x += from_x / self.count
@@ -83,10 +106,10 @@ class CoSpread:
         self.products += from_x * (y - self.mean_y)
 
     def merge(self, other: "CoSpread") -> None:
-        """Add the pairs of another stream; the source is that of `add`."""
-        if not other.count:
-            return
+        """Add the pairs of another stream."""
         count = self.count + other.count
+        if not count:
+            return
         gap_x, gap_y = other.mean_x - self.mean_x, other.mean_y - self.mean_y
         share = self.count * other.count / count
         self.squares_x += other.squares_x + gap_x * gap_x * share
@@ -97,7 +120,7 @@ class CoSpread:
         self.count = count
 
     def correlation(self, least_deviation: float) -> float | None:
-        """Return Pearson's correlation, -1 to 1; None where a deviation is not above the least that counts."""
+        """Return Pearson's correlation, -1 to 1; None where a deviation does not exceed `least_deviation`."""
         if self.count < 2 or math.sqrt(min(self.squares_x, self.squares_y) / self.count) <= least_deviation:
             return None
         return max(-1.0, min(1.0, self.products / math.sqrt(self.squares_x) / math.sqrt(self.squares_y)))

@@ -16,7 +16,7 @@ from genrm_cli.pairing.sampling import generator_of, permutation, plan_random
 RING_STRATEGIES = frozenset({"ring", "swap", "random"})  # those that read `ring_k`, `key` and `seed`
 
 _Pairs = list[tuple[int, int]]
-_SHARES = 10_000  # parts into which a ring can be cut to stay within a budget
+_SHARES = 10_000  # steps per ring when `ring_k` is fitted to a budget
 
 
 class Comparison(NamedTuple):
@@ -51,20 +51,20 @@ def plan_comparisons(
     """Plan a group's comparisons, the whole list once for each repeat; none when n < 2.
 
     Args:
-        n: number of rollouts that can be compared.
-        strategy: `circular`, `all_pairs`, or one of these with n times `ring_k` comparisons: `ring`, pairs that
-            differ, as evenly spread as can be; `swap`, half as many pairs in both orders; `random`, random pairs.
-        judges: how often the whole list is asked (outermost loop).
+        n: number of comparable rollouts.
+        strategy: `circular`, `all_pairs`, or one of these with n times `ring_k` comparisons: `ring`, different
+            pairs, spread as evenly as possible; `swap`, half as many pairs in both orders; `random`, random pairs.
+        judges: repeats of the whole list (outermost loop).
         order_balanced: swap every pair whose indices differ by an even number, so that a rollout of
-            `all_pairs` is shown first about as often as second. The others are balanced as they are.
-        swap: plan every pair in both orders, one after the other; none twice.
+            `all_pairs` is shown first about as often as second. The others are always balanced.
+        swap: plan every pair in both orders, one after the other, each once.
         ring_k: number of rings, 0 or more, see `plan_ring`; a fraction takes a share of one. No ordered pair is planned
             twice, so there are at most n(n - 1).
-        key: the group key; with the seed it decides the permutation of a ring, and what `random` draws.
-        seed: the run's.
+        key: the group key; together with the seed it determines the permutation of a ring and the pairs of `random`.
+        seed: random seed of the run.
 
     Raises:
-        KeyError: there is no such strategy.
+        KeyError: unknown strategy.
     """
     pairs = _plan_pairs(n, strategy, ring_k, generator_of(key, seed)) if n > 1 else []
     if order_balanced and strategy == "all_pairs":
@@ -95,17 +95,11 @@ def count_comparisons(n: int, strategy: str, judges: int = 1, *, swap: bool = Fa
 def ring_k_for_budget(
     group_sizes: Mapping[int, int], calls: int, strategy: str = "ring", *, judges: int = 1, swap: bool = False
 ) -> float:
-    """Return the `ring_k` that uses a budget best: all its calls, or as few less as possible.
+    """Return the smallest `ring_k`, in ten-thousandths of a ring, that uses as many of the calls as possible.
 
-    It is in ten-thousandths of a ring. Every group gets the same share of its next ring, rounded down to whole
-    comparisons, so about as many calls as there are groups can stay unused. 0 where no comparison is within the
-    budget.
-
-    Args:
-        group_sizes: number of groups for each number of rollouts that can be compared.
-        calls: 0 or more.
-        strategy: `ring`, `swap` or `random`.
-        judges: see `plan_comparisons`; so `swap`.
+    Every group gets the same share of its next ring, rounded down to whole comparisons, so up to about one call per
+    group stays unused. 0 if the budget allows no comparison. `group_sizes` is the number of groups by the number of
+    their comparable rollouts; the strategy is `ring`, `swap` or `random`.
     """
 
     def needed(share: int) -> int:
@@ -128,7 +122,7 @@ def _plan_pairs(n: int, strategy: str, ring_k: float, generator: Random) -> _Pai
 
 
 def _in_both_orders(pairs: Iterable[tuple[int, int]]) -> _Pairs:
-    """Return every pair in both orders, one after the other, none twice."""
+    """Return every pair in both orders, one after the other, each once."""
     return list(dict.fromkeys(order for i, j in pairs for order in ((i, j), (j, i))))
 
 

@@ -1,7 +1,7 @@
-"""Rings: every rollout meets as many others as any other does, and is shown first as often as second.
+"""Rings: every rollout is compared equally often, and shown first as often as second.
 
-A ring of one offset o is all (t, t + o mod n). Rings are added until all pairs have met, except for opposite rollouts
-of an even n: those make two rings of half the length, one for each order. Then the rings repeat in the other order.
+A ring of one offset o is all (t, t + o mod n). Rings are added until all pairs are compared; opposite rollouts of an
+even n form two rings of half the length, one for each order. Then the rings repeat in the other order.
 """
 
 from math import floor, gcd
@@ -15,10 +15,10 @@ def count_offsets(n: int) -> int:
 
 
 def spread_offsets(n: int, k: int) -> tuple[int, ...]:
-    """Return 1 and k - 1 further offsets, each about n^(1/k) times the one before, or the next free one.
+    """Return 1 and k - 1 further offsets, each about n^(1/k) times the one before, or the next unused one.
 
-    So rollouts are joined as in a lattice of k dimensions with equal sides. Which offsets a ring has hardly matters,
-    as long as every rollout has as many opponents; with offset 1 all rollouts are connected.
+    So rollouts are joined as in a lattice of k dimensions with equal sides. The choice of offsets hardly matters
+    as long as every rollout has equally many opponents; offset 1 connects all rollouts.
 
     Source: A. Pananjady et al., Ann. Stat. 48 (2020) 1072 (the risk depends on the degrees of the graph).
     """

@@ -10,27 +10,22 @@ _MAX_LISTED_N = 512  # rollouts; above it, listing all pairs would take longer t
 
 
 def generator_of(key: str, seed: int) -> Random:
-    """Return a generator that depends on the group key and the run's seed, and on nothing else."""
+    """Return a generator seeded with the group key and the run's seed only."""
     digest = sha256(f"{seed} {key}".encode("utf-8", "surrogatepass")).digest()
     return Random(int.from_bytes(digest, "big"))
 
 
 def permutation(n: int, generator: Random) -> list[int]:
     """Return 0 to n - 1 in random order."""
-    # Of a generator only random() is promised to give the same numbers in every version of Python.
+    # Only random() is guaranteed to give the same numbers in every version of Python.
     keys = [generator.random() for _ in range(n)]
     return sorted(range(n), key=keys.__getitem__)
 
 
 def plan_random(n: int, count: int, generator: Random) -> _Pairs:
-    """Draw random pairs without repetition; both orders of one only where there are more than n(n - 1)/2.
+    """Draw random pairs without repetition; both orders of a pair only if `count` exceeds n(n - 1)/2.
 
-    Each rollout is first as often as second, within one.
-
-    Args:
-        n: number of rollouts.
-        count: 0 to n(n - 1).
-        generator: source of randomness.
+    Each rollout is first as often as second, within one. `count` is 0 to n(n - 1).
     """
     if n > _MAX_LISTED_N and count < n * (n - 1) // 4:
         return balance_orders(n, _draw_pairs(n, count, generator))
@@ -51,7 +46,7 @@ def _draw_pairs(n: int, count: int, generator: Random) -> _Pairs:
 
 
 def balance_orders(n: int, pairs: _Pairs) -> _Pairs:
-    """Swap pairs so that each rollout is first as often as second, within one where its pairs are odd.
+    """Swap pairs so that each rollout is first as often as second, within one if its number of pairs is odd.
 
     Pairs are joined into trails, which leave a rollout as often as they enter it; no pair may occur twice.
 

@@ -1,4 +1,4 @@
-"""Base scores and adjustments → reward, rank and advantage of each rollout of a group."""
+"""Combine base scores and adjustments into the reward, rank and advantage of each rollout of a group."""
 
 import math
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ class RolloutReward:
 
     Attributes:
         base_score: from the estimator; None without a verdict, and so are reward, rank and advantage.
-        adjustments: what each length and style term added.
+        adjustments: the length and style terms.
         reward: base score plus adjustments.
         rank: 1 = best of the group; equal rewards share the better rank.
         advantage: (reward - group mean) / group standard deviation; 0 where there is no spread.
@@ -47,7 +47,7 @@ def compose_rewards(
 
 
 def with_totals(rewards: Sequence[RolloutReward], totals: Sequence[float | None]) -> list[RolloutReward]:
-    """Return the numbers of a group with other rewards, and ranks and advantages of these."""
+    """Replace the rewards of a group, and recompute ranks and advantages."""
     scored = [total for total in totals if total is not None]
     ranks, advantages = iter(ranks_of(scored)), iter(advantages_of(scored))
     return [
@@ -67,7 +67,7 @@ def ranks_of(rewards: Sequence[float]) -> list[int]:
 
 
 def advantages_of(rewards: Sequence[float]) -> list[float]:
-    """Return (reward - mean) / sample standard deviation; 0 where there is no spread, or one reward only.
+    """Return (reward - mean) / sample standard deviation; 0 without spread, and for a single reward.
 
     A spread below 1e-9 of the largest reward counts as rounding.
 

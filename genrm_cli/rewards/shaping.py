@@ -41,7 +41,7 @@ class ShapingTerms:
 
 @dataclass(frozen=True, slots=True)
 class TextShape:
-    """The lengths and the style of one rollout's texts; all that the terms need of them.
+    """The lengths and the style of one rollout's texts, all that the terms need.
 
     Attributes:
         reasoning_chars: characters of the stripped reasoning.
@@ -64,7 +64,7 @@ def measure_text(reasoning: str, answer: str, *, with_style: bool = True) -> Tex
 
 @dataclass(slots=True)
 class Adjustments:
-    """What each term added to one rollout's base score, on the scale of the scores."""
+    """The terms added to one rollout's base score, on its scale."""
 
     reasoning_bonus: float = 0.0
     answer_bonus: float = 0.0
@@ -85,7 +85,7 @@ _TERMS = tuple(term.name for term in fields(Adjustments))
 
 
 def plan_adjustments(scores: Sequence[float], shapes: Sequence[TextShape], terms: ShapingTerms) -> list[Adjustments]:
-    """Compute what the length and style terms add to each rollout of a group.
+    """Compute the length and style terms of each rollout of a group.
 
     Bonuses come first and count towards the threshold of the second one; lengths are characters of the stripped
     text; group terms are 1 for the least and 0 for the most, centred on the group's mean, and 0 where all are

@@ -1,4 +1,4 @@
-"""Components of one rollout → its total reward: a weighted sum under hard constraints."""
+"""Combine the components of a rollout into its total reward: a weighted sum under hard constraints."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -67,7 +67,7 @@ def compose_total(
     Args:
         components: finite values by name; None and absent names are missing.
         terms: weights, gates and limits.
-        sizes: of the clusters by which components are divided before they are weighed; gates look at the undivided
+        sizes: of the clusters by which components are divided before they are weighed; gates apply to the undivided
             ones. A negative one counts as missing: dividing it would reward copying.
     """
     sizes = sizes or {}

@@ -64,22 +64,15 @@ def fit_to_verdicts(
     known_rollouts: bool,
     fixed: frozenset[str] = frozenset(),
 ) -> Fit:
-    """Fit a model to a judge's verdicts.
+    """Fit a model to at least one verdict of a judge, and count its steps and failures.
 
-    Args:
-        start: the model to begin with.
-        groups: verdicts by group; at least one in all.
-        failures: number of failed comparisons.
-        known_rollouts: whether indices and groups are meaningful.
-        fixed: numbers of the model that are kept as they are in `start`.
+    `known_rollouts` tells whether indices and groups are meaningful; `fixed` numbers keep their values.
     """
     batches = list(batches_of(groups))
-    score_step, ranking_step = steps_of(batches)
-    counted = {
-        "score_step": score_step,
-        "ranking_step": ranking_step,
-        "failure_share": failures / (failures + sum(map(len, groups))),
-    }
+    failure_share = failures / (failures + sum(map(len, groups)))
+    counted = dict(
+        zip(("score_step", "ranking_step", "failure_share"), (*steps_of(batches), failure_share), strict=True)
+    )
     counted = {name: value for name, value in counted.items() if name not in fixed}
     fit = fit_judge(replace(start, **counted), observe(batches, known_rollouts=known_rollouts), fixed)
     return replace(fit, parameters=(*fit.parameters, *counted))
@@ -88,12 +81,7 @@ def fit_to_verdicts(
 def fit_judge(start: JudgeModel, observed: Mapping[str, float], fixed: frozenset[str] = frozenset()) -> Fit:
     """Find the model whose simulated verdicts have the observed metrics.
 
-    Numbers that no metric decides stay as they were.
-
-    Args:
-        start: the model to begin with.
-        observed: metrics, as `observe` returns them.
-        fixed: numbers of the model that are kept as they are in `start`.
+    Numbers that no metric decides, and the fixed ones, keep their start values.
 
     Source: the method of simulated moments (McFadden 1989), by damped Gauss-Newton with common random numbers.
     """

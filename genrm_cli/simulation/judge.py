@@ -21,7 +21,7 @@ class JudgeModel:
     score 2 q_2 - e/2, the ranking q_1 - q_2 + e, each with noise of its own; then all are rounded to the steps that a
     judge may write and cut at the ends of their scales. Everything is normal and linear, which no real judge is.
 
-    The defaults reproduce four public figures of generative judges (a single call is right on 77.5 % of the pairs, the
+    The defaults reproduce four published statistics of generative judges (a single call is right on 77.5 % of pairs,
     position 1 is chosen in 58 %, swapping flips 29 %, scores tie in 27 %) to within 0.5 points; the rest
     was chosen so that circular and ring plans of 16 rollouts come out as in the project's earlier simulation of them.
 

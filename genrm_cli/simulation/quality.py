@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.random import default_rng
 
-from genrm_cli.rewards.estimators.verdict_batch import Flags, Floats
+from genrm_cli.rewards.estimators.verdict_batch import Flags, Floats, scored_means
 from genrm_cli.simulation.judge import JudgeModel
 from genrm_cli.simulation.world import draw_world, judge_pairs, ordered_pairs
 
@@ -83,7 +83,7 @@ def top_hits(rewards: Floats, truth: Floats, scored: Flags) -> Floats:
 
 def _centred(values: Floats, scored: Flags) -> Floats:
     kept = np.where(scored, values, 0.0)
-    centred = np.where(scored, kept - kept.sum(axis=1, keepdims=True) / np.maximum(scored.sum(axis=1), 1)[:, None], 0.0)
-    # A constant's mean can differ from it in the last place.
+    centred = np.where(scored, kept - scored_means(values, scored), 0.0)
+    # A constant's mean can differ from it in the last digit.
     is_flat = np.abs(centred).max(axis=1) <= 1e-12 * np.maximum(np.abs(kept).max(axis=1), 1.0)
     return np.where(is_flat[:, None], 0.0, centred)

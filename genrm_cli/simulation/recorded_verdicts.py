@@ -22,14 +22,13 @@ _SQLITE = b"SQLite format 3\0"
 
 @dataclass(frozen=True, slots=True)
 class KeptVerdicts:
-    """What one judge said in earlier runs.
+    """The verdicts of one judge in earlier runs.
 
     Attributes:
-        judge: its name; None if the file does not say.
-        groups: verdicts by group, with the places of the rollouts; those of a journal, which does not know them,
-            are one group of pairs (0, 1).
-        failures: how many comparisons gave no verdict.
-        known_rollouts: whether the groups and places mean something.
+        judge: its name; None if the file does not name it.
+        groups: verdicts by group and index; those of a journal, which knows neither, form one group of pairs (0, 1).
+        failures: number of comparisons without a verdict.
+        known_rollouts: whether groups and indices are meaningful.
     """
 
     judge: str | None
@@ -44,17 +43,12 @@ class KeptVerdicts:
 
 
 def read_verdicts(uri: str, judge: str | None = None, s3: S3Options | None = None) -> KeptVerdicts:
-    """Read the verdicts of a `*.journal.sqlite` file or of a `*.comparisons.jsonl`.
-
-    Args:
-        uri: of the file; a journal is a local one.
-        judge: whose verdicts to take, where there are several judges'.
-        s3: how S3 is reached.
+    """Read the verdicts of a judge from a local `*.journal.sqlite` or a `*.comparisons.jsonl`.
 
     Raises:
-        InputError: it is neither.
-        StorageError: it cannot be read.
-        UsageError: it has no verdict of this judge, or those of several while none is named.
+        InputError: the file is neither.
+        StorageError: the file cannot be read.
+        UsageError: the file has no verdict of this judge, or those of several judges and none is named.
     """
     if _is_sqlite(uri):
         return _read_journal(uri, judge)
@@ -77,7 +71,7 @@ def _is_sqlite(uri: str) -> bool:
         with Path(uri).open("rb") as file:
             return file.read(len(_SQLITE)) == _SQLITE
     except OSError:
-        return False  # no local file: opening it as lines says what is wrong
+        return False  # not a local file: reading its lines reports the error
 
 
 def _read_journal(path: str, judge: str | None) -> KeptVerdicts:
@@ -108,10 +102,10 @@ def _iter_comparisons(uri: str, s3: S3Options) -> Iterator[tuple[str, dict[str, 
 
 
 def _parse_comparison(record: dict[str, Any], where: str) -> tuple[tuple[int, int, Verdict] | None, str | None]:
-    """Return the verdict of a line, or the kind of its failure; neither for a line that is no comparison of a pair.
+    """Return the verdict of a line, or the kind of its failure; neither for a line that is not a comparison of a pair.
 
     Raises:
-        InputError: it cannot be read.
+        InputError: the line cannot be read.
     """
     try:
         i, j, failure = record["i"], record["j"], record["failure"]
@@ -123,7 +117,7 @@ def _parse_comparison(record: dict[str, Any], where: str) -> tuple[tuple[int, in
         i, j = int(i), int(j)
         verdict = Verdict(float(record["score_1"]), float(record["score_2"]), float(record["ranking"]))
     except (KeyError, TypeError, ValueError) as error:
-        raise InputError(f"{where}: no comparison ({error!r}). {_EXPECTED}") from error
+        raise InputError(f"{where}: not a comparison ({error!r}). {_EXPECTED}") from error
     if not (
         min(i, j) >= 0
         and i != j
@@ -137,7 +131,7 @@ def _parse_comparison(record: dict[str, Any], where: str) -> tuple[tuple[int, in
 
 
 def _choose(uri: str, judge: str | None, verdicts: dict[str | None, int]) -> str | None:
-    """Return whose verdicts to take."""
+    """Return the judge whose verdicts to read."""
     names = ", ".join(f"{name} ({count:,} verdicts)" for name, count in verdicts.items())
     if not verdicts:
         raise UsageError(f"{uri} holds no verdict; nothing can be fitted to it.")

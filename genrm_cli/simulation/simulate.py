@@ -53,15 +53,9 @@ class PlanMetrics:
 def simulate(
     model: JudgeModel, n: int, plans: Sequence[Plan], estimators: Sequence[str], *, groups: int, seed: int
 ) -> Iterator[PlanMetrics]:
-    """Yield the metrics of each plan with each estimator; all of them see the same groups.
+    """Yield the metrics of each plan with each estimator, over the same groups: 2 or more, of 2 or more rollouts.
 
-    Args:
-        model: the judge.
-        n: rollouts in a group, 2 or more.
-        plans: for groups of n.
-        estimators: names in `ESTIMATORS`.
-        groups: how many, 2 or more.
-        seed: random seed; the metrics of a plan do not depend on which others are tried.
+    The metrics of a plan do not depend on the other plans.
     """
     size = max(1, min(groups, _BLOCK_CELLS // max([n * n, *(plan.calls for plan in plans)])))
     blocks = [range(start, min(start + size, groups)) for start in range(0, groups, size)]

@@ -38,9 +38,9 @@ def plain_clusters(texts, n, threshold):
                 at = reached.pop()
                 clusters[at] = number
                 reached += [
-                    place
-                    for place, text in enumerate(texts)
-                    if clusters[place] is None and plain_similarity(texts[at], text, n) >= threshold
+                    index
+                    for index, text in enumerate(texts)
+                    if clusters[index] is None and plain_similarity(texts[at], text, n) >= threshold
                 ]
     return clusters
 
@@ -111,7 +111,7 @@ def test_the_order_of_the_group_does_not_matter(texts, shuffler):
     order = list(range(len(texts)))
     shuffler.shuffle(order)
     sizes = cluster_sizes(ngram_clusters(texts))
-    assert cluster_sizes(ngram_clusters([texts[place] for place in order])) == [sizes[place] for place in order]
+    assert cluster_sizes(ngram_clusters([texts[index] for index in order])) == [sizes[index] for index in order]
 
 
 def test_a_lone_surrogate_is_a_character_too():

@@ -64,7 +64,7 @@ def _load(name: str) -> AnyProfile:
     if name in _IN_PYTHON:
         return _IN_PYTHON[name]
     table = tomllib.loads(files(_FAMILIES).joinpath(f"{name}.toml").read_text(encoding="utf-8"))
-    # Built-in families number their versions, so that a better `about` leaves journals valid.
+    # Built-in families number their versions, so that a new `about` leaves journals valid.
     version: int = table.pop("version")
     return replace(parse_custom_profile(table, f"{name}.toml"), version=version)
 

@@ -1,4 +1,4 @@
-"""Which profile the settings ask for."""
+"""Find the profile that the settings name."""
 
 from dataclasses import replace
 from functools import cache, partial
@@ -16,10 +16,10 @@ _READ_BY_THE_REFERENCE = ("nemotron", "nemotron-plain", "nemotron-ultra", "json"
 
 
 def find_profile(name: str | None, model: str | None) -> AnyProfile:
-    """Return a profile by its name, the user's own by its TOML file, or else by the model's name.
+    """Return a profile by its name, its TOML file, or else by the model's name.
 
     Raises:
-        UsageError: there is none, or the file holds none.
+        UsageError: unknown name, or an invalid file.
     """
     return _own_profile(name) if name is not None and name.endswith(".toml") else profile_for(name, model)
 
@@ -28,12 +28,12 @@ def find_profile(name: str | None, model: str | None) -> AnyProfile:
 def _own_profile(path: str) -> AnyProfile:
     profile = parse_custom_profile(read_toml(Path(path)), path)
     if profile.name in PROFILES:
-        raise UsageError(f"{path}: {profile.name} is the name of a profile that there is; give yours another one.")
+        raise UsageError(f"{path}: {profile.name} is the name of a built-in profile; choose another name.")
     return profile
 
 
 def profile_of(config: JudgeConfig) -> AnyProfile:
-    """Return the profile of a judge, with the reference's reading under `--compat`."""
+    """Return the profile of a judge, with the parser of the reference under `--compat`."""
     judge = config.judge
     profile = find_profile(judge.profile, judge.model)
     if judge.compat is None:
@@ -43,5 +43,5 @@ def profile_of(config: JudgeConfig) -> AnyProfile:
             f"--compat {judge.compat} reads JSON scores, which the profile {profile.name} does not ask for."
         )
     read = partial(parse_scores_json_as_reference, default_score=config.default_score)
-    # Its own name, so that the journal does not take verdicts read one way, or filled with one default, for others.
+    # A name of its own, so that the journal distinguishes verdicts by parser and default.
     return replace(profile, name=f"{profile.name}+{judge.compat}-{config.default_score:g}", parse_reply=read)

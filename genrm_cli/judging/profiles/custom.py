@@ -1,4 +1,4 @@
-"""Read a profile from a TOML table: what the judge is sent, and how its reply is read.
+"""Read a profile from a TOML table: the messages to the judge, and the form of its reply.
 
 Users' own files and most built-in families share this format and its checks.
 """
@@ -19,18 +19,15 @@ PLACEHOLDERS = ("conversation", "response_1", "response_2", "principle")
 
 _PLACEHOLDER = re.compile(r"\{\{(\w+)\}\}|\{([a-z]\w*)\}")
 _WEDGES = (" ", "_", *map(chr, range(0xA1, 0x2000)))
-_READING = 3  # increase it whenever replies are read or texts are shown in another way
+_READING = 3  # increase it whenever replies are parsed or texts are rendered differently
 _KEYS = {"name", "about", "request", "messages", "delimiters", "frame", "verdict"}
 
 
 def parse_custom_profile(table: Mapping[str, object], where: str) -> Profile:
     """Make a profile of a TOML table.
 
-    Its version is derived from its content, so that journals and outputs tell two states of one file apart.
-
-    Args:
-        table: `messages` or `frame`, `verdict`, and optionally `name`, `about`, `request`, `delimiters`.
-        where: the file, for error messages.
+    Its version is a digest of its content, so that journals and outputs distinguish two versions of one file. `where`
+    is the file, for error messages.
 
     Raises:
         UsageError: a key is missing, unknown or invalid.

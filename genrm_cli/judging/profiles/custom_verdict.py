@@ -1,4 +1,4 @@
-"""The `[verdict]` table of a custom profile: where a reply holds the verdict, and what it means."""
+"""The `[verdict]` table of a custom profile: the position of the verdict in a reply, and its meaning."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -24,7 +24,7 @@ MEANINGS = {
     "worse": scales.WORSE,
     "much_worse": scales.MUCH_WORSE,
 }
-"""What a label can say of the first response."""
+"""The meanings of a label, for the first response."""
 
 _FIELDS = ("score_1", "score_2", "ranking")
 _INTEGER = re.compile(r"[+-]?[0-9]{1,9}")
@@ -52,7 +52,7 @@ def parse_verdict(verdict: object, where: str) -> Callable[[Reply], Verdict | Fa
     given = verdict if isinstance(verdict, list) else [verdict]
     tables = [table for table in given if isinstance(table, Mapping)]
     if not tables or len(tables) < len(given):
-        raise UsageError(f"{where}: no [verdict] table; it says where the verdict stands, by pattern, json or form.")
+        raise UsageError(f"{where}: no [verdict] table; it locates the verdict by pattern, json or form.")
     where = f"{where}: [verdict]"
     if "form" in tables[0]:
         if tables != [{"form": "scores_json"}]:
@@ -78,7 +78,7 @@ def _parse_reading(table: Mapping[str, object], where: str) -> Reading:
 
 
 def _read_last(readings: list[Reading], answer: str, cut_off: bool) -> Verdict | Failure:
-    """Read the form that comes last in an answer; another form that names another winner makes it `ambiguous`."""
+    """Read the last form in an answer; another form with another winner makes it `ambiguous`."""
     found = [each for reading in readings if (each := reading(answer, cut_off)) is not None]
     if not found:
         return make_failure(
@@ -118,7 +118,7 @@ def _find_by_pattern(verdict: Mapping[str, object], where: str) -> tuple[Find, s
         if cut_off and truncated == "drop_line":
             answer = answer.rpartition("\n")[0]
         matches = list(pattern.finditer(answer))
-        # A match at the cut may be incomplete: `B=1` may have been going to be `B=10`.
+        # A match at the cut may be incomplete: `B=1` may be the start of `B=10`.
         if cut_off and truncated == "drop_match" and matches and matches[-1].end() >= len(answer.rstrip()):
             return []
         return [
@@ -142,7 +142,7 @@ def _find_by_keys(verdict: Mapping[str, object], where: str) -> tuple[Find, set[
         for found in reversed(list(iter_objects(answer, tuple(names.values())))):
             values = dict(found.pairs or ())
             if set(names.values()) <= set(values):
-                # A key after the object belongs to the judge's own verdict, torn, after one that it quoted.
+                # A key after the object belongs to the judge's own, broken verdict; the object is a quotation.
                 is_last = not named.search(answer, found.end)
                 fields = {field: _text_of(values[key]) for field, key in names.items()}
                 return [(found.start, fields)] if is_last else []
@@ -163,7 +163,7 @@ def _compile(pattern: object, where: str) -> re.Pattern[str]:
 
 
 def _choice(verdict: Mapping[str, object], key: str, choices: tuple[str, ...], where: str) -> str:
-    """Return the value of a key that takes one of a few words; the first is the default."""
+    """Return the value of a key with a few choices; the first is the default."""
     value = verdict.get(key, choices[0])
     if not isinstance(value, str) or value not in choices:
         raise UsageError(f"{where}: {key} is {value!r}, expected one of {', '.join(choices)}.")

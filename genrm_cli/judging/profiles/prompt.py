@@ -10,7 +10,7 @@ from genrm_cli.judging.profiles.profile import Message
 from genrm_cli.judging.requests import ListwisePrompt, PairwisePrompt
 
 NOT_RECORDED = "(The user's message was not recorded.)"
-NUMBERS, LETTERS = ("1", "2"), ("A", "B")
+NUMBERS = ("1", "2")
 
 DEFAULT_PRINCIPLE = """\
 1. Before you look at the responses, work out how you would answer the user yourself.
@@ -95,7 +95,7 @@ def _render_plan(principle: str | None) -> list[str]:
 
 
 def count_neutralised(prompt: PairwisePrompt) -> dict[str, int]:
-    """Count the marker ends that `render_pairwise` neutralises in each text; texts without any are left out."""
+    """Count the marker ends that `render_pairwise` neutralises in each text; texts without any are omitted."""
     counts = {
         "conversation": sum(_count_markers(role) + _count_markers(text) for role, text in prompt.conversation),
         "response_1": _count_markers(prompt.response_1),
@@ -118,7 +118,7 @@ def _render_conversation(conversation: Sequence[tuple[str, str]]) -> str:
 
 
 def _render_response(text: str) -> str:
-    """Render a response; a marker, which no response can imitate, replaces a blank one."""
+    """Render a response; a blank one becomes a marker that no response can imitate."""
     return _neutralise(text) if text.strip() else _NO_TEXT
 
 

@@ -1,1 +1,1 @@
-"""Components beside the pairwise reward, one module each; a rollout without a value is None and takes no part."""
+"""Components besides the pairwise reward, one module each; a missing value is None and ignored."""

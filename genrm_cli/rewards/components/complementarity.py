@@ -1,4 +1,4 @@
-"""Tests that each rollout passed → its contribution to what the group can do."""
+"""The contribution of a rollout to the tests that its group passes."""
 
 import math
 from collections import Counter

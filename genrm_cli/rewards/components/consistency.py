@@ -1,4 +1,4 @@
-"""Responses → final answers → the share of the group that agrees with each."""
+"""The share of the group that gives the same final answer."""
 
 import re
 from collections import Counter
@@ -8,7 +8,7 @@ from enum import StrEnum
 
 
 class AnswerForm(StrEnum):
-    """The place where a response states its answer; the last one counts."""
+    """The form in which a response states its answer; the last one counts."""
 
     BOXED = "boxed"  # \boxed{...}, braces balanced
     NUMBER = "number"
@@ -22,7 +22,7 @@ Extraction = AnswerForm | re.Pattern[str]
 _BRACES = re.compile(r"(\\boxed\s*\{)|\\[{}]|([{])|([}])")
 _LABEL = re.compile(r"\banswer[*_]{0,3}\s?[:：]", re.IGNORECASE)
 # A digit right after a letter is part of a name (`H2O`, `x1`); a minus right after a letter, a digit or a closing
-# bracket takes away.
+# bracket is a subtraction.
 _NUMBER = re.compile(
     r"(?:(?<![A-Za-z0-9_)\]}])[-+\u2212])?"
     r"(?<![A-Za-z0-9_])(?:[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])|[0-9]+|(?=\.[0-9]))"

@@ -1,4 +1,4 @@
-"""Numbers of a group → the rank of each."""
+"""The rank of each value of a group."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -12,7 +12,7 @@ def rank_values(values: Sequence[float | None], ties: Literal["mean", "order"] =
     Args:
         values: no NaN; None takes no part and stays None.
         ties: `mean` gives equal values the mean of their positions, so a group without spread is 0.5 throughout;
-            `order` gives the lower position to the one that comes first in the group.
+            `order` gives the lower position to the first in the group.
     """
     positions: list[float | None] = [None] * len(values)
     ranked = sorted((value, index) for index, value in enumerate(values) if value is not None)

@@ -1,4 +1,4 @@
-"""Verdicts of a group → the share of its comparisons that each rollout won."""
+"""The share of its comparisons that each rollout won."""
 
 from genrm_cli.rewards.estimators import Verdicts
 from genrm_cli.verdicts import preference

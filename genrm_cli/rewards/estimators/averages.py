@@ -1,11 +1,11 @@
-"""Averages over the verdicts on each rollout, regardless of the opponents."""
+"""Average the verdicts on each rollout, regardless of the opponents."""
 
 import numpy as np
 
 from genrm_cli.rewards.estimators.calibration import Calibration
 from genrm_cli.rewards.estimators.least_squares import signal_share
 from genrm_cli.rewards.estimators.variances import Variances, scores_given, wins_given
-from genrm_cli.rewards.estimators.verdict_batch import BatchEstimate, Flags, Floats, VerdictBatch
+from genrm_cli.rewards.estimators.verdict_batch import BatchEstimate, Flags, Floats, VerdictBatch, scored_means
 
 
 def average_scores(batch: VerdictBatch, calibration: Calibration) -> BatchEstimate:
@@ -36,23 +36,18 @@ def _average(batch: VerdictBatch, of_first: Floats, of_second: Floats, run: Vari
     run = run or Variances(0.0, 0.0, 0.0)
     ones = np.ones_like(of_first)
     favours = run.position * batch.sum_by_rollout(ones, -ones) / np.maximum(counts, 1)
-    variances = _centred_variances(run.within / np.maximum(counts, 1), scored) + _centred(favours, scored) ** 2
+    variances = _centred_variances(run.within / np.maximum(counts, 1), scored)
+    variances += (favours - scored_means(favours, scored)) ** 2
+    qualities = base_scores - scored_means(base_scores, scored)
     return BatchEstimate(
         base_scores=base_scores,
         scored=scored,
         variances=variances,
         known=known,
         assessed=known,
-        reliabilities=_reliabilities(_centred(base_scores, scored), variances, scored, run.between),
+        reliabilities=_reliabilities(qualities, variances, scored, run.between),
         converged=np.ones(batch.groups, dtype=np.bool_),
     )
-
-
-def _centred(values: Floats, scored: Flags) -> Floats:
-    """Return the values less the mean of the scored ones of their group."""
-    n = np.maximum(scored.sum(axis=1, keepdims=True), 1)
-    centred: Floats = values - np.where(scored, values, 0.0).sum(axis=1, keepdims=True) / n
-    return centred
 
 
 def _centred_variances(own: Floats, scored: Flags) -> Floats:
@@ -66,8 +61,8 @@ def _centred_variances(own: Floats, scored: Flags) -> Floats:
 def _reliabilities(qualities: Floats, variances: Floats, scored: Flags, between: float) -> Floats:
     """Return [G] the share of signal after optimal shrinkage of the scores to the mean.
 
-    One less the share of errors would say little about a single group: it is too small where errors happen to cancel.
-    The run's variance between rollouts corrects for that.
+    Shrinkage uses the variance between rollouts of the whole run: that of a single group is too small where errors
+    happen to cancel.
 
     Source: T. L. Kelley, Statistical Method (1923), for the shrinkage.
     """

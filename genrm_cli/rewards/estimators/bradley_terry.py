@@ -1,4 +1,4 @@
-"""Preferences → strengths, with a prior that keeps them finite and a term for the position in the prompt."""
+"""Fit strengths to preferences, with a prior that keeps them finite and a term for the position in the prompt."""
 
 import math
 

@@ -1,6 +1,6 @@
-"""The verdicts of a whole run → a calibration of the judge: position bias, signal, noise.
+"""Calibrate a judge from the verdicts of a whole run: position bias, signal, noise.
 
-It needs no labels: two verdicts that share one rollout agree because of that rollout, two that share none only
+This needs no labels: two verdicts that share one rollout agree because of that rollout, two that share none only
 because of the prompt.
 
 Source: the method of moments for a linear model with random rollouts and random prompts.
@@ -24,9 +24,9 @@ from genrm_cli.rewards.estimators.verdict_batch import (
 from genrm_cli.verdicts import MIDDLE_RANKING
 
 MIN_GROUPS_FOR_WEIGHTS = 128
-# With these, standard errors are themselves right to about a fifth.
+# With these, standard errors are accurate to about 20 %.
 MIN_SHARING_FOR_NOISE = 96
-# A bias is shrunk as if so many further verdicts had shown none: one verdict is opinion, not bias.
+# A bias is shrunk as if this many further verdicts had shown none: one verdict is opinion, not bias.
 UNBIASED_VERDICTS = 32
 _NOISE_FLOOR = 0.02
 _AT_ONCE = 64
@@ -38,13 +38,16 @@ _MAX_CORRELATION = 0.98
 _D, _R, _M, _ONE, _WIN = range(5)
 _GAPS = slice(_D, _M)
 _COLUMNS = 5
+# Sums of the products of features: of one verdict with itself, of two that share one rollout (with the signs of its
+# positions; one of them signed; unsigned), and of two that share none.
+_OWN, _SIGNED, _MIXED, _PLAIN, _DISJOINT = range(5)
 
 
 @dataclass(frozen=True, slots=True)
 class JudgeNoise:
-    """How a judge's verdicts depend on the rollouts, whose qualities have variance 1 within a group.
+    """Dependence of a judge's verdicts on the rollouts, whose qualities have variance 1 within a group.
 
-    Of d = score_1 - score_2, r = 3.5 - ranking and m = (score_1 + score_2) / 2, in units of the judge's scores.
+    d is score_1 - score_2, r is 3.5 - ranking, m is (score_1 + score_2) / 2, all in units of the judge's scores.
 
     Attributes:
         slopes: of d and r in the difference of the two qualities.
@@ -67,7 +70,7 @@ class JudgeNoise:
 
 
 class WinNoise(NamedTuple):
-    """How wins depend on the rollouts: 1 where the first is preferred, -1 where the second, 0 where neither.
+    """Dependence of wins on the rollouts: 1 where the first is preferred, -1 where the second, 0 where neither.
 
     Attributes:
         signal: variance that one rollout's quality adds.
@@ -99,19 +102,19 @@ class Weights:
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """What an estimator may know about the whole run; the defaults stand for no run at all.
+    """What an estimator knows about the whole run; the defaults mean that nothing is known.
 
     Attributes:
         groups: with at least one verdict.
         gap_bias: mean of score_1 - score_2, above 0 where position 1 is preferred.
         ranking_bias: mean of 3.5 - ranking.
-        first_share: share of verdicts that prefer the first, of even ones half; between 0 and 1, never these.
-        noise: None with too few verdicts: fewer than 96 pairs of verdicts share one rollout, or none has no
-            rollout in common, as in groups of two and three; and where no signal was found.
-        win_noise: None with too few verdicts, likewise.
-        weights: fitted ones; None below 128 groups, and where no signal was found.
+        first_share: share of verdicts that prefer the first, half of the even ones included; strictly between 0 and 1.
+        noise: None with too few verdicts (fewer than 96 pairs of verdicts share one rollout, or no two share none, as
+            in groups of two and three), and where no signal was found.
+        win_noise: None with too few verdicts.
+        weights: fitted; None below 128 groups, and where no signal was found.
         scores: of the tie-broken scores; None with too few verdicts, as when no rollout has two.
-        wins: of 5 for a win, 3 for an even verdict and 1, likewise.
+        wins: of 5 for a win, 3 for an even verdict and 1 for a loss; None likewise.
     """
 
     groups: int = 0
@@ -134,18 +137,14 @@ class Calibration:
 class CalibrationStatistics:
     """Running sums over the verdicts of a run: fewer than two hundred numbers, however many groups.
 
-    Groups of one shape wait for each other, at most 64 groups and 4,096 verdicts: a batch costs hardly more than one
-    group. The sums depend on the order of the groups in their last bits.
+    Groups of one shape are collected, at most 64 groups and 4,096 verdicts, as a batch costs hardly more than one
+    group. The last bits of the sums depend on the order of the groups.
     """
 
     groups: int = 0
     _waiting: dict[tuple[int, int], list[Floats]] = field(default_factory=dict)
     _waiting_verdicts: int = 0
-    _own: Floats = field(default_factory=lambda: np.zeros((_COLUMNS, _COLUMNS)))
-    _signed: Floats = field(default_factory=lambda: np.zeros((_COLUMNS, _COLUMNS)))
-    _mixed: Floats = field(default_factory=lambda: np.zeros((_COLUMNS, _COLUMNS)))
-    _plain: Floats = field(default_factory=lambda: np.zeros((_COLUMNS, _COLUMNS)))
-    _disjoint: Floats = field(default_factory=lambda: np.zeros((_COLUMNS, _COLUMNS)))
+    _sums: Floats = field(default_factory=lambda: np.zeros((5, _COLUMNS, _COLUMNS)))
     _averages: Floats = field(default_factory=lambda: np.zeros(variances.SUMS))
 
     def add_group(self, n: int, verdicts: Verdicts) -> None:
@@ -184,26 +183,28 @@ class CalibrationStatistics:
         whole = features.sum(axis=1)
         flat = features.reshape(-1, _COLUMNS)
         plain_share = _products(plain, plain) - 2 * _products(pair_plain, pair_plain)
-        self._own += flat.T @ flat
-        self._signed += _products(signed, signed) - 2 * _products(pair_signed, pair_signed)
-        self._mixed += _products(signed, plain)  # repeats of a pair cancel: the shared one is first, then second
-        self._plain += plain_share
-        self._disjoint += whole.T @ whole - plain_share - _products(pair_plain, pair_plain)
+        self._sums[_OWN] += flat.T @ flat
+        self._sums[_SIGNED] += _products(signed, signed) - 2 * _products(pair_signed, pair_signed)
+        self._sums[_MIXED] += _products(signed, plain)  # repeats of a pair cancel: the shared one is first, then second
+        self._sums[_PLAIN] += plain_share
+        self._sums[_DISJOINT] += whole.T @ whole - plain_share - _products(pair_plain, pair_plain)
         self._averages += variances.sums_of(batch)
 
     def merge(self, other: "CalibrationStatistics") -> None:
-        """Add the verdicts that another one has seen."""
+        """Add the verdicts of another part of the run."""
         other._take_waiting()
         self.groups += other.groups
-        for name in ("_own", "_signed", "_mixed", "_plain", "_disjoint", "_averages"):
-            setattr(self, name, getattr(self, name) + getattr(other, name))
+        self._sums += other._sums
+        self._averages += other._averages
 
     def fit(self) -> Calibration:
         """Return the calibration from the verdicts so far."""
         self._take_waiting()
-        count = self._own[_ONE, _ONE]
-        biases = self._own[_ONE, _GAPS] / (count + UNBIASED_VERDICTS)
-        is_enough = self._is_enough_for_noise()
+        count = self._sums[_OWN, _ONE, _ONE]
+        biases = self._sums[_OWN, _ONE, _GAPS] / (count + UNBIASED_VERDICTS)
+        is_enough = (
+            self._sums[_PLAIN, _ONE, _ONE] >= 2 * MIN_SHARING_FOR_NOISE and self._sums[_DISJOINT, _ONE, _ONE] > 0
+        )
         noise, win_noise = (self._noise(), self._wins()) if is_enough else (None, None)
         return Calibration(
             groups=self.groups,
@@ -218,34 +219,25 @@ class CalibrationStatistics:
         )
 
     def _wins(self) -> WinNoise:
-        """Split the variance of wins likewise."""
-        own, signed, prompt = (self._centred(sums)[_WIN, _WIN] for sums in (self._own, self._signed, self._disjoint))
-        prompt /= self._disjoint[_ONE, _ONE]
-        signal = max(0.0, float(signed - self._signed[_ONE, _ONE] * prompt) / float(self._plain[_ONE, _ONE]))
-        return WinNoise(signal, max(_NOISE_FLOOR, float(own / self._own[_ONE, _ONE] - prompt) - 2 * signal))
+        """Split the variance of wins into rollouts, prompts and noise."""
+        counts = self._sums[:, _ONE, _ONE]
+        own, signed, prompt = (self._centred(sums)[_WIN, _WIN] for sums in self._sums[[_OWN, _SIGNED, _DISJOINT]])
+        prompt /= counts[_DISJOINT]
+        signal = max(0.0, float(signed - counts[_SIGNED] * prompt) / float(counts[_PLAIN]))
+        return WinNoise(signal, max(_NOISE_FLOOR, float(own / counts[_OWN] - prompt) - 2 * signal))
 
     def _centred(self, sums: Floats) -> Floats:
-        """Return the sums of products as if the mean over all verdicts were taken from each feature."""
+        """Return the sums of products as if the mean over all verdicts were subtracted from each feature."""
         centre = np.eye(_COLUMNS)
-        centre[_ONE] -= self._own[_ONE] / self._own[_ONE, _ONE]
+        centre[_ONE] -= self._sums[_OWN, _ONE] / self._sums[_OWN, _ONE, _ONE]
         centre[_ONE, _ONE] = 1.0
         return np.asarray(centre.T @ sums @ centre, dtype=np.float64)
 
-    def _is_enough_for_noise(self) -> bool:
-        return bool(self._plain[_ONE, _ONE] >= 2 * MIN_SHARING_FOR_NOISE and self._disjoint[_ONE, _ONE] > 0)
-
     def _noise(self) -> JudgeNoise | None:
         """Split the verdicts' variance into rollouts, prompts and noise; None where no signal was found."""
-        sharing, apart = self._plain[_ONE, _ONE], self._disjoint[_ONE, _ONE]
+        counts = self._sums[[_OWN, _PLAIN, _PLAIN, _PLAIN, _DISJOINT], _ONE, _ONE]
         own, signed, mixed, plain, prompt = (
-            self._centred(sums) / count
-            for sums, count in (
-                (self._own, self._own[_ONE, _ONE]),
-                (self._signed, sharing),
-                (self._mixed, sharing),
-                (self._plain, sharing),
-                (self._disjoint, apart),
-            )
+            self._centred(sums) / count for sums, count in zip(self._sums, counts, strict=True)
         )
         signal = np.empty((3, 3))
         signal[_GAPS, _GAPS] = signed[_GAPS, _GAPS] - signed[_ONE, _ONE] * prompt[_GAPS, _GAPS]
@@ -268,15 +260,15 @@ class CalibrationStatistics:
 
 
 def _with_signal(wins: variances.Variances | None, noise: WinNoise | None) -> variances.Variances | None:
-    """Return the variances with the signal in verdicts that share one rollout, where that is known.
+    """Replace the variance between rollouts by the signal in verdicts that share one rollout, where it is known.
 
-    The spread of averages overstates it in small groups, where what one wins another loses.
+    The spread of averages overstates it in small groups, where every win is another rollout's loss.
     """
     return wins if wins is None or noise is None else wins._replace(between=4 * noise.signal)
 
 
 def weights_of(noise: JudgeNoise) -> Weights | None:
-    """Return the weights that suit a judge best; None where they would all be 0."""
+    """Return the best weights for a judge; None where they would all be 0."""
     weights = np.maximum(0.0, np.linalg.solve(np.array(noise.noise), np.array(noise.slopes)))
     precision = float(weights @ np.array(noise.slopes))
     if precision <= 0:

@@ -1,4 +1,4 @@
-"""Every estimator by its name, for one group and for many."""
+"""The estimators by name, for one group and for many."""
 
 import math
 from collections import defaultdict
@@ -23,7 +23,7 @@ _MAX_CELLS = 1 << 18  # bounds the memory of a batch: 2 MB for an array of n × 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What the verdicts of one group say about its rollouts.
+    """The base scores of one group and their accuracy.
 
     Attributes:
         base_scores: in the group's order; None for a rollout without a verdict.
@@ -31,9 +31,8 @@ class Estimate:
             unknown: too little is known about the judge, or no other rollout has a base score.
         converged: whether the numbers are final; only an iterative estimator can fail to converge.
         reliability: share of the spread of the base scores that is signal, 0 to 1: the expected squared correlation,
-            beyond that by chance, with what this judge would say in the limit of many verdicts. 0 where a run of
-            enough verdicts shows no signal; None where too little is known about the judge, or fewer than two
-            rollouts have a base score.
+            beyond chance, with this judge's base scores in the limit of many verdicts. 0 where a run of enough verdicts
+            shows no signal; None where too little is known about the judge, or for fewer than two base scores.
     """
 
     base_scores: list[float | None]
@@ -46,22 +45,19 @@ def estimate(name: str, n: int, verdicts: Verdicts, calibration: Calibration) ->
     """Turn the verdicts of a group of n rollouts into base scores.
 
     Raises:
-        KeyError: there is no estimator of this name.
+        KeyError: unknown estimator.
     """
     (made,) = estimate_many(name, [(n, verdicts)], calibration)
     return made
 
 
 def estimate_many(name: str, groups: Sequence[tuple[int, Verdicts]], calibration: Calibration) -> list[Estimate]:
-    """Estimate many groups: the same numbers, to the last bit, as `estimate` gives for each, in less time.
+    """Estimate many groups: the same numbers, to the last bit, as `estimate`, in less time.
 
-    Args:
-        name: of the estimator.
-        groups: n and the verdicts of each group. Those of one size with equally many verdicts are computed together.
-        calibration: of the whole run.
+    Groups of one size with equally many verdicts are computed together.
 
     Raises:
-        KeyError: there is no estimator of this name.
+        KeyError: unknown estimator.
     """
     estimator = ESTIMATORS[name]
     arrays = [verdict_array(verdicts) for _, verdicts in groups]

@@ -8,19 +8,12 @@ import numpy as np
 
 from genrm_cli.rewards.estimators.calibration import Calibration, JudgeNoise, Weights
 from genrm_cli.rewards.estimators.sparse import EXACT, MAX_DENSE, ROUGH, PairMatrix, iter_probes, probed
-from genrm_cli.rewards.estimators.verdict_batch import (
-    BatchEstimate,
-    Flags,
-    Floats,
-    Indices,
-    VerdictBatch,
-    inverse_of,
-)
+from genrm_cli.rewards.estimators.verdict_batch import BatchEstimate, Flags, Floats, Indices, VerdictBatch, inverse_of
 from genrm_cli.verdicts import MIDDLE_RANKING
 
 
 class Spread(NamedTuple):
-    """What a linear solution inherits from the qualities and from noise.
+    """Propagation of the qualities and of noise into a linear solution.
 
     Attributes:
         variances: [G, n], of each number of the solution against the quality, less the mean of the scored.
@@ -35,7 +28,7 @@ class Spread(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Response:
-    """How verdicts move the right side of the system, for a judge with given noise.
+    """Response of the right side of the system to verdicts, for a judge with given noise.
 
     Attributes:
         slope: by which the graph of comparisons passes on qualities; `level_slope` that of levels.
@@ -97,11 +90,7 @@ def linear_reliabilities(solution: Floats, shared: Floats, total: Floats, scored
     The shrinkage follows from how this judge responds to any group with these verdicts, not from the assumptions of
     the solution: a noisier judge is shrunk further.
 
-    Args:
-        solution: [G, n], summing to 0 in each group.
-        shared: [G], see `Spread`; `total` likewise.
-        total: 0 where the judge shows no signal.
-        scored: [G, n].
+    The solution [G, n] sums to 0 in each group; for `shared` and `total` [G], see `Spread`.
 
     Source: linear regression of the qualities on the solution; T. L. Kelley, Statistical Method (1923).
     """
@@ -202,7 +191,8 @@ def _solve_sparse(
     See `iter_probes` for their accuracy.
     """
     solution, spread, imbalance = np.zeros_like(right), _no_spread(batch), _imbalance(batch)
-    for group, graph in enumerate(_graphs_of(batch)):
+    for group, (counts, (first, second, _)) in enumerate(zip(batch.counts(), batch.iter_pairs(), strict=True)):
+        graph = _Graph(counts, first, second)
         matrix = graph.matrix(1.0, weights.precision, weights.level_precision)
         sides = np.stack([right[group], imbalance[group]], axis=1)
         solution[group], leanings = matrix.solve(sides, EXACT).T
@@ -213,7 +203,7 @@ def _solve_sparse(
 
 
 class _Graph(NamedTuple):
-    """The comparisons of one group: the number of verdicts on each rollout [n], and who met whom, each [M]."""
+    """The comparisons of one group: verdicts on each rollout [n], indices of the compared rollouts [M]."""
 
     counts: Floats
     first: Indices
@@ -229,14 +219,6 @@ class _Graph(NamedTuple):
             weights=np.full(verdicts, across - along),
             rank_one=math.sqrt(across / max(1, verdicts)) * self.counts,
         )
-
-
-def _graphs_of(batch: VerdictBatch) -> list[_Graph]:
-    """Return the graph of each group."""
-    return [
-        _Graph(counts, first, second)
-        for counts, (first, second, _) in zip(batch.counts(), batch.iter_pairs(), strict=True)
-    ]
 
 
 def _probe_spread(

@@ -5,10 +5,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from genrm_cli.rewards.estimators.verdict_batch import Floats, VerdictBatch
+from genrm_cli.rewards.estimators.verdict_batch import Floats, VerdictBatch, scored_means
 from genrm_cli.verdicts import MIDDLE_RANKING
 
-MIN_FREEDOM = 12  # with that, standard errors are themselves right to about a fifth
+MIN_FREEDOM = 12  # degrees of freedom; with these, standard errors are accurate to about 20 %
 
 _Given = tuple[Floats, Floats]
 _KIND_SUMS, _SHARED_SUMS = 3, 4
@@ -16,7 +16,7 @@ _LEADS = 2  # the last of the sums of a kind
 
 
 class Variances(NamedTuple):
-    """How the numbers that verdicts give to rollouts vary.
+    """Variances of the numbers that verdicts give to rollouts.
 
     Attributes:
         within: variance of those of one rollout in one position.
@@ -88,7 +88,6 @@ def _sums_of_kind(batch: VerdictBatch, given: _Given, position_spread: Floats) -
     within = (batch.sum_by_rollout(one**2, two**2) - means**2 * counts).sum(axis=1)
     with_position = (batch.sum_by_rollout(one, -two) - means * batch.sum_by_rollout(ones, -ones)).sum(axis=1)
     explained = np.divide(with_position**2, position_spread, out=np.zeros_like(within), where=position_spread > 0)
-    middle = np.where(scored, means, 0.0).sum(axis=1, keepdims=True) / np.maximum(scored.sum(axis=1, keepdims=True), 1)
-    between = np.where(scored, (means - middle) ** 2, 0.0).sum()
+    between = np.where(scored, (means - scored_means(means, scored)) ** 2, 0.0).sum()
     leads = ((one - two) / 2 * batch.valid).sum()
     return float((within - explained).sum()), float(between), float(leads)

@@ -105,6 +105,14 @@ class BatchEstimate:
     converged: Flags
 
 
+def scored_means(values: Floats, scored: Flags) -> Floats:
+    """Return [G, 1] the mean of [G, n] values over the scored rollouts of each group; 0 for a group without any."""
+    means: Floats = np.where(scored, values, 0.0).sum(axis=1, keepdims=True) / np.maximum(
+        scored.sum(axis=1, keepdims=True), 1
+    )
+    return means
+
+
 def verdict_array(verdicts: Verdicts) -> Floats:
     """Return [M, 5] i, j, score_1, score_2 and ranking of the verdicts, in their order."""
     rows = [

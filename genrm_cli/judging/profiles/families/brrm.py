@@ -1,7 +1,7 @@
-r"""NVIDIA's BRRM, asked twice: what to look at, then, knowing that, which response is better.
+r"""NVIDIA's BRRM, in two turns: the first names the qualities to look at, the second the better response.
 
-The second reply names the better response in `\boxed{}` within the fence that the 49B uses for a ranking of 1 to 6:
-the same words with another meaning, so the two must never be read as one another.
+The second reply names it in `\boxed{}` within the fence that the 49B uses for a ranking of 1 to 6: the same words
+with another meaning, so a reply to one profile must never be parsed by the other.
 """
 
 from functools import partial
@@ -45,8 +45,8 @@ def _read(answer: str, cut_off: bool) -> Verdict | Failure:
 PROFILE = Profile(
     name="brrm",
     version=1,
-    about="NVIDIA Qwen3-Nemotron BRRM, in two turns (two calls); the better one boxed: 1 is 4, 2, ranking 2; 2 is "
-    "2, 4, 5",
+    about="NVIDIA Qwen3-Nemotron BRRM, in two turns (two calls); the better response is boxed: 1 is 4, 2, ranking 2; "
+    "2 is 2, 4, 5",
     request_fields=THINKING,
     render_messages=partial(render_pairwise, names=NUMBERS, closing=_FIRST_TURN),
     parse_reply=partial(parse_prose, read=_read),

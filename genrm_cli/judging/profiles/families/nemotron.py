@@ -17,7 +17,7 @@ def render_messages(prompt: PairwisePrompt) -> list[Message]:
     """Render the history, the principle if there is one, and the responses, each in a role of its own."""
     messages = [render_turn(role, text) for role, text in prompt.conversation]
     if all(message["role"] == "system" for message in messages):
-        # Some chat templates refuse a conversation in which no user speaks.
+        # Some chat templates refuse a conversation without a user turn.
         messages.append({"role": "user", "content": NOT_RECORDED})
     if prompt.principle is not None:
         messages.append({"role": "principle", "content": prompt.principle})
@@ -39,8 +39,8 @@ def render_turn(role: str, text: str) -> Message:
 PROFILE = Profile(
     name="nemotron",
     version=2,
-    about="NVIDIA GenRM 235B and 2603 by their roles response_1, response_2, principle (vLLM, TensorRT-LLM); "
-    "scores 1 to 5 and ranking as they are",
+    about="NVIDIA GenRM 235B and 2603 with their roles response_1, response_2, principle (vLLM, TensorRT-LLM); "
+    "scores 1 to 5 and ranking, unchanged",
     request_fields=SAMPLING,
     render_messages=render_messages,
     parse_reply=parse_scores_json,

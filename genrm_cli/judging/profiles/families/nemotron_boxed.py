@@ -1,6 +1,6 @@
 r"""NVIDIA's Llama 3.3 Nemotron Super 49B GenRM: two roles, and numbers in `\boxed{}` between fences of words.
 
-Its card knows no role for a principle, and a chat template may drop a role that it does not know: ours goes into the
+Its model card has no role for a principle, and a chat template may drop an unknown role, so the principle goes into the
 system turn. Its sampling is not published: temperature is left to the server.
 """
 
@@ -16,7 +16,7 @@ from genrm_cli.judging.requests import PairwisePrompt
 from genrm_cli.verdicts import MAX_RANKING, MAX_SCORE, MIN_RANKING, MIN_SCORE, Failure, FailureKind, Verdict
 
 _PRINCIPLE = "Judge the responses by this principle:\n"
-# A fence ends at the next one: that a judge forgets to close it makes its number no less complete.
+# A fence ends at the next one: a number is complete even if the judge forgets to close its fence.
 _FENCED = r"\[The Begin of {}\](.*?)(?=\[The (?:Begin|End) of |\Z)"
 _SCORES = re.compile(_FENCED.format("Individual Scores?"), re.DOTALL)
 RANKING = re.compile(_FENCED.format("Ranking Scores?"), re.DOTALL)
@@ -47,7 +47,7 @@ def _read(answer: str, cut_off: bool) -> Verdict | Failure:
 def read_boxes(
     answer: str, fenced: re.Pattern[str], title: str, count: int, bounds: tuple[float, float]
 ) -> _Numbers | Failure:
-    """Read the last box within the last fence of this title; other readable boxes in such fences must agree."""
+    """Read the last box within the last fence with this title; other readable boxes in such fences must agree."""
     bodies = [found[1] for found in fenced.finditer(answer)]
     boxes = [box for body in bodies for box in _BOX.findall(body)]
     if not bodies or not _BOX.search(bodies[-1]):
@@ -73,8 +73,8 @@ def _parse_numbers(box: str, count: int) -> _Numbers | None:
 PROFILE = Profile(
     name="nemotron-boxed",
     version=1,
-    about="NVIDIA Nemotron Super 49B GenRM by its roles response_1, response_2; boxed scores 1 to 5 and ranking 1 to 6 "
-    "as they are",
+    about="NVIDIA Nemotron Super 49B GenRM with its roles response_1, response_2; boxed scores 1 to 5 and ranking "
+    "1 to 6, unchanged",
     request_fields=MappingProxyType({"max_tokens": 16384}),
     render_messages=_render_messages,
     parse_reply=partial(parse_prose, read=_read),

@@ -1,6 +1,6 @@
-"""NVIDIA's Nemotron 32B GenRM-Principle: one response at a time, and how likely `Yes` was to be the judgement.
+"""NVIDIA's Nemotron 32B GenRM-Principle: one response at a time, graded by the probability of the judgement `Yes`.
 
-Asked greedily for the log probabilities of the likeliest tokens; servers give at most 20 of them.
+Decoding is greedy, with the log probabilities of the likeliest tokens; servers send at most 20 of them.
 """
 
 import math
@@ -33,17 +33,17 @@ def _render_messages(prompt: ListwisePrompt) -> list[Message]:
 
 
 def _parse_reply(reply: Reply, prompt: ListwisePrompt) -> Grades | Failure:
-    """Read the margin between Yes and No at the judgement: `1 + 4 / (1 + exp(-margin))`, in words as the note.
+    """Map the margin between Yes and No at the judgement to `1 + 4 / (1 + exp(-margin))`; the note holds the margin.
 
-    Where one of the two is not among the likeliest tokens, it counts as likely as the last of them, which is more
-    than it is: the margin is then a lower bound of its size. It is no margin if the other one is that last token.
+    If one of the two is not among the listed tokens, the least likely of these bounds its probability from above, and
+    the margin is a lower bound in size. Without a gap to that token there is no margin.
 
     Source: the model card of Qwen3-Nemotron-32B-GenRM-Principle: reward = logprob(Yes) - logprob(No).
     """
     del prompt
 
     def read(answer: str, cut_off: bool) -> Grades | Failure:
-        del cut_off  # a judgement that stands is complete
+        del cut_off  # a matched judgement is complete
         said = [found[1] for found in _JUDGEMENT.finditer(answer)]
         if not said:
             return make_failure(
@@ -77,7 +77,7 @@ def _likely_tokens(reply: Reply, said: str) -> Mapping[str, float]:
 
 
 def _margin(likely: Mapping[str, float]) -> float | None:
-    """Return by how much likelier Yes is than No, each in its likeliest spelling; None if that is not known."""
+    """Return the log probability of Yes less that of No, each in its likeliest spelling; None if unknown."""
     listed = {token: value for token, value in likely.items() if math.isfinite(value)}
     least = min(listed.values(), default=0.0)
     yes, no = (
@@ -85,15 +85,15 @@ def _margin(likely: Mapping[str, float]) -> float | None:
     )
     if yes is None or no is None:
         bound = (least if yes is None else yes) - (least if no is None else no)
-        return bound or None  # a server that lists one token alone says nothing of the other
+        return bound or None  # a server that lists only one token tells nothing about the other
     return yes - no
 
 
 PROFILE = GradingProfile(
     name="nemotron-principle",
     version=1,
-    about="NVIDIA Nemotron 32B GenRM-Principle, each response alone (one call a response); grade 1 to 5 by how much "
-    "likelier Yes is than No; its server must send logprobs",
+    about="NVIDIA Nemotron 32B GenRM-Principle, each response alone (one call per response); grade 1 to 5 by the "
+    "log probability of Yes less that of No; its server must send logprobs",
     request_fields=MappingProxyType({"temperature": 0.0, "max_tokens": 16384, "logprobs": True, "top_logprobs": 20}),
     render_messages=_render_messages,
     parse_reply=_parse_reply,

@@ -19,7 +19,7 @@ def _render_messages(prompt: PairwisePrompt) -> list[Message]:
 
 
 def _render_principles(principle: str) -> str:
-    """Number the principles, one a line; an indented line without a bullet goes on with the one before."""
+    """Number the principles, one per line; an indented line without a bullet continues the previous one."""
     items: list[str] = []
     for line in filter(str.strip, principle.splitlines()):
         text = line.strip()
@@ -36,8 +36,8 @@ def _render_principles(principle: str) -> str:
 PROFILE = Profile(
     name="nemotron-ultra",
     version=2,
-    about="NVIDIA Nemotron 3 Ultra GenRM by its roles, one principle a line; scores 1 to 5 and ranking of `overall` "
-    "as they are",
+    about="NVIDIA Nemotron 3 Ultra GenRM with its roles, one principle per line; scores 1 to 5 and ranking of "
+    "`overall`, unchanged",
     request_fields=MappingProxyType({"temperature": 1.0, "top_p": 0.95, "max_tokens": 24576}),
     render_messages=_render_messages,
     parse_reply=parse_scores_json,

@@ -1,4 +1,4 @@
-"""RewardAnything: all responses of a group in one call, a score for each, and their order."""
+"""RewardAnything: one call scores and orders all responses of a group."""
 
 import itertools
 import math
@@ -6,7 +6,7 @@ from functools import partial
 
 from genrm_cli.judging.profiles.default_sampling import THINKING
 from genrm_cli.judging.profiles.parsing.answer import THINK, excerpt, make_failure, open_thought, parse_answer
-from genrm_cli.judging.profiles.parsing.json_objects import FoundObject, Pairs, iter_objects, stands_outside
+from genrm_cli.judging.profiles.parsing.json_objects import Pairs, iter_objects, stands_outside
 from genrm_cli.judging.profiles.profile import GradingProfile, Message
 from genrm_cli.judging.profiles.prompt import render_listwise
 from genrm_cli.judging.requests import ListwisePrompt, Reply
@@ -25,7 +25,7 @@ def _names(prompt: ListwisePrompt) -> list[str]:
 
 
 def _render_messages(prompt: ListwisePrompt) -> list[Message]:
-    names = _names(prompt)  # all of them: small judges write the form off as it stands
+    names = _names(prompt)  # all of them: small judges copy the form literally
     scores, order = (", ".join(form.format(name) for name in names) for form in ('"{}": <1 to 5>', '"<{} or another>"'))
     form = f'{{"scores": {{{scores}}}, "best-to-worst": [{order}]}}'
     return render_listwise(prompt, names, _CLOSING + form)
@@ -44,7 +44,8 @@ def _read(names: list[str], answer: str, cut_off: bool) -> Grades | Failure:
     if not carriers:
         return make_failure(FailureKind.NO_VERDICT, f"no object with scores; ends with {excerpt(answer[-40:])}")
     chosen = carriers[-1]
-    if any(found.pairs is None and found.start > chosen.start and _is_ours(answer, found) for found in objects):
+    torn = (found for found in objects if found.pairs is None and found.start > chosen.start)
+    if any(answer.find('"scores"', found.start, found.end) >= 0 for found in torn):
         return make_failure(FailureKind.AMBIGUOUS, "scores, then others that cannot be read")
     given = [_read_scores(names, scores) for found in carriers for scores in _values_of("scores", found.pairs)]
     grades = given[-1]
@@ -58,10 +59,6 @@ def _read(names: list[str], answer: str, cut_off: bool) -> Grades | Failure:
 
 def _values_of(key: str, pairs: Pairs | None) -> list[object]:
     return [value for name, value in pairs or () if name == key]
-
-
-def _is_ours(answer: str, found: FoundObject) -> bool:
-    return answer.find('"scores"', found.start, found.end) >= 0
 
 
 def _read_scores(names: list[str], scores: object) -> Grades | Failure:
@@ -81,7 +78,7 @@ def _pairs(members: tuple[object, ...]) -> Pairs:
 
 
 def _contradiction(names: list[str], grades: Grades, order: object) -> Failure | None:
-    """Look for a response that is ordered before one with a higher score, or an order that is none."""
+    """Return a failure if the order is invalid or puts a response before one with a higher score."""
     if order is None:
         return None
     ordered_names = order if isinstance(order, list) and all(isinstance(name, str) for name in order) else []
@@ -96,7 +93,7 @@ def _contradiction(names: list[str], grades: Grades, order: object) -> Failure |
 PROFILE = GradingProfile(
     name="rewardanything",
     version=1,
-    about="RewardAnything, all responses of a group in one call; scores 1 to 5 as they are",
+    about="RewardAnything, all responses of a group in one call; scores 1 to 5, unchanged",
     request_fields=THINKING,
     render_messages=_render_messages,
     parse_reply=_parse_reply,

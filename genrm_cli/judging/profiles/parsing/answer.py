@@ -24,8 +24,8 @@ def parse_answer(reply: Reply, read: ReadAnswer[Said], opening: re.Pattern[str] 
     Args:
         reply: the judge's reply.
         read: called with a non-blank answer. Its `no_verdict` becomes `truncated` if the answer was cut off.
-        opening: matches the beginning of the family's answers, not of thoughts. In a reply that begins this way, the
-            judge may be quoting `</think>`, and the text after it may be a candidate's.
+        opening: matches the beginning of the family's answers, not of thoughts. In a reply that begins this way, a
+            `</think>` may be quoted, and the text after it may be a candidate's.
 
     Returns:
         `refused`, `empty` or `truncated` for a reply without an answer; `ambiguous` for a reply with that opening
@@ -72,7 +72,7 @@ def open_thought() -> Failure:
 
 def excerpt(value: object) -> str:
     """Quote a value from the judge in at most 40 characters, without control characters."""
-    # An object or list may be nested too deep to print, and nobody needs to see what is in it.
+    # An object or list may be nested too deep to print.
     shown = repr(value[:60]) if isinstance(value, str) else type(value).__name__
     if value is None or isinstance(value, bool | float):
         shown = str(value)

@@ -1,4 +1,4 @@
-"""Read a reply as NeMo Gym's `genrm_compare` does, for people who must reproduce its numbers."""
+"""Parse a reply as NeMo Gym's `genrm_compare` does, to reproduce its numbers."""
 
 import json
 import math
@@ -10,27 +10,22 @@ from genrm_cli.judging.profiles.parsing.parse_json import KEYS
 from genrm_cli.judging.requests import Reply
 from genrm_cli.verdicts import Failure, FailureKind, Verdict
 
-# An opening brace that nothing closes is searched to the end of the text, and so is the next. The reference
-# pays the square of the text's length; this many characters are searched in vain before we give up.
+# For each unclosed brace the rest of the text is searched: the reference takes quadratic time, we stop after this many
+# characters searched in vain.
 MAX_VAIN_CHARS = 2_000_000
 
 _JSON_FENCE = re.compile("```json", re.IGNORECASE)
-_Numbers = tuple[float, float, float, bool]  # the last: whether a default stands in for one of them
+_Numbers = tuple[float, float, float, bool]  # the last: whether a default replaces one of them
 _NOTHING = Failure(FailureKind.NO_VERDICT, "no JSON object with score_1, score_2 or ranking")
 
 
 def parse_scores_json_as_reference(
     reply: Reply, default_score: float = 3.0, default_ranking: float = 3.5
 ) -> Verdict | Failure:
-    """Take the first readable object of the ```json fences, else the last one of the whole text.
+    """Parse the first readable object of the ```json fences, or else the last one of the whole text.
 
-    Content is read as it stands, thinking included. One of the keys is enough: the defaults fill the others.
-    Numbers are whatever `float` takes, in any range.
-
-    Args:
-        reply: only its text is read.
-        default_score: stands in for a missing `score_1` or `score_2`.
-        default_ranking: stands in for a missing `ranking`.
+    The whole text counts, thinking included. One of the keys is enough: the defaults replace the others. A number is
+    anything that `float` accepts, in any range.
 
     Returns:
         `no_verdict` where the reference would use its defaults for all three numbers. Unlike the reference,
@@ -40,8 +35,7 @@ def parse_scores_json_as_reference(
     try:
         numbers = _read_fences(reply.text, defaults) or _read_anywhere(reply.text, defaults)
     except (ValueError, OverflowError, RecursionError):
-        # Integers too long for `int` or too large for `float`, nesting too deep: one such object ends the
-        # reference's search, too.
+        # Integers too long for `int` or too large for `float`, nesting too deep: the reference stops here, too.
         return _NOTHING
     if numbers is None:
         return _NOTHING

@@ -1,9 +1,8 @@
-"""Find the JSON objects that stand in prose: a judge's reply is text with an object in it, not a document.
+"""Find the JSON objects within prose: a judge's reply is text that contains an object, not a document.
 
-An object is claimed by `{`, a quoted key and a colon; what stands inside a claim is never an object of its
-own. So a fragment of a broken or torn object (an entry of a list of rubrics, a candidate's JSON that the judge
-quotes) cannot be taken for what the judge says at the top level. Braces of prose, code and LaTeX claim nothing.
-All of it takes time linear in the text, whatever the text.
+An object starts with `{`, a quoted key and a colon; nothing inside it counts as an object of its own. So a fragment of
+a broken object (an entry of a list of rubrics, JSON quoted from a candidate) cannot pass for the judge's own top-level
+object. Braces of prose, code and LaTeX start nothing. The time is linear in the text, whatever it holds.
 """
 
 import json
@@ -15,8 +14,8 @@ Pairs = tuple[tuple[str, object], ...]
 """A decoded object: its members in order, repeated keys included. Objects within it are `Pairs` too."""
 
 _CLAIM = re.compile(r'\{[ \t\r\n]*+"(?:[^"\\\r\n]|\\.){0,200}"[ \t\r\n]*+:')
-# The string alternative may end at the end of the text: without it an unclosed quote would be tried again from
-# each later quote, and a megabyte of quotes would take minutes. Possessive (`*+`) for the same reason.
+# A string may run to the end of the text: otherwise an unclosed quote would be retried from each later quote, and a
+# megabyte of quotes would take minutes. Possessive (`*+`) for the same reason.
 _BRACE_OR_STRING = re.compile(r'[{}]|"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
 _BACKSLASH = re.compile(r'\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})?')
 _FENCE = "```"
@@ -30,10 +29,10 @@ class FoundObject:
     """A top-level `{...}` of a text.
 
     Attributes:
-        start: where its `{` stands.
-        end: one past its `}`; the length of the text if it is never closed.
-        fenced: the nearest code fence before it is marked as JSON.
-        pairs: what it holds; None if it cannot be decoded, or holds none of the keys asked for.
+        start: index of its `{`.
+        end: one past its `}`; the length of the text if it is not closed.
+        fenced: whether the nearest code fence before it is marked as JSON.
+        pairs: its members; None if it cannot be decoded or has none of the wanted keys.
     """
 
     start: int
@@ -45,7 +44,7 @@ class FoundObject:
 def find_closing_brace(text: str, start: int) -> int | None:
     """Return the index of the `}` that closes the `{` at `start`, or None.
 
-    Braces within double-quoted strings do not count; a string that is never closed runs to the end.
+    Braces within double-quoted strings do not count; an unclosed string runs to the end.
     """
     depth = 0
     for token in _BRACE_OR_STRING.finditer(text, start):
@@ -60,12 +59,7 @@ def find_closing_brace(text: str, start: int) -> int | None:
 
 
 def iter_objects(text: str, keys: tuple[str, ...]) -> Iterator[FoundObject]:
-    """Yield the top-level objects of a text, first to last.
-
-    Args:
-        text: any text.
-        keys: objects whose source names none of these are not decoded.
-    """
+    """Yield the top-level objects of a text in order; those whose source holds none of the keys are not decoded."""
     position, fenced = 0, False
     while claim := _CLAIM.search(text, position):
         start = claim.start()
@@ -81,7 +75,7 @@ def iter_objects(text: str, keys: tuple[str, ...]) -> Iterator[FoundObject]:
 
 
 def stands_outside(text: str, word: str, objects: Iterable[FoundObject]) -> bool:
-    """Tell whether a word stands anywhere but within these objects, where it is a quotation."""
+    """Tell whether a word occurs outside these objects; inside them it is a quotation."""
     position = 0
     for found in objects:
         if text.find(word, position, found.start) >= 0:
@@ -91,10 +85,10 @@ def stands_outside(text: str, word: str, objects: Iterable[FoundObject]) -> bool
 
 
 def decode_object(source: str) -> Pairs | None:
-    r"""Decode one JSON object, forgiving what language models do to strings; None if that is not enough.
+    r"""Decode one JSON object, tolerating the usual errors of language models in strings; None if it is invalid.
 
-    Raw newlines and control characters are allowed in strings. A backslash that begins no JSON escape
-    (`\Delta`, `\underline`) is read as a plain backslash, but only if the object cannot be decoded as it is.
+    Raw newlines and control characters are allowed in strings. If the object cannot be decoded otherwise, a backslash
+    that starts no JSON escape (`\Delta`, `\underline`) is a plain backslash.
     """
     pairs = _decode(source)
     if pairs is None and "\\" in source:

@@ -1,8 +1,7 @@
-"""Read `score_1`, `score_2` and `ranking` from a judge's reply: strictly, or not at all.
+"""Parse `score_1`, `score_2` and `ranking` in a judge's reply, strictly.
 
-What is asked of the reply: it is the judge's own last words (what follows its thinking), it holds all three
-numbers in one object, they are in range, and nothing in it contradicts them. Anything else is a failure that
-says what was found, because a wrong verdict moves a reward and nobody notices.
+The text after the judge's thinking must hold all three numbers in one object, in range, and nothing that contradicts
+them. Anything else is a failure that names what was found: a wrong verdict would change a reward unnoticed.
 """
 
 import re
@@ -21,26 +20,26 @@ _PLAIN_DECIMAL = re.compile(r"-?[0-9]{1,20}(?:\.[0-9]{1,20})?")
 _OPENING = re.compile(r'\s*+(?:```(?:json)?\s*+)?\{\s*+"', re.IGNORECASE)
 _OVERALL = re.compile(r'(?<!\\)"overall"\s*+:\s*+\{')
 _KEY = re.compile(r'(?<!\\)"(?:score_1|score_2|ranking)"\s*+:')
-# After the value: a comma, a brace, the next key, a fence, the end of the line. "4 out of 5" is no value.
+# After the value: a comma, a brace, the next key, a fence, the end of the line. "4 out of 5" is not a value.
 _LOOSE_FIELD = re.compile(
     r'(?<!\\)"(?P<key>score_1|score_2|ranking)"\s*+:\s*+(?P<quote>"?)(?P<value>[^\s,}"`]{0,40}+)(?P=quote)'
     r'(?P<end>(?=[ \t]*+(?:[,}"`\r\n]|\Z)))?'
 )
 
 Fields = Mapping[str, Sequence[object]]
-"""The values that a reply gives for each key, in order."""
+"""The values of each key in a reply, in order."""
 
 
 def parse_scores_json(reply: Reply) -> Verdict | Failure:
-    """Read a verdict that is written as a JSON object with the three keys, possibly within `overall`.
+    """Parse a verdict in the form of a JSON object with the three keys, possibly within `overall`.
 
-    Objects in ```json fences come before others, later ones before earlier ones. A string that is a plain
-    decimal ("4") counts as a number; "4/5", true and null do not. If no object with any of the keys can be
-    decoded, the keys are looked for in the text itself, unless the reply was cut off.
+    Objects in ```json fences take precedence over others, later ones over earlier ones. A string that is a plain
+    decimal ("4") counts as a number; "4/5", true and null do not. If no object with any of the keys can be decoded, the
+    keys are searched in the text itself, unless the reply was cut off.
 
     Returns:
-        A failure `refused`, `empty`, `truncated` (cut off before a verdict stood), `no_verdict`,
-        `ambiguous` (values that contradict one another) or `out_of_range`. Never raises.
+        The verdict, or a failure: `refused`, `empty`, `truncated` (cut off before the verdict), `no_verdict`,
+        `ambiguous` (contradicting values) or `out_of_range`. Never raises.
     """
     return parse_answer(reply, _read_answer, _OPENING)
 
@@ -54,12 +53,12 @@ def _read_answer(answer: str, cut_off: bool) -> Verdict | Failure:
         return _read_last(answer, objects, carriers)
     if cut_off:
         return make_failure(FailureKind.NO_VERDICT, f"no complete object with {', '.join(KEYS)}")
-    # Keys deep within what could be decoded are not a verdict.
+    # Keys deep within a decoded object are not a verdict.
     return _read_loosely(_without(answer, (found for found in objects if found.pairs is not None)))
 
 
 def _fields_of(pairs: Pairs | None) -> Fields:
-    """Collect the values of each key; those within `overall` alone if that is an object."""
+    """Collect the values of each key, only those within `overall` if that is an object."""
     if pairs is None:
         return {}
     nested = [value for key, value in pairs if key == "overall" and isinstance(value, tuple)]
@@ -70,7 +69,7 @@ def _fields_of(pairs: Pairs | None) -> Fields:
 def _read_last(
     answer: str, objects: list[FoundObject], carriers: list[tuple[FoundObject, Fields]]
 ) -> Verdict | Failure:
-    """Read the last object that carries the keys, and compare it with all that could contradict it."""
+    """Read the last object with the keys, and compare it with everything that could contradict it."""
     preferred = [carrier for carrier in carriers if carrier[0].fenced] or carriers
     chosen, fields = preferred[-1]
     verdict = _read_fields(fields)
@@ -93,10 +92,10 @@ def _is_contradicted(
     chosen: FoundObject,
     verdict: Verdict,
 ) -> bool:
-    """Tell whether what cannot be decoded says something else than the chosen object.
+    """Tell whether text that cannot be decoded contradicts the chosen object.
 
-    An object that the judge quotes within a string, and forgets to escape, breaks the judge's own in two: the numbers
-    of the one then stand in good order, and those of the other before or behind it.
+    An object that the judge quotes in a string without escaping it breaks the judge's own in two: one of them is then
+    readable, and the numbers of the other precede or follow it.
     """
     torn = [found for found in objects if found.start > chosen.start and found.pairs is None]
     decoded = [found for found in objects if found.start < chosen.start and found.pairs is not None]
@@ -120,13 +119,13 @@ def _without(answer: str, objects: Iterable[FoundObject], start: int = 0) -> str
 
 
 def _read_loosely(answer: str) -> Verdict | Failure:
-    """Read the keys and their values from broken JSON: after the first `"overall": {`, else anywhere.
+    """Read the keys and their values from broken JSON: after the first `"overall": {`, or else anywhere.
 
-    A later `overall` may be a candidate's, quoted in the judge's: if it differs, the values contradict each other.
+    A later `overall` may be quoted from a candidate: if it differs, the values contradict each other.
     """
     overall = _OVERALL.search(answer)
     if overall is None and '"rubric_evaluations"' in answer:
-        # The same three keys stand in each rubric's own entry, and none of them is the verdict.
+        # Each rubric's entry has the same three keys, and none of them is the verdict.
         return make_failure(FailureKind.NO_VERDICT, "rubric_evaluations without a readable overall")
     fields: dict[str, list[object]] = {}
     for found in _LOOSE_FIELD.finditer(answer, overall.end() if overall else 0):
@@ -162,7 +161,7 @@ def _read_number(key: str, values: Sequence[object]) -> float | Failure:
     if number is None:
         return make_failure(FailureKind.NO_VERDICT, f"{key} is not a number: {excerpt(values[0])}")
     low, high = _RANGES[key]
-    if not low <= number <= high:  # true of NaN, too
+    if not low <= number <= high:  # also true for NaN
         return make_failure(FailureKind.OUT_OF_RANGE, f"{key} is {number:g}, expected {low:g} to {high:g}")
     return number
 

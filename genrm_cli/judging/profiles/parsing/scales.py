@@ -1,4 +1,4 @@
-"""Map what judges say (a winner, a number, two scores on their own scale) to a verdict."""
+"""Map a judge's winner, number or scores on its own scale to a verdict."""
 
 import re
 
@@ -21,20 +21,20 @@ _RANKINGS = ((0.75, 1.0, 6.0), (0.375, 2.0, 5.0), (0.0, 3.0, 4.0))
 def verdict_of_scores(first: float, second: float, low: float, high: float) -> Verdict | Failure:
     """Map two scores, higher is better, linearly from `low`..`high` to 1..5, and their distance to the ranking.
 
-    Equal scores rank 3.5. A lead of less than 3/8 of the scale ranks 3 (1.5 points of 1..5), of less than 3/4
-    ranks 2 (3 points), more ranks 1; mirrored if the second leads.
+    The ranking of equal scores is 3.5. It is 3 for a lead below 3/8 of the scale (1.5 points of 1..5), 2 below 3/4
+    (3 points), otherwise 1; 4, 5 and 6 if the second leads.
 
     Returns:
         `out_of_range` for a score outside the scale.
     """
     for score in (first, second):
-        if not low <= score <= high:  # true of NaN, too
+        if not low <= score <= high:  # also true for NaN
             return make_failure(FailureKind.OUT_OF_RANGE, f"a score is {score:g}, expected {low:g} to {high:g}")
     return Verdict(_rescale(first, low, high), _rescale(second, low, high), _ranking((first - second) / (high - low)))
 
 
 def verdict_of_grades(first: float, second: float) -> Verdict:
-    """Make a verdict of two grades from 1 to 5, with the ranking by their distance."""
+    """Make a verdict of two grades from 1 to 5; their distance gives the ranking."""
     return Verdict(first, second, _ranking((first - second) / (MAX_SCORE - MIN_SCORE)))
 
 

@@ -1,0 +1,66 @@
+"""Metrics of the parts of a run merge into those of the whole run."""
+
+import json
+from collections.abc import Sequence
+from random import Random
+
+import pytest
+
+from genrm_cli.metrics.panel_metrics import PanelMetrics
+from genrm_cli.metrics.run_metrics import RunMetrics, summarise
+from genrm_cli.verdicts import Failure, FailureKind, Outcome, Verdict
+
+
+def random_verdict(random: Random) -> Verdict:
+    """Draw a verdict; scores tie now and then."""
+    return Verdict(float(random.randint(1, 5)), float(random.randint(1, 5)), float(random.randint(1, 6)))
+
+
+def metrics_of(seeds: Sequence[int]) -> RunMetrics:
+    """Count one group of comparisons for each seed."""
+    metrics = RunMetrics()
+    for seed in seeds:
+        random = Random(seed)
+        first, second = random_verdict(random), random_verdict(random)
+        metrics.lines += seed
+        metrics.group_sizes[seed % 3] += 1
+        metrics.add_outcome(Outcome(first, attempts=2, prompt_tokens=seed))
+        metrics.add_outcome(Outcome(Failure(FailureKind.NO_VERDICT, f"seed {seed}")))
+        metrics.add_verdict(first)
+        metrics.both_orders.add([(first, second)])
+        metrics.shares[f"component {seed % 2}"] += 0.5
+        metrics.weights_fitted |= seed == 5
+        metrics.latencies.add(0.01 * seed)
+        values = {"a": [float(seed), 1.0, None], "b": [random.random(), 2.0, 3.0]}
+        metrics.components.add_group(values, [1.0, 2.0, float(seed)])
+        metrics.panel = metrics.panel or PanelMetrics(["x", "y"], [1.0, 2.0], [True, True])
+        metrics.panel.add_comparison([first, second], counts=seed % 2 == 0)
+        metrics.panel.add_group([[1.0, 2.0], [float(seed), 3.0]])
+        metrics.rewards.add(random.random())
+    return metrics
+
+
+def shown(value: object) -> object:
+    """Compare numbers up to rounding."""
+    if isinstance(value, dict):
+        return {key: shown(member) for key, member in value.items()}
+    if isinstance(value, list | tuple):
+        return [shown(member) for member in value]
+    return pytest.approx(value, rel=1e-9) if isinstance(value, float) else value
+
+
+@pytest.mark.parametrize("cut", [0, 1, 4, 9])
+def test_the_metrics_of_two_parts_merge_into_those_of_the_whole(cut: int) -> None:
+    """Every count, statistic and panel number is the same, also when one part is empty."""
+    merged = metrics_of(range(cut))
+    merged.merge(metrics_of(range(cut, 9)))
+    assert json.loads(json.dumps(summarise(merged, 1.0))) == shown(summarise(metrics_of(range(9)), 1.0))
+
+
+def test_a_merged_part_can_go_on_counting() -> None:
+    """Merging copies: what is counted later in one part does not change the total."""
+    total, part = RunMetrics(), metrics_of([1])
+    total.merge(part)
+    before = summarise(total, 1.0)
+    part.merge(metrics_of([2, 3]))
+    assert summarise(total, 1.0) == before
