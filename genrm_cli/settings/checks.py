@@ -5,12 +5,14 @@ Each takes a raw value and its place, and returns the value or raises a UsageErr
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 
 from genrm_cli.catalog import listed
 from genrm_cli.errors import UsageError
-from genrm_cli.settings.components import JUDGE_ALIASES, JUDGE_KEYS, Option
+from genrm_cli.settings.aliases import JUDGE_ALIASES
+from genrm_cli.settings.components import JUDGE_KEYS, Option
 from genrm_cli.settings.convert import compiled_pattern, convert_named
+from genrm_cli.settings.declare import Value
 
 Check = Callable[[object, str], Option]
 _FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
@@ -27,7 +29,7 @@ def one_of(choices: Iterable[str]) -> Check:
     """Return a check for one of these texts."""
     allowed = tuple(choices)
 
-    def check(raw: object, where: str) -> Option:
+    def check(raw: object, where: str) -> str:
         if raw not in allowed:
             raise UsageError(f"{where}: {raw!r} is not one of {listed(allowed)}.")
         return str(raw)
@@ -116,21 +118,27 @@ def _is_bound(raw: object) -> bool:
     return isinstance(raw, float) and not math.isnan(raw)
 
 
-def judge_settings(given: Mapping[str, object], where: str) -> dict[str, Option]:
-    """Check the settings of a judge in a table; other keys are ignored."""
-    checked: dict[str, Option] = {}
+def judge_settings(
+    given: Mapping[str, object],
+    prefix: str,
+    known: Container[str] = JUDGE_KEYS,
+    aliases: Mapping[str, str] = JUDGE_ALIASES,
+) -> tuple[tuple[str, Value], ...]:
+    """Convert the settings of a judge in a table, sorted by flat name; other keys are ignored.
+
+    `prefix` stands before the key in messages.
+    """
+    converted: dict[str, Value] = {}
     for key, raw in given.items():
-        name = JUDGE_ALIASES.get(key, key)
-        if name not in JUDGE_KEYS:
+        name = aliases.get(key, key.replace("-", "_"))
+        if name not in known:
             continue
-        if name in checked:
-            raise UsageError(f"{where}.{key}: {name} is given twice, once as {listed(JUDGE_ALIASES)}; remove one.")
-        value = convert_named(name, raw, f"{where}.{key}")
-        if value is not None:
-            checked[name] = value
-    return checked
+        if name in converted:
+            raise UsageError(f"{prefix}{key}: {name!r} is given twice, under two names; remove one.")
+        converted[name] = convert_named(name, raw, f"{prefix}{key}")
+    return tuple(sorted(converted.items()))
 
 
 def is_judge_setting(key: str) -> bool:
-    """Return whether a key is a setting that a judge may have of its own."""
+    """Return whether a component's table may have this key for its judge."""
     return JUDGE_ALIASES.get(key, key) in JUDGE_KEYS

@@ -19,13 +19,9 @@ class Origin:
 
 
 def origins_of(settings: Settings, sources: Mapping[str, str], tables: Iterable[str], path: str) -> list[Origin]:
-    """Return the origin of every setting.
+    """Return the origin of every setting; one without an entry in `sources` has its default.
 
-    Args:
-        settings: the effective settings.
-        sources: by flat name; a setting that is missing has its default.
-        tables: names of the tables in the settings file.
-        path: of the settings file.
+    `tables` are the names of the tables in the settings file at `path`.
     """
     origins = [Origin(s.key, value_of(settings, s.name), sources.get(s.name, "default")) for s in all_settings()]
     return [*_with_panel(origins, settings, f"file {path}"), *_origins_of_tables(settings, tables, f"file {path}")]
@@ -50,7 +46,7 @@ def _origins_of_tables(settings: Settings, tables: Iterable[str], source: str) -
 
 
 def _in_words(values: Iterable[tuple[str, object]]) -> Iterator[str]:
-    """Yield the values of a table in short, without empty ones."""
+    """Yield the values of a table in words, without empty ones."""
     for name, value in values:
         if isinstance(value, tuple):
             value = " ".join(" ".join(map(str, each)) if isinstance(each, tuple) else str(each) for each in value)

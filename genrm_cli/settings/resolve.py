@@ -26,7 +26,7 @@ OTHER_VARIABLES = frozenset({"GENRM_API_KEY", "GENRM_CONFIG"})
 
 @dataclass(frozen=True, slots=True)
 class SettingsFile:
-    """The path and values of a settings file; both are empty without one."""
+    """A settings file; both fields are empty without one."""
 
     path: str = ""
     values: Mapping[str, object] = field(default_factory=dict)
@@ -43,12 +43,12 @@ class _Rank(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class _Choice:
-    """A value of a setting and its source; `place` names it in errors."""
+    """A value of a setting and its source; `where` begins errors about it."""
 
     value: Any
     rank: _Rank
     source: str
-    place: str = ""
+    where: str = ""
 
 
 def read_settings_file(path: str | None, folder: Path) -> SettingsFile:
@@ -91,12 +91,7 @@ def read_toml(path: Path) -> dict[str, object]:
 def resolve_settings(
     flags: Mapping[str, Value], environ: Mapping[str, str], file: SettingsFile
 ) -> tuple[Settings, list[Origin]]:
-    """Resolve all settings, and say for each where it came from.
-
-    Args:
-        flags: by flat or old name; None means not given.
-        environ: the process environment.
-        file: the settings file.
+    """Resolve all settings and their origins; flags are by flat or old name, None where not given.
 
     Raises:
         UsageError: a value has the wrong type or is out of bounds, or the file has an unknown setting.
@@ -105,6 +100,7 @@ def resolve_settings(
     keys, tables = _split_tables(file)
     chosen = _choose(flags, environ, SettingsFile(file.path, keys))
     _drop_overridden_judge(chosen)
+    _drop_overridden_profile(chosen)
     _apply_preset(chosen)
     _apply_compat(chosen)
     values = {name: choice.value for name, choice in chosen.items()}
@@ -131,20 +127,18 @@ def _choose(flags: Mapping[str, Value], environ: Mapping[str, str], file: Settin
         sources = _flags_of(setting, flags), _variables_of(setting, environ), _keys_of(setting, file)
         raw = next((each for source in sources if (each := _only(source)) is not None), None)
         if raw is not None:
-            chosen[setting.name] = replace(raw, value=convert(setting, raw.value, raw.place))
+            chosen[setting.name] = replace(raw, value=convert(setting, raw.value, raw.where))
     return chosen
 
 
 def _flags_of(setting: Setting, flags: Mapping[str, Value]) -> Iterator[_Choice]:
     for name in dict.fromkeys((setting.name, oldest_name(setting.name))):
         if flags.get(name) not in (None, [], ()):
-            flag = setting.flag if name == setting.name else flag_named(name)
-            yield _Choice(flags[name], _Rank.FLAG, "flag", flag)
+            yield _Choice(flags[name], _Rank.FLAG, "flag", setting.flag if name == setting.name else flag_named(name))
 
 
 def _variables_of(setting: Setting, environ: Mapping[str, str]) -> Iterator[_Choice]:
-    for name in dict.fromkeys((setting.key, oldest_name(setting.key))):
-        variable = variable_named(name)
+    for variable in map(variable_named, dict.fromkeys((setting.key, oldest_name(setting.key)))):
         if environ.get(variable) or (variable in environ and setting.name in GUARDS):
             yield _Choice(environ[variable], _Rank.ENVIRONMENT, f"environment {variable}", variable)
 
@@ -158,15 +152,26 @@ def _keys_of(setting: Setting, file: SettingsFile) -> Iterator[_Choice]:
 def _only(given: Iterator[_Choice]) -> _Choice | None:
     first, second = next(given, None), next(given, None)
     if first is not None and second is not None:
-        raise UsageError(f"{first.place} and {second.place} are the same setting; remove the second, its old name.")
+        raise UsageError(f"{first.where} and {second.where} are the same setting; remove the second, its old name.")
     return first
 
 
 def _drop_overridden_judge(chosen: dict[str, _Choice]) -> None:
-    """Let an endpoint override the offline judge of a lower source, and vice versa: they exclude each other."""
+    """Let an endpoint override the lexical baseline of a lower source, and vice versa: they exclude each other."""
     judge, base_url = chosen.get("judge"), chosen.get("base_url")
     if judge is not None and base_url is not None and judge.rank != base_url.rank:
         del chosen["judge" if judge.rank > base_url.rank else "base_url"]
+
+
+def _drop_overridden_profile(chosen: dict[str, _Choice]) -> None:
+    """Let the lexical baseline, which takes no prompt, override the profile of a lower source; refuse one beside it."""
+    judge, profile = chosen.get("judge"), chosen.get("profile")
+    if judge is not None and profile is not None:
+        if judge.rank >= profile.rank:
+            raise UsageError(
+                f"{profile.where} has no effect with --judge lexical, which takes no prompt; remove one of them."
+            )
+        del chosen["profile"]
 
 
 def _apply_preset(chosen: dict[str, _Choice]) -> None:
@@ -177,7 +182,7 @@ def _apply_preset(chosen: dict[str, _Choice]) -> None:
 
 
 def _apply_compat(chosen: dict[str, _Choice]) -> None:
-    """Take the reference's pairs and estimator, to reproduce its numbers."""
+    """Default to the reference's pairs and estimator, to reproduce its numbers."""
     if "compat" in chosen:
         source = f"compat {chosen['compat'].value}"
         chosen.setdefault("strategy", _Choice("circular", _Rank.PRESET, source))
@@ -185,7 +190,7 @@ def _apply_compat(chosen: dict[str, _Choice]) -> None:
 
 
 def _panel(tables: Mapping[str, object], chosen: Mapping[str, _Choice], path: str) -> tuple[PanelJudge, ...]:
-    """Return the judges of the file's panel; none if a flag or variable names a single judge."""
+    """Return the judges of the file's panel; empty if a flag or variable names a single judge."""
     if "judge" not in tables:
         return ()
     panel = parse_panel(tables["judge"], f"{path}: judge")
@@ -198,17 +203,13 @@ def _panel(tables: Mapping[str, object], chosen: Mapping[str, _Choice], path: st
 
 def _parse_rewards(tables: Mapping[str, object], values: Mapping[str, Value], path: str) -> dict[str, Any]:
     """Parse the tables that define rewards."""
-    shorts = values.get("component", ())
-    components = parse_components(
-        tables.get("components", {}),
-        shorts if isinstance(shorts, tuple) else (),
-        f"{path}: components",
-    )
-    parsed: dict[str, Any] = {"components": components}
-    if "diversity" in tables:
-        parsed["diversity"] = parse_diversity(tables["diversity"], f"{path}: diversity")
-    if "total" in tables:
-        parsed["total"] = parse_total(tables["total"], f"{path}: total")
+    shorts: Any = values.get("component", ())
+    parsed: dict[str, Any] = {
+        "components": parse_components(tables.get("components", {}), shorts, f"{path}: components")
+    }
+    for name, parse in (("diversity", parse_diversity), ("total", parse_total)):
+        if name in tables:
+            parsed[name] = parse(tables[name], f"{path}: {name}")
     return parsed
 
 
@@ -242,7 +243,7 @@ def state_folder() -> Path:
         folder.mkdir(parents=True, exist_ok=True)
     except RuntimeError as error:
         raise UsageError(
-            "there is no home folder for the journal or the lock: HOME is not set. "
+            "no home folder for the journal or the lock: HOME is not set. "
             "Set XDG_STATE_HOME, or name a journal with --journal and omit --lock."
         ) from error
     except OSError as error:
