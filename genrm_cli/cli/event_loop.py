@@ -1,4 +1,4 @@
-"""Run asynchronous work to its end. Import it late: asyncio would slow `--help` down."""
+"""The event loop of a command. Import it late: asyncio would slow `--help` down."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -8,11 +8,7 @@ Result = TypeVar("Result")
 
 
 def run_to_end(work: Coroutine[Any, Any, Result]) -> Result:
-    """Run work in an event loop of its own.
-
-    Raises:
-        KeyboardInterrupt: the work was cancelled, by SIGTERM too.
-    """
+    """Run work in a new event loop; a cancellation, by SIGTERM too, becomes a KeyboardInterrupt."""
     try:
         return asyncio.run(work)
     except asyncio.CancelledError as error:

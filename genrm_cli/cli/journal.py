@@ -1,4 +1,4 @@
-"""`genrm journal`: what is in a journal."""
+"""`genrm journal`: show, export or prune a journal of verdicts."""
 
 import json
 import time
@@ -9,17 +9,18 @@ from typing import Annotated, Any
 
 import typer
 
-from genrm_cli.cli.options import run_command
+from genrm_cli.cli.console import counted
+from genrm_cli.cli.options import exit_with
 from genrm_cli.errors import InputError, UsageError
 
-journal = typer.Typer(help="Show, export or prune the verdicts that a journal keeps.", no_args_is_help=True)
+journal = typer.Typer(help="Show, export or prune the verdicts in a journal.", no_args_is_help=True)
 
 JournalPath = Annotated[str, typer.Argument(metavar="JOURNAL", help="A *.journal.sqlite file.")]
 
 
 @journal.command()
 def stats(path: JournalPath, as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
-    """Show how many verdicts and failures a journal holds, by judge, and what they took."""
+    """Count verdicts, failures, calls and tokens by judge."""
 
     def run(opened: Any) -> None:
         statistics = opened.statistics()
@@ -44,15 +45,15 @@ def prune(
     path: JournalPath,
     failures: Annotated[bool, typer.Option("--failures", help="Delete the recorded failures.")] = False,
     older_than: Annotated[
-        str | None, typer.Option(metavar="DURATION", help="Delete verdicts older than this, for instance 90d.")
+        str | None, typer.Option(metavar="DURATION", help="Delete verdicts older than this, for example 90d.")
     ] = None,
     judge: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="Delete verdicts of this judge, as `stats` names it.")
+        str | None, typer.Option(metavar="TEXT", help="Delete verdicts of this judge, named as in `stats`.")
     ] = None,
 ) -> None:
-    """Delete failures, old verdicts or those of one judge, and give the space back.
+    """Delete failures, old verdicts or those of one judge, and free the space.
 
-    With --older-than and --judge, verdicts go that are both.
+    --older-than and --judge together delete verdicts that match both.
     """
     from genrm_cli.settings.convert import parse_duration_s
 
@@ -62,9 +63,9 @@ def prune(
             raise UsageError(f"--older-than: {older_than!r} is not a duration, such as 12h or 90d.")
         before = None if age_s is None else time.time() - age_s
         if not failures and before is None and judge is None:
-            raise UsageError("nothing is chosen; pass --failures, --older-than or --judge.")
+            raise UsageError("nothing to delete; pass --failures, --older-than or --judge.")
         verdicts_gone, failures_gone = opened.prune(failures=failures, before=before, judge=judge)
-        typer.echo(f"deleted {verdicts_gone} verdicts and {failures_gone} failures")
+        typer.echo(f"deleted {counted(verdicts_gone, 'verdict')} and {counted(failures_gone, 'failure')}")
 
     _with_journal(path, run)
 
@@ -74,12 +75,12 @@ def _with_journal(path: str, use: Callable[[Any], None]) -> None:
 
     def run() -> int:
         if not Path(path).is_file():
-            raise InputError(f"{path}: no such journal; `genrm score` names it at its end.")
+            raise InputError(f"{path}: no such journal; `genrm score` prints the path of its journal at the end.")
         with Journal(path) as opened:
             use(opened)
         return 0
 
-    raise typer.Exit(run_command(run))
+    exit_with(run)
 
 
 def _stats_text(statistics: dict[str, Any]) -> str:
@@ -89,8 +90,8 @@ def _stats_text(statistics: dict[str, Any]) -> str:
             datetime.fromtimestamp(judge[name], UTC).strftime("%Y-%m-%d %H:%M") for name in ("first_at", "last_at")
         )
         lines.append(
-            f"{judge['judge']}: {judge['verdicts']:,} verdicts in {judge['calls']:,} calls, {judge['prompt_tokens']:,} "
-            f"tokens in, {judge['completion_tokens']:,} out, {first} to {last} UTC"
+            f"{judge['judge']}: {counted(judge['verdicts'], 'verdict')} in {counted(judge['calls'], 'call')}, "
+            f"{judge['prompt_tokens']:,} tokens in, {judge['completion_tokens']:,} out, {first} to {last} UTC"
         )
-    lines += [f"{entry['judge']}: {entry['count']:,} failures ({entry['kind']})" for entry in statistics["failures"]]
+    lines += [f"{e['judge']}: {counted(e['count'], 'failure')} ({e['kind']})" for e in statistics["failures"]]
     return "\n".join(lines)

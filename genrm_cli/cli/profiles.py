@@ -5,11 +5,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Table
-from rich.text import Text
 
-from genrm_cli.cli.console import stdout_console
-from genrm_cli.cli.options import run_command
+from genrm_cli.cli.console import add_row, new_table, stdout_console
+from genrm_cli.cli.options import exit_with
 
 if TYPE_CHECKING:
     from genrm_cli.judging.profiles.profile import AnyProfile
@@ -28,7 +26,7 @@ _RESPONSES = ("A cobbler.", "There are many words for people who work with their
 
 @profiles.callback()
 def list_profiles(context: typer.Context, as_json: AsJson = False) -> None:
-    """List the judge families with their verdicts and sampling."""
+    """List the judge families, their kind of verdict and their sampling."""
     if context.invoked_subcommand is not None:
         return
 
@@ -38,10 +36,14 @@ def list_profiles(context: typer.Context, as_json: AsJson = False) -> None:
         if as_json:
             typer.echo(_to_json([_describe(profile) for profile in PROFILES.values()]))
         else:
-            stdout_console().print(_table(list(PROFILES.values())))
+            table = new_table("profile", "judges and verdict", "request fields", texts=3)
+            table.columns[0].no_wrap = True
+            for profile in PROFILES.values():
+                add_row(table, profile.name, profile.about, _fields_text(profile.request_fields))
+            stdout_console().print(table)
         return 0
 
-    raise typer.Exit(run_command(run))
+    exit_with(run)
 
 
 @profiles.command("test")
@@ -71,7 +73,7 @@ def read_reply(
             typer.echo(f"grades {', '.join(f'{value:g}' for value in read.values)}")
         return 0
 
-    raise typer.Exit(run_command(run))
+    exit_with(run)
 
 
 @profiles.command()
@@ -92,7 +94,7 @@ def show(name: NameOrFile, as_json: AsJson = False) -> None:
             typer.echo(_shown(profile, messages))
         return 0
 
-    raise typer.Exit(run_command(run))
+    exit_with(run)
 
 
 def _sample_for(profile: "AnyProfile") -> "Prompt":
@@ -117,14 +119,6 @@ def _describe(profile: "AnyProfile") -> dict[str, Any]:
 def _to_json(value: object) -> str:
     # `default`: request fields are read-only mappings.
     return json.dumps(value, default=dict, ensure_ascii=False)
-
-
-def _table(all_profiles: "list[AnyProfile]") -> Table:
-    table = Table("profile", "judges and verdict", "request fields", box=None, pad_edge=False)
-    table.columns[0].no_wrap = True
-    for profile in all_profiles:
-        table.add_row(Text(profile.name), Text(profile.about), Text(_fields_text(profile.request_fields)))
-    return table
 
 
 def _fields_text(fields: Mapping[str, object]) -> str:

@@ -7,11 +7,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
-from rich.text import Text
 
 from genrm_cli.catalog import ESTIMATORS, STRATEGIES, listed
-from genrm_cli.cli.console import say_warning, stdout_console
-from genrm_cli.cli.options import run_command
+from genrm_cli.cli.console import (
+    add_row,
+    counted,
+    new_table,
+    percent_text,
+    print_json,
+    print_text,
+    say_warning,
+    stdout_console,
+)
+from genrm_cli.cli.options import exit_with, keyword_parameter, with_parameters
 from genrm_cli.errors import UsageError
 from genrm_cli.simulation.judge import JudgeModel, judge_fields
 
@@ -31,18 +39,13 @@ _DEFAULT_ESTIMATORS = ("simple_tiebreaker", "combined")
 
 
 def _with_judge_options(command: Callable[..., int]) -> Callable[..., None]:
-    """Give a command an option for each number of the judge model; the command receives the given ones as `given`."""
+    """Add an option for each number of the judge model to a command, which takes the given ones as `given`."""
 
     def run(**options: Any) -> None:
         given = {each.name: value for each in judge_fields() if (value := options.pop(each.name)) is not None}
-        raise typer.Exit(run_command(lambda: command(**options, given=given)))
+        exit_with(lambda: command(**options, given=given))
 
-    own = [p for p in inspect.signature(command).parameters.values() if p.name != "given"]
-    parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own] + [_parameter(f) for f in judge_fields()]
-    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    run.__annotations__ = {p.name: p.annotation for p in parameters}
-    run.__doc__, run.__name__ = command.__doc__, command.__name__
-    return run
+    return with_parameters(run, command, map(_parameter, judge_fields()), instead_of="given")
 
 
 def _parameter(field: Any) -> inspect.Parameter:
@@ -53,10 +56,7 @@ def _parameter(field: Any) -> inspect.Parameter:
         rich_help_panel=_JUDGE_PANEL,
         show_default=False,
     )
-    # Text, so that errors about it are ours.
-    return inspect.Parameter(
-        field.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[str | None, option]
-    )
+    return keyword_parameter(field.name, str, option)  # text, so that errors about it are ours
 
 
 @_with_judge_options
@@ -68,7 +68,7 @@ def simulate(
         typer.Option(
             metavar="N",
             show_default=False,
-            help="Judge calls per group; each strategy uses its largest plan within them. May be repeated. "
+            help="Judge calls per group; each strategy uses its largest plan within them. Repeatable. "
             "Default: 1, 2, 3 and 4 per rollout, the number of pairs, and twice that.",
         ),
     ] = None,
@@ -77,7 +77,7 @@ def simulate(
         typer.Option(
             metavar="NAME",
             show_default=False,
-            help=f"Which pairs are compared: {listed(STRATEGIES)}. Repeatable. Default: {listed(_DEFAULT_STRATEGIES)}.",
+            help=f"Which pairs to compare: {listed(STRATEGIES)}. Repeatable. Default: {listed(_DEFAULT_STRATEGIES)}.",
         ),
     ] = None,
     estimator: Annotated[
@@ -97,7 +97,7 @@ def simulate(
             metavar="FILE",
             show_default=False,
             help="Fit the simulated judge to recorded verdicts: a *.comparisons.jsonl (best from a run with "
-            "--both-orders and --repeats 2) or a *.journal.sqlite, which holds less. The options below override the fit.",
+            "--both-orders and --repeats 2) or a *.journal.sqlite, which holds less. The options below override it.",
         ),
     ] = None,
     judge: Annotated[
@@ -130,7 +130,7 @@ def simulate(
     size = _whole(n, "--n", _MIN_SIZE, _MAX_SIZE)
     count, start = _whole(groups, "--groups", 2, _MAX_GROUPS), _whole(seed, "--seed", 0, 2**63 - 1)
     plans = _plans(size, strategy or _DEFAULT_STRATEGIES, calls)
-    estimators = _estimators(estimator or _DEFAULT_ESTIMATORS)
+    estimators = _known(estimator or _DEFAULT_ESTIMATORS, ESTIMATORS, "estimator")
     model, kept, fitted = _model(given, fit, judge)
     rows = [asdict(row) for row in iter_metrics(model, size, plans, estimators, groups=count, seed=start)]
     result = {
@@ -143,7 +143,7 @@ def simulate(
         "figures": rows,
     }
     if as_json:
-        _print_json(result)
+        print_json(result)
     else:
         _print_result(result)
     return 0
@@ -157,7 +157,7 @@ def _model(
     model = JudgeModel(**numbers)
     if uri is None:
         if judge is not None:
-            raise UsageError("--judge selects the verdicts for --fit; use it together with --fit.")
+            raise UsageError("--judge selects the verdicts for --fit; give both.")
         return model, None, None
     from genrm_cli.simulation.fit import fit_to_verdicts
     from genrm_cli.simulation.observe import MIN_VERDICTS
@@ -165,7 +165,7 @@ def _model(
 
     kept = read_verdicts(uri, judge)
     if kept.verdicts < MIN_VERDICTS:
-        raise UsageError(f"{uri} holds {kept.verdicts} verdicts; a fit needs {MIN_VERDICTS} or more.")
+        raise UsageError(f"{uri} holds {counted(kept.verdicts, 'verdict')}; a fit needs at least {MIN_VERDICTS}.")
     fitted = fit_to_verdicts(
         model, kept.groups, kept.failures, known_rollouts=kept.known_rollouts, fixed=frozenset(numbers)
     )
@@ -173,7 +173,7 @@ def _model(
 
 
 def _plans(n: int, strategies: Sequence[str], calls: Sequence[str] | None) -> list["Plan"]:
-    """Return each plan once, those of one strategy by their calls."""
+    """Return each plan once, ordered by strategy, then by calls."""
     from genrm_cli.simulation.plans import plan_within
 
     strategies = _known(strategies, STRATEGIES, "strategy")
@@ -183,12 +183,8 @@ def _plans(n: int, strategies: Sequence[str], calls: Sequence[str] | None) -> li
     plans = [plan_within(name, n, budget) for name in strategies for budget in budgets]
     found = list(dict.fromkeys(plan for plan in plans if plan is not None))
     if not found:
-        raise UsageError(f"{budgets[-1]} calls a group are too few for {', '.join(strategies)} with {n} rollouts.")
+        raise UsageError(f"{budgets[-1]} calls per group are too few for {', '.join(strategies)} with {n} rollouts.")
     return found
-
-
-def _estimators(names: Sequence[str]) -> list[str]:
-    return _known(names, ESTIMATORS, "estimator")
 
 
 def _known(names: Sequence[str], known: Iterable[str], kind: str) -> list[str]:
@@ -231,23 +227,17 @@ def _fit_record(uri: str, kept: "KeptVerdicts", fitted: "Fit") -> dict[str, Any]
     }
 
 
-def _print_json(value: dict[str, Any]) -> None:
-    from genrm_cli.storage.formats.records import render_record
-
-    typer.echo(render_record(value), nl=False)
-
-
 def _print_result(result: dict[str, Any]) -> None:
     console = stdout_console()
     console.print(_metrics_table(result["figures"]))
     console.print()
-    console.print(Text(_judge_text(result)), soft_wrap=True)
+    print_text(_judge_text(result))
     if result["fit"] is None:
         return
     console.print()
     console.print(_judge_table(result))
     console.print()
-    console.print(Text(_fit_text(result["fit"])), soft_wrap=True)
+    print_text(_fit_text(result["fit"]))
     for name, value in result["fit"]["observed"].items():
         reached = result["fit"]["reached"].get(name)
         if reached is not None and abs(reached - value) > 0.1 * max(abs(value), 0.5):
@@ -256,24 +246,17 @@ def _print_result(result: dict[str, Any]) -> None:
 
 def _metrics_table(rows: list[dict[str, Any]]) -> Table:
     heads = ("calls", "correlation", "±", "Spearman", "best on top", "index bias", "unscored")
-    table = Table("strategy", "estimator", box=None, pad_edge=False)
-    for head in heads:
-        table.add_column(head, justify="right", no_wrap=True)
+    table = new_table("strategy", "estimator", *heads, texts=2)
     for row in rows:
-        table.add_row(
-            row["strategy"],
-            row["estimator"],
-            str(row["calls"]),
-            *(f"{row[name]:.3f}" for name in ("correlation", "correlation_error", "spearman")),
-            f"{100 * row['top_1']:.1f} %",
-            f"{row['index_bias']:+.3f}",
-            f"{100 * row['unscored']:.1f} %",
-        )
+        numbers = (f"{row[name]:.3f}" for name in ("correlation", "correlation_error", "spearman"))
+        bias = f"{row['index_bias']:+.3f}"
+        shares = percent_text(row["top_1"]), bias, percent_text(row["unscored"])
+        add_row(table, row["strategy"], row["estimator"], str(row["calls"]), *numbers, *shares)
     return table
 
 
 def _judge_text(result: dict[str, Any]) -> str:
-    share = {name: f"{100 * value:.1f} %" for name, value in result["judge_figures"].items()}
+    share = {name: percent_text(value) for name, value in result["judge_figures"].items()}
     return (
         f"{result['groups']:,} groups of {result['n']}, seed {result['seed']}; ± is one standard error. The judge: "
         f"right on {share['accuracy']} of the pairs in one call, position 1 chosen in {share['first_place']}, "
@@ -282,27 +265,30 @@ def _judge_text(result: dict[str, Any]) -> str:
 
 
 def _judge_table(result: dict[str, Any]) -> Table:
-    table = Table("judge", box=None, pad_edge=False)
-    table.add_column("value", justify="right")
-    table.add_column("from")
+    table = new_table("judge", "value", "source")
+    table.columns[-1].justify = "left"
     for each in judge_fields():
         value = result["judge"][each.name]
-        source = "the verdicts" if each.name in result["fit"]["fitted"] else "default"
-        if source == "default" and value != each.default:
-            source = "given"
-        table.add_row(each.name.replace("_", "-"), f"{value:.3g}", source)
+        if each.name in result["fit"]["fitted"]:
+            source = "verdicts"
+        else:
+            source = "default" if value == each.default else "option"
+        add_row(table, each.name.replace("_", "-"), f"{value:.3g}", source)
     return table
 
 
 def _fit_text(fit: dict[str, Any]) -> str:
     by = f" by {fit['judge']}" if fit["judge"] else ""
-    said = (
+    missing = (
+        ""
+        if fit["rollouts_known"]
+        else (
+            "A journal does not record which rollouts were compared, so flips, repeats, errors about pairs and bias by "
+            "group keep their defaults; a comparisons file holds more. "
+        )
+    )
+    return (
+        f"Fitted to {counted(fit['verdicts'], 'verdict')} and {counted(fit['failures'], 'failure')}{by}. {missing}"
         "Verdicts cannot separate an error that all comparisons of a rollout share (misjudgement) from the truth: "
         "measure accuracy with `genrm eval`."
     )
-    if not fit["rollouts_known"]:
-        said = (
-            "A journal does not record which rollouts were compared, so flips, repeats, errors about pairs and bias by "
-            f"group keep their defaults; a comparisons file holds more. {said}"
-        )
-    return f"Fitted to {fit['verdicts']:,} verdicts and {fit['failures']:,} failures{by}. {said}"

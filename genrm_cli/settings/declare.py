@@ -94,4 +94,5 @@ def setting_of(field: "Field[Any]", subject: str, panel: Panel) -> Setting | Non
         return None
     options = typing.get_args(field.type) or (field.type,)
     type_ = next(option for option in options if isinstance(option, type) and option is not types.NoneType)
-    return Setting(field.name, subject, type_, field.default, replace(declared, panel=declared.panel or panel))
+    default: Any = field.default
+    return Setting(field.name, subject, type_, default, replace(declared, panel=declared.panel or panel))

@@ -201,12 +201,10 @@ def _panel(tables: Mapping[str, object], chosen: Mapping[str, _Choice], path: st
     return panel
 
 
-def _parse_rewards(tables: Mapping[str, object], values: Mapping[str, Value], path: str) -> dict[str, Any]:
+def _parse_rewards(tables: Mapping[str, object], values: Mapping[str, Any], path: str) -> dict[str, Any]:
     """Parse the tables that define rewards."""
-    shorts: Any = values.get("component", ())
-    parsed: dict[str, Any] = {
-        "components": parse_components(tables.get("components", {}), shorts, f"{path}: components")
-    }
+    given, shorts = tables.get("components", {}), values.get("component", ())
+    parsed: dict[str, Any] = {"components": parse_components(given, shorts, f"{path}: components")}
     for name, parse in (("diversity", parse_diversity), ("total", parse_total)):
         if name in tables:
             parsed[name] = parse(tables[name], f"{path}: {name}")
