@@ -5,7 +5,7 @@ Each takes a raw value and its place, and returns the value or raises a UsageErr
 
 import math
 import re
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 
 from genrm_cli.catalog import listed
 from genrm_cli.errors import UsageError
@@ -57,6 +57,17 @@ def function(raw: object, where: str) -> str:
     if not isinstance(raw, str) or not _FUNCTION.fullmatch(raw):
         raise UsageError(f"{where}: {raw!r} is not package.module:function.")
     return raw
+
+
+def refuse_unknown(keys: Iterable[str], known: Collection[str], where: str, has: str = "expected one of") -> None:
+    """Refuse a key of a table that is not known."""
+    if (unknown := next((key for key in keys if key not in known), None)) is not None:
+        raise UsageError(f"{where}: unknown key {unknown!r}; {has} {listed(known)}.")
+
+
+def first_repeated(names: Sequence[str]) -> str | None:
+    """Return the first name that occurs more than once; None if all are unique."""
+    return next((name for name in names if names.count(name) > 1), None)
 
 
 def number(low: float, high: float) -> Callable[[object, str], float]:
@@ -124,10 +135,7 @@ def judge_settings(
     known: Container[str] = JUDGE_KEYS,
     aliases: Mapping[str, str] = JUDGE_ALIASES,
 ) -> tuple[tuple[str, Value], ...]:
-    """Convert the settings of a judge in a table, sorted by flat name; other keys are ignored.
-
-    `prefix` stands before the key in messages.
-    """
+    """Convert the settings of a judge in a table, sorted by flat name; `prefix` stands before a key in messages."""
     converted: dict[str, Value] = {}
     for key, raw in given.items():
         name = aliases.get(key, key.replace("-", "_"))
@@ -137,8 +145,3 @@ def judge_settings(
             raise UsageError(f"{prefix}{key}: {name!r} is given twice, under two names; remove one.")
         converted[name] = convert_named(name, raw, f"{prefix}{key}")
     return tuple(sorted(converted.items()))
-
-
-def is_judge_setting(key: str) -> bool:
-    """Return whether a component's table may have this key for its judge."""
-    return JUDGE_ALIASES.get(key, key) in JUDGE_KEYS

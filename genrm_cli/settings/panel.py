@@ -4,10 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 
-from genrm_cli.catalog import listed
 from genrm_cli.errors import UsageError
 from genrm_cli.settings.aliases import PANEL_ALIASES
-from genrm_cli.settings.checks import judge_settings
+from genrm_cli.settings.checks import first_repeated, judge_settings, refuse_unknown
 from genrm_cli.settings.components import JUDGE_KEYS
 from genrm_cli.settings.judge_settings import JudgeSettings, LimitSettings, PanelJudge
 from genrm_cli.settings.table import Settings
@@ -61,7 +60,7 @@ def _panel_config(judge: PanelJudge, settings: Settings, shared: JudgeSettings) 
 
 def _refuse_ambiguous(configs: Sequence[JudgeConfig], quorum: int | None) -> None:
     names = [config.name for config in configs]
-    if (twice := next((name for name in names if names.count(name) > 1), None)) is not None:
+    if (twice := first_repeated(names)) is not None:
         raise UsageError(f"two [[judge]] tables are named {twice!r}; give each its own name, as in name = 'strict'.")
     if (quorum or 1) > len(names):
         raise UsageError(f"--quorum {quorum} is more than the {len(names)} judges of the panel.")
@@ -141,8 +140,7 @@ def _parse_judge(table: object, where: str) -> PanelJudge:
     if not isinstance(table, Mapping):
         raise UsageError(f"{where}: {table!r} is not a table.")
     known = ("weight", *PANEL_ALIASES, *OWN_KEYS)
-    if (unknown := next((key for key in table if key.replace("-", "_") not in known), None)) is not None:
-        raise UsageError(f"{where}: unknown key {unknown!r}; a judge of a panel has {listed(known)}.")
+    refuse_unknown((key.replace("-", "_") for key in table), known, where, "a judge of a panel has")
     values = judge_settings(table, f"{where}: ", OWN_KEYS, PANEL_ALIASES)
     if "model" not in dict(values):
         raise UsageError(f"{where}: model is missing: the judge's name on its server.")

@@ -9,8 +9,8 @@ from typing import Any
 from genrm_cli.catalog import COMPONENT_KINDS, RULES, listed
 from genrm_cli.errors import UsageError
 from genrm_cli.settings import checks
-from genrm_cli.settings.aliases import DIVERSITY_ALIASES
-from genrm_cli.settings.checks import Check, boolean, is_judge_setting, judge_settings, one_of, text
+from genrm_cli.settings.aliases import DIVERSITY_ALIASES, JUDGE_ALIASES
+from genrm_cli.settings.checks import Check, boolean, first_repeated, judge_settings, one_of, refuse_unknown, text
 from genrm_cli.settings.components import (
     DIVERSITY,
     GENRM,
@@ -58,6 +58,7 @@ _DIVERSITY_KEYS: Mapping[str, Callable[[object, str], object]] = {
     "components": checks.names,
     "json_schema": boolean,
 }
+_JUDGE_NAMES = (*JUDGE_KEYS, *JUDGE_ALIASES)
 _WITHOUT_EFFECT = {"ngram": ("fallback", "json_schema"), "llm": ("threshold", "n")}
 _TOTAL_KEYS = ("weights", "gates", "optional", "clip", "normalise")
 
@@ -73,7 +74,7 @@ def parse_components(tables: object, shorts: Sequence[str], where: str) -> tuple
     components = [_parse_table(str(name), table, f"{where}.{name}") for name, table in tables.items()]
     components += [_parse_short(short) for short in shorts]
     given = [component.name for component in components]
-    if (twice := next((name for name in given if given.count(name) > 1), None)) is not None:
+    if (twice := first_repeated(given)) is not None:
         raise UsageError(
             f"component {twice!r} is defined twice; give one another name in a table [components.NAME] with a kind."
         )
@@ -90,20 +91,13 @@ def _parse_table(name: str, table: object, where: str) -> Component:
     kind = str(table.get("kind", "python" if "python" in table else "rule" if name in RULES else name))
     if kind not in _KINDS:
         raise UsageError(f"{where}: kind {kind!r} is not one of {listed(COMPONENT_KINDS)}.")
-    _refuse_unknown_keys(kind, table, where)
     checks = _KINDS[kind].options
+    known = ("kind", *checks, *(_JUDGE_NAMES if kind in JUDGED_KINDS else ()))
+    refuse_unknown(table, known, where, f"a component of kind {kind} has")
     options = {key: checks[key](raw, f"{where}.{key}") for key, raw in table.items() if key in checks}
     judge = judge_settings(table, f"{where}.") if kind in JUDGED_KINDS else ()
     options = _implied(name, kind) | options
     return _checked(Component(name, kind, tuple(sorted(options.items())), judge), where)
-
-
-def _refuse_unknown_keys(kind: str, table: Mapping[str, object], where: str) -> None:
-    options, is_judged = _KINDS[kind].options, kind in JUDGED_KINDS
-    for key in table:
-        if key != "kind" and key not in options and not (is_judged and is_judge_setting(key)):
-            known = listed(("kind", *options, *(JUDGE_KEYS if is_judged else ())))
-            raise UsageError(f"{where}: unknown key {key!r}; a component of kind {kind} has {known}.")
 
 
 def _implied(name: str, kind: str) -> dict[str, Option]:
@@ -158,14 +152,12 @@ def parse_diversity(raw: object, where: str) -> Diversity:
     """
     given = checks.table(raw, where)
     is_judged = given.get("method") == "llm"
+    refuse_unknown(given, (*_DIVERSITY_KEYS, *DIVERSITY_ALIASES, *(_JUDGE_NAMES if is_judged else ())), where)
     values: dict[str, Any] = {}
     for key, value in given.items():
         name = DIVERSITY_ALIASES.get(key, key)
         if name in _DIVERSITY_KEYS:
             values[name] = _DIVERSITY_KEYS[name](value, f"{where}.{key}")
-        elif not (is_judged and is_judge_setting(key)):
-            known = listed((*_DIVERSITY_KEYS, *(JUDGE_KEYS if is_judged else ())))
-            raise UsageError(f"{where}: unknown key {key!r}; expected one of {known}.")
     method = values.get("method", "ngram")
     for name in _WITHOUT_EFFECT[method]:
         if name in values:
@@ -180,8 +172,7 @@ def parse_total(raw: object, where: str) -> TotalTable:
         UsageError: something is unknown, missing or out of bounds; names it.
     """
     given = checks.table(raw, where)
-    if unknown := set(given) - set(_TOTAL_KEYS):
-        raise UsageError(f"{where}: unknown key {min(unknown)!r}; expected one of {listed(_TOTAL_KEYS)}.")
+    refuse_unknown(given, _TOTAL_KEYS, where)
     weights = checks.numbers(given.get("weights", {}), f"{where}.weights")
     if not any(weight > 0 for _, weight in weights):
         raise UsageError(
