@@ -2,16 +2,18 @@
 
 import json
 import time
-from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from genrm_cli.cli.console import counted
-from genrm_cli.cli.options import exit_with
+from genrm_cli.cli.options import exits
 from genrm_cli.errors import InputError, UsageError
+
+if TYPE_CHECKING:
+    from genrm_cli.judging.journal import Journal
 
 journal = typer.Typer(help="Show, export or prune the verdicts in a journal.", no_args_is_help=True)
 
@@ -19,28 +21,25 @@ JournalPath = Annotated[str, typer.Argument(metavar="JOURNAL", help="A *.journal
 
 
 @journal.command()
+@exits
 def stats(path: JournalPath, as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
     """Count verdicts, failures, calls and tokens by judge."""
-
-    def run(opened: Any) -> None:
+    with _open(path) as opened:
         statistics = opened.statistics()
-        typer.echo(json.dumps(statistics) if as_json else _stats_text(statistics))
-
-    _with_journal(path, run)
+    typer.echo(json.dumps(statistics) if as_json else _stats_text(statistics))
 
 
 @journal.command()
+@exits
 def export(path: JournalPath) -> None:
     """Print every verdict, with its reply, and every failure as JSON lines."""
-
-    def run(opened: Any) -> None:
+    with _open(path) as opened:
         for entry in opened.iter_entries():
             typer.echo(json.dumps(entry))
 
-    _with_journal(path, run)
-
 
 @journal.command()
+@exits
 def prune(
     path: JournalPath,
     failures: Annotated[bool, typer.Option("--failures", help="Delete the recorded failures.")] = False,
@@ -57,30 +56,23 @@ def prune(
     """
     from genrm_cli.settings.convert import parse_duration_s
 
-    def run(opened: Any) -> None:
+    with _open(path) as opened:
         age_s = None if older_than is None else parse_duration_s(older_than)
         if older_than is not None and age_s is None:
             raise UsageError(f"--older-than: {older_than!r} is not a duration, such as 12h or 90d.")
-        before = None if age_s is None else time.time() - age_s
-        if not failures and before is None and judge is None:
+        if not failures and age_s is None and judge is None:
             raise UsageError("nothing to delete; pass --failures, --older-than or --judge.")
+        before = None if age_s is None else time.time() - age_s
         verdicts_gone, failures_gone = opened.prune(failures=failures, before=before, judge=judge)
-        typer.echo(f"deleted {counted(verdicts_gone, 'verdict')} and {counted(failures_gone, 'failure')}")
-
-    _with_journal(path, run)
+    typer.echo(f"deleted {counted(verdicts_gone, 'verdict')} and {counted(failures_gone, 'failure')}")
 
 
-def _with_journal(path: str, use: Callable[[Any], None]) -> None:
+def _open(path: str) -> "Journal":
     from genrm_cli.judging.journal import Journal
 
-    def run() -> int:
-        if not Path(path).is_file():
-            raise InputError(f"{path}: no such journal; `genrm score` prints the path of its journal at the end.")
-        with Journal(path) as opened:
-            use(opened)
-        return 0
-
-    exit_with(run)
+    if not Path(path).is_file():
+        raise InputError(f"{path}: no such journal; `genrm score` prints the path of its journal at the end.")
+    return Journal(path)
 
 
 def _stats_text(statistics: dict[str, Any]) -> str:

@@ -1,5 +1,6 @@
 """Command-line options, one for each setting."""
 
+import functools
 import inspect
 import os
 import sys
@@ -53,7 +54,7 @@ def with_settings(*panels: Panel, leave_out: Iterable[str] = ()) -> Callable[[Ca
         def run(**given: Any) -> None:
             flags = {parameter.name: given.pop(parameter.name) for parameter in added}
             config = flags.pop("config")
-            exit_with(lambda: command(**given, invocation=_invocation(flags, config)))
+            raise typer.Exit(run_command(lambda: command(**given, invocation=_invocation(flags, config))))
 
         added = [*map(_parameter, settings), *_old_parameters(settings), _config_parameter()]
         return with_parameters(run, command, added, instead_of="invocation")
@@ -73,9 +74,14 @@ def with_parameters(
     return run
 
 
-def exit_with(command: Callable[[], int]) -> None:
-    """Run a command and exit with its code."""
-    raise typer.Exit(run_command(command))
+def exits(command: Callable[..., int | None]) -> Callable[..., None]:
+    """Make a command exit with the code that it returns, or that of its error."""
+
+    @functools.wraps(command)
+    def run(*arguments: Any, **options: Any) -> None:
+        raise typer.Exit(run_command(lambda: command(*arguments, **options) or 0))
+
+    return run
 
 
 def _invocation(flags: dict[str, Any], config: str | None) -> Invocation:

@@ -121,7 +121,7 @@ def _show_one(report: "BatchReport", metrics: RunMetrics, invocation: Invocation
     if report.fatal is not None:
         raise report.fatal
     if result is None:
-        raise UsageError("there is no input.")
+        raise UsageError("no input given.")
     if result.error is not None and result.report is None:
         raise result.error
     if not quiet:

@@ -19,7 +19,7 @@ from genrm_cli.cli.console import (
     say_warning,
     stdout_console,
 )
-from genrm_cli.cli.options import exit_with, keyword_parameter, with_parameters
+from genrm_cli.cli.options import keyword_parameter, run_command, with_parameters
 from genrm_cli.errors import UsageError
 from genrm_cli.simulation.judge import JudgeModel, judge_fields
 
@@ -43,7 +43,7 @@ def _with_judge_options(command: Callable[..., int]) -> Callable[..., None]:
 
     def run(**options: Any) -> None:
         given = {each.name: value for each in judge_fields() if (value := options.pop(each.name)) is not None}
-        exit_with(lambda: command(**options, given=given))
+        raise typer.Exit(run_command(lambda: command(**options, given=given)))
 
     return with_parameters(run, command, map(_parameter, judge_fields()), instead_of="given")
 
