@@ -5,20 +5,10 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from genrm_cli.cli.console import (
-    add_row,
-    counted,
-    new_table,
-    number_text,
-    percent_text,
-    print_json,
-    print_text,
-    say,
-    say_warning,
-    stdout_console,
-)
+from genrm_cli.cli.console import print_json, print_text, say, say_warning, stdout_console
 from genrm_cli.cli.events import watched
-from genrm_cli.cli.options import Invocation, with_settings
+from genrm_cli.cli.options import Invocation, run_to_end, with_settings
+from genrm_cli.cli.tables import add_row, counted, new_table, number_text, percent_text
 from genrm_cli.errors import UsageError
 
 _NOT_FOR_PAIRS = (
@@ -89,7 +79,6 @@ def eval_(
 
 
 def _evaluate(pairs: str, output: str | None, invocation: Invocation) -> int:
-    from genrm_cli.cli.event_loop import run_to_end
     from genrm_cli.evaluation.evaluate import evaluate_judge, refuse_partial, without_components
     from genrm_cli.jobs.context import new_run
 

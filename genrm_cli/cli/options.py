@@ -4,10 +4,10 @@ import functools
 import inspect
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import typer
 
@@ -17,12 +17,12 @@ from genrm_cli.settings import Settings
 from genrm_cli.settings.aliases import ENVIRONMENT_PREFIX, flag_named, iter_renamed, oldest_name
 from genrm_cli.settings.declare import Panel, Setting
 from genrm_cli.settings.keys import find_api_keys
-from genrm_cli.settings.origins import Origin
-from genrm_cli.settings.resolve import SettingsFile, read_settings_file, resolve_settings, unknown_variables
+from genrm_cli.settings.resolve import Origin, SettingsFile, read_settings_file, resolve_settings, unknown_variables
 from genrm_cli.settings.table import all_settings
 
 ALL_PANELS: tuple[Panel, ...] = ("Input", "Pairs", "Judge", "Limits", "Journal", "Rewards", "Output", "Storage")
 INTERRUPTED = 130
+Result = TypeVar("Result")
 
 EPILOG = (
     "Every option is also an environment variable (--call-timeout: GENRM_CALL_TIMEOUT) and a line of the "
@@ -126,6 +126,16 @@ def run_command(command: Callable[[], int]) -> int:
         say_error(f"cannot write to stdout: {error.strerror}.")
         return StorageError.exit_code
     return code
+
+
+def run_to_end(work: Coroutine[Any, Any, Result]) -> Result:
+    """Run work in a new event loop; a cancellation, by SIGTERM too, becomes a KeyboardInterrupt."""
+    import asyncio
+
+    try:
+        return asyncio.run(work)
+    except asyncio.CancelledError as error:
+        raise KeyboardInterrupt from error
 
 
 def _parameter(setting: Setting) -> inspect.Parameter:

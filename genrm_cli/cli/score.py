@@ -8,21 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from genrm_cli.cli.console import (
-    add_row,
-    counted,
-    new_table,
-    number_text,
-    print_json,
-    say,
-    say_error,
-    say_warning,
-    show,
-    showing_progress,
-    stderr_console,
-)
+from genrm_cli.cli.console import print_json, say, say_error, say_warning, show, showing_progress, stderr_console
 from genrm_cli.cli.events import Events, file_text, status_text
-from genrm_cli.cli.options import ALL_PANELS, Invocation, with_settings
+from genrm_cli.cli.options import ALL_PANELS, Invocation, run_to_end, with_settings
+from genrm_cli.cli.tables import add_row, counted, new_table, number_text
 from genrm_cli.errors import UsageError
 from genrm_cli.metrics.progress import RunProgress
 from genrm_cli.metrics.run_metrics import RunMetrics
@@ -57,7 +46,6 @@ def score(
 
     Example: genrm score 's3://bucket/rl/env/' --output-template '{dir}/scored/{stem}.scored.jsonl' --dry-run
     """
-    from genrm_cli.cli.event_loop import run_to_end
     from genrm_cli.groups.check import check_settings
     from genrm_cli.jobs.batch import score_inputs
     from genrm_cli.jobs.context import new_run

@@ -2,8 +2,8 @@
 
 import os
 import tomllib
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
 from enum import IntEnum
 from pathlib import Path
 from typing import Any
@@ -14,11 +14,10 @@ from genrm_cli.settings.components import TABLES
 from genrm_cli.settings.convert import GUARDS, convert, did_you_mean
 from genrm_cli.settings.declare import Setting, Value
 from genrm_cli.settings.judge_settings import LimitSettings, PanelJudge
-from genrm_cli.settings.origins import Origin, origins_of
-from genrm_cli.settings.panel import parse_panel, refuse_overridden
+from genrm_cli.settings.panel import judges_of, parse_panel, refuse_overridden
 from genrm_cli.settings.reward_settings import PRESETS
 from genrm_cli.settings.reward_tables import parse_components, parse_diversity, parse_total
-from genrm_cli.settings.table import Settings, all_settings, settings_from
+from genrm_cli.settings.table import Settings, all_settings, settings_from, value_of
 
 # Variables with our prefix that are not settings: they must not be reported as misspelt.
 OTHER_VARIABLES = frozenset({"GENRM_API_KEY", "GENRM_CONFIG"})
@@ -49,6 +48,15 @@ class _Choice:
     rank: _Rank
     source: str
     where: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """A setting, its value, and its source in words: `flag`, `environment GENRM_X`, `default`, ..."""
+
+    key: str
+    value: Value
+    source: str
 
 
 def read_settings_file(path: str | None, folder: Path) -> SettingsFile:
@@ -109,7 +117,7 @@ def resolve_settings(
     if settings.limits.max_cost is not None and not (settings.limits.price_in or settings.limits.price_out):
         raise UsageError("--max-cost requires --price-in and --price-out, the prices per million tokens.")
     sources = {name: choice.source for name, choice in chosen.items()}
-    return settings, origins_of(settings, sources, tables, file.path)
+    return settings, _origins_of(settings, sources, tables, file.path)
 
 
 def _split_tables(file: SettingsFile) -> tuple[dict[str, object], dict[str, object]]:
@@ -209,6 +217,42 @@ def _parse_rewards(tables: Mapping[str, object], values: Mapping[str, Any], path
         if name in tables:
             parsed[name] = parse(tables[name], f"{path}: {name}")
     return parsed
+
+
+def _origins_of(settings: Settings, sources: Mapping[str, str], tables: Iterable[str], path: str) -> list[Origin]:
+    """Return the origin of every setting; one without an entry in `sources` has its default.
+
+    `tables` are the names of the tables in the settings file at `path`.
+    """
+    origins = [Origin(s.key, value_of(settings, s.name), sources.get(s.name, "default")) for s in all_settings()]
+    return [*_with_panel(origins, settings, f"file {path}"), *_origins_of_tables(settings, tables, f"file {path}")]
+
+
+def _with_panel(origins: list[Origin], settings: Settings, source: str) -> Iterator[Origin]:
+    panel = settings.panel.judges
+    names = tuple(judge.name for judge in judges_of(settings)) if panel else ()
+    for origin in origins:
+        yield Origin("judge", names, source) if panel and origin.key == "judge" else origin
+    for name, judge in zip(names, panel, strict=True):
+        yield Origin(f"judge {name}", (f"weight {judge.weight:g}", *_in_words(judge.values)), source)
+
+
+def _origins_of_tables(settings: Settings, tables: Iterable[str], source: str) -> list[Origin]:
+    rewards = settings.rewards
+    shown: dict[str, Value] = {"components": tuple(component.name for component in rewards.components)}
+    for name, table in (("diversity", rewards.diversity), ("total", rewards.total)):
+        if table is not None:
+            shown[name] = tuple(_in_words((each.name, getattr(table, each.name)) for each in fields(table)))
+    return [Origin(name, shown[name], source) for name in TABLES if name in tables]
+
+
+def _in_words(values: Iterable[tuple[str, object]]) -> Iterator[str]:
+    """Yield the values of a table in words, without empty ones."""
+    for name, value in values:
+        if isinstance(value, tuple):
+            value = " ".join(" ".join(map(str, each)) if isinstance(each, tuple) else str(each) for each in value)
+        if value not in (None, "", False):
+            yield f"{name} {value}"
 
 
 def _refuse_unknown_keys(file: SettingsFile) -> None:

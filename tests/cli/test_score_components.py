@@ -30,7 +30,7 @@ def test_what_a_component_is_not_fit_for_is_said(genrm: Genrm, call: Call) -> No
     flags = (*LEXICAL, "--component", "win_rate", "--component", "consistency:number", "--force")
     err = said(call("score", "in.jsonl", *flags, "--strategy", "circular").err)
     assert "consistency means little in groups of fewer than 8 rollouts; 2 groups of that size." in err
-    assert "win_rate is wins / comparisons judged, which with --strategy circular are not all pairs" in err
+    assert "win_rate is wins / comparisons judged; --strategy circular does not judge all pairs" in err
     err = said(call("score", "in.jsonl", *flags, "--strategy", "all_pairs").err)
     assert "not all pairs" not in err
     genrm.write("in.jsonl", make_rollouts(groups=1, size=8)[:8])

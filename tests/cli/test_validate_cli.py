@@ -16,7 +16,7 @@ def test_the_report_of_the_sample_rollouts(genrm: Genrm, call: Call, judge_serve
         "nemo_gym (36 lines)",
         "5 of 4, 2 of 8",
         f"comparisons  {comparisons} ",
-        f"{comparisons * 2 * 3} at most",
+        f"at most {comparisons * 2 * 3}",
     ):
         assert text in report
     assert genrm.names() == {"rollouts.jsonl"}
