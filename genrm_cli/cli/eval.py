@@ -7,7 +7,7 @@ from rich.table import Table
 
 from genrm_cli.cli.console import print_json, print_text, say, say_warning, stdout_console
 from genrm_cli.cli.events import watched
-from genrm_cli.cli.options import Invocation, run_to_end, with_settings
+from genrm_cli.cli.options import Invocation, option, run_to_end, with_settings
 from genrm_cli.cli.tables import add_row, counted, new_table, number_text, percent_text
 from genrm_cli.errors import UsageError
 
@@ -44,23 +44,17 @@ def eval_(
     ] = None,
     output: Annotated[
         str | None,
-        typer.Option(
+        option(
+            "RESULT.json",
+            "Output of metrics and all outcomes: a path, s3://..., or - for stdout.",
             "--output",
             "-o",
-            metavar="RESULT.json",
-            help="Write metrics and all outcomes to a path, s3://..., or - for stdout.",
-            rich_help_panel="Output",
-            show_default=False,
+            panel="Output",
         ),
     ] = None,
     compare: Annotated[
         tuple[str, str] | None,
-        typer.Option(
-            "--compare",
-            metavar="A.json B.json",
-            help="Test whether one of two judges is significantly better, from two results; asks no judge.",
-            show_default=False,
-        ),
+        option("A.json B.json", "Test whether one of two judges is significantly better, from two results."),
     ] = None,
 ) -> int:
     """Measure a judge: ask it about labelled pairs in both orders and count how often it is right.

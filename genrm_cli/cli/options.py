@@ -140,14 +140,14 @@ def run_to_end(work: Coroutine[Any, Any, Result]) -> Result:
 
 def _parameter(setting: Setting) -> inspect.Parameter:
     flag = f"{setting.flag}/{setting.negative}" if setting.type is bool else setting.flag
-    option = typer.Option(
+    added = typer.Option(
         *filter(None, (flag, setting.declared.extra_flag)),
         help=_help_of(setting),
         rich_help_panel=setting.declared.panel,
         metavar=_metavar_of(setting),
         show_default=False,
     )
-    return keyword_parameter(setting.name, _annotation_of(setting), option)
+    return keyword_parameter(setting.name, _annotation_of(setting), added)
 
 
 def _old_parameters(settings: Iterable[Setting]) -> Iterator[inspect.Parameter]:
@@ -162,6 +162,11 @@ def _old_parameters(settings: Iterable[Setting]) -> Iterator[inspect.Parameter]:
 def _annotation_of(setting: Setting) -> Any:
     # Text for every other type: `convert` handles flags, environment and file alike.
     return list[str] if setting.is_many else bool if setting.type is bool else str
+
+
+def option(metavar: str, text: str, *names: str, panel: str | None = None) -> Any:
+    """Return an option of a command, whose help does not show the default."""
+    return typer.Option(*names, metavar=metavar, help=text, rich_help_panel=panel, show_default=False)
 
 
 def keyword_parameter(name: str, annotation: Any, option: Any) -> inspect.Parameter:
@@ -188,7 +193,7 @@ def _help_of(setting: Setting) -> str:
 
 
 def _config_parameter() -> inspect.Parameter:
-    option = typer.Option(
+    config = typer.Option(
         "--config",
         envvar=ENVIRONMENT_PREFIX + "CONFIG",
         show_envvar=False,
@@ -196,4 +201,4 @@ def _config_parameter() -> inspect.Parameter:
         metavar="FILE",
         help="TOML file with settings. Default: genrm.toml or \\[tool.genrm] of pyproject.toml in this folder.",
     )
-    return keyword_parameter("config", str, option)
+    return keyword_parameter("config", str, config)

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from genrm_cli.catalog import ESTIMATORS, STRATEGIES, listed
 from genrm_cli.cli.console import print_json, print_text, say_warning, stdout_console
-from genrm_cli.cli.options import keyword_parameter, run_command, with_parameters
+from genrm_cli.cli.options import keyword_parameter, option, run_command, with_parameters
 from genrm_cli.cli.tables import add_row, counted, new_table, percent_text
 from genrm_cli.errors import UsageError
 from genrm_cli.simulation.judge import JudgeModel, judge_fields
@@ -41,14 +41,9 @@ def _with_judge_options(command: Callable[..., int]) -> Callable[..., None]:
 
 
 def _parameter(field: Any) -> inspect.Parameter:
-    option = typer.Option(
-        f"--{field.name.replace('_', '-')}",
-        metavar="NUMBER",
-        help=f"{field.metadata['meaning']} Default: {field.default:g}.",
-        rich_help_panel=_JUDGE_PANEL,
-        show_default=False,
-    )
-    return keyword_parameter(field.name, str, option)  # text, so that errors about it are ours
+    text, flag = f"{field.metadata['meaning']} Default: {field.default:g}.", f"--{field.name.replace('_', '-')}"
+    # Text, so that an error about it is printed like any other.
+    return keyword_parameter(field.name, str, option("NUMBER", text, flag, panel=_JUDGE_PANEL))
 
 
 @_with_judge_options
@@ -57,48 +52,39 @@ def simulate(
     n: Annotated[str, typer.Option("--n", metavar="N", help="Rollouts in a group, 2 to 128.")] = "16",
     calls: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="N",
-            show_default=False,
-            help="Judge calls per group; each strategy uses its largest plan within them. Repeatable. "
+        option(
+            "N",
+            "Judge calls per group; each strategy uses its largest plan within them. Repeatable. "
             "Default: 1, 2, 3 and 4 per rollout, the number of pairs, and twice that.",
         ),
     ] = None,
     strategy: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="NAME",
-            show_default=False,
-            help=f"Which pairs to compare: {listed(STRATEGIES)}. Repeatable. Default: {listed(_DEFAULT_STRATEGIES)}.",
+        option(
+            "NAME",
+            f"Which pairs to compare: {listed(STRATEGIES)}. Repeatable. Default: {listed(_DEFAULT_STRATEGIES)}.",
         ),
     ] = None,
     estimator: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="NAME",
-            show_default=False,
-            help=f"How verdicts become rewards: {listed(ESTIMATORS)}. Repeatable. "
-            f"Default: {listed(_DEFAULT_ESTIMATORS)}.",
+        option(
+            "NAME",
+            f"How verdicts become rewards: {listed(ESTIMATORS)}. Repeatable. Default: {listed(_DEFAULT_ESTIMATORS)}.",
         ),
     ] = None,
     groups: Annotated[str, typer.Option(metavar="N", help="Groups to simulate.")] = "4000",
     seed: Annotated[str, typer.Option(metavar="N", help="Random seed; the same seed gives the same results.")] = "0",
     fit: Annotated[
         str | None,
-        typer.Option(
-            metavar="FILE",
-            show_default=False,
-            help="Fit the simulated judge to recorded verdicts: a *.comparisons.jsonl (best from a run with "
+        option(
+            "FILE",
+            "Fit the simulated judge to recorded verdicts: a *.comparisons.jsonl (best from a run with "
             "--both-orders and --repeats 2) or a *.journal.sqlite, which holds less. The options below override it.",
         ),
     ] = None,
     judge: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAME",
-            show_default=False,
-            help="With --fit: the judge whose verdicts to use, if the file has several.",
-        ),
+        option("NAME", "With --fit: the judge whose verdicts to use, if the file has several."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> int:
