@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 MAX_RESPONSES = 64
 
-_NOT_FOR_A_FEW = (
+_OMITTED = (
     *("output", "output_template", "overwrite", "dry_run", "keep_replies", "unscored", "parallel_files"),
     *("deadline", "max_calls", "max_total_tokens", "max_cost", "price_in", "price_out"),
     *("budget", "min_reliability", "only_components"),
 )
 
 
-@with_settings("Pairs", "Judge", "Limits", "Rewards", "Output", leave_out=_NOT_FOR_A_FEW)
+@with_settings("Pairs", "Judge", "Limits", "Rewards", "Output", omit=_OMITTED)
 def compare(
     responses: Annotated[
         list[str],

@@ -11,7 +11,7 @@ from genrm_cli.cli.options import Invocation, option, run_to_end, with_settings
 from genrm_cli.cli.tables import add_row, counted, new_table, number_text, percent_text
 from genrm_cli.errors import UsageError
 
-_NOT_FOR_PAIRS = (
+_OMITTED = (
     *("dialect", "group_by", "min_age", "compat", "parallel_files", "output", "output_template", "dry_run"),
     *("keep_replies", "leases", "lease_expiry", "lock"),
 )
@@ -30,7 +30,7 @@ _SHARES = {
 }
 
 
-@with_settings("Input", "Judge", "Limits", "Journal", "Output", "Storage", leave_out=_NOT_FOR_PAIRS)
+@with_settings("Input", "Judge", "Limits", "Journal", "Output", "Storage", omit=_OMITTED)
 def eval_(
     invocation: Invocation,
     pairs: Annotated[

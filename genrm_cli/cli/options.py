@@ -43,12 +43,12 @@ class Invocation:
         return f"Invocation({self.settings})"
 
 
-def with_settings(*panels: Panel, leave_out: Iterable[str] = ()) -> Callable[[Callable[..., int]], Callable[..., None]]:
+def with_settings(*panels: Panel, omit: Iterable[str] = ()) -> Callable[[Callable[..., int]], Callable[..., None]]:
     """Add an option for each setting of these panels to a command.
 
     The command takes its own parameters and an `Invocation` as `invocation`, and returns its exit code.
     """
-    settings = [s for s in all_settings() if s.declared.panel in panels and s.name not in leave_out]
+    settings = [s for s in all_settings() if s.declared.panel in panels and s.name not in omit]
 
     def decorate(command: Callable[..., int]) -> Callable[..., None]:
         def run(**given: Any) -> None:

@@ -83,8 +83,7 @@ def simulate(
         ),
     ] = None,
     judge: Annotated[
-        str | None,
-        option("NAME", "With --fit: the judge whose verdicts to use, if the file has several."),
+        str | None, option("NAME", "With --fit: the judge whose verdicts to use, if the file has several.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> int:

@@ -11,13 +11,13 @@ from genrm_cli.cli.tables import counted
 from genrm_cli.errors import InputError
 
 _SHOWN_PROBLEMS = 20
-_NOT_FOR_A_LOOK = (
+_OMITTED = (
     *("min_age", "parallel_files", "segment_calls", "segment_age", "overwrite", "dry_run", "keep_replies"),
     *("leases", "lease_expiry", "lock"),
 )
 
 
-@with_settings("Input", "Pairs", "Judge", "Limits", "Journal", "Output", "Storage", leave_out=_NOT_FOR_A_LOOK)
+@with_settings("Input", "Pairs", "Judge", "Limits", "Journal", "Output", "Storage", omit=_OMITTED)
 def validate(
     rollouts: Annotated[
         str,

@@ -44,8 +44,8 @@ def test_a_mistake_in_a_component_ends_with_2_before_anything(genrm: Genrm, call
     for short, says in {
         "tone": "--component tone: expected one of",
         "python:no_such_module_at_all:f": "cannot be imported: ModuleNotFoundError",
-        "rubric:kindness": "no rubric set is called 'kindness'",
-        "rank:x": "names the component 'x', which there is not",
+        "rubric:kindness": "unknown rubric set 'kindness'",
+        "rank:x": "rank: unknown component 'x'",
     }.items():
         finished = call("score", "in.jsonl", *LEXICAL, "--component", short)
         assert finished.code == 2
