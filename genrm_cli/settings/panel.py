@@ -63,7 +63,7 @@ def _refuse_ambiguous(configs: Sequence[JudgeConfig], quorum: int | None) -> Non
     if (twice := first_repeated(names)) is not None:
         raise UsageError(f"two [[judge]] tables are named {twice!r}; give each its own name, as in name = 'strict'.")
     if (quorum or 1) > len(names):
-        raise UsageError(f"--quorum {quorum} is more than the {len(names)} judges of the panel.")
+        raise UsageError(f"--quorum {quorum} exceeds the number of judges in the panel, {len(names)}.")
 
 
 def _config(

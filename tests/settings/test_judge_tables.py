@@ -106,7 +106,7 @@ def test_without_tables_there_is_one_judge() -> None:
         ('[[judge]]\nmodel = "a"\ntop_p = 1\ntop-p = 0.5', "'top_p' is given twice"),
         ('[[judge]]\nmodel = "a"\n[[judge]]\nmodel = "a"', "two .* are named 'a'; .* name = 'strict'"),
         ('[[judge]]\nmodel = "a"\n[[judge]]\nname = "a"\nmodel = "b"', "are named 'a'"),
-        ('quorum = 2\n[[judge]]\nmodel = "a"', "--quorum 2 is more than the 1 judges"),
+        ('quorum = 2\n[[judge]]\nmodel = "a"', "--quorum 2 exceeds the number of judges in the panel, 1"),
     ],
 )
 def test_an_invalid_panel_is_refused(tmp_path: Path, text: str, says: str) -> None:
