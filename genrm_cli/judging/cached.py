@@ -13,13 +13,7 @@ class CachedJudge:
     """A journal in front of a live judge: what it holds is not asked again, what is answered goes into it."""
 
     def __init__(
-        self,
-        judge: RemoteJudge,
-        journal: Journal,
-        *,
-        only_failed: bool = False,
-        only_known: bool = False,
-        with_replies: bool = True,
+        self, judge: RemoteJudge, journal: Journal, *, only_failed: bool = False, only_known: bool = False, with_replies: bool = True
     ) -> None:
         """Put a journal in front of a judge.
 
