@@ -1,7 +1,6 @@
 """The `genrm` command and its subcommands.
 
-The modules that do the work are imported by the commands when they run: numpy, the HTTP library and boto3 take
-longer to import than `genrm --help` may take.
+Commands import the modules that do the work when they run: numpy, the HTTP library and boto3 would slow `--help` down.
 """
 
 import contextlib
@@ -57,28 +56,29 @@ def _root(
         bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
     ] = False,
 ) -> None:
-    """Hold the options of `genrm` itself; the help of the command is the app's."""
+    """Hold the options of `genrm` itself; the app has its help."""
 
 
 def main() -> None:
     """Run the command line and end the process.
 
-    The HTTP library's threads may still want the interpreter while it shuts down, which then aborts the process after
-    all is done; and calls that were cancelled cannot be called back. So the interpreter is not shut down.
+    The interpreter is not shut down: threads of the HTTP library that still need it would abort the process, and
+    cancelled calls cannot be called back.
     """
-    # SIGTERM (cron's timeout) ends a run like Ctrl-C: what is answered is kept, what is half-written goes.
+    # SIGTERM (cron's timeout) ends a run like Ctrl-C: verdicts are kept, partial outputs are not.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     raise_descriptor_limit()
-    if sys.stderr is None:  # closed by whoever started us
+    if sys.stderr is None:  # the parent process closed it
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115, PTH123
     code: object = 0
     try:
         app()
     except SystemExit as ending:
-        code = ending.code
+        # Rich and Click exit with 1 when the reader of the help is gone (`| head`).
+        code = 0 if isinstance(ending.__context__, BrokenPipeError) else ending.code
     except KeyboardInterrupt:
         code = INTERRUPTED
-    except Exception:  # noqa: BLE001  a bug: said whole, like Python would on its way out
+    except Exception:  # noqa: BLE001  a bug: print the traceback as Python would
         traceback.print_exc()
         code = 1
     for stream in (sys.stdout, sys.stderr):

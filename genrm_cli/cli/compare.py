@@ -1,4 +1,4 @@
-"""`genrm compare`: a few responses typed by hand, or one compare request."""
+"""`genrm compare`: a few responses on the command line, or one compare request."""
 
 import sys
 from pathlib import Path
@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
-from rich.text import Text
 
-from genrm_cli.cli.console import say_warning, showing_progress, stdout_console
-from genrm_cli.cli.events import Events
-from genrm_cli.cli.options import Invocation, with_settings
-from genrm_cli.cli.score import STAND_IN_NOTICE
+from genrm_cli.cli.console import print_json, say_warning, stdout_console
+from genrm_cli.cli.events import watched
+from genrm_cli.cli.options import Invocation, run_to_end, with_settings
+from genrm_cli.cli.score import BASELINE_NOTICE
+from genrm_cli.cli.tables import add_row, counted, new_table, number_text
 from genrm_cli.errors import InputError, UsageError
 from genrm_cli.verdicts import Grades
 
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 MAX_RESPONSES = 64
 
-_NOT_FOR_A_FEW = (
+_OMITTED = (
     *("output", "output_template", "overwrite", "dry_run", "keep_replies", "unscored", "parallel_files"),
     *("deadline", "max_calls", "max_total_tokens", "max_cost", "price_in", "price_out"),
     *("budget", "min_reliability", "only_components"),
 )
 
 
-@with_settings("Pairs", "Judge", "Limits", "Rewards", "Output", leave_out=_NOT_FOR_A_FEW)
+@with_settings("Pairs", "Judge", "Limits", "Rewards", "Output", omit=_OMITTED)
 def compare(
     responses: Annotated[
         list[str],
@@ -43,7 +43,7 @@ def compare(
     invocation: Invocation,
     prompt: Annotated[
         str | None,
-        typer.Option("--prompt", "-p", metavar="TEXT", help="What the responses answer: a text or @FILE."),
+        typer.Option("--prompt", "-p", metavar="TEXT", help="Prompt of the responses: text, @FILE, or - for stdin."),
     ] = None,
     history: Annotated[
         str | None,
@@ -56,33 +56,21 @@ def compare(
 
     Example: genrm compare - --json < compare-request.json
     """
-    from genrm_cli.cli.event_loop import run_to_end
     from genrm_cli.group_scorer import GroupScorer
     from genrm_cli.groups.check import check_settings
     from genrm_cli.jobs.score_file import refuse_unscored
-    from genrm_cli.metrics.progress import RunProgress
     from genrm_cli.settings.table import changed
 
-    # Without a journal; components are computed from the answers given now.
     settings = changed(invocation.settings, use_journal=False, only_components=False)
     check_settings(settings)
     rollouts = _read_rollouts(responses, prompt, history, settings.input.require_metadata)
-    progress, quiet = RunProgress(), settings.output.quiet
-    with (
-        Events(settings.output.log_json, quiet=quiet) as events,
-        showing_progress(progress, events, quiet=quiet),
-    ):
+    with watched(settings) as (progress, events):
         scorer = GroupScorer(settings, invocation.api_keys, progress, events)
         result = run_to_end(_compare(rollouts, scorer))
-    if settings.judge.judge is not None and not quiet:
-        say_warning(STAND_IN_NOTICE)
-    for comparison in result.failures if not quiet else ():
-        if comparison.failure is not None:
-            say_warning(f"{_name_of(comparison)} failed: {comparison.failure.detail}")
+    if not settings.output.quiet:
+        _say_warnings(result, is_baseline=settings.judge.judge is not None)
     if settings.output.json_output:
-        from genrm_cli.storage.formats.records import render_record
-
-        typer.echo(render_record(_reply(result, scorer.metrics)), nl=False)
+        print_json(_reply(result, scorer.metrics))
     else:
         _print_tables(rollouts, result)
     refuse_unscored(scorer.metrics, settings)
@@ -93,7 +81,7 @@ async def _compare(rollouts: "list[Rollout]", scorer: "GroupScorer") -> "GroupRe
     from genrm_cli.groups.group import Group
 
     if not 2 <= len(rollouts) <= MAX_RESPONSES:
-        raise InputError(f"{len(rollouts)} responses are given; expected 2 to {MAX_RESPONSES}.")
+        raise InputError(f"{counted(len(rollouts), 'response')} given; expected 2 to {MAX_RESPONSES}.")
     async with scorer:
         return await scorer.score_group(Group("compare", rollouts))
 
@@ -116,10 +104,14 @@ def _reply(result: "GroupRewards", metrics: "RunMetrics") -> dict[str, Any]:
     return {"rewards": result.rewards, "comparison_results": verdicts, "metrics": reference_metrics(metrics)}
 
 
-def _name_of(comparison: "ComparisonResult") -> str:
-    """Name a request: a comparison, or what a grader was asked about one response or about all."""
-    shown = ", ".join(map(str, comparison.shown))
-    return f"comparison {shown}" if comparison.component is None else f"the component {comparison.component} of {shown}"
+def _say_warnings(result: "GroupRewards", *, is_baseline: bool) -> None:
+    if is_baseline:
+        say_warning(BASELINE_NOTICE)
+    for comparison in result.failures:
+        if comparison.failure is not None:
+            shown, component = ", ".join(map(str, comparison.shown)), comparison.component
+            name = f"comparison {shown}" if component is None else f"component {component} of {shown}"
+            say_warning(f"{name} failed: {comparison.failure.detail}")
 
 
 def _read_rollouts(
@@ -130,9 +122,7 @@ def _read_rollouts(
 
     if responses == ["-"]:
         if prompt is not None or history is not None:
-            raise UsageError(
-                "a compare request on stdin brings its own conversation; leave --prompt and --history out."
-            )
+            raise UsageError("a compare request on stdin contains its own conversation; omit --prompt and --history.")
         return parse_request(sys.stdin.buffer.read(), "stdin", require_metadata)
     if [prompt, *responses].count("-") > 1:
         raise UsageError("stdin can be read only once; use - for the prompt or for one response.")
@@ -141,7 +131,7 @@ def _read_rollouts(
         turns += (Turn("user", _text_of(prompt)),)
     if not turns:
         raise UsageError("missing --prompt TEXT or --history FILE.")
-    return [Rollout(turns, _text_of(response), index=place) for place, response in enumerate(responses)]
+    return [Rollout(turns, _text_of(response), index=index) for index, response in enumerate(responses)]
 
 
 def _text_of(argument: str) -> str:
@@ -166,38 +156,32 @@ def _read_file(path: str) -> bytes:
 
 
 def _print_tables(rollouts: "list[Rollout]", result: "GroupRewards") -> None:
-    console = stdout_console()
-    names = ("response", "reward", "base", "rank", "advantage", *result.columns, "text")
-    rewards = Table(*names, box=None, pad_edge=False)
+    table = new_table("response", "reward", "base", "rank", "advantage", *result.columns, "text")
+    table.columns[-1].justify = "left"
     for index, (rollout, score) in enumerate(zip(rollouts, result.scores, strict=True)):
-        excerpt = " ".join((rollout.answer or "").split())[:60]
         numbers = score.numbers
         values = [column.values[index] for column in result.columns.values()]
-        row = (numbers.reward, numbers.base_score, numbers.rank, numbers.advantage, *values)
-        rewards.add_row(str(index), *map(_shown, row), Text(excerpt))
-    console.print(rewards)
+        shown = (numbers.reward, numbers.base_score, numbers.rank, numbers.advantage, *values)
+        excerpt = " ".join((rollout.answer or "").split())[:60]
+        add_row(table, str(index), *map(number_text, shown), excerpt)
+    console = stdout_console()
+    console.print(table)
     if comparisons := [each for each in result.comparisons if each.component is None]:
         console.print()
-        console.print(_table_of(comparisons))
+        console.print(_comparisons_table(comparisons))
 
 
-def _table_of(comparisons: "list[ComparisonResult]") -> Table:
+def _comparisons_table(comparisons: "list[ComparisonResult]") -> Table:
     several = len({comparison.judge for comparison in comparisons}) > 1
     names = ("first", "second", "score 1", "score 2", "ranking", "failure", *(("judge",) if several else ()))
-    verdicts = Table(*names, box=None, pad_edge=False)
+    table = new_table(*names, texts=len(names))
     for comparison in comparisons:
         verdict, shown = comparison.verdict, comparison.shown
         numbers = [None] * 3 if verdict is None else [verdict.score_1, verdict.score_2, verdict.ranking]
-        cells = [_shown(number) for number in numbers]
+        cells = [number_text(number) for number in numbers]
         if isinstance(comparison.outcome.result, Grades):
             cells[0] = ", ".join(f"{grade:.3f}" for grade in comparison.outcome.result.values)
         pair = (str(shown[0]), str(shown[1])) if len(shown) == 2 else (", ".join(map(str, shown)), "-")
         failure = "" if comparison.failure is None else comparison.failure.kind
-        verdicts.add_row(*pair, *cells, failure, *([Text(comparison.judge)] if several else []))
-    return verdicts
-
-
-def _shown(number: float | None) -> str:
-    if number is None:
-        return "-"
-    return str(number) if isinstance(number, int) else f"{number:.3f}"
+        add_row(table, *pair, *cells, failure, *([comparison.judge] if several else []))
+    return table

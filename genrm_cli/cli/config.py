@@ -3,27 +3,27 @@
 import json
 
 import typer
-from rich.table import Table
-from rich.text import Text
 
 from genrm_cli.cli.console import stdout_console
 from genrm_cli.cli.options import ALL_PANELS, Invocation, with_settings
+from genrm_cli.cli.tables import add_row, new_table
 from genrm_cli.settings.declare import Value
 
 
 @with_settings(*ALL_PANELS)
 def config(invocation: Invocation) -> int:
-    """Show the effective settings and where each came from.
+    """Show the effective settings and their sources.
 
-    Takes the options of `genrm score`, to show their effect. API keys are never shown.
+    Accepts the options of `genrm score` to show their effect. API keys are never shown.
     """
     if invocation.settings.output.json_output:
         typer.echo(json.dumps({o.key: {"value": o.value, "source": o.source} for o in invocation.origins}))
         return 0
-    table = Table("setting", "value", "from", box=None, pad_edge=False)
+    table = new_table("setting", "value", "source", texts=3)
     for origin in invocation.origins:
-        style = None if origin.source != "default" else "dim"
-        table.add_row(Text(origin.key), Text(_shown(origin.value)), Text(origin.source), style=style)
+        add_row(
+            table, origin.key, _shown(origin.value), origin.source, style="dim" if origin.source == "default" else ""
+        )
     stdout_console().print(table)
     return 0
 

@@ -1,4 +1,4 @@
-"""What is said to a person: always on stderr, with colour and motion only on a terminal."""
+"""Messages and progress on stderr, with colour and motion only on a terminal; tables and JSON on stdout."""
 
 import sys
 import threading
@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from typing import Any
 
+import typer
 from rich.console import Console, RenderableType
 from rich.live import Live
 from rich.progress_bar import ProgressBar
@@ -21,64 +22,65 @@ OnEvent = Callable[[str, dict[str, Any]], None]
 
 
 class _Console(Console):
-    """Rich's console, but a reader that has gone is told to the caller instead of ending the process with 1."""
+    """Rich's console, except that a broken pipe raises an error instead of exiting with 1."""
 
     def on_broken_pipe(self) -> None:
         raise BrokenPipeError
 
 
-_stderr = _Console(stderr=True, highlight=False)
-
-
-def stderr_console() -> Console:
-    """Return the console for everything that is said to a person."""
-    return _stderr
+stderr_console = _Console(stderr=True, highlight=False)
 
 
 def show(renderable: RenderableType, *, soft_wrap: bool = False) -> None:
-    """Show something to a person; nobody there to read it (a closed pipe, a full disk) is no reason to stop."""
+    """Print to stderr; a closed pipe or a full disk does not stop the run."""
     with suppress(OSError):
-        _stderr.print(renderable, soft_wrap=soft_wrap)
+        stderr_console.print(renderable, soft_wrap=soft_wrap)
 
 
 def say(text: str) -> None:
-    """Say one line, unwrapped, as plain text."""
+    """Print one line to stderr, unwrapped, as plain text."""
     show(Text(text), soft_wrap=True)
 
 
 def say_warning(text: str) -> None:
-    """Say what a user should know before trusting the result."""
+    """Print a warning to stderr."""
     show(Text.assemble(("genrm: warning: ", "yellow"), text), soft_wrap=True)
 
 
 def say_error(text: str) -> None:
-    """Say why the command stops."""
+    """Print an error to stderr."""
     show(Text.assemble(("genrm: error: ", "bold red"), text), soft_wrap=True)
 
 
 @contextmanager
 def showing_progress(progress: RunProgress, on_event: OnEvent, *, quiet: bool) -> Iterator[None]:
-    """Show how far a run is, from its metrics: a live line on a terminal, else a plain line every 30 s.
+    """Show the progress of a run: a live line on a terminal, otherwise a plain line every 30 s.
 
-    The same goes to `on_event` as `progress` every 30 s, on a terminal too.
+    `on_event` receives it as `progress` every 30 s in both cases.
     """
     started_s = time.monotonic()
     done = threading.Event()
-    live = _stderr.is_terminal and not quiet
-    speaker = threading.Thread(
-        target=_speak, args=(progress, started_s, done, on_event), kwargs={"aloud": not live and not quiet}, daemon=True
-    )
-    speaker.start()
+    live = stderr_console.is_terminal and not quiet
+
+    def report_regularly() -> None:
+        while not done.wait(LINE_EVERY_S):
+            elapsed_s, now = time.monotonic() - started_s, progress.now()
+            if not live and not quiet:
+                say(progress_text(now, elapsed_s))
+            on_event("progress", progress_fields(now, elapsed_s))
+
+    reporter = threading.Thread(target=report_regularly, daemon=True)
+    reporter.start()
     try:
         with _live(progress, started_s) if live else nullcontext():
             yield
     finally:
         done.set()
-        speaker.join()
+        reporter.join()
 
 
 def progress_fields(now: Progress, elapsed_s: float) -> dict[str, Any]:
-    """Return how far a run is, for a log."""
+    """Return the progress of a run as fields of a log line."""
     return {
         "elapsed_s": round(elapsed_s, 1),
         "groups": now.groups,
@@ -98,19 +100,22 @@ def progress_fields(now: Progress, elapsed_s: float) -> dict[str, Any]:
 
 
 def progress_text(now: Progress, elapsed_s: float) -> str:
-    """Say in one line how far a run is."""
+    """Return the progress of a run in one line."""
     if not now.planned:
         return f"reading: {now.lines:,} lines, {now.rollouts:,} rollouts, {now.rejects:,} rejects"
+
+    def per_s(count: float) -> float:
+        return count / elapsed_s if elapsed_s > 0 else 0.0
+
     asked = now.finished - now.journal_hits
-    rate = asked / elapsed_s if elapsed_s > 0 else 0.0
+    rate = per_s(asked)
     left = f"{_duration((now.planned - now.finished) / rate)} left" if rate else "starting"
     parts = [f"comparisons {now.finished:,}/{now.planned:,}", f"groups {now.groups_done:,}/{now.groups:,}"]
     if now.pace is not None:
-        tokens_per_s = (now.tokens) / elapsed_s if elapsed_s > 0 else 0.0
         parts += [
             f"{now.pace.in_flight:,}/{now.pace.limit:,} in flight",
-            f"{now.calls / elapsed_s if elapsed_s > 0 else 0.0:.1f} calls/s",
-            f"{tokens_per_s:,.0f} tokens/s",
+            f"{per_s(now.calls):.1f} calls/s",
+            f"{per_s(now.tokens):,.0f} tokens/s",
         ]
         median_s, p99_s = (now.pace.latencies.quantile_s(share) for share in (0.5, 0.99))
         if median_s is not None and p99_s is not None:
@@ -128,7 +133,7 @@ def progress_text(now: Progress, elapsed_s: float) -> str:
 def _live(progress: RunProgress, started_s: float) -> Live:
     return Live(
         get_renderable=lambda: _live_lines(progress.now(), time.monotonic() - started_s),
-        console=_stderr,
+        console=stderr_console,
         refresh_per_second=4,
         transient=True,
     )
@@ -142,14 +147,6 @@ def _live_lines(now: Progress, elapsed_s: float) -> Table:
     return lines
 
 
-def _speak(progress: RunProgress, started_s: float, done: threading.Event, on_event: OnEvent, *, aloud: bool) -> None:
-    while not done.wait(LINE_EVERY_S):
-        elapsed_s, now = time.monotonic() - started_s, progress.now()
-        if aloud:
-            say(progress_text(now, elapsed_s))
-        on_event("progress", progress_fields(now, elapsed_s))
-
-
 def _duration(seconds: float) -> str:
     minutes, rest_s = divmod(int(seconds), 60)
     hours, minutes = divmod(minutes, 60)
@@ -158,5 +155,16 @@ def _duration(seconds: float) -> str:
 
 def stdout_console() -> Console:
     """Return the console for a command whose product is a table."""
-    width = None if sys.stdout.isatty() else 120
-    return _Console(highlight=False, width=width)
+    return _Console(highlight=False, width=None if sys.stdout.isatty() else 120)
+
+
+def print_json(value: dict[str, Any]) -> None:
+    """Print one JSON object to stdout."""
+    from genrm_cli.storage.formats.records import render_record
+
+    typer.echo(render_record(value), nl=False)
+
+
+def print_text(text: str) -> None:
+    """Print plain text to stdout, unwrapped."""
+    stdout_console().print(Text(text), soft_wrap=True)

@@ -1,30 +1,28 @@
-"""What happens in a run, told to a person as it happens and, with `--log-json`, to a log."""
+"""Events of a run, printed to stderr as they happen and, with `--log-json`, appended to a log."""
 
 import contextlib
 import json
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from types import TracebackType
 from typing import Any, Self, TextIO
 
-from genrm_cli.cli.console import say, say_error, say_warning
+from genrm_cli.cli.console import say, say_error, say_warning, showing_progress
+from genrm_cli.cli.tables import counted
 from genrm_cli.errors import StorageError
+from genrm_cli.metrics.progress import RunProgress
+from genrm_cli.settings import Settings
 
 
 class Events:
-    """Takes events from a run; may be called from several threads."""
+    """Receives events of a run; may be called from several threads."""
 
     def __init__(self, log_path: str | None, *, quiet: bool, unsaid: Iterable[str] = ()) -> None:
-        """Open the log, if one is wanted.
-
-        Args:
-            log_path: where it lies.
-            quiet: say nothing but what makes a run end in error.
-            unsaid: events that only the log is told.
+        """Open the log, if any. With `quiet`, print errors only; events in `unsaid` are only logged.
 
         Raises:
-            StorageError: it cannot be opened.
+            StorageError: the log cannot be opened.
         """
         self._quiet = quiet
         self._unsaid = set(unsaid)
@@ -47,7 +45,7 @@ class Events:
             self._log.close()
 
     def __call__(self, event: str, fields: dict[str, Any]) -> None:
-        """Tell what happened."""
+        """Print and log an event."""
         wanted = not self._quiet or fields.get("exit_code", 0) != 0
         if wanted and event not in self._unsaid and (tell := _SAID.get(event)) is not None:
             if event in _SAID_ONCE:
@@ -57,7 +55,7 @@ class Events:
             self._write({"time": round(time.time(), 3), "event": event, **fields})
 
     def _write(self, line: dict[str, Any]) -> None:
-        """Write a line; a log that cannot be written is no reason to lose the run."""
+        """Write a line; a log that cannot be written does not stop the run."""
         if self._log is None:
             return
         try:
@@ -65,32 +63,43 @@ class Events:
             self._log.flush()
         except OSError as error:
             say_warning(f"--log-json {self._log.name}: {error.strerror}; no more events are written to it.")
-            with contextlib.suppress(OSError):  # it tries once more to write
+            with contextlib.suppress(OSError):  # closing flushes again
                 self._log.close()
             self._log = None
 
 
+@contextlib.contextmanager
+def watched(settings: Settings) -> Iterator[tuple[RunProgress, Events]]:
+    """Print and log the events and the progress of a run."""
+    progress, quiet = RunProgress(), settings.output.quiet
+    with (
+        Events(settings.output.log_json, quiet=quiet) as events,
+        showing_progress(progress, events, quiet=quiet),
+    ):
+        yield progress, events
+
+
 def plan_text(plan: dict[str, Any]) -> str:
-    """Say what a run has before it."""
+    """Return the planned comparisons, calls, tokens and cost of a run in one line."""
     known = f", {plan['known']:,} of them in the journal" if plan["known"] else ""
     cost = f", cost about {plan['cost']:,.2f}" if plan["cost"] is not None else ""
     return (
-        f"{plan['planned']:,} comparisons{known}: {plan['calls']:,} calls to make, about {plan['tokens_in']:,} "
-        f"tokens in and {plan['tokens_out']:,} out (estimated from {plan['tokens_from']}){cost}"
+        f"{counted(plan['planned'], 'comparison')}{known}: {counted(plan['calls'], 'call')} to make, about "
+        f"{plan['tokens_in']:,} tokens in and {plan['tokens_out']:,} out (estimated from {plan['tokens_from']}){cost}"
     )
 
 
-def _say_probe(fields: dict[str, Any]) -> None:
-    if fields["warning"]:
-        say_warning(fields["warning"])
-
-
 def file_text(result: dict[str, Any]) -> str:
-    """Say in one line what became of an input, whatever characters its name has."""
-    place = f" -> {result['output']}" if result["status"] in ("score", "scored") else ""
+    """Return the result of one input in one line; unprintable characters in its name are escaped."""
+    target = f" -> {result['output']}" if result["status"] in ("score", "scored") else ""
     code = f"; exit {result['exit_code']}" if result["status"] == "scored" and result["exit_code"] else ""
-    text = f"{result['status']}: {result['input']}{place}: {result['reason']}{code}"
+    text = f"{status_text(result['status'])}: {result['input']}{target}: {result['reason']}{code}"
     return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
+
+
+def status_text(status: str) -> str:
+    """Return the status of an input as people read it: one that waits for the next run was skipped in this one."""
+    return "skipped" if status == "waits" else status
 
 
 def _say_file(result: dict[str, Any]) -> None:
@@ -100,6 +109,15 @@ def _say_file(result: dict[str, Any]) -> None:
         say(file_text(result))
 
 
+def _say_probe(fields: dict[str, Any]) -> None:
+    if fields["warning"]:
+        say_warning(fields["warning"])
+
+
+def _warning(template: str) -> Callable[[dict[str, Any]], None]:
+    return lambda fields: say_warning(template.format(**fields))
+
+
 _SAID_ONCE = {"claims_uncertain", "claim_left"}
 _SAID: dict[str, Callable[[dict[str, Any]], None]] = {
     "plan": lambda fields: say(plan_text(fields)),
@@ -107,30 +125,25 @@ _SAID: dict[str, Callable[[dict[str, Any]], None]] = {
         f"probing {', '.join(fields['endpoints'])} (at most {fields['call_timeout_s']:g} s a call)"
     ),
     "probe": _say_probe,
-    "endpoint_down": lambda fields: say_warning(f"{fields['endpoint']} marked unhealthy: {fields['detail']}"),
-    "endpoint_up": lambda fields: say(f"{fields['endpoint']} is back"),
-    "paused": lambda fields: say_warning(
-        f"the judge is down ({fields['detail']}); giving up if it is not back in {fields['give_up_after_s']:g} s"
-    ),
+    "endpoint_down": _warning("{endpoint} is marked unhealthy: {detail}"),
+    "endpoint_up": lambda fields: say(f"{fields['endpoint']} is healthy again"),
+    "paused": _warning("the judge is down ({detail}); giving up if it is not back in {give_up_after_s:g} s"),
     "file": _say_file,
-    "claims_uncertain": lambda fields: say_warning(
-        f"the store of {fields['output']} does not honour conditional puts (If-None-Match), so claims are not certain: "
-        "each is written and counts if it is still there two seconds later. Do not start two runs at the same moment."
+    "claims_uncertain": _warning(
+        "the store of {output} ignores conditional writes (If-None-Match), so leases are not safe: each is written and "
+        "counts if it still exists two seconds later. Do not start two runs at the same moment."
     ),
-    "claim_left": lambda fields: say_warning(
-        f"a claim cannot be given up ({fields['detail']}); it stays until it expires. The role needs s3:DeleteObject "
-        "for *.claim-* objects."
+    "claim_left": _warning(
+        "a lease could not be released ({detail}); it stays until it expires. The role needs s3:DeleteObject for "
+        "*.claim-* objects."
     ),
-    "large_group": lambda fields: say_warning(
-        f"{fields['input']}: one group needs {fields['comparisons']:,} comparisons; consider --strategy ring, "
-        "a smaller --ring-k or --budget"
+    "large_group": _warning(
+        "{input}: one group needs {comparisons:,} comparisons; consider --strategy ring, a smaller --ring-k or --budget"
     ),
-    "nothing_found": lambda fields: say_warning(
-        f"{fields['input']}: no rollout files; expected names such as run.jsonl or run.jsonl.gz."
-    ),
-    "copy_failing": lambda fields: say_warning(
-        f"verdicts cannot be copied to {fields['folder']} at the moment ({fields['detail']}); they are kept here, and "
-        "copied when it works again"
+    "nothing_found": _warning("{input}: no rollout files; expected names such as run.jsonl or run.jsonl.gz."),
+    "copy_failing": _warning(
+        "verdicts cannot be copied to {folder} at the moment ({detail}); they are kept locally and copied when the "
+        "store works again"
     ),
     "stopped": lambda fields: say_warning(
         f"stopped by --{fields['reason'].replace('_', '-')}: no more calls, partial results will be written"

@@ -1,27 +1,28 @@
 """Command-line options, one for each setting."""
 
+import functools
 import inspect
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import typer
 
-from genrm_cli.cli.console import say_error, say_warning
+from genrm_cli.cli.console import say, say_error, say_warning
 from genrm_cli.errors import GenrmError, StorageError
 from genrm_cli.settings import Settings
 from genrm_cli.settings.aliases import ENVIRONMENT_PREFIX, flag_named, iter_renamed, oldest_name
 from genrm_cli.settings.declare import Panel, Setting
 from genrm_cli.settings.keys import find_api_keys
-from genrm_cli.settings.origins import Origin
-from genrm_cli.settings.resolve import SettingsFile, read_settings_file, resolve_settings, unknown_variables
+from genrm_cli.settings.resolve import Origin, SettingsFile, read_settings_file, resolve_settings, unknown_variables
 from genrm_cli.settings.table import all_settings
 
 ALL_PANELS: tuple[Panel, ...] = ("Input", "Pairs", "Judge", "Limits", "Journal", "Rewards", "Output", "Storage")
 INTERRUPTED = 130
+Result = TypeVar("Result")
 
 EPILOG = (
     "Every option is also an environment variable (--call-timeout: GENRM_CALL_TIMEOUT) and a line of the "
@@ -42,29 +43,45 @@ class Invocation:
         return f"Invocation({self.settings})"
 
 
-def with_settings(*panels: Panel, leave_out: Iterable[str] = ()) -> Callable[[Callable[..., int]], Callable[..., None]]:
+def with_settings(*panels: Panel, omit: Iterable[str] = ()) -> Callable[[Callable[..., int]], Callable[..., None]]:
     """Add an option for each setting of these panels to a command.
 
-    The command takes its own parameters and an `Invocation` as `invocation`, and returns its exit code. Errors of
-    ours are printed in one paragraph and end with their exit codes.
+    The command takes its own parameters and an `Invocation` as `invocation`, and returns its exit code.
     """
-    settings = [s for s in all_settings() if s.declared.panel in panels and s.name not in leave_out]
+    settings = [s for s in all_settings() if s.declared.panel in panels and s.name not in omit]
 
     def decorate(command: Callable[..., int]) -> Callable[..., None]:
         def run(**given: Any) -> None:
-            flags = {name: given.pop(name) for name in [p.name for p in added]}
+            flags = {parameter.name: given.pop(parameter.name) for parameter in added}
             config = flags.pop("config")
             raise typer.Exit(run_command(lambda: command(**given, invocation=_invocation(flags, config))))
 
-        own = [p for p in inspect.signature(command).parameters.values() if p.name != "invocation"]
         added = [*map(_parameter, settings), *_old_parameters(settings), _config_parameter()]
-        keyword = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in (*own, *added)]
-        run.__signature__ = inspect.Signature(keyword)  # type: ignore[attr-defined]
-        run.__annotations__ = {p.name: p.annotation for p in keyword}
-        run.__doc__, run.__name__ = command.__doc__, command.__name__
-        return run
+        return with_parameters(run, command, added, instead_of="invocation")
 
     return decorate
+
+
+def with_parameters(
+    run: Callable[..., None], command: Callable[..., int], added: Iterable[inspect.Parameter], *, instead_of: str
+) -> Callable[..., None]:
+    """Give `run` the name, help and parameters of a command, with other parameters instead of one of its own."""
+    own = [p for p in inspect.signature(command).parameters.values() if p.name != instead_of]
+    keyword = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in (*own, *added)]
+    run.__signature__ = inspect.Signature(keyword)  # type: ignore[attr-defined]
+    run.__annotations__ = {p.name: p.annotation for p in keyword}
+    run.__doc__, run.__name__ = command.__doc__, command.__name__
+    return run
+
+
+def exits(command: Callable[..., int | None]) -> Callable[..., None]:
+    """Make a command exit with the code that it returns, or that of its error."""
+
+    @functools.wraps(command)
+    def run(*arguments: Any, **options: Any) -> None:
+        raise typer.Exit(run_command(lambda: command(*arguments, **options) or 0))
+
+    return run
 
 
 def _invocation(flags: dict[str, Any], config: str | None) -> Invocation:
@@ -85,13 +102,15 @@ def _warn_of_names(flags: dict[str, Any], file: SettingsFile) -> None:
 
 
 def run_command(command: Callable[[], int]) -> int:
-    """Run a command and return its exit code; print the error if it fails."""
+    """Run a command and return its exit code; print its error, then the notes of the error."""
     try:
         code = command()
         if sys.stdout is not None:  # it may be closed
             sys.stdout.flush()
     except GenrmError as error:
         say_error(str(error))
+        for note in getattr(error, "__notes__", ()):
+            say(note)
         return error.exit_code
     except KeyboardInterrupt:
         say_error(
@@ -100,27 +119,35 @@ def run_command(command: Callable[[], int]) -> int:
         )
         return INTERRUPTED
     except BrokenPipeError:
-        # The reader of our stdout closed it (`| head`). Python would report that once more at exit.
+        # The reader of stdout closed it (`| head`). Python would report that once more at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except OSError as error:  # of stdout; all other I/O raises our own errors
+    except OSError as error:  # of stdout; all other I/O raises errors of genrm
         say_error(f"cannot write to stdout: {error.strerror}.")
         return StorageError.exit_code
     return code
 
 
+def run_to_end(work: Coroutine[Any, Any, Result]) -> Result:
+    """Run work in a new event loop; a cancellation, by SIGTERM too, becomes a KeyboardInterrupt."""
+    import asyncio
+
+    try:
+        return asyncio.run(work)
+    except asyncio.CancelledError as error:
+        raise KeyboardInterrupt from error
+
+
 def _parameter(setting: Setting) -> inspect.Parameter:
-    names = [_switch(setting.flag, setting.negative) if setting.type is bool else setting.flag]
-    if setting.declared.extra_flag:
-        names.append(setting.declared.extra_flag)
-    option = typer.Option(
-        *names,
+    flag = f"{setting.flag}/{setting.negative}" if setting.type is bool else setting.flag
+    added = typer.Option(
+        *filter(None, (flag, setting.declared.extra_flag)),
         help=_help_of(setting),
         rich_help_panel=setting.declared.panel,
         metavar=_metavar_of(setting),
         show_default=False,
     )
-    return _keyword_parameter(setting.name, _annotation_of(setting), option)
+    return keyword_parameter(setting.name, _annotation_of(setting), added)
 
 
 def _old_parameters(settings: Iterable[Setting]) -> Iterator[inspect.Parameter]:
@@ -128,21 +155,22 @@ def _old_parameters(settings: Iterable[Setting]) -> Iterator[inspect.Parameter]:
     for setting in settings:
         name = oldest_name(setting.name)
         if name != setting.name:
-            flag, negative = flag_named(name), flag_named(f"no_{name}")
-            option = typer.Option(_switch(flag, negative) if setting.type is bool else flag, hidden=True)
-            yield _keyword_parameter(name, _annotation_of(setting), option)
-
-
-def _switch(flag: str, negative: str) -> str:
-    return f"{flag}/{negative}"
+            flag = flag_named(name) + (f"/{flag_named(f'no_{name}')}" if setting.type is bool else "")
+            yield keyword_parameter(name, _annotation_of(setting), typer.Option(flag, hidden=True))
 
 
 def _annotation_of(setting: Setting) -> Any:
-    # Text, whatever the type: one place converts and checks flags, environment and file alike.
+    # Text for every other type: `convert` handles flags, environment and file alike.
     return list[str] if setting.is_many else bool if setting.type is bool else str
 
 
-def _keyword_parameter(name: str, annotation: Any, option: Any) -> inspect.Parameter:
+def option(metavar: str, text: str, *names: str, panel: str | None = None) -> Any:
+    """Return an option of a command, whose help does not show the default."""
+    return typer.Option(*names, metavar=metavar, help=text, rich_help_panel=panel, show_default=False)
+
+
+def keyword_parameter(name: str, annotation: Any, option: Any) -> inspect.Parameter:
+    """Return an optional parameter of a command; None if it is not given."""
     return inspect.Parameter(
         name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[annotation | None, option]
     )
@@ -165,7 +193,7 @@ def _help_of(setting: Setting) -> str:
 
 
 def _config_parameter() -> inspect.Parameter:
-    option = typer.Option(
+    config = typer.Option(
         "--config",
         envvar=ENVIRONMENT_PREFIX + "CONFIG",
         show_envvar=False,
@@ -173,4 +201,4 @@ def _config_parameter() -> inspect.Parameter:
         metavar="FILE",
         help="TOML file with settings. Default: genrm.toml or \\[tool.genrm] of pyproject.toml in this folder.",
     )
-    return _keyword_parameter("config", str, option)
+    return keyword_parameter("config", str, config)

@@ -5,11 +5,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Table
-from rich.text import Text
 
 from genrm_cli.cli.console import stdout_console
-from genrm_cli.cli.options import run_command
+from genrm_cli.cli.options import exits
+from genrm_cli.cli.tables import add_row, new_table
 
 if TYPE_CHECKING:
     from genrm_cli.judging.profiles.profile import AnyProfile
@@ -28,23 +27,27 @@ _RESPONSES = ("A cobbler.", "There are many words for people who work with their
 
 @profiles.callback()
 def list_profiles(context: typer.Context, as_json: AsJson = False) -> None:
-    """List the judge families with their verdicts and sampling."""
-    if context.invoked_subcommand is not None:
+    """List the judge families, their kind of verdict and their sampling."""
+    if context.invoked_subcommand is None:
+        _print_profiles(as_json=as_json)
+
+
+@exits
+def _print_profiles(*, as_json: bool) -> None:
+    from genrm_cli.judging.lookup.builtin_profiles import PROFILES
+
+    if as_json:
+        typer.echo(_to_json([_describe(profile) for profile in PROFILES.values()]))
         return
-
-    def run() -> int:
-        from genrm_cli.judging.lookup.builtin_profiles import PROFILES
-
-        if as_json:
-            typer.echo(_to_json([_describe(profile) for profile in PROFILES.values()]))
-        else:
-            stdout_console().print(_table(list(PROFILES.values())))
-        return 0
-
-    raise typer.Exit(run_command(run))
+    table = new_table("profile", "judges and verdict", "request fields", texts=3)
+    table.columns[0].no_wrap = True
+    for profile in PROFILES.values():
+        add_row(table, profile.name, profile.about, _fields_text(profile.request_fields))
+    stdout_console().print(table)
 
 
 @profiles.command("test")
+@exits
 def read_reply(
     name: NameOrFile,
     reply: Annotated[str, typer.Option(help="The judge's reply: text, or @FILE.")],
@@ -53,46 +56,34 @@ def read_reply(
     ] = False,
 ) -> None:
     """Parse a reply and print the verdict or the failure."""
+    from genrm_cli.judging.lookup.find_profile import find_profile
+    from genrm_cli.judging.profiles.profile import parse_reply
+    from genrm_cli.judging.requests import Reply
+    from genrm_cli.settings.convert import read_text_argument
+    from genrm_cli.verdicts import Failure, Verdict
 
-    def run() -> int:
-        from genrm_cli.judging.lookup.find_profile import find_profile
-        from genrm_cli.judging.profiles.profile import parse_reply
-        from genrm_cli.judging.requests import Reply
-        from genrm_cli.settings.convert import read_text_argument
-        from genrm_cli.verdicts import Failure, Verdict
-
-        text, profile = read_text_argument(reply, "--reply"), find_profile(name, None)
-        read = parse_reply(profile, Reply(text, finish_reason="length" if truncated else "stop"), _sample_for(profile))
-        if isinstance(read, Failure):
-            typer.echo(f"no verdict: {read.kind}: {read.detail}")
-        elif isinstance(read, Verdict):
-            typer.echo(f"score_1 {read.score_1:g}, score_2 {read.score_2:g}, ranking {read.ranking:g}")
-        else:
-            typer.echo(f"grades {', '.join(f'{value:g}' for value in read.values)}")
-        return 0
-
-    raise typer.Exit(run_command(run))
+    text, profile = read_text_argument(reply, "--reply"), find_profile(name, None)
+    read = parse_reply(profile, Reply(text, finish_reason="length" if truncated else "stop"), _sample_for(profile))
+    if isinstance(read, Failure):
+        typer.echo(f"no verdict: {read.kind}: {read.detail}")
+    elif isinstance(read, Verdict):
+        typer.echo(f"score_1 {read.score_1:g}, score_2 {read.score_2:g}, ranking {read.ranking:g}")
+    else:
+        typer.echo(f"grades {', '.join(f'{value:g}' for value in read.values)}")
 
 
 @profiles.command()
+@exits
 def show(name: NameOrFile, as_json: AsJson = False) -> None:
     """Print a sample prompt exactly as the judge receives it, and the other request fields."""
+    from genrm_cli.judging.lookup.find_profile import find_profile
+    from genrm_cli.judging.profiles.profile import Profile, render_messages
 
-    def run() -> int:
-        from genrm_cli.judging.lookup.find_profile import find_profile
-        from genrm_cli.judging.profiles.profile import Profile, render_messages
-
-        profile = find_profile(name, None)
-        messages = render_messages(profile, _sample_for(profile))
-        if isinstance(profile, Profile) and profile.render_second_turn is not None:
-            messages += profile.render_second_turn("(the judge's first reply)")
-        if as_json:
-            typer.echo(_to_json({**_describe(profile), "messages": messages}))
-        else:
-            typer.echo(_shown(profile, messages))
-        return 0
-
-    raise typer.Exit(run_command(run))
+    profile = find_profile(name, None)
+    messages = render_messages(profile, _sample_for(profile))
+    if isinstance(profile, Profile) and profile.render_second_turn is not None:
+        messages += profile.render_second_turn("(the judge's first reply)")
+    typer.echo(_to_json({**_describe(profile), "messages": messages}) if as_json else _shown(profile, messages))
 
 
 def _sample_for(profile: "AnyProfile") -> "Prompt":
@@ -106,25 +97,12 @@ def _sample_for(profile: "AnyProfile") -> "Prompt":
 
 
 def _describe(profile: "AnyProfile") -> dict[str, Any]:
-    return {
-        "name": profile.name,
-        "version": profile.version,
-        "about": profile.about,
-        "request_fields": profile.request_fields,
-    }
+    return {name: getattr(profile, name) for name in ("name", "version", "about", "request_fields")}
 
 
 def _to_json(value: object) -> str:
     # `default`: request fields are read-only mappings.
     return json.dumps(value, default=dict, ensure_ascii=False)
-
-
-def _table(all_profiles: "list[AnyProfile]") -> Table:
-    table = Table("profile", "judges and verdict", "request fields", box=None, pad_edge=False)
-    table.columns[0].no_wrap = True
-    for profile in all_profiles:
-        table.add_row(Text(profile.name), Text(profile.about), Text(_fields_text(profile.request_fields)))
-    return table
 
 
 def _fields_text(fields: Mapping[str, object]) -> str:

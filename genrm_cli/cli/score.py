@@ -1,17 +1,17 @@
-"""`genrm score`: rewards for stored rollouts."""
+"""`genrm score`: compute rewards for stored rollouts."""
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Table
 from rich.text import Text
 
-from genrm_cli.cli.console import say, say_error, say_warning, show, showing_progress, stderr_console
-from genrm_cli.cli.events import Events, file_text
-from genrm_cli.cli.options import ALL_PANELS, Invocation, with_settings
+from genrm_cli.cli.console import print_json, say, say_error, say_warning, show, showing_progress, stderr_console
+from genrm_cli.cli.events import Events, file_text, status_text
+from genrm_cli.cli.options import ALL_PANELS, Invocation, run_to_end, with_settings
+from genrm_cli.cli.tables import add_row, counted, new_table, number_text
 from genrm_cli.errors import UsageError
 from genrm_cli.metrics.progress import RunProgress
 from genrm_cli.metrics.run_metrics import RunMetrics
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from genrm_cli.jobs.batch import BatchReport
     from genrm_cli.jobs.context import RunContext
 
-STAND_IN_NOTICE = "judged by the embedded lexical stand-in, not by a reward model: do not train on these rewards."
+BASELINE_NOTICE = "judged by the built-in lexical baseline, not by a reward model: do not train on these rewards."
 _FEW_FOR_CONSISTENCY = 8
 _MAX_GROUP_WIDTH, _NUMBERS_WIDTH = 24, 28
 
@@ -39,15 +39,13 @@ def score(
 ) -> int:
     """Score rollouts: compare those of each group in pairs and write every line back with its reward.
 
-    Beside the scored lines come <stem>.metrics.json, <stem>.comparisons.jsonl and <stem>.rejects.jsonl; all of
-    them appear together at the end, or none. What was scored before, from the same input with the same settings, is
-    up to date and left alone.
+    Also writes <stem>.metrics.json, <stem>.comparisons.jsonl and <stem>.rejects.jsonl. All files appear together at
+    the end, or none does. Outputs made from the same input with the same settings are up to date and are skipped.
 
     Example: genrm score rollouts.jsonl --base-url http://localhost:8000/v1 --model my-genrm
 
     Example: genrm score 's3://bucket/rl/env/' --output-template '{dir}/scored/{stem}.scored.jsonl' --dry-run
     """
-    from genrm_cli.cli.event_loop import run_to_end
     from genrm_cli.groups.check import check_settings
     from genrm_cli.jobs.batch import score_inputs
     from genrm_cli.jobs.context import new_run
@@ -76,7 +74,7 @@ def _refuse_two_products(uri: str, invocation: Invocation) -> None:
     from genrm_cli.jobs.due.inputs import output_places
 
     if invocation.settings.output.json_output and output_places(uri, invocation.settings).metrics is None:
-        raise UsageError("--json and scored lines both want stdout; name an output file with -o.")
+        raise UsageError("--json and the scored lines both write to stdout; name an output file with -o.")
 
 
 def _lock(rollouts: Sequence[str], invocation: Invocation) -> contextlib.AbstractContextManager[None]:
@@ -88,7 +86,7 @@ def _lock(rollouts: Sequence[str], invocation: Invocation) -> contextlib.Abstrac
 
 
 def _show_plan(rollouts: Sequence[str], run: "RunContext") -> int:
-    """Print what would be done with each input, as it is found."""
+    """Print what a run would do with each input, as it is found."""
     from genrm_cli.jobs.batch import BatchReport
     from genrm_cli.jobs.due.planning import plan_inputs
 
@@ -99,88 +97,81 @@ def _show_plan(rollouts: Sequence[str], run: "RunContext") -> int:
             typer.echo(file_text(result.as_dict()))
     plan.is_listed = True
     if run.settings.output.json_output:
-        _print_json(plan.as_dict())
+        print_json(plan.as_dict())
     if not run.settings.output.quiet:
         say(f"genrm: dry run: {_counts_text(plan)}")
     return plan.exit_code
 
 
 def _show_one(report: "BatchReport", metrics: RunMetrics, invocation: Invocation) -> int:
-    """Show what became of the only input; what stopped it is raised."""
-    settings, result = invocation.settings, report.last
+    """Show the result of the only input, or raise its error."""
+    quiet, result = invocation.settings.output.quiet, report.last
     if report.fatal is not None:
         raise report.fatal
     if result is None:
-        raise UsageError("there is no input.")
+        raise UsageError("no input given.")
     if result.error is not None and result.report is None:
         raise result.error
-    if not settings.output.quiet:
+    if not quiet:
         if result.report is not None:
             _show_samples(result.report.samples, result.report.metrics["groups"])
             _show_summary(result.report.metrics)
         else:
-            say(f"{result.uri} is up to date ({result.reason}): {result.output}; --force scores it again")
-        say(_done_text(report, metrics))
-    if settings.output.json_output:
-        _print_json(result.metrics or {})
+            say(f"{result.uri} is up to date ({result.reason}): {result.output}; use --force to score it again")
+    if invocation.settings.output.json_output:
+        print_json(result.metrics or {})
+    done = _done_text(report, metrics)
     if result.error is not None:
+        if not quiet:
+            result.error.add_note(done)  # printed after the error: the last line says how the run ended
         raise result.error
+    if not quiet:
+        say(done)
     return 0
 
 
 def _show_all(report: "BatchReport", metrics: RunMetrics, invocation: Invocation) -> int:
-    """Show what became of many inputs; each has had its line already."""
+    """Show the result of many inputs, each of which was reported when it was done."""
     settings = invocation.settings
     if settings.output.json_output:
-        _print_json(report.as_dict())
+        print_json(report.as_dict())
     if report.fatal is not None:
         say_error(str(report.fatal))
     if not settings.output.quiet:
         if settings.judge.judge is not None and metrics.groups_done:
-            say_warning(STAND_IN_NOTICE)
+            say_warning(BASELINE_NOTICE)
         say(_done_text(report, metrics))
     return report.exit_code
 
 
 def _done_text(report: "BatchReport", metrics: RunMetrics) -> str:
-    """Say in one line, that a search in a log finds, how a run ended."""
-    not_asked = metrics.failures["not_asked"]
-    parts = [
-        f"{metrics.verdicts} verdicts",
-        f"{metrics.journal_hits} more from the journal",
-        f"{metrics.failed - not_asked} failures",
-        *([f"{not_asked} not asked"] if not_asked else []),
-        f"{metrics.calls} calls",
-    ]
+    """Return how a run ended, in one line that is easy to find in a log."""
+    verdicts = _verdicts_text(metrics.verdicts, metrics.journal_hits, metrics.failed, metrics.failures["not_asked"])
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    return f"genrm: done: {_counts_text(report)}; {', '.join(parts)}; {now}; exit {report.exit_code}"
+    calls = counted(metrics.calls, "call")
+    return f"genrm: done: {_counts_text(report)}; {verdicts}, {calls}; {now}; exit {report.exit_code}"
+
+
+def _verdicts_text(verdicts: int, journal_hits: int, failed: int, not_asked: int) -> str:
+    parts = [counted(verdicts, "verdict"), f"{journal_hits:,} from the journal", counted(failed - not_asked, "failure")]
+    return ", ".join([*parts, *([f"{not_asked:,} not asked"] if not_asked else [])])
 
 
 def _counts_text(report: "BatchReport") -> str:
-    counts = [f"{count} {status}" for status, count in report.counts.items()]
-    files = report.counts.total()
-    unfinished = " (more were not looked for)" if report.fatal is not None and not report.is_listed else ""
-    return f"{files} file{'' if files == 1 else 's'}: {', '.join(counts) or 'nothing to do'}{unfinished}"
-
-
-def _print_json(value: dict[str, Any]) -> None:
-    from genrm_cli.storage.formats.records import render_record
-
-    typer.echo(render_record(value), nl=False)
+    counts = ", ".join(f"{count} {status_text(status)}" for status, count in report.counts.items())
+    more = " (stopped before listing all)" if report.fatal is not None and not report.is_listed else ""
+    return f"{counted(report.counts.total(), 'file')}: {counts or 'nothing to do'}{more}"
 
 
 def _show_samples(samples: list[dict[str, Any]], groups: int) -> None:
     """Show the rewards of the first groups."""
     if not samples:
         return
-    table = Table(box=None, pad_edge=False)
-    table.add_column("group", no_wrap=True)
-    for name in ("reward", "rank", "advantage"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("answer", no_wrap=True)
-    # Cut by hand: Rich would rather squeeze the numbers out than the texts.
+    table = new_table("group", "reward", "rank", "advantage", "answer")
+    table.columns[-1].justify = "left"
+    # Cut by hand: Rich would squeeze out the numbers instead of the texts.
     group_width = min(_MAX_GROUP_WIDTH, max(len(sample["group"]) for sample in samples))
-    width = max(20, stderr_console().width - group_width - _NUMBERS_WIDTH)
+    width = max(20, stderr_console.width - group_width - _NUMBERS_WIDTH)
     previous = None
     for sample in samples:
         key = sample["group"] if sample["group"] != previous else ""
@@ -190,125 +181,126 @@ def _show_samples(samples: list[dict[str, Any]], groups: int) -> None:
         numbers = ["-", "-", "-"]
         if sample["reward"] is not None:
             numbers = [f"{sample['reward']:.3f}", str(sample["rank"]), f"{sample['advantage']:+.2f}"]
-        shown = Text(sample["reason"] or sample["answer"])
-        shown.truncate(width, overflow="ellipsis")
-        group = Text(key)
-        group.truncate(group_width, overflow="ellipsis")
-        table.add_row(group, *numbers, shown)
+        add_row(table, _cut(key, group_width), *numbers, _cut(sample["reason"] or sample["answer"], width))
     show(table)
     shown_groups = len({sample["group"] for sample in samples})
     if groups > shown_groups:
-        say(f"... and {groups - shown_groups} more groups")
+        say(f"... and {counted(groups - shown_groups, 'more group')}")
+
+
+def _cut(text: str, width: int) -> str:
+    cut = Text(text)
+    cut.truncate(width, overflow="ellipsis")
+    return cut.plain
 
 
 def _show_summary(metrics: dict[str, Any]) -> None:
-    """Say what was done, what to look out for, and where the files are."""
-    reward = metrics["reward"]
-    say(
-        f"{metrics['rollouts']} rollouts in {metrics['groups']} groups: {metrics['scored']} scored, "
-        f"{metrics['single']} single, {metrics['unscored']} unscored, {metrics['rejected_lines']} rejected lines"
-    )
-    say(
-        f"{metrics['verdicts']} verdicts, {metrics['journal_hits']} more from the journal, "
-        f"{metrics['failures']} failures of {metrics['comparisons_planned']} comparisons in "
-        f"{metrics['wall_time_s']:.1f} s; {metrics['calls']} calls, {metrics['retries']} retries, "
-        f"{metrics['prompt_tokens'] + metrics['completion_tokens']} tokens"
-    )
-    if reward["count"]:
-        say(
-            f"reward mean {reward['mean']:.3f}, std {reward['std']:.3f}, min {reward['min']:.3f}, "
-            f"max {reward['max']:.3f}; {metrics['groups_without_spread']} groups without spread"
-        )
-    if metrics["reliability"]["count"]:
-        say(
-            f"reliability mean {metrics['reliability']['mean']:.2f}: {metrics['groups_noisy']} of "
-            f"{metrics['reliability']['count']} groups are more noise than signal"
-        )
-    if metrics["pairs_in_both_orders"]:
-        say(f"{metrics['pairs_in_both_orders']} pairs in both orders, flip rate {metrics['flip_rate']:.1%}")
-    if metrics["repeat_agreement"] is not None:
-        say(f"repeats agree in {metrics['repeat_agreement']:.1%} of their pairs")
+    """Show counts, rewards, warnings and the paths of the outputs."""
+    for line in _summary_lines(metrics):
+        say(line)
     if metrics["components"]:
         _show_components(metrics)
     for warning in _warnings(metrics):
         say_warning(warning)
-    if metrics["output_mark"] is not None:
-        say(f"scored lines  {metrics['output']}")
-        say(f"metrics       {sibling(metrics['output'], '.metrics.json')}")
-        say(f"comparisons   {sibling(metrics['output'], '.comparisons.jsonl')}")
-        if metrics["journal"] is not None:
-            say(f"journal       {metrics['journal']}")
-        if metrics["rejected_lines"]:
-            say(f"rejects       {sibling(metrics['output'], '.rejects.jsonl')}")
+    if metrics["output_mark"] is None:
+        return
+    output = metrics["output"]
+    say(f"scored lines  {output}")
+    say(f"metrics       {sibling(output, '.metrics.json')}")
+    say(f"comparisons   {sibling(output, '.comparisons.jsonl')}")
+    if metrics["journal"] is not None:
+        say(f"journal       {metrics['journal']}")
+    if metrics["rejected_lines"]:
+        say(f"rejects       {sibling(output, '.rejects.jsonl')}")
+
+
+def _summary_lines(metrics: dict[str, Any]) -> Iterator[str]:
+    yield (
+        f"{counted(metrics['rollouts'], 'rollout')} in {counted(metrics['groups'], 'group')}: "
+        f"{metrics['scored']} scored, {metrics['single']} single, {metrics['unscored']} unscored, "
+        f"{counted(metrics['rejected_lines'], 'rejected line')}"
+    )
+    not_asked = metrics["failures_by_kind"].get("not_asked", 0)
+    verdicts = _verdicts_text(metrics["verdicts"], metrics["journal_hits"], metrics["failures"], not_asked)
+    yield (
+        f"{verdicts} of {counted(metrics['comparisons_planned'], 'comparison')} in {metrics['wall_time_s']:.1f} s; "
+        f"{counted(metrics['calls'], 'call')}, {metrics['retries']} retries, "
+        f"{metrics['prompt_tokens'] + metrics['completion_tokens']} tokens"
+    )
+    reward, reliability = metrics["reward"], metrics["reliability"]
+    if reward["count"]:
+        yield (
+            f"reward mean {reward['mean']:.3f}, std {reward['std']:.3f}, min {reward['min']:.3f}, "
+            f"max {reward['max']:.3f}; {counted(metrics['groups_without_spread'], 'group')} without spread"
+        )
+    if reliability["count"]:
+        yield (
+            f"reliability mean {reliability['mean']:.2f}; more noise than signal in {metrics['groups_noisy']} of "
+            f"{counted(reliability['count'], 'group')}"
+        )
+    if metrics["pairs_in_both_orders"]:
+        yield f"{counted(metrics['pairs_in_both_orders'], 'pair')} in both orders, flip rate {metrics['flip_rate']:.1%}"
+    if metrics["repeat_agreement"] is not None:
+        yield f"repeats agree in {metrics['repeat_agreement']:.1%} of their pairs"
 
 
 def _show_components(metrics: dict[str, Any]) -> None:
-    """Show what each component is like, in how many groups it tells rollouts apart, and where rewards come from."""
-    table = Table(box=None, pad_edge=False)
-    table.add_column("component", no_wrap=True, overflow="ellipsis")
-    for name in ("mean", "std", "least", "most", "missing", "varies", "corr."):
-        table.add_column(name, justify="right", no_wrap=True, min_width=max(6, len(name)))
-    for name, figures in metrics["components"].items():
-        numbers = [_number(figures[key]) for key in ("mean", "std", "min", "max")]
-        share, with_reward = figures["discriminating_share"], _number(figures["correlation_with_total"])
-        varies = "-" if share is None else f"{share:.0%}"
-        table.add_row(Text(name[:_MAX_GROUP_WIDTH]), *numbers, str(figures["missing"]), varies, with_reward)
+    """Show the spread of each component, the share of groups in which it varies, and the sources of rewards."""
+    table = new_table("component", "mean", "std", "min", "max", "missing", "varies", "corr.")
+    for name, component in metrics["components"].items():
+        numbers = [number_text(component[key], ".2f") for key in ("mean", "std", "min", "max")]
+        varies = number_text(component["discriminating_share"], ".0%")
+        correlation = number_text(component["correlation_with_total"], ".2f")
+        add_row(table, _cut(name, _MAX_GROUP_WIDTH), *numbers, str(component["missing"]), varies, correlation)
     show(table)
     if "win_rate" in metrics["components"] and metrics["strategy"] != "all_pairs":
-        say(f"win_rate is wins / comparisons judged, which with --strategy {metrics['strategy']} are not all pairs")
+        say(f"win_rate is wins / comparisons judged; --strategy {metrics['strategy']} does not judge all pairs")
     if metrics["reward_sources"]:
         parts = ", ".join(f"{share:.0%} {source}" for source, share in metrics["reward_sources"].items())
-        gated = f"; {metrics['gated']} rewards are 0 by a gate" if metrics["gated"] else ""
+        gated = f"; {counted(metrics['gated'], 'reward')} set to 0 by a gate" if metrics["gated"] else ""
         say(f"rewards come from: {parts}{gated}; judgements are advisory")
 
 
-def _small_for_consistency(metrics: dict[str, Any]) -> str | None:
-    """Say that a share of agreeing responses means little where there are few of them; None if it does not."""
+def _consistency_warnings(metrics: dict[str, Any]) -> Iterator[str]:
+    """Yield a warning if groups are too small for a share of agreeing responses to mean much."""
     sources = (metrics["reward_made_of"] or {}).get("components", {})
     names = [name for name, source in sources.items() if source == "responses"]
     small = sum(count for size, count in metrics["group_sizes"].items() if 1 < int(size) < _FEW_FOR_CONSISTENCY)
-    if not names or not small:
-        return None
-    return f"{names[0]} means little in groups of fewer than {_FEW_FOR_CONSISTENCY} rollouts; {small} are that small."
+    if names and small:
+        few = f"fewer than {_FEW_FOR_CONSISTENCY} rollouts"
+        yield f"{names[0]} means little in groups of {few}; {counted(small, 'group')} of that size."
 
 
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.2f}"
-
-
-def _warnings(metrics: dict[str, Any]) -> list[str]:
-    warnings = []
+def _warnings(metrics: dict[str, Any]) -> Iterator[str]:
     if metrics["judge"]["stand_in"]:
-        warnings.append(STAND_IN_NOTICE)
+        yield BASELINE_NOTICE
     if not metrics["rollouts"]:
-        warnings.append("the input holds no rollouts.")
+        yield "the input holds no rollouts."
     elif not metrics["comparisons_planned"] and not metrics["components"]:
-        warnings.append("nothing could be compared: no group has two rollouts with a response to one prompt.")
+        yield "nothing to compare: no group has two rollouts with a response to the same prompt."
     for kind, count in metrics["failures_by_kind"].items():
         example = metrics["failure_examples"].get(kind, "")
-        failed = f"failed: {kind} (for instance: {example})."
-        warnings.append(f"{count} comparisons " + ("were not asked." if kind == "not_asked" else failed))
+        failed = "not asked." if kind == "not_asked" else f"failed: {kind} (for example: {example})."
+        yield f"{counted(count, 'comparison')} {failed}"
     for reason, count in metrics["unscored_reasons"].items():
-        warnings.append(f"{count} rollouts unscored: {reason}.")
-    empty = [name for name, figures in (metrics["components"] or {}).items() if not figures["count"]]
-    warnings += [f"the component {name} has no value in any rollout; check its table." for name in empty]
+        yield f"{counted(count, 'rollout')} unscored: {reason}."
+    for name, component in (metrics["components"] or {}).items():
+        if not component["count"]:
+            yield f"the component {name} has no value in any rollout; check its table."
     if metrics["gated"] and metrics["gated"] == metrics["reward"]["count"]:
-        warnings.append("every reward is 0 by a gate; check what its component can reach.")
+        yield "a gate sets every reward to 0; check the range of its component."
     for name, count in metrics["component_failures"].items():
-        warnings.append(f"the component {name} failed in {count} groups; lines say why (component_failures).")
-    if (small := _small_for_consistency(metrics)) is not None:
-        warnings.append(small)
-    if metrics["min_reliability"] is not None and metrics["groups_of_unknown_reliability"]:
-        unknown = metrics["groups_of_unknown_reliability"]
-        warnings.append(f"--min-reliability kept {unknown} groups: too little is known to tell signal from noise.")
+        yield f"the component {name} failed in {counted(count, 'group')}; see component_failures in the scored lines."
+    yield from _consistency_warnings(metrics)
+    if metrics["min_reliability"] is not None and (unknown := metrics["groups_of_unknown_reliability"]):
+        yield f"--min-reliability kept {counted(unknown, 'group')} of unknown reliability: too few verdicts."
     if metrics["estimator"] == "combined_fitted" and not metrics["weights_fitted"]:
-        warnings.append("too few groups to fit weights to the judge: combined_fitted used those of combined.")
+        yield "too few groups to fit weights to the judge: combined_fitted used those of combined."
     if metrics["groups_not_converged"]:
-        warnings.append(f"the estimator did not converge in {metrics['groups_not_converged']} groups.")
+        yield f"the estimator did not converge in {counted(metrics['groups_not_converged'], 'group')}."
     for name, count in metrics["redactions"].items():
-        warnings.append(f"{count} matches of {name} were masked before texts went to the judge.")
+        yield f"{count:,} matches of {name} masked in texts sent to the judge."
     if metrics["duplicate_rollouts"]:
-        warnings.append(f"{metrics['duplicate_rollouts']} rollouts are there twice (same group and rollout index).")
+        yield f"{counted(metrics['duplicate_rollouts'], 'duplicate rollout')} (same group and rollout index)."
     if metrics["rewards_on_defaults"]:
-        warnings.append(f"{metrics['rewards_on_defaults']} rewards rest on default scores (--compat nemo-gym).")
-    return warnings
+        yield f"{counted(metrics['rewards_on_defaults'], 'reward')} based on default scores (--compat nemo-gym)."

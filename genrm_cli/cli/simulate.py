@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
-from rich.text import Text
 
 from genrm_cli.catalog import ESTIMATORS, STRATEGIES, listed
-from genrm_cli.cli.console import say_warning, stdout_console
-from genrm_cli.cli.options import run_command
+from genrm_cli.cli.console import print_json, print_text, say_warning, stdout_console
+from genrm_cli.cli.options import keyword_parameter, option, run_command, with_parameters
+from genrm_cli.cli.tables import add_row, counted, new_table, percent_text
 from genrm_cli.errors import UsageError
 from genrm_cli.simulation.judge import JudgeModel, judge_fields
 
@@ -31,32 +31,19 @@ _DEFAULT_ESTIMATORS = ("simple_tiebreaker", "combined")
 
 
 def _with_judge_options(command: Callable[..., int]) -> Callable[..., None]:
-    """Give a command an option for each number of the judge model; the command receives the given ones as `given`."""
+    """Add an option for each number of the judge model to a command, which takes the given ones as `given`."""
 
     def run(**options: Any) -> None:
         given = {each.name: value for each in judge_fields() if (value := options.pop(each.name)) is not None}
         raise typer.Exit(run_command(lambda: command(**options, given=given)))
 
-    own = [p for p in inspect.signature(command).parameters.values() if p.name != "given"]
-    parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own] + [_parameter(f) for f in judge_fields()]
-    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    run.__annotations__ = {p.name: p.annotation for p in parameters}
-    run.__doc__, run.__name__ = command.__doc__, command.__name__
-    return run
+    return with_parameters(run, command, map(_parameter, judge_fields()), instead_of="given")
 
 
 def _parameter(field: Any) -> inspect.Parameter:
-    option = typer.Option(
-        f"--{field.name.replace('_', '-')}",
-        metavar="NUMBER",
-        help=f"{field.metadata['meaning']} Default: {field.default:g}.",
-        rich_help_panel=_JUDGE_PANEL,
-        show_default=False,
-    )
-    # Text, so that errors about it are ours.
-    return inspect.Parameter(
-        field.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[str | None, option]
-    )
+    text, flag = f"{field.metadata['meaning']} Default: {field.default:g}.", f"--{field.name.replace('_', '-')}"
+    # Text, so that an error about it is printed like any other.
+    return keyword_parameter(field.name, str, option("NUMBER", text, flag, panel=_JUDGE_PANEL))
 
 
 @_with_judge_options
@@ -65,49 +52,38 @@ def simulate(
     n: Annotated[str, typer.Option("--n", metavar="N", help="Rollouts in a group, 2 to 128.")] = "16",
     calls: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="N",
-            show_default=False,
-            help="Judge calls per group; each strategy uses its largest plan within them. May be repeated. "
+        option(
+            "N",
+            "Judge calls per group; each strategy uses its largest plan within them. Repeatable. "
             "Default: 1, 2, 3 and 4 per rollout, the number of pairs, and twice that.",
         ),
     ] = None,
     strategy: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="NAME",
-            show_default=False,
-            help=f"Which pairs are compared: {listed(STRATEGIES)}. Repeatable. Default: {listed(_DEFAULT_STRATEGIES)}.",
+        option(
+            "NAME",
+            f"Which pairs to compare: {listed(STRATEGIES)}. Repeatable. Default: {listed(_DEFAULT_STRATEGIES)}.",
         ),
     ] = None,
     estimator: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="NAME",
-            show_default=False,
-            help=f"How verdicts become rewards: {listed(ESTIMATORS)}. Repeatable. "
-            f"Default: {listed(_DEFAULT_ESTIMATORS)}.",
+        option(
+            "NAME",
+            f"How verdicts become rewards: {listed(ESTIMATORS)}. Repeatable. Default: {listed(_DEFAULT_ESTIMATORS)}.",
         ),
     ] = None,
     groups: Annotated[str, typer.Option(metavar="N", help="Groups to simulate.")] = "4000",
     seed: Annotated[str, typer.Option(metavar="N", help="Random seed; the same seed gives the same results.")] = "0",
     fit: Annotated[
         str | None,
-        typer.Option(
-            metavar="FILE",
-            show_default=False,
-            help="Fit the simulated judge to recorded verdicts: a *.comparisons.jsonl (best from a run with "
-            "--both-orders and --repeats 2) or a *.journal.sqlite, which holds less. "
-            "The options below override the fit.",
+        option(
+            "FILE",
+            "Fit the simulated judge to recorded verdicts: a *.comparisons.jsonl (best from a run with "
+            "--both-orders and --repeats 2) or a *.journal.sqlite, which holds less. The options below override it.",
         ),
     ] = None,
     judge: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            show_default=False,
-            help="With --fit: the judge whose verdicts to use, if the file has several.",
-        ),
+        str | None, option("NAME", "With --fit: the judge whose verdicts to use, if the file has several.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> int:
@@ -131,7 +107,7 @@ def simulate(
     size = _whole(n, "--n", _MIN_SIZE, _MAX_SIZE)
     count, start = _whole(groups, "--groups", 2, _MAX_GROUPS), _whole(seed, "--seed", 0, 2**63 - 1)
     plans = _plans(size, strategy or _DEFAULT_STRATEGIES, calls)
-    estimators = _estimators(estimator or _DEFAULT_ESTIMATORS)
+    estimators = _known(estimator or _DEFAULT_ESTIMATORS, ESTIMATORS, "estimator")
     model, kept, fitted = _model(given, fit, judge)
     rows = [asdict(row) for row in iter_metrics(model, size, plans, estimators, groups=count, seed=start)]
     result = {
@@ -144,7 +120,7 @@ def simulate(
         "figures": rows,
     }
     if as_json:
-        _print_json(result)
+        print_json(result)
     else:
         _print_result(result)
     return 0
@@ -158,7 +134,7 @@ def _model(
     model = JudgeModel(**numbers)
     if uri is None:
         if judge is not None:
-            raise UsageError("--judge selects the verdicts for --fit; use it together with --fit.")
+            raise UsageError("--judge selects the verdicts for --fit; give both.")
         return model, None, None
     from genrm_cli.simulation.fit import fit_to_verdicts
     from genrm_cli.simulation.observe import MIN_VERDICTS
@@ -166,7 +142,7 @@ def _model(
 
     kept = read_verdicts(uri, judge)
     if kept.verdicts < MIN_VERDICTS:
-        raise UsageError(f"{uri} holds {kept.verdicts} verdicts; a fit needs {MIN_VERDICTS} or more.")
+        raise UsageError(f"{uri} holds {counted(kept.verdicts, 'verdict')}; a fit needs at least {MIN_VERDICTS}.")
     fitted = fit_to_verdicts(
         model, kept.groups, kept.failures, known_rollouts=kept.known_rollouts, fixed=frozenset(numbers)
     )
@@ -174,7 +150,7 @@ def _model(
 
 
 def _plans(n: int, strategies: Sequence[str], calls: Sequence[str] | None) -> list["Plan"]:
-    """Return each plan once, those of one strategy by their calls."""
+    """Return each plan once, ordered by strategy, then by calls."""
     from genrm_cli.simulation.plans import plan_within
 
     strategies = _known(strategies, STRATEGIES, "strategy")
@@ -184,12 +160,8 @@ def _plans(n: int, strategies: Sequence[str], calls: Sequence[str] | None) -> li
     plans = [plan_within(name, n, budget) for name in strategies for budget in budgets]
     found = list(dict.fromkeys(plan for plan in plans if plan is not None))
     if not found:
-        raise UsageError(f"{budgets[-1]} calls a group are too few for {', '.join(strategies)} with {n} rollouts.")
+        raise UsageError(f"{budgets[-1]} calls per group are too few for {', '.join(strategies)} with {n} rollouts.")
     return found
-
-
-def _estimators(names: Sequence[str]) -> list[str]:
-    return _known(names, ESTIMATORS, "estimator")
 
 
 def _known(names: Sequence[str], known: Iterable[str], kind: str) -> list[str]:
@@ -232,23 +204,17 @@ def _fit_record(uri: str, kept: "KeptVerdicts", fitted: "Fit") -> dict[str, Any]
     }
 
 
-def _print_json(value: dict[str, Any]) -> None:
-    from genrm_cli.storage.formats.records import render_record
-
-    typer.echo(render_record(value), nl=False)
-
-
 def _print_result(result: dict[str, Any]) -> None:
     console = stdout_console()
     console.print(_metrics_table(result["figures"]))
     console.print()
-    console.print(Text(_judge_text(result)), soft_wrap=True)
+    print_text(_judge_text(result))
     if result["fit"] is None:
         return
     console.print()
     console.print(_judge_table(result))
     console.print()
-    console.print(Text(_fit_text(result["fit"])), soft_wrap=True)
+    print_text(_fit_text(result["fit"]))
     for name, value in result["fit"]["observed"].items():
         reached = result["fit"]["reached"].get(name)
         if reached is not None and abs(reached - value) > 0.1 * max(abs(value), 0.5):
@@ -257,24 +223,17 @@ def _print_result(result: dict[str, Any]) -> None:
 
 def _metrics_table(rows: list[dict[str, Any]]) -> Table:
     heads = ("calls", "correlation", "±", "Spearman", "best on top", "index bias", "unscored")
-    table = Table("strategy", "estimator", box=None, pad_edge=False)
-    for head in heads:
-        table.add_column(head, justify="right", no_wrap=True)
+    table = new_table("strategy", "estimator", *heads, texts=2)
     for row in rows:
-        table.add_row(
-            row["strategy"],
-            row["estimator"],
-            str(row["calls"]),
-            *(f"{row[name]:.3f}" for name in ("correlation", "correlation_error", "spearman")),
-            f"{100 * row['top_1']:.1f} %",
-            f"{row['index_bias']:+.3f}",
-            f"{100 * row['unscored']:.1f} %",
-        )
+        numbers = (f"{row[name]:.3f}" for name in ("correlation", "correlation_error", "spearman"))
+        bias = f"{row['index_bias']:+.3f}"
+        shares = percent_text(row["top_1"]), bias, percent_text(row["unscored"])
+        add_row(table, row["strategy"], row["estimator"], str(row["calls"]), *numbers, *shares)
     return table
 
 
 def _judge_text(result: dict[str, Any]) -> str:
-    share = {name: f"{100 * value:.1f} %" for name, value in result["judge_figures"].items()}
+    share = {name: percent_text(value) for name, value in result["judge_figures"].items()}
     return (
         f"{result['groups']:,} groups of {result['n']}, seed {result['seed']}; ± is one standard error. The judge: "
         f"right on {share['accuracy']} of the pairs in one call, position 1 chosen in {share['first_place']}, "
@@ -283,27 +242,30 @@ def _judge_text(result: dict[str, Any]) -> str:
 
 
 def _judge_table(result: dict[str, Any]) -> Table:
-    table = Table("judge", box=None, pad_edge=False)
-    table.add_column("value", justify="right")
-    table.add_column("from")
+    table = new_table("judge", "value", "source")
+    table.columns[-1].justify = "left"
     for each in judge_fields():
         value = result["judge"][each.name]
-        source = "the verdicts" if each.name in result["fit"]["fitted"] else "default"
-        if source == "default" and value != each.default:
-            source = "given"
-        table.add_row(each.name.replace("_", "-"), f"{value:.3g}", source)
+        if each.name in result["fit"]["fitted"]:
+            source = "verdicts"
+        else:
+            source = "default" if value == each.default else "option"
+        add_row(table, each.name.replace("_", "-"), f"{value:.3g}", source)
     return table
 
 
 def _fit_text(fit: dict[str, Any]) -> str:
     by = f" by {fit['judge']}" if fit["judge"] else ""
-    said = (
+    missing = (
+        ""
+        if fit["rollouts_known"]
+        else (
+            "A journal does not record which rollouts were compared, so flips, repeats, errors about pairs and bias by "
+            "group keep their defaults; a comparisons file holds more. "
+        )
+    )
+    return (
+        f"Fitted to {counted(fit['verdicts'], 'verdict')} and {counted(fit['failures'], 'failure')}{by}. {missing}"
         "Verdicts cannot separate an error that all comparisons of a rollout share (misjudgement) from the truth: "
         "measure accuracy with `genrm eval`."
     )
-    if not fit["rollouts_known"]:
-        said = (
-            "A journal does not record which rollouts were compared, so flips, repeats, errors about pairs and bias by "
-            f"group keep their defaults; a comparisons file holds more. {said}"
-        )
-    return f"Fitted to {fit['verdicts']:,} verdicts and {fit['failures']:,} failures{by}. {said}"

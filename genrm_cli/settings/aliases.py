@@ -1,6 +1,7 @@
-"""Old names of settings: their flags, keys and variables work for one release, with a warning.
+"""Other names of settings and of keys in tables.
 
-The changelog lists them. The digest of settings keeps using them.
+Old names of settings work for one release, as flags, keys and variables, with a warning; the changelog lists them.
+The digest of settings keeps using them.
 """
 
 from collections.abc import Container, Iterator, Mapping
@@ -14,6 +15,9 @@ OLD_NAMES: Mapping[str, str] = {
     "claims": "leases",
     "claim_expiry": "lease_expiry",
 }
+JUDGE_ALIASES = {"endpoint": "base_url"}
+PANEL_ALIASES = {**JUDGE_ALIASES, "name": "judge_id"}
+DIVERSITY_ALIASES = {"fallback_on_error": "fallback"}
 _OLD_NAME_OF = {new: old for old, new in OLD_NAMES.items()}
 
 
@@ -38,21 +42,8 @@ def variable_named(name: str) -> str:
 
 
 def iter_renamed(flags: Container[str], environ: Container[str], keys: Container[str]) -> Iterator[str]:
-    """Yield a warning for each old name in use.
-
-    Args:
-        flags: names of the settings given by flags.
-        environ: the process environment.
-        keys: of the settings file.
-    """
+    """Yield a warning for each old name among the flags, the variables and the keys of the settings file."""
     for old, new in OLD_NAMES.items():
-        if old in flags:
-            yield _renamed(flag_named(old), flag_named(new))
-        if variable_named(old) in environ:
-            yield _renamed(variable_named(old), variable_named(new))
-        if old in keys:
-            yield _renamed(old, new)
-
-
-def _renamed(old: str, new: str) -> str:
-    return f"{old} is now {new}; the old name stops working in the next release."
+        for given, spelt in ((flags, flag_named), (environ, variable_named), (keys, str)):
+            if (old if given is flags else spelt(old)) in given:
+                yield f"{spelt(old)} is now {spelt(new)}; the old name stops working in the next release."

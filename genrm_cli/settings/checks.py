@@ -5,12 +5,14 @@ Each takes a raw value and its place, and returns the value or raises a UsageErr
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 
 from genrm_cli.catalog import listed
 from genrm_cli.errors import UsageError
-from genrm_cli.settings.components import JUDGE_ALIASES, JUDGE_KEYS, Option
+from genrm_cli.settings.aliases import JUDGE_ALIASES
+from genrm_cli.settings.components import JUDGE_KEYS, Option
 from genrm_cli.settings.convert import compiled_pattern, convert_named
+from genrm_cli.settings.declare import Value
 
 Check = Callable[[object, str], Option]
 _FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
@@ -27,7 +29,7 @@ def one_of(choices: Iterable[str]) -> Check:
     """Return a check for one of these texts."""
     allowed = tuple(choices)
 
-    def check(raw: object, where: str) -> Option:
+    def check(raw: object, where: str) -> str:
         if raw not in allowed:
             raise UsageError(f"{where}: {raw!r} is not one of {listed(allowed)}.")
         return str(raw)
@@ -55,6 +57,17 @@ def function(raw: object, where: str) -> str:
     if not isinstance(raw, str) or not _FUNCTION.fullmatch(raw):
         raise UsageError(f"{where}: {raw!r} is not package.module:function.")
     return raw
+
+
+def refuse_unknown(keys: Iterable[str], known: Collection[str], where: str, has: str = "expected one of") -> None:
+    """Refuse a key of a table that is not known."""
+    if (unknown := next((key for key in keys if key not in known), None)) is not None:
+        raise UsageError(f"{where}: unknown key {unknown!r}; {has} {listed(known)}.")
+
+
+def first_repeated(names: Sequence[str]) -> str | None:
+    """Return the first name that occurs more than once; None if all are unique."""
+    return next((name for name in names if names.count(name) > 1), None)
 
 
 def number(low: float, high: float) -> Callable[[object, str], float]:
@@ -116,21 +129,19 @@ def _is_bound(raw: object) -> bool:
     return isinstance(raw, float) and not math.isnan(raw)
 
 
-def judge_settings(given: Mapping[str, object], where: str) -> dict[str, Option]:
-    """Check the settings of a judge in a table; other keys are ignored."""
-    checked: dict[str, Option] = {}
+def judge_settings(
+    given: Mapping[str, object],
+    prefix: str,
+    known: Container[str] = JUDGE_KEYS,
+    aliases: Mapping[str, str] = JUDGE_ALIASES,
+) -> tuple[tuple[str, Value], ...]:
+    """Convert the settings of a judge in a table, sorted by flat name; `prefix` stands before a key in messages."""
+    converted: dict[str, Value] = {}
     for key, raw in given.items():
-        name = JUDGE_ALIASES.get(key, key)
-        if name not in JUDGE_KEYS:
+        name = aliases.get(key, key.replace("-", "_"))
+        if name not in known:
             continue
-        if name in checked:
-            raise UsageError(f"{where}.{key}: {name} is given twice, once as {listed(JUDGE_ALIASES)}; remove one.")
-        value = convert_named(name, raw, f"{where}.{key}")
-        if value is not None:
-            checked[name] = value
-    return checked
-
-
-def is_judge_setting(key: str) -> bool:
-    """Return whether a key is a setting that a judge may have of its own."""
-    return JUDGE_ALIASES.get(key, key) in JUDGE_KEYS
+        if name in converted:
+            raise UsageError(f"{prefix}{key}: {name!r} is given twice, under two names; remove one.")
+        converted[name] = convert_named(name, raw, f"{prefix}{key}")
+    return tuple(sorted(converted.items()))

@@ -4,8 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from graphlib import TopologicalSorter
 
+from genrm_cli.settings.declare import Value
+
 Option = str | float | bool | tuple[str, ...]
 Options = tuple[tuple[str, Option], ...]
+JudgeValues = tuple[tuple[str, Value], ...]
 
 TABLES = ("components", "diversity", "total")  # of a settings file
 GENRM, DIVERSITY = "genrm", "diversity"
@@ -15,24 +18,20 @@ JUDGE_KEYS = (
     *("model", "base_url", "temperature", "top_p", "max_reply_tokens", "api_key_env", "api_key_file"),
     *("ca_bundle", "judge_id", "concurrency", "call_timeout"),
 )
-JUDGE_ALIASES = {"endpoint": "base_url"}
 
 
 @dataclass(frozen=True, slots=True)
 class Component:
     """One `[components.NAME]` table, or one `--component`.
 
-    Attributes:
-        name: of the component; a rubric set yields one component for each of its rubrics instead.
-        kind: how it is computed, a name in `catalog.COMPONENT_KINDS`.
-        options: other keys of the table, checked.
-        judge: settings of the judge that grades it, where they differ from the run's.
+    `kind` is a name in `catalog.COMPONENT_KINDS`; a rubric set yields one component for each of its rubrics, under
+    their names. `judge` overrides the run's settings for the judge that grades the component.
     """
 
     name: str
     kind: str
     options: Options = ()
-    judge: Options = ()
+    judge: JudgeValues = ()
 
     @property
     def is_judged(self) -> bool:
@@ -51,12 +50,12 @@ class Diversity:
 
     Attributes:
         method: `ngram` or `llm`.
-        threshold: similarity from which two responses are in one cluster (ngram), 0 to 1.
-        n: characters in an n-gram (ngram).
-        fallback: clusters when the judge gives none (llm): `unique` or `uniform`.
+        threshold: ngram: similarity from which two responses are in one cluster, 0 to 1.
+        n: ngram: characters in an n-gram.
+        fallback: llm: clusters when the judge gives none, `unique` or `uniform`.
         components: the components to divide; empty for all that the total weighs.
-        json_schema: whether to request JSON by `response_format` (llm).
-        judge: settings of the judge that finds clusters (llm), where they differ from the run's.
+        json_schema: llm: whether to request JSON by `response_format`.
+        judge: llm: settings that override the run's for the judge that finds clusters.
     """
 
     method: str = "ngram"
@@ -65,7 +64,7 @@ class Diversity:
     fallback: str = "unique"
     components: tuple[str, ...] = ()
     json_schema: bool = True
-    judge: Options = ()
+    judge: JudgeValues = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +72,7 @@ class TotalTable:
     """The `[total]` table: how components become the reward.
 
     Attributes:
-        weights: by component.
-        gates: minimum value by component; below it the reward is 0.
+        gates: minimum value of a component, below which the reward is 0.
         optional: components that may be missing.
         clip: minimum and maximum reward; None leaves an end open.
         normalise: whether to divide the sum by the weights of the components that are present.
@@ -88,7 +86,7 @@ class TotalTable:
 
 
 def order_of(components: Sequence[Component]) -> list[Component]:
-    """Return components in an order in which each comes after those that it is computed from."""
+    """Return components, each after those that it is computed from."""
     by_name = {component.name: component for component in components}
     needed = {component.name: ranked(component) for component in components}
     order = TopologicalSorter(needed).static_order()
@@ -101,7 +99,7 @@ def ranked(component: Component) -> tuple[str, ...]:
 
 
 def needs_verdicts(components: Sequence[Component], total: TotalTable | None) -> bool:
-    """Return whether pairs have to be judged: for the reward, or for a component that was asked for."""
+    """Return whether the reward or a component is computed from pairwise verdicts."""
     if total is None or any(component.kind in ("genrm", "win_rate") for component in components):
         return True
     weighed = {name for name, _ in (*total.weights, *total.gates)}

@@ -4,7 +4,7 @@ import difflib
 import math
 import re
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from genrm_cli.catalog import REDACTIONS, listed
@@ -31,26 +31,25 @@ def convert_named(name: str, raw: object, where: str) -> Value:
 def convert(setting: Setting, raw: object, where: str) -> Value:
     """Convert text, or a value from a TOML file, to the setting's type.
 
-    Args:
-        setting: the setting.
-        raw: the value.
-        where: the place it comes from, for messages.
-
     Raises:
-        UsageError: the value has the wrong type or is out of bounds.
+        UsageError: the value has the wrong type or is out of bounds; begins with `where`.
     """
     if isinstance(raw, dict) or (isinstance(raw, list) and any(isinstance(each, dict) for each in raw)):
         tables = listed(f"[{name}]" for name in TABLES)
         raise UsageError(f"{where}: expected a value, got a table; the tables are [[judge]], {tables}.")
     if setting.is_many:
         return _convert_many(setting, raw, where)
-    value = parse_duration_s(raw) if setting.declared.is_duration else _converted(setting.type, raw)
+    is_duration = setting.declared.is_duration
+    value = parse_duration_s(raw) if is_duration else _converted(setting.type, raw)
     if value is None:
-        expected = "a duration, such as 90s, 15m or 2h" if setting.declared.is_duration else _DESCRIPTIONS[setting.type]
+        expected = "a duration, such as 90s, 15m or 2h" if is_duration else _DESCRIPTIONS[setting.type]
         raise UsageError(f"{where}: {raw!r} is not {expected}.")
     if isinstance(value, str):
         return _checked_text(setting, value, where)
-    _check_bounds(setting, value, where)
+    low, high = setting.declared.low, setting.declared.high
+    if (low is not None and value < low) or (high is not None and value > high):
+        bounds = f"at least {low:.9g}" if high is None else f"between {low:.9g} and {high:.9g}"
+        raise UsageError(f"{where}: {value} is out of bounds; it must be {bounds}.")
     return value
 
 
@@ -74,17 +73,10 @@ def _checked_text(setting: Setting, value: str, where: str) -> str:
     return value if check is None else check(value, where)
 
 
-def did_you_mean(word: str, known: tuple[str, ...]) -> str:
+def did_you_mean(word: str, known: Iterable[str], cutoff: float = 0.6) -> str:
     """Return a hint at the most similar known word, with a space before it; empty if none is similar."""
-    near = difflib.get_close_matches(word, known, n=1)
+    near = difflib.get_close_matches(word, list(known), n=1, cutoff=cutoff)
     return f" Did you mean {near[0]}?" if near else ""
-
-
-def _check_bounds(setting: Setting, value: float, where: str) -> None:
-    low, high = setting.declared.low, setting.declared.high
-    if (low is not None and value < low) or (high is not None and value > high):
-        bounds = f"at least {low:.9g}" if high is None else f"between {low:.9g} and {high:.9g}"
-        raise UsageError(f"{where}: {value} is out of bounds; it must be {bounds}.")
 
 
 def parse_duration_s(raw: object) -> float | None:
@@ -135,6 +127,20 @@ def read_text_argument(value: str, where: str) -> str:
         raise UsageError(f"{where}: cannot read {value[1:]}: {error}.") from error
 
 
+def compiled_pattern(text: str, where: str) -> re.Pattern[str]:
+    """Compile a regular expression.
+
+    Raises:
+        UsageError: it is invalid, or Python warns that its meaning will change.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            return re.compile(text)
+    except (re.error, OverflowError, RecursionError, Warning) as error:
+        raise UsageError(f"{where}: {text!r} is not a regular expression: {error}.") from error
+
+
 def _checked_unscored(value: str, where: str) -> str:
     if value not in ("null", "drop") and _number(float, value) is None:
         raise UsageError(f"{where}: {value!r} is not null, drop or a finite number.")
@@ -160,27 +166,13 @@ def _checked_redaction(value: str, where: str) -> str:
         return value
     if {part.strip() for part in value.split(",")} & set(REDACTIONS):
         raise UsageError(f"{where}: {value!r} joins several patterns; give each separately.")
-    near = difflib.get_close_matches(value.lower(), REDACTIONS, n=1, cutoff=0.75)
-    if near and re.fullmatch(r"[A-Za-z_ -]+", value):
+    hint = did_you_mean(value.lower(), REDACTIONS, cutoff=0.75)
+    if hint and re.fullmatch(r"[A-Za-z_ -]+", value):
         # As an expression, a misspelt name would let through what it was meant to mask.
-        raise UsageError(f"{where}: {value!r} is not one of {listed(REDACTIONS)}. Did you mean {near[0]}?")
+        raise UsageError(f"{where}: {value!r} is not one of {listed(REDACTIONS)}.{hint}")
     if compiled_pattern(value, where).search("") is not None:
         raise UsageError(f"{where}: {value!r} matches the empty string, and so would mask everything.")
     return value
-
-
-def compiled_pattern(text: str, where: str) -> re.Pattern[str]:
-    """Compile a regular expression.
-
-    Raises:
-        UsageError: it is invalid, or Python warns that its meaning will change.
-    """
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            return re.compile(text)
-    except (re.error, OverflowError, RecursionError, Warning) as error:
-        raise UsageError(f"{where}: {text!r} is not a regular expression: {error}.") from error
 
 
 _TEXT_CHECKS: dict[str, Callable[[str, str], str]] = {

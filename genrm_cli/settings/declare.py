@@ -3,34 +3,30 @@
 import types
 import typing
 from collections.abc import Iterable
-from dataclasses import MISSING, Field, dataclass, field
+from dataclasses import Field, dataclass, field, replace
 from typing import Any, Literal
 
 Value = str | int | float | bool | tuple[str, ...] | None
 Panel = Literal["Input", "Pairs", "Judge", "Limits", "Journal", "Rewards", "Output", "Storage"]
 
 MAX_DURATION_S = 366 * 86_400.0  # longer durations overflow the clocks of some libraries
+_DECLARED = "declared"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Declaration:
-    """All that is declared about one setting beside its name, type and default.
+    """What is declared about a setting beside its name, type and default.
 
     Attributes:
-        panel: section of the help.
-        help: one or two sentences.
-        low: smallest allowed value.
-        high: largest allowed value.
-        choices: allowed texts.
+        panel: section of the help; the subject's unless given.
         changes_rewards: whether the digest covers it.
         key: its name in files, flags and the environment, where it differs from the field's.
-        extra_flag: another flag for it, such as -q.
-        negative: the flag that switches it off, where it is not `--no-` and its name.
+        negative: the flag that disables it, where it is not `--no-` and its name.
         is_duration: whether it accepts values such as 90s, 15m and 2h.
     """
 
-    panel: Panel
     help: str
+    panel: Panel | None = None
     low: float | None = None
     high: float | None = None
     choices: tuple[str, ...] = ()
@@ -41,27 +37,27 @@ class Declaration:
     is_duration: bool = False
 
 
-def declare(default: Value, panel: Panel, text: str, *, choices: Iterable[str] = (), **more: Any) -> Any:
-    """Declare a setting; a default of () means that its flag may be repeated."""
-    if more.get("is_duration"):
-        more["high"] = MAX_DURATION_S
-    declaration = Declaration(panel=panel, help=text, choices=tuple(choices), **more)
+def setting(default: Value, help_text: str, *, choices: Iterable[str] = (), **more: Any) -> Any:
+    """Declare a setting; a default of () makes its flag repeatable."""
+    declaration = Declaration(help=help_text, choices=tuple(choices), **more)
     return field(default=default, metadata={_DECLARED: declaration})
 
 
-_DECLARED = "declared"
+def reward_setting(default: Value, help_text: str, **more: Any) -> Any:
+    """Declare a setting that can change a reward."""
+    return setting(default, help_text, changes_rewards=True, **more)
+
+
+def duration(default: float | None, help_text: str, *, low: float = 0.001) -> Any:
+    """Declare a setting in seconds."""
+    return setting(default, help_text, low=low, high=MAX_DURATION_S, is_duration=True)
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One setting.
+    """One setting: its flat name, unique among all, and the attribute of `Settings` that holds it.
 
-    Attributes:
-        name: its flat name, unique among all settings.
-        subject: the attribute of `Settings` that holds it.
-        type: of a value, or of each of several: `str`, `int`, `float` or `bool`.
-        default: the value when nothing is given.
-        declared: the rest.
+    `type` is that of a single value, also where the setting takes several.
     """
 
     name: str
@@ -82,7 +78,7 @@ class Setting:
 
     @property
     def negative(self) -> str:
-        """Flag that switches it off."""
+        """Flag that disables it."""
         return self.declared.negative or f"--no-{self.flag.removeprefix('--')}"
 
     @property
@@ -91,20 +87,12 @@ class Setting:
         return self.default == ()
 
 
-def is_declared(field: "Field[Any]") -> bool:
-    """Return whether a field is a setting with a flag."""
-    return _DECLARED in field.metadata
-
-
-def setting_of(field: "Field[Any]", subject: str) -> Setting:
-    """Return the setting that a field of a subject declares."""
-    if field.default is MISSING:
-        raise TypeError(f"setting {field.name} has no default")
-    return Setting(field.name, subject, _type_of(field), field.default, field.metadata[_DECLARED])
-
-
-def _type_of(field: "Field[Any]") -> type:
-    for option in typing.get_args(field.type) or (field.type,):
-        if isinstance(option, type) and option is not types.NoneType:
-            return option
-    raise TypeError(f"setting {field.name}: {field.type!r} is not a type")
+def setting_of(field: "Field[Any]", subject: str, panel: Panel) -> Setting | None:
+    """Return the setting that a field declares; None if the field has no flag."""
+    declared: Declaration | None = field.metadata.get(_DECLARED)
+    if declared is None:
+        return None
+    options = typing.get_args(field.type) or (field.type,)
+    type_ = next(option for option in options if isinstance(option, type) and option is not types.NoneType)
+    default: Any = field.default
+    return Setting(field.name, subject, type_, default, replace(declared, panel=declared.panel or panel))

@@ -3,44 +3,36 @@
 from dataclasses import dataclass
 
 from genrm_cli.catalog import DIALECTS, listed
-from genrm_cli.settings.declare import declare
+from genrm_cli.settings.declare import duration, reward_setting, setting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputSettings:
-    """Inputs and how their lines are read."""
+    """Inputs and how to read their lines."""
 
-    dialect: str | None = declare(
+    dialect: str | None = reward_setting(
         None,
-        "Input",
-        f"Read every line as this dialect: {listed(DIALECTS)}. Default: recognise each line by its shape.",
+        f"Input format of every line: {listed(DIALECTS)}. Default: detect the format of each line.",
         choices=DIALECTS,
-        changes_rewards=True,
     )
-    group_by: str | None = declare(
+    group_by: str | None = reward_setting(
         None,
-        "Input",
         "Dotted path of the field that identifies the group, for example metadata.task. "
         "Default: task index, prompt id, example or scenario id, or the prompt, whichever exists first.",
-        changes_rewards=True,
     )
-    max_line_bytes: int = declare(64_000_000, "Input", "Reject longer lines without reading them.", low=1_000)
-    strict: bool = declare(
-        False, "Input", "Stop with exit code 3 before any call if a line is bad or a rollout occurs twice."
+    max_line_bytes: int = setting(64_000_000, "Reject longer lines without reading them.", low=1_000)
+    strict: bool = setting(
+        False, "Stop with exit code 3 before any call if a line is invalid or a rollout is duplicated."
     )
-    min_age: float = declare(
+    min_age: float = duration(
         60.0,
-        "Input",
-        "Skip files in a folder, prefix or pattern that are younger than this: they may still be being written.",
+        "Skip files in a folder, prefix or pattern that are younger than this, because they may be incomplete.",
         low=0,
-        is_duration=True,
     )
-    require_metadata: tuple[str, ...] = declare(
+    require_metadata: tuple[str, ...] = reward_setting(
         (),
-        "Input",
         "Reject rollouts that do not declare FIELD=VALUE, for example synthetic=true. FIELD is a dotted path in the "
         "record or in its metadata. Repeatable.",
-        changes_rewards=True,
     )
 
 
@@ -48,75 +40,54 @@ class InputSettings:
 class JournalSettings:
     """The journal of verdicts."""
 
-    journal: str | None = declare(
+    journal: str | None = setting(
         None,
-        "Journal",
         "File that records every verdict; later runs ask only for verdicts that it lacks. With s3://bucket/rl/.../, "
         "verdicts are also copied there in segments, so that another machine can continue. "
         "Default: <stem>.journal.sqlite beside a local output, otherwise in the user's state folder.",
     )
-    segment_calls: int = declare(200, "Journal", "Journal on S3: copy after this many verdicts at the latest.", low=1)
-    segment_age: float = declare(
-        10.0, "Journal", "Journal on S3: copy after this time at the latest.", low=0.1, is_duration=True
-    )
-    use_journal: bool = declare(
-        True, "Journal", "Record verdicts in a journal and reuse those it holds.", negative="--no-journal"
-    )
-    only_failed: bool = declare(False, "Journal", "Retry failed comparisons only; ask nothing new.")
+    segment_calls: int = setting(200, "Journal on S3: maximum number of verdicts between two copies.", low=1)
+    segment_age: float = duration(10.0, "Journal on S3: maximum time between two copies.", low=0.1)
+    use_journal: bool = setting(True, "Record verdicts in a journal and reuse recorded ones.", negative="--no-journal")
+    only_failed: bool = setting(False, "Retry failed comparisons only; ask nothing new.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputSettings:
     """Outputs, and messages to people and programs."""
 
-    output: str | None = declare(
+    output: str | None = setting(
         None,
-        "Output",
         "Output of scored lines: a path, s3://..., or - for stdout. Default: <stem>.scored.jsonl beside the input.",
         extra_flag="-o",
     )
-    output_template: str = declare(
+    output_template: str = setting(
         "{dir}/{stem}.scored.jsonl",
-        "Output",
         "Output for each input: {dir} is its folder, {path} that folder relative to the given prefix, {stem} its name "
         "without suffix.",
     )
-    overwrite: bool = declare(
+    overwrite: bool = setting(
         False,
-        "Output",
-        "Re-score inputs that are up to date, and overwrite existing outputs, including files that genrm did not "
-        "write.",
+        "Re-score inputs that are up to date, and overwrite existing outputs, including files not written by genrm.",
         extra_flag="--force",
     )
-    dry_run: bool = declare(False, "Output", "Show what a run would do with each input, without doing it.")
-    keep_replies: bool = declare(False, "Output", "Include the judge's replies in the comparisons file.")
-    json_output: bool = declare(False, "Output", "Print one JSON object to stdout.", key="json")
-    log_json: str | None = declare(
-        None, "Output", "Append events (progress, endpoints down and up, ...) to this file as JSON lines."
+    dry_run: bool = setting(False, "Show what a run would do with each input, without doing it.")
+    keep_replies: bool = setting(False, "Include the judge's replies in the comparisons file.")
+    json_output: bool = setting(False, "Print one JSON object to stdout.", key="json")
+    log_json: str | None = setting(
+        None, "Append events (progress, endpoints down and up, ...) to this file as JSON lines."
     )
-    quiet: bool = declare(False, "Output", "Print errors only.", extra_flag="-q")
+    quiet: bool = setting(False, "Print errors only.", extra_flag="-q")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StorageSettings:
     """Access to S3, leases and locks."""
 
-    s3_endpoint_url: str | None = declare(
-        None, "Storage", "S3-compatible endpoint (MinIO, OVH, ...). AWS_ENDPOINT_URL works too."
-    )
-    s3_profile: str | None = declare(None, "Storage", "Profile in the AWS credentials file.")
-    s3_region: str | None = declare(None, "Storage", "AWS region.")
-    leases: bool = declare(
-        True, "Storage", "Take a lease on each output while working on it, so that two runs never do the same work."
-    )
-    lease_expiry: float = declare(
-        300.0,
-        "Storage",
-        "Take over a lease that was not renewed for this long: its owner is gone.",
-        low=1,
-        is_duration=True,
-    )
-    lock: bool = declare(False, "Storage", "Exit with code 5 if the same command is already running on this machine.")
-    any_prefix: bool = declare(
-        False, "Storage", "Allow S3 outputs outside rl/, which keeps RL data apart from supervised data."
-    )
+    s3_endpoint_url: str | None = setting(None, "S3-compatible endpoint (MinIO, OVH, ...). AWS_ENDPOINT_URL works too.")
+    s3_profile: str | None = setting(None, "Profile in the AWS credentials file.")
+    s3_region: str | None = setting(None, "AWS region.")
+    leases: bool = setting(True, "Lease each output while working on it, so that two runs never do the same work.")
+    lease_expiry: float = duration(300.0, "Take over leases that have not been renewed for this long.", low=1)
+    lock: bool = setting(False, "Exit with code 5 if the same command is already running on this machine.")
+    any_prefix: bool = setting(False, "Allow S3 outputs outside rl/, which keeps RL data apart from supervised data.")

@@ -3,96 +3,65 @@
 from dataclasses import dataclass
 
 from genrm_cli.catalog import REDACTIONS, listed
-from genrm_cli.settings.declare import Value, declare
+from genrm_cli.settings.declare import Value, duration, reward_setting, setting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeSettings:
     """The judge: where it is and how it is prompted."""
 
-    judge: str | None = declare(
+    judge: str | None = reward_setting(
         None,
-        "Judge",
-        "lexical: the offline judge (no model, no network), for trying the pipeline and for CI. "
+        "lexical: the built-in lexical baseline (no model, no network), for trying the pipeline and for CI. "
         "Omit it and give --base-url for a real judge.",
         choices=("lexical",),
-        changes_rewards=True,
     )
-    base_url: tuple[str, ...] = declare(
+    base_url: tuple[str, ...] = setting(
         (),
-        "Judge",
         "OpenAI-compatible endpoint of the judge, for example http://localhost:8000/v1. Repeatable for several "
         "endpoints that serve the same model (environment: comma-separated; file: a list).",
     )
-    model: str | None = declare(None, "Judge", "Model name of the judge on its server.", changes_rewards=True)
-    profile: str | None = declare(
+    model: str | None = reward_setting(None, "Model name of the judge on its server.")
+    profile: str | None = reward_setting(
         None,
-        "Judge",
         "How to prompt this family of judges and parse its replies: a name that `genrm profiles` lists, or your own "
         "TOML file. Default: chosen by model name, otherwise nemotron.",
-        changes_rewards=True,
     )
-    principle: str | None = declare(
-        None,
-        "Judge",
-        "Criterion to judge by: text, or @FILE. A rollout's own principle takes precedence.",
-        changes_rewards=True,
+    principle: str | None = reward_setting(
+        None, "Criterion to judge by: text, or @FILE. A rollout's own principle takes precedence."
     )
-    temperature: float | None = declare(
-        None, "Judge", "Sampling temperature. Default: the profile's.", low=0, high=2, changes_rewards=True
+    temperature: float | None = reward_setting(None, "Sampling temperature. Default: the profile's.", low=0, high=2)
+    top_p: float | None = reward_setting(None, "Nucleus sampling threshold. Default: the profile's.", low=0, high=1)
+    max_reply_tokens: int | None = reward_setting(
+        None, "Maximum tokens in a reply, including reasoning. Default: the profile's.", low=1
     )
-    top_p: float | None = declare(
-        None, "Judge", "Nucleus sampling threshold. Default: the profile's.", low=0, high=1, changes_rewards=True
+    api_key_env: str | None = setting(
+        None, "Environment variable that holds the API key. Default: GENRM_API_KEY, then OPENAI_API_KEY."
     )
-    max_reply_tokens: int | None = declare(
-        None,
-        "Judge",
-        "Maximum tokens in a reply, including reasoning. Default: the profile's.",
-        low=1,
-        changes_rewards=True,
-    )
-    api_key_env: str | None = declare(
-        None,
-        "Judge",
-        "Environment variable that holds the API key. Default: GENRM_API_KEY, then OPENAI_API_KEY.",
-    )
-    api_key_file: str | None = declare(None, "Judge", "File that holds the API key, instead of a variable.")
-    ca_bundle: str | None = declare(
-        None, "Judge", "PEM file of certificate authorities to trust in addition to the system's."
-    )
-    probe: bool = declare(
-        True, "Judge", "Test the judge before the run: compare a good and a bad answer in both orders."
-    )
-    redact_pattern: tuple[str, ...] = declare(
+    api_key_file: str | None = setting(None, "File that holds the API key, instead of a variable.")
+    ca_bundle: str | None = setting(None, "PEM file of certificate authorities to trust in addition to the system's.")
+    probe: bool = setting(True, "Test the judge before the run: compare a good and a bad answer in both orders.")
+    redact_pattern: tuple[str, ...] = reward_setting(
         (),
-        "Judge",
         f"Mask matches in all text sent to the judge: {listed(REDACTIONS)}, or a regular expression. Repeatable. "
         "The summary counts the matches.",
-        changes_rewards=True,
     )
-    compat: str | None = declare(
+    compat: str | None = reward_setting(
         None,
-        "Judge",
         "nemo-gym: reproduce NeMo Gym's genrm_compare, with its pairs, estimator and parsing, and its defaults "
         "(3, 3, 3.5) in place of failures. The summary counts the rewards that depend on defaults.",
         choices=("nemo-gym",),
-        changes_rewards=True,
     )
-    judge_id: str | None = declare(
+    judge_id: str | None = setting(
         None,
-        "Journal",
         "Identity of the judge in the journal: verdicts are never shared between identities. Default: the model name.",
+        panel="Journal",
     )
 
 
 @dataclass(frozen=True, slots=True)
 class PanelJudge:
-    """One `[[judge]]` table of a settings file.
-
-    Attributes:
-        weight: how much its verdicts count, relative to the others'.
-        values: its own settings by flat name; they override those of the run.
-    """
+    """One `[[judge]]` table: the weight of its verdicts, and settings that override the run's, by flat name."""
 
     weight: float
     values: tuple[tuple[str, Value], ...]
@@ -103,21 +72,17 @@ class PanelSettings:
     """Several judges that answer every comparison; without `judges`, the run has a single judge."""
 
     judges: tuple[PanelJudge, ...] = ()
-    quorum: int | None = declare(
+    quorum: int | None = reward_setting(
         None,
-        "Judge",
         "Panel (judge tables in the settings file): verdicts needed for a comparison to count. "
         "Default: one from every judge.",
         low=1,
-        changes_rewards=True,
     )
-    disagreement: str = declare(
+    disagreement: str = reward_setting(
         "average",
-        "Judge",
         "Panel: average the judges' scores by weight, or treat a comparison as missing when two judges prefer "
         "different responses.",
         choices=("average", "missing"),
-        changes_rewards=True,
     )
 
 
@@ -125,43 +90,30 @@ class PanelSettings:
 class LimitSettings:
     """Timeouts, retries, budgets and prices."""
 
-    concurrency: str = declare(
-        "auto",
-        "Limits",
-        "Maximum calls in flight: a number, or auto, which adapts to each endpoint (up to 4096).",
+    concurrency: str = setting(
+        "auto", "Maximum calls in flight: a number, or auto, which adapts to each endpoint (up to 4096)."
     )
-    connect_timeout: float = declare(10.0, "Limits", "Connection timeout.", low=0.001, is_duration=True)
-    call_timeout: float = declare(600.0, "Limits", "Timeout of one request.", low=0.001, is_duration=True)
-    comparison_timeout: float = declare(
-        3600.0, "Limits", "Timeout of one comparison, including retries and waits.", low=0.001, is_duration=True
-    )
-    deadline: float | None = declare(
+    connect_timeout: float = duration(10.0, "Connection timeout.")
+    call_timeout: float = duration(600.0, "Timeout of one request.")
+    comparison_timeout: float = duration(3600.0, "Timeout of one comparison, including retries and waits.")
+    deadline: float | None = duration(
         None,
-        "Limits",
         "Time limit of the whole run, for example 2h. After it, no calls start, calls in flight get another minute, "
         "partial results are written, and the exit code is 6.",
-        low=0.001,
-        is_duration=True,
     )
-    give_up_after: float = declare(
-        300.0, "Limits", "Stop with exit code 4 after the judge is down for this long.", low=0.001, is_duration=True
+    give_up_after: float = duration(300.0, "Stop with exit code 4 after the judge is down for this long.")
+    retries: int = setting(
+        5, "Retries of a request after a 5xx status, a timeout or a connection error.", low=0, high=100
     )
-    retries: int = declare(
-        5, "Limits", "Retries of a request after a 5xx status, a timeout or a connection error.", low=0, high=100
+    reask: int = setting(3, "Retries of a comparison after an unparsable reply.", low=0, high=100)
+    hedge: bool = setting(False, "Send a slow request again when slots are idle; the first reply counts.")
+    max_calls: int | None = setting(None, "Stop with partial results after this many calls.", low=0)
+    max_total_tokens: int | None = setting(
+        None, "Stop with partial results after this many prompt and reply tokens in total.", low=0
     )
-    reask: int = declare(
-        3, "Limits", "Times to repeat a comparison whose reply holds no readable verdict.", low=0, high=100
+    max_cost: float | None = setting(
+        None, "Stop with partial results at this cost; requires --price-in and --price-out.", low=0
     )
-    hedge: bool = declare(False, "Limits", "Send a slow request again when slots are idle; the first reply counts.")
-    max_calls: int | None = declare(None, "Limits", "Stop with partial results after this many calls.", low=0)
-    max_total_tokens: int | None = declare(
-        None, "Limits", "Stop with partial results after this many prompt and reply tokens in total.", low=0
-    )
-    max_cost: float | None = declare(
-        None, "Limits", "Stop with partial results at this cost; requires --price-in and --price-out.", low=0
-    )
-    price_in: float = declare(0.0, "Limits", "Price per million prompt tokens.", low=0)
-    price_out: float = declare(0.0, "Limits", "Price per million reply tokens.", low=0)
-    parallel_files: int = declare(
-        8, "Limits", "Inputs to process at the same time; they share the judge.", low=1, high=256
-    )
+    price_in: float = setting(0.0, "Price per million prompt tokens.", low=0)
+    price_out: float = setting(0.0, "Price per million reply tokens.", low=0)
+    parallel_files: int = setting(8, "Inputs to process at the same time; they share the judge.", low=1, high=256)

@@ -1,11 +1,16 @@
-"""The API keys of the judges of a run."""
+"""The API keys of judges, from a file or the environment; never a setting and never shown."""
 
 import os
+import re
 from collections.abc import Mapping
+from pathlib import Path
 
 from genrm_cli.errors import UsageError
-from genrm_cli.settings.panel import API_KEY_VARIABLES, JudgeConfig, find_api_key, graders_of, judges_of
+from genrm_cli.settings.judge_settings import JudgeSettings
+from genrm_cli.settings.panel import graders_of, judges_of
 from genrm_cli.settings.table import Settings
+
+API_KEY_VARIABLES = ("GENRM_API_KEY", "OPENAI_API_KEY")
 
 
 def find_api_keys(
@@ -23,12 +28,57 @@ def find_api_keys(
     """
     if api_key is not None:
         environ = {**environ, API_KEY_VARIABLES[0]: api_key}
-    keys = {config.name: _key_of(config, environ) for config in (*judges_of(settings), *graders_of(settings))}
-    return {name: key for name, key in keys.items() if key is not None}
+    keys = {}
+    for config in (*judges_of(settings), *graders_of(settings)):
+        try:
+            key = find_api_key(config.judge, environ, only_named=config.is_elsewhere)
+        except UsageError as error:
+            raise UsageError(f"{config.name}: {error}") if config.is_elsewhere else error from None
+        if key is not None:
+            keys[config.name] = key
+    return keys
 
 
-def _key_of(config: JudgeConfig, environ: Mapping[str, str]) -> str | None:
+def find_api_key(judge: JudgeSettings, environ: Mapping[str, str], *, only_named: bool = False) -> str | None:
+    """Find a judge's API key; None if it has none.
+
+    With `only_named`, ignore the default variables; use only the file or variable that the settings name.
+
+    Raises:
+        UsageError: the named variable is not set, the file cannot be read, or the key cannot be sent.
+    """
+    if judge.api_key_file is not None:
+        return _checked_key(_read_key_file(judge.api_key_file), f"the file {judge.api_key_file}")
+    if judge.api_key_env is not None:
+        return _checked_key(_named_key(judge.api_key_env, environ), judge.api_key_env)
+    name = next((name for name in API_KEY_VARIABLES if environ.get(name, "").strip()), None)
+    return None if name is None or only_named else _checked_key(environ[name], name)
+
+
+def _named_key(name: str, environ: Mapping[str, str]) -> str:
+    if key := environ.get(name, "").strip():
+        return key
+    # A name not in capitals may be the key itself, given by mistake: it must not be shown.
+    shown = name if re.fullmatch(r"[A-Z0-9_]+", name) else "a variable"
+    raise UsageError(
+        f"--api-key-env names {shown}, which is not set. Give the variable's name, never the key; "
+        "export the variable, or omit the option if the endpoint needs no key."
+    )
+
+
+def _read_key_file(path: str) -> str:
     try:
-        return find_api_key(config.judge, environ, only_named=config.is_elsewhere)
-    except UsageError as error:
-        raise UsageError(f"{config.name}: {error}") if config.is_elsewhere else error from None
+        return Path(path).read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not a text file"
+        raise UsageError(f"--api-key-file {path}: cannot read the file: {reason}.") from error
+
+
+def _checked_key(text: str, where: str) -> str:
+    key = text.strip()
+    if not key or not (key.isascii() and key.isprintable()):
+        # The HTTP library would refuse it too, with the key in its message.
+        raise UsageError(
+            f"the key in {where} is empty or has characters that no key has (a line break, a quotation mark)."
+        )
+    return key

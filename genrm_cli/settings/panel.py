@@ -1,27 +1,20 @@
-"""The judges of a run, one or a panel of `[[judge]]` tables, and their API keys.
+"""The judges of a run, one or a panel of `[[judge]]` tables."""
 
-A key comes from a file or the environment; it is never a setting and never shown.
-"""
-
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
-from pathlib import Path
 
-from genrm_cli.catalog import listed
 from genrm_cli.errors import UsageError
-from genrm_cli.settings.components import JUDGE_ALIASES, JUDGE_KEYS
-from genrm_cli.settings.convert import convert_named
-from genrm_cli.settings.declare import Value
+from genrm_cli.settings.aliases import PANEL_ALIASES
+from genrm_cli.settings.checks import first_repeated, judge_settings, refuse_unknown
+from genrm_cli.settings.components import JUDGE_KEYS
 from genrm_cli.settings.judge_settings import JudgeSettings, LimitSettings, PanelJudge
 from genrm_cli.settings.table import Settings
 
 OWN_KEYS = (*JUDGE_KEYS, "profile")
 _KEYS = ("api_key_env", "api_key_file")
-_ALIASES = {**JUDGE_ALIASES, "name": "judge_id"}
 MAX_JUDGES = 16
-API_KEY_VARIABLES = ("GENRM_API_KEY", "OPENAI_API_KEY")
+_LIMITS = frozenset(field.name for field in fields(LimitSettings))
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +22,11 @@ class JudgeConfig:
     """One judge of a run.
 
     Attributes:
-        name: its name in outputs and the journal: its `judge_id`, else its model; unique in the run.
-        weight: how much its verdicts count, relative to the others'.
-        judge: the run's settings, with its own in their place.
-        limits: likewise.
-        default_score: the score of an unreadable reply under `compat`.
-        is_elsewhere: whether it has an endpoint of its own, which gets no key that was not meant for it.
+        name: its `judge_id`, else its model, in outputs and the journal; unique in the run.
+        weight: relative weight of its verdicts.
+        judge: the run's settings, overridden by its own; `limits` likewise.
+        default_score: the score of an unparsable reply under `compat`.
+        is_elsewhere: whether it has an endpoint of its own, which must not receive the key of another.
     """
 
     name: str
@@ -68,17 +60,20 @@ def _panel_config(judge: PanelJudge, settings: Settings, shared: JudgeSettings) 
 
 def _refuse_ambiguous(configs: Sequence[JudgeConfig], quorum: int | None) -> None:
     names = [config.name for config in configs]
-    if (twice := next((name for name in names if names.count(name) > 1), None)) is not None:
+    if (twice := first_repeated(names)) is not None:
         raise UsageError(f"two [[judge]] tables are named {twice!r}; give each its own name, as in name = 'strict'.")
     if (quorum or 1) > len(names):
-        raise UsageError(f"--quorum {quorum} is more than the {len(names)} judges of the panel.")
+        raise UsageError(f"--quorum {quorum} exceeds the number of judges in the panel, {len(names)}.")
 
 
 def _config(
     name: str, weight: float, settings: Settings, base: JudgeSettings, own: Mapping[str, object]
 ) -> JudgeConfig:
-    """Return a judge that has the run's settings but for its own."""
-    given = _with_own_key(own)
+    """Return a judge with the run's settings, overridden by its own.
+
+    A judge that names its own key loses the run's: a key file would override its variable.
+    """
+    given = dict(own) if own.keys().isdisjoint(_KEYS) else dict.fromkeys(_KEYS) | dict(own)
     limits = {key: value for key, value in given.items() if key in _LIMITS}
     judge = {key: value for key, value in given.items() if key not in _LIMITS}
     return JudgeConfig(
@@ -91,18 +86,10 @@ def _config(
     )
 
 
-_LIMITS = frozenset(field.name for field in fields(LimitSettings))
-
-
 def refuse_overridden(panel: Sequence[PanelJudge], sources: Mapping[str, str]) -> None:
-    """Refuse a setting that is given for the run and that a judge of the panel has of its own: one has no effect.
+    """Refuse a setting given by a flag or variable that a judge of the panel overrides: it would have no effect.
 
-    Args:
-        panel: the judges.
-        sources: sources of the settings from flags and the environment, by name.
-
-    Raises:
-        UsageError: names the setting.
+    `sources` describes where the settings from flags and the environment came from, by name.
     """
     for number, judge in enumerate(panel, 1):
         for name in ("judge_id", *dict(judge.values)):
@@ -116,8 +103,8 @@ def refuse_overridden(panel: Sequence[PanelJudge], sources: Mapping[str, str]) -
 def graders_of(settings: Settings) -> tuple[JudgeConfig, ...]:
     """Return a judge for each judged component, then the one that finds clusters for `[diversity]`.
 
-    Each is the run's judge, or the first of its panel, with the settings of its table in place of the run's. A grader
-    with an endpoint of its own does not get the key of a judge of the panel.
+    Each is the run's judge, or the first of its panel, overridden by its own table. A grader with an endpoint of its
+    own does not get the key of a judge of the panel.
     """
     base, diversity = judges_of(settings)[0], settings.rewards.diversity
     own = {component.name: component.judge for component in settings.rewards.components if component.is_judged}
@@ -136,17 +123,8 @@ def _grader(name: str, settings: Settings, base: JudgeConfig, own: Mapping[str, 
     return _config(f"component {name}", 1.0, limited, judge, own)
 
 
-def _with_own_key(values: Mapping[str, object]) -> dict[str, object]:
-    """Drop the run's key where a judge names its own: a key file would override its variable."""
-    return dict(values) if values.keys().isdisjoint(_KEYS) else dict.fromkeys(_KEYS) | dict(values)
-
-
 def parse_panel(tables: object, where: str) -> tuple[PanelJudge, ...]:
     """Parse the `[[judge]]` tables of a settings file.
-
-    Args:
-        tables: the value in the file.
-        where: the file and the key, for messages.
 
     Raises:
         UsageError: something is missing, unknown or out of bounds; names it.
@@ -161,70 +139,15 @@ def parse_panel(tables: object, where: str) -> tuple[PanelJudge, ...]:
 def _parse_judge(table: object, where: str) -> PanelJudge:
     if not isinstance(table, Mapping):
         raise UsageError(f"{where}: {table!r} is not a table.")
-    values: dict[str, Value] = {}
-    for key, raw in table.items():
-        name = _ALIASES.get(key, key.replace("-", "_"))
-        if name in values:
-            raise UsageError(f"{where}: {key!r} is given twice, the second time by another name.")
-        if name in OWN_KEYS:
-            values[name] = convert_named(name, raw, f"{where}: {key}")
-        elif name != "weight":
-            known = listed(("weight", *_ALIASES, *OWN_KEYS))
-            raise UsageError(f"{where}: unknown key {key!r}; a judge of a panel has {known}.")
-    if "model" not in values:
+    known = ("weight", *PANEL_ALIASES, *OWN_KEYS)
+    refuse_unknown((key.replace("-", "_") for key in table), known, where, "a judge of a panel has")
+    values = judge_settings(table, f"{where}: ", OWN_KEYS, PANEL_ALIASES)
+    if "model" not in dict(values):
         raise UsageError(f"{where}: model is missing: the judge's name on its server.")
-    return PanelJudge(_weight(table.get("weight", 1.0), where), tuple(sorted(values.items())))
+    return PanelJudge(_weight(table.get("weight", 1.0), where), values)
 
 
 def _weight(raw: object, where: str) -> float:
     if isinstance(raw, bool) or not isinstance(raw, int | float) or not 0 < raw < 1e9:
         raise UsageError(f"{where}: weight {raw!r} is not a number above 0.")
     return float(raw)
-
-
-def find_api_key(judge: JudgeSettings, environ: Mapping[str, str], *, only_named: bool = False) -> str | None:
-    """Find a judge's API key; None if it has none.
-
-    Args:
-        judge: settings of the judge.
-        environ: the process environment.
-        only_named: ignore the default variables; use only the file or variable that the settings name.
-
-    Raises:
-        UsageError: the named variable is not set, the file cannot be read, or the key cannot be sent.
-    """
-    if judge.api_key_file is not None:
-        return _checked_key(_read_key_file(judge.api_key_file), f"the file {judge.api_key_file}")
-    if judge.api_key_env is not None:
-        return _checked_key(_named_key(judge.api_key_env, environ), judge.api_key_env)
-    name = next((name for name in API_KEY_VARIABLES if environ.get(name, "").strip()), None)
-    return None if name is None or only_named else _checked_key(environ[name], name)
-
-
-def _named_key(name: str, environ: Mapping[str, str]) -> str:
-    if key := environ.get(name, "").strip():
-        return key
-    # A name not in capitals may be the key itself, given by mistake: it must not be shown.
-    shown = name if re.fullmatch(r"[A-Z0-9_]+", name) else "a variable"
-    raise UsageError(
-        f"--api-key-env names {shown}, which is not set. Give the variable's name, never the key; "
-        "export the variable, or omit the option if the endpoint needs no key."
-    )
-
-
-def _read_key_file(path: str) -> str:
-    try:
-        return Path(path).read_text(encoding="utf-8")
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "not a text file"
-        raise UsageError(f"--api-key-file {path}: cannot read the file: {reason}.") from error
-
-
-def _checked_key(text: str, where: str) -> str:
-    key = text.strip()
-    if not key or not (key.isascii() and key.isprintable()):
-        # The HTTP library would refuse it too, with the key in its message.
-        raise UsageError(
-            f"the key in {where} is empty or has characters that no key has (a line break, a quotation mark)."
-        )
-    return key

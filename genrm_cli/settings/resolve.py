@@ -2,8 +2,8 @@
 
 import os
 import tomllib
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
 from enum import IntEnum
 from pathlib import Path
 from typing import Any
@@ -14,11 +14,10 @@ from genrm_cli.settings.components import TABLES
 from genrm_cli.settings.convert import GUARDS, convert, did_you_mean
 from genrm_cli.settings.declare import Setting, Value
 from genrm_cli.settings.judge_settings import LimitSettings, PanelJudge
-from genrm_cli.settings.origins import Origin, origins_of
-from genrm_cli.settings.panel import parse_panel, refuse_overridden
+from genrm_cli.settings.panel import judges_of, parse_panel, refuse_overridden
 from genrm_cli.settings.reward_settings import PRESETS
 from genrm_cli.settings.reward_tables import parse_components, parse_diversity, parse_total
-from genrm_cli.settings.table import Settings, all_settings, settings_from
+from genrm_cli.settings.table import Settings, all_settings, settings_from, value_of
 
 # Variables with our prefix that are not settings: they must not be reported as misspelt.
 OTHER_VARIABLES = frozenset({"GENRM_API_KEY", "GENRM_CONFIG"})
@@ -26,7 +25,7 @@ OTHER_VARIABLES = frozenset({"GENRM_API_KEY", "GENRM_CONFIG"})
 
 @dataclass(frozen=True, slots=True)
 class SettingsFile:
-    """The path and values of a settings file; both are empty without one."""
+    """A settings file; both fields are empty without one."""
 
     path: str = ""
     values: Mapping[str, object] = field(default_factory=dict)
@@ -43,12 +42,21 @@ class _Rank(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class _Choice:
-    """A value of a setting and its source; `place` names it in errors."""
+    """A value of a setting and its source; `where` begins errors about it."""
 
     value: Any
     rank: _Rank
     source: str
-    place: str = ""
+    where: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """A setting, its value, and its source in words: `flag`, `environment GENRM_X`, `default`, ..."""
+
+    key: str
+    value: Value
+    source: str
 
 
 def read_settings_file(path: str | None, folder: Path) -> SettingsFile:
@@ -91,12 +99,7 @@ def read_toml(path: Path) -> dict[str, object]:
 def resolve_settings(
     flags: Mapping[str, Value], environ: Mapping[str, str], file: SettingsFile
 ) -> tuple[Settings, list[Origin]]:
-    """Resolve all settings, and say for each where it came from.
-
-    Args:
-        flags: by flat or old name; None means not given.
-        environ: the process environment.
-        file: the settings file.
+    """Resolve all settings and their origins; flags are by flat or old name, None where not given.
 
     Raises:
         UsageError: a value has the wrong type or is out of bounds, or the file has an unknown setting.
@@ -105,6 +108,7 @@ def resolve_settings(
     keys, tables = _split_tables(file)
     chosen = _choose(flags, environ, SettingsFile(file.path, keys))
     _drop_overridden_judge(chosen)
+    _drop_overridden_profile(chosen)
     _apply_preset(chosen)
     _apply_compat(chosen)
     values = {name: choice.value for name, choice in chosen.items()}
@@ -113,7 +117,7 @@ def resolve_settings(
     if settings.limits.max_cost is not None and not (settings.limits.price_in or settings.limits.price_out):
         raise UsageError("--max-cost requires --price-in and --price-out, the prices per million tokens.")
     sources = {name: choice.source for name, choice in chosen.items()}
-    return settings, origins_of(settings, sources, tables, file.path)
+    return settings, _origins_of(settings, sources, tables, file.path)
 
 
 def _split_tables(file: SettingsFile) -> tuple[dict[str, object], dict[str, object]]:
@@ -131,20 +135,18 @@ def _choose(flags: Mapping[str, Value], environ: Mapping[str, str], file: Settin
         sources = _flags_of(setting, flags), _variables_of(setting, environ), _keys_of(setting, file)
         raw = next((each for source in sources if (each := _only(source)) is not None), None)
         if raw is not None:
-            chosen[setting.name] = replace(raw, value=convert(setting, raw.value, raw.place))
+            chosen[setting.name] = replace(raw, value=convert(setting, raw.value, raw.where))
     return chosen
 
 
 def _flags_of(setting: Setting, flags: Mapping[str, Value]) -> Iterator[_Choice]:
     for name in dict.fromkeys((setting.name, oldest_name(setting.name))):
         if flags.get(name) not in (None, [], ()):
-            flag = setting.flag if name == setting.name else flag_named(name)
-            yield _Choice(flags[name], _Rank.FLAG, "flag", flag)
+            yield _Choice(flags[name], _Rank.FLAG, "flag", setting.flag if name == setting.name else flag_named(name))
 
 
 def _variables_of(setting: Setting, environ: Mapping[str, str]) -> Iterator[_Choice]:
-    for name in dict.fromkeys((setting.key, oldest_name(setting.key))):
-        variable = variable_named(name)
+    for variable in map(variable_named, dict.fromkeys((setting.key, oldest_name(setting.key)))):
         if environ.get(variable) or (variable in environ and setting.name in GUARDS):
             yield _Choice(environ[variable], _Rank.ENVIRONMENT, f"environment {variable}", variable)
 
@@ -158,15 +160,26 @@ def _keys_of(setting: Setting, file: SettingsFile) -> Iterator[_Choice]:
 def _only(given: Iterator[_Choice]) -> _Choice | None:
     first, second = next(given, None), next(given, None)
     if first is not None and second is not None:
-        raise UsageError(f"{first.place} and {second.place} are the same setting; remove the second, its old name.")
+        raise UsageError(f"{first.where} and {second.where} are the same setting; remove the second, its old name.")
     return first
 
 
 def _drop_overridden_judge(chosen: dict[str, _Choice]) -> None:
-    """Let an endpoint override the offline judge of a lower source, and vice versa: they exclude each other."""
+    """Let an endpoint override the lexical baseline of a lower source, and vice versa: they exclude each other."""
     judge, base_url = chosen.get("judge"), chosen.get("base_url")
     if judge is not None and base_url is not None and judge.rank != base_url.rank:
         del chosen["judge" if judge.rank > base_url.rank else "base_url"]
+
+
+def _drop_overridden_profile(chosen: dict[str, _Choice]) -> None:
+    """Let the lexical baseline, which takes no prompt, override the profile of a lower source; refuse one beside it."""
+    judge, profile = chosen.get("judge"), chosen.get("profile")
+    if judge is not None and profile is not None:
+        if judge.rank >= profile.rank:
+            raise UsageError(
+                f"{profile.where} has no effect with --judge lexical, which takes no prompt; remove one of them."
+            )
+        del chosen["profile"]
 
 
 def _apply_preset(chosen: dict[str, _Choice]) -> None:
@@ -177,7 +190,7 @@ def _apply_preset(chosen: dict[str, _Choice]) -> None:
 
 
 def _apply_compat(chosen: dict[str, _Choice]) -> None:
-    """Take the reference's pairs and estimator, to reproduce its numbers."""
+    """Default to the reference's pairs and estimator, to reproduce its numbers."""
     if "compat" in chosen:
         source = f"compat {chosen['compat'].value}"
         chosen.setdefault("strategy", _Choice("circular", _Rank.PRESET, source))
@@ -185,7 +198,7 @@ def _apply_compat(chosen: dict[str, _Choice]) -> None:
 
 
 def _panel(tables: Mapping[str, object], chosen: Mapping[str, _Choice], path: str) -> tuple[PanelJudge, ...]:
-    """Return the judges of the file's panel; none if a flag or variable names a single judge."""
+    """Return the judges of the file's panel; empty if a flag or variable names a single judge."""
     if "judge" not in tables:
         return ()
     panel = parse_panel(tables["judge"], f"{path}: judge")
@@ -196,20 +209,50 @@ def _panel(tables: Mapping[str, object], chosen: Mapping[str, _Choice], path: st
     return panel
 
 
-def _parse_rewards(tables: Mapping[str, object], values: Mapping[str, Value], path: str) -> dict[str, Any]:
+def _parse_rewards(tables: Mapping[str, object], values: Mapping[str, Any], path: str) -> dict[str, Any]:
     """Parse the tables that define rewards."""
-    shorts = values.get("component", ())
-    components = parse_components(
-        tables.get("components", {}),
-        shorts if isinstance(shorts, tuple) else (),
-        f"{path}: components",
-    )
-    parsed: dict[str, Any] = {"components": components}
-    if "diversity" in tables:
-        parsed["diversity"] = parse_diversity(tables["diversity"], f"{path}: diversity")
-    if "total" in tables:
-        parsed["total"] = parse_total(tables["total"], f"{path}: total")
+    given, shorts = tables.get("components", {}), values.get("component", ())
+    parsed: dict[str, Any] = {"components": parse_components(given, shorts, f"{path}: components")}
+    for name, parse in (("diversity", parse_diversity), ("total", parse_total)):
+        if name in tables:
+            parsed[name] = parse(tables[name], f"{path}: {name}")
     return parsed
+
+
+def _origins_of(settings: Settings, sources: Mapping[str, str], tables: Iterable[str], path: str) -> list[Origin]:
+    """Return the origin of every setting; one without an entry in `sources` has its default.
+
+    `tables` are the names of the tables in the settings file at `path`.
+    """
+    origins = [Origin(s.key, value_of(settings, s.name), sources.get(s.name, "default")) for s in all_settings()]
+    return [*_with_panel(origins, settings, f"file {path}"), *_origins_of_tables(settings, tables, f"file {path}")]
+
+
+def _with_panel(origins: list[Origin], settings: Settings, source: str) -> Iterator[Origin]:
+    panel = settings.panel.judges
+    names = tuple(judge.name for judge in judges_of(settings)) if panel else ()
+    for origin in origins:
+        yield Origin("judge", names, source) if panel and origin.key == "judge" else origin
+    for name, judge in zip(names, panel, strict=True):
+        yield Origin(f"judge {name}", (f"weight {judge.weight:g}", *_in_words(judge.values)), source)
+
+
+def _origins_of_tables(settings: Settings, tables: Iterable[str], source: str) -> list[Origin]:
+    rewards = settings.rewards
+    shown: dict[str, Value] = {"components": tuple(component.name for component in rewards.components)}
+    for name, table in (("diversity", rewards.diversity), ("total", rewards.total)):
+        if table is not None:
+            shown[name] = tuple(_in_words((each.name, getattr(table, each.name)) for each in fields(table)))
+    return [Origin(name, shown[name], source) for name in TABLES if name in tables]
+
+
+def _in_words(values: Iterable[tuple[str, object]]) -> Iterator[str]:
+    """Yield the values of a table in words, without empty ones."""
+    for name, value in values:
+        if isinstance(value, tuple):
+            value = " ".join(" ".join(map(str, each)) if isinstance(each, tuple) else str(each) for each in value)
+        if value not in (None, "", False):
+            yield f"{name} {value}"
 
 
 def _refuse_unknown_keys(file: SettingsFile) -> None:
@@ -242,7 +285,7 @@ def state_folder() -> Path:
         folder.mkdir(parents=True, exist_ok=True)
     except RuntimeError as error:
         raise UsageError(
-            "there is no home folder for the journal or the lock: HOME is not set. "
+            "no home folder for the journal or the lock: HOME is not set. "
             "Set XDG_STATE_HOME, or name a journal with --journal and omit --lock."
         ) from error
     except OSError as error:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from genrm_cli import catalog
 from genrm_cli.catalog import ESTIMATORS, RULES, STRATEGIES, explained, listed
 from genrm_cli.settings.components import Component, Diversity, TotalTable
-from genrm_cli.settings.declare import declare
+from genrm_cli.settings.declare import reward_setting, setting
 
 _LENGTH_R, _LENGTH_A = "group_reasoning_length_penalty_coeff", "group_answer_length_penalty_coeff"
 _STYLE = "group_style_penalty_coeff"
@@ -26,42 +26,30 @@ PRESETS: Mapping[str, Mapping[str, float]] = {
 class PairingSettings:
     """The comparisons to make."""
 
-    strategy: str = declare(
-        "ring",
-        "Pairs",
-        f"Which rollouts of a group to compare. {explained(STRATEGIES)}.",
-        choices=STRATEGIES,
-        changes_rewards=True,
+    strategy: str = reward_setting(
+        "ring", f"Which rollouts of a group to compare. {explained(STRATEGIES)}.", choices=STRATEGIES
     )
-    ring_k: float = declare(
+    ring_k: float = reward_setting(
         1.0,
-        "Pairs",
         "ring, swap, random: number of rings, each of N comparisons (N/2 for a ring that joins opposite rollouts). "
         "2.5 takes half of a third ring.",
         low=0.1,
         high=10_000,
-        changes_rewards=True,
     )
-    budget: int | None = declare(
+    budget: int | None = reward_setting(
         None,
-        "Pairs",
         "Calls for each input: choose the largest ring (swap, random) that fits. Retries are not counted; "
         "--max-calls is a hard limit.",
         low=1,
-        changes_rewards=True,
     )
-    repeats: int = declare(1, "Pairs", "Times to repeat every comparison.", low=1, high=64, changes_rewards=True)
-    both_orders: bool = declare(
+    repeats: int = reward_setting(1, "Times to repeat every comparison.", low=1, high=64)
+    both_orders: bool = reward_setting(
         False,
-        "Pairs",
         "Ask for every pair in both orders. A pair counts only with both verdicts; the metrics report how often they "
         "contradict each other. Doubles the calls.",
-        changes_rewards=True,
     )
-    order_balanced: bool = declare(
-        False, "Pairs", "all_pairs: alternate which rollout is shown first.", changes_rewards=True
-    )
-    seed: int = declare(0, "Pairs", "Random seed for pairing.", low=0, changes_rewards=True)
+    order_balanced: bool = reward_setting(False, "all_pairs: alternate which rollout is shown first.")
+    seed: int = reward_setting(0, "Random seed for pairing.", low=0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,90 +62,48 @@ class RewardSettings:
         total: from `[total]`; None if the reward is the component `genrm` alone.
     """
 
-    estimator: str = declare(
-        "combined",
-        "Rewards",
-        f"How verdicts become base scores. {explained(ESTIMATORS)}.",
-        choices=ESTIMATORS,
-        changes_rewards=True,
+    estimator: str = reward_setting(
+        "combined", f"How verdicts become base scores. {explained(ESTIMATORS)}.", choices=ESTIMATORS
     )
-    min_reliability: float | None = declare(
-        None,
-        "Rewards",
-        "Leave groups below this reliability unscored (0 to 1).",
-        low=0,
-        high=1,
-        changes_rewards=True,
+    min_reliability: float | None = reward_setting(
+        None, "Leave groups below this reliability unscored (0 to 1).", low=0, high=1
     )
-    preset: str | None = declare(
+    preset: str | None = setting(
         None,
-        "Rewards",
         f"Released length and style coefficients: {listed(catalog.PRESETS)}. Coefficients given individually override "
         "the preset.",
         choices=catalog.PRESETS,
     )
-    reasoning_bonus: float = declare(
-        0.0,
-        "Rewards",
-        "Bonus for the rollout with the shortest reasoning if its score is in the top percentile.",
-        low=0,
-        changes_rewards=True,
+    reasoning_bonus: float = reward_setting(
+        0.0, "Bonus for the rollout with the shortest reasoning if its score is in the top percentile.", low=0
     )
-    answer_bonus: float = declare(
-        0.0,
-        "Rewards",
-        "Bonus for the rollout with the shortest answer if its score is in the top percentile.",
-        low=0,
-        changes_rewards=True,
+    answer_bonus: float = reward_setting(
+        0.0, "Bonus for the rollout with the shortest answer if its score is in the top percentile.", low=0
     )
-    top_percentile: float = declare(
-        0.2, "Rewards", "Share of the group eligible for the two bonuses.", low=0, high=1, changes_rewards=True
+    top_percentile: float = reward_setting(0.2, "Share of the group eligible for the two bonuses.", low=0, high=1)
+    group_reasoning_length_penalty_coeff: float = reward_setting(
+        0.0, "Weight of short reasoning, relative to the group and centred on 0.", low=0
     )
-    group_reasoning_length_penalty_coeff: float = declare(
-        0.0,
-        "Rewards",
-        "Weight of short reasoning, relative to the group and centred on 0.",
-        low=0,
-        changes_rewards=True,
+    group_answer_length_penalty_coeff: float = reward_setting(
+        0.0, "Weight of a short answer, relative to the group and centred on 0.", low=0
     )
-    group_answer_length_penalty_coeff: float = declare(
-        0.0,
-        "Rewards",
-        "Weight of a short answer, relative to the group and centred on 0.",
-        low=0,
-        changes_rewards=True,
+    group_style_penalty_coeff: float = reward_setting(
+        0.0, "Weight of little markup (headers, lists, bold, emoji), relative to the group and centred on 0.", low=0
     )
-    group_style_penalty_coeff: float = declare(
-        0.0,
-        "Rewards",
-        "Weight of little markup (headers, lists, bold, emoji), relative to the group and centred on 0.",
-        low=0,
-        changes_rewards=True,
+    default_score: float = reward_setting(3.0, "Reward of a rollout that is alone in its group.")
+    unscored: str = reward_setting(
+        "null", "Reward of a rollout without a verdict: null, drop (omit its line) or a number."
     )
-    default_score: float = declare(
-        3.0, "Rewards", "Reward of a rollout that is alone in its group.", changes_rewards=True
-    )
-    unscored: str = declare(
-        "null",
-        "Rewards",
-        "Reward of a rollout without a verdict: null, drop (omit its line) or a number.",
-        changes_rewards=True,
-    )
-    max_unscored: float = declare(
-        0.05,
-        "Rewards",
-        "Exit with code 6 if a larger share of the rollouts in groups is unscored.",
-        low=0,
-        high=1,
+    max_unscored: float = setting(
+        0.05, "Exit with code 6 if a larger share of the rollouts in groups is unscored.", low=0, high=1
     )
     # Not in the digest: the components that it adds are.
-    component: tuple[str, ...] = declare(
+    component: tuple[str, ...] = setting(
         (),
-        "Rewards",
         f"Compute another component of the reward: win_rate, rank, a rule ({listed(RULES)}), "
         "rubric:SET, field:PATH, consistency:FORM, ... Repeatable. Tables in the settings file have more options.",
     )
-    only_components: bool = declare(False, "Rewards", "Recompute rewards from the journal without asking the judge.")
+    only_components: bool = setting(False, "Recompute rewards from the journal without asking the judge.")
     components: tuple[Component, ...] = ()
     diversity: Diversity | None = None
     total: TotalTable | None = None

@@ -9,17 +9,8 @@ from typing import Any
 from genrm_cli.catalog import COMPONENT_KINDS, RULES, listed
 from genrm_cli.errors import UsageError
 from genrm_cli.settings import checks
-from genrm_cli.settings.checks import (
-    Check,
-    boolean,
-    is_judge_setting,
-    judge_settings,
-    names,
-    number,
-    numbers,
-    one_of,
-    text,
-)
+from genrm_cli.settings.aliases import DIVERSITY_ALIASES, JUDGE_ALIASES
+from genrm_cli.settings.checks import Check, boolean, first_repeated, judge_settings, one_of, refuse_unknown, text
 from genrm_cli.settings.components import (
     DIVERSITY,
     GENRM,
@@ -61,24 +52,19 @@ _KINDS: Mapping[str, _Kind] = {
 }
 _DIVERSITY_KEYS: Mapping[str, Callable[[object, str], object]] = {
     "method": one_of(("ngram", "llm")),
-    "threshold": number(0.0, 1.0),
+    "threshold": checks.number(0.0, 1.0),
     "n": checks.integer(1, 64),
     "fallback": one_of(("unique", "uniform")),
-    "components": names,
+    "components": checks.names,
     "json_schema": boolean,
 }
-_DIVERSITY_ALIASES = {"fallback_on_error": "fallback"}
+_JUDGE_NAMES = (*JUDGE_KEYS, *JUDGE_ALIASES)
 _WITHOUT_EFFECT = {"ngram": ("fallback", "json_schema"), "llm": ("threshold", "n")}
 _TOTAL_KEYS = ("weights", "gates", "optional", "clip", "normalise")
 
 
 def parse_components(tables: object, shorts: Sequence[str], where: str) -> tuple[Component, ...]:
     """Parse the `[components]` tables of a settings file, and the values of `--component`.
-
-    Args:
-        tables: the value in the file.
-        shorts: `KIND` or `KIND:OPTION`, as `--component` takes it.
-        where: the file and the key, for messages.
 
     Raises:
         UsageError: something is unknown, missing, defined twice, or depends on itself; names it.
@@ -88,7 +74,7 @@ def parse_components(tables: object, shorts: Sequence[str], where: str) -> tuple
     components = [_parse_table(str(name), table, f"{where}.{name}") for name, table in tables.items()]
     components += [_parse_short(short) for short in shorts]
     given = [component.name for component in components]
-    if (twice := next((name for name in given if given.count(name) > 1), None)) is not None:
+    if (twice := first_repeated(given)) is not None:
         raise UsageError(
             f"component {twice!r} is defined twice; give one another name in a table [components.NAME] with a kind."
         )
@@ -105,20 +91,13 @@ def _parse_table(name: str, table: object, where: str) -> Component:
     kind = str(table.get("kind", "python" if "python" in table else "rule" if name in RULES else name))
     if kind not in _KINDS:
         raise UsageError(f"{where}: kind {kind!r} is not one of {listed(COMPONENT_KINDS)}.")
-    _refuse_unknown_keys(kind, table, where)
     checks = _KINDS[kind].options
+    known = ("kind", *checks, *(_JUDGE_NAMES if kind in JUDGED_KINDS else ()))
+    refuse_unknown(table, known, where, f"a component of kind {kind} has")
     options = {key: checks[key](raw, f"{where}.{key}") for key, raw in table.items() if key in checks}
-    judge = judge_settings(table, where) if kind in JUDGED_KINDS else {}
+    judge = judge_settings(table, f"{where}.") if kind in JUDGED_KINDS else ()
     options = _implied(name, kind) | options
-    return _checked(Component(name, kind, tuple(sorted(options.items())), tuple(sorted(judge.items()))), where)
-
-
-def _refuse_unknown_keys(kind: str, table: Mapping[str, object], where: str) -> None:
-    options, is_judged = _KINDS[kind].options, kind in JUDGED_KINDS
-    for key in table:
-        if key != "kind" and key not in options and not (is_judged and is_judge_setting(key)):
-            known = listed(("kind", *options, *(JUDGE_KEYS if is_judged else ())))
-            raise UsageError(f"{where}: unknown key {key!r}; a component of kind {kind} has {known}.")
+    return _checked(Component(name, kind, tuple(sorted(options.items())), judge), where)
 
 
 def _implied(name: str, kind: str) -> dict[str, Option]:
@@ -173,24 +152,17 @@ def parse_diversity(raw: object, where: str) -> Diversity:
     """
     given = checks.table(raw, where)
     is_judged = given.get("method") == "llm"
+    refuse_unknown(given, (*_DIVERSITY_KEYS, *DIVERSITY_ALIASES, *(_JUDGE_NAMES if is_judged else ())), where)
     values: dict[str, Any] = {}
     for key, value in given.items():
-        name = _DIVERSITY_ALIASES.get(key, key)
+        name = DIVERSITY_ALIASES.get(key, key)
         if name in _DIVERSITY_KEYS:
             values[name] = _DIVERSITY_KEYS[name](value, f"{where}.{key}")
-        elif not (is_judged and is_judge_setting(key)):
-            known = listed((*_DIVERSITY_KEYS, *(JUDGE_KEYS if is_judged else ())))
-            raise UsageError(f"{where}: unknown key {key!r}; expected one of {known}.")
-    _refuse_ineffective(values, where)
-    judge = judge_settings(given, where) if is_judged else {}
-    return Diversity(**values, judge=tuple(sorted(judge.items())))
-
-
-def _refuse_ineffective(values: Mapping[str, object], where: str) -> None:
-    method = str(values.get("method", "ngram"))
+    method = values.get("method", "ngram")
     for name in _WITHOUT_EFFECT[method]:
         if name in values:
             raise UsageError(f"{where}: {name} has no effect with method {method}.")
+    return Diversity(**values, judge=judge_settings(given, f"{where}.") if is_judged else ())
 
 
 def parse_total(raw: object, where: str) -> TotalTable:
@@ -200,19 +172,18 @@ def parse_total(raw: object, where: str) -> TotalTable:
         UsageError: something is unknown, missing or out of bounds; names it.
     """
     given = checks.table(raw, where)
-    if unknown := set(given) - set(_TOTAL_KEYS):
-        raise UsageError(f"{where}: unknown key {min(unknown)!r}; expected one of {listed(_TOTAL_KEYS)}.")
-    weights = numbers(given.get("weights", {}), f"{where}.weights")
+    refuse_unknown(given, _TOTAL_KEYS, where)
+    weights = checks.numbers(given.get("weights", {}), f"{where}.weights")
     if not any(weight > 0 for _, weight in weights):
         raise UsageError(
             f"{where}: weights must give a component a weight above 0, as in {{ genrm = 1.0, safety = 0.5 }}."
         )
-    optional = names(given.get("optional", []), f"{where}.optional")
+    optional = checks.names(given.get("optional", []), f"{where}.optional")
     if stray := set(optional) - {name for name, _ in weights}:
         raise UsageError(f"{where}.optional: {min(stray)!r} has no weight, so it is not part of the total.")
     return TotalTable(
         weights,
-        numbers(given.get("gates", {}), f"{where}.gates"),
+        checks.numbers(given.get("gates", {}), f"{where}.gates"),
         optional,
         None if given.get("clip") is None else checks.bounds(given["clip"], f"{where}.clip"),
         boolean(given.get("normalise", False), f"{where}.normalise"),

@@ -3,13 +3,13 @@
 import hashlib
 import json
 from collections import defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cache
 from typing import Any
 
 from genrm_cli.settings.aliases import current_name, oldest_name
-from genrm_cli.settings.declare import Setting, is_declared, setting_of
+from genrm_cli.settings.declare import Panel, Setting, setting_of
 from genrm_cli.settings.file_settings import InputSettings, JournalSettings, OutputSettings, StorageSettings
 from genrm_cli.settings.judge_settings import JudgeSettings, LimitSettings, PanelSettings
 from genrm_cli.settings.reward_settings import PairingSettings, RewardSettings
@@ -30,25 +30,24 @@ class Settings:
     storage: StorageSettings = field(default_factory=StorageSettings)
 
 
+# The section of the help in which a subject's settings appear.
+_PANELS: Mapping[str, Panel] = {
+    **{"input": "Input", "pairing": "Pairs", "judge": "Judge", "panel": "Judge", "limits": "Limits"},
+    **{"journal": "Journal", "rewards": "Rewards", "output": "Output", "storage": "Storage"},
+}
 # Flat names of what settings files hold as tables, with their subject and field.
 _TABLES = {
     "panel": ("panel", "judges"),
-    "components": ("rewards", "components"),
-    "diversity": ("rewards", "diversity"),
-    "total": ("rewards", "total"),
+    **{name: ("rewards", name) for name in ("components", "diversity", "total")},
 }
 
 
 @cache
 def all_settings() -> tuple[Setting, ...]:
     """Return every setting that has a flag, in the order of the help."""
-    subjects = {subject.name: subject.type for subject in fields(Settings)}
-    return tuple(
-        setting_of(each, subject)
-        for subject, type_ in subjects.items()
-        for each in fields(type_)  # type: ignore[arg-type]  # the type of a field of Settings is a dataclass
-        if is_declared(each)
-    )
+    subjects: dict[str, Any] = {subject.name: subject.type for subject in fields(Settings)}
+    found = [setting_of(each, name, _PANELS[name]) for name, type_ in subjects.items() for each in fields(type_)]
+    return tuple(setting for setting in found if setting is not None)
 
 
 def setting_named(name: str) -> Setting:
@@ -57,7 +56,7 @@ def setting_named(name: str) -> Setting:
 
 
 @cache
-def _places() -> dict[str, tuple[str, str]]:
+def _locations() -> dict[str, tuple[str, str]]:
     return {setting.name: (setting.subject, setting.name) for setting in all_settings()} | _TABLES
 
 
@@ -73,22 +72,23 @@ def settings_from(**flat: Any) -> Settings:
 
 
 def changed(settings: Settings, **flat: Any) -> Settings:
-    """Return settings with these values, given by flat name, in place of their own.
+    """Return a copy of the settings with other values, given by flat name.
 
     Raises:
         TypeError: a keyword is not the name of a setting.
     """
     given: dict[str, dict[str, Any]] = defaultdict(dict)
     for name, value in flat.items():
-        if (place := _places().get(current_name(name))) is None:
+        if (location := _locations().get(current_name(name))) is None:
             raise TypeError(f"{name!r} is not a setting")
-        given[place[0]][place[1]] = value
+        subject, own_name = location
+        given[subject][own_name] = value
     return replace(settings, **{subject: replace(getattr(settings, subject), **new) for subject, new in given.items()})
 
 
 def value_of(settings: Settings, name: str) -> Any:
     """Return the value of a setting by its flat name."""
-    subject, own_name = _places()[current_name(name)]
+    subject, own_name = _locations()[current_name(name)]
     return getattr(getattr(settings, subject), own_name)
 
 

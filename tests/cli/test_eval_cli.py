@@ -26,9 +26,9 @@ def test_a_person_gets_tables(genrm: Genrm, call: Call) -> None:
     finished = call("eval", PAIRS, *LEXICAL)
     assert finished.code == 0, finished.err
     out = finished.out.decode()
-    for text in ("accuracy", "95 % interval", "flips when swapped", "28 pairs on 12 lines", "science", "(none)"):
+    for text in ("accuracy", "95 % interval", "flip rate", "28 pairs on 12 lines", "science", "(none)"):
         assert text in out
-    assert "stand-in" in finished.err
+    assert "built-in lexical baseline" in finished.err
     assert genrm.names() == {PAIRS}
 
 
@@ -58,7 +58,7 @@ def test_bad_lines_are_said_and_strict_stops_at_them(genrm: Genrm, call: Call) -
     genrm.write("pairs.jsonl", [{"prompt": "no answers"}, *make_pairs(2)])
     finished = call("eval", "pairs.jsonl", *LEXICAL)
     assert finished.code == 0
-    assert "line 1 is left out: no labelled pair" in finished.err
+    assert "line 1 is skipped: no labelled pair" in finished.err
     finished = call("eval", "pairs.jsonl", *LEXICAL, "--strict")
     assert (finished.code, finished.out) == (3, b"")
     assert "line 1" in finished.err

@@ -46,8 +46,8 @@ def test_stats_are_said_to_a_person(call: Call, path: Path) -> None:
     size, a, b, failures = finished.out.decode().splitlines()
     assert size == f"{path}: {path.stat().st_size:,} bytes"
     assert a.startswith("a: 2 verdicts in 4 calls, 1,800 tokens in, 200 out, 20")
-    assert b.startswith("b: 1 verdicts in 1 calls")
-    assert failures == "a: 1 failures (timeout)"
+    assert b.startswith("b: 1 verdict in 1 call")
+    assert failures == "a: 1 failure (timeout)"
 
 
 def test_stats_are_told_to_programs(call: Call, path: Path) -> None:
@@ -74,12 +74,12 @@ def test_export_prints_one_entry_a_line(call: Call, path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "says", "kept"),
     [
-        (("--failures",), "deleted 0 verdicts and 1 failures", [b"1", b"2", b"3"]),
-        (("--older-than", "5d"), "deleted 1 verdicts and 0 failures", [b"2", b"3", b"4"]),
+        (("--failures",), "deleted 0 verdicts and 1 failure", [b"1", b"2", b"3"]),
+        (("--older-than", "5d"), "deleted 1 verdict and 0 failures", [b"2", b"3", b"4"]),
         (("--judge", "a"), "deleted 2 verdicts and 0 failures", [b"3", b"4"]),
-        (("--judge", "a", "--older-than", "120h"), "deleted 1 verdicts and 0 failures", [b"2", b"3", b"4"]),
+        (("--judge", "a", "--older-than", "120h"), "deleted 1 verdict and 0 failures", [b"2", b"3", b"4"]),
         (("--judge", "nobody"), "deleted 0 verdicts and 0 failures", [b"1", b"2", b"3", b"4"]),
-        (("--failures", "--older-than", "0s"), "deleted 3 verdicts and 1 failures", []),
+        (("--failures", "--older-than", "0s"), "deleted 3 verdicts and 1 failure", []),
     ],
 )
 def test_prune_deletes_what_is_chosen(
@@ -95,7 +95,7 @@ def test_prune_deletes_what_is_chosen(
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ((), ("nothing is chosen", "--failures", "--older-than", "--judge")),
+        ((), ("nothing to delete", "--failures", "--older-than", "--judge")),
         (("--older-than", "soon"), ("--older-than", "'soon'", "90d")),
         (("--older-than", "-5d"), ("--older-than", "'-5d'")),
     ],

@@ -32,7 +32,7 @@ def test_bad_lines_go_to_the_rejects_with_number_and_reason(genrm: Genrm, call: 
     assert (metrics["lines"], metrics["rejected_lines"]) == (17, 7)
     assert (metrics["scored"], metrics["unscored"], metrics["duplicate_rollouts"]) == (7, 3, 1)
     assert "7 rejected lines" in finished.err
-    assert "there twice" in finished.err
+    assert "duplicate rollout" in finished.err
 
 
 def test_rollouts_without_a_reward_say_why(genrm: Genrm, call: Call) -> None:
@@ -94,7 +94,7 @@ def test_groups_of_one_are_single_and_the_judge_is_not_asked(
     judge = ("--base-url", judge_server.base_url, "--model", "m", "--default-score", "2.5")
     finished = call("score", "in.jsonl", *judge)
     assert finished.code == 0
-    assert "nothing could be compared" in finished.err
+    assert "nothing to compare" in finished.err
     for line in read_lines(genrm.folder / "in.scored.jsonl"):
         assert (line["reward"], line["genrm"]["status"], line["genrm"]["advantage"]) == (2.5, "single", 0.0)
     assert judge_server.stats()["requests"] == 0

@@ -29,8 +29,8 @@ def test_what_a_component_is_not_fit_for_is_said(genrm: Genrm, call: Call) -> No
     genrm.write("in.jsonl", make_rollouts(groups=2, size=4))
     flags = (*LEXICAL, "--component", "win_rate", "--component", "consistency:number", "--force")
     err = said(call("score", "in.jsonl", *flags, "--strategy", "circular").err)
-    assert "consistency means little in groups of fewer than 8 rollouts; 2 are that small." in err
-    assert "win_rate is wins / comparisons judged, which with --strategy circular are not all pairs" in err
+    assert "consistency means little in groups of fewer than 8 rollouts; 2 groups of that size." in err
+    assert "win_rate is wins / comparisons judged; --strategy circular does not judge all pairs" in err
     err = said(call("score", "in.jsonl", *flags, "--strategy", "all_pairs").err)
     assert "not all pairs" not in err
     genrm.write("in.jsonl", make_rollouts(groups=1, size=8)[:8])
@@ -45,7 +45,7 @@ def test_a_mistake_in_a_component_ends_with_2_before_anything(genrm: Genrm, call
         "tone": "--component tone: expected one of",
         "python:no_such_module_at_all:f": "cannot be imported: ModuleNotFoundError",
         "rubric:kindness": "unknown rubric set 'kindness'",
-        "rank:x": "unknown component 'x'",
+        "rank:x": "rank: unknown component 'x'",
     }.items():
         finished = call("score", "in.jsonl", *LEXICAL, "--component", short)
         assert finished.code == 2

@@ -60,7 +60,7 @@ def test_a_real_judge_gives_the_rewards_that_its_verdicts_imply(
     assert metrics["prompt_tokens"] > 0
     assert metrics["completion_tokens"] > 0
     assert metrics["judge"]["profile"] == profile
-    assert "stand-in" not in finished.err
+    assert "built-in lexical baseline" not in finished.err
 
 
 def test_the_nemotron_profile_speaks_in_its_roles(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:

@@ -340,7 +340,7 @@ def test_files_not_begun_wait_for_the_next_run(call: Call, genrm: Genrm, judge_s
     flags = ("--max-calls", "1", "--no-probe", "--parallel-files", "1")
     finished = call("score", ".", *judged_by(judge_server), *NOW, *flags)
     assert finished.code == 6
-    assert len(file_lines(finished, "waits")) == 3
+    assert len(file_lines(finished, "skipped")) == 3
     assert "stopped by --max-calls" in finished.err
     assert {name for name in genrm.names() if name.endswith("scored.jsonl")} == {"a.scored.jsonl"}
 
@@ -351,13 +351,13 @@ def test_young_files_wait(call: Call, genrm: Genrm) -> None:
     os.utime(genrm.folder / "old.jsonl", BEFORE_OUR_TIME)
     finished = call("score", "named.jsonl", ".", *LEXICAL)
     assert finished.code == 0, finished.err
-    (waiting,) = file_lines(finished, "waits")
-    assert waiting.startswith("waits: young.jsonl: ")
+    (waiting,) = file_lines(finished, "skipped")
+    assert waiting.startswith("skipped: young.jsonl: ")
     assert "--min-age 60 s" in waiting
     assert {"old.scored.jsonl", "named.scored.jsonl"} < genrm.names()
     assert "young.scored.jsonl" not in genrm.names()
     os.utime(genrm.folder / "young.jsonl", (time.time() - 30,) * 2)
-    assert "1 waits" in last_line(call("score", ".", *LEXICAL))
+    assert "1 skipped" in last_line(call("score", ".", *LEXICAL))
     assert "1 scored" in last_line(call("score", ".", *LEXICAL, "--min-age", "20s"))
 
 
@@ -370,7 +370,7 @@ def test_a_bad_file_does_not_stop_the_others(genrm: Genrm, call: Call) -> None:
     finished = call("score", ".", "missing.jsonl", *LEXICAL, *NOW)
     assert finished.code == 3
     lines = finished.err.splitlines()
-    assert len(lines) == 8, finished.err  # six files, that the judge is a stand-in, and the end
+    assert len(lines) == 8, finished.err  # six files, the baseline notice, and the end
     assert len(file_lines(finished, "scored")) == 2
     assert len(file_lines(finished, "failed")) == 4
     assert lines[-1].startswith("genrm: done: 6 files: ")
@@ -426,7 +426,7 @@ def test_a_dry_run_does_nothing(call: Call, genrm: Genrm, judge_server: JudgeSer
         ["up to date", "current.jsonl"],
         ["score", "new.jsonl -> new.scored.jsonl"],
         ["score", "stale.jsonl -> stale.scored.jsonl"],
-        ["waits", "young.jsonl"],
+        ["skipped", "young.jsonl"],
     ]
     assert state_of(genrm.folder) == before
     assert not genrm.state_folder.exists()

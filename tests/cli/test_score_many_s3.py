@@ -211,9 +211,9 @@ def test_young_objects_wait(call: Call, s3_bucket: Any, aws: dict[str, str]) -> 
     bucket = f"s3://{s3_bucket.name}"
     finished = call("score", f"{bucket}/rl/", f"{bucket}/rl/b.jsonl", *LEXICAL, **aws)
     assert finished.code == 0
-    assert "2 waits" in last_line(finished)
+    assert "2 skipped" in last_line(finished)
     finished = call("score", f"{bucket}/rl/b.jsonl", f"{bucket}/rl/", *LEXICAL, **aws)
-    assert "1 waits" in last_line(finished)
+    assert "1 skipped" in last_line(finished)
     assert "1 scored" in last_line(finished)
     time.sleep(1.1)
     assert "1 scored" in last_line(call("score", f"{bucket}/rl/", *LEXICAL, "--min-age", "1s", **aws))

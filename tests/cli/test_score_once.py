@@ -183,7 +183,7 @@ def test_a_role_that_may_not_delete_scores_again_and_again(
     for finished in (genrm.run(*arguments, **aws), call(*arguments, "--force", **aws)):  # the first owner is gone
         assert (finished.code, "3 scored" in finished.err) == (0, True), finished.err
         assert finished.err.count("s3:DeleteObject") <= 2
-        assert finished.err.count("a claim cannot be given up") == 1
+        assert finished.err.count("a lease could not be released") == 1
 
 
 def test_a_conflict_is_no_refusal(call: Call, s3_bucket: Any, aws: dict[str, str], disturbed_s3: DisturbedS3) -> None:

@@ -127,7 +127,7 @@ def test_the_metrics_say_what_the_issue_lists(run: SampleRun) -> None:
 
 def test_the_embedded_judge_is_called_a_stand_in_everywhere(run: SampleRun) -> None:
     """The terminal, every line and the metrics say that no reward model judged."""
-    assert "stand-in" in run.finished.err
+    assert "built-in lexical baseline" in run.finished.err
     assert run.metrics["judge"]["stand_in"] is True
     assert all(line["genrm"]["stand_in"] and line["genrm"]["judge"] == "lexical" for line in run.after)
 

@@ -68,7 +68,7 @@ def test_what_was_fitted_is_shown(genrm: Genrm, call: Call) -> None:
     given[given.index("--mean-score") + 1] = "3"
     shown = call(*QUICK, "--calls", "6", "--fit", "in.comparisons.jsonl", *given).out.decode()
     rows = {line.split()[0]: line.split(maxsplit=2)[2].strip() for line in shown.splitlines() if len(line.split()) > 2}
-    assert (rows["noise"], rows["score-step"]) == ("given", "the verdicts")
+    assert (rows["noise"], rows["score-step"]) == ("option", "verdicts")
     assert "Fitted to 100 verdicts and 0 failures" in shown
 
 
@@ -81,7 +81,7 @@ def test_what_was_fitted_is_shown(genrm: Genrm, call: Call) -> None:
         (("--strategy", "rings"), "unknown strategy 'rings'; expected circular"),
         (("--estimator", "elo"), "unknown estimator 'elo'; expected simple_tiebreaker"),
         (("--calls", "0"), "--calls is 0"),
-        (("--calls", "5", "--strategy", "all_pairs"), "5 calls a group are too few for all_pairs with 16 rollouts"),
+        (("--calls", "5", "--strategy", "all_pairs"), "5 calls per group are too few for all_pairs with 16 rollouts"),
         (("--noise", "loud"), "--noise: 'loud' is not a number"),
         (("--noise", "-1"), "noise is -1; expected a finite number, 0 or more"),
         (("--failure-share", "nan"), "failure-share is nan"),
@@ -105,7 +105,7 @@ def test_files_that_cannot_be_fitted_to_are_errors(genrm: Genrm, call: Call) -> 
     assert call("score", "in.jsonl", "--judge", "lexical", "--quiet").code == 0
     few = call("simulate", "--fit", "in.comparisons.jsonl")
     assert few.code == 2
-    assert "holds 8 verdicts; a fit needs 100 or more" in few.err
+    assert "holds 8 verdicts; a fit needs at least 100" in few.err
 
 
 def test_the_help_says_what_every_number_means(call: Call) -> None:

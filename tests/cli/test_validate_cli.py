@@ -16,7 +16,7 @@ def test_the_report_of_the_sample_rollouts(genrm: Genrm, call: Call, judge_serve
         "nemo_gym (36 lines)",
         "5 of 4, 2 of 8",
         f"comparisons  {comparisons} ",
-        f"{comparisons * 2 * 3} at most",
+        f"at most {comparisons * 2 * 3}",
     ):
         assert text in report
     assert genrm.names() == {"rollouts.jsonl"}
@@ -57,7 +57,7 @@ def test_strict_ends_with_3_if_there_are_problems(genrm: Genrm, call: Call) -> N
     assert b"line 4" in bad.out
     as_json = call("validate", "bad-lines.jsonl", "--strict", "--json")
     assert (as_json.code, json.loads(as_json.out)["rejected_lines"]) == (3, 7)
-    assert "bad-lines.jsonl: 7 bad lines and 1 duplicate rollouts, refused by --strict" in as_json.err
+    assert "bad-lines.jsonl: 7 invalid lines and 1 duplicate rollouts, refused by --strict" in as_json.err
     assert call("validate", "good.jsonl", "--strict").code == 0
 
 

@@ -32,7 +32,7 @@ def test_an_endpoint_that_refused_fifty_calls_in_a_row_is_taken_back(make_scorin
     scoring.server.behave(fault={"status": 429}, fault_times=1)
     finished = scoring.run("--concurrency", 80, "--retries", 0)
     assert finished.code == 0, finished.err
-    assert "marked unhealthy" in finished.err
+    assert "is marked unhealthy" in finished.err
     assert scoring.check_honest()["failures"] == 0
     scoring.check_undisturbed()
 

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from genrm_cli.errors import UsageError
-from genrm_cli.settings.panel import find_api_key
+from genrm_cli.settings.keys import find_api_key
 from genrm_cli.settings.table import all_settings, settings_from
 
 

@@ -7,9 +7,9 @@ import pytest
 
 from genrm_cli.errors import UsageError
 from genrm_cli.settings import Settings
-from genrm_cli.settings.origins import Origin
-from genrm_cli.settings.panel import MAX_JUDGES, OWN_KEYS, find_api_key, judges_of
-from genrm_cli.settings.resolve import SettingsFile, read_settings_file, resolve_settings
+from genrm_cli.settings.keys import find_api_key
+from genrm_cli.settings.panel import MAX_JUDGES, OWN_KEYS, judges_of
+from genrm_cli.settings.resolve import Origin, SettingsFile, read_settings_file, resolve_settings
 from genrm_cli.settings.table import all_settings, digest_of
 
 TWO = """
@@ -103,10 +103,10 @@ def test_without_tables_there_is_one_judge() -> None:
         ('[[judge]]\nmodel = ["a"]', "judge 1: model: .* is not text"),
         ('[[judge]]\nmodel = "a"\nendpoint = 7', "judge 1: endpoint: 7 is neither text nor a list"),
         ('[[judge]]\nmodel = "a"\nendpoint = "x"\nbase_url = "y"', "'base_url' is given twice"),
-        ('[[judge]]\nmodel = "a"\ntop_p = 1\ntop-p = 0.5', "'top-p' is given twice"),
+        ('[[judge]]\nmodel = "a"\ntop_p = 1\ntop-p = 0.5', "'top_p' is given twice"),
         ('[[judge]]\nmodel = "a"\n[[judge]]\nmodel = "a"', "two .* are named 'a'; .* name = 'strict'"),
         ('[[judge]]\nmodel = "a"\n[[judge]]\nname = "a"\nmodel = "b"', "are named 'a'"),
-        ('quorum = 2\n[[judge]]\nmodel = "a"', "--quorum 2 is more than the 1 judges"),
+        ('quorum = 2\n[[judge]]\nmodel = "a"', "--quorum 2 exceeds the number of judges in the panel, 1"),
     ],
 )
 def test_an_invalid_panel_is_refused(tmp_path: Path, text: str, says: str) -> None:

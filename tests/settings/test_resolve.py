@@ -416,3 +416,19 @@ def test_without_a_home_folder_the_state_folder_is_a_usage_error(monkeypatch):
     monkeypatch.setattr(os, "getuid", lambda: 987_654_321)
     with pytest.raises(UsageError, match=r"XDG_STATE_HOME.*--journal"):
         state_folder()
+
+
+@pytest.mark.parametrize(
+    ("flags", "environ"),
+    [({"judge": "lexical", "profile": "nemotron"}, {}), ({"profile": "json"}, {"GENRM_JUDGE": "lexical"})],
+)
+def test_a_profile_beside_the_lexical_baseline_is_refused(flags, environ):
+    """The baseline takes no prompt, so a profile of the same or a higher source would have no effect."""
+    with pytest.raises(UsageError, match="--profile has no effect with --judge lexical"):
+        resolve_settings(flags, environ, SettingsFile())
+
+
+def test_the_lexical_baseline_overrides_a_profile_of_the_settings_file():
+    """A flag overrides the file, so that a file for a real judge needs no change."""
+    settings, _ = resolve_settings({"judge": "lexical"}, {}, SettingsFile("genrm.toml", {"profile": "json"}))
+    assert (settings.judge.judge, settings.judge.profile) == ("lexical", None)

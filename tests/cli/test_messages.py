@@ -1,0 +1,58 @@
+"""What commands print to a person, and in which order."""
+
+import os
+import subprocess
+
+from genrm_process import COMMAND, Call, Genrm
+from judge_server_fixture import JudgeServer
+from rich.text import Text
+
+from genrm_cli.cli.tables import add_row, counted, new_table
+
+PAIRS = "labelled-pairs.jsonl"
+
+
+def test_help_whose_reader_is_gone_is_no_failure(genrm: Genrm) -> None:
+    """`genrm score -h | head -1` exits with 0 and prints no error."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        process = subprocess.run(
+            [*COMMAND, "score", "-h"], stdout=writer, stderr=subprocess.PIPE, env=genrm.environment(), check=False
+        )
+    finally:
+        os.close(writer)
+    assert (process.returncode, process.stderr) == (0, b"")
+
+
+def test_a_quiet_eval_prints_no_table(genrm: Genrm, call: Call) -> None:
+    """-q leaves stdout and stderr empty; -o still writes the result."""
+    genrm.sample(PAIRS)
+    finished = call("eval", PAIRS, "--judge", "lexical", "-q", "-o", "result.json")
+    assert (finished.code, finished.out, finished.err) == (0, b"", "")
+    assert genrm.names() == {PAIRS, "result.json"}
+
+
+def test_the_last_line_of_a_run_follows_its_error(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
+    """With exit code 6, the `genrm: done:` line stands after the error."""
+    genrm.sample("rollouts.jsonl")
+    finished = call(
+        "score", "rollouts.jsonl", "--base-url", judge_server.base_url, "--model", "m", "--max-calls", 3, "--no-probe"
+    )
+    assert finished.code == 6
+    error, done = finished.err.splitlines()[-2:]
+    assert error.startswith("genrm: error: ")
+    assert done.startswith("genrm: done: 1 file: 1 scored; 3 verdicts, ")
+    assert done.endswith("; exit 6")
+
+
+def test_names_in_tables_are_plain_text() -> None:
+    """A cell such as [/b] is not read as markup."""
+    table = new_table("[/b]", "n")
+    add_row(table, "[/b]", "1")
+    assert [list(column.cells) for column in table.columns] == [[Text("[/b]")], [Text("1")]]
+
+
+def test_numbers_agree_with_their_nouns() -> None:
+    """One group, two groups."""
+    assert [counted(n, "group") for n in (0, 1, 1_000)] == ["0 groups", "1 group", "1,000 groups"]
