@@ -97,7 +97,7 @@ HOMES = {
 }
 ENVIRONMENT_HOMES = ("settings", "cli")
 # The user's own async functions run in a worker thread, which has no event loop.
-EVENT_LOOP_HOMES = ("cli.event_loop", "scorer", "groups.components.plugins")
+EVENT_LOOP_HOMES = ("cli.options", "scorer", "groups.components.plugins")
 
 # The core takes a compiled plan: only these modules see the settings it is compiled from.
 SETTINGS_READERS = ("groups.compile", "groups.check", "groups.components.graders")

@@ -3,10 +3,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from genrm_cli.cli.event_loop import run_to_end
 from genrm_process import SAMPLE_DATA, Json
 from judge_server_fixture import JudgeServer
 
+from genrm_cli.cli.options import run_to_end
 from genrm_cli.errors import ChangedInputError, InputError, JudgeError, TooManyUnscoredError, UsageError
 from genrm_cli.evaluation.compare_results import compare_results
 from genrm_cli.evaluation.evaluate import evaluate_judge, refuse_partial

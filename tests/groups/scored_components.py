@@ -5,9 +5,9 @@ import tomllib
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from genrm_cli.cli.event_loop import run_to_end
 from genrm_process import Json, read_lines
 
+from genrm_cli.cli.options import run_to_end
 from genrm_cli.jobs.batch import score_inputs
 from genrm_cli.jobs.context import new_run
 from genrm_cli.settings import Settings

@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from genrm_cli.cli.event_loop import run_to_end
 from genrm_process import Json, make_rollouts, read_lines
 from judge_server_fixture import JudgeServer
 
+from genrm_cli.cli.options import run_to_end
 from genrm_cli.jobs.batch import score_inputs
 from genrm_cli.jobs.context import new_run
 from genrm_cli.settings import settings_from

@@ -10,12 +10,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from genrm_cli.cli.event_loop import run_to_end
 from genrm_here import call_here
 from genrm_process import Call, Genrm, Json, read_lines
 from judge_server_fixture import JudgeServer
 from scored_components import LEXICAL, completions, score, settings_of
 
+from genrm_cli.cli.options import run_to_end
 from genrm_cli.errors import JudgeError, UsageError
 from genrm_cli.groups.check import check_settings
 from genrm_cli.groups.components.graders import graders_in

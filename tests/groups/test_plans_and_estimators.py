@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from genrm_cli.cli.event_loop import run_to_end
 from genrm_process import Json, make_rollouts, read_lines
 from judge_server_fixture import JudgeServer
 
+from genrm_cli.cli.options import run_to_end
 from genrm_cli.errors import JudgeError
 from genrm_cli.groups.reasons import TOO_NOISY
 from genrm_cli.jobs.batch import score_inputs

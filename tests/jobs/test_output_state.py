@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from genrm_cli.cli.event_loop import run_to_end
 from genrm_process import make_rollouts
 from hypothesis import given
 from hypothesis import strategies as st
 
+from genrm_cli.cli.options import run_to_end
 from genrm_cli.jobs.batch import score_inputs
 from genrm_cli.jobs.context import new_run
 from genrm_cli.jobs.due.inputs import OutputPlaces, output_places

@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from genrm_cli.cli.event_loop import run_to_end
 from genrm_process import SAMPLE_DATA, Json, make_rollouts, read_lines, without_rewards
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from judge_server_fixture import JudgeServer
 
+from genrm_cli.cli.options import run_to_end
 from genrm_cli.errors import InputError, TooManyUnscoredError, UsageError
 from genrm_cli.groups.reasons import NO_GROUP
 from genrm_cli.jobs.batch import score_inputs
