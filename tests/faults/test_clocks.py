@@ -13,7 +13,10 @@ JUDGING = Path(genrm_cli.__file__).parent / "judging"
 WALL_CLOCKS = {"time", "time_ns", "now", "utcnow", "today", "localtime", "gmtime", "ctime"}
 # When a verdict was given is a date, and so may Retry-After be.
 MAY_TELL_THE_DATE = {
-    ("clock.py", "now_s"),  # the clock of the event loop, which is monotonic("journal.py", "_write"), ("client.py", "_retry_after_s")}
+    ("journal.py", "_write"),
+    ("client.py", "_retry_after_s"),
+    ("clock.py", "now_s"),  # the clock of the event loop, which is monotonic
+}
 
 # The wall clock jumps by 400 days, to and fro, each time somebody looks at it.
 JUMPING_CLOCK = """
