@@ -88,7 +88,7 @@ class Scorer(GroupScorer):
         no reward but a reason.
 
         Args:
-            prompt: as for `Group.of`; likewise `responses`, `key` and `principle`.
+            prompt: as for `Group.of`, as are `responses`, `key` and `principle`.
             responses: n >= 0. A single response gets the reward 3 (the setting `default_score`).
             key: name of the group.
             principle: the criterion to judge by.

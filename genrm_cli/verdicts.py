@@ -47,7 +47,7 @@ Judgment = Verdict | Grades
 
 
 class FailureKind(StrEnum):
-    """Why a comparison gave no verdict. The values stand in metrics and comparison records."""
+    """Why a comparison gave no verdict. The values appear in metrics and comparison records."""
 
     CONNECTION = "connection"  # refused, reset, DNS, TLS
     TIMEOUT = "timeout"
@@ -115,13 +115,13 @@ class Outcome:
 
     Attributes:
         result: the verdict or grades, or why there are none.
-        attempts: calls made, retries, re-askings and hedges included.
+        attempts: calls made, including retries and hedges.
         latency_s: from the first call to the last answer, waits included.
-        prompt_tokens: summed over all replies, as far as the server told. Likewise the two below.
+        prompt_tokens: summed over all replies, where the server reports them; so are the two below.
         reply_text: the content of the last reply; None if there was none.
         from_journal: True when nothing was asked: the numbers are those of the run that asked.
         hedged: True when a straggler was asked a second time.
-        turns: calls that the last asking took at the least; those beyond are retries of all kinds.
+        turns: calls that an answer takes at least; the rest are retries.
     """
 
     result: Judgment | Failure

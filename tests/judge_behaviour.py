@@ -135,7 +135,7 @@ def read_request(rules: Behaviour, authorization: bytes | None, body: bytes, in_
     unknown = [message.get("role") for message in messages if message.get("role") not in USUAL_ROLES]
     if unknown and rules.unknown_roles == "reject":
         known = ", ".join(sorted(USUAL_ROLES))
-        return Refusal(400, "BadRequestError", f"role {unknown[0]!r} is none of {known}", "messages")
+        return Refusal(400, "BadRequestError", f"role {unknown[0]!r} is not one of {known}", "messages")
     if rules.reject_above_in_flight is not None and in_flight >= rules.reject_above_in_flight:
         return Refusal(429, "RateLimitError", "Too many requests in flight")
     return request

@@ -297,7 +297,7 @@ def _object(value: object) -> dict[str, object]:
 
 
 def _count(value: object) -> int | None:
-    """Take a token count; None for what is none. Sums of them must fit where they are stored."""
+    """Return a plausible token count; None for anything else, since sums must fit the journal's columns."""
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MAX_TOKENS else None
 
 

@@ -172,7 +172,7 @@ class RemoteJudge:
         self._pool.release_unused(slot)
 
     async def ask(self, question: JudgeRequest, slot: Slot) -> Outcome:
-        """Ask until a reply holds a verdict, no asking is left, or a call fails for good."""
+        """Ask until a reply holds a verdict, no retry is left, or a call fails permanently."""
         outcome = Outcome(_NOT_ASKED)
         started_s = clock.now_s()
         gives_up_at_s = started_s + self._policy.comparison_timeout_s
@@ -198,7 +198,7 @@ class RemoteJudge:
     async def _converse(
         self, question: JudgeRequest, slot: Slot | None, outcome: Outcome, gives_up_at_s: float
     ) -> None:
-        """Ask in one turn or two, and again while the last reply cannot be read and askings are left.
+        """Ask in one turn or two, and again while the reply is unparsable and retries are left.
 
         Raises:
             CallError: a call failed for good.
@@ -232,7 +232,7 @@ class RemoteJudge:
         return slot
 
     async def _next_slot(self, calls: int = 1, *, retry: bool) -> Slot | None:
-        """Wait for a slot for a call, while there is room for so many; None when the run has been stopped."""
+        """Wait for a slot for a call, if the budget has room for `calls`; None when the run was stopped."""
         self._stop_when_used_up(calls)
         slot = await self._pool.acquire(retry=retry)
         if slot is None:

@@ -51,7 +51,7 @@ class Reply:
         reasoning: reasoning that the server separated from the content.
         finish_reason: the server's word for why it stopped (`stop`, `length`, ...); None if it gave none.
         refusal: the model's or the server's refusal text, if any.
-        prompt_tokens: tokens read, None if the server does not say. Likewise the two below.
+        prompt_tokens: tokens read, None if the server does not say; so are the two below.
         tokens: where they were asked for, the tokens of the text, each with the log probabilities of the likeliest
             tokens in its place, its own among them.
     """

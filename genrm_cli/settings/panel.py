@@ -24,7 +24,7 @@ class JudgeConfig:
     Attributes:
         name: its `judge_id`, else its model, in outputs and the journal; unique in the run.
         weight: relative weight of its verdicts.
-        judge: the run's settings, overridden by its own; `limits` likewise.
+        judge: the run's settings, overridden by its own, as are `limits`.
         default_score: the score of an unparsable reply under `compat`.
         is_elsewhere: whether it has an endpoint of its own, which must not receive the key of another.
     """

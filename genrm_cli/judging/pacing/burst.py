@@ -20,7 +20,7 @@ class BurstDetector:
         Args:
             most_share: the usual share is never believed to be above it.
             added_share: what a burst adds to the usual share, of the calls that usually succeed.
-            calls_to_false_alarm: mean number of calls, at least, until a burst is seen where there is none.
+            calls_to_false_alarm: mean number of calls, at least, until a false alarm.
             remembered_calls: how many of the last calls tell the usual share.
         """
         self._most_share = most_share

@@ -187,7 +187,7 @@ def _verdict_of_label(verdicts: Mapping[str, Verdict], no_spaces: bool, found: F
     label = found.get("label", "").strip()
     known = verdicts.get(label.replace(" ", "") if no_spaces else label)
     if known is None:
-        return make_failure(FailureKind.NO_VERDICT, f"{excerpt(label)} is none of {', '.join(verdicts)}")
+        return make_failure(FailureKind.NO_VERDICT, f"{excerpt(label)} is not one of {', '.join(verdicts)}")
     return known
 
 
@@ -196,7 +196,7 @@ def _verdict_of_integer(verdicts: Mapping[int, Verdict], found: Found) -> Verdic
     if not _INTEGER.fullmatch(label):
         return make_failure(FailureKind.NO_VERDICT, f"{excerpt(label)} is not an integer")
     if int(label) not in verdicts:
-        return make_failure(FailureKind.OUT_OF_RANGE, f"{label} is none of {', '.join(map(str, verdicts))}")
+        return make_failure(FailureKind.OUT_OF_RANGE, f"{label} is not one of {', '.join(map(str, verdicts))}")
     return verdicts[int(label)]
 
 

@@ -51,7 +51,7 @@ class GradingProfile:
 
     Attributes:
         name: what `--profile`, a rubric or a component calls it.
-        version: as for `Profile`. Likewise `about` and `request_fields`.
+        version: as for `Profile`, as are `about` and `request_fields`.
         render_messages: prompt → chat messages.
         parse_reply: reply and prompt → grades, or the failure that explains why it has none. Never raises.
         whole_group: True for one prompt with all responses of a group, False for one prompt per response.
