@@ -97,6 +97,7 @@ def _read_rollouts(
 ) -> "list[Rollout]":
     from genrm_cli.jobs.compare import parse_history, parse_request
     from genrm_cli.rollouts.record import Rollout, Turn
+    from genrm_cli.rollouts.response import Text
 
     if responses == ["-"]:
         if prompt is not None or history is not None:
@@ -111,7 +112,7 @@ def _read_rollouts(
         turns += (Turn("user", _text_of(prompt)),)
     if not turns:
         raise UsageError("nothing is said to be answered; give --prompt TEXT or --history FILE.")
-    return [Rollout(turns, _text_of(response), index=place) for place, response in enumerate(responses)]
+    return [Rollout(turns, (Text(_text_of(response)),), index=place) for place, response in enumerate(responses)]
 
 
 def _text_of(argument: str) -> str:

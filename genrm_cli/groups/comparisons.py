@@ -13,7 +13,7 @@ from genrm_cli.judging.profiles.profile import GradingProfile, Profile, count_tu
 from genrm_cli.judging.profiles.scales import verdict_of_grades
 from genrm_cli.judging.requests import ListwisePrompt, Outcome, PairwisePrompt, Prompt
 from genrm_cli.pairing import RING_STRATEGIES, Comparison, count_comparisons, plan_comparisons, ring_k_for_budget
-from genrm_cli.rollouts.record import SharedView
+from genrm_cli.rollouts.views import SharedView
 from genrm_cli.settings import Settings
 from genrm_cli.settings.components import needs_verdicts
 from genrm_cli.settings.panel import JudgeConfig, judges_of

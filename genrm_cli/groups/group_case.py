@@ -17,8 +17,9 @@ from genrm_cli.jobs.index import GroupTexts
 from genrm_cli.judging.requests import Outcome, Prompt
 from genrm_cli.rewards.estimators import JudgedPair
 from genrm_cli.rollouts.grouping import UNGROUPED
-from genrm_cli.rollouts.record import Rollout, SharedView, Turn, view_group
+from genrm_cli.rollouts.record import Rollout, Turn
 from genrm_cli.rollouts.redaction import redactor_of
+from genrm_cli.rollouts.views import SharedView, view_group
 from genrm_cli.settings import Settings
 from genrm_cli.settings.panel import judges_of
 from genrm_cli.verdicts import Failure, Grades, Verdict
@@ -52,7 +53,7 @@ class GroupCase:
 
     def __post_init__(self) -> None:
         comparable = () if self.mixed_prompts else enumerate(self.rollouts)
-        answered = [place for place, rollout in comparable if rollout.answer is not None]
+        answered = [place for place, rollout in comparable if rollout.is_comparable]
         self.pairs = PairCase(self.key, answered, self.settings)
         graders = graders_in(self.settings)
         if graders and answered:

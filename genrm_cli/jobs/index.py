@@ -18,7 +18,6 @@ from genrm_cli.storage.records import BadLineError, parse_record
 from genrm_cli.storage.source import Source
 
 _SHOWN_CHARS = 200
-_SHARED = ("prompt", "messages", "conversation_history")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +59,8 @@ def index_input(
         for position, (rollout, key) in enumerate(zip(rollouts, keys, strict=True)):
             # One that lacks its group counts as one of a group that could not be compared.
             tally.rollouts_in_groups += key.startswith(UNGROUPED)
-            table.append(key, rollout, Place(line.number, line.offset, len(line.raw), position))
+            place = Place(line.number, line.offset, len(line.raw), position)
+            table.append(key, rollout, place, may_split=settings.group_by is None)
     _count_groups(table, settings, tally)
     return table
 
@@ -77,8 +77,7 @@ class GroupTexts:
     Attributes:
         key: the group key.
         rollouts: in the group's order.
-        records: the line of each rollout; of a line with several rollouts, lists as long as there are rollouts hold
-            one entry for each, and this is the rollout's own.
+        records: the fields of each rollout; of a line with several, those that are its own and those of the line.
     """
 
     key: str
@@ -89,6 +88,7 @@ class GroupTexts:
 def read_group(source: Source, table: GroupTable, rows: list[int], settings: Settings) -> GroupTexts:
     """Read the rollouts of a group again, text and all."""
     group = GroupTexts("", [], [])
+    replaced = table.superseded(rows)
     parsed: dict[int, tuple[dict[str, Any], list[Rollout]]] = {}  # a line may hold many rollouts
     for row in rows:
         place = table.place(row)
@@ -97,19 +97,12 @@ def read_group(source: Source, table: GroupTable, rows: list[int], settings: Set
             parsed[place.line] = record, dialect_of(record, settings).read(record)
         record, rollouts = parsed[place.line]
         if not group.rollouts:
-            group = replace(group, key=_key_of(record, rollouts[place.position], place.line, settings))
-        group.rollouts.append(rollouts[place.position])
-        own = rollouts[place.position].line_is_group
-        group.records.append(_own_part(record, place.position, len(rollouts)) if own else record)
+            key = _key_of(record, rollouts[place.position], place.line, settings)
+            group = replace(group, key=key + table.key_suffix(rows))
+        rollout = rollouts[place.position]
+        group.rollouts.append(replace(rollout, excluded=replaced[row]) if row in replaced else rollout)
+        group.records.append(dialect_of(record, settings).own_record(record, place.position))
     return group
-
-
-def _own_part(record: dict[str, Any], position: int, count: int) -> dict[str, Any]:
-    """Return a line's fields for one of its rollouts; a prompt of as many messages is still everybody's."""
-    return {
-        name: value[position] if isinstance(value, list) and len(value) == count and name not in _SHARED else value
-        for name, value in record.items()
-    }
 
 
 def _key_of(record: dict[str, Any], rollout: Rollout, line: int, settings: Settings) -> str:

@@ -9,6 +9,7 @@ from genrm_cli.jobs.index import GroupTexts
 from genrm_cli.judging.requests import PairwisePrompt
 from genrm_cli.pairing import Comparison, plan_comparisons
 from genrm_cli.rollouts.record import Rollout, Turn
+from genrm_cli.rollouts.response import Text
 from genrm_cli.settings import Settings
 
 VARIANTS = [
@@ -25,7 +26,7 @@ def asked(
 ) -> list[tuple[Comparison, PairwisePrompt]]:
     """Return what is asked of a group, in order; one rollout may have no answer."""
     rollouts = [
-        Rollout(prompt=(Turn("user", "Why?"),), answer=None if place == unanswered else f"Answer {place}")
+        Rollout((Turn("user", "Why?"),), None if place == unanswered else (Text(f"Answer {place}"),))
         for place in range(size)
     ]
     settings = Settings(**variant)  # type: ignore[arg-type]

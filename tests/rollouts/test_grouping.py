@@ -10,13 +10,15 @@ from hypothesis import strategies as st
 from genrm_cli.rollouts.dialects import DIALECTS
 from genrm_cli.rollouts.grouping import GroupTable, Place, digest_of_prompt, group_key, value_at
 from genrm_cli.rollouts.record import Rollout, Turn
+from genrm_cli.rollouts.response import Text
 
 QUESTION = (Turn("user", "Why?"),)
 
 
 def rollout(task=None, index=None, prompt=QUESTION, **others):
     """Make a rollout with an answer."""
-    return Rollout(prompt, others.pop("answer", "Because."), task=task, index=index, **others)
+    response = others.pop("response", (Text("Because."),))
+    return Rollout(prompt, response, task=task, index=index, **others)
 
 
 def table_of(*rollouts):
@@ -198,14 +200,14 @@ def test_prompts_that_differ_are_found():
 
 def test_a_rollout_without_a_response_does_not_spoil_its_group():
     """Where the environment states the task in the output, a line without one lacks the prompt."""
-    table = table_of(rollout("a"), rollout("a"), rollout("a", prompt=(), answer=None))
+    table = table_of(rollout("a"), rollout("a"), rollout("a", prompt=(), response=None))
     assert not table.prompts_differ([0, 1, 2])
     assert table.count_answered([0, 1, 2]) == 2
 
 
 def test_episodes_may_open_differently():
     """What the sessions of a scenario share is found later; their prompts need not be equal."""
-    table = table_of(*(rollout("s", prompt=(Turn("user", text),), session=()) for text in ("a", "b")))
+    table = table_of(*(rollout("s", prompt=(Turn("user", text),), is_session=True) for text in ("a", "b")))
     assert not table.prompts_differ([0, 1])
 
 
@@ -213,7 +215,7 @@ def test_episodes_may_open_differently():
 def test_the_table_keeps_no_text(chars):
     """A rollout costs less than 100 bytes, however long its text."""
     table = GroupTable()
-    each = rollout("a" * chars, 0, prompt=(Turn("user", "x" * chars),), answer="y" * chars)
+    each = rollout("a" * chars, 0, prompt=(Turn("user", "x" * chars),), response=(Text("y" * chars),))
     for line in range(2000):
         table.append(group_key(each, line), each, Place(line, 0, 0, 0))
     columns = [value for value in vars(table).values() if hasattr(value, "itemsize")]

@@ -1,14 +1,11 @@
 """Chat: `messages` that end in the turn to be judged, one rollout a line."""
 
+from collections.abc import Sequence
+from typing import Any
+
 from genrm_cli.rollouts.dialects.dialect import Dialect, annotate_line
-from genrm_cli.rollouts.dialects.fields import (
-    Record,
-    index_of,
-    principle_of,
-    response_of_messages,
-    task_of,
-    turns_of_messages,
-)
+from genrm_cli.rollouts.dialects.fields import Record, rollout_of
+from genrm_cli.rollouts.dialects.messages import items_of_messages, media_of_messages, turns_of_messages
 from genrm_cli.rollouts.record import Rollout, Turn, UnreadableRecordError
 
 
@@ -17,18 +14,25 @@ def _recognise(record: Record) -> bool:
 
 
 def _read(record: Record) -> list[Rollout]:
-    messages = record.get("messages")
+    return [read_chat(record, record.get("messages"))]
+
+
+def read_chat(record: Record, messages: object, **known: Any) -> Rollout:
+    """Read a conversation whose last assistant turn is judged, with the tool turns before it.
+
+    Raises:
+        UnreadableRecordError: it is not a list of messages.
+    """
     if not isinstance(messages, list):
-        raise UnreadableRecordError("a chat needs a list of messages")
+        raise UnreadableRecordError("no messages, expected a list of messages")
     turns = turns_of_messages(messages)
     start, end = _response_span(turns)
-    answer, reasoning = response_of_messages(messages[start:end])
-    return [
-        Rollout(turns[:start], answer, reasoning, principle_of(record), task_of(record), index_of(record)),
-    ]
+    response = items_of_messages(messages[start:end])
+    media = media_of_messages(messages[:start])
+    return rollout_of(record, turns[:start], response, prompt_media=media, **known)
 
 
-def _response_span(turns: tuple[Turn, ...]) -> tuple[int, int]:
+def _response_span(turns: Sequence[Turn]) -> tuple[int, int]:
     """Return where the judged response begins and ends: the last assistant turn with the tool turns before it.
 
     Without an assistant turn the span is empty and the whole conversation is the prompt.

@@ -12,14 +12,8 @@ import hashlib
 from collections.abc import Collection, Mapping, Sequence
 
 from genrm_cli.rollouts.dialects.dialect import Dialect, Score, annotate_line, set_detail
-from genrm_cli.rollouts.dialects.fields import (
-    Record,
-    index_of,
-    principle_of,
-    response_of_messages,
-    task_of,
-    turns_of_messages,
-)
+from genrm_cli.rollouts.dialects.fields import Record, index_of, rollout_of
+from genrm_cli.rollouts.dialects.messages import items_of_messages, media_of_messages, turns_of_messages
 from genrm_cli.rollouts.record import Rollout, UnreadableRecordError
 
 
@@ -32,18 +26,16 @@ def _read(record: Record) -> list[Rollout]:
     if not isinstance(messages, list):
         raise UnreadableRecordError("an episode needs a list of messages")
     turns = turns_of_messages(messages)
-    users = [place for place, turn in enumerate(turns) if turn.role == "user"]
+    users = [position for position, turn in enumerate(turns) if turn.role == "user"]
     opening = users[0] + 1 if users else 0
-    answer, reasoning = response_of_messages(messages[opening:])
     return [
-        Rollout(
-            prompt=turns[:opening],
-            answer=answer,
-            reasoning=reasoning,
-            principle=principle_of(record),
-            task=task_of(record),
+        rollout_of(
+            record,
+            turns[:opening],
+            items_of_messages(messages[opening:]),
             index=_index_of(record),
-            session=turns[opening:],
+            is_session=True,
+            prompt_media=media_of_messages(messages[:opening]),
         )
     ]
 
