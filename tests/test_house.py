@@ -269,7 +269,7 @@ def test_no_module_has_a_name_that_says_nothing(name: str) -> None:
 @pytest.mark.parametrize(
     ("folder", "constant", "table", "support"),
     [
-        ("rollouts.dialects", "DIALECT", DIALECTS, {"dialect", "fields", "messages", "named_fields", "templates"}),
+        ("rollouts.dialects", "DIALECT", DIALECTS, {"named_fields"}),
         (
             "judging.profiles",
             "PROFILE",

@@ -34,7 +34,7 @@ from genrm_cli.judging.profiles.profile import count_turns
 from genrm_cli.judging.profiles.scales import verdict_of_grades
 from genrm_cli.judging.requests import ListwisePrompt, Outcome, PairwisePrompt, Prompt
 from genrm_cli.rollouts.declared import check_declared, parse_requirement
-from genrm_cli.rollouts.labelled import LabelledPair, parse_pairs
+from genrm_cli.rollouts.reading.labelled import LabelledPair, parse_pairs
 from genrm_cli.rollouts.record import Turn, UnreadableRecordError
 from genrm_cli.rollouts.redaction import redactor_of
 from genrm_cli.settings import Settings

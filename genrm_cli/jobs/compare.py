@@ -18,7 +18,7 @@ from genrm_cli.metrics.run_metrics import RunMetrics, reference_metrics
 from genrm_cli.rewards.estimators import JudgeFit
 from genrm_cli.rollouts.declared import check_declared, parse_requirement
 from genrm_cli.rollouts.dialects import DIALECTS
-from genrm_cli.rollouts.dialects.messages import turns_of_prompt
+from genrm_cli.rollouts.reading.messages import turns_of_prompt
 from genrm_cli.rollouts.record import Rollout, Turn, UnreadableRecordError
 from genrm_cli.storage.records import BadLineError, parse_record, parse_value
 

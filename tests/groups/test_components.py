@@ -345,21 +345,21 @@ def test_a_group_of_several_prompts_keeps_what_is_each_rollouts_own(tmp_path: Pa
 
 
 def test_each_response_of_a_line_has_its_own_fields(tmp_path: Path) -> None:
-    """A list as long as the responses holds one entry each; a prompt of as many messages is everybody's."""
+    """A list that the format knows holds one entry a response; every other field is the line's."""
     prompt = [{"role": "system", "content": "Be kind."}, {"role": "user", "content": "Hi."}]
     lines: list[Json] = [
-        {"prompt": prompt, "responses": ["a", "b"], "q": [1, 2]},
-        {"prompt": "Alone?", "responses": ["c"], "q": [3]},
-        {"prompt": "One for all?", "responses": ["d", "e", "f"], "q": 4},
+        {"prompt": prompt, "responses": ["a", "b"], "scores": [1, 2]},
+        {"prompt": "Alone?", "responses": ["c"], "scores": [3]},
+        {"prompt": "One for all?", "responses": ["d", "e", "f"], "scores": 4},
     ]
-    scored = score(tmp_path, lines, FIELD + ALONE)
+    scored = score(tmp_path, lines, f"{FIELD}field = 'scores'\n{ALONE}")
     assert [line["rewards"] for line in scored.lines] == [[1.0, 2.0], [3.0], [4.0, 4.0, 4.0]]
     assert [part["components"] for part in scored.lines[0]["genrm"]["rollouts"]] == [{"q": 1}, {"q": 2}]
 
 
 def test_a_function_sees_each_response_with_its_own_part_of_the_line(tmp_path: Path, functions: str) -> None:
     """The record that it gets is the rollout's own."""
-    lines: list[Json] = [{"prompt": "Hi", "responses": ["a", "b"], "q": [5, 7]}]
+    lines: list[Json] = [{"prompt": "Hi", "responses": [{"text": "a", "q": 5}, {"text": "b", "q": 7}]}]
     scored = score(tmp_path, lines, f"[components.q]\npython = '{functions}:lazily'\n{ALONE}")
     assert scored.lines[0]["rewards"] == [5.0, 7.0]
 

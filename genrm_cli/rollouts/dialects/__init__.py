@@ -1,8 +1,6 @@
 """The formats, and the one that a record is written in."""
 
-from genrm_cli.rollouts.dialects.dialect import Dialect, Score
 from genrm_cli.rollouts.dialects.evaluators import inspect_log, lm_eval, openai_batch, openai_chat, vllm
-from genrm_cli.rollouts.dialects.fields import Record
 from genrm_cli.rollouts.dialects.gym import compare, nemo_gym, nemo_rl
 from genrm_cli.rollouts.dialects.named_fields import named_fields
 from genrm_cli.rollouts.dialects.plain import alpaca, chat, columns, completion, episode, many, sharegpt
@@ -20,6 +18,8 @@ from genrm_cli.rollouts.dialects.trainers import (
     verifiers_traces,
     verl,
 )
+from genrm_cli.rollouts.reading.dialect import Dialect, Score
+from genrm_cli.rollouts.reading.fields import Record
 from genrm_cli.rollouts.record import UnreadableRecordError
 
 # Recognised in this order: the more particular shapes first.

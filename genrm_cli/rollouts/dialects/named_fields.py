@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 
-from genrm_cli.rollouts.dialects.dialect import Dialect, Score, annotate_line, annotate_list, own_of_lists
-from genrm_cli.rollouts.dialects.fields import Record, identifier, rollout_of
-from genrm_cli.rollouts.dialects.messages import items_of_response, media_of_messages, turns_of_prompt
 from genrm_cli.rollouts.dialects.plain.many import PARALLEL
+from genrm_cli.rollouts.reading.dialect import Dialect, Score, annotate_line, annotate_list, own_of_lists
+from genrm_cli.rollouts.reading.fields import Record, identifier, rollout_of
+from genrm_cli.rollouts.reading.messages import items_of_response, media_of_messages, turns_of_prompt
 from genrm_cli.rollouts.record import Rollout, UnreadableRecordError
 
 _SHOWN_KEYS = 8

@@ -6,8 +6,8 @@ Epochs of one sample id are a group. Source: UKGovernmentBEIS/inspect_ai `log/_l
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from genrm_cli.rollouts.dialects.dialect import Dialect, Score
-from genrm_cli.rollouts.dialects.fields import (
+from genrm_cli.rollouts.reading.dialect import Dialect, Score
+from genrm_cli.rollouts.reading.fields import (
     Record,
     excluded_of,
     failure_of,
@@ -18,7 +18,7 @@ from genrm_cli.rollouts.dialects.fields import (
     list_at,
     rollout_of,
 )
-from genrm_cli.rollouts.dialects.messages import (
+from genrm_cli.rollouts.reading.messages import (
     items_of_messages,
     items_of_response,
     media_of_messages,

@@ -7,10 +7,10 @@
 import json
 from collections.abc import Mapping, Sequence
 
-from genrm_cli.rollouts.dialects.dialect import Dialect, Score, annotate_list, whole_record
-from genrm_cli.rollouts.dialects.fields import Record, has_all, identifier, rollout_of
-from genrm_cli.rollouts.dialects.messages import items_of_text, turns_of_messages
-from genrm_cli.rollouts.dialects.templates import turns_of_template
+from genrm_cli.rollouts.reading.dialect import Dialect, Score, annotate_list, whole_record
+from genrm_cli.rollouts.reading.fields import Record, has_all, identifier, rollout_of
+from genrm_cli.rollouts.reading.messages import items_of_text, turns_of_messages
+from genrm_cli.rollouts.reading.templates import turns_of_template
 from genrm_cli.rollouts.record import Rollout, Turn, UnreadableRecordError
 
 

@@ -5,10 +5,10 @@ The prompt stands in the batch's input file; `custom_id` names the group.
 
 from collections.abc import Mapping, Sequence
 
-from genrm_cli.rollouts.dialects.dialect import Dialect, Score, annotate_line, annotate_list
 from genrm_cli.rollouts.dialects.evaluators.openai_chat import read_choices
-from genrm_cli.rollouts.dialects.fields import Record, failure_of, identifier, is_truncated, rollout_of
-from genrm_cli.rollouts.dialects.messages import items_of_output, output_items
+from genrm_cli.rollouts.reading.dialect import Dialect, Score, annotate_line, annotate_list
+from genrm_cli.rollouts.reading.fields import Record, failure_of, identifier, is_truncated, rollout_of
+from genrm_cli.rollouts.reading.messages import items_of_output, output_items
 from genrm_cli.rollouts.record import Rollout, UnreadableRecordError
 
 

@@ -5,10 +5,10 @@ Source: vllm-project/vllm `vllm/outputs.py` (RequestOutput, CompletionOutput).
 
 from collections.abc import Mapping
 
-from genrm_cli.rollouts.dialects.dialect import Dialect, annotate_list, own_of_lists
 from genrm_cli.rollouts.dialects.evaluators.openai_chat import read_choices
-from genrm_cli.rollouts.dialects.fields import Record, list_at
-from genrm_cli.rollouts.dialects.templates import messages_of_template
+from genrm_cli.rollouts.reading.dialect import Dialect, annotate_list, own_of_lists
+from genrm_cli.rollouts.reading.fields import Record, list_at
+from genrm_cli.rollouts.reading.templates import messages_of_template
 from genrm_cli.rollouts.record import Rollout
 
 

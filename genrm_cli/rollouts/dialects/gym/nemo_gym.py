@@ -6,9 +6,9 @@ Source: the record format of NVIDIA NeMo Gym's `gym eval run` (formerly `ng_coll
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from genrm_cli.rollouts.dialects.dialect import Dialect, Score, annotate_line
-from genrm_cli.rollouts.dialects.fields import Record, is_truncated, rollout_of
-from genrm_cli.rollouts.dialects.messages import (
+from genrm_cli.rollouts.reading.dialect import Dialect, Score, annotate_line
+from genrm_cli.rollouts.reading.fields import Record, is_truncated, rollout_of
+from genrm_cli.rollouts.reading.messages import (
     flatten_items,
     items_of_output,
     media_of_messages,

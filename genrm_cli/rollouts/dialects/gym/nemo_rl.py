@@ -6,11 +6,11 @@ Training data holds the bare text of each message, validation data whole message
 
 from collections.abc import Sequence
 
-from genrm_cli.rollouts.dialects.dialect import Dialect, Score, annotate_list, own_of_lists
-from genrm_cli.rollouts.dialects.fields import Record, list_at, rollout_of
-from genrm_cli.rollouts.dialects.messages import items_of_text
 from genrm_cli.rollouts.dialects.plain.chat import read_chat
-from genrm_cli.rollouts.dialects.templates import turns_of_template
+from genrm_cli.rollouts.reading.dialect import Dialect, Score, annotate_list, own_of_lists
+from genrm_cli.rollouts.reading.fields import Record, list_at, rollout_of
+from genrm_cli.rollouts.reading.messages import items_of_text
+from genrm_cli.rollouts.reading.templates import turns_of_template
 from genrm_cli.rollouts.record import Rollout, UnreadableRecordError
 from genrm_cli.rollouts.response import Item, Turn
 

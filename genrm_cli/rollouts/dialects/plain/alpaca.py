@@ -1,8 +1,8 @@
 """Alpaca: `instruction`, perhaps an `input` it is about, and `output`, one rollout a line."""
 
-from genrm_cli.rollouts.dialects.dialect import Dialect, annotate_line
-from genrm_cli.rollouts.dialects.fields import Record, has_all
 from genrm_cli.rollouts.dialects.plain.completion import read_completion
+from genrm_cli.rollouts.reading.dialect import Dialect, annotate_line
+from genrm_cli.rollouts.reading.fields import Record, has_all
 from genrm_cli.rollouts.record import Rollout, UnreadableRecordError
 
 

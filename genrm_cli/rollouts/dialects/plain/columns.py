@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Sequence
 
-from genrm_cli.rollouts.dialects.dialect import Dialect, Score, annotate_list, own_of_columns, set_detail
-from genrm_cli.rollouts.dialects.fields import Record, list_at
 from genrm_cli.rollouts.dialects.plain.completion import read_completion
+from genrm_cli.rollouts.reading.dialect import Dialect, Score, annotate_list, own_of_columns, set_detail
+from genrm_cli.rollouts.reading.fields import Record, list_at
 from genrm_cli.rollouts.record import Rollout, UnreadableRecordError
 
 _RESPONSES = ("responses", "completions", "outputs", "generations")

@@ -5,9 +5,9 @@ Covers OpenRLHF's `input` and `output`, TRL's completion logs, question and answ
 
 from collections.abc import Sequence
 
-from genrm_cli.rollouts.dialects.dialect import Dialect, annotate_line
-from genrm_cli.rollouts.dialects.fields import Record, rollout_of
-from genrm_cli.rollouts.dialects.messages import items_of_response, media_of_messages, turns_of_prompt
+from genrm_cli.rollouts.reading.dialect import Dialect, annotate_line
+from genrm_cli.rollouts.reading.fields import Record, rollout_of
+from genrm_cli.rollouts.reading.messages import items_of_response, media_of_messages, turns_of_prompt
 from genrm_cli.rollouts.record import Rollout, UnreadableRecordError
 
 _PROMPTS = ("prompt", "input", "question", "query", "problem", "instruction")

@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 
-from genrm_cli.rollouts.dialects.dialect import Dialect, annotate_line
-from genrm_cli.rollouts.dialects.fields import Record
 from genrm_cli.rollouts.dialects.plain.chat import read_chat
+from genrm_cli.rollouts.reading.dialect import Dialect, annotate_line
+from genrm_cli.rollouts.reading.fields import Record
 from genrm_cli.rollouts.record import Rollout, UnreadableRecordError
 
 _ROLES = {"human": "user", "gpt": "assistant", "function_call": "assistant", "observation": "tool"}

@@ -5,9 +5,9 @@ Groups hold messages only where the environment includes them. Source: NousResea
 
 from collections.abc import Sequence
 
-from genrm_cli.rollouts.dialects.dialect import Dialect, Score, annotate_list, own_of_lists
-from genrm_cli.rollouts.dialects.fields import Record
 from genrm_cli.rollouts.dialects.plain.chat import read_chat
+from genrm_cli.rollouts.reading.dialect import Dialect, Score, annotate_list, own_of_lists
+from genrm_cli.rollouts.reading.fields import Record
 from genrm_cli.rollouts.record import Rollout, UnreadableRecordError
 
 _PARALLEL = (

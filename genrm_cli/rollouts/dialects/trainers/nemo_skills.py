@@ -3,9 +3,9 @@
 Source: NVIDIA-NeMo/Skills `nemo_skills/inference`.
 """
 
-from genrm_cli.rollouts.dialects.dialect import Dialect, annotate_line
-from genrm_cli.rollouts.dialects.fields import Record, first_of
 from genrm_cli.rollouts.dialects.plain.completion import read_completion
+from genrm_cli.rollouts.reading.dialect import Dialect, annotate_line
+from genrm_cli.rollouts.reading.fields import Record, first_of
 from genrm_cli.rollouts.record import Rollout
 
 _PROMPTS = ("problem", "question")

@@ -5,10 +5,10 @@ Source: alibaba/ROLL `roll/pipeline/rlvr/utils.py`.
 
 from collections.abc import Sequence
 
-from genrm_cli.rollouts.dialects.dialect import Dialect, Score, annotate_list, own_of_columns
-from genrm_cli.rollouts.dialects.fields import Record, list_at
 from genrm_cli.rollouts.dialects.plain.columns import read_columns
-from genrm_cli.rollouts.dialects.templates import messages_of_template
+from genrm_cli.rollouts.reading.dialect import Dialect, Score, annotate_list, own_of_columns
+from genrm_cli.rollouts.reading.fields import Record, list_at
+from genrm_cli.rollouts.reading.templates import messages_of_template
 from genrm_cli.rollouts.record import Rollout
 
 _own_row = own_of_columns("responses")

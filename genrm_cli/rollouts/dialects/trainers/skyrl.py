@@ -5,10 +5,10 @@ Source: NovaSky-AI/SkyRL `skyrl/train/utils/trainer_utils.py`.
 
 from collections.abc import Sequence
 
-from genrm_cli.rollouts.dialects.dialect import Dialect, Score, annotate_line
-from genrm_cli.rollouts.dialects.fields import Record, first_of, has_all, rollout_of
-from genrm_cli.rollouts.dialects.templates import turns_of_template
 from genrm_cli.rollouts.dialects.trainers.verl import items_of_turns
+from genrm_cli.rollouts.reading.dialect import Dialect, Score, annotate_line
+from genrm_cli.rollouts.reading.fields import Record, first_of, has_all, rollout_of
+from genrm_cli.rollouts.reading.templates import turns_of_template
 from genrm_cli.rollouts.record import Rollout, UnreadableRecordError
 
 

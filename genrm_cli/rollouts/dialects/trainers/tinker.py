@@ -5,9 +5,9 @@ Source: thinking-machines-lab/tinker-cookbook `tinker_cookbook/eval/benchmarks/_
 
 from collections.abc import Mapping
 
-from genrm_cli.rollouts.dialects.dialect import Dialect, annotate_line
-from genrm_cli.rollouts.dialects.fields import Record, excluded_of, failure_of, identifier, list_at, rollout_of
-from genrm_cli.rollouts.dialects.messages import items_of_messages, turns_of_messages
+from genrm_cli.rollouts.reading.dialect import Dialect, annotate_line
+from genrm_cli.rollouts.reading.fields import Record, excluded_of, failure_of, identifier, list_at, rollout_of
+from genrm_cli.rollouts.reading.messages import items_of_messages, turns_of_messages
 from genrm_cli.rollouts.record import Rollout
 
 

@@ -7,10 +7,10 @@ Source: verl `trainer/ppo/ray_trainer.py`.
 import re
 from collections.abc import Sequence
 
-from genrm_cli.rollouts.dialects.dialect import Dialect, Score, annotate_line
-from genrm_cli.rollouts.dialects.fields import Record, rollout_of
-from genrm_cli.rollouts.dialects.messages import items_of_response, items_of_text
-from genrm_cli.rollouts.dialects.templates import turns_of_template
+from genrm_cli.rollouts.reading.dialect import Dialect, Score, annotate_line
+from genrm_cli.rollouts.reading.fields import Record, rollout_of
+from genrm_cli.rollouts.reading.messages import items_of_response, items_of_text
+from genrm_cli.rollouts.reading.templates import turns_of_template
 from genrm_cli.rollouts.record import Rollout, UnreadableRecordError
 from genrm_cli.rollouts.response import Item, ToolResult, Turn
 

@@ -1,10 +1,10 @@
 """Define a format: recognise a line, read its rollouts, write their scores back."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from genrm_cli.rollouts.dialects.fields import Record
+from genrm_cli.rollouts.reading.fields import Record
 from genrm_cli.rollouts.record import Rollout
 
 
@@ -86,6 +86,8 @@ def set_detail(record: Record, detail: dict[str, Any]) -> None:
 def own_of_lists(parallel: Collection[str], responses: Sequence[str]) -> Callable[[Record, int], Record]:
     """Return an `own_record` for lines whose responses are a list.
 
+    Fields of a response that is an object come beside those of the line, which hide them where names are equal.
+
     Args:
         parallel: fields that hold one entry for each response where they are lists as long as that of the responses;
             every other field belongs to the line.
@@ -93,13 +95,17 @@ def own_of_lists(parallel: Collection[str], responses: Sequence[str]) -> Callabl
     """
 
     def own_record(record: Record, position: int) -> Record:
-        count = next((len(record[name]) for name in responses if isinstance(record.get(name), list)), 0)
-        return {
+        found = next((record[name] for name in responses if isinstance(record.get(name), list)), [])
+        own = found[position] if position < len(found) else None
+        row = {
             name: value[position]
-            if (name in parallel or name in responses) and isinstance(value, list) and len(value) == count > position
+            if (name in parallel or name in responses)
+            and isinstance(value, list)
+            and len(value) == len(found) > position
             else value
             for name, value in record.items()
         }
+        return {**own, **row} if isinstance(own, Mapping) else row
 
     return own_record
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from genrm_cli.rollouts.reasoning import split_reasoning, strip_end_tokens
+from genrm_cli.rollouts.reading.reasoning import split_reasoning, strip_end_tokens
 from genrm_cli.rollouts.record import UnreadableRecordError
 from genrm_cli.rollouts.response import (
     Item,

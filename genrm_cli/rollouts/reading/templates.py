@@ -2,7 +2,7 @@
 
 import re
 
-from genrm_cli.rollouts.reasoning import strip_end_tokens
+from genrm_cli.rollouts.reading.reasoning import strip_end_tokens
 from genrm_cli.rollouts.response import Turn
 
 _TEMPLATES = (

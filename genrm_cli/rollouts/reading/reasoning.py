@@ -26,13 +26,18 @@ def strip_end_tokens(text: str) -> tuple[str, int]:
 
     A text that ends in none of them is returned as it is.
     """
-    count = 0
-    rest = text
-    while (end := rest.rstrip()).endswith(_END_TOKENS):
-        token = max((token for token in _END_TOKENS if end.endswith(token)), key=len)
-        rest = end[: -len(token)]
+    end, count = _rstripped(text, len(text)), 0
+    while text.endswith(_END_TOKENS, 0, end):
+        longest = max(len(token) for token in _END_TOKENS if text.endswith(token, 0, end))
+        end = _rstripped(text, end - longest)
         count += 1
-    return (rest.rstrip(), count) if count else (text, 0)
+    return (text[:end], count) if count else (text, 0)
+
+
+def _rstripped(text: str, end: int) -> int:
+    while end and text[end - 1].isspace():
+        end -= 1
+    return end
 
 
 def split_reasoning(text: str) -> tuple[str, str]:
