@@ -200,9 +200,9 @@ def _step_of(item: Item) -> tuple[str, str]:
         case Media():
             return f"{_name(item.kind)}: NOT SHOWN", ""
         case Refusal():
-            return "ASSISTANT REFUSES", neutralise(item.text)
+            return "ASSISTANT REFUSES", neutralise(item.text.strip("\n"))
         case Text() | Reasoning():
-            return "ASSISTANT", neutralise(item.text)
+            return "ASSISTANT", neutralise(item.text.strip("\n"))
 
 
 def _name(name: str) -> str:

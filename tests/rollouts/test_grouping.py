@@ -191,11 +191,53 @@ def test_many_lines_joined_by_a_field_are_no_duplicates():
     assert table.duplicates([0, 1, 2, 3]) == []
 
 
-def test_prompts_that_differ_are_found():
-    """One task index with several prompts is not one task."""
-    table = table_of(rollout("a"), rollout("a"), rollout("a", prompt=(Turn("user", "How?"),)))
-    assert not table.prompts_differ([0, 1])
+HOW = (Turn("user", "How?"),)
+
+
+def test_one_task_index_with_two_prompts_is_two_groups():
+    """Rollouts of a reused index are compared within each prompt, and the keys of the groups differ."""
+    table = table_of(rollout("a"), rollout("a", prompt=HOW), rollout("b"), rollout("a"), rollout("a", prompt=HOW))
+    groups = list(table.iter_groups())
+    assert sorted(groups) == [[0, 3], [1, 4], [2]]
+    suffixes = [table.key_suffix(rows) for rows in sorted(groups)]
+    assert len(set(suffixes)) == 3
+    assert suffixes[2] == ""
+    assert not any(table.prompts_differ(rows) for rows in groups)
+
+
+def test_prompts_that_differ_under_a_field_are_found():
+    """Where the user names the group, different prompts in it are a mistake, and the group stays whole."""
+    table = GroupTable()
+    for line, prompt in enumerate((QUESTION, QUESTION, HOW), 1):
+        table.append("step:1", rollout(prompt=prompt), Place(line, 0, 0, 0), may_split=False)
+    assert list(table.iter_groups()) == [[0, 1, 2]]
     assert table.prompts_differ([0, 1, 2])
+    assert not table.prompts_differ([0, 1])
+
+
+def test_a_later_attempt_at_a_group_replaces_the_earlier_one():
+    """No rollout of an earlier group attempt is a sibling of a later one's, whatever its index."""
+    table = table_of(*(rollout("g", index, group_attempt=attempt) for index, attempt in ((0, 0), (1, 0), (0, 1))))
+    (rows,) = table.iter_groups()
+    assert table.superseded(rows) == dict.fromkeys((0, 1), "superseded by attempt 1 of the group")
+    assert table.compared(rows) == [2]
+    assert table.duplicates(rows) == []
+
+
+def test_a_resent_rollout_replaces_the_earlier_attempt():
+    """Of one index the last attempt counts, in whatever order the lines come; other indices keep theirs."""
+    table = table_of(*(rollout("g", index, attempt=attempt) for index, attempt in ((0, 2), (0, 0), (1, 0), (0, 1))))
+    (rows,) = table.iter_groups()
+    assert sorted(table.compared(rows)) == [0, 2]
+    assert set(table.superseded(rows)) == {1, 3}
+    assert table.count_answered(rows) == 2
+
+
+def test_excluded_rollouts_are_not_compared():
+    """Masked and failed rollouts stay in their group and are not counted among those compared."""
+    table = table_of(rollout("a"), rollout("a", excluded="masked"), rollout("a", response=None))
+    (rows,) = table.iter_groups()
+    assert (rows, table.compared(rows)) == ([0, 1, 2], [0])
 
 
 def test_a_rollout_without_a_response_does_not_spoil_its_group():

@@ -95,7 +95,7 @@ def own_of_lists(parallel: Collection[str], responses: Sequence[str]) -> Callabl
     """
 
     def own_record(record: Record, position: int) -> Record:
-        found = next((record[name] for name in responses if isinstance(record.get(name), list)), [])
+        found: list[Any] = next((record[name] for name in responses if isinstance(record.get(name), list)), [])
         own = found[position] if position < len(found) else None
         row = {
             name: value[position]
