@@ -304,7 +304,7 @@ def test_every_kind_of_item_is_kept_in_order():
         Reasoning("Hm."),
         Text("I look."),
         ToolCall("look", '{"at": 1}'),
-        ToolResult("nothing there"),
+        ToolResult("nothing there", "look"),
         ToolCall("web_search", '{"query": "April"}'),
         ToolCall("m", "{}"),
         ToolResult("5", "m"),

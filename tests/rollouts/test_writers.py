@@ -89,7 +89,7 @@ def test_verls_role_words_become_turns():
 def test_a_trace_is_read_along_its_last_branch():
     """Calls and results are items; a node that the policy did not sample is no act of its own."""
     (rollout,) = read("verifiers_traces")
-    assert rollout.response[1:3] == (ToolCall("calendar", '{"month": 4}'), ToolResult("30"))
+    assert rollout.response[1:3] == (ToolCall("calendar", '{"month": 4}'), ToolResult("30", "calendar"))
     assert (rollout.task, rollout.reasoning) == ("group:g-1", "Look it up.")
 
 
@@ -212,6 +212,9 @@ def test_each_rollout_has_its_own_record(name, field, values):
         {"question": "Why?", "answer": "gold", "response": "Because."},
         {"prompt": "Why?", "completion": "Because.", "response": "Because."},
         {"prompt": "Why?", "completion": None, "response": "Because."},
+        {"prompt": "Why?", "question": "Why, in short?", "output": "Because."},
+        {"id": 1, "epoch": 0, "input": "Why?", "output": "Because."},
+        {"custom_id": "a", "prompt": "Why?", "response": "Because."},
     ],
 )
 def test_common_pairs_of_fields_are_completions(record):

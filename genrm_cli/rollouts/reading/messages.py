@@ -129,11 +129,27 @@ def items_of_messages(messages: Sequence[object]) -> tuple[Item, ...] | None:
     roles = {_turn_of_message(message).role for message in messages}
     if "assistant" not in roles:
         return None
-    return tuple(item for message in messages for item in iter_items_of_message(message))
+    names = tool_names(messages)
+    return tuple(item for message in messages for item in iter_items_of_message(message, names))
 
 
-def iter_items_of_message(message: object) -> Iterator[Item]:
+def tool_names(messages: Sequence[object]) -> dict[str, str]:
+    """Return the names of the tools that messages call, by the ids of the calls."""
+    return {
+        call["id"]: read.name
+        for message in messages
+        if isinstance(message, Mapping)
+        for call in _list(message.get("tool_calls"))
+        if isinstance(call, Mapping) and isinstance(call.get("id"), str) and (read := _call_of(call)) is not None
+    }
+
+
+def iter_items_of_message(message: object, tools: Mapping[str, str] | None = None) -> Iterator[Item]:
     """Yield the items of one chat message.
+
+    Args:
+        message: the message.
+        tools: names of the tools by the ids of their calls, for results without a name.
 
     Raises:
         UnreadableRecordError: it is not one.
@@ -146,7 +162,8 @@ def iter_items_of_message(message: object) -> Iterator[Item]:
         return
     media = [Media(kind) for kind in media_of_messages(message)]
     if role == "tool":
-        yield ToolResult(text_of_content(content), _text(message.get("name") or message.get("function")))
+        name = _text(message.get("name")) or _text(message.get("function"))
+        yield ToolResult(text_of_content(content), name or (tools or {}).get(_text(message.get("tool_call_id")), ""))
     else:
         yield from _results_within(content)
         if text := text_of_content(content):
@@ -177,7 +194,10 @@ def output_items(response: object) -> list[Json]:
 
 def items_of_output(items: Iterable[Json]) -> tuple[Item, ...]:
     """Return a response from the items of a Responses API object."""
-    return tuple(each for item in items for each in _items_of_output_item(item))
+    items = list(items)
+    names = {_text(item.get("call_id")): _text(item.get("name")) for item in items if _text(item.get("name"))}
+    names.pop("", None)
+    return tuple(each for item in items for each in _items_of_output_item(item, names))
 
 
 def flatten_items(items: Iterable[object]) -> Iterator[Json]:
@@ -261,8 +281,7 @@ def _reasoning_of_part(part: object) -> str:
 
 
 def _calls_of_message(message: Json) -> Iterator[ToolCall]:
-    calls = message.get("tool_calls")
-    for call in calls if isinstance(calls, list) else ():
+    for call in _list(message.get("tool_calls")):
         if (read := _call_of(call)) is not None:
             yield read
     if isinstance(message.get("function_call"), Mapping):
@@ -303,7 +322,7 @@ def _results_within(content: object) -> Iterator[Item]:
             yield from (Media(kind) for kind in media_of_messages(part))
 
 
-def _items_of_output_item(item: Json) -> Iterator[Item]:
+def _items_of_output_item(item: Json, tools: Mapping[str, str]) -> Iterator[Item]:
     kind, role = _text(item.get("type")), item.get("role")
     if kind == "reasoning":
         # Never both places: some servers fill both with the same text. The reference measures the summary.
@@ -316,7 +335,8 @@ def _items_of_output_item(item: Json) -> Iterator[Item]:
     elif kind == "image_generation_call":
         yield Media("image")
     elif kind.endswith("_call_output"):
-        yield ToolResult(text_of_content(item.get("output")), _text(item.get("name")))
+        name = _text(item.get("name")) or tools.get(_text(item.get("call_id")), "")
+        yield ToolResult(text_of_content(item.get("output")), name)
         yield from (Media(each) for each in media_of_messages(item))
     elif kind.endswith("_call"):
         yield _call_of_item(item)
@@ -353,6 +373,10 @@ def _text_of_part(part: object) -> str:
     if kind == "tool_use":
         return call_text(_text(part.get("name")), _arguments(part))
     return "" if kind in _REASONING_FIELDS or kind == "tool_result" else f"[{kind}]"
+
+
+def _list(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
 
 
 def _text(value: object) -> str:

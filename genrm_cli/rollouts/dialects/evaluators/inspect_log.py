@@ -27,13 +27,14 @@ from genrm_cli.rollouts.reading.messages import (
 )
 from genrm_cli.rollouts.record import Rollout, UnreadableRecordError
 
-_SAMPLE = ("id", "epoch", "input", "output")
-
 
 def _recognise(record: Record) -> bool:
-    return has_all(record, _SAMPLE) or (
-        isinstance(record.get("samples"), list) and isinstance(record.get("eval"), Mapping)
-    )
+    return _is_sample(record) or (isinstance(record.get("samples"), list) and isinstance(record.get("eval"), Mapping))
+
+
+def _is_sample(record: Record) -> bool:
+    output = record.get("output")
+    return has_all(record, ("id", "epoch", "input")) and isinstance(output, Mapping) and "choices" in output
 
 
 def _read(record: Record) -> list[Rollout]:
@@ -41,7 +42,7 @@ def _read(record: Record) -> list[Rollout]:
 
 
 def _samples(record: Record) -> list[Any]:
-    if has_all(record, _SAMPLE):
+    if _is_sample(record):
         return [record]
     samples = list_at(record, "samples")
     if not all(isinstance(sample, dict) for sample in samples):

@@ -13,7 +13,9 @@ from genrm_cli.rollouts.record import Rollout, UnreadableRecordError
 
 
 def _recognise(record: Record) -> bool:
-    return "custom_id" in record and ("response" in record or "error" in record)
+    response = record.get("response")
+    answered = isinstance(response, Mapping) and "body" in response
+    return "custom_id" in record and (answered or (response is None and "error" in record))
 
 
 def _read(record: Record) -> list[Rollout]:

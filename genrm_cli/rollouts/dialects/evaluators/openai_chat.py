@@ -14,7 +14,7 @@ from genrm_cli.rollouts.record import Rollout, UnreadableRecordError
 
 def _recognise(record: Record) -> bool:
     choices = record.get("choices")
-    return isinstance(choices, list) and all(isinstance(choice, Mapping) for choice in choices)
+    return isinstance(choices, list) and bool(choices) and all(isinstance(choice, Mapping) for choice in choices)
 
 
 def _read(record: Record) -> list[Rollout]:

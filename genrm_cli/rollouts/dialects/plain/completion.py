@@ -10,18 +10,19 @@ from genrm_cli.rollouts.reading.fields import Record, rollout_of
 from genrm_cli.rollouts.reading.messages import items_of_response, media_of_messages, turns_of_prompt
 from genrm_cli.rollouts.record import Rollout, UnreadableRecordError
 
-_PROMPTS = ("prompt", "input", "question", "query", "problem", "instruction")
+_PROMPTS = ("prompt", "input")
+_WEAK_PROMPTS = ("question", "query", "problem", "instruction")  # often what a prompt was made of
 _RESPONSES = ("completion", "response", "output", "generation")
-_WEAK_RESPONSES = ("answer", "text")  # often a reference or the whole text: only where no other is there
+_WEAK_RESPONSES = ("answer", "text")  # often a reference or the whole text
 
 
 def _recognise(record: Record) -> bool:
-    return bool(_present(record, _PROMPTS)) and bool(_present(record, _RESPONSES) or _present(record, _WEAK_RESPONSES))
+    return bool(_names_in(record, _PROMPTS, _WEAK_PROMPTS) and _names_in(record, _RESPONSES, _WEAK_RESPONSES))
 
 
 def _read(record: Record) -> list[Rollout]:
-    response = _one_of(record, _RESPONSES if _present(record, _RESPONSES) else _WEAK_RESPONSES, "response")
-    prompt = _one_of(record, _PROMPTS, "prompt")
+    response = _one_of(record, _names_in(record, _RESPONSES, _WEAK_RESPONSES), "response")
+    prompt = _one_of(record, _names_in(record, _PROMPTS, _WEAK_PROMPTS), "prompt")
     return [read_completion(record, record[prompt], record[response])]
 
 
@@ -32,19 +33,19 @@ def read_completion(record: Record, prompt: object, response: object) -> Rollout
     )
 
 
-def _present(record: Record, names: Sequence[str]) -> list[str]:
-    return [name for name in names if name in record]
+def _names_in(record: Record, strong: Sequence[str], weak: Sequence[str]) -> list[str]:
+    """Return the names that a record has; the weak ones only where it has none of the strong ones."""
+    return [name for name in strong if name in record] or [name for name in weak if name in record]
 
 
-def _one_of(record: Record, names: Sequence[str], role: str) -> str:
+def _one_of(record: Record, present: Sequence[str], role: str) -> str:
     """Return the name of the field to read; of several with different values none is guessed.
 
     Raises:
         UnreadableRecordError: none is there, or several could be meant; the message lists them.
     """
-    present = _present(record, names)
     if not present:
-        raise UnreadableRecordError(f"no {role}: none of the expected fields {', '.join(names)}")
+        raise UnreadableRecordError(f"no {role}, expected a field such as {role}; name another with --{role}-field")
     filled = [name for name in present if record[name] not in (None, "")]
     if any(record[name] != record[filled[0]] for name in filled):
         raise UnreadableRecordError(

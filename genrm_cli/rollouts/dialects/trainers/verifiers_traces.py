@@ -9,7 +9,12 @@ from typing import Any
 
 from genrm_cli.rollouts.reading.dialect import Dialect, Score, set_detail
 from genrm_cli.rollouts.reading.fields import Record, failure_of, identifier, is_truncated, rollout_of
-from genrm_cli.rollouts.reading.messages import iter_items_of_message, media_of_messages, turns_of_messages
+from genrm_cli.rollouts.reading.messages import (
+    iter_items_of_message,
+    media_of_messages,
+    tool_names,
+    turns_of_messages,
+)
 from genrm_cli.rollouts.record import Rollout, UnreadableRecordError
 from genrm_cli.rollouts.response import Item, Turn
 
@@ -48,7 +53,8 @@ def _read_trace(record: Record, trace: Node) -> Rollout:
     branch = _last_branch(trace.get("nodes"))
     first = next((number for number, node in enumerate(branch) if node.get("sampled") is True), len(branch))
     opening = [node.get("message") for node in branch[:first]]
-    items = tuple(item for node in branch[first:] for item in _items_of_node(node))
+    tools = tool_names([node.get("message") for node in branch])
+    items = tuple(item for node in branch[first:] for item in _items_of_node(node, tools))
     calls = trace.get("calls")
     last_call = calls[-1] if isinstance(calls, list) and calls and isinstance(calls[-1], Mapping) else {}
     return rollout_of(
@@ -74,11 +80,11 @@ def _last_branch(nodes: object) -> list[Node]:
     return branch[::-1]
 
 
-def _items_of_node(node: Node) -> list[Item]:
+def _items_of_node(node: Node, tools: Mapping[str, str]) -> list[Item]:
     """Return a node's items; an assistant message that the policy did not sample is context."""
     message = node.get("message")
     if node.get("sampled") is True or not isinstance(message, Mapping) or message.get("role") != "assistant":
-        return list(iter_items_of_message(message))
+        return list(iter_items_of_message(message, tools))
     return [Turn("context", turn.text) for turn in turns_of_messages([message])]
 
 
