@@ -3,9 +3,11 @@
 from collections.abc import Mapping, Sequence
 
 from genrm_cli.rollouts.dialects.plain.many import PARALLEL
+from genrm_cli.rollouts.reading.content import media_of_messages
 from genrm_cli.rollouts.reading.dialect import Dialect, Score, annotate_line, annotate_list, own_of_lists
 from genrm_cli.rollouts.reading.fields import Record, identifier, rollout_of
-from genrm_cli.rollouts.reading.messages import items_of_response, media_of_messages, turns_of_prompt
+from genrm_cli.rollouts.reading.messages import turns_of_prompt
+from genrm_cli.rollouts.reading.response_items import items_of_response
 from genrm_cli.rollouts.record import Rollout, UnreadableRecordError
 
 _SHOWN_KEYS = 8

@@ -6,6 +6,7 @@ Epochs of one sample id are a group. Source: UKGovernmentBEIS/inspect_ai `log/_l
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from genrm_cli.rollouts.reading.content import media_of_messages
 from genrm_cli.rollouts.reading.dialect import Dialect, Score
 from genrm_cli.rollouts.reading.fields import (
     Record,
@@ -18,13 +19,8 @@ from genrm_cli.rollouts.reading.fields import (
     list_at,
     rollout_of,
 )
-from genrm_cli.rollouts.reading.messages import (
-    items_of_messages,
-    items_of_response,
-    media_of_messages,
-    turns_of_messages,
-    turns_of_prompt,
-)
+from genrm_cli.rollouts.reading.messages import items_of_messages, turns_of_messages, turns_of_prompt
+from genrm_cli.rollouts.reading.response_items import items_of_response
 from genrm_cli.rollouts.record import Rollout, UnreadableRecordError
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from genrm_cli.rollouts.dialects.evaluators.openai_chat import read_choices
 from genrm_cli.rollouts.reading.dialect import Dialect, Score, annotate_line, annotate_list
 from genrm_cli.rollouts.reading.fields import Record, failure_of, identifier, is_truncated, rollout_of
-from genrm_cli.rollouts.reading.messages import items_of_output, output_items
+from genrm_cli.rollouts.reading.response_items import items_of_output, output_items
 from genrm_cli.rollouts.record import Rollout, UnreadableRecordError
 
 

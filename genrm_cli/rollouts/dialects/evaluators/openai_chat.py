@@ -6,9 +6,11 @@ The object does not hold its prompt; `messages` or `prompt` beside the choices, 
 from collections.abc import Mapping
 from typing import Any
 
+from genrm_cli.rollouts.reading.content import media_of_messages
 from genrm_cli.rollouts.reading.dialect import Dialect, annotate_list, own_of_lists
 from genrm_cli.rollouts.reading.fields import Record, is_truncated, list_at, rollout_of, task_of
-from genrm_cli.rollouts.reading.messages import items_of_response, media_of_messages, turns_of_prompt
+from genrm_cli.rollouts.reading.messages import turns_of_prompt
+from genrm_cli.rollouts.reading.response_items import items_of_response
 from genrm_cli.rollouts.record import Rollout, UnreadableRecordError
 
 

@@ -1,9 +1,10 @@
 """The compare request of NeMo Gym's `genrm_compare`: `conversation_history` and `response_objs`."""
 
 from genrm_cli.rollouts.dialects.plain.many import PARALLEL, read_list
+from genrm_cli.rollouts.reading.content import media_of_messages
 from genrm_cli.rollouts.reading.dialect import Dialect, annotate_list, own_of_lists
 from genrm_cli.rollouts.reading.fields import Record
-from genrm_cli.rollouts.reading.messages import media_of_messages, turns_of_prompt
+from genrm_cli.rollouts.reading.messages import turns_of_prompt
 from genrm_cli.rollouts.record import Rollout, UnreadableRecordError
 
 

@@ -6,15 +6,10 @@ Source: the record format of NVIDIA NeMo Gym's `gym eval run` (formerly `ng_coll
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from genrm_cli.rollouts.reading.content import media_of_messages
 from genrm_cli.rollouts.reading.dialect import Dialect, Score, annotate_line
 from genrm_cli.rollouts.reading.fields import Record, is_truncated, rollout_of
-from genrm_cli.rollouts.reading.messages import (
-    flatten_items,
-    items_of_output,
-    media_of_messages,
-    output_items,
-    turns_of_item,
-)
+from genrm_cli.rollouts.reading.response_items import flatten_items, items_of_output, output_items, turns_of_item
 from genrm_cli.rollouts.record import Rollout, Turn, UnreadableRecordError
 from genrm_cli.rollouts.response import split_opening
 

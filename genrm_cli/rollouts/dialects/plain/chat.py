@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from typing import Any
 
+from genrm_cli.rollouts.reading.content import media_of_messages
 from genrm_cli.rollouts.reading.dialect import Dialect, annotate_line
 from genrm_cli.rollouts.reading.fields import Record, rollout_of
-from genrm_cli.rollouts.reading.messages import items_of_messages, media_of_messages, turns_of_messages
+from genrm_cli.rollouts.reading.messages import items_of_messages, turns_of_messages
 from genrm_cli.rollouts.record import Rollout, Turn, UnreadableRecordError
 
 

@@ -5,9 +5,11 @@ Covers OpenRLHF's `input` and `output`, TRL's completion logs, question and answ
 
 from collections.abc import Sequence
 
+from genrm_cli.rollouts.reading.content import media_of_messages
 from genrm_cli.rollouts.reading.dialect import Dialect, annotate_line
 from genrm_cli.rollouts.reading.fields import Record, rollout_of
-from genrm_cli.rollouts.reading.messages import items_of_response, media_of_messages, turns_of_prompt
+from genrm_cli.rollouts.reading.messages import turns_of_prompt
+from genrm_cli.rollouts.reading.response_items import items_of_response
 from genrm_cli.rollouts.record import Rollout, UnreadableRecordError
 
 _PROMPTS = ("prompt", "input")

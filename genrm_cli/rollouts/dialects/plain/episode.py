@@ -11,9 +11,10 @@ changes only where a `[total]` is configured; what it was stays under `genrm`.
 import hashlib
 from collections.abc import Collection, Mapping, Sequence
 
+from genrm_cli.rollouts.reading.content import media_of_messages
 from genrm_cli.rollouts.reading.dialect import Dialect, Score, annotate_line, set_detail
 from genrm_cli.rollouts.reading.fields import Record, index_of, rollout_of
-from genrm_cli.rollouts.reading.messages import items_of_messages, media_of_messages, turns_of_messages
+from genrm_cli.rollouts.reading.messages import items_of_messages, turns_of_messages
 from genrm_cli.rollouts.record import Rollout, UnreadableRecordError
 
 

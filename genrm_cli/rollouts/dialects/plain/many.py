@@ -1,8 +1,10 @@
 """Many responses in one line: `prompt` with a list of `responses` or `completions`; the line is a whole group."""
 
+from genrm_cli.rollouts.reading.content import media_of_messages
 from genrm_cli.rollouts.reading.dialect import Dialect, annotate_list, own_of_lists
 from genrm_cli.rollouts.reading.fields import Record, is_truncated, rollout_of
-from genrm_cli.rollouts.reading.messages import items_of_response, media_of_messages, turns_of_prompt
+from genrm_cli.rollouts.reading.messages import turns_of_prompt
+from genrm_cli.rollouts.reading.response_items import items_of_response
 from genrm_cli.rollouts.record import Rollout, Turn, UnreadableRecordError
 
 LIST_FIELDS = ("responses", "completions")

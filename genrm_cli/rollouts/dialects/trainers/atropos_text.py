@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from genrm_cli.rollouts.reading.dialect import Dialect, Score, annotate_line
 from genrm_cli.rollouts.reading.fields import Record, first_of, has_all, rollout_of
-from genrm_cli.rollouts.reading.messages import items_of_response
+from genrm_cli.rollouts.reading.response_items import items_of_response
 from genrm_cli.rollouts.reading.templates import turns_of_template
 from genrm_cli.rollouts.record import Rollout, UnreadableRecordError
 

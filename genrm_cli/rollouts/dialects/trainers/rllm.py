@@ -6,9 +6,10 @@ Source: rllm-org/rllm `rllm/utils/episode_logger.py`.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from genrm_cli.rollouts.reading.content import media_of_messages
 from genrm_cli.rollouts.reading.dialect import Dialect, Score, annotate_list, own_of_lists
 from genrm_cli.rollouts.reading.fields import Record, excluded_of, identifier, list_at, rollout_of
-from genrm_cli.rollouts.reading.messages import items_of_messages, media_of_messages, turns_of_messages
+from genrm_cli.rollouts.reading.messages import items_of_messages, turns_of_messages
 from genrm_cli.rollouts.record import Rollout, UnreadableRecordError
 
 _CUT_OFF = ("max_", "timeout", "truncat")  # beginnings of termination reasons that are limits

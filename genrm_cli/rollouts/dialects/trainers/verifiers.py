@@ -3,9 +3,11 @@
 A row whose generation failed has a null completion: an input without a response.
 """
 
+from genrm_cli.rollouts.reading.content import media_of_messages
 from genrm_cli.rollouts.reading.dialect import Dialect, annotate_line
 from genrm_cli.rollouts.reading.fields import Record, excluded_of, failure_of, first_of, has_all, rollout_of
-from genrm_cli.rollouts.reading.messages import items_of_response, media_of_messages, turns_of_prompt
+from genrm_cli.rollouts.reading.messages import turns_of_prompt
+from genrm_cli.rollouts.reading.response_items import items_of_response
 from genrm_cli.rollouts.record import Rollout
 
 

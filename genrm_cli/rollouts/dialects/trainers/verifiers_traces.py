@@ -7,14 +7,10 @@ read. Source: PrimeIntellect-ai/verifiers `verifiers/v1/episode.py`, `trace.py`,
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from genrm_cli.rollouts.reading.content import media_of_messages
 from genrm_cli.rollouts.reading.dialect import Dialect, Score, set_detail
 from genrm_cli.rollouts.reading.fields import Record, failure_of, identifier, is_truncated, rollout_of
-from genrm_cli.rollouts.reading.messages import (
-    iter_items_of_message,
-    media_of_messages,
-    tool_names,
-    turns_of_messages,
-)
+from genrm_cli.rollouts.reading.messages import iter_items_of_message, tool_names, turns_of_messages
 from genrm_cli.rollouts.record import Rollout, UnreadableRecordError
 from genrm_cli.rollouts.response import Item, Turn
 
