@@ -29,7 +29,7 @@ class Place:
         line: number of the line, from 1.
         offset: of the line's first byte.
         length: of the line in bytes.
-        position: the rollout's place among those of its line, from 0.
+        position: of the rollout among those of its line, from 0.
     """
 
     line: int
@@ -79,7 +79,7 @@ def value_at(record: Mapping[str, Any], path: str) -> str | None:
 
 
 class GroupTable:
-    """Which rollouts of an input form which group.
+    """The groups that the rollouts of an input form.
 
     Rows are rollouts in the order of the input; a row's number is the rollout's identity within a run.
     """
