@@ -77,7 +77,7 @@ def _annotate(record: Record, scores: Sequence[Score]) -> None:
         given = sample.get("scores")
         others = dict(given) if isinstance(given, Mapping) else {}
         detail = score.detail | {"previous_genrm": others["genrm"]} if "genrm" in others else dict(score.detail)
-        if given is not None and not isinstance(given, Mapping):
+        if "scores" in sample and not isinstance(given, Mapping):
             detail["previous_scores"] = given
         sample["scores"] = others | {"genrm": {"value": score.reward, "metadata": detail}}
 
