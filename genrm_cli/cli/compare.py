@@ -119,6 +119,7 @@ def _read_rollouts(
 ) -> "list[Rollout]":
     from genrm_cli.jobs.compare_request import parse_history, parse_request
     from genrm_cli.rollouts.record import Rollout, Turn
+    from genrm_cli.rollouts.response import Text
 
     if responses == ["-"]:
         if prompt is not None or history is not None:
@@ -131,7 +132,7 @@ def _read_rollouts(
         turns += (Turn("user", _text_of(prompt)),)
     if not turns:
         raise UsageError("missing --prompt TEXT or --history FILE.")
-    return [Rollout(turns, _text_of(response), index=index) for index, response in enumerate(responses)]
+    return [Rollout(turns, (Text(_text_of(response)),), index=index) for index, response in enumerate(responses)]
 
 
 def _text_of(argument: str) -> str:

@@ -9,9 +9,9 @@ from genrm_cli.errors import InputError
 from genrm_cli.groups.components.columns import Column
 from genrm_cli.judging.requests import RequestId
 from genrm_cli.rewards.shaping import TextShape
-from genrm_cli.rollouts.dialects.completion import read_response
-from genrm_cli.rollouts.dialects.fields import turns_of_prompt
+from genrm_cli.rollouts.dialects.plain.completion import read_response
 from genrm_cli.rollouts.grouping import UNGROUPED, group_key
+from genrm_cli.rollouts.reading.fields import turns_of_prompt
 from genrm_cli.rollouts.record import Rollout, UnreadableRecordError
 from genrm_cli.verdicts import Outcome
 

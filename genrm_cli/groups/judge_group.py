@@ -18,7 +18,8 @@ from genrm_cli.judging.profiles.profile import Profile
 from genrm_cli.judging.requests import JudgeRequest, PairwisePrompt, Prompt, RequestId
 from genrm_cli.rewards.diversity import ngram_clusters
 from genrm_cli.rewards.shaping import measure_text
-from genrm_cli.rollouts.record import SharedView, Turn, view_group
+from genrm_cli.rollouts.record import Turn
+from genrm_cli.rollouts.views import SharedView, view_group
 from genrm_cli.verdicts import Failure, FailureKind, Outcome
 
 Tag = TypeVar("Tag")

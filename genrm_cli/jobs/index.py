@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, Self
 
@@ -53,6 +53,7 @@ class InputIndex:
         self.largest_group = 0
         self._settings = settings
         self._texts = TextStore()
+        self._may_split = settings.group_by is None
         self._with_records = bool(plan.graders) or any(map(reads_record, plan.rewards.components))
 
     def __enter__(self) -> Self:
@@ -65,15 +66,21 @@ class InputIndex:
 
     def append(self, key: str, rollout: Rollout, place: Place, record: dict[str, Any], dialect: Dialect) -> None:
         """Add the rollout of the next row."""
-        self.table.append(key, rollout, place)
+        self.table.append(key, rollout, place, may_split=self._may_split)
         own = dialect.own_record(record, place.position) if self._with_records else None
         self._texts.append(key, rollout, own)
 
     def read_group(self, rows: Sequence[int]) -> Group:
         """Return a group with its texts."""
         keys, rollouts, records = zip(*(self._texts.read(row) for row in rows), strict=True)
+        superseded = self.table.superseded(list(rows))
+        rollouts = tuple(
+            replace(rollout, excluded=superseded[row]) if row in superseded else rollout
+            for row, rollout in zip(rows, rollouts, strict=True)
+        )
         kept = [record for record in records if record is not None]
-        return Group(keys[0], rollouts, kept, self.table.prompts_differ(list(rows)))
+        key = keys[0] + self.table.key_suffix(list(rows))
+        return Group(key, rollouts, kept, self.table.prompts_differ(list(rows)))
 
     def iter_groups(self) -> Iterator[tuple[int, list[int], Group]]:
         """Yield number, rows and texts of each group, groups by first appearance."""
