@@ -21,7 +21,7 @@ def test_ctrl_c_and_sigterm_stop_with_130_and_leave_the_journal(
     out, err = process.communicate(timeout=10)
     assert process.returncode == 130
     assert out == b""
-    plan, error = err.decode().splitlines()
+    plan, *_, error = err.decode().splitlines()
     assert plan.startswith("16 comparisons")
     assert error.startswith("genrm: error: interrupted; incomplete outputs were not written.")
     assert genrm.names() == {"in.jsonl", "in.journal.sqlite"}

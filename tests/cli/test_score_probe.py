@@ -41,7 +41,8 @@ def test_a_judge_that_cannot_be_used_is_found_at_once(
     assert (finished.code, finished.out) == (4, b"")
     for text in (base_url, "'m'", *says):
         assert text in finished.err
-    plan, error = finished.err.splitlines()
+    plan, probing, error = finished.err.splitlines()
+    assert probing.startswith("probing ")
     assert plan.startswith("8 comparisons")
     assert error.startswith("genrm: error: ")
     assert genrm.names() == {"in.jsonl", "in.journal.sqlite"}

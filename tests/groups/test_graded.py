@@ -486,8 +486,8 @@ def test_what_is_compared_by_hand_is_graded_too(call: Call, tmp_path: Path, judg
     assert "None" not in call("compare", "-p", "Why?", SHORT, LONG).out.decode()
     judge_server.behave(fault={"content": "Fine."})
     failed = " ".join(call("compare", "-p", "Why?", SHORT, LONG, "--no-probe").err.split())
-    assert "the component care of 0 failed: no complete object with scores" in failed
-    assert "the component tiers of 1, 0 failed" in failed or "the component tiers of 0, 1 failed" in failed
+    assert "component care of 0 failed: no complete object with scores" in failed
+    assert "component tiers of 1, 0 failed" in failed or "component tiers of 0, 1 failed" in failed
 
 
 def test_a_judge_is_measured_by_its_verdicts_alone(call: Call, tmp_path: Path, judge_server: JudgeServer) -> None:
