@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -18,8 +18,9 @@ from genrm_cli.judging.profiles.profile import Profile
 from genrm_cli.judging.requests import JudgeRequest, PairwisePrompt, Prompt, RequestId
 from genrm_cli.rewards.diversity import ngram_clusters
 from genrm_cli.rewards.shaping import measure_text
+from genrm_cli.rollouts.gym_view import view_gym_group
 from genrm_cli.rollouts.record import Turn
-from genrm_cli.rollouts.views import SharedView, view_group
+from genrm_cli.rollouts.views import BLANK, SharedView, view_group
 from genrm_cli.verdicts import Failure, FailureKind, Outcome
 
 Tag = TypeVar("Tag")
@@ -154,17 +155,20 @@ def count_known(group: Group, plan: GroupPlan, judges: JudgeSet) -> tuple[int, i
 
 def begin_group(group: Group, plan: GroupPlan) -> JudgedGroup:
     """Return what is known of a group before any request."""
-    with_response = tuple(rollout.answer is not None for rollout in group.rollouts)
-    answered = () if group.mixed_prompts else tuple(index for index, has in enumerate(with_response) if has)
+    reasons = tuple(map(plan.why_not_compared, group.rollouts))
+    answered = () if group.mixed_prompts else tuple(index for index, reason in enumerate(reasons) if reason is None)
     with_style = plan.rewards.shaping.group_style_penalty_coeff > 0
-    responses = view_group([group.rollouts[index] for index in answered]).responses if answered else []
+    view = _view_of(group, answered, plan)
     judged = JudgedGroup(
         key=group.key,
         size=len(group.rollouts),
         mixed_prompts=group.mixed_prompts,
         answered=answered,
-        spoken=tuple(index for index, response in zip(answered, responses, strict=True) if response.strip()),
-        has_response=with_response,
+        spoken=tuple(index for index, response in zip(answered, view.responses, strict=True) if response.strip()),
+        has_response=tuple(rollout.response is not None for rollout in group.rollouts),
+        not_compared=reasons,
+        blank=tuple(index for index, reason in enumerate(reasons) if reason == BLANK),
+        view=view.view,
         shapes=[
             measure_text(rollout.reasoning, rollout.answer or "", with_style=with_style) for rollout in group.rollouts
         ],
@@ -200,7 +204,7 @@ def _view_for_judges(
     judged: JudgedGroup, group: Group, plan: GroupPlan
 ) -> tuple[SharedView, str | None, Mapping[int, str | None]]:
     """Return what leaves this machine, masked if the plan says so; lengths are measured on the texts as they are."""
-    view = view_group([group.rollouts[index] for index in judged.answered])
+    view = _view_of(group, judged.answered, plan)
     principle = group.rollouts[0].principle or plan.principle
     backgrounds: dict[int, str | None] = {}
     if plan.graders:
@@ -216,6 +220,15 @@ def _view_for_judges(
     principle = principle and redact(principle, counts)
     backgrounds = {index: background and redact(background, counts) for index, background in backgrounds.items()}
     return SharedView(conversation, responses), principle, backgrounds
+
+
+def _view_of(group: Group, answered: Sequence[int], plan: GroupPlan) -> SharedView:
+    """Return what a judge is shown of the rollouts that can be compared, before masking."""
+    if not answered:
+        return SharedView((), [])
+    if plan.shows_as_gym and group.records:
+        return view_gym_group([group.records[index] for index in answered])
+    return view_group([group.rollouts[index] for index in answered], plan.view)
 
 
 def _note_neutralised(judged: JudgedGroup, id_: RequestId, prompt: PairwisePrompt, plan: GroupPlan) -> None:

@@ -27,14 +27,10 @@ class Place:
 
     Attributes:
         line: number of the line, from 1.
-        offset: of the line's first byte.
-        length: of the line in bytes.
-        position: of the rollout among those of its line, from 0.
+        position: among the rollouts of its line, from 0.
     """
 
     line: int
-    offset: int
-    length: int
     position: int
 
 

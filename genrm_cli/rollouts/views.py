@@ -27,6 +27,7 @@ from genrm_cli.rollouts.response import (
 )
 
 View = Literal["auto", "answer", "transcript"]
+BLANK = "blank response"
 
 _FENCE = re.compile(r"```[a-z]{0,10}\n(?P<body>.*?)```", re.DOTALL)
 _LEAST_SHOWN = 40  # characters of a text that a cut leaves at least
@@ -140,7 +141,7 @@ def why_not_compared(
         return "no response"
     if rollout.media and not ignore_media:
         return f"holds media that the judge cannot see: {', '.join(sorted(set(rollout.media)))}"
-    return "blank response" if not keep_blank and is_blank(rollout, options) else None
+    return BLANK if not keep_blank and is_blank(rollout, options) else None
 
 
 def render_transcript(items: Sequence[Item], max_step_chars: int = AUTO.max_step_chars) -> tuple[str, int]:
