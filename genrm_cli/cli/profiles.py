@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from genrm_cli.cli.console import stdout_console
+from genrm_cli.cli.console import add_row, new_table, stdout_console
 from genrm_cli.cli.options import exits
-from genrm_cli.cli.tables import add_row, new_table
 
 if TYPE_CHECKING:
     from genrm_cli.judging.profiles.profile import AnyProfile

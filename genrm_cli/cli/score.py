@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from genrm_cli.cli.console import print_json, say, say_error, say_warning, show, showing_progress, stderr_console
+from genrm_cli.cli.console import add_row, counted, new_table, number_text, print_json, say, say_error, say_warning, show, showing_progress, stderr_console
 from genrm_cli.cli.events import Events, file_text, status_text
 from genrm_cli.cli.options import ALL_PANELS, Invocation, run_to_end, with_settings
-from genrm_cli.cli.tables import add_row, counted, new_table, number_text
 from genrm_cli.errors import UsageError
 from genrm_cli.metrics.progress import RunProgress
 from genrm_cli.metrics.run_metrics import RunMetrics

@@ -4,10 +4,9 @@ from typing import Annotated, Any
 
 import typer
 
-from genrm_cli.cli.console import print_json
+from genrm_cli.cli.console import counted, print_json
 from genrm_cli.cli.events import plan_text, watched
 from genrm_cli.cli.options import Invocation, with_settings
-from genrm_cli.cli.tables import counted
 from genrm_cli.errors import InputError
 
 _SHOWN_PROBLEMS = 20

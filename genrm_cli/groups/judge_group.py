@@ -153,6 +153,11 @@ def count_known(group: Group, plan: GroupPlan, judges: JudgeSet) -> tuple[int, i
     return requests, known
 
 
+def iter_prompts(group: Group, plan: GroupPlan) -> Iterator[tuple[RequestId, Prompt]]:
+    """Yield what would be asked about a group, in order; the arguments are those of `judge_group`."""
+    return _iter_requests(begin_group(group, plan), group, plan)
+
+
 def begin_group(group: Group, plan: GroupPlan) -> JudgedGroup:
     """Return what is known of a group before any request."""
     reasons = tuple(map(plan.why_not_compared, group.rollouts))
@@ -190,7 +195,7 @@ def _iter_requests(judged: JudgedGroup, group: Group, plan: GroupPlan) -> Iterat
     """Yield what is asked about a group; the first number of an id counts judges, then graders."""
     if not judged.answered or not plan.count_requests(len(judged.answered)):
         return
-    view, principle, backgrounds = _view_for_judges(judged, group, plan)
+    view, principle, backgrounds = view_for_judges(judged, group, plan)
     for id_, prompt in iter_requests(group.key, judged.answered, view, principle, plan):
         if plan.keep_replies and isinstance(prompt, PairwisePrompt):
             _note_neutralised(judged, id_, prompt, plan)
@@ -200,7 +205,7 @@ def _iter_requests(judged: JudgedGroup, group: Group, plan: GroupPlan) -> Iterat
         yield from iter_gradings(group.key, grader, number, judged.spoken, response_of, view, principle, backgrounds)
 
 
-def _view_for_judges(
+def view_for_judges(
     judged: JudgedGroup, group: Group, plan: GroupPlan
 ) -> tuple[SharedView, str | None, Mapping[int, str | None]]:
     """Return what leaves this machine, masked if the plan says so; lengths are measured on the texts as they are."""

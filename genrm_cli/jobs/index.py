@@ -73,6 +73,7 @@ class InputIndex:
         self.metrics.blank += reason == BLANK
         self.metrics.truncated += rollout.is_truncated
         self.metrics.excluded += rollout.excluded is not None
+        self.metrics.with_media += bool(rollout.media)
         self.metrics.stripped_tokens += rollout.stripped_tokens
         self.table.append(key, rollout, place, compared=reason is None, may_split=self._may_split)
         own = dialect.own_record(record, place.position) if self._with_records else None

@@ -50,6 +50,7 @@ class RunMetrics(Mergeable):
     blank: int = 0
     truncated: int = 0
     excluded: int = 0
+    with_media: int = 0
     stripped_tokens: int = 0
     groups_mostly_blank: int = 0
     views: Counter[str] = field(default_factory=Counter)
@@ -185,6 +186,7 @@ def summarise(metrics: RunMetrics, wall_time_s: float) -> dict[str, Any]:
         "blank_responses": metrics.blank,
         "truncated_responses": metrics.truncated,
         "excluded_rollouts": metrics.excluded,
+        "rollouts_with_media": metrics.with_media,
         "stripped_tokens": metrics.stripped_tokens,
         "groups_mostly_blank": metrics.groups_mostly_blank,
         "views": dict(sorted(metrics.views.items())),
