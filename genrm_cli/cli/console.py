@@ -1,5 +1,6 @@
 """Messages and progress on stderr, with colour and motion only on a terminal; tables and JSON on stdout."""
 
+import re
 import sys
 import threading
 import time
@@ -18,6 +19,7 @@ from rich.text import Text
 from genrm_cli.metrics.progress import Progress, RunProgress
 
 LINE_EVERY_S = 30.0
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 OnEvent = Callable[[str, dict[str, Any]], None]
 
 
@@ -199,3 +201,8 @@ def number_text(value: float | None, form: str = ".3f") -> str:
 def percent_text(share: float | None) -> str:
     """Return a share in percent, `-` for None."""
     return "-" if share is None else f"{100 * share:.1f} %"
+
+
+def escaped(text: str) -> str:
+    """Write control characters as escapes: text of a model could control the terminal."""
+    return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from genrm_cli.errors import InputError
 from genrm_cli.groups.group import Group
@@ -12,6 +12,7 @@ from genrm_cli.jobs.context import RunContext
 from genrm_cli.jobs.index import index_input
 from genrm_cli.judging.lookup.builtin_profiles import PROFILES
 from genrm_cli.judging.profiles.profile import AnyProfile, Message, Profile, render_messages
+from genrm_cli.judging.requests import Prompt
 from genrm_cli.settings import Settings
 from genrm_cli.settings.panel import judges_of
 from genrm_cli.storage.source import open_source
@@ -56,16 +57,6 @@ class ShownGroup:
     rollouts: list[ShownRollout]
 
 
-def with_profile(plan: GroupPlan, settings: Settings) -> GroupPlan:
-    """Give judges that name neither a model nor a profile the stand-in profile."""
-    configs = judges_of(settings) if plan.judges else ()
-    judges = tuple(
-        judge if config.judge.model or config.judge.profile else replace(judge, profile=PROFILES[STAND_IN_PROFILE])
-        for judge, config in zip(plan.judges, configs, strict=True)
-    )
-    return replace(plan, judges=judges)
-
-
 def iter_shown_requests(uri: str, run: RunContext, key: str | None) -> Iterator[ShownRequest]:
     """Yield the first request about each group, or about one; groups about which nothing is asked are left out.
 
@@ -74,14 +65,15 @@ def iter_shown_requests(uri: str, run: RunContext, key: str | None) -> Iterator[
     """
     found = False
     for group, plan in _iter_groups(uri, run, key):
-        for id_, prompt in iter_prompts(group, with_profile(plan, run.settings)):
+        first = next(iter_prompts(group, plan), None)
+        if first is not None:
             found = True
+            id_, prompt = first
             profile = _profile_of(id_.judge, plan, run.settings)
             yield ShownRequest(group.key, profile.name, id_.shown, _messages_of(profile, prompt))
-            break
     if not found:
-        which = "no group" if key is None else f"the group {key}"
-        raise InputError(f"{uri}: nothing is asked about {which}; `genrm show` without --as-judge says why.")
+        nothing = "no request is planned for " + ("any group" if key is None else f"the group {key}")
+        raise InputError(f"{uri}: {nothing}; `genrm show` without --as-judge lists its rollouts.")
 
 
 def iter_shown_groups(uri: str, run: RunContext, key: str | None) -> Iterator[ShownGroup]:
@@ -130,11 +122,11 @@ def _iter_groups(uri: str, run: RunContext, key: str | None) -> Iterator[tuple[G
 
 
 def _profile_of(number: int, plan: GroupPlan, settings: Settings) -> AnyProfile:
-    """Return the profile of a judge, or of a grader, which is numbered after the judges."""
-    judges = with_profile(plan, settings).judges
-    if number >= len(judges):
-        return plan.graders[number - len(judges)].profile
-    return judges[number].profile or PROFILES[STAND_IN_PROFILE]
+    """Return the profile of a judge, or of a grader; the stand-in for a judge without a profile and a model."""
+    if number >= len(plan.judges):
+        return plan.graders[number - len(plan.judges)].profile
+    profile, given = plan.judges[number].profile, judges_of(settings)[number].judge
+    return profile if profile and (given.model or given.profile) else PROFILES[STAND_IN_PROFILE]
 
 
 def _messages_of(profile: AnyProfile, prompt: Prompt) -> list[Message]:

@@ -28,6 +28,8 @@ from genrm_cli.rollouts.response import (
 
 View = Literal["auto", "answer", "transcript"]
 BLANK = "blank response"
+EXCLUDED = "excluded: "  # begins a reason, as the next one
+WITH_MEDIA = "holds media that the judge cannot see: "
 
 _FENCE = re.compile(r"```[a-z]{0,10}\n(?P<body>.*?)```", re.DOTALL)
 _LEAST_SHOWN = 40  # characters of a text that a cut leaves at least
@@ -136,11 +138,11 @@ def why_not_compared(
 ) -> str | None:
     """Return why a rollout cannot be compared; None if it can."""
     if rollout.excluded is not None:
-        return f"excluded: {rollout.excluded}"
+        return EXCLUDED + rollout.excluded
     if rollout.response is None:
         return "no response"
     if rollout.media and not ignore_media:
-        return f"holds media that the judge cannot see: {', '.join(sorted(set(rollout.media)))}"
+        return WITH_MEDIA + ", ".join(sorted(set(rollout.media)))
     return BLANK if not keep_blank and is_blank(rollout, options) else None
 
 
