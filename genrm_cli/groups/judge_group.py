@@ -18,7 +18,7 @@ from genrm_cli.judging.profiles.profile import Profile
 from genrm_cli.judging.requests import JudgeRequest, PairwisePrompt, Prompt, RequestId
 from genrm_cli.rewards.diversity import ngram_clusters
 from genrm_cli.rewards.shaping import measure_text
-from genrm_cli.rollouts.gym_view import view_gym_group
+from genrm_cli.rollouts.gym_view import view_as_gym
 from genrm_cli.rollouts.record import Turn
 from genrm_cli.rollouts.views import BLANK, SharedView, view_group
 from genrm_cli.verdicts import Failure, FailureKind, Outcome
@@ -232,7 +232,9 @@ def _view_of(group: Group, answered: Sequence[int], plan: GroupPlan) -> SharedVi
     if not answered:
         return SharedView((), [])
     if plan.shows_as_gym and group.records:
-        return view_gym_group([group.records[index] for index in answered])
+        as_gym = view_as_gym([group.records[index] for index in answered])
+        if as_gym is not None:
+            return as_gym
     return view_group([group.rollouts[index] for index in answered], plan.view)
 
 

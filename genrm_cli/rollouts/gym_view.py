@@ -14,6 +14,19 @@ from genrm_cli.rollouts.views import SharedView, ShownResponse
 EMPTY_RESPONSE = "None"
 
 
+def view_as_gym(records: Sequence[Mapping[str, Any]]) -> SharedView | None:
+    """Return what NeMo Gym shows of a group; None if its records are in a format that NeMo Gym does not write.
+
+    Args:
+        records: the lines of the group; of a compare request, one for each response.
+    """
+    if records and all("responses_create_params" in record for record in records):
+        return view_gym_group(records)
+    if records and all("conversation_history" in record and "response_objs" in record for record in records):
+        return view_gym_request({**records[0], "response_objs": [record["response_objs"] for record in records]})
+    return None
+
+
 def view_gym_group(records: Sequence[Mapping[str, Any]]) -> SharedView:
     """Return what NeMo Gym shows of the lines of one group: the first line's input, and each line's response."""
     first = records[0].get("responses_create_params")
