@@ -9,7 +9,7 @@ from genrm_cli.groups.group import Group
 from genrm_cli.groups.judge_group import begin_group, iter_prompts, view_for_judges
 from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.jobs.context import RunContext
-from genrm_cli.jobs.index import index_input
+from genrm_cli.jobs.index import Reject, index_input
 from genrm_cli.judging.lookup.builtin_profiles import PROFILES
 from genrm_cli.judging.profiles.profile import AnyProfile, Message, Profile, render_messages
 from genrm_cli.judging.requests import Prompt
@@ -104,9 +104,10 @@ def shown_group(group: Group, plan: GroupPlan) -> ShownGroup:
 def _iter_groups(uri: str, run: RunContext, key: str | None) -> Iterator[tuple[Group, GroupPlan]]:
     """Yield the groups of an input with its plan; at most the one of this key."""
     names: list[str] = []
+    rejects: list[Reject] = []
     with (
         open_source(uri, run.s3, run.settings.input.max_line_bytes) as source,
-        index_input(source, run, lambda _: None) as index,
+        index_input(source, run, rejects.append) as index,
     ):
         for _, _, group in index.iter_groups():
             if key is None or group.key == key:
@@ -116,7 +117,8 @@ def _iter_groups(uri: str, run: RunContext, key: str | None) -> Iterator[tuple[G
             if len(names) < _MAX_NAMED:
                 names.append(group.key)
     if not names:
-        raise InputError(f"{uri}: the input holds no rollouts; `genrm validate` lists the rejected lines.")
+        first = f": line {rejects[0].line}: {rejects[0].reason}" if rejects else ""
+        raise InputError(f"{uri}: the input holds no rollouts{first}.")
     if key is not None:
         raise InputError(f"{uri}: no group {key!r}; its first groups are {', '.join(names)}.")
 
