@@ -104,10 +104,15 @@ def shown_group(group: Group, plan: GroupPlan) -> ShownGroup:
 def _iter_groups(uri: str, run: RunContext, key: str | None) -> Iterator[tuple[Group, GroupPlan]]:
     """Yield the groups of an input with its plan; at most the one of this key."""
     names: list[str] = []
-    rejects: list[Reject] = []
+    rejects: list[Reject] = []  # the first one
+
+    def note(reject: Reject) -> None:
+        if not rejects:
+            rejects.append(reject)
+
     with (
         open_source(uri, run.s3, run.settings.input.max_line_bytes) as source,
-        index_input(source, run, rejects.append) as index,
+        index_input(source, run, note) as index,
     ):
         for _, _, group in index.iter_groups():
             if key is None or group.key == key:
