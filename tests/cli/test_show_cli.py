@@ -3,6 +3,7 @@ from typing import Any
 
 import pytest
 from genrm_process import Call, Genrm, make_rollouts
+from judge_server_fixture import JudgeServer
 
 TASK = [{"role": "user", "content": "Name a river."}]
 
@@ -12,24 +13,20 @@ def chat(reply: Any, **fields: Any) -> dict[str, Any]:
     return {"messages": [*TASK, {"role": "assistant", "content": reply}], "prompt_id": "river", **fields}
 
 
-def test_what_is_shown_is_what_the_judge_is_sent(genrm: Genrm, call: Call, judge_server: Any) -> None:
+def test_what_is_shown_is_what_the_judge_is_sent(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
     """The messages of `show --as-judge` are, byte for byte, those of a request that `score` makes."""
     genrm.write("in.jsonl", make_rollouts(groups=1, size=2))
     judge = ("--base-url", judge_server.base_url, "--model", "m", "--profile", "nemotron-plain")
     shown = call("show", "in.jsonl", "--as-judge", "--model", "m", "--profile", "nemotron-plain").out.decode()
     assert judge_server.stats()["requests"] == 0
     assert call("score", "in.jsonl", *judge, "--no-probe").code == 0
-    sent = [request["messages"] for request in judge_server.requests()]
+    sent = [request["body"]["messages"] for request in judge_server.stats()["recent"]]
     _, _, content = shown.partition("--- message of role user\n")
     assert [{"role": "user", "content": content.removesuffix("\n")}] in sent
 
 
 def test_calls_are_shown_as_a_transcript(genrm: Genrm, call: Call) -> None:
     """A group with tool calls is shown as transcripts, and with --view answer as the last words."""
-    calls = [{"id": "c", "type": "function", "function": {"name": "look", "arguments": '{"at": 1}'}}]
-    seen = [{"role": "assistant", "content": "", "tool_calls": calls}, {"role": "tool", "content": "wet"}]
-    lines = [chat("The Niger."), {"messages": [*TASK, *seen, {"role": "assistant", "content": "The Volga."}]}]
-    genrm.write("in.jsonl", [line | {"prompt_id": "river", "prompt": TASK} for line in lines])
     genrm.write("gym.jsonl", [_gym("The Niger."), _gym("The Volga.", calls=True)])
     shown = call("show", "gym.jsonl", "--as-judge")
     assert '[--- TOOL CALL look ---]\n{"at": 1}' in shown.out.decode()
