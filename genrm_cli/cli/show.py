@@ -79,7 +79,7 @@ def _group_text(group: "ShownGroup") -> str:
     view = f"view {group.view}" if group.view else "none of them can be compared"
     lines = [f"=== group {group.key}: {counted(len(group.rollouts), 'rollout')}, {view}"]
     for index, rollout in enumerate(group.rollouts):
-        status = (rollout.reason or "compared") + (", truncated" if rollout.is_truncated else "")
+        status = (rollout.reason or "comparable") + (", truncated" if rollout.is_truncated else "")
         beginning = escaped(" ".join(rollout.text[: 4 * _BEGINNING_CHARS].split())[:_BEGINNING_CHARS])
         lines.append(f"{index:>4}  {len(rollout.text):>8,} characters  {status}  {beginning}".rstrip())
     return "\n".join(lines)

@@ -8,6 +8,7 @@ from genrm_cli.errors import InputError
 from genrm_cli.groups.group import Group
 from genrm_cli.groups.judge_group import begin_group, iter_prompts, view_for_judges
 from genrm_cli.groups.plan import GroupPlan
+from genrm_cli.groups.reasons import MIXED_PROMPTS
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.jobs.index import Reject, index_input
 from genrm_cli.judging.lookup.builtin_profiles import PROFILES
@@ -96,7 +97,7 @@ def shown_group(group: Group, plan: GroupPlan) -> ShownGroup:
         if index not in texts:
             answer = rollout.answer or ""
             texts[index] = answer if plan.redactor is None else plan.redactor.redact(answer, Counter())
-            reason = reason or "the prompts of the group differ"
+            reason = reason or MIXED_PROMPTS
         rollouts.append(ShownRollout(texts[index], reason, rollout.is_truncated))
     return ShownGroup(group.key, judged.view if judged.answered else None, rollouts)
 

@@ -51,7 +51,7 @@ def test_a_group_is_listed_with_what_is_not_compared(genrm: Genrm, call: Call) -
     lines = call("show", "in.jsonl").out.decode().splitlines()
     assert lines[0] == "=== group prompt_id:river: 3 rollouts, view answer"
     assert [line.split("characters  ")[1] for line in lines[1:]] == [
-        "compared  The Niger.",
+        "comparable  The Niger.",
         "blank response",
         "excluded: masked (mask_sample)  The\\x1b[2J Volga.",
     ]
