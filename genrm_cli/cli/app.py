@@ -20,6 +20,7 @@ from genrm_cli.cli.journal import journal
 from genrm_cli.cli.options import EPILOG, INTERRUPTED
 from genrm_cli.cli.profiles import profiles
 from genrm_cli.cli.score import score
+from genrm_cli.cli.show import show
 from genrm_cli.cli.simulate import SIMULATION_EPILOG, simulate
 from genrm_cli.cli.validate import validate
 from genrm_cli.judging.pacing.descriptors import raise_descriptor_limit
@@ -37,6 +38,7 @@ app = typer.Typer(
 app.command(epilog=EPILOG)(score)
 app.command(epilog=EPILOG)(compare)
 app.command(epilog=EPILOG)(validate)
+app.command(epilog=EPILOG)(show)
 app.command(name="eval", epilog=EPILOG)(eval_)
 app.command(epilog=SIMULATION_EPILOG)(simulate)
 app.command(epilog=EPILOG)(config)

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
-from genrm_cli.cli.console import print_json, say_warning, stdout_console
+from genrm_cli.cli.console import add_row, counted, new_table, number_text, print_json, say_warning, stdout_console
 from genrm_cli.cli.events import watched
 from genrm_cli.cli.options import Invocation, run_to_end, with_settings
 from genrm_cli.cli.score import BASELINE_NOTICE
-from genrm_cli.cli.tables import add_row, counted, new_table, number_text
 from genrm_cli.errors import InputError, UsageError
 from genrm_cli.verdicts import Grades
 
@@ -119,6 +118,7 @@ def _read_rollouts(
 ) -> "list[Rollout]":
     from genrm_cli.jobs.compare_request import parse_history, parse_request
     from genrm_cli.rollouts.record import Rollout, Turn
+    from genrm_cli.rollouts.response import Text
 
     if responses == ["-"]:
         if prompt is not None or history is not None:
@@ -131,7 +131,7 @@ def _read_rollouts(
         turns += (Turn("user", _text_of(prompt)),)
     if not turns:
         raise UsageError("missing --prompt TEXT or --history FILE.")
-    return [Rollout(turns, _text_of(response), index=index) for index, response in enumerate(responses)]
+    return [Rollout(turns, (Text(_text_of(response)),), index=index) for index, response in enumerate(responses)]
 
 
 def _text_of(argument: str) -> str:

@@ -4,9 +4,8 @@ import json
 
 import typer
 
-from genrm_cli.cli.console import stdout_console
+from genrm_cli.cli.console import add_row, new_table, stdout_console
 from genrm_cli.cli.options import ALL_PANELS, Invocation, with_settings
-from genrm_cli.cli.tables import add_row, new_table
 from genrm_cli.settings.declare import Value
 
 

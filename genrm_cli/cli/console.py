@@ -1,5 +1,6 @@
 """Messages and progress on stderr, with colour and motion only on a terminal; tables and JSON on stdout."""
 
+import re
 import sys
 import threading
 import time
@@ -18,6 +19,7 @@ from rich.text import Text
 from genrm_cli.metrics.progress import Progress, RunProgress
 
 LINE_EVERY_S = 30.0
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 OnEvent = Callable[[str, dict[str, Any]], None]
 
 
@@ -168,3 +170,39 @@ def print_json(value: dict[str, Any]) -> None:
 def print_text(text: str) -> None:
     """Print plain text to stdout, unwrapped."""
     stdout_console().print(Text(text), soft_wrap=True)
+
+
+def new_table(*heads: str, texts: int = 1) -> Table:
+    """Return a table without borders: columns of text first, as many as `texts`, then columns of numbers."""
+    table = Table(box=None, pad_edge=False)
+    for index, head in enumerate(heads):
+        is_text = index < texts
+        table.add_column(Text(head), justify="left" if is_text else "right", no_wrap=not is_text, overflow="fold")
+    return table
+
+
+def add_row(table: Table, *cells: str, style: str | None = None) -> None:
+    """Add a row of plain text: names may contain what Rich would read as markup."""
+    table.add_row(*map(Text, cells), style=style)
+
+
+def counted(count: int, noun: str) -> str:
+    """Return a number and its noun, as in `1 group` and `2 groups`."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def number_text(value: float | None, form: str = ".3f") -> str:
+    """Return a formatted number, `-` for None; an integer is shown as it is."""
+    if value is None:
+        return "-"
+    return str(value) if isinstance(value, int) else format(value, form)
+
+
+def percent_text(share: float | None) -> str:
+    """Return a share in percent, `-` for None."""
+    return "-" if share is None else f"{100 * share:.1f} %"
+
+
+def escaped(text: str) -> str:
+    """Write control characters as escapes: text of a model could control the terminal."""
+    return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)

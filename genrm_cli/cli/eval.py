@@ -5,10 +5,20 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from genrm_cli.cli.console import print_json, print_text, say, say_warning, stdout_console
+from genrm_cli.cli.console import (
+    add_row,
+    counted,
+    new_table,
+    number_text,
+    percent_text,
+    print_json,
+    print_text,
+    say,
+    say_warning,
+    stdout_console,
+)
 from genrm_cli.cli.events import watched
 from genrm_cli.cli.options import Invocation, option, run_to_end, with_settings
-from genrm_cli.cli.tables import add_row, counted, new_table, number_text, percent_text
 from genrm_cli.errors import UsageError
 
 _OMITTED = (

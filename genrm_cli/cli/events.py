@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from types import TracebackType
 from typing import Any, Self, TextIO
 
-from genrm_cli.cli.console import say, say_error, say_warning, showing_progress
-from genrm_cli.cli.tables import counted
+from genrm_cli.cli.console import counted, say, say_error, say_warning, showing_progress
 from genrm_cli.errors import StorageError
 from genrm_cli.metrics.progress import RunProgress
 from genrm_cli.settings import Settings

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from genrm_cli.cli.console import counted
 from genrm_cli.cli.options import exits
-from genrm_cli.cli.tables import counted
 from genrm_cli.errors import InputError, UsageError
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from genrm_cli.cli.console import stdout_console
+from genrm_cli.cli.console import add_row, new_table, stdout_console
 from genrm_cli.cli.options import exits
-from genrm_cli.cli.tables import add_row, new_table
+from genrm_cli.cli.show import messages_text
 
 if TYPE_CHECKING:
     from genrm_cli.judging.profiles.profile import AnyProfile
@@ -115,5 +115,4 @@ def _fields_text(fields: Mapping[str, object]) -> str:
 
 def _shown(profile: "AnyProfile", messages: list[dict[str, str]]) -> str:
     fields = "\n".join(f"{name}: {_to_json(value)}" for name, value in profile.request_fields.items())
-    turns = "\n".join(f"--- message of role {message['role']}\n{message['content']}" for message in messages)
-    return f"{profile.name}, version {profile.version}: {profile.about}\n\n{fields}\n\n{turns}"
+    return f"{profile.name}, version {profile.version}: {profile.about}\n\n{fields}\n\n{messages_text(messages)}"

@@ -8,13 +8,25 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from genrm_cli.cli.console import print_json, say, say_error, say_warning, show, showing_progress, stderr_console
+from genrm_cli.cli.console import (
+    add_row,
+    counted,
+    new_table,
+    number_text,
+    print_json,
+    say,
+    say_error,
+    say_warning,
+    show,
+    showing_progress,
+    stderr_console,
+)
 from genrm_cli.cli.events import Events, file_text, status_text
 from genrm_cli.cli.options import ALL_PANELS, Invocation, run_to_end, with_settings
-from genrm_cli.cli.tables import add_row, counted, new_table, number_text
 from genrm_cli.errors import UsageError
 from genrm_cli.metrics.progress import RunProgress
 from genrm_cli.metrics.run_metrics import RunMetrics
+from genrm_cli.rollouts.views import BLANK, WITH_MEDIA
 from genrm_cli.storage.formats.location import sibling
 
 if TYPE_CHECKING:
@@ -271,6 +283,24 @@ def _consistency_warnings(metrics: dict[str, Any]) -> Iterator[str]:
         yield f"{names[0]} means little in groups of {few}; {counted(small, 'group')} of that size."
 
 
+def _content_warnings(metrics: dict[str, Any]) -> Iterator[str]:
+    """Yield what keeps rollouts from being compared, and what a judge does not see of others."""
+    if blank := metrics["blank_responses"]:
+        yield f"{counted(blank, 'response')} {_are(blank)} blank: nothing for the judge to see."
+    if truncated := metrics["truncated_responses"]:
+        yield f"{counted(truncated, 'response')} {_are(truncated)} truncated by a token, turn or time limit."
+    for reason, count in metrics["unscored_reasons"].items():
+        if reason != BLANK:
+            yield f"{counted(count, 'rollout')} unscored: {reason}."
+    media, reasons = metrics["rollouts_with_media"], metrics["unscored_reasons"]
+    if media and not any(reason.startswith(WITH_MEDIA) for reason in reasons):
+        yield f"{counted(media, 'rollout')} with media that the judge does not see (--ignore-media)."
+
+
+def _are(count: int) -> str:
+    return "is" if count == 1 else "are"
+
+
 def _warnings(metrics: dict[str, Any]) -> Iterator[str]:
     if metrics["judge"]["stand_in"]:
         yield BASELINE_NOTICE
@@ -282,8 +312,7 @@ def _warnings(metrics: dict[str, Any]) -> Iterator[str]:
         example = metrics["failure_examples"].get(kind, "")
         failed = "not asked." if kind == "not_asked" else f"failed: {kind} (for example: {example})."
         yield f"{counted(count, 'comparison')} {failed}"
-    for reason, count in metrics["unscored_reasons"].items():
-        yield f"{counted(count, 'rollout')} unscored: {reason}."
+    yield from _content_warnings(metrics)
     for name, component in (metrics["components"] or {}).items():
         if not component["count"]:
             yield f"the component {name} has no value in any rollout; check its table."

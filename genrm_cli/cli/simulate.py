@@ -9,9 +9,17 @@ import typer
 from rich.table import Table
 
 from genrm_cli.catalog import ESTIMATORS, STRATEGIES, listed
-from genrm_cli.cli.console import print_json, print_text, say_warning, stdout_console
+from genrm_cli.cli.console import (
+    add_row,
+    counted,
+    new_table,
+    percent_text,
+    print_json,
+    print_text,
+    say_warning,
+    stdout_console,
+)
 from genrm_cli.cli.options import keyword_parameter, option, run_command, with_parameters
-from genrm_cli.cli.tables import add_row, counted, new_table, percent_text
 from genrm_cli.errors import UsageError
 from genrm_cli.simulation.judge import JudgeModel, judge_fields
 

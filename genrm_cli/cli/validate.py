@@ -1,13 +1,13 @@
 """`genrm validate`: check an input and show what a run would ask, without calling a judge."""
 
+from collections.abc import Iterator
 from typing import Annotated, Any
 
 import typer
 
-from genrm_cli.cli.console import print_json
+from genrm_cli.cli.console import counted, escaped, print_json
 from genrm_cli.cli.events import plan_text, watched
 from genrm_cli.cli.options import Invocation, with_settings
-from genrm_cli.cli.tables import counted
 from genrm_cli.errors import InputError
 
 _SHOWN_PROBLEMS = 20
@@ -25,7 +25,7 @@ def validate(
     ],
     invocation: Invocation,
 ) -> int:
-    """Check rollouts without calling a judge: input formats, groups and their sizes, comparisons, problems.
+    """Check rollouts without calling a judge: input formats, blank and excluded responses, comparisons, problems.
 
     Exits with code 0 even if there are problems, unless --strict is given.
 
@@ -56,15 +56,40 @@ def _print_report(report: dict[str, Any]) -> None:
         "lines": f"{report['lines']}, {report['rejected_lines']} of them rejected",
         "formats": formats,
         "rollouts": f"{report['rollouts']}, {report['rollouts_without_response']} of them without a response",
+        "left out": ", ".join(_left_out(report)),
+        "texts": ", ".join(_noted_texts(report)),
         "groups": f"{report['groups']} (by size: {sizes})",
+        "view": ", ".join(f"{view} in {counted(count, 'group')}" for view, count in report["views"].items()),
         "comparisons": f"{report['comparisons']} with {report['strategy']} × {report['repeats']}",
         "plan": plan_text(report["plan"]),
         "requests": f"at most {report['requests_max']}, if every reply were unparsable",
         "problems": report["problem_count"],
     }
     for name, value in rows.items():
-        typer.echo(f"{name:<11}  {value}")
+        if value != "":
+            typer.echo(f"{name:<11}  {value}")
     for problem in report["problems"][:_SHOWN_PROBLEMS]:
         typer.echo(f"  {problem}")
     if report["problem_count"] > _SHOWN_PROBLEMS:
         typer.echo(f"  and {report['problem_count'] - _SHOWN_PROBLEMS} more")
+    if (example := report["example"]) is not None:
+        typer.echo(f"example      group {example['group']}, rollout {example['index']}, as a judge is shown it:")
+        for line in escaped(example["text"]).split("\n"):
+            typer.echo(f"  | {line}")
+
+
+def _left_out(report: dict[str, Any]) -> Iterator[str]:
+    """Yield what is not compared, and why."""
+    if report["blank_responses"]:
+        yield counted(report["blank_responses"], "blank response")
+    for reason, count in report["excluded_reasons"].items():
+        yield f"{count:,} excluded ({reason})"
+    if report["rollouts_with_media"]:
+        yield f"{report['rollouts_with_media']:,} with media"
+
+
+def _noted_texts(report: dict[str, Any]) -> Iterator[str]:
+    if report["truncated_responses"]:
+        yield f"{report['truncated_responses']:,} truncated"
+    if report["stripped_tokens"]:
+        yield f"{counted(report['stripped_tokens'], 'chat-template token')} stripped"

@@ -30,8 +30,9 @@ from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.open_judges import OpenJudges, open_judges
 from genrm_cli.judging.profiles.parsing.scales import verdict_of_grades
 from genrm_cli.rollouts.declared import check_declared, parse_requirement
-from genrm_cli.rollouts.labelled import LabelledPair, parse_pairs
+from genrm_cli.rollouts.reading.labelled import LabelledPair, parse_pairs
 from genrm_cli.rollouts.record import Rollout, UnreadableRecordError
+from genrm_cli.rollouts.response import Text
 from genrm_cli.settings import Settings
 from genrm_cli.settings.table import changed, digest_of
 from genrm_cli.storage.formats.location import require_rl_prefix
@@ -275,7 +276,9 @@ async def _judge(source: Source, pairs: _Pairs, journal_for: str, run: RunContex
 
 def _group_of(pair: LabelledPair) -> Group:
     """Return a pair as a group of two rollouts, the chosen one first."""
-    rollouts = [Rollout(pair.conversation, answer, principle=pair.principle) for answer in (pair.chosen, pair.rejected)]
+    rollouts = [
+        Rollout(pair.conversation, (Text(answer),), principle=pair.principle) for answer in (pair.chosen, pair.rejected)
+    ]
     return Group(pair.key, rollouts)
 
 

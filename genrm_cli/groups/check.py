@@ -23,6 +23,9 @@ def check_settings(settings: Settings) -> None:
         UsageError: says what to pass.
     """
     compile_rewards(settings)
+    given = settings.input
+    if (given.prompt_field or given.id_field) and given.response_field is None:
+        raise UsageError("--prompt-field and --id-field need --response-field: the field of the response.")
     pairing = settings.pairing
     if pairing.budget is not None and pairing.strategy not in RING_STRATEGIES:
         raise UsageError(

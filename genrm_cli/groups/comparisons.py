@@ -11,7 +11,7 @@ from genrm_cli.judging.profiles.profile import GradingProfile
 from genrm_cli.judging.requests import ListwisePrompt, PairwisePrompt, Prompt, RequestId
 from genrm_cli.pairing import Comparison, plan_comparisons
 from genrm_cli.rewards.estimators import Verdicts
-from genrm_cli.rollouts.record import SharedView
+from genrm_cli.rollouts.views import SharedView
 from genrm_cli.verdicts import MIDDLE_RANKING, Grades, Outcome, Verdict, preference
 
 JudgeVerdicts = Mapping[Comparison, Sequence[Verdict | None]]

@@ -13,8 +13,10 @@ from genrm_cli.pairing import RING_STRATEGIES, ring_k_for_budget
 from genrm_cli.rewards.shaping import ShapingTerms
 from genrm_cli.rewards.total import Gate, TotalTerms, Weight
 from genrm_cli.rollouts.redaction import redactor_of
+from genrm_cli.rollouts.views import View, ViewOptions
 from genrm_cli.settings import Settings
 from genrm_cli.settings.components import TotalTable, needs_verdicts, order_of
+from genrm_cli.settings.file_settings import InputSettings
 from genrm_cli.settings.panel import judges_of
 
 _WIN_RATE = "win_rate"
@@ -53,7 +55,16 @@ def compile_plan(settings: Settings) -> GroupPlan:
         principle=settings.judge.principle,
         redactor=redactor_of(patterns) if patterns else None,
         keep_replies=settings.output.keep_replies,
+        view=_view(settings.input),
+        ignore_media=settings.input.ignore_media,
+        blank_loses=settings.input.empty == "lose",
+        shows_as_gym=settings.judge.compat is not None,
     )
+
+
+def _view(given: InputSettings) -> ViewOptions:
+    view: View = given.view  # type: ignore[assignment]  # one of its choices
+    return ViewOptions(view, given.view_max_chars, answer_field=given.answer_field, answer_tool=given.answer_tool)
 
 
 def asks_for_verdicts(settings: Settings) -> bool:

@@ -25,6 +25,9 @@ def count_group(metrics: RunMetrics, judged: JudgedGroup, rewards: GroupRewards,
         metrics.both_orders.add(_pairs_of_orders(rewards.verdicts))
     metrics.repeats.add(_pairs_of_repeats(rewards.verdicts))
     metrics.redactions.update(judged.redactions)
+    metrics.groups_mostly_blank += len(judged.blank) * 2 > judged.size > 1
+    if rewards.verdicts:
+        metrics.views[judged.view] += 1
     if plan.is_panel:
         _count_panel(metrics, judged, rewards, plan)
     if plan.rewards.is_composed:

@@ -9,10 +9,11 @@ from genrm_cli.errors import InputError
 from genrm_cli.groups.components.columns import Column
 from genrm_cli.judging.requests import RequestId
 from genrm_cli.rewards.shaping import TextShape
-from genrm_cli.rollouts.dialects.completion import read_response
-from genrm_cli.rollouts.dialects.fields import turns_of_prompt
 from genrm_cli.rollouts.grouping import UNGROUPED, group_key
+from genrm_cli.rollouts.reading.messages import turns_of_prompt
+from genrm_cli.rollouts.reading.response_items import items_of_response
 from genrm_cli.rollouts.record import Rollout, UnreadableRecordError
+from genrm_cli.rollouts.response import Item
 from genrm_cli.verdicts import Outcome
 
 Results = list[tuple[RequestId, Outcome]]
@@ -56,18 +57,18 @@ class Group:
             turns = turns_of_prompt(prompt)
         except UnreadableRecordError as error:
             raise InputError(f"{error}.") from error
-        rollouts = [Rollout(turns, *_parse_response(index, each), principle) for index, each in enumerate(responses)]
+        rollouts = [Rollout(turns, _parse_response(index, each), principle) for index, each in enumerate(responses)]
         return cls(key or (group_key(rollouts[0], 1) if rollouts else ""), rollouts)
 
     @property
     def answered(self) -> int:
-        """The number of rollouts with a response."""
-        return sum(rollout.answer is not None for rollout in self.rollouts)
+        """The number of rollouts that can be compared."""
+        return sum(rollout.is_comparable for rollout in self.rollouts)
 
 
-def _parse_response(index: int, response: object) -> tuple[str | None, str]:
+def _parse_response(index: int, response: object) -> tuple[Item, ...] | None:
     try:
-        return read_response(response)
+        return items_of_response(response)
     except UnreadableRecordError as error:
         raise InputError(
             f"response {index} is {type(response).__name__!r}: {error}. "
@@ -86,6 +87,9 @@ class JudgedGroup:
         answered: indices of the rollouts that have a response and can be compared.
         spoken: those of `answered` whose response has text.
         has_response: whether each rollout has a response.
+        not_compared: why each rollout cannot be compared; None for those that can.
+        blank: indices of the rollouts that did nothing a judge could see.
+        view: the view that the judge was shown.
         shapes: lengths and style of each rollout's texts.
         results: of every request, in the order of `RequestId` once `sort` was called.
         neutralised: changes made to the texts that a judge was shown, by kind; kept with `keep_replies`.
@@ -100,6 +104,9 @@ class JudgedGroup:
     answered: tuple[int, ...]
     spoken: tuple[int, ...]
     has_response: tuple[bool, ...]
+    not_compared: tuple[str | None, ...]
+    blank: tuple[int, ...]
+    view: str
     shapes: list[TextShape]
     results: Results = field(default_factory=list)
     neutralised: dict[RequestId, Mapping[str, int]] = field(default_factory=dict)

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -18,7 +18,9 @@ from genrm_cli.judging.profiles.profile import Profile
 from genrm_cli.judging.requests import JudgeRequest, PairwisePrompt, Prompt, RequestId
 from genrm_cli.rewards.diversity import ngram_clusters
 from genrm_cli.rewards.shaping import measure_text
-from genrm_cli.rollouts.record import SharedView, Turn, view_group
+from genrm_cli.rollouts.gym_view import view_as_gym
+from genrm_cli.rollouts.record import Turn
+from genrm_cli.rollouts.views import BLANK, SharedView, view_group
 from genrm_cli.verdicts import Failure, FailureKind, Outcome
 
 Tag = TypeVar("Tag")
@@ -151,19 +153,27 @@ def count_known(group: Group, plan: GroupPlan, judges: JudgeSet) -> tuple[int, i
     return requests, known
 
 
+def iter_prompts(group: Group, plan: GroupPlan) -> Iterator[tuple[RequestId, Prompt]]:
+    """Yield what would be asked about a group, in order; the arguments are those of `judge_group`."""
+    return _iter_requests(begin_group(group, plan), group, plan)
+
+
 def begin_group(group: Group, plan: GroupPlan) -> JudgedGroup:
     """Return what is known of a group before any request."""
-    with_response = tuple(rollout.answer is not None for rollout in group.rollouts)
-    answered = () if group.mixed_prompts else tuple(index for index, has in enumerate(with_response) if has)
+    reasons = tuple(map(plan.why_not_compared, group.rollouts))
+    answered = () if group.mixed_prompts else tuple(index for index, reason in enumerate(reasons) if reason is None)
     with_style = plan.rewards.shaping.group_style_penalty_coeff > 0
-    responses = view_group([group.rollouts[index] for index in answered]).responses if answered else []
+    view = _view_of(group, answered, plan)
     judged = JudgedGroup(
         key=group.key,
         size=len(group.rollouts),
         mixed_prompts=group.mixed_prompts,
         answered=answered,
-        spoken=tuple(index for index, response in zip(answered, responses, strict=True) if response.strip()),
-        has_response=with_response,
+        spoken=tuple(index for index, response in zip(answered, view.responses, strict=True) if response.strip()),
+        has_response=tuple(rollout.response is not None for rollout in group.rollouts),
+        not_compared=reasons,
+        blank=tuple(index for index, reason in enumerate(reasons) if reason == BLANK),
+        view=view.view,
         shapes=[
             measure_text(rollout.reasoning, rollout.answer or "", with_style=with_style) for rollout in group.rollouts
         ],
@@ -185,7 +195,7 @@ def _iter_requests(judged: JudgedGroup, group: Group, plan: GroupPlan) -> Iterat
     """Yield what is asked about a group; the first number of an id counts judges, then graders."""
     if not judged.answered or not plan.count_requests(len(judged.answered)):
         return
-    view, principle, backgrounds = _view_for_judges(judged, group, plan)
+    view, principle, backgrounds = view_for_judges(judged, group, plan)
     for id_, prompt in iter_requests(group.key, judged.answered, view, principle, plan):
         if plan.keep_replies and isinstance(prompt, PairwisePrompt):
             _note_neutralised(judged, id_, prompt, plan)
@@ -195,11 +205,11 @@ def _iter_requests(judged: JudgedGroup, group: Group, plan: GroupPlan) -> Iterat
         yield from iter_gradings(group.key, grader, number, judged.spoken, response_of, view, principle, backgrounds)
 
 
-def _view_for_judges(
+def view_for_judges(
     judged: JudgedGroup, group: Group, plan: GroupPlan
 ) -> tuple[SharedView, str | None, Mapping[int, str | None]]:
     """Return what leaves this machine, masked if the plan says so; lengths are measured on the texts as they are."""
-    view = view_group([group.rollouts[index] for index in judged.answered])
+    view = _view_of(group, judged.answered, plan)
     principle = group.rollouts[0].principle or plan.principle
     backgrounds: dict[int, str | None] = {}
     if plan.graders:
@@ -215,6 +225,17 @@ def _view_for_judges(
     principle = principle and redact(principle, counts)
     backgrounds = {index: background and redact(background, counts) for index, background in backgrounds.items()}
     return SharedView(conversation, responses), principle, backgrounds
+
+
+def _view_of(group: Group, answered: Sequence[int], plan: GroupPlan) -> SharedView:
+    """Return what a judge is shown of the rollouts that can be compared, before masking."""
+    if not answered:
+        return SharedView((), [])
+    if plan.shows_as_gym and group.records:
+        as_gym = view_as_gym([group.records[index] for index in answered])
+        if as_gym is not None:
+            return as_gym
+    return view_group([group.rollouts[index] for index in answered], plan.view)
 
 
 def _note_neutralised(judged: JudgedGroup, id_: RequestId, prompt: PairwisePrompt, plan: GroupPlan) -> None:

@@ -8,7 +8,9 @@ from genrm_cli.judging.profiles.profile import AnyProfile, GradingProfile, count
 from genrm_cli.pairing import count_comparisons
 from genrm_cli.rewards.shaping import ShapingTerms
 from genrm_cli.rewards.total import TotalTerms
+from genrm_cli.rollouts.record import Rollout
 from genrm_cli.rollouts.redaction import Redactor
+from genrm_cli.rollouts.views import AUTO, ViewOptions, why_not_compared
 from genrm_cli.settings.components import Component, Diversity
 
 GENRM = "genrm"
@@ -127,6 +129,10 @@ class GroupPlan:
         redactor: masks what is sent to judges; None to send texts as they are.
         keep_replies: keep the judges' replies with the results.
         lineups_in_both_orders: show a whole group as it is and reversed, instead of shuffled.
+        view: how responses are shown to judges.
+        ignore_media: compare responses with images or files, which a judge of text does not see.
+        blank_loses: give blank responses the lowest score of their group instead of leaving them unscored.
+        shows_as_gym: show exactly what NeMo Gym shows (`--compat`).
     """
 
     pairing: PairingPlan = field(default_factory=PairingPlan)
@@ -143,6 +149,16 @@ class GroupPlan:
     redactor: Redactor | None = None
     keep_replies: bool = False
     lineups_in_both_orders: bool = False
+    view: ViewOptions = AUTO
+    ignore_media: bool = False
+    blank_loses: bool = False
+    shows_as_gym: bool = False
+
+    def why_not_compared(self, rollout: Rollout) -> str | None:
+        """Return why a rollout cannot be compared; None if it can. NeMo Gym compares whatever has a response."""
+        if self.shows_as_gym:
+            return None if rollout.response is not None else why_not_compared(rollout, self.view)
+        return why_not_compared(rollout, self.view, ignore_media=self.ignore_media)
 
     @property
     def compares_pairs(self) -> bool:

@@ -91,6 +91,8 @@ class Reasons:
             return f"the component {missing[0]} has no value" + self._cause(missing[0])
         if not self.judged.has_response[index]:
             return NO_RESPONSE
+        if (reason := self.judged.not_compared[index]) is not None:
+            return reason
         if self.judged.mixed_prompts:
             return MIXED_PROMPTS
         if self.judged.lacks_group:
@@ -116,7 +118,7 @@ class Reasons:
     def _follows_from_verdicts(self, index: int, name: str) -> bool:
         """Whether a component is missing for a reason that keeps verdicts missing, too."""
         source = self.plan.rewards.sources[name]
-        if not self.judged.has_response[index] and source in ("judge", "rules", "responses"):
+        if self.judged.not_compared[index] is not None and source in ("judge", "rules", "responses"):
             return True
         return name in self.plan.rewards.from_verdicts or (
             self.judged.mixed_prompts and source in ("judge", "responses")

@@ -18,6 +18,7 @@ from genrm_cli.rewards.estimators import Calibration, Estimate, Verdicts, estima
 from genrm_cli.rewards.shaping import Adjustments
 from genrm_cli.rewards.total import Total, compose_total
 from genrm_cli.settings.components import Component, order_of
+from genrm_cli.verdicts import MIN_SCORE
 
 
 def reward_group(judged: JudgedGroup, plan: GroupPlan, calibration: Calibration) -> GroupRewards:
@@ -113,10 +114,14 @@ class _Work:
 
     def _composed_rewards(self) -> list[RolloutReward]:
         judged, terms = self.judged, self.plan.rewards
-        if judged.size == 1 and judged.has_response[0] and not judged.lacks_group:
+        if judged.size == 1 and judged.not_compared[0] is None and not judged.lacks_group:
             return [RolloutReward(terms.single_score, Adjustments(), terms.single_score, 1, 0.0)]
         noisy = self._is_noisy()
         base_scores = [None if noisy else score for score in self.estimate.base_scores]
+        known = [score for score in base_scores if score is not None]
+        if self.plan.blank_loses and known:
+            for index in judged.blank:
+                base_scores[index] = min(MIN_SCORE, *known)
         return compose_rewards(base_scores, judged.shapes, terms.shaping)
 
     def _is_noisy(self) -> bool:

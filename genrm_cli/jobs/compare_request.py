@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from genrm_cli.errors import InputError
 from genrm_cli.rollouts.declared import check_declared, parse_requirement
 from genrm_cli.rollouts.dialects import DIALECTS
-from genrm_cli.rollouts.dialects.fields import turns_of_prompt
+from genrm_cli.rollouts.reading.messages import turns_of_prompt
 from genrm_cli.rollouts.record import Rollout, Turn, UnreadableRecordError
 from genrm_cli.storage.formats.records import BadLineError, parse_record, parse_value
 

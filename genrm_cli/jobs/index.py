@@ -2,7 +2,8 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from types import TracebackType
 from typing import Any, Self
 
@@ -14,9 +15,10 @@ from genrm_cli.jobs.context import RunContext
 from genrm_cli.jobs.stores import TextStore
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.rollouts.declared import Requirement, check_declared, parse_requirement
-from genrm_cli.rollouts.dialects import DIALECTS, Dialect, recognise
+from genrm_cli.rollouts.dialects import DIALECTS, Dialect, named_fields, recognise
 from genrm_cli.rollouts.grouping import UNGROUPED, GroupTable, Place, group_key, value_at
 from genrm_cli.rollouts.record import Rollout, UnreadableRecordError
+from genrm_cli.rollouts.views import BLANK
 from genrm_cli.settings.file_settings import InputSettings
 from genrm_cli.storage.formats.lines import Line
 from genrm_cli.storage.formats.records import BadLineError, parse_record
@@ -47,13 +49,15 @@ class InputIndex:
         largest_group: comparisons of the group that needs most.
     """
 
-    def __init__(self, plan: GroupPlan, settings: InputSettings) -> None:
+    def __init__(self, plan: GroupPlan, settings: InputSettings, metrics: RunMetrics) -> None:
+        self.metrics = metrics
         self.table = GroupTable()
         self.plan = plan
         self.largest_group = 0
         self._settings = settings
         self._texts = TextStore()
-        self._with_records = bool(plan.graders) or any(map(reads_record, plan.rewards.components))
+        self._may_split = settings.group_by is None
+        self._with_records = plan.shows_as_gym or bool(plan.graders) or any(map(reads_record, plan.rewards.components))
 
     def __enter__(self) -> Self:
         return self
@@ -65,15 +69,27 @@ class InputIndex:
 
     def append(self, key: str, rollout: Rollout, place: Place, record: dict[str, Any], dialect: Dialect) -> None:
         """Add the rollout of the next row."""
-        self.table.append(key, rollout, place)
+        reason = self.plan.why_not_compared(rollout)
+        self.metrics.blank += reason == BLANK
+        self.metrics.truncated += rollout.is_truncated
+        self.metrics.excluded += rollout.excluded is not None
+        self.metrics.with_media += bool(rollout.media)
+        self.metrics.stripped_tokens += rollout.stripped_tokens
+        self.table.append(key, rollout, place, compared=reason is None, may_split=self._may_split)
         own = dialect.own_record(record, place.position) if self._with_records else None
         self._texts.append(key, rollout, own)
 
     def read_group(self, rows: Sequence[int]) -> Group:
         """Return a group with its texts."""
         keys, rollouts, records = zip(*(self._texts.read(row) for row in rows), strict=True)
+        superseded = self.table.superseded(list(rows))
+        rollouts = tuple(
+            replace(rollout, excluded=superseded[row]) if row in superseded else rollout
+            for row, rollout in zip(rows, rollouts, strict=True)
+        )
         kept = [record for record in records if record is not None]
-        return Group(keys[0], rollouts, kept, self.table.prompts_differ(list(rows)))
+        key = keys[0] + self.table.key_suffix(list(rows))
+        return Group(key, rollouts, kept, self.table.prompts_differ(list(rows)))
 
     def iter_groups(self) -> Iterator[tuple[int, list[int], Group]]:
         """Yield number, rows and texts of each group, groups by first appearance."""
@@ -92,7 +108,7 @@ def index_input(source: Source, run: RunContext, on_reject: Callable[[Reject], N
     Raises:
         UsageError: not one comparison fits into the budget.
     """
-    index = InputIndex(run.plan, run.settings.input)
+    index = InputIndex(run.plan, run.settings.input, run.metrics)
     try:
         _read_lines(source, run, index, on_reject)
         index.plan = _within_budget(index, run)
@@ -135,8 +151,13 @@ def _parse_line(
 
 
 def dialect_of(record: dict[str, Any], settings: InputSettings) -> Dialect:
-    """Return the dialect that the settings force, else the one that the record is written in."""
+    """Return the format that the settings force, else the one that the record is written in."""
+    if settings.response_field is not None:
+        return _named_fields(settings.response_field, settings.prompt_field, settings.id_field)
     return recognise(record) if settings.dialect is None else DIALECTS[settings.dialect]
+
+
+_named_fields = lru_cache(maxsize=8)(named_fields)
 
 
 def _key_of(record: dict[str, Any], rollout: Rollout, line: int, settings: InputSettings) -> str:

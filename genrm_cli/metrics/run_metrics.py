@@ -47,6 +47,13 @@ class RunMetrics(Mergeable):
     rollouts: int = 0
     rejects: int = 0
     duplicates: int = 0
+    blank: int = 0
+    truncated: int = 0
+    excluded: int = 0
+    with_media: int = 0
+    stripped_tokens: int = 0
+    groups_mostly_blank: int = 0
+    views: Counter[str] = field(default_factory=Counter)
     dialects: Counter[str] = field(default_factory=Counter)
     groups: int = 0
     group_sizes: Counter[int] = field(default_factory=Counter)
@@ -176,6 +183,13 @@ def summarise(metrics: RunMetrics, wall_time_s: float) -> dict[str, Any]:
         "dialects": dict(sorted(metrics.dialects.items())),
         "rollouts": metrics.rollouts,
         "duplicate_rollouts": metrics.duplicates,
+        "blank_responses": metrics.blank,
+        "truncated_responses": metrics.truncated,
+        "excluded_rollouts": metrics.excluded,
+        "rollouts_with_media": metrics.with_media,
+        "stripped_tokens": metrics.stripped_tokens,
+        "groups_mostly_blank": metrics.groups_mostly_blank,
+        "views": dict(sorted(metrics.views.items())),
         "groups": metrics.groups,
         "group_sizes": {str(size): count for size, count in sorted(metrics.group_sizes.items())},
         "groups_single": metrics.groups_single,

@@ -1,1 +1,1 @@
-"""What an input line means: rollouts, the dialects they are written in, and the groups they form."""
+"""Understand input lines as rollouts: their formats, the groups they form, and what a judge is shown of them."""

@@ -1,6 +1,6 @@
-"""The group key, and which rollouts of an input share it.
+"""Name the group of a rollout, and find the rollouts of an input that share one.
 
-The table holds about 54 bytes a rollout, whatever the length of its text.
+The table holds about 64 bytes a rollout, whatever the length of its text.
 """
 
 import hashlib
@@ -13,8 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genrm_cli.rollouts.record import Rollout, Turn
+from genrm_cli.rollouts.response import chars_of_items
 
 _NO_INDEX = -(2**63)
+_ATTEMPT_MASK = 2**32 - 1
+_WAS_SPLIT = 2
 UNGROUPED = "ungrouped:"  # begins the key of a rollout without the field that `--group-by` names
 
 
@@ -72,7 +75,7 @@ def value_at(record: Mapping[str, Any], path: str) -> str | None:
 
 
 class GroupTable:
-    """Which rollouts of an input form which group.
+    """The groups that the rollouts of an input form.
 
     Rows are rollouts in the order of the input; a row's number is the rollout's identity within a run.
     """
@@ -83,27 +86,42 @@ class GroupTable:
         self._indices = array("q")
         self._lines = array("Q")
         self._positions = array("I")
+        self._attempts = array("Q")  # of the group, then of the rollout, in 32 bits each
         self._answered = array("B")
+        self._split = array("B")
         self._prompt_chars = array("I")
         self._answer_chars = array("I")
 
     def __len__(self) -> int:
         return len(self._lines)
 
-    def append(self, key: str, rollout: Rollout, place: Place) -> None:
-        """Add a rollout with its group key."""
+    def append(
+        self, key: str, rollout: Rollout, place: Place, *, compared: bool | None = None, may_split: bool = True
+    ) -> None:
+        """Add a rollout with its group key.
+
+        Args:
+            key: the key.
+            rollout: the rollout.
+            place: its position in the input.
+            compared: whether it can be compared; without it, whether it has a response and is not excluded.
+            may_split: whether different prompts under this key are different groups, not one group by mistake.
+        """
+        if compared is None:
+            compared = rollout.is_comparable
         digest = hashlib.blake2b(key.encode(), digest_size=16).digest()
         self._keys.append(int.from_bytes(digest[:8], "little"))
         self._keys.append(int.from_bytes(digest[8:], "little"))
         # Episodes of one scenario may open differently: what they share is found when the group is read.
-        self._prompts.append(0 if rollout.session is not None else digest_of_prompt(rollout.prompt))
+        self._prompts.append(0 if rollout.is_session else digest_of_prompt(rollout.prompt))
         self._indices.append(_NO_INDEX if rollout.index is None else rollout.index)
         self._lines.append(place.line)
         self._positions.append(place.position)
-        self._answered.append(rollout.answer is not None)
+        self._attempts.append(rollout.group_attempt << 32 | rollout.attempt)
+        self._answered.append(compared)
+        self._split.append(may_split)
         self._prompt_chars.append(min(2**32 - 1, sum(len(turn.text) for turn in rollout.prompt)))
-        shown = rollout.answer or "" if rollout.session is None else "".join(turn.text for turn in rollout.session)
-        self._answer_chars.append(min(2**32 - 1, len(shown)))
+        self._answer_chars.append(min(2**32 - 1, chars_of_items(rollout.response or ())))
 
     def place(self, row: int) -> Place:
         """Return the position of a row's rollout in the input."""
@@ -120,16 +138,47 @@ class GroupTable:
         ends = np.append(starts[1:], len(rows))
         by_appearance = np.argsort(rows[starts], kind="stable")
         for group in by_appearance:
-            members = rows[starts[group] : ends[group]].tolist()
-            if all(self._indices[row] != _NO_INDEX for row in members):
-                members.sort(key=lambda row: (self._indices[row], row))
-            yield members
+            for members in self._split_by_prompt(rows[starts[group] : ends[group]].tolist()):
+                if all(self._indices[row] != _NO_INDEX for row in members):
+                    members.sort(key=lambda row: (self._indices[row], row))
+                yield members
+
+    def key_suffix(self, rows: list[int]) -> str:
+        """Return what tells a group from another one of the same key, whose prompt differs; mostly nothing."""
+        if self._split[rows[0]] != _WAS_SPLIT:
+            return ""
+        told_by = next((row for row in rows if self._answered[row]), rows[0])
+        return f" prompt:{self._prompts[told_by]:016x}"
+
+    def superseded(self, rows: list[int]) -> dict[int, str]:
+        """Return the rows of a group that a later attempt replaces, each with the reason.
+
+        The last attempt at a group replaces all earlier ones; within it, the last attempt at a rollout index replaces
+        those before it.
+        """
+        last_group = max(self._attempts[row] >> 32 for row in rows)
+        last: dict[int, int] = {}
+        for row in rows:
+            index, attempt = self._indices[row], self._attempts[row]
+            if attempt >> 32 == last_group and index != _NO_INDEX:
+                last[index] = max(attempt, last.get(index, 0))
+        replaced = {}
+        for row in rows:
+            attempt = self._attempts[row]
+            if attempt >> 32 < last_group:
+                replaced[row] = f"superseded by attempt {last_group} of the group"
+            elif attempt < last.get(self._indices[row], 0):
+                replaced[row] = f"superseded by attempt {last[self._indices[row]] & _ATTEMPT_MASK} of the rollout"
+        return replaced
 
     def duplicates(self, rows: list[int]) -> list[int]:
-        """Return the rows of a group whose rollout index occurred before in it."""
+        """Return the rows of a group whose rollout index occurred before in it, superseded ones aside."""
         seen: set[int] = set()
         repeated = []
+        replaced = self.superseded(rows)
         for row in rows:
+            if row in replaced:
+                continue
             index = self._indices[row]
             if index != _NO_INDEX and index in seen:
                 repeated.append(row)
@@ -137,12 +186,17 @@ class GroupTable:
         return repeated
 
     def count_answered(self, rows: list[int]) -> int:
-        """Count the rollouts of a group that have a response."""
-        return sum(self._answered[row] for row in rows)
+        """Count the rollouts of a group that can be compared."""
+        return len(self.compared(rows))
+
+    def compared(self, rows: list[int]) -> list[int]:
+        """Return the rows of a group that can be compared: those with a response, not excluded, not superseded."""
+        replaced = self.superseded(rows)
+        return [row for row in rows if self._answered[row] and row not in replaced]
 
     def chars_shown(self, rows: list[int], responses: int = 2) -> float:
         """Return how many characters a judge is shown of a group with the prompt and so many responses, on average."""
-        answered = [row for row in rows if self._answered[row]]
+        answered = self.compared(rows)
         if not answered:
             return 0.0
         prompts = sum(self._prompt_chars[row] for row in answered)
@@ -155,6 +209,23 @@ class GroupTable:
         Those without a response do not count: where the environment states the task, their lines lack it.
         """
         return len({self._prompts[row] for row in rows if self._answered[row]}) > 1
+
+    def _split_by_prompt(self, rows: list[int]) -> list[list[int]]:
+        """Split a task index that was used for several prompts into a group for each, in order of appearance.
+
+        A rollout that cannot be compared stays with its prompt, or with the first group if no other has it: where the
+        environment states the task, lines without a response lack it.
+        """
+        prompts = dict.fromkeys(self._prompts[row] for row in rows if self._answered[row] and self._split[row])
+        if len(prompts) < 2:
+            return [rows]
+        groups: dict[int, list[int]] = {prompt: [] for prompt in prompts}
+        first = next(iter(groups))
+        for row in rows:
+            prompt = self._prompts[row]
+            groups[prompt if prompt in groups else first].append(row)
+            self._split[row] = _WAS_SPLIT
+        return list(groups.values())
 
     def _sorted_rows(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return all rows sorted by group key, stably, and where each group starts among them."""

@@ -1,46 +1,91 @@
-"""A rollout and the text of a group, whatever dialect the line was written in."""
+"""A rollout, whatever format its line was written in."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import takewhile
-from typing import NamedTuple
+from functools import cached_property
+
+from genrm_cli.rollouts.response import (
+    Item,
+    Text,
+    Turn,
+    final_words_of,
+    media_of,
+    reasoning_of,
+    turns_of_items,
+    words_of,
+)
 
 
 class UnreadableRecordError(ValueError):
     """A line is JSON but no rollout can be read from it; the message says why."""
 
 
-class Turn(NamedTuple):
-    """One turn of a conversation; roles are `system`, `user`, `assistant` and `tool`."""
-
-    role: str
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Rollout:
     """One response (or episode) of the policy to one task.
 
     Attributes:
         prompt: the conversation that the policy answered.
-        answer: the policy's own text, reasoning left out; empty if it said nothing; None if the line carries
-            no response at all (inputs only, a failed generation).
-        reasoning: the policy's reasoning, never shown to a judge.
+        response: its response in order, empty if it did nothing; None if the line carries no response at all (inputs
+            only, a failed generation).
         principle: what to judge by, if the line says so.
         task: the line's own name for its group (`task:3`, `prompt_id:x`); None if it has none.
         index: the rollout's number within its group, if the line says so.
-        session: for an episode, all turns after the prompt: the whole session is judged, not one answer.
+        group_attempt: the attempt at the whole group that it belongs to; a later one replaces an earlier one.
+        attempt: the attempt at this rollout; likewise.
+        is_session: for an episode, whose whole session is judged, not one answer.
         line_is_group: True when all rollouts of the line form one group (many responses in one line).
+        is_truncated: whether a token, turn or time limit cut the response off.
+        excluded: why it must not be compared (masked, failed); None if it may be.
+        prompt_media: kinds of the images and files in the prompt.
     """
 
     prompt: tuple[Turn, ...]
-    answer: str | None
-    reasoning: str = ""
+    response: tuple[Item, ...] | None
     principle: str | None = None
     task: str | None = None
     index: int | None = None
-    session: tuple[Turn, ...] | None = None
+    group_attempt: int = 0
+    attempt: int = 0
+    is_session: bool = False
     line_is_group: bool = False
+    is_truncated: bool = False
+    excluded: str | None = None
+    prompt_media: tuple[str, ...] = ()
+
+    @cached_property
+    def answer(self) -> str | None:
+        """All words of the policy, joined, without reasoning; empty if it said nothing, None without a response."""
+        return None if self.response is None else words_of(self.response)
+
+    @cached_property
+    def final_answer(self) -> str:
+        """Its words after the last call, result or turn of the environment."""
+        return final_words_of(self.response or ())
+
+    @cached_property
+    def reasoning(self) -> str:
+        """The policy's reasoning, never shown to a judge."""
+        return reasoning_of(self.response or ())
+
+    @cached_property
+    def session(self) -> tuple[Turn, ...] | None:
+        """For an episode, all turns after the prompt, without reasoning; None otherwise."""
+        return turns_of_items(self.response or ()) if self.is_session else None
+
+    @property
+    def is_comparable(self) -> bool:
+        """Whether it has a response, and nothing says that it must not be compared."""
+        return self.response is not None and self.excluded is None
+
+    @property
+    def media(self) -> tuple[str, ...]:
+        """Kinds of the images and files in prompt and response."""
+        return self.prompt_media + media_of(self.response or ())
+
+    @property
+    def stripped_tokens(self) -> int:
+        """Number of chat-template tokens removed from the ends of its texts."""
+        return sum(item.stripped_tokens for item in self.response or () if isinstance(item, Text))
 
     @property
     def has_prompt(self) -> bool:
@@ -48,28 +93,4 @@ class Rollout:
         return any(turn.text.strip() for turn in self.prompt)
 
 
-@dataclass(frozen=True, slots=True)
-class SharedView:
-    """What a judge is shown of a group: one conversation, and one text a rollout in the group's order."""
-
-    conversation: tuple[Turn, ...]
-    responses: list[str]
-
-
-def view_group(rollouts: Sequence[Rollout]) -> SharedView:
-    """Return what a judge is shown of rollouts that share a prompt and all have a response.
-
-    Episodes share the leading turns that are equal in all of them; the rest of each session is its response.
-    """
-    first = rollouts[0]
-    if any(rollout.session is None for rollout in rollouts):
-        return SharedView(first.prompt, [rollout.answer or "" for rollout in rollouts])
-    ranks = zip(*(rollout.prompt for rollout in rollouts), strict=False)
-    shared = sum(1 for _ in takewhile(lambda turns: len(set(turns)) == 1, ranks))
-    sessions = [rollout.prompt[shared:] + (rollout.session or ()) for rollout in rollouts]
-    return SharedView(first.prompt[:shared], [render_transcript(session) for session in sessions])
-
-
-def render_transcript(turns: Sequence[Turn]) -> str:
-    """Render turns as one text, each headed by its role."""
-    return "\n\n".join(f"{turn.role.capitalize()}: {turn.text}" for turn in turns)
+__all__ = ["Rollout", "Turn", "UnreadableRecordError"]

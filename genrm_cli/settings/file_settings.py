@@ -20,6 +20,39 @@ class InputSettings:
         "Dotted path of the field that identifies the group, for example metadata.task. "
         "Default: task index, prompt id, example or scenario id, or the prompt, whichever exists first.",
     )
+    view: str = reward_setting(
+        "auto",
+        "Part of a response that the judge sees. answer: the words after the last tool call or turn. transcript: "
+        "everything but reasoning, with tool calls and results. auto: answer if all responses of the group are only "
+        "words, otherwise transcript.",
+        choices=("auto", "answer", "transcript"),
+    )
+    view_max_chars: int | None = reward_setting(
+        None, "Cut the middle out of responses longer than this before the judge sees them.", low=100
+    )
+    answer_field: str | None = reward_setting(
+        None, "Dotted path of the text to judge in answers that are JSON, for example result.text."
+    )
+    answer_tool: str | None = reward_setting(
+        None, "Judge the arguments of the last call of this tool, for example submit_final_result."
+    )
+    ignore_media: bool = reward_setting(
+        False, "Compare responses with images or files, although the judge does not see them."
+    )
+    empty: str = reward_setting(
+        "unscored",
+        "Reward of a response with nothing for the judge to see. unscored: none. lose: the lowest score of its group.",
+        choices=("unscored", "lose"),
+    )
+    prompt_field: str | None = reward_setting(
+        None, "Dotted path of the prompt, for a format that is not recognised. Requires --response-field."
+    )
+    response_field: str | None = reward_setting(
+        None, "Dotted path of the response, for a format that is not recognised; a list of responses is a group."
+    )
+    id_field: str | None = reward_setting(
+        None, "Dotted path of the task's id, for a format that is not recognised. Requires --response-field."
+    )
     max_line_bytes: int = setting(64_000_000, "Reject longer lines without reading them.", low=1_000)
     strict: bool = setting(
         False, "Stop with exit code 3 before any call if a line is invalid or a rollout is duplicated."

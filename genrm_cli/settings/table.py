@@ -92,6 +92,16 @@ def value_of(settings: Settings, name: str) -> Any:
     return getattr(getattr(settings, subject), own_name)
 
 
+# Settings that older versions did not have: their defaults leave existing outputs up to date.
+_NEW_NAMES = frozenset(
+    {
+        *("view", "view_max_chars", "answer_field", "answer_tool", "ignore_media", "empty"),
+        *("prompt_field", "response_field", "id_field"),
+    }
+)
+_DEFAULTS = Settings()
+
+
 def digest_of(settings: Settings) -> str:
     """Return the sha256 (hex) over every setting that can change a reward, and no other.
 
@@ -99,7 +109,11 @@ def digest_of(settings: Settings) -> str:
     """
     rewards = settings.rewards
     names = {setting.name for setting in all_settings() if setting.declared.changes_rewards}
-    deciding: dict[str, object] = {oldest_name(name): value_of(settings, name) for name in names}
+    deciding: dict[str, object] = {
+        oldest_name(name): value
+        for name in names
+        if (value := value_of(settings, name)) != value_of(_DEFAULTS, name) or name not in _NEW_NAMES
+    }
     deciding["panel"] = [[judge.weight, _deciding(judge.values, names)] for judge in settings.panel.judges]
     deciding["components"] = [[c.name, c.kind, c.options, _deciding(c.judge, names)] for c in rewards.components]
     if rewards.diversity is not None:

@@ -7,7 +7,7 @@ from genrm_process import COMMAND, Call, Genrm
 from judge_server_fixture import JudgeServer
 from rich.text import Text
 
-from genrm_cli.cli.tables import add_row, counted, new_table
+from genrm_cli.cli.console import add_row, counted, new_table
 
 PAIRS = "labelled-pairs.jsonl"
 

@@ -347,7 +347,7 @@ def test_a_group_of_several_prompts_keeps_what_is_each_rollouts_own(tmp_path: Pa
 
 
 def test_each_response_of_a_line_has_its_own_fields(tmp_path: Path) -> None:
-    """The parallel lists of a line hold one entry a response; any other list belongs to all, whatever its length."""
+    """A list that the format knows holds one entry a response; every other field is the line's."""
     prompt = [{"role": "system", "content": "Be kind."}, {"role": "user", "content": "Hi."}]
     lines: list[Json] = [
         {"prompt": prompt, "responses": ["a", "b"], "scores": [1, 2]},
@@ -361,7 +361,7 @@ def test_each_response_of_a_line_has_its_own_fields(tmp_path: Path) -> None:
 
 def test_a_function_sees_each_response_with_its_own_part_of_the_line(tmp_path: Path, functions: str) -> None:
     """The record that it gets is the rollout's own."""
-    lines: list[Json] = [{"prompt": "Hi", "responses": ["a", "b"], "q": 5, "ids": ["x", "y"]}]
+    lines: list[Json] = [{"prompt": "Hi", "responses": [{"text": "a", "q": 5}, {"text": "b", "q": 7}]}]
     scored = score(tmp_path, lines, f"[components.q]\npython = '{functions}:lazily'\n{ALONE}")
     assert scored.lines[0]["rewards"] == [5.0, 5.0]
 

@@ -75,9 +75,9 @@ def test_completion_takes_strings_and_messages(name, prompt, response):
     assert (rollout.prompt, rollout.answer) == (QUESTION, "Because.")
 
 
-def test_verl_and_openrlhf_lines_are_completions():
-    """`input` and `output` with a score and a step are read, without any name of a task."""
-    (rollout,) = read_as("completion", {"input": "Why?", "output": "Because.", "score": 0.5, "step": 3})
+def test_openrlhf_lines_are_completions():
+    """`input` and `output` with a reward are read, without any name of a task."""
+    (rollout,) = read_as("completion", {"input": "Why?", "output": "Because.", "reward": 0.5})
     assert (rollout.prompt, rollout.answer, rollout.task) == (QUESTION, "Because.", None)
 
 

@@ -3,7 +3,8 @@
 import pytest
 
 from genrm_cli.rollouts.dialects import DIALECTS, Score, recognise
-from genrm_cli.rollouts.record import Turn, view_group
+from genrm_cli.rollouts.record import Turn
+from genrm_cli.rollouts.views import view_group
 
 REWARD = {"total_reward": 0.82, "components": {"safety": 1.0, "empathy": 0.7, "bias": 0.0}}
 
@@ -71,8 +72,8 @@ def test_the_judge_sees_the_whole_session_as_a_transcript():
     view = view_group([read_one(session) for session in sessions])
     assert view.conversation == (Turn("system", "You are a counsellor."), Turn("user", "I lost my dog."))
     assert view.responses == [
-        "Assistant: I am sorry.\n\nUser: Thanks.\n\nAssistant: Bye.",
-        "Assistant: It was only a dog.",
+        "[--- ASSISTANT ---]\nI am sorry.\n[--- USER ---]\nThanks.\n[--- ASSISTANT ---]\nBye.",
+        "[--- ASSISTANT ---]\nIt was only a dog.",
     ]
 
 
@@ -85,8 +86,8 @@ def test_openings_that_differ_move_into_the_transcripts():
     view = view_group([read_one(session) for session in sessions])
     assert view.conversation == (Turn("system", "You are a counsellor."),)
     assert view.responses == [
-        "User: My dog died.\n\nAssistant: I am sorry.",
-        "User: I lost my dog.\n\nAssistant: Oh.",
+        "[--- USER ---]\nMy dog died.\n[--- ASSISTANT ---]\nI am sorry.",
+        "[--- USER ---]\nI lost my dog.\n[--- ASSISTANT ---]\nOh.",
     ]
 
 

@@ -10,13 +10,15 @@ from hypothesis import strategies as st
 from genrm_cli.rollouts.dialects import DIALECTS
 from genrm_cli.rollouts.grouping import GroupTable, Place, digest_of_prompt, group_key, value_at
 from genrm_cli.rollouts.record import Rollout, Turn
+from genrm_cli.rollouts.response import Text
 
 QUESTION = (Turn("user", "Why?"),)
 
 
 def rollout(task=None, index=None, prompt=QUESTION, **others):
     """Make a rollout with an answer."""
-    return Rollout(prompt, others.pop("answer", "Because."), task=task, index=index, **others)
+    response = others.pop("response", (Text("Because."),))
+    return Rollout(prompt, response, task=task, index=index, **others)
 
 
 def table_of(*rollouts):
@@ -189,23 +191,65 @@ def test_many_lines_joined_by_a_field_are_no_duplicates():
     assert table.duplicates([0, 1, 2, 3]) == []
 
 
-def test_prompts_that_differ_are_found():
-    """One task index with several prompts is not one task."""
-    table = table_of(rollout("a"), rollout("a"), rollout("a", prompt=(Turn("user", "How?"),)))
-    assert not table.prompts_differ([0, 1])
+HOW = (Turn("user", "How?"),)
+
+
+def test_one_task_index_with_two_prompts_is_two_groups():
+    """Rollouts of a reused index are compared within each prompt, and the keys of the groups differ."""
+    table = table_of(rollout("a"), rollout("a", prompt=HOW), rollout("b"), rollout("a"), rollout("a", prompt=HOW))
+    groups = list(table.iter_groups())
+    assert sorted(groups) == [[0, 3], [1, 4], [2]]
+    suffixes = [table.key_suffix(rows) for rows in sorted(groups)]
+    assert len(set(suffixes)) == 3
+    assert suffixes[2] == ""
+    assert not any(table.prompts_differ(rows) for rows in groups)
+
+
+def test_prompts_that_differ_under_a_field_are_found():
+    """Where the user names the group, different prompts in it are a mistake, and the group stays whole."""
+    table = GroupTable()
+    for line, prompt in enumerate((QUESTION, QUESTION, HOW), 1):
+        table.append("step:1", rollout(prompt=prompt), Place(line, 0, 0, 0), may_split=False)
+    assert list(table.iter_groups()) == [[0, 1, 2]]
     assert table.prompts_differ([0, 1, 2])
+    assert not table.prompts_differ([0, 1])
+
+
+def test_a_later_attempt_at_a_group_replaces_the_earlier_one():
+    """No rollout of an earlier group attempt is a sibling of a later one's, whatever its index."""
+    table = table_of(*(rollout("g", index, group_attempt=attempt) for index, attempt in ((0, 0), (1, 0), (0, 1))))
+    (rows,) = table.iter_groups()
+    assert table.superseded(rows) == dict.fromkeys((0, 1), "superseded by attempt 1 of the group")
+    assert table.compared(rows) == [2]
+    assert table.duplicates(rows) == []
+
+
+def test_a_resent_rollout_replaces_the_earlier_attempt():
+    """Of one index the last attempt counts, in whatever order the lines come; other indices keep theirs."""
+    table = table_of(*(rollout("g", index, attempt=attempt) for index, attempt in ((0, 2), (0, 0), (1, 0), (0, 1))))
+    (rows,) = table.iter_groups()
+    assert sorted(table.compared(rows)) == [0, 2]
+    assert set(table.superseded(rows)) == {1, 3}
+    assert table.count_answered(rows) == 2
+
+
+def test_excluded_rollouts_are_not_compared():
+    """Masked and failed rollouts stay in their group and are not counted among those compared."""
+    table = table_of(rollout("a"), rollout("a", excluded="masked"), rollout("a", response=None))
+    (rows,) = table.iter_groups()
+    assert (rows, table.compared(rows)) == ([0, 1, 2], [0])
 
 
 def test_a_rollout_without_a_response_does_not_spoil_its_group():
     """Where the environment states the task in the output, a line without one lacks the prompt."""
-    table = table_of(rollout("a"), rollout("a"), rollout("a", prompt=(), answer=None))
+    table = table_of(rollout("a"), rollout("a"), rollout("a", prompt=(), response=None))
     assert not table.prompts_differ([0, 1, 2])
     assert table.count_answered([0, 1, 2]) == 2
 
 
 def test_episodes_may_open_differently():
     """What the sessions of a scenario share is found later; their prompts need not be equal."""
-    table = table_of(*(rollout("s", prompt=(Turn("user", text),), session=()) for text in ("a", "b")))
+    table = table_of(*(rollout("s", prompt=(Turn("user", text),), is_session=True) for text in ("a", "b")))
     assert not table.prompts_differ([0, 1])
 
 
@@ -213,7 +257,7 @@ def test_episodes_may_open_differently():
 def test_the_table_keeps_no_text(chars):
     """A rollout costs less than 100 bytes, however long its text."""
     table = GroupTable()
-    each = rollout("a" * chars, 0, prompt=(Turn("user", "x" * chars),), answer="y" * chars)
+    each = rollout("a" * chars, 0, prompt=(Turn("user", "x" * chars),), response=(Text("y" * chars),))
     for line in range(2000):
         table.append(group_key(each, line), each, Place(line, 0))
     columns = [value for value in vars(table).values() if hasattr(value, "itemsize")]

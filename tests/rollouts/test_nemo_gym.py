@@ -4,6 +4,7 @@ import pytest
 
 from genrm_cli.rollouts.dialects import DIALECTS, recognise
 from genrm_cli.rollouts.record import Turn, UnreadableRecordError
+from genrm_cli.rollouts.response import Media, Reasoning, Refusal, Text, ToolCall, ToolResult
 
 READ = DIALECTS["nemo_gym"].read
 
@@ -203,6 +204,8 @@ def test_an_input_without_a_response_has_no_answer(record):
     ("names", "task"),
     [
         ({"_ng_task_index": 3, "prompt_id": "p", "example_id": "e"}, "task:3"),
+        ({"_ng_group_id": "g", "_ng_task_index": 3}, "group:g"),
+        ({"_ng_group_id": "", "_ng_task_index": 3}, "task:3"),
         ({"_ng_task_index": 0, "prompt_id": "p"}, "task:0"),
         ({"_ng_task_index": None, "prompt_id": "p"}, "prompt_id:p"),
         ({"prompt_id": "p", "example_id": "e"}, "prompt_id:p"),
@@ -225,6 +228,100 @@ def test_the_task_is_the_first_name_that_says_something(names, task):
 def test_the_rollout_index_is_a_whole_number_or_none(value, index):
     """Anything but a whole number of reasonable size is no rollout index."""
     assert read_one(line([said("x")], _ng_rollout_index=value)).index == index
+
+
+@pytest.mark.parametrize(
+    ("names", "attempts"),
+    [
+        ({}, (0, 0)),
+        ({"_ng_group_attempt": 2, "_ng_attempt_index": 1}, (2, 1)),
+        ({"_ng_group_attempt": -1, "_ng_attempt_index": True}, (0, 0)),
+        ({"_ng_group_attempt": 2**40, "_ng_attempt_index": "1"}, (0, 0)),
+    ],
+)
+def test_attempts_are_counts(names, attempts):
+    """The attempt at the group and at the rollout; anything but a count is the first attempt."""
+    rollout = read_one(line([said("x")], **names))
+    assert (rollout.group_attempt, rollout.attempt) == attempts
+
+
+@pytest.mark.parametrize(
+    ("fields", "excluded"),
+    [
+        ({"mask_sample": True}, "masked (mask_sample)"),
+        ({"instance_config": {"mask_sample": True}}, "masked (mask_sample)"),
+        ({"mask_sample": False, "instance_config": {"mask_sample": False}}, None),
+        ({"_ng_failure_class": "judge_failed"}, "failed (judge_failed)"),
+        ({"_ng_failure_class": None}, None),
+        ({"sample_loss_mask": [[0, 0.0]]}, "masked (sample_loss_mask)"),
+        ({"sample_loss_mask": [0, 1]}, None),
+        ({"sample_loss_mask": []}, None),
+        ({"ok": False}, "failed (ok is false)"),
+        ({"ok": None}, None),
+    ],
+)
+def test_masked_and_failed_rows_are_excluded(fields, excluded):
+    """What the writer took out of training is read and kept, and marked with the reason."""
+    assert read_one(line([said("x")], **fields)).excluded == excluded
+
+
+@pytest.mark.parametrize(
+    ("response", "truncated"),
+    [
+        ({"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}}, True),
+        ({"status": "incomplete", "incomplete_details": {"reason": "content_filter"}}, False),
+        ({"status": "completed", "incomplete_details": None}, False),
+    ],
+)
+def test_an_incomplete_response_is_truncated(response, truncated):
+    """The Responses API says why a response is incomplete."""
+    record = line([said("x")])
+    record["response"] |= response
+    assert read_one(record).is_truncated == truncated
+
+
+# Items
+
+
+def test_every_kind_of_item_is_kept_in_order():
+    """Calls, results, turns, refusals and media stand where they happened; an unknown item is named."""
+    output = [
+        thought("Hm."),
+        said("I look."),
+        called(),
+        returned(),
+        {"type": "web_search_call", "action": {"query": "April"}},
+        {"type": "mcp_call", "name": "m", "arguments": "{}", "output": "5"},
+        {"type": "custom_tool_call", "name": "c", "input": "free text"},
+        {"type": "computer_call_output", "output": [{"type": "computer_screenshot", "image_url": "u"}]},
+        said("Go on.", "user"),
+        {"type": "message", "role": "assistant", "content": [{"type": "refusal", "refusal": "No."}]},
+        {"type": "image_generation_call", "result": "..."},
+        {"type": "compaction"},
+    ]
+    rollout = read_one(line(output))
+    assert rollout.response == (
+        Reasoning("Hm."),
+        Text("I look."),
+        ToolCall("look", '{"at": 1}'),
+        ToolResult("nothing there", "look"),
+        ToolCall("web_search", '{"query": "April"}'),
+        ToolCall("m", "{}"),
+        ToolResult("5", "m"),
+        ToolCall("c", "free text"),
+        ToolResult("[computer_screenshot]"),
+        Media("computer_screenshot"),
+        Turn("user", "Go on."),
+        Refusal("No."),
+        Media("image"),
+        Turn("environment", "[compaction]"),
+    )
+
+
+def test_images_of_the_prompt_are_told():
+    """A judge of text cannot see what the policy was asked about."""
+    content = [{"type": "input_text", "text": "See "}, {"type": "input_image", "image_url": "u"}]
+    assert read_one(line([said("x")], [{"role": "user", "content": content}])).media == ("input_image",)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from genrm_cli.groups.components.graders import Grader
 from genrm_cli.judging.requests import ListwisePrompt, Prompt, RequestId
 from genrm_cli.judging.rubrics.grading import grades_of_empty
 from genrm_cli.judging.rubrics.ranking import grades_of_sole
-from genrm_cli.rollouts.record import SharedView
+from genrm_cli.rollouts.views import SharedView
 from genrm_cli.verdicts import Failure, FailureKind, Grades, Outcome
 
 

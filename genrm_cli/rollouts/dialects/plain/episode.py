@@ -3,23 +3,18 @@
 The whole session is judged: what the sessions of a scenario have in common at the beginning (system and first
 user turn) is shown as the conversation, the rest as the response.
 
-Our components go beside the episode's; one whose name is taken there is called `genrm_` and its name, which
-`genrm.component_names` says, so that the same one is replaced when the output is scored again. `total_reward`
-changes only where a `[total]` is configured; what it was stays under `genrm`.
+Our components are added to the episode's. Where a name is taken, ours gets the prefix `genrm_`, and
+`genrm.component_names` records it, so that scoring the output again replaces the same component. `total_reward`
+changes only where a `[total]` is configured; its previous value is kept under `genrm`.
 """
 
 import hashlib
 from collections.abc import Collection, Mapping, Sequence
 
-from genrm_cli.rollouts.dialects.dialect import Dialect, Score, annotate_line, set_detail
-from genrm_cli.rollouts.dialects.fields import (
-    Record,
-    index_of,
-    principle_of,
-    response_of_messages,
-    task_of,
-    turns_of_messages,
-)
+from genrm_cli.rollouts.reading.content import media_of_messages
+from genrm_cli.rollouts.reading.dialect import Dialect, Score, annotate_line, set_detail
+from genrm_cli.rollouts.reading.fields import Record, index_of, rollout_of
+from genrm_cli.rollouts.reading.messages import items_of_messages, turns_of_messages
 from genrm_cli.rollouts.record import Rollout, UnreadableRecordError
 
 
@@ -32,24 +27,22 @@ def _read(record: Record) -> list[Rollout]:
     if not isinstance(messages, list):
         raise UnreadableRecordError("an episode needs a list of messages")
     turns = turns_of_messages(messages)
-    users = [place for place, turn in enumerate(turns) if turn.role == "user"]
+    users = [position for position, turn in enumerate(turns) if turn.role == "user"]
     opening = users[0] + 1 if users else 0
-    answer, reasoning = response_of_messages(messages[opening:])
     return [
-        Rollout(
-            prompt=turns[:opening],
-            answer=answer,
-            reasoning=reasoning,
-            principle=principle_of(record),
-            task=task_of(record),
+        rollout_of(
+            record,
+            turns[:opening],
+            items_of_messages(messages[opening:]),
             index=_index_of(record),
-            session=turns[opening:],
+            is_session=True,
+            prompt_media=media_of_messages(messages[:opening]),
         )
     ]
 
 
 def _index_of(record: Record) -> int | None:
-    """Return the episode's number, set apart by its run: the episodes of two runs may stand in one file."""
+    """Return the episode's number combined with its run: a file may hold the episodes of two runs."""
     index, run = index_of(record), record.get("run_id")
     if index is None or not isinstance(run, str) or not 0 <= index < 2**30:
         return index
@@ -72,7 +65,7 @@ def _annotate(record: Record, scores: Sequence[Score]) -> None:
         detail["previous_components"] = components
     ours = dict(score.detail.get("components") or {"genrm": score.reward})
     if "total" not in score.detail and "genrm" in ours:
-        ours["genrm"] = score.reward  # divided among near copies, or what the user wants for none
+        ours["genrm"] = score.reward  # divided among near copies, or the user's default
     names = _names_beside(before, _written_before(record), ours)
     reward = {**reward, "components": {**before, **{names[name]: value for name, value in ours.items()}}}
     if renamed := {name: written for name, written in names.items() if written != name}:
@@ -85,7 +78,7 @@ def _annotate(record: Record, scores: Sequence[Score]) -> None:
 
 
 def _written_before(record: Record) -> dict[str, str]:
-    """Return what an earlier run of ours called its components in the record, by their own names."""
+    """Return the names under which an earlier run wrote its components, by component."""
     genrm = record.get("genrm")
     components, renamed = (
         part if isinstance(genrm, Mapping) and isinstance(part := genrm.get(key), Mapping) else {}
@@ -95,7 +88,7 @@ def _written_before(record: Record) -> dict[str, str]:
 
 
 def _names_beside(before: Collection[str], written: Mapping[str, str], ours: Collection[str]) -> dict[str, str]:
-    """Return how our components are called: as before, else by their names, unless those are taken."""
+    """Return the name to write each component under: the one used before, else its own unless it is taken."""
     names: dict[str, str] = {}
     for name in ours:
         free = written.get(name, name)

@@ -1,4 +1,4 @@
-"""What a labelled line means: a question and two answers of which one is known to be better."""
+"""Read a labelled line: a question and two answers of which one is known to be better."""
 
 import hashlib
 import json
@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from genrm_cli.rollouts.dialects.fields import principle_of, split_reasoning, turns_of_messages, turns_of_prompt
+from genrm_cli.rollouts.reading.fields import principle_of
+from genrm_cli.rollouts.reading.messages import turns_of_messages, turns_of_prompt
+from genrm_cli.rollouts.reading.reasoning import split_reasoning
 from genrm_cli.rollouts.record import Turn, UnreadableRecordError
 
 Record = dict[str, Any]

@@ -1,0 +1,144 @@
+"""Show the groups of an input, and what a judge would be sent about them, without calling one."""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from genrm_cli.errors import InputError
+from genrm_cli.groups.group import Group
+from genrm_cli.groups.judge_group import begin_group, iter_prompts, view_for_judges
+from genrm_cli.groups.plan import GroupPlan
+from genrm_cli.groups.reasons import MIXED_PROMPTS
+from genrm_cli.jobs.context import RunContext
+from genrm_cli.jobs.index import Reject, index_input
+from genrm_cli.judging.lookup.builtin_profiles import PROFILES
+from genrm_cli.judging.profiles.profile import AnyProfile, Message, Profile, render_messages
+from genrm_cli.judging.requests import Prompt
+from genrm_cli.settings import Settings
+from genrm_cli.settings.panel import judges_of
+from genrm_cli.storage.source import open_source
+
+STAND_IN_PROFILE = "nemotron-plain"
+_FIRST_REPLY = "(the judge's first reply)"
+_MAX_NAMED = 5
+
+
+@dataclass(frozen=True, slots=True)
+class ShownRequest:
+    """One request about a group, as the judge would get it.
+
+    Attributes:
+        group: key of the group.
+        profile: name of the profile that rendered it.
+        shown: indices of the rollouts, in the order in which they are shown.
+        messages: what is sent; of two turns both, with a placeholder for the reply between them.
+    """
+
+    group: str
+    profile: str
+    shown: tuple[int, ...]
+    messages: list[Message]
+
+
+@dataclass(frozen=True, slots=True)
+class ShownRollout:
+    """A rollout as the judges would be shown it; `reason` says why it is not compared, None if it is."""
+
+    text: str
+    reason: str | None
+    is_truncated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ShownGroup:
+    """A group as the judges would be shown it; `view` is None if nothing of it can be compared."""
+
+    key: str
+    view: str | None
+    rollouts: list[ShownRollout]
+
+
+def iter_shown_requests(uri: str, run: RunContext, key: str | None) -> Iterator[ShownRequest]:
+    """Yield the first request about each group, or about one; groups about which nothing is asked are left out.
+
+    Raises:
+        InputError: the input cannot be read, or nothing would be asked.
+    """
+    found = False
+    for group, plan in _iter_groups(uri, run, key):
+        first = next(iter_prompts(group, plan), None)
+        if first is not None:
+            found = True
+            id_, prompt = first
+            profile = _profile_of(id_.judge, plan, run.settings)
+            yield ShownRequest(group.key, profile.name, id_.shown, _messages_of(profile, prompt))
+    if not found:
+        nothing = "no request is planned for " + ("any group" if key is None else f"the group {key}")
+        raise InputError(f"{uri}: {nothing}; `genrm show` without --as-judge lists its rollouts.")
+
+
+def iter_shown_groups(uri: str, run: RunContext, key: str | None) -> Iterator[ShownGroup]:
+    """Yield each group, or one, with the texts that judges would be shown.
+
+    Raises:
+        InputError: the input cannot be read, or lacks the group.
+    """
+    for group, plan in _iter_groups(uri, run, key):
+        yield shown_group(group, plan)
+
+
+def shown_group(group: Group, plan: GroupPlan) -> ShownGroup:
+    """Return a group with the texts that judges are shown, masked as for them."""
+    judged = begin_group(group, plan)
+    view, _, _ = view_for_judges(judged, group, plan)
+    texts = dict(zip(judged.answered, view.responses, strict=True))
+    rollouts = []
+    for index, (rollout, reason) in enumerate(zip(group.rollouts, judged.not_compared, strict=True)):
+        if index not in texts:
+            answer = rollout.answer or ""
+            texts[index] = answer if plan.redactor is None else plan.redactor.redact(answer, Counter())
+            reason = reason or MIXED_PROMPTS
+        rollouts.append(ShownRollout(texts[index], reason, rollout.is_truncated))
+    return ShownGroup(group.key, judged.view if judged.answered else None, rollouts)
+
+
+def _iter_groups(uri: str, run: RunContext, key: str | None) -> Iterator[tuple[Group, GroupPlan]]:
+    """Yield the groups of an input with its plan; at most the one of this key."""
+    names: list[str] = []
+    rejects: list[Reject] = []  # the first one
+
+    def note(reject: Reject) -> None:
+        if not rejects:
+            rejects.append(reject)
+
+    with (
+        open_source(uri, run.s3, run.settings.input.max_line_bytes) as source,
+        index_input(source, run, note) as index,
+    ):
+        for _, _, group in index.iter_groups():
+            if key is None or group.key == key:
+                yield group, index.plan
+            if group.key == key:
+                return
+            if len(names) < _MAX_NAMED:
+                names.append(group.key)
+    if not names:
+        first = f": line {rejects[0].line}: {rejects[0].reason}" if rejects else ""
+        raise InputError(f"{uri}: the input holds no rollouts{first}.")
+    if key is not None:
+        raise InputError(f"{uri}: no group {key!r}; its first groups are {', '.join(names)}.")
+
+
+def _profile_of(number: int, plan: GroupPlan, settings: Settings) -> AnyProfile:
+    """Return the profile of a judge, or of a grader; the stand-in for a judge without a profile and a model."""
+    if number >= len(plan.judges):
+        return plan.graders[number - len(plan.judges)].profile
+    profile, given = plan.judges[number].profile, judges_of(settings)[number].judge
+    return profile if profile and (given.model or given.profile) else PROFILES[STAND_IN_PROFILE]
+
+
+def _messages_of(profile: AnyProfile, prompt: Prompt) -> list[Message]:
+    messages = render_messages(profile, prompt)
+    if isinstance(profile, Profile) and profile.render_second_turn is not None:
+        return messages + profile.render_second_turn(_FIRST_REPLY)
+    return messages

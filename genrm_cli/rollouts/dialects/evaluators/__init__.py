@@ -1,0 +1,1 @@
+"""Formats of evaluation harnesses and inference servers."""

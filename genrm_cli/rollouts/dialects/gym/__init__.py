@@ -1,0 +1,1 @@
+"""Formats of NeMo Gym and NeMo RL."""

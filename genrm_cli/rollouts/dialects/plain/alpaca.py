@@ -1,0 +1,21 @@
+"""Alpaca: `instruction`, perhaps an `input` it is about, and `output`, one rollout a line."""
+
+from genrm_cli.rollouts.dialects.plain.completion import read_completion
+from genrm_cli.rollouts.reading.dialect import Dialect, annotate_line
+from genrm_cli.rollouts.reading.fields import Record, has_all
+from genrm_cli.rollouts.record import Rollout, UnreadableRecordError
+
+
+def _recognise(record: Record) -> bool:
+    return has_all(record, ("instruction", "output")) and "prompt" not in record
+
+
+def _read(record: Record) -> list[Rollout]:
+    instruction, given = record.get("instruction"), record.get("input")
+    if not isinstance(instruction, str) or "output" not in record:
+        raise UnreadableRecordError("no instruction or output, expected texts")
+    prompt = f"{instruction}\n\n{given}" if isinstance(given, str) and given.strip() else instruction
+    return [read_completion(record, prompt, record["output"])]
+
+
+DIALECT = Dialect("alpaca", _recognise, _read, annotate_line)

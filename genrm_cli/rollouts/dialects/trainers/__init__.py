@@ -1,0 +1,1 @@
+"""Formats of trainers and their environments."""

@@ -1,0 +1,33 @@
+"""AReaL's rollout dumps: `task_id`, `sample_idx`, `prompt` and `completion` decoded with their special tokens.
+
+Source: inclusionAI/AReaL `areal/infra/workflow_executor.py`.
+"""
+
+from genrm_cli.rollouts.reading.dialect import Dialect, annotate_line
+from genrm_cli.rollouts.reading.fields import Record, first_of, has_all, identifier, integer, rollout_of
+from genrm_cli.rollouts.reading.response_items import items_of_response
+from genrm_cli.rollouts.reading.templates import turns_of_template
+from genrm_cli.rollouts.record import Rollout, UnreadableRecordError
+
+
+def _recognise(record: Record) -> bool:
+    return has_all(record, ("task_id", "sample_idx", "prompt", "completion"))
+
+
+def _read(record: Record) -> list[Rollout]:
+    prompt = record.get("prompt")
+    if not isinstance(prompt, str):
+        raise UnreadableRecordError("prompt is not a string, expected the decoded prompt")
+    name = identifier(record.get("task_id"))
+    return [
+        rollout_of(
+            record,
+            turns_of_template(prompt),
+            items_of_response(first_of(record, ("completion",))),
+            task=None if name is None else f"task:{name}",
+            index=integer(record.get("sample_idx")),
+        )
+    ]
+
+
+DIALECT = Dialect("areal", _recognise, _read, annotate_line)

@@ -1,0 +1,36 @@
+"""Atropos groups: `tokens`, `masks`, `scores` and `messages`, each a list with one entry a rollout.
+
+Groups hold messages only where the environment includes them. Source: NousResearch/atropos `atroposlib/envs/base.py`.
+"""
+
+from collections.abc import Sequence
+
+from genrm_cli.rollouts.dialects.plain.chat import read_chat
+from genrm_cli.rollouts.reading.dialect import Dialect, Score, annotate_list, own_of_lists
+from genrm_cli.rollouts.reading.fields import Record
+from genrm_cli.rollouts.record import Rollout, UnreadableRecordError
+
+_PARALLEL = (
+    *("tokens", "masks", "scores", "advantages", "ref_logprobs", "inference_logprobs", "overrides", "images"),
+    *("distill_token_ids", "distill_logprobs"),
+)
+
+
+def _recognise(record: Record) -> bool:
+    return isinstance(record.get("scores"), list) and "tokens" in record and "masks" in record
+
+
+def _read(record: Record) -> list[Rollout]:
+    messages = record.get("messages")
+    if not isinstance(messages, list) or not messages:
+        raise UnreadableRecordError(
+            "an Atropos group without messages, expected texts: set include_messages in the environment"
+        )
+    return [read_chat(record, each, line_is_group=True, task=None, index=None) for each in messages]
+
+
+def _annotate(record: Record, scores: Sequence[Score]) -> None:
+    annotate_list(record, scores, field="scores")
+
+
+DIALECT = Dialect("atropos", _recognise, _read, _annotate, own_of_lists(_PARALLEL, ("messages",)))

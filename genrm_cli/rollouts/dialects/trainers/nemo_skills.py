@@ -1,0 +1,23 @@
+"""NeMo Skills' `output-rs*.jsonl`: `problem`, `expected_answer`, `generation`, one rollout a line.
+
+Source: NVIDIA-NeMo/Skills `nemo_skills/inference`.
+"""
+
+from genrm_cli.rollouts.dialects.plain.completion import read_completion
+from genrm_cli.rollouts.reading.dialect import Dialect, annotate_line
+from genrm_cli.rollouts.reading.fields import Record, first_of
+from genrm_cli.rollouts.record import Rollout
+
+_PROMPTS = ("problem", "question")
+
+
+def _recognise(record: Record) -> bool:
+    asked = any(name in record for name in _PROMPTS)
+    return asked and "generation" in record and ("expected_answer" in record or "num_generated_tokens" in record)
+
+
+def _read(record: Record) -> list[Rollout]:
+    return [read_completion(record, first_of(record, _PROMPTS), first_of(record, ("generation",)))]
+
+
+DIALECT = Dialect("nemo_skills", _recognise, _read, annotate_line)

@@ -1,0 +1,36 @@
+"""ROLL's `rollout_dump_data.step_N.jsonl`: one line of columns, `prompt` and `responses` and `scores` among them.
+
+Source: alibaba/ROLL `roll/pipeline/rlvr/utils.py`.
+"""
+
+from collections.abc import Sequence
+
+from genrm_cli.rollouts.dialects.plain.columns import read_columns
+from genrm_cli.rollouts.reading.dialect import Dialect, Score, annotate_list, own_of_columns
+from genrm_cli.rollouts.reading.fields import Record, list_at
+from genrm_cli.rollouts.reading.templates import messages_of_template
+from genrm_cli.rollouts.record import Rollout
+
+_own_row = own_of_columns("responses")
+
+
+def _recognise(record: Record) -> bool:
+    prompts, responses = record.get("prompt"), record.get("responses")
+    return (
+        isinstance(prompts, list)
+        and isinstance(responses, list)
+        and len(prompts) == len(responses) > 0
+        and all(isinstance(each, str) for each in (*prompts, *responses))
+    )
+
+
+def _read(record: Record) -> list[Rollout]:
+    prompts = [messages_of_template(prompt) for prompt in list_at(record, "prompt")]
+    return read_columns(record, prompts, list_at(record, "responses"), _own_row)
+
+
+def _annotate(record: Record, scores: Sequence[Score]) -> None:
+    annotate_list(record, scores, field="scores")
+
+
+DIALECT = Dialect("roll", _recognise, _read, _annotate, _own_row)

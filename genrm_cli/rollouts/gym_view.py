@@ -1,0 +1,102 @@
+"""Show a judge exactly what NeMo Gym's `genrm_compare` shows, for people who must reproduce its numbers.
+
+Its ways differ from ours on purpose here: messages are joined with nothing, inline thinking stays, refusals and calls
+are left out, an empty response is the word `None`, and content of the input that is not plain text becomes empty.
+Source: NVIDIA-NeMo/Gym 07d6b0d0 `resources_servers/genrm_compare/{app,utils}.py`.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from genrm_cli.rollouts.response import Turn
+from genrm_cli.rollouts.views import SharedView, ShownResponse
+
+EMPTY_RESPONSE = "None"
+
+
+def view_as_gym(records: Sequence[Mapping[str, Any]]) -> SharedView | None:
+    """Return what NeMo Gym shows of a group; None if its records are in a format that NeMo Gym does not write.
+
+    Args:
+        records: the lines of the group; of a compare request, one for each response.
+    """
+    if records and all("responses_create_params" in record for record in records):
+        return view_gym_group(records)
+    if records and all("conversation_history" in record and "response_objs" in record for record in records):
+        return view_gym_request({**records[0], "response_objs": [record["response_objs"] for record in records]})
+    return None
+
+
+def view_gym_group(records: Sequence[Mapping[str, Any]]) -> SharedView:
+    """Return what NeMo Gym shows of the lines of one group: the first line's input, and each line's response."""
+    first = records[0].get("responses_create_params")
+    given = first.get("input") if isinstance(first, Mapping) else None
+    return _view(gym_conversation(given), [record.get("response") for record in records])
+
+
+def view_gym_request(request: Mapping[str, Any]) -> SharedView:
+    """Return what NeMo Gym shows of a compare request."""
+    responses = request.get("response_objs")
+    return _view(gym_history(request.get("conversation_history")), responses if isinstance(responses, list) else [])
+
+
+def gym_conversation(given: object) -> tuple[Turn, ...]:
+    """Return the conversation that NeMo Gym makes of a request's `input`.
+
+    A text becomes one empty user turn for each character; an item without a role (a tool call, its result,
+    reasoning) an empty user turn. Of content in parts only `output_text` counts, and not within an output message,
+    which has an id.
+    """
+    if isinstance(given, str):
+        return tuple(Turn("user", "") for _ in given)
+    items = given if isinstance(given, list) else []
+    return tuple(_turn_of_item(item) for item in items if isinstance(item, Mapping))
+
+
+def gym_history(history: object) -> tuple[Turn, ...]:
+    """Return the conversation of a compare request: a message without a role is the user's."""
+    messages = history if isinstance(history, list) else []
+    return tuple(
+        Turn(str(message.get("role", "user")), str(message.get("content", "")))
+        for message in messages
+        if isinstance(message, Mapping)
+    )
+
+
+def gym_response_text(response: object) -> str:
+    """Return the text that NeMo Gym shows of a response."""
+    _, text = gym_texts(response)
+    return text if text.strip() else EMPTY_RESPONSE
+
+
+def gym_texts(response: object) -> tuple[str, str]:
+    """Return reasoning and text of a response as NeMo Gym measures their lengths."""
+    output = response.get("output") if isinstance(response, Mapping) else None
+    items = [item for item in output if isinstance(item, Mapping)] if isinstance(output, list) else []
+    reasoning = [_parts(item.get("summary"), None) for item in items if item.get("type") == "reasoning"]
+    texts = [_parts(item.get("content"), "output_text") for item in items if item.get("type") == "message"]
+    return "".join(reasoning), "".join(texts)
+
+
+def _view(conversation: tuple[Turn, ...], responses: Sequence[object]) -> SharedView:
+    texts = [gym_response_text(response) for response in responses]
+    # Nothing is blank there: the judge is asked about the word None.
+    shown = tuple(ShownResponse(text, is_blank=False, is_truncated=False, media=()) for text in texts)
+    return SharedView(conversation, texts, shown, "answer")
+
+
+def _turn_of_item(item: Mapping[str, Any]) -> Turn:
+    content = item.get("content")
+    if isinstance(content, list):
+        is_output = item.get("role") == "assistant" and "id" in item
+        content = "" if is_output else _parts(content, "output_text")
+    return Turn(str(item.get("role", "user")), str(content or ""))
+
+
+def _parts(parts: object, kind: str | None) -> str:
+    """Join the texts of parts, all of them or those of one type."""
+    return "".join(
+        part["text"]
+        for part in (parts if isinstance(parts, list) else ())
+        if isinstance(part, Mapping) and isinstance(part.get("text"), str) and kind in (None, part.get("type"))
+    )

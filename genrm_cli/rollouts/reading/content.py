@@ -1,0 +1,109 @@
+"""Read the content of a message: text, reasoning and media in parts."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from genrm_cli.rollouts.record import UnreadableRecordError
+from genrm_cli.rollouts.response import call_text
+
+Json = Mapping[str, Any]
+
+_CALL_INPUTS = ("arguments", "input", "action", "code", "queries")
+_TEXT_FIELDS = ("text", "refusal")
+_REASONING_FIELDS = {"reasoning": "reasoning", "thinking": "thinking", "reasoning_text": "text"}
+_NO_MEDIA = ("text", "input_text", "output_text", "refusal", "summary_text", "tool_use", "tool_result", "json", "")
+
+
+def text_of_content(content: object) -> str:
+    """Return the text of a message's content: a string, or a list of typed parts.
+
+    Text parts are joined without a separator, as servers split one text over several; an image or file part
+    leaves its type in brackets, so that a judge knows something is missing.
+
+    Raises:
+        UnreadableRecordError: the content is neither.
+    """
+    if content is None:
+        return ""
+    if isinstance(content, str):
+        return content
+    if isinstance(content, list):
+        return "".join(_text_of_part(part) for part in content)
+    raise UnreadableRecordError(f"message content is {kind_of(content)}, expected a string or a list of parts")
+
+
+def answer_text(content: object) -> str:
+    """Return the text of an assistant's content without refusals, media and reasoning parts."""
+    if not isinstance(content, list):
+        return text_of_content(content)
+    for part in content:
+        _text_of_part(part)  # refuses what is not a part
+    return "".join(
+        part if isinstance(part, str) else part["text"]
+        for part in content
+        if isinstance(part, str)
+        or (isinstance(part.get("text"), str) and text_or_empty(part.get("type")) not in _REASONING_FIELDS)
+    )
+
+
+def reasoning_of_part(part: object) -> str:
+    """Return the reasoning that a content part holds; empty for other parts."""
+    if not isinstance(part, Mapping):
+        return ""
+    field = _REASONING_FIELDS.get(text_or_empty(part.get("type")))
+    return "" if field is None else text_or_empty(part.get(field)) or text_or_empty(part.get("text"))
+
+
+def media_of_messages(messages: object) -> tuple[str, ...]:
+    """Return the kinds of the images and files in messages or items, nested ones included."""
+    if isinstance(messages, Mapping):
+        content = messages.get("content") if messages.get("content") is not None else messages.get("output")
+        parts = content if isinstance(content, list) else ()
+        return tuple(part["type"] for part in parts if isinstance(part, Mapping) and is_media(part))
+    if not isinstance(messages, list):
+        return ()
+    return tuple(kind for message in messages for kind in media_of_messages(message))
+
+
+def is_media(part: Json) -> bool:
+    """Whether a typed content part is neither text nor reasoning."""
+    kind = text_or_empty(part.get("type"))
+    known = kind in _NO_MEDIA or kind in _REASONING_FIELDS or kind == "redacted_thinking"
+    return not known and not any(isinstance(part.get(name), str) for name in _TEXT_FIELDS)
+
+
+def arguments_of(call: Json) -> str:
+    """Return the arguments of a tool call as text, whatever their field is called."""
+    value = next((call[name] for name in _CALL_INPUTS if call.get(name) is not None), "")
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def kind_of(value: object) -> str:
+    """Return what a JSON value is, for a person."""
+    names = {dict: "an object", list: "a list", str: "a string", bool: "a boolean", type(None): "null"}
+    return names.get(type(value), "a number")
+
+
+def text_or_empty(value: object) -> str:
+    """Return a text as it is, anything else as the empty text."""
+    return value if isinstance(value, str) else ""
+
+
+def list_or_empty(value: object) -> list[Any]:
+    """Return a list as it is, anything else as an empty list."""
+    return value if isinstance(value, list) else []
+
+
+def _text_of_part(part: object) -> str:
+    if isinstance(part, str):
+        return part
+    if not isinstance(part, Mapping):
+        raise UnreadableRecordError(f"a content part is {kind_of(part)}, expected an object")
+    for name in _TEXT_FIELDS:
+        if isinstance(part.get(name), str):
+            return str(part[name])
+    kind = text_or_empty(part.get("type")) or "part"
+    if kind == "tool_use":
+        return call_text(text_or_empty(part.get("name")), arguments_of(part))
+    return "" if kind in _REASONING_FIELDS or kind == "tool_result" else f"[{kind}]"

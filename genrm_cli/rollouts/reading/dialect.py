@@ -1,0 +1,123 @@
+"""Define a format: recognise a line, read its rollouts, write their scores back."""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from genrm_cli.rollouts.reading.fields import Record
+from genrm_cli.rollouts.record import Rollout
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """The result of one rollout of a line: its reward (None = unscored) and the `genrm` object."""
+
+    reward: float | None
+    detail: dict[str, Any]
+
+
+def whole_record(record: Record, position: int) -> Record:
+    """Return the whole line: its fields belong to each of its rollouts."""
+    return record
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """One way to write rollouts as lines.
+
+    Attributes:
+        name: what `--dialect` takes.
+        recognise: whether a record looks like this format; cheap, by the keys that are there.
+        read: the rollouts of a record, in order; raises `UnreadableRecordError`.
+        annotate: set rewards and the `genrm` object in the record, one score a rollout, in the order of `read`.
+            Every other field stays; a value that is replaced is kept under `genrm`.
+        own_record: the fields of a record that are true of one of its rollouts, by position.
+    """
+
+    name: str
+    recognise: Callable[[Record], bool]
+    read: Callable[[Record], list[Rollout]]
+    annotate: Callable[[Record, Sequence[Score]], None]
+    own_record: Callable[[Record, int], Record] = whole_record
+
+
+def annotate_line(record: Record, scores: Sequence[Score], also: Collection[str] = ()) -> None:
+    """Annotate a line that is one rollout: `reward` is the number, `genrm` says how it came about.
+
+    Args:
+        record: the line.
+        scores: the one score.
+        also: other fields of the format that restate the reward; they get the same number.
+    """
+    (score,) = scores
+    detail = score.detail | {"previous_reward": record.get("reward")}
+    for name in also:
+        if name in record:
+            detail[f"previous_{name}"] = record[name]
+            record[name] = score.reward
+    record["reward"] = score.reward
+    set_detail(record, detail)
+
+
+def annotate_list(record: Record, scores: Sequence[Score], field: str = "rewards", also: Collection[str] = ()) -> None:
+    """Annotate a line that holds many rollouts: the rewards are a list, `genrm.rollouts` too, in the same order.
+
+    Args:
+        record: the line.
+        scores: one a rollout.
+        field: the format's name for its list of rewards.
+        also: other lists of the format that restate the rewards; they get the same numbers.
+    """
+    rewards = [score.reward for score in scores]
+    detail: dict[str, Any] = {"rollouts": [score.detail for score in scores]}
+    for name in (field, *(name for name in also if name in record)):
+        detail[f"previous_{name}"] = record.get(name)
+        record[name] = list(rewards)
+    set_detail(record, detail)
+
+
+def set_detail(record: Record, detail: dict[str, Any]) -> None:
+    """Set `genrm`, keeping what stood there before (a file scored earlier) as `genrm.previous_genrm`."""
+    if "genrm" in record:
+        detail["previous_genrm"] = record["genrm"]
+    record["genrm"] = detail
+
+
+def own_of_lists(parallel: Collection[str], responses: Sequence[str]) -> Callable[[Record, int], Record]:
+    """Return an `own_record` for lines whose responses are a list.
+
+    Fields of a response that is an object come beside those of the line, which hide them where names are equal.
+
+    Args:
+        parallel: fields that hold one entry for each response where they are lists as long as that of the responses;
+            every other field belongs to the line.
+        responses: names of the list of responses; the first that is a list counts.
+    """
+
+    def own_record(record: Record, position: int) -> Record:
+        found: list[Any] = next((record[name] for name in responses if isinstance(record.get(name), list)), [])
+        own = found[position] if position < len(found) else None
+        row = {
+            name: value[position]
+            if (name in parallel or name in responses)
+            and isinstance(value, list)
+            and len(value) == len(found) > position
+            else value
+            for name, value in record.items()
+        }
+        return {**own, **row} if isinstance(own, Mapping) else row
+
+    return own_record
+
+
+def own_of_columns(*names: str) -> Callable[[Record, int], Record]:
+    """Return an `own_record` for lines of columns: every list as long as the first of these columns is one."""
+
+    def own_record(record: Record, position: int) -> Record:
+        count = next((len(record[name]) for name in names if isinstance(record.get(name), list)), 0)
+        return {
+            name: value[position] if isinstance(value, list) and len(value) == count > position else value
+            for name, value in record.items()
+        }
+
+    return own_record

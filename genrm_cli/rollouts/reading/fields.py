@@ -1,0 +1,163 @@
+"""Read the fields of a record that several formats share: names, attempts, principle, exclusion, truncation."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from genrm_cli.rollouts.record import Rollout, UnreadableRecordError
+from genrm_cli.rollouts.response import Item, Turn
+
+Record = dict[str, Any]
+
+# Looked up in this order; the first that holds a value names the task.
+_TASK_FIELDS = (
+    ("_ng_group_id", "group"),
+    ("_ng_task_index", "task"),
+    ("task_index", "task"),
+    ("task_idx", "task"),  # NeMo Gym's aviary server
+    ("prompt_id", "prompt_id"),
+    ("example_id", "example"),
+)
+_INDEX_FIELDS = ("_ng_rollout_index", "rollout_index", "episode_index")
+_FINISH_FIELDS = ("finish_reason", "stop_reason")
+_CUT_OFF = frozenset(
+    ("length", "max_tokens", "max_output_tokens", "max_length", "model_length", "token_limit", "max_seq_len")
+)
+
+
+def rollout_of(
+    record: Mapping[str, Any],
+    prompt: tuple[Turn, ...],
+    response: tuple[Item, ...] | None,
+    **known: Any,
+) -> Rollout:
+    """Return a rollout with all that its record says about it.
+
+    Args:
+        record: the line, or the part of it that is this rollout's own.
+        prompt: what the policy answered.
+        response: what it did.
+        **known: attributes of `Rollout` that the format knows better.
+    """
+    said = {
+        "principle": principle_of(record),
+        "task": task_of(record),
+        "index": index_of(record),
+        "group_attempt": _count(record.get("_ng_group_attempt")),
+        "attempt": _count(record.get("_ng_attempt_index")),
+        "is_truncated": is_truncated(record),
+        "excluded": excluded_of(record),
+    }
+    return Rollout(prompt, response, **(said | known))
+
+
+def task_of(record: Mapping[str, Any]) -> str | None:
+    """Return the line's own name for its group: group id, task index, prompt id, else example or scenario id."""
+    for name, kind in _TASK_FIELDS:
+        if (value := identifier(record.get(name))) is not None:
+            return f"{kind}:{value}"
+    scenario = record.get("scenario")
+    if isinstance(scenario, Mapping) and (value := identifier(scenario.get("scenario_id"))) is not None:
+        return f"scenario:{value}"
+    return None
+
+
+def index_of(record: Mapping[str, Any]) -> int | None:
+    """Return the rollout's number within its group; None if the line has none."""
+    return next((value for name in _INDEX_FIELDS if (value := integer(record.get(name))) is not None), None)
+
+
+def principle_of(record: Mapping[str, Any]) -> str | None:
+    """Return the line's principle; several become a numbered list."""
+    principle = record.get("principle")
+    if isinstance(principle, list):
+        lines = [f"{number}. {text}" for number, text in enumerate(principle, 1) if isinstance(text, str)]
+        return "\n".join(lines) or None
+    return principle if isinstance(principle, str) and principle.strip() else None
+
+
+def excluded_of(record: Mapping[str, Any]) -> str | None:
+    """Return why a rollout must not be compared, if its writer says so: it is masked, or it failed."""
+    settings = record.get("instance_config")
+    nested = isinstance(settings, Mapping) and settings.get("mask_sample") is True
+    if record.get("mask_sample") is True or nested:
+        return "masked (mask_sample)"
+    if _is_masked(record.get("sample_loss_mask")):
+        return "masked (sample_loss_mask)"
+    if failure := record.get("_ng_failure_class"):
+        return f"failed ({identifier(failure) or 'unknown'})"
+    return "failed (ok is false)" if record.get("ok") is False else None
+
+
+def failure_of(error: object) -> str | None:
+    """Return why a rollout is excluded, from a format's own error field; None where it is empty."""
+    if not error:
+        return None
+    last = error[-1] if isinstance(error, list) else error
+    if isinstance(last, Mapping):
+        last = last.get("type") or last.get("code") or last.get("message")
+    words = " ".join(last.split())[:60] if isinstance(last, str) else "error"
+    return f"failed ({words or 'error'})"
+
+
+def is_truncated(record: Mapping[str, Any]) -> bool:
+    """Whether a record, a choice or a Responses API object says that a limit cut the response off."""
+    details = record.get("incomplete_details")
+    reasons = [record.get(name) for name in _FINISH_FIELDS]
+    reasons += [details.get("reason")] if isinstance(details, Mapping) else []
+    cut_off = any(isinstance(reason, str) and reason.lower() in _CUT_OFF for reason in reasons)
+    return cut_off or any(record.get(name) is True for name in ("truncated", "is_truncated"))
+
+
+def identifier(value: object) -> str | None:
+    """Return a text or an integer as a name; None for anything else and for an empty text."""
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        return None
+    return str(value) or None
+
+
+def integer(value: object) -> int | None:
+    """Return an integer of at most 62 bits; None for anything else."""
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**62:
+        return value
+    return None
+
+
+def first_of(record: Mapping[str, Any], names: Sequence[str]) -> Any:
+    """Return the value of the first of these fields that is there.
+
+    Raises:
+        UnreadableRecordError: none is.
+    """
+    for name in names:
+        if name in record:
+            return record[name]
+    raise UnreadableRecordError(f"none of the expected fields {', '.join(names)}")
+
+
+def list_at(record: Mapping[str, Any], name: str) -> list[Any]:
+    """Return a field that must be a list with items in it.
+
+    Raises:
+        UnreadableRecordError: it is not.
+    """
+    value = record.get(name)
+    if not isinstance(value, list) or not value:
+        raise UnreadableRecordError(f"{name} is empty or missing, expected a list")
+    return value
+
+
+def has_all(record: Mapping[str, Any], names: Iterable[str]) -> bool:
+    """Whether a record has all of these fields."""
+    return all(name in record for name in names)
+
+
+def _count(value: object) -> int:
+    number = integer(value)
+    return number if number is not None and 0 <= number < 2**31 else 0
+
+
+def _is_masked(mask: object) -> bool:
+    """Whether a loss mask is all zero: a number, or lists of numbers that are not empty."""
+    if isinstance(mask, list):
+        return bool(mask) and all(_is_masked(each) for each in mask)
+    return isinstance(mask, int | float) and not mask

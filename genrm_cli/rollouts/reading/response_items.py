@@ -1,0 +1,132 @@
+"""Read a response in any of its shapes; the items of a Responses API object."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import pairwise
+
+from genrm_cli.rollouts.reading.content import Json, arguments_of, media_of_messages, text_of_content, text_or_empty
+from genrm_cli.rollouts.reading.messages import (
+    items_of_assistant,
+    items_of_messages,
+    items_of_text,
+    iter_items_of_message,
+    turns_of_messages,
+)
+from genrm_cli.rollouts.record import UnreadableRecordError
+from genrm_cli.rollouts.response import Item, Media, Reasoning, ToolCall, ToolResult, Turn, call_text
+
+
+def items_of_response(response: object) -> tuple[Item, ...] | None:
+    """Return the items of a response in any of its shapes; None when it is null or holds no turn of the policy.
+
+    Shapes: a string, a list of messages, one message, a Responses API object, a chat completion's choice.
+
+    Raises:
+        UnreadableRecordError: it has none of these shapes.
+    """
+    if response is None or response == {}:
+        return None
+    if isinstance(response, str):
+        return items_of_text(response)
+    if isinstance(response, list):
+        return items_of_messages(response)
+    if isinstance(response, Mapping):
+        if "output" in response:
+            return None if response["output"] is None else items_of_output(output_items(response))
+        if isinstance(response.get("message"), Mapping):
+            return items_of_messages([{"role": "assistant", **response["message"]}])
+        if "content" in response or "tool_calls" in response:
+            return items_of_messages([{"role": "assistant", **response}])
+        if isinstance(response.get("text"), str):
+            return items_of_text(response["text"])
+    raise UnreadableRecordError("the response is neither text, nor messages, nor a Responses API object")
+
+
+def items_of_output(items: Iterable[Json]) -> tuple[Item, ...]:
+    """Return a response from the items of a Responses API object."""
+    items = list(items)
+    names = {
+        text_or_empty(item.get("call_id")): text_or_empty(item.get("name"))
+        for item in items
+        if text_or_empty(item.get("name"))
+    }
+    names.pop("", None)
+    return tuple(each for item in items for each in _items_of_output_item(item, names))
+
+
+def turns_of_item(item: Json) -> tuple[Turn, ...]:
+    """Return an item of a Responses API input as turns of a prompt; reasoning is left out."""
+    kind = item.get("type")
+    if kind == "reasoning":
+        return ()
+    if isinstance(kind, str) and kind.endswith("_call"):
+        call = _call_of_item(item)
+        return (Turn("assistant", call_text(call.name, call.arguments)),)
+    if isinstance(kind, str) and kind.endswith("_call_output"):
+        return (Turn("tool", text_of_content(item.get("output"))),)
+    return turns_of_messages([item])
+
+
+def output_items(response: object) -> list[Json]:
+    """Return the items of a Responses API object's `output`, nested lists flattened.
+
+    Some environments store a list of growing histories, one a step, each beginning with the one before: then
+    only the last counts.
+
+    Raises:
+        UnreadableRecordError: `output` is not a list of items.
+    """
+    output = response.get("output") if isinstance(response, Mapping) else None
+    if isinstance(output, str):
+        return [{"type": "message", "role": "assistant", "content": output}]
+    if not isinstance(output, list):
+        raise UnreadableRecordError("response.output is not a list of items")
+    steps = [item for item in output if isinstance(item, list)]
+    if steps and len(steps) == len(output):
+        grows = all(later[: len(step)] == step for step, later in pairwise(steps))
+        output = steps[-1] if grows else output
+    return list(flatten_items(output))
+
+
+def flatten_items(items: Iterable[object]) -> Iterator[Json]:
+    """Yield the items of nested lists.
+
+    Raises:
+        UnreadableRecordError: one is not an object.
+    """
+    for item in items:
+        if isinstance(item, list):
+            yield from flatten_items(item)
+        elif isinstance(item, Mapping):
+            yield item
+        else:
+            raise UnreadableRecordError("an item of input or output is not an object")
+
+
+def _call_of_item(item: Json) -> ToolCall:
+    return ToolCall(
+        text_or_empty(item.get("name")) or text_or_empty(item.get("type")).removesuffix("_call"), arguments_of(item)
+    )
+
+
+def _items_of_output_item(item: Json, tools: Mapping[str, str]) -> Iterator[Item]:
+    kind, role = text_or_empty(item.get("type")), item.get("role")
+    if kind == "reasoning":
+        # Never both places: some servers fill both with the same text. The reference measures the summary.
+        if text := text_of_content(item.get("summary")) or text_of_content(item.get("content")):
+            yield Reasoning(text)
+    elif role == "assistant" or (role is None and kind == "message"):
+        yield from items_of_assistant({"content": item.get("content"), "tool_calls": item.get("tool_calls")})
+    elif isinstance(role, str):
+        yield from iter_items_of_message(item)
+    elif kind == "image_generation_call":
+        yield Media("image")
+    elif kind.endswith("_call_output"):
+        name = text_or_empty(item.get("name")) or tools.get(text_or_empty(item.get("call_id")), "")
+        yield ToolResult(text_of_content(item.get("output")), name)
+        yield from (Media(each) for each in media_of_messages(item))
+    elif kind.endswith("_call"):
+        yield _call_of_item(item)
+        if isinstance(item.get("output"), str):  # executed by the server (MCP)
+            yield ToolResult(item["output"], text_or_empty(item.get("name")))
+    elif kind:
+        yield Turn("environment", f"[{kind}]")

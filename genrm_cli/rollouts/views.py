@@ -1,0 +1,239 @@
+"""Show a judge what the policy did: its answer, or a transcript of everything but its reasoning.
+
+A transcript has a marker line before each step: `[--- ASSISTANT ---]`, `[--- TOOL CALL look ---]`. Shown text cannot
+imitate one: within it `[---` becomes `(---` and `---]` becomes `---)`.
+"""
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+from typing import Literal
+
+from genrm_cli.rollouts.record import Rollout
+from genrm_cli.rollouts.response import (
+    Item,
+    Media,
+    Reasoning,
+    Refusal,
+    Text,
+    ToolCall,
+    ToolResult,
+    Turn,
+    has_act,
+    last_arguments_of,
+    only_words,
+)
+
+View = Literal["auto", "answer", "transcript"]
+BLANK = "blank response"
+EXCLUDED = "excluded: "  # begins a reason, as the next one
+WITH_MEDIA = "holds media that the judge cannot see: "
+
+_FENCE = re.compile(r"```[a-z]{0,10}\n(?P<body>.*?)```", re.DOTALL)
+_LEAST_SHOWN = 40  # characters of a text that a cut leaves at least
+
+
+@dataclass(frozen=True, slots=True)
+class ViewOptions:
+    """How responses are shown to a judge.
+
+    Attributes:
+        view: `answer`, the words after the last call or turn; `transcript`, everything but reasoning; `auto`, the
+            answer where all responses of the group are words only, else the transcript.
+        max_chars: cut the middle out of a response longer than this.
+        max_step_chars: likewise for each tool call and result of a transcript.
+        answer_field: dotted path of the text to show within an answer that is JSON.
+        answer_tool: show the arguments of the last call of this tool.
+    """
+
+    view: View = "auto"
+    max_chars: int | None = None
+    max_step_chars: int = 2_000
+    answer_field: str | None = None
+    answer_tool: str | None = None
+
+
+AUTO = ViewOptions()
+
+
+@dataclass(frozen=True, slots=True)
+class ShownResponse:
+    """One response as a judge is shown it.
+
+    Attributes:
+        text: the text.
+        is_blank: whether the policy did nothing that the view shows.
+        is_truncated: whether a limit cut the response off when it was generated.
+        media: kinds of the images and files that a judge of text cannot see, those of the prompt included.
+        cut_chars: characters left out of the text.
+    """
+
+    text: str
+    is_blank: bool
+    is_truncated: bool
+    media: tuple[str, ...]
+    cut_chars: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SharedView:
+    """What a judge is shown of a group: one conversation, and one text a rollout in the group's order.
+
+    Attributes:
+        conversation: the turns that all rollouts answer.
+        responses: the texts.
+        shown: the same texts with what is known of each; empty where a view is made by hand.
+        view: the view that `auto` chose.
+    """
+
+    conversation: tuple[Turn, ...]
+    responses: list[str]
+    shown: tuple[ShownResponse, ...] = ()
+    view: View = "answer"
+
+
+def view_group(rollouts: Sequence[Rollout], options: ViewOptions = AUTO) -> SharedView:
+    """Return what a judge is shown of rollouts that share a prompt and all have a response.
+
+    Episodes share the leading turns that are equal in all of them; the rest of each session is its response.
+    """
+    view = choose_view(rollouts, options)
+    shared = len(rollouts[0].prompt)
+    if all(rollout.is_session for rollout in rollouts):
+        ranks = zip(*(rollout.prompt for rollout in rollouts), strict=False)
+        shared = sum(1 for _ in takewhile(lambda turns: len(set(turns)) == 1, ranks))
+    shown = tuple(_show(rollout, rollout.prompt[shared:], view, options) for rollout in rollouts)
+    return SharedView(rollouts[0].prompt[:shared], [each.text for each in shown], shown, view)
+
+
+def choose_view(rollouts: Sequence[Rollout], options: ViewOptions) -> View:
+    """Return the view of a group: one for all its rollouts, so that their form does not tell them apart."""
+    if options.answer_tool or options.answer_field:
+        return "answer"
+    if options.view != "auto":
+        return options.view
+    plain = all(not rollout.is_session and only_words(rollout.response or ()) for rollout in rollouts)
+    return "answer" if plain else "transcript"
+
+
+def is_blank(rollout: Rollout, options: ViewOptions = AUTO) -> bool:
+    """Whether a judge would see nothing of what the policy did."""
+    if options.view == "answer" or options.answer_tool or options.answer_field:
+        return not answer_shown(rollout, options).strip()
+    return not has_act(rollout.response or ())
+
+
+def answer_shown(rollout: Rollout, options: ViewOptions) -> str:
+    """Return the final answer: the words, the arguments of a tool call, or a field of either; empty if missing."""
+    text = rollout.final_answer
+    if options.answer_tool is not None:
+        text = last_arguments_of(rollout.response or (), options.answer_tool) or ""
+    return text if options.answer_field is None else _field_of(text, options.answer_field)
+
+
+def why_not_compared(
+    rollout: Rollout, options: ViewOptions = AUTO, *, ignore_media: bool = False, keep_blank: bool = False
+) -> str | None:
+    """Return why a rollout cannot be compared; None if it can."""
+    if rollout.excluded is not None:
+        return EXCLUDED + rollout.excluded
+    if rollout.response is None:
+        return "no response"
+    if rollout.media and not ignore_media:
+        return WITH_MEDIA + ", ".join(sorted(set(rollout.media)))
+    return BLANK if not keep_blank and is_blank(rollout, options) else None
+
+
+def render_transcript(items: Sequence[Item], max_step_chars: int = AUTO.max_step_chars) -> tuple[str, int]:
+    """Render a response step by step, reasoning left out; return it with the number of characters cut."""
+    sections: list[str] = []
+    cut = 0
+    for item in items:
+        if isinstance(item, Reasoning):
+            continue
+        marker, text = _step_of(item)
+        if isinstance(item, ToolCall | ToolResult):
+            text, more = cut_middle(text, max_step_chars)
+            cut += more
+        sections.append(f"[--- {marker} ---]\n{text}" if text else f"[--- {marker} ---]")
+    return "\n".join(sections), cut
+
+
+def cut_middle(text: str, max_chars: int | None) -> tuple[str, int]:
+    """Cut the middle out of a long text, keeping start and end; return it with the number of characters cut."""
+    if max_chars is None or len(text) <= max_chars:
+        return text, 0
+    mark_chars = len(_cut_mark(len(text)))
+    keep = max(max_chars - mark_chars, _LEAST_SHOWN)
+    cut = len(text) - keep
+    if cut <= 0:
+        return text, 0
+    head = keep - keep // 2
+    return text[:head] + _cut_mark(cut) + text[len(text) - keep // 2 :], cut
+
+
+def neutralise(text: str) -> str:
+    """Change whatever in a text could be taken for a marker of a transcript."""
+    return text.replace("[---", "(---").replace("---]", "---)")
+
+
+def _show(rollout: Rollout, opening: Sequence[Turn], view: View, options: ViewOptions) -> ShownResponse:
+    items = rollout.response or ()
+    text, cut = answer_shown(rollout, options), 0
+    if view == "transcript":
+        text, cut = render_transcript((*opening, *items), options.max_step_chars)
+    elif options.max_chars is not None:
+        text = neutralise(text)  # the cut has a marker
+    blank = not text.strip() if view == "answer" else not has_act(items)
+    text, more = cut_middle(text, options.max_chars)
+    return ShownResponse(text, blank, rollout.is_truncated, rollout.media, cut + more)
+
+
+def _step_of(item: Item) -> tuple[str, str]:
+    """Return the marker and the text of a step, the text neutralised."""
+    match item:
+        case Turn():
+            return _name(item.role.upper()), neutralise(item.text)
+        case ToolCall():
+            return f"TOOL CALL {_name(item.name)}".rstrip(), neutralise(item.arguments)
+        case ToolResult():
+            return f"TOOL RESULT {_name(item.name)}".rstrip(), neutralise(item.text)
+        case Media():
+            return f"{_name(item.kind)}: NOT SHOWN", ""
+        case Refusal():
+            return "ASSISTANT REFUSES", neutralise(item.text.strip("\n"))
+        case Text() | Reasoning():
+            return "ASSISTANT", neutralise(item.text.strip("\n"))
+
+
+def _name(name: str) -> str:
+    """Return a role's or tool's name as part of a marker: one short line without dashes in a row."""
+    return re.sub(r"-{2,}", "-", " ".join(name.split()))[:80].replace("[", "(").replace("]", ")")
+
+
+def _cut_mark(chars: int) -> str:
+    return f"\n[--- {chars:,} characters cut ---]\n"
+
+
+def _field_of(text: str, path: str) -> str:
+    """Return the value at a dotted path of a JSON text, a fence around it allowed; empty if there is none."""
+    fenced = _FENCE.search(text)
+    try:
+        value = _at(json.loads(fenced["body"] if fenced else text), path.split("."))
+        shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    except (ValueError, RecursionError):
+        return ""
+    if value is None:
+        return ""
+    return shown.encode("utf-8", "replace").decode()  # an escape may hold half a character
+
+
+def _at(value: object, parts: Sequence[str]) -> object:
+    for part in parts:
+        if isinstance(value, list):
+            value = value[int(part)] if part.isdecimal() and len(part) < 9 and int(part) < len(value) else None
+        else:
+            value = value.get(part) if isinstance(value, dict) else None
+    return value

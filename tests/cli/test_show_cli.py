@@ -1,0 +1,94 @@
+import json
+from typing import Any
+
+import pytest
+from genrm_process import Call, Genrm, make_rollouts
+from judge_server_fixture import JudgeServer
+
+TASK = [{"role": "user", "content": "Name a river."}]
+
+
+def chat(reply: Any, **fields: Any) -> dict[str, Any]:
+    """Make a line of messages."""
+    return {"messages": [*TASK, {"role": "assistant", "content": reply}], "prompt_id": "river", **fields}
+
+
+def test_what_is_shown_is_what_the_judge_is_sent(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
+    """The messages of `show --as-judge` are, byte for byte, those of a request that `score` makes."""
+    genrm.write("in.jsonl", make_rollouts(groups=1, size=2))
+    judge = ("--base-url", judge_server.base_url, "--model", "m", "--profile", "nemotron-plain")
+    shown = call("show", "in.jsonl", "--as-judge", "--model", "m", "--profile", "nemotron-plain").out.decode()
+    assert judge_server.stats()["requests"] == 0
+    assert call("score", "in.jsonl", *judge, "--no-probe").code == 0
+    sent = [request["body"]["messages"] for request in judge_server.stats()["recent"]]
+    _, _, content = shown.partition("--- message of role user\n")
+    assert [{"role": "user", "content": content.removesuffix("\n")}] in sent
+
+
+def test_calls_are_shown_as_a_transcript(genrm: Genrm, call: Call) -> None:
+    """A group with tool calls is shown as transcripts, and with --view answer as the last words."""
+    genrm.write("gym.jsonl", [_gym("The Niger."), _gym("The Volga.", calls=True)])
+    shown = call("show", "gym.jsonl", "--as-judge")
+    assert '[--- TOOL CALL look ---]\n{"at": 1}' in shown.out.decode()
+    assert "profile nemotron-plain" in shown.err
+    assert b"TOOL CALL" not in call("show", "gym.jsonl", "--as-judge", "--view", "answer").out
+
+
+def _gym(text: str, *, calls: bool = False) -> dict[str, Any]:
+    call = [{"type": "function_call", "name": "look", "arguments": '{"at": 1}', "call_id": "c"}]
+    message = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": text}]}
+    return {
+        "_ng_task_index": 0,
+        "responses_create_params": {"input": TASK},
+        "response": {"output": [*(call if calls else []), message]},
+    }
+
+
+def test_a_group_is_listed_with_what_is_not_compared(genrm: Genrm, call: Call) -> None:
+    """Without --as-judge each rollout has its length, its beginning, and the reason why it is not compared."""
+    replies = [chat("The Niger."), chat(""), chat("The\x1b[2J Volga.", mask_sample=True)]
+    genrm.write("in.jsonl", replies)
+    lines = call("show", "in.jsonl").out.decode().splitlines()
+    assert lines[0] == "=== group prompt_id:river: 3 rollouts, view answer"
+    assert [line.split("characters  ")[1] for line in lines[1:]] == [
+        "comparable  The Niger.",
+        "blank response",
+        "excluded: masked (mask_sample)  The\\x1b[2J Volga.",
+    ]
+
+
+def test_groups_are_chosen_by_key_and_number(genrm: Genrm, call: Call) -> None:
+    """--group shows one group, --limit several; without them the first group is shown."""
+    genrm.write("in.jsonl", make_rollouts(groups=3, size=2))
+    shown = [call("show", "in.jsonl", *options).out.decode() for options in ((), ("--limit", 2), ("--limit", 9))]
+    assert [text.count("=== group") for text in shown] == [1, 2, 3]
+    key = shown[2].split("=== group ")[3].partition(": ")[0]
+    assert call("show", "in.jsonl", "--group", key).out.decode() == shown[2].split("\n\n")[2]
+
+
+@pytest.mark.parametrize(
+    ("lines", "options", "message"),
+    [
+        ([chat("The Niger.")], ("--as-judge",), "no request is planned for any group"),
+        ([chat("The Niger.")], ("--group", "x"), "no group 'x'; its first groups are prompt_id:river"),
+        ([{"colour": 1}], (), "the input holds no rollouts: line 1: unknown shape with the keys colour"),
+    ],
+)
+def test_nothing_to_show_is_an_error(
+    lines: list[dict[str, Any]], options: tuple[str, ...], message: str, genrm: Genrm, call: Call
+) -> None:
+    """Where nothing can be shown, the exit code is 3 and the error says why."""
+    genrm.write("in.jsonl", lines)
+    finished = call("show", "in.jsonl", *options)
+    assert (finished.code, finished.out) == (3, b"")
+    assert message in finished.err
+
+
+def test_under_compat_other_formats_are_shown_as_usual(genrm: Genrm, call: Call) -> None:
+    """--compat nemo-gym shows the texts of formats that NeMo Gym does not write, and of compare requests its own."""
+    genrm.write("in.jsonl", [chat("The Niger."), chat("The Volga.")])
+    both = [{"output": [{"type": "message", "content": [{"type": "output_text", "text": text}]}]} for text in "AB"]
+    request = {"conversation_history": TASK, "response_objs": both}
+    compat = ("--as-judge", "--compat", "nemo-gym", "--model", "m")
+    assert "response_1\nThe Niger.\n" in call("show", "in.jsonl", *compat).out.decode()
+    assert "response_1\nA\n" in call("show", "-", *compat, stdin=json.dumps(request).encode()).out.decode()

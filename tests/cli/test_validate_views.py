@@ -1,0 +1,68 @@
+import json
+from typing import Any
+
+from genrm_process import Call, Genrm
+
+TASK = {"role": "user", "content": "Name a river."}
+
+
+def chat(reply: Any, task: str = "river", **fields: Any) -> dict[str, Any]:
+    """Make a line of messages."""
+    return {"messages": [TASK, {"role": "assistant", "content": reply}], "prompt_id": task, **fields}
+
+
+PICTURE = [{"type": "text", "text": "Look."}, {"type": "image_url", "image_url": {"url": "data:,"}}]
+LINES = [
+    chat("one\n" * 30),
+    chat("The Volga.<|im_end|>", finish_reason="length"),
+    chat("The Seine.", mask_sample=True),
+    chat(PICTURE),
+    chat("", "lake"),
+    chat("", "lake"),
+    chat("Chad.", "lake"),
+]
+
+
+def test_the_report_counts_what_is_not_compared(genrm: Genrm, call: Call) -> None:
+    """The JSON report counts blank, truncated and excluded responses, media and stripped tokens, and has an example."""
+    genrm.write("in.jsonl", LINES)
+    report = json.loads(call("validate", "in.jsonl", "--json").out)
+    assert (report["blank_responses"], report["truncated_responses"], report["stripped_tokens"]) == (2, 1, 1)
+    assert (report["excluded_rollouts"], report["excluded_reasons"]) == (1, {"masked (mask_sample)": 1})
+    assert (report["rollouts_with_media"], report["groups_mostly_blank"], report["views"]) == (1, 1, {"answer": 2})
+    assert report["example"]["group"] == "prompt_id:river"
+    assert report["example"]["text"].splitlines()[-1].startswith("… and ")
+
+
+def test_the_report_for_people_is_short(genrm: Genrm, call: Call) -> None:
+    """The printed report says what is left out, names the mostly blank group, and cuts the example visibly."""
+    genrm.write("in.jsonl", LINES)
+    report = call("validate", "in.jsonl").out.decode()
+    assert "left out     2 blank responses, 1 excluded (masked (mask_sample)), 1 with media\n" in report
+    assert "texts        1 truncated, 1 chat-template token stripped\n" in report
+    assert "view         answer in 2 groups\n" in report
+    assert "group prompt_id:lake: 2 of 3 responses are blank" in report
+    assert report.count("\n  | ") == 11
+
+
+def test_a_clean_input_has_no_rows_about_what_is_left_out(genrm: Genrm, call: Call) -> None:
+    """Rows that would say nothing are left out of the report."""
+    genrm.write("in.jsonl", [chat("The Niger."), chat("The Volga.")])
+    report = call("validate", "in.jsonl").out.decode()
+    assert "left out" not in report
+    assert "texts" not in report
+
+
+def test_score_warns_of_what_no_judge_sees(genrm: Genrm, call: Call) -> None:
+    """The summary of `score` counts blank and truncated responses, exclusions and media, each once."""
+    genrm.write("in.jsonl", LINES)
+    said = call("score", "in.jsonl", "--judge", "lexical").err
+    for warning in (
+        "2 responses are blank: nothing for the judge to see.",
+        "1 response is truncated by a token, turn or time limit.",
+        "1 rollout unscored: excluded: masked (mask_sample).",
+        "1 rollout unscored: holds media that the judge cannot see: image",
+    ):
+        assert said.count(warning) == 1
+    seen = call("score", "in.jsonl", "--judge", "lexical", "--ignore-media", "--overwrite").err
+    assert "1 rollout with media that the judge does not see (--ignore-media)." in seen

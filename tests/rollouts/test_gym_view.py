@@ -1,0 +1,126 @@
+"""The view of `--compat nemo-gym`, held against what NeMo Gym's functions return for every kind of item.
+
+The expected values are facts about NVIDIA-NeMo/Gym 07d6b0d0, worked out by hand from what it documents and does.
+"""
+
+import pytest
+
+from genrm_cli.rollouts.gym_view import (
+    gym_conversation,
+    gym_history,
+    gym_response_text,
+    gym_texts,
+    view_gym_group,
+    view_gym_request,
+)
+from genrm_cli.rollouts.record import Turn
+
+
+def message(*texts, kind="output_text", **others):
+    """Make a message of text parts."""
+    return {
+        "type": "message",
+        "role": "assistant",
+        "content": [{"type": kind, "text": text} for text in texts],
+    } | others
+
+
+CALL = {"type": "function_call", "name": "look", "arguments": "{}", "call_id": "c"}
+RESULT = {"type": "function_call_output", "call_id": "c", "output": "4"}
+REASONING = {"type": "reasoning", "id": "r", "summary": [{"type": "summary_text", "text": "Hm."}]}
+
+
+@pytest.mark.parametrize(
+    ("output", "text"),
+    [
+        ([message("one"), message("two")], "onetwo"),
+        ([message("one ", "two")], "one two"),
+        ([REASONING, message("<think>Hm.</think>Because.")], "<think>Hm.</think>Because."),
+        ([message("It is 4.<|im_end|>")], "It is 4.<|im_end|>"),
+        ([message("no", kind="refusal"), message("yes")], "yes"),
+        ([message("asked", role="user"), message("said")], "askedsaid"),
+        ([{"type": "message", "role": "assistant", "content": "a string"}], "None"),
+        ([{"role": "assistant", "content": [{"type": "output_text", "text": "no type"}]}], "None"),
+        ([CALL, RESULT, CALL], "None"),
+        ([REASONING], "None"),
+        ([message(" \n")], "None"),
+        ([], "None"),
+        (None, "None"),
+        ("text", "None"),
+        ([[message("nested")]], "None"),
+        ([message("None")], "None"),
+        (["text", 5, None, message("kept")], "kept"),
+    ],
+)
+def test_a_response_is_its_output_texts_joined_with_nothing(output, text):
+    """Calls, refusals, strings and nested lists count for nothing; nothing is the word None."""
+    assert gym_response_text({"id": "r", "output": output}) == text
+
+
+@pytest.mark.parametrize("response", [{}, None, "text", [], 5])
+def test_anything_else_is_the_word_none(response):
+    """A response that is no object, or holds no output, is shown as None."""
+    assert gym_response_text(response) == "None"
+
+
+def test_lengths_are_measured_on_summaries_and_texts():
+    """Reasoning is what the summaries hold, its content aside; an empty text is no None here."""
+    items = [
+        REASONING,
+        REASONING | {"content": [{"type": "reasoning_text", "text": "more"}]},
+        message("a"),
+        message("b"),
+    ]
+    assert gym_texts({"output": items}) == ("Hm.Hm.", "ab")
+    assert gym_texts({}) == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("given", "turns"),
+    [
+        ("Why?", [Turn("user", "")] * 4),
+        (None, []),
+        ([], []),
+        ([{"role": "user", "content": "Why?"}], [Turn("user", "Why?")]),
+        ([{"content": "no role"}], [Turn("user", "no role")]),
+        ([{"role": "developer", "content": "Be brief."}], [Turn("developer", "Be brief.")]),
+        ([{"role": "user", "content": [{"type": "input_text", "text": "Why?"}]}], [Turn("user", "")]),
+        ([message("Because.", id="msg_1")], [Turn("assistant", "")]),
+        ([message("Because.")], [Turn("assistant", "Because.")]),
+        ([CALL, RESULT, REASONING], [Turn("user", "")] * 3),
+        ([{"role": "user", "content": None}], [Turn("user", "")]),
+    ],
+)
+def test_an_input_becomes_a_conversation(given, turns):
+    """One empty turn a character of a text; an item without a role is an empty user turn; parts are mostly lost."""
+    assert gym_conversation(given) == tuple(turns)
+
+
+def test_a_line_shows_neither_instructions_nor_the_environments_opening():
+    """Only `input` is the conversation, and the first line's counts for the group."""
+    request = {"instructions": "Be brief.", "input": [{"role": "user", "content": "Why?"}]}
+    lines = [
+        {"responses_create_params": request, "response": {"output": [message("rules", role="system"), message("a")]}},
+        {"responses_create_params": request, "response": None},
+    ]
+    view = view_gym_group(lines)
+    assert view.conversation == (Turn("user", "Why?"),)
+    assert view.responses == ["rulesa", "None"]
+    assert not any(each.is_blank for each in view.shown)
+
+
+def test_a_request_takes_a_message_without_a_role_for_the_users():
+    """One empty object among the responses is shown as None and refuses nothing; one or many responses are taken."""
+    request = {
+        "conversation_history": [{"content": "Why?"}, {"role": "assistant"}],
+        "response_objs": [{}, {"output": None}, *({"output": [message(str(n))]} for n in range(70))],
+    }
+    view = view_gym_request(request)
+    assert (
+        view.conversation
+        == gym_history(request["conversation_history"])
+        == (Turn("user", "Why?"), Turn("assistant", ""))
+    )
+    assert view.responses[:4] == ["None", "None", "0", "1"]
+    assert len(view.responses) == 72
+    assert view_gym_request({"response_objs": []}).responses == []

@@ -1,0 +1,78 @@
+"""Reasoning and chat-template tokens are told from the answer, wherever they stand."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from genrm_cli.rollouts.reading.messages import items_of_text
+from genrm_cli.rollouts.reading.reasoning import split_reasoning, strip_end_tokens
+from genrm_cli.rollouts.response import Reasoning, Text
+
+
+@pytest.mark.parametrize(
+    ("text", "reasoning", "answer"),
+    [
+        ("<think>a</think>b", "a", "b"),
+        ("a</think>b", "a", "b"),
+        ("<think>a", "a", ""),
+        ("<think>a</think>b<think>c</think>d", "ac", "bd"),
+        ("<think>a</think>b\n<think>c", "ac", "b"),
+        ("a</think>\n\nb</think>\n\nc", "a\n\nb", "c"),
+        ("<think>a<think>b</think>c</think>d", "a<think>bc", "d"),
+        ("<THINK>a</Think>b", "a", "b"),
+        ("<thinking>a</thinking>b", "a", "b"),
+        ("<reasoning>a</reasoning>b", "a", "b"),
+        ("<thought>a</thought>b", "a", "b"),
+        ("<seed:think>a</seed:think>b", "a", "b"),
+        ("[THINK]a[/THINK]b", "a", "b"),
+        ("◁think▷a◁/think▷b", "a", "b"),
+        ("<|begin_of_thought|>a<|end_of_thought|>b", "a", "b"),
+        ("Use the <think> tag.", "", "Use the <think> tag."),
+        ("Close it with `</think>`.", "", "Close it with `</think>`."),
+        ("Line\n  <think>a", "a", "Line"),
+        ("<think></think>b", "", "b"),
+        ("no tags  ", "", "no tags  "),
+        ("<|channel|>analysis<|message|>a<|end|><|start|>assistant<|channel|>final<|message|>b<|return|>", "a", "b"),
+        ("<|channel|>analysis<|message|>a", "a", ""),
+        ("about <|channel|> only", "", "about <|channel|> only"),
+    ],
+)
+def test_blocks_of_reasoning_are_removed_wherever_they_stand(text, reasoning, answer):
+    """Several, unclosed, pre-filled, nested or in another family's tags: the answer holds none of it."""
+    assert split_reasoning(text) == (reasoning, answer)
+
+
+@pytest.mark.parametrize(
+    ("text", "rest", "count"),
+    [
+        ("30<|im_end|>", "30", 1),
+        ("30 <|eot_id|>\n<|end_of_text|> ", "30", 2),
+        ("30</s></s>", "30", 2),
+        ("30<|endoftext|>", "30", 1),
+        ("<|im_end|>", "", 1),
+        ("a <|im_end|> b", "a <|im_end|> b", 0),
+        ("30 \n", "30 \n", 0),
+    ],
+)
+def test_tokens_of_a_chat_template_are_stripped_from_the_end(text, rest, count):
+    """They are counted; within a text they stay, and a text without them is not touched."""
+    assert strip_end_tokens(text) == (rest, count)
+
+
+def test_a_text_becomes_reasoning_and_answer():
+    """The length of the reasoning is kept, and so is the number of tokens removed."""
+    assert items_of_text("<think>a</think>\nb<|im_end|>") == (Reasoning("a"), Text("b", 1))
+    assert items_of_text("") == ()
+
+
+@given(st.text(alphabet="ab<>/think|[]\n`", max_size=60))
+def test_any_text_is_split(text):
+    """Whatever a text holds, its answer is no longer than the text."""
+    answer = split_reasoning(text)[1]
+    assert len(answer) <= len(text)
+
+
+@pytest.mark.parametrize("text", ["<think>" * 50_000, "</think>" * 50_000, " " * 200_000 + "x", "</s>" * 50_000])
+def test_hostile_texts_are_read_in_linear_time(text):
+    """Nothing here grows with the square of the text."""
+    items_of_text(text)

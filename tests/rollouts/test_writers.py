@@ -1,0 +1,271 @@
+"""The formats of single writers, read from the samples; and any other shape by named fields."""
+
+import copy
+import json
+import math
+from pathlib import Path
+
+import pytest
+
+from genrm_cli.rollouts.dialects import DIALECTS, Score, named_fields, recognise
+from genrm_cli.rollouts.record import Turn, UnreadableRecordError
+from genrm_cli.rollouts.response import Text, ToolCall, ToolResult
+from genrm_cli.rollouts.views import view_group
+
+SAMPLES = Path(__file__).parents[2] / "sample_data"
+LINES = [json.loads(line) for line in (SAMPLES / "writers.jsonl").read_text(encoding="utf-8").splitlines()]
+SAMPLE = {recognise(line).name: line for line in LINES}
+ASKED = Turn("user", "How many days has April?")
+TOLD = Turn("system", "Answer briefly.")
+RIGHT = "April has 30 days."
+
+
+def read(name, **changed):
+    """Read a writer's sample, with some fields changed."""
+    return DIALECTS[name].read(copy.deepcopy(SAMPLE[name]) | changed)
+
+
+def annotated(name, *rewards):
+    """Return a writer's sample with rewards written back."""
+    record = copy.deepcopy(SAMPLE[name])
+    DIALECTS[name].annotate(record, [Score(reward, {"n": number}) for number, reward in enumerate(rewards)])
+    return record
+
+
+@pytest.mark.parametrize(
+    ("name", "prompt", "answers"),
+    [
+        ("verifiers_traces", (TOLD, ASKED), [RIGHT]),
+        ("rllm", (ASKED,), [RIGHT]),
+        ("inspect_log", (ASKED,), [RIGHT, "It has 31 days."]),
+        ("openai_batch", (), [RIGHT, "Thirty"]),
+        ("lm_eval", (Turn("user", f"Question: {ASKED.text}\nAnswer:"),), [RIGHT, "31"]),
+        ("atropos", (TOLD, ASKED), [RIGHT, "31 days."]),
+        ("roll", (TOLD, ASKED), [RIGHT, "31"]),
+        ("ms_swift", (TOLD, ASKED), [RIGHT, "31"]),
+        ("vllm", (TOLD, ASKED), [RIGHT, "April has"]),
+        ("openai_chat", (ASKED,), [RIGHT, "31"]),
+        ("nemo_rl", (Turn("user", f"{TOLD.text} {ASKED.text}"),), [RIGHT]),
+        ("tinker", (ASKED,), [RIGHT]),
+        ("areal", (TOLD, ASKED), [RIGHT]),
+        ("skyrl", (TOLD, ASKED), [RIGHT]),
+        ("nemo_skills", (ASKED,), [r"April has \boxed{30} days."]),
+        ("atropos_text", (TOLD, ASKED), [RIGHT]),
+        ("alpaca", (Turn("user", "Say how many days the month has.\n\nApril"),), ["30 days."]),
+        ("sharegpt", (TOLD, ASKED), [RIGHT]),
+    ],
+)
+def test_a_writers_line_is_read(name, prompt, answers):
+    """Prompt and answers come out without template tokens, role words, reasoning and graders."""
+    rollouts = read(name)
+    assert {rollout.prompt for rollout in rollouts} == {prompt}
+    assert [rollout.answer for rollout in rollouts] == answers
+    assert all(rollout.excluded is None for rollout in rollouts)
+
+
+def test_columns_may_hold_a_list_of_responses_for_each_prompt():
+    """The rollouts of a prompt follow one another; rewards come back in the same nesting."""
+    rollouts = read("columns")
+    assert [(rollout.prompt[0].text[14:], rollout.answer) for rollout in rollouts] == [
+        ("has April?", RIGHT),
+        ("has April?", "31"),
+        ("has May?", "31 days."),
+        ("has May?", "30"),
+    ]
+    assert annotated("columns", 1.0, 2.0, 3.0, None)["rewards"] == [[1.0, 2.0], [3.0, None]]
+
+
+def test_verls_role_words_become_turns():
+    """The input's turns and the output's are told apart, each turn's reasoning removed."""
+    (rollout,) = read("verl")
+    assert rollout.prompt == (TOLD, ASKED)
+    assert rollout.reasoning == "Look.So."
+    assert rollout.final_answer == RIGHT
+    assert "Look." not in view_group([rollout]).responses[0]
+    (plain,) = read("verl", output="The user\nsaid so.")
+    assert plain.response == (Text("The user\nsaid so."),)
+
+
+def test_a_trace_is_read_along_its_last_branch():
+    """Calls and results are items; a node that the policy did not sample is no act of its own."""
+    (rollout,) = read("verifiers_traces")
+    assert rollout.response[1:3] == (ToolCall("calendar", '{"month": 4}'), ToolResult("30", "calendar"))
+    assert (rollout.task, rollout.reasoning) == ("group:g-1", "Look it up.")
+
+
+@pytest.mark.parametrize(
+    ("name", "changed", "reason"),
+    [
+        ("verifiers_traces", {"ok": False, "errors": [{"type": "SandboxError", "message": "m"}]}, "SandboxError"),
+        ("verifiers_traces", {"ok": False, "traces": []}, "ok is false"),
+        ("openai_batch", {"response": None, "error": {"code": "server_error"}}, "server_error"),
+        ("tinker", {"error": "timeout"}, "timeout"),
+        ("rllm", {"termination_reason": "error"}, "error"),
+        ("nemo_rl", {"sample_loss_mask": [0.0]}, "sample_loss_mask"),
+        ("skyrl", {"ok": False}, "ok is false"),
+    ],
+)
+def test_failed_and_masked_rollouts_are_excluded(name, changed, reason):
+    """A line whose writer says that it failed or is masked is read, and never compared."""
+    assert all(reason in rollout.excluded for rollout in read(name, **changed))
+
+
+@pytest.mark.parametrize(
+    ("name", "truncated"), [("vllm", [False, True]), ("openai_batch", [False, True]), ("skyrl", [False])]
+)
+def test_finish_reasons_tell_truncated_responses(name, truncated):
+    """`length` and its kin mean that a limit cut the response off."""
+    assert [rollout.is_truncated for rollout in read(name)] == truncated
+    assert read("skyrl", stop_reason="length")[0].is_truncated
+
+
+def test_traces_get_rewards_that_verifiers_adds_up():
+    """The weighted sum of a trace's rewards is the new reward; null says that scoring did not run."""
+    record = annotated("verifiers_traces", 4.5)
+    assert record["traces"][0]["rewards"] == {"genrm": {"score": 4.5, "weight": 1.0}}
+    assert record["genrm"]["previous_rewards"] == [{"correct": {"score": 1.0, "weight": 1.0}}]
+    assert annotated("verifiers_traces", None)["traces"][0]["rewards"] == {"genrm": None}
+
+
+def test_batches_get_rewards_in_the_writers_own_shape():
+    """Each format's own list or field holds the reward; what it held stays under `genrm`."""
+    assert annotated("roll", 2.0, None)["scores"] == [2.0, None]
+    assert annotated("roll", 2.0, None)["genrm"]["previous_scores"] == [1.0, 0.0]
+    assert annotated("atropos", 2.0, 1.0)["scores"] == [2.0, 1.0]
+    assert annotated("ms_swift", 2.0, 1.0)["rewards"] == [2.0, 1.0]
+    assert annotated("ms_swift", 2.0, 1.0)["accuracy"] == [1.0, 0.0]
+    assert annotated("nemo_rl", 2.0)["rewards"] == [2.0]
+    assert annotated("rllm", 2.0)["trajectories"][0]["reward"] == 2.0
+    scores = [sample["scores"] for sample in annotated("inspect_log", 2.0, None)["samples"]]
+    assert [score["genrm"] for score in scores] == [
+        {"value": 2.0, "metadata": {"n": 0}},
+        {"value": None, "metadata": {"n": 1}},
+    ]
+    assert scores[0]["match"]["value"] == "C"
+
+
+@pytest.mark.parametrize("name", ["verl", "skyrl", "atropos_text"])
+def test_a_field_that_restates_the_reward_is_kept_consistent(name):
+    """`score` is the reward of these writers: it changes with it, and its old value is kept."""
+    record = annotated(name, 2.0)
+    assert (record["score"], record["reward"], record["genrm"]["previous_score"]) == (2.0, 2.0, 1.0)
+
+
+@pytest.mark.parametrize("reward", [4.25, 0.0, None])
+def test_reward_components_pass_nemo_rls_check(reward):
+    """NeMo RL refuses a line with components, if any, that do not add up to the reward (tolerances 1e-5 and 1e-6)."""
+    record = {"responses_create_params": {"input": "Why?"}, "reward": 1.5, "reward_components": {"a": 1.0, "b": 0.5}}
+    DIALECTS["nemo_gym"].annotate(record, [Score(reward, {})])
+    if record["reward_components"]:
+        total = sum(float(value) for value in record["reward_components"].values())
+        assert math.isclose(float(record["reward"]), total, rel_tol=1e-5, abs_tol=1e-6)
+    assert record["genrm"]["previous_reward_components"] == {"a": 1.0, "b": 0.5}
+    assert bool(record["reward_components"]) == (reward is not None)
+
+
+# Fields of the line, fields of a rollout
+
+
+def test_a_list_that_is_not_known_to_be_parallel_belongs_to_the_line():
+    """Outcomes that both responses must reach are not dealt out, one a response; rewards are."""
+    record = {
+        "prompt": "Plan.",
+        "responses": ["a", {"text": "b", "seed": 7}],
+        "expected_outcomes": ["safety plan", "psychoeducation"],
+        "rewards": [1.0, 0.0],
+    }
+    first, second = (DIALECTS["many"].own_record(record, position) for position in (0, 1))
+    assert first["expected_outcomes"] == second["expected_outcomes"] == ["safety plan", "psychoeducation"]
+    assert (first["rewards"], second["rewards"]) == (1.0, 0.0)
+    assert (first["responses"], second["seed"]) == ("a", 7)
+
+
+@pytest.mark.parametrize(
+    ("name", "field", "values"),
+    [
+        ("roll", "ground_truth", ["30", "30"]),
+        ("ms_swift", "accuracy", [1.0, 0.0]),
+        ("atropos", "tokens", [[1, 2, 3], [1, 2, 4]]),
+        ("inspect_log", "epoch", [1, 2]),
+        ("vllm", "finish_reason", ["stop", "length"]),
+        ("columns", "prompts", ["How many days has April?"] * 2 + ["How many days has May?"] * 2),
+        ("lm_eval", "target", ["30", "30"]),
+    ],
+)
+def test_each_rollout_has_its_own_record(name, field, values):
+    """Columns are dealt out by row; of other lists only those that the format knows."""
+    record = SAMPLE[name]
+    own = [DIALECTS[name].own_record(record, position) for position in range(len(read(name)))]
+    assert [each[field] for each in own] == values
+
+
+# Other shapes
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        {"question": "Why?", "answer": "Because."},
+        {"query": "Why?", "response": "Because."},
+        {"prompt": "Why?", "generation": "Because."},
+        {"prompt": "Why?", "text": "Because."},
+        {"question": "Why?", "answer": "gold", "response": "Because."},
+        {"prompt": "Why?", "completion": "Because.", "response": "Because."},
+        {"prompt": "Why?", "completion": None, "response": "Because."},
+        {"prompt": "Why?", "question": "Why, in short?", "output": "Because."},
+        {"id": 1, "epoch": 0, "input": "Why?", "output": "Because."},
+        {"custom_id": "a", "prompt": "Why?", "response": "Because."},
+    ],
+)
+def test_common_pairs_of_fields_are_completions(record):
+    """An answer beside a response is a reference; equal fields are not ambiguous."""
+    assert recognise(record).name == "completion"
+    (rollout,) = DIALECTS["completion"].read(record)
+    assert (rollout.prompt, rollout.answer) == ((Turn("user", "Why?"),), "Because.")
+
+
+def test_an_ambiguous_shape_lists_the_choices():
+    """Two fields that could be the response, with different texts: none is guessed."""
+    record = {"prompt": "Why?", "completion": "a", "generation": "b"}
+    with pytest.raises(UnreadableRecordError, match="completion, generation; name it with --response-field"):
+        recognise(record).read(record)
+
+
+@pytest.mark.parametrize(
+    ("record", "advice"),
+    [
+        ({"custom_id": "a", "method": "POST", "url": "/v1", "body": {}}, "input of a batch"),
+        ({"chosen": "a", "rejected": "b"}, "genrm eval"),
+        ({"foo": 1, "bar": 2}, "keys bar, foo; name its fields, as in --prompt-field"),
+        ({str(n): n for n in range(20)}, "and 12 more"),
+    ],
+)
+def test_an_unknown_shape_says_what_to_do(record, advice):
+    """The message names the keys that were found and what to type."""
+    with pytest.raises(UnreadableRecordError, match=advice):
+        recognise(record)
+
+
+def test_named_fields_read_any_shape():
+    """Dotted paths name prompt, response and task; a list of responses, or a path through a list, is a group."""
+    record = {"in": {"q": "Why?"}, "out": {"text": "Because."}, "meta": {"id": 7}, "reward": 1}
+    by_path = named_fields("out.text", "in.q", "meta.id")
+    (rollout,) = by_path.read(record)
+    assert (rollout.prompt, rollout.answer, rollout.task) == ((Turn("user", "Why?"),), "Because.", "meta.id:7")
+    by_path.annotate(record, [Score(2.0, {})])
+    assert (record["reward"], record["genrm"]["previous_reward"]) == (2.0, 1)
+    for path, many in (("out", {"out": ["a", "b"]}), ("out.text", {"out": [{"text": "a"}, {"text": "b"}]})):
+        rollouts = named_fields(path).read(many)
+        assert [each.answer for each in rollouts] == ["a", "b"]
+        assert all(each.line_is_group for each in rollouts)
+        named_fields(path).annotate(many, [Score(2.0, {}), Score(1.0, {})])
+        assert many["rewards"] == [2.0, 1.0]
+    (chat,) = named_fields("out").read({"out": [{"role": "assistant", "content": "a"}]})
+    assert (chat.answer, chat.line_is_group) == ("a", False)
+
+
+@pytest.mark.parametrize("path", ["missing", "out.missing", "out.text.deeper", "list.x"])
+def test_a_named_field_that_is_missing_says_what_there_is(path):
+    """The message names the path and the keys beside it."""
+    with pytest.raises(UnreadableRecordError, match=f"no field {path}"):
+        named_fields(path).read({"out": {"text": "a"}, "list": [1]})
