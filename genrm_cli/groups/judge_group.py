@@ -20,7 +20,7 @@ from genrm_cli.rewards.diversity import ngram_clusters
 from genrm_cli.rewards.shaping import measure_text
 from genrm_cli.rollouts.gym_view import view_gym_group
 from genrm_cli.rollouts.record import Turn
-from genrm_cli.rollouts.views import BLANK, SharedView, view_group
+from genrm_cli.rollouts.views import BLANK, SharedView, choose_view, view_group
 from genrm_cli.verdicts import Failure, FailureKind, Outcome
 
 Tag = TypeVar("Tag")
@@ -158,17 +158,16 @@ def begin_group(group: Group, plan: GroupPlan) -> JudgedGroup:
     reasons = tuple(map(plan.why_not_compared, group.rollouts))
     answered = () if group.mixed_prompts else tuple(index for index, reason in enumerate(reasons) if reason is None)
     with_style = plan.rewards.shaping.group_style_penalty_coeff > 0
-    view = _view_of(group, answered, plan)
     judged = JudgedGroup(
         key=group.key,
         size=len(group.rollouts),
         mixed_prompts=group.mixed_prompts,
         answered=answered,
-        spoken=tuple(index for index, response in zip(answered, view.responses, strict=True) if response.strip()),
         has_response=tuple(rollout.response is not None for rollout in group.rollouts),
         not_compared=reasons,
         blank=tuple(index for index, reason in enumerate(reasons) if reason == BLANK),
-        view=view.view,
+        excluded=tuple(index for index, rollout in enumerate(group.rollouts) if rollout.excluded is not None),
+        view=_view_name(group, answered, plan),
         shapes=[
             measure_text(rollout.reasoning, rollout.answer or "", with_style=with_style) for rollout in group.rollouts
         ],
@@ -183,7 +182,16 @@ def begin_group(group: Group, plan: GroupPlan) -> JudgedGroup:
 def _compute_local(judged: JudgedGroup, group: Group, plan: GroupPlan) -> None:
     """Compute the components that need no judge; may take its time, and call functions of the user's."""
     records = group.records or [{} for _ in group.rollouts]
-    judged.columns = local_columns(group.rollouts, records, plan.rewards.components, comparable=judged.is_comparable)
+    rows = [index for index in range(judged.size) if index not in judged.excluded]
+    if not rows:
+        return
+    columns = local_columns(
+        [group.rollouts[index] for index in rows],
+        [records[index] for index in rows],
+        plan.rewards.components,
+        comparable=judged.is_comparable,
+    )
+    judged.columns = {name: column.spread(rows, judged.size) for name, column in columns.items()}
 
 
 def _iter_requests(judged: JudgedGroup, group: Group, plan: GroupPlan) -> Iterator[tuple[RequestId, Prompt]]:
@@ -197,7 +205,7 @@ def _iter_requests(judged: JudgedGroup, group: Group, plan: GroupPlan) -> Iterat
         yield id_, prompt
     response_of = dict(zip(judged.answered, view.responses, strict=True))
     for number, grader in enumerate(plan.graders, len(plan.judges)):
-        yield from iter_gradings(group.key, grader, number, judged.spoken, response_of, view, principle, backgrounds)
+        yield from iter_gradings(group.key, grader, number, judged.answered, response_of, view, principle, backgrounds)
 
 
 def _view_for_judges(
@@ -229,6 +237,12 @@ def _view_of(group: Group, answered: Sequence[int], plan: GroupPlan) -> SharedVi
     if plan.shows_as_gym and group.records:
         return view_gym_group([group.records[index] for index in answered])
     return view_group([group.rollouts[index] for index in answered], plan.view)
+
+
+def _view_name(group: Group, answered: Sequence[int], plan: GroupPlan) -> str:
+    if not answered or plan.shows_as_gym:
+        return "answer"
+    return choose_view([group.rollouts[index] for index in answered], plan.view)
 
 
 def _note_neutralised(judged: JudgedGroup, id_: RequestId, prompt: PairwisePrompt, plan: GroupPlan) -> None:

@@ -28,6 +28,7 @@ from genrm_cli.rollouts.response import (
 
 View = Literal["auto", "answer", "transcript"]
 BLANK = "blank response"
+READING_VERSION = 2  # raise it when responses are read or shown differently: outputs of earlier versions become stale
 
 _FENCE = re.compile(r"```[a-z]{0,10}\n(?P<body>.*?)```", re.DOTALL)
 _LEAST_SHOWN = 40  # characters of a text that a cut leaves at least
