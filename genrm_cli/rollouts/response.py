@@ -1,7 +1,4 @@
-"""A response in order: what the policy wrote, called and thought, and what the environment answered.
-
-Every item has a `__reduce__`, because a file job pickles all of them and frozen dataclasses with slots pickle slowly.
-"""
+"""A response in order: what the policy wrote, called and thought, and what the environment answered."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -31,9 +28,6 @@ class Text:
     text: str
     stripped_tokens: int = 0
 
-    def __reduce__(self) -> tuple[object, ...]:
-        return Text, (self.text, self.stripped_tokens)
-
 
 @dataclass(frozen=True, slots=True)
 class Reasoning:
@@ -41,18 +35,12 @@ class Reasoning:
 
     text: str
 
-    def __reduce__(self) -> tuple[object, ...]:
-        return Reasoning, (self.text,)
-
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
     """A refusal that the server marked as one."""
 
     text: str
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return Refusal, (self.text,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +50,6 @@ class ToolCall:
     name: str
     arguments: str
 
-    def __reduce__(self) -> tuple[object, ...]:
-        return ToolCall, (self.name, self.arguments)
-
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
@@ -73,18 +58,12 @@ class ToolResult:
     text: str
     name: str = ""
 
-    def __reduce__(self) -> tuple[object, ...]:
-        return ToolResult, (self.text, self.name)
-
 
 @dataclass(frozen=True, slots=True)
 class Media:
     """An image, a file or another part that is not text, named by its kind."""
 
     kind: str
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return Media, (self.kind,)
 
 
 Item = Text | Reasoning | Refusal | ToolCall | ToolResult | Turn | Media
