@@ -18,7 +18,7 @@ from genrm_cli.judging.profiles.profile import Profile
 from genrm_cli.judging.requests import JudgeRequest, PairwisePrompt, Prompt, RequestId
 from genrm_cli.rewards.diversity import ngram_clusters
 from genrm_cli.rewards.shaping import measure_text
-from genrm_cli.rollouts.gym_view import view_gym_group
+from genrm_cli.rollouts.gym_view import is_of_gym, view_gym_group
 from genrm_cli.rollouts.record import Turn
 from genrm_cli.rollouts.views import BLANK, SharedView, choose_view, view_group
 from genrm_cli.verdicts import Failure, FailureKind, Outcome
@@ -234,13 +234,17 @@ def _view_of(group: Group, answered: Sequence[int], plan: GroupPlan) -> SharedVi
     """Return what a judge is shown of the rollouts that can be compared, before masking."""
     if not answered:
         return SharedView((), [])
-    if plan.shows_as_gym and group.records:
+    if _is_shown_as_gym(group, plan):
         return view_gym_group([group.records[index] for index in answered])
     return view_group([group.rollouts[index] for index in answered], plan.view)
 
 
+def _is_shown_as_gym(group: Group, plan: GroupPlan) -> bool:
+    return plan.shows_as_gym and bool(group.records) and all(map(is_of_gym, group.records))
+
+
 def _view_name(group: Group, answered: Sequence[int], plan: GroupPlan) -> str:
-    if not answered or plan.shows_as_gym:
+    if not answered or _is_shown_as_gym(group, plan):
         return "answer"
     return choose_view([group.rollouts[index] for index in answered], plan.view)
 
