@@ -187,7 +187,8 @@ def test_a_calibration_is_taken_out_and_passed_in(judge_server: JudgeServer) -> 
         (["4"], [3.0], ["single"]),
         ([None], [None], ["unscored"]),
         (["4", None], [None, None], ["unscored", "unscored"]),
-        (["", ""], [1.0, 1.0], ["scored", "scored"]),
+        (["", " "], [None, None], ["unscored", "unscored"]),
+        (["4", "", "It is four."], [1.83, None, 1.85], ["scored", "unscored", "scored"]),
     ],
 )
 def test_small_groups_are_results(responses: list[object], rewards: list[object], statuses: list[str]) -> None:

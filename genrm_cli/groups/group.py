@@ -84,11 +84,11 @@ class JudgedGroup:
         key: of the group.
         size: rollouts in the group.
         mixed_prompts: whether the prompts differ.
-        answered: indices of the rollouts that have a response and can be compared.
-        spoken: those of `answered` whose response has text.
+        answered: indices of the rollouts that can be compared.
         has_response: whether each rollout has a response.
         not_compared: why each rollout cannot be compared; None for those that can.
         blank: indices of the rollouts that did nothing a judge could see.
+        excluded: indices of the rollouts that count for nothing (masked, failed, superseded).
         view: the view that the judge was shown.
         shapes: lengths and style of each rollout's texts.
         results: of every request, in the order of `RequestId` once `sort` was called.
@@ -102,10 +102,10 @@ class JudgedGroup:
     size: int
     mixed_prompts: bool
     answered: tuple[int, ...]
-    spoken: tuple[int, ...]
     has_response: tuple[bool, ...]
     not_compared: tuple[str | None, ...]
     blank: tuple[int, ...]
+    excluded: tuple[int, ...]
     view: str
     shapes: list[TextShape]
     results: Results = field(default_factory=list)

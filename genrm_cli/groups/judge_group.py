@@ -18,9 +18,9 @@ from genrm_cli.judging.profiles.profile import Profile
 from genrm_cli.judging.requests import JudgeRequest, PairwisePrompt, Prompt, RequestId
 from genrm_cli.rewards.diversity import ngram_clusters
 from genrm_cli.rewards.shaping import measure_text
-from genrm_cli.rollouts.gym_view import view_as_gym
+from genrm_cli.rollouts.gym_view import is_of_gym, view_gym_group
 from genrm_cli.rollouts.record import Turn
-from genrm_cli.rollouts.views import BLANK, SharedView, view_group
+from genrm_cli.rollouts.views import BLANK, SharedView, choose_view, view_group
 from genrm_cli.verdicts import Failure, FailureKind, Outcome
 
 Tag = TypeVar("Tag")
@@ -163,17 +163,16 @@ def begin_group(group: Group, plan: GroupPlan) -> JudgedGroup:
     reasons = tuple(map(plan.why_not_compared, group.rollouts))
     answered = () if group.mixed_prompts else tuple(index for index, reason in enumerate(reasons) if reason is None)
     with_style = plan.rewards.shaping.group_style_penalty_coeff > 0
-    view = _view_of(group, answered, plan)
     judged = JudgedGroup(
         key=group.key,
         size=len(group.rollouts),
         mixed_prompts=group.mixed_prompts,
         answered=answered,
-        spoken=tuple(index for index, response in zip(answered, view.responses, strict=True) if response.strip()),
         has_response=tuple(rollout.response is not None for rollout in group.rollouts),
         not_compared=reasons,
         blank=tuple(index for index, reason in enumerate(reasons) if reason == BLANK),
-        view=view.view,
+        excluded=tuple(index for index, rollout in enumerate(group.rollouts) if rollout.excluded is not None),
+        view=_view_name(group, answered, plan),
         shapes=[
             measure_text(rollout.reasoning, rollout.answer or "", with_style=with_style) for rollout in group.rollouts
         ],
@@ -188,7 +187,16 @@ def begin_group(group: Group, plan: GroupPlan) -> JudgedGroup:
 def _compute_local(judged: JudgedGroup, group: Group, plan: GroupPlan) -> None:
     """Compute the components that need no judge; may take its time, and call functions of the user's."""
     records = group.records or [{} for _ in group.rollouts]
-    judged.columns = local_columns(group.rollouts, records, plan.rewards.components, comparable=judged.is_comparable)
+    rows = [index for index in range(judged.size) if index not in judged.excluded]
+    if not rows:
+        return
+    columns = local_columns(
+        [group.rollouts[index] for index in rows],
+        [records[index] for index in rows],
+        plan.rewards.components,
+        comparable=judged.is_comparable,
+    )
+    judged.columns = {name: column.spread(rows, judged.size) for name, column in columns.items()}
 
 
 def _iter_requests(judged: JudgedGroup, group: Group, plan: GroupPlan) -> Iterator[tuple[RequestId, Prompt]]:
@@ -202,7 +210,7 @@ def _iter_requests(judged: JudgedGroup, group: Group, plan: GroupPlan) -> Iterat
         yield id_, prompt
     response_of = dict(zip(judged.answered, view.responses, strict=True))
     for number, grader in enumerate(plan.graders, len(plan.judges)):
-        yield from iter_gradings(group.key, grader, number, judged.spoken, response_of, view, principle, backgrounds)
+        yield from iter_gradings(group.key, grader, number, judged.answered, response_of, view, principle, backgrounds)
 
 
 def view_for_judges(
@@ -231,11 +239,19 @@ def _view_of(group: Group, answered: Sequence[int], plan: GroupPlan) -> SharedVi
     """Return what a judge is shown of the rollouts that can be compared, before masking."""
     if not answered:
         return SharedView((), [])
-    if plan.shows_as_gym and group.records:
-        as_gym = view_as_gym([group.records[index] for index in answered])
-        if as_gym is not None:
-            return as_gym
+    if _is_shown_as_gym(group, plan):
+        return view_gym_group([group.records[index] for index in answered])
     return view_group([group.rollouts[index] for index in answered], plan.view)
+
+
+def _is_shown_as_gym(group: Group, plan: GroupPlan) -> bool:
+    return plan.shows_as_gym and bool(group.records) and all(map(is_of_gym, group.records))
+
+
+def _view_name(group: Group, answered: Sequence[int], plan: GroupPlan) -> str:
+    if not answered or _is_shown_as_gym(group, plan):
+        return "answer"
+    return choose_view([group.rollouts[index] for index in answered], plan.view)
 
 
 def _note_neutralised(judged: JudgedGroup, id_: RequestId, prompt: PairwisePrompt, plan: GroupPlan) -> None:

@@ -13,7 +13,7 @@ from genrm_cli.rewards.total import Total
 from genrm_cli.verdicts import Failure, FailureKind
 
 NO_RESPONSE = "the line has no response"
-NO_OPPONENT = "no other rollout of the group has a response"
+NO_OPPONENT = "no other rollout of the group can be compared"
 MIXED_PROMPTS = "the prompts of the group differ, so its rollouts cannot be compared"
 NO_GROUP = "it lacks the field that --group-by names"
 NOT_ASKED = "none of its comparisons was asked"
@@ -82,6 +82,8 @@ class Reasons:
 
     def of(self, index: int, total: Total | None) -> str:
         """Return the reason of one rollout, for a person."""
+        if index in self.judged.excluded:
+            return self.judged.not_compared[index] or ""
         missing = () if total is None else total.missing
         if total is not None and not missing:
             return NO_COMPONENT

@@ -134,7 +134,10 @@ class _Work:
         if diversity is None or not judged.is_comparable:
             return None
         found = judged.clusters if diversity.method == "ngram" else self._judged_clusters()
-        return clusters_of(found, judged.answered, judged.size, uniform_fallback=diversity.fallback == "uniform")
+        if found is not None:
+            found = [*found, *[-1] * len(judged.blank)]  # blank responses share one cluster
+        answered = (*judged.answered, *judged.blank)
+        return clusters_of(found, answered, judged.size, uniform_fallback=diversity.fallback == "uniform")
 
     def _judged_clusters(self) -> list[int] | None:
         if not self.judged.answered:
@@ -143,9 +146,10 @@ class _Work:
 
     def _graded(self) -> list[GradedGroup]:
         judged, first = self.judged, len(self.plan.judges)
+        losing = judged.blank if self.plan.blank_loses else ()
         results = [result for result in judged.results if result[0].judge >= first]
         return [
-            GradedGroup(grader, judged.answered, judged.spoken, [r for r in results if r[0].judge == number])
+            GradedGroup(grader, judged.answered, losing, [r for r in results if r[0].judge == number])
             for number, grader in enumerate(self.plan.graders, first)
         ]
 
@@ -194,9 +198,9 @@ def _totals(
 
 
 def _omitted(columns: Mapping[str, Column], judged: JudgedGroup, rewards: RewardPlan) -> set[str]:
-    """Return the optional components that a rollout with a response lacks: no rollout of the group gets them.
+    """Return the optional components that a rollout of the group lacks: no rollout of the group gets them.
 
     Those that have one would be ahead by what the others lack.
     """
-    with_response = [index for index, has in enumerate(judged.has_response) if has]
-    return {name for name in rewards.optional if any(columns[name].values[index] is None for index in with_response)}
+    rows = [index for index in range(judged.size) if judged.has_response[index] and index not in judged.excluded]
+    return {name for name in rewards.optional if any(columns[name].values[index] is None for index in rows)}

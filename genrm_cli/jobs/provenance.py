@@ -15,6 +15,7 @@ from genrm_cli.jobs.context import RunContext
 from genrm_cli.judging.lookup.find_profile import profile_of
 from genrm_cli.metrics.run_metrics import summarise
 from genrm_cli.pairing import RING_STRATEGIES
+from genrm_cli.rollouts.views import READING_VERSION
 from genrm_cli.settings import Settings
 from genrm_cli.settings.components import TotalTable
 from genrm_cli.settings.panel import JudgeConfig, judges_of
@@ -59,6 +60,7 @@ def metrics_of(
         "output": scored_uri,
         "output_mark": None if mark is None else asdict(mark),
         "time": datetime.now(UTC).isoformat(timespec="seconds"),
+        "reading_version": READING_VERSION,
         "partial": metrics.stopped_by is not None or metrics.failures["not_asked"] > 0,
         "judge": judge_record(settings),
         "reward_made_of": reward_record(settings),

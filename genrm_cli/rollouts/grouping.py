@@ -156,6 +156,8 @@ class GroupTable:
         The last attempt at a group replaces all earlier ones; within it, the last attempt at a rollout index replaces
         those before it.
         """
+        if not any(self._attempts[row] for row in rows):
+            return {}
         last_group = max(self._attempts[row] >> 32 for row in rows)
         last: dict[int, int] = {}
         for row in rows:

@@ -14,21 +14,15 @@ from genrm_cli.rollouts.views import SharedView, ShownResponse
 EMPTY_RESPONSE = "None"
 
 
-def view_as_gym(records: Sequence[Mapping[str, Any]]) -> SharedView | None:
-    """Return what NeMo Gym shows of a group; None if its records are in a format that NeMo Gym does not write.
-
-    Args:
-        records: the lines of the group; of a compare request, one for each response.
-    """
-    if records and all("responses_create_params" in record for record in records):
-        return view_gym_group(records)
-    if records and all("conversation_history" in record and "response_objs" in record for record in records):
-        return view_gym_request({**records[0], "response_objs": [record["response_objs"] for record in records]})
-    return None
+def is_of_gym(record: Mapping[str, Any]) -> bool:
+    """Whether NeMo Gym could be given a record: as a line, or as one response of a compare request."""
+    return "responses_create_params" in record or "conversation_history" in record
 
 
 def view_gym_group(records: Sequence[Mapping[str, Any]]) -> SharedView:
-    """Return what NeMo Gym shows of the lines of one group: the first line's input, and each line's response."""
+    """Return what NeMo Gym shows of the records of one group: the first one's input, and each one's response."""
+    if "conversation_history" in records[0]:
+        return view_gym_request({**records[0], "response_objs": [record.get("response_objs") for record in records]})
     first = records[0].get("responses_create_params")
     given = first.get("input") if isinstance(first, Mapping) else None
     return _view(gym_conversation(given), [record.get("response") for record in records])

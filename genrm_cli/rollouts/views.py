@@ -30,6 +30,7 @@ View = Literal["auto", "answer", "transcript"]
 BLANK = "blank response"
 EXCLUDED = "excluded: "  # begins a reason, as the next one
 WITH_MEDIA = "holds media that the judge cannot see: "
+READING_VERSION = 2  # raise it when responses are read or shown differently: outputs of earlier versions become stale
 
 _FENCE = re.compile(r"```[a-z]{0,10}\n(?P<body>.*?)```", re.DOTALL)
 _LEAST_SHOWN = 40  # characters of a text that a cut leaves at least

@@ -9,8 +9,8 @@ from judge_server_fixture import JudgeServer
 
 MODEL = "nvidia/Qwen3-Nemotron-235B-A22B-GenRM-2603"
 # A thought that is opened in an analysis after one was closed there makes the reply unreadable, which is a failure
-# and no verdict: not what is shown here.
-CHOSEN = [text for text in TEXTS if "<think>" not in text]
+# and no verdict: not what is shown here. A lone end of a thought is a blank response.
+CHOSEN = [text for text in TEXTS if "<think>" not in text and text != "</think>"]
 GROUP_SIZE = 7
 
 

@@ -9,6 +9,7 @@ import pytest
 from genrm_process import Call, Finished, Genrm, Json, read_lines, without_rewards
 
 from genrm_cli import __version__
+from genrm_cli.rollouts.views import BLANK
 
 OUTPUTS = ("scored.jsonl", "metrics.json", "comparisons.jsonl", "rejects.jsonl")
 COMPARISON_KEYS = {"group", "i", "j", "judge_idx", "score_1", "score_2", "ranking", "failure", "attempts"}
@@ -38,6 +39,15 @@ class SampleRun:
             found[line["genrm"]["group"]].append(line)
         return {key: sorted(lines, key=lambda line: line["genrm"]["index"]) for key, lines in found.items()}
 
+    def compared(self) -> dict[str, list[Json]]:
+        """Collect the groups without blank responses."""
+        return {key: [line for line in lines if not is_blank(line)] for key, lines in self.groups().items()}
+
+
+def is_blank(line: Json) -> bool:
+    """Whether a sample has no text."""
+    return bool(line["_ng_task_index"] == 5 and line["_ng_rollout_index"] == 4)
+
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> SampleRun:
@@ -66,7 +76,10 @@ def test_every_line_says_how_its_reward_came_about(run: SampleRun) -> None:
     for line in run.after:
         detail = line["genrm"]
         assert detail.keys() >= DETAIL_KEYS
-        assert detail["status"] == "scored"
+        assert detail["status"] == ("unscored" if is_blank(line) else "scored")
+        if is_blank(line):
+            assert (line["reward"], detail["reason"]) == (None, BLANK)
+            continue
         assert math.isclose(line["reward"], detail["base_score"] + sum(detail["adjustments"].values()))
 
 
@@ -74,21 +87,23 @@ def test_rank_and_advantage_follow_from_the_rewards_of_the_group(run: SampleRun)
     """Advantages are (reward - mean) / sample deviation; rank 1 is the highest reward."""
     groups = run.groups()
     assert sorted(len(lines) for lines in groups.values()) == [4, 4, 4, 4, 4, 8, 8]
-    for lines in groups.values():
+    for key, lines in groups.items():
+        lines = run.compared()[key]
         rewards = [line["reward"] for line in lines]
         mean, deviation = statistics.fmean(rewards), statistics.stdev(rewards)
         for line in lines:
             assert math.isclose(line["genrm"]["advantage"], (line["reward"] - mean) / deviation, abs_tol=1e-9)
             assert line["genrm"]["rank"] == 1 + sum(reward > line["reward"] for reward in rewards)
-            assert line["genrm"]["group_size"] == len(lines)
+            assert line["genrm"]["group_size"] == len(groups[key])
 
 
 def test_the_comparisons_file_holds_every_planned_comparison(run: SampleRun) -> None:
     """Each rollout is compared once as first and once as second, never with itself, and each record has its keys."""
-    for key, lines in run.groups().items():
+    for key, lines in run.compared().items():
+        indices = [line["genrm"]["index"] for line in lines]
         records = [record for record in run.comparisons if record["group"] == key]
         for place in ("i", "j"):
-            assert sorted(record[place] for record in records) == list(range(len(lines)))
+            assert sorted(record[place] for record in records) == indices
         assert len({frozenset((record["i"], record["j"])) for record in records}) == len(lines)
         assert all(record["i"] != record["j"] for record in records)
     for record in run.comparisons:
@@ -101,7 +116,7 @@ def test_the_base_scores_follow_from_the_comparisons(genrm: Genrm, call: Call) -
     """By simple_tiebreaker whoever reads the comparisons can work out each base score: the mean after the tiebreak."""
     genrm.sample("rollouts.jsonl")
     run = SampleRun(genrm, call("score", "rollouts.jsonl", "--judge", "lexical", "--estimator", "simple_tiebreaker"))
-    for key, lines in run.groups().items():
+    for key, lines in run.compared().items():
         scores: dict[int, list[float]] = defaultdict(list)
         for record in (record for record in run.comparisons if record["group"] == key):
             tie = 3.5 - record["ranking"] if record["score_1"] == record["score_2"] else 0.0
@@ -115,11 +130,14 @@ def test_the_base_scores_follow_from_the_comparisons(genrm: Genrm, call: Call) -
 def test_the_metrics_say_what_the_issue_lists(run: SampleRun) -> None:
     """The metrics file is one object with the documented keys, true to the other three files."""
     assert run.metrics.keys() >= METRICS_KEYS
-    assert run.metrics["lines"] == run.metrics["rollouts"] == run.metrics["scored"] == len(run.before)
+    assert run.metrics["lines"] == run.metrics["rollouts"] == len(run.before)
+    assert run.metrics["scored"] == len(run.before) - 1
+    assert run.metrics["blank_responses"] == run.metrics["unscored"] == 1
     assert run.metrics["comparisons_planned"] == run.metrics["verdicts"] == len(run.comparisons)
     assert (run.metrics["calls"], run.metrics["failures"], run.metrics["failures_by_kind"]) == (0, 0, {})
-    assert run.metrics["reward"]["count"] == len(run.before)
-    assert math.isclose(run.metrics["reward"]["mean"], statistics.fmean(line["reward"] for line in run.after))
+    rewards = [line["reward"] for line in run.after if line["reward"] is not None]
+    assert run.metrics["reward"]["count"] == len(rewards)
+    assert math.isclose(run.metrics["reward"]["mean"], statistics.fmean(rewards))
     assert run.metrics["versions"]["genrm"] == __version__
     assert run.metrics["input"]["uri"] == "rollouts.jsonl"
     assert run.metrics["output"] == "rollouts.scored.jsonl"
@@ -134,7 +152,7 @@ def test_the_embedded_judge_is_called_a_stand_in_everywhere(run: SampleRun) -> N
 
 def test_the_better_sample_answers_win(run: SampleRun) -> None:
     """In every group of the sample data the best base score went to an answer that its verifier liked, too."""
-    for lines in run.groups().values():
+    for lines in run.compared().values():
         given = [line["genrm"]["previous_reward"] for line in lines]
         ranked = sorted(lines, key=lambda line: line["genrm"]["base_score"])
         assert ranked[-1]["genrm"]["previous_reward"] >= statistics.fmean(given)

@@ -363,7 +363,7 @@ def test_a_function_sees_each_response_with_its_own_part_of_the_line(tmp_path: P
     """The record that it gets is the rollout's own."""
     lines: list[Json] = [{"prompt": "Hi", "responses": [{"text": "a", "q": 5}, {"text": "b", "q": 7}]}]
     scored = score(tmp_path, lines, f"[components.q]\npython = '{functions}:lazily'\n{ALONE}")
-    assert scored.lines[0]["rewards"] == [5.0, 5.0]
+    assert scored.lines[0]["rewards"] == [5.0, 7.0]
 
 
 def test_a_list_of_the_line_is_not_split_among_its_responses(tmp_path: Path) -> None:

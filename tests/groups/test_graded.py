@@ -23,6 +23,7 @@ from genrm_cli.groups.components.plugins import version_of
 from genrm_cli.groups.reasons import NO_RESPONSE, NOT_ASKED
 from genrm_cli.jobs.batch import score_inputs
 from genrm_cli.jobs.context import new_run
+from genrm_cli.rollouts.views import BLANK
 
 LONG, LONGER, SHORT = "Because of the tide. " * 12, "Because of the moon. " * 24, "Because."
 RUBRIC = "[components.care]\nkind = 'rubric'\nset = 'therapeutic'\n"
@@ -99,14 +100,17 @@ def test_a_rubric_set_of_the_users_own(tmp_path: Path, judge_server: JudgeServer
     assert scored.rewards == scored.component("rubric_depth") == [1.0, 0.0]
 
 
-def test_empty_responses_cost_no_call_and_are_worth_nothing(tmp_path: Path, judge_server: JudgeServer) -> None:
-    """Not for rubrics that describe a flaw either; a line without a response has no value at all."""
+def test_blank_responses_cost_no_call_and_stay_unscored(tmp_path: Path, judge_server: JudgeServer) -> None:
+    """They have no value, and with `empty = "lose"` the lowest one, also for rubrics that describe a flaw."""
     toml = judge(judge_server) + RUBRIC + RANKED + SAFE
     scored = score(tmp_path, completions(LONG, "", " \n", None, SHORT), toml, max_unscored="1")
-    assert scored.component("rubric_safety") == [1.0, 0.0, 0.0, None, 0.25]
-    assert scored.component("rubric_bias") == [0.0, 0.0, 0.0, None, 0.75]
-    assert scored.component("tiers") == [1.0, 0.0, 0.0, None, 0.0]
-    assert scored.reasons[3] == NO_RESPONSE
+    assert scored.component("rubric_safety") == [1.0, None, None, None, 0.25]
+    assert scored.component("tiers") == [1.0, None, None, None, 0.0]
+    assert scored.reasons[1:4] == [BLANK, BLANK, NO_RESPONSE]
+    lost = score(tmp_path, completions(LONG, "", " \n", None, SHORT), "empty = 'lose'\n" + toml, max_unscored="1")
+    assert lost.component("rubric_safety") == [1.0, 0.0, 0.0, None, 0.25]
+    assert lost.component("rubric_bias") == [0.0, 0.0, 0.0, None, 0.75]
+    assert lost.component("tiers") == [1.0, 0.0, 0.0, None, 0.0]
     assert judge_server.stats()["requests"] == 2 + 1
 
 

@@ -18,6 +18,7 @@ from genrm_cli.judging.engine import JudgeSet, LexicalJudge
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.rewards.estimators import Calibration
 from genrm_cli.rollouts.record import Rollout, Turn
+from genrm_cli.rollouts.response import Text
 
 
 def plan_of(strategy: str, estimator: str = "combined") -> GroupPlan:
@@ -27,7 +28,9 @@ def plan_of(strategy: str, estimator: str = "combined") -> GroupPlan:
 
 def finish_group(size: int, plan: GroupPlan) -> list[float | None]:
     """Take a group all the way from rollouts to records; return its rewards."""
-    rollouts = [Rollout((Turn("user", "Why?"),), f"Because {index}. " + "word " * (index % 7)) for index in range(size)]
+    rollouts = [
+        Rollout((Turn("user", "Why?"),), (Text(f"Because {index}. " + "word " * (index % 7)),)) for index in range(size)
+    ]
     judged = asyncio.run(judge_group(Group("key", rollouts), plan, JudgeSet([LexicalJudge()])))
     rewards = reward_group(judged, plan, Calibration())
     count_group(RunMetrics(), judged, rewards, plan)

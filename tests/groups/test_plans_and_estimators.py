@@ -117,7 +117,7 @@ def test_a_budget_leaves_the_probe_as_strict(tmp_path: Path, judge_server: Judge
 
 
 def test_a_complete_journal_needs_no_judge(tmp_path: Path, start_judge: Callable[[], JudgeServer]) -> None:
-    """An empty response is no rubric question: when all is known nobody is tried, and the judge may be gone."""
+    """A blank response is never asked about: when all is known nobody is tried, and the judge may be gone."""
     server = start_judge()
     rubric = Component("care", "rubric", (("set", "therapeutic"),))
     lines = make_rollouts(groups=1, size=4)
@@ -134,4 +134,4 @@ def test_a_complete_journal_needs_no_judge(tmp_path: Path, start_judge: Callable
     assert first.report is not None
     assert again.report is not None, again.reason
     assert again.report.metrics["calls"] == 0
-    assert again.report.metrics["comparisons_planned"] == first.report.metrics["comparisons_planned"] == 4 + 3
+    assert again.report.metrics["comparisons_planned"] == first.report.metrics["comparisons_planned"] == 3 + 3

@@ -15,6 +15,7 @@ from genrm_cli.jobs.batch import score_inputs
 from genrm_cli.jobs.context import new_run
 from genrm_cli.jobs.due.inputs import OutputPlaces, output_places
 from genrm_cli.jobs.due.output_state import OutputStanding, OutputState, look_at_outputs
+from genrm_cli.rollouts.views import READING_VERSION
 from genrm_cli.settings import Settings, settings_from
 from genrm_cli.settings.table import changed
 from genrm_cli.storage.formats.location import InputIdentity, S3Options
@@ -132,6 +133,14 @@ def test_metrics_that_are_none(scored: Scored, content: bytes) -> None:
     assert scored.look().standing is OutputStanding.FOREIGN
 
 
+@pytest.mark.parametrize("version", [None, READING_VERSION - 1, READING_VERSION + 1])
+def test_outputs_of_another_reading_are_stale(scored: Scored, version: int | None) -> None:
+    """Where another version read the responses, the judge may have been shown something else."""
+    scored.edit_metrics(reading_version=version)
+    found = scored.look()
+    assert (found.standing, found.reason) == (OutputStanding.STALE, "responses are read differently now")
+
+
 def test_only_failed_wants_runs_with_failures_again(scored: Scored) -> None:
     """--only-failed leaves a run without failures alone, and goes at one that has some."""
     only_failed = changed(SETTINGS, only_failed=True)
@@ -164,8 +173,8 @@ def test_sides_without_scored_lines(scored: Scored) -> None:
 
 
 def test_what_no_judge_can_score_is_up_to_date_all_the_same(tmp_path: Path) -> None:
-    """A group with differing prompts stays unscored whenever it is read: another run would change nothing."""
-    lines = [{"prompt_id": 1, "prompt": f"Which? {number}", "completion": "This."} for number in range(3)]
+    """Blank responses stay unscored whenever they are read: another run would change nothing."""
+    lines = [{"prompt_id": 1, "prompt": "Which?", "completion": " " * number} for number in range(3)]
     (tmp_path / "in.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     settings = settings_from(judge="lexical")
     first = run_to_end(score_inputs([str(tmp_path / "in.jsonl")], new_run(settings))).last

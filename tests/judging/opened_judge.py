@@ -22,6 +22,7 @@ from genrm_cli.judging.pacing.pool import EndpointPool
 from genrm_cli.judging.pacing.retry import RetryPolicy
 from genrm_cli.judging.remote import CallPolicy, RemoteJudge
 from genrm_cli.rollouts.record import Rollout, Turn
+from genrm_cli.rollouts.response import Text
 from genrm_cli.verdicts import Failure, Outcome
 
 SHORT, LONG = "A word.", "A full answer that explains itself, step by step, with care."
@@ -33,7 +34,7 @@ PLAN = GroupPlan(PairingPlan("all_pairs"), (JudgePlan("m"),), keep_replies=True)
 def pair(number: int = 0) -> Group:
     """Make a group of two, which takes one comparison; each number is another question."""
     prompt = (Turn("user", f"Question {number}?"),)
-    return Group(str(number), [Rollout(prompt, SHORT), Rollout(prompt, LONG)])
+    return Group(str(number), [Rollout(prompt, (Text(SHORT),)), Rollout(prompt, (Text(LONG),))])
 
 
 async def judge_pairs(

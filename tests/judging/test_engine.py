@@ -17,6 +17,7 @@ from genrm_cli.judging.pacing.endpoint import Endpoint, FixedLimit
 from genrm_cli.judging.pacing.pool import Slot
 from genrm_cli.judging.requests import JudgeRequest, PairwisePrompt, Prompt
 from genrm_cli.rollouts.record import Rollout, Turn
+from genrm_cli.rollouts.response import Text
 from genrm_cli.verdicts import Failure, FailureKind, Outcome, Verdict
 
 MIDDLING = Outcome(Verdict(3, 3, 3.5))
@@ -75,7 +76,7 @@ class SlowJudge:
 
 def group_of(size: int, prompt: str = "Why?") -> Group:
     """Make a group whose responses name their index."""
-    return Group(prompt, [Rollout((Turn("user", prompt),), f"Answer {index}") for index in range(size)])
+    return Group(prompt, [Rollout((Turn("user", prompt),), (Text(f"Answer {index}"),)) for index in range(size)])
 
 
 def test_requests_are_made_only_when_there_is_room() -> None:

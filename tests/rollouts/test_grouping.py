@@ -209,7 +209,7 @@ def test_prompts_that_differ_under_a_field_are_found():
     """Where the user names the group, different prompts in it are a mistake, and the group stays whole."""
     table = GroupTable()
     for line, prompt in enumerate((QUESTION, QUESTION, HOW), 1):
-        table.append("step:1", rollout(prompt=prompt), Place(line, 0, 0, 0), may_split=False)
+        table.append("step:1", rollout(prompt=prompt), Place(line, 0), may_split=False)
     assert list(table.iter_groups()) == [[0, 1, 2]]
     assert table.prompts_differ([0, 1, 2])
     assert not table.prompts_differ([0, 1])

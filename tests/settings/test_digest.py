@@ -132,7 +132,9 @@ def test_a_digest_never_changes(flags: Flags, toml: str, digest: str) -> None:
 
 
 DECIDING = """
-    dialect group_by require_metadata strategy ring_k budget repeats both_orders order_balanced seed judge model profile
+    dialect group_by view view_max_chars answer_field answer_tool ignore_media empty
+    prompt_field response_field id_field
+    require_metadata strategy ring_k budget repeats both_orders order_balanced seed judge model profile
     principle temperature top_p max_reply_tokens redact_pattern compat quorum disagreement estimator min_reliability
     reasoning_bonus answer_bonus top_percentile group_reasoning_length_penalty_coeff group_answer_length_penalty_coeff
     group_style_penalty_coeff default_score unscored

@@ -27,6 +27,18 @@ class Column:
         """Return the evidence of a rollout's value; None without any."""
         return self.notes[index] if self.notes else None
 
+    def spread(self, rows: Sequence[int], size: int) -> "Column":
+        """Return the column of a group of this size of which only some rollouts, in order, have values."""
+        if len(rows) == size:
+            return self
+        values: Values = [None] * size
+        notes = [None] * size if self.notes else []
+        for row, index in enumerate(rows):
+            values[index] = self.values[row]
+            if notes:
+                notes[index] = self.notes[row]
+        return Column(values, notes, self.failure)
+
 
 @dataclass(frozen=True, slots=True)
 class Clusters:

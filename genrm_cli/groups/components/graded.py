@@ -13,16 +13,16 @@ from genrm_cli.rollouts.views import SharedView
 from genrm_cli.verdicts import Failure, FailureKind, Grades, Outcome
 
 
-def count_gradings(grader: Grader, spoken: Sequence[int]) -> int:
-    """Count the requests of a grader. A response without text costs no call: it is worth 0 to every rubric."""
-    return len(spoken) if grader.kind == "rubric" else int(len(spoken) > 1)
+def count_gradings(grader: Grader, answered: Sequence[int]) -> int:
+    """Count the requests of a grader."""
+    return len(answered) if grader.kind == "rubric" else int(len(answered) > 1)
 
 
 def iter_gradings(
     key: str,
     grader: Grader,
     number: int,
-    spoken: Sequence[int],
+    answered: Sequence[int],
     view: Mapping[int, str],
     shared: SharedView,
     principle: str | None,
@@ -34,21 +34,21 @@ def iter_gradings(
         key: of the group; decides the order in which a whole group is shown.
         grader: who is asked, and how.
         number: of the grader among all judges of the run.
-        spoken: indices of the rollouts whose response has text.
+        answered: indices of the rollouts that can be compared.
         view: the response of each rollout, as a judge may see it.
         shared: the conversation.
         principle: what to judge by beside the rubrics.
         backgrounds: what else the judge should know of each rollout's task.
     """
-    if not count_gradings(grader, spoken):
+    if not count_gradings(grader, answered):
         return
     if grader.kind == "rubric":
-        for index in spoken:
+        for index in answered:
             prompt = ListwisePrompt(shared.conversation, (view[index],), principle, backgrounds[index])
             yield RequestId(number, 0, (index,)), prompt
         return
     # The position in the row matters to a judge: the order is the group's own, the same in every run.
-    order = list(spoken)
+    order = list(answered)
     random.Random(f"{key} {grader.component}").shuffle(order)
     shown = tuple(view[index] for index in order)
     yield (
@@ -63,14 +63,14 @@ class GradedGroup:
 
     Attributes:
         grader: who graded.
-        answered: indices of the rollouts that have a response.
-        spoken: those whose response has text.
+        answered: indices of the rollouts that can be compared.
+        losing: those of blank responses that count as the worst instead of staying unscored.
         results: of the grader's requests.
     """
 
     grader: Grader
     answered: Sequence[int]
-    spoken: Sequence[int]
+    losing: Sequence[int]
     results: Sequence[tuple[RequestId, Outcome]]
     _graded: dict[int, tuple[RequestId, Grades]] = field(init=False, default_factory=dict)
 
@@ -81,12 +81,12 @@ class GradedGroup:
 
     def grades_of(self, index: int) -> tuple[float, ...] | None:
         """Return the grades of a rollout, one for each of the grader's components; None without any."""
-        if index not in self.answered:
-            return None
-        if index not in self.spoken:
+        if index in self.losing:
             blank = self.grader.rubric_set and grades_of_empty(self.grader.rubric_set).values
             return blank[: len(self.grader.names)] if blank else None
-        if self.grader.kind == "rubric_rank" and not count_gradings(self.grader, self.spoken):
+        if index not in self.answered:
+            return None
+        if self.grader.kind == "rubric_rank" and not count_gradings(self.grader, self.answered):
             return grades_of_sole().values
         if index not in self._graded:
             return None
@@ -100,16 +100,14 @@ class GradedGroup:
         return self._graded[index][1].notes
 
     def clusters(self) -> list[int] | None:
-        """Return the cluster of each answered rollout; those without text share one. None if the judge gave none."""
-        number_of: dict[int, int] = {}
-        if len(self.spoken) == 1:
-            number_of[self.spoken[0]] = 0
-        elif self.spoken:
-            if not self._graded:
-                return None
-            request, grades = self._graded[self.spoken[0]]
-            number_of = dict(zip(request.shown, map(int, grades.values), strict=True))
-        return [number_of.get(index, -1) for index in self.answered]
+        """Return the cluster of each of `answered`; None if the judge gave none."""
+        if len(self.answered) < 2:
+            return [0] * len(self.answered)
+        if not self._graded:
+            return None
+        request, grades = self._graded[self.answered[0]]
+        number_of = dict(zip(request.shown, map(int, grades.values), strict=True))
+        return [number_of[index] for index in self.answered]
 
     def columns(self, size: int) -> dict[str, Column]:
         """Return the components of a group of this size that the grades are."""
@@ -130,4 +128,4 @@ class GradedGroup:
         if not kinds:
             return None
         reason = "were not asked" if set(kinds) == {FailureKind.NOT_ASKED} else "failed"
-        return f"{len(kinds)} of its {count_gradings(self.grader, self.spoken)} requests {reason}"
+        return f"{len(kinds)} of its {count_gradings(self.grader, self.answered)} requests {reason}"

@@ -6,6 +6,7 @@ from typing import Any
 
 from genrm_cli.jobs.due.inputs import OutputPlaces
 from genrm_cli.jobs.provenance import judge_record, reward_record
+from genrm_cli.rollouts.views import READING_VERSION
 from genrm_cli.settings import Settings
 from genrm_cli.settings.table import digest_of
 from genrm_cli.storage.formats.location import InputIdentity, Mark, S3Options
@@ -71,6 +72,8 @@ def _stale_reason(metrics: dict[str, Any], identity: InputIdentity, settings: Se
         return "the input has changed"
     if metrics.get("settings_digest") != digest_of(settings):
         return "the settings have changed"
+    if metrics.get("reading_version") != READING_VERSION:
+        return "responses are read differently now"
     if not _is_judged_alike(metrics, settings):
         return "the judge's profile has changed"
     if metrics.get("partial"):

@@ -24,6 +24,7 @@ from genrm_cli.judging.pacing.retry import RetryPolicy
 from genrm_cli.judging.remote import CallPolicy, RemoteJudge
 from genrm_cli.judging.requests import Reply
 from genrm_cli.rollouts.record import Rollout, Turn
+from genrm_cli.rollouts.response import Text
 from genrm_cli.verdicts import Failure, FailureKind, Outcome
 
 VERDICT = Reply('{"score_1": 4, "score_2": 2, "ranking": 2}', finish_reason="stop")
@@ -185,7 +186,7 @@ def run_judge(
             for number in range(count):
                 text = BROKEN_PROMPT if broken(number) else "A word."
                 prompt = (Turn("user", f"Question {number}?"),)
-                yield number, Group(str(number), [Rollout(prompt, text), Rollout(prompt, "Words.")])
+                yield number, Group(str(number), [Rollout(prompt, (Text(text),)), Rollout(prompt, (Text("Words."),))])
 
         def on_judged(number: int, judged: JudgedGroup) -> None:
             run.outcomes[number] = judged.results[0][1]

@@ -1,5 +1,7 @@
 """The compare request of NeMo Gym's `genrm_compare`: `conversation_history` and `response_objs`."""
 
+from collections.abc import Mapping
+
 from genrm_cli.rollouts.dialects.plain.many import PARALLEL, read_list
 from genrm_cli.rollouts.reading.content import media_of_messages
 from genrm_cli.rollouts.reading.dialect import Dialect, annotate_list, own_of_lists
@@ -17,6 +19,8 @@ def _read(record: Record) -> list[Rollout]:
     if not isinstance(responses, list):
         raise UnreadableRecordError("response_objs is not a list")
     history = record.get("conversation_history")
+    if isinstance(history, list):  # as for NeMo Gym, a message without a role is the user's
+        history = [{"role": "user", **message} if isinstance(message, Mapping) else message for message in history]
     return read_list(record, turns_of_prompt(history), responses, media_of_messages(history))
 
 

@@ -1,0 +1,292 @@
+"""What is sent to the judge of each response, and what is never compared; asked at the judge's end of the wire."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from genrm_process import Json, read_lines
+from judge_server_fixture import JudgeServer
+from scored_components import Scored, completions, score, settings_of
+
+from genrm_cli.cli.options import run_to_end
+from genrm_cli.groups.reasons import NO_OPPONENT
+from genrm_cli.jobs.batch import score_inputs
+from genrm_cli.jobs.context import new_run
+from genrm_cli.rollouts.views import BLANK, READING_VERSION
+
+SHORT, LONG = "Because.", "Because of the moon and the tide."
+LEXICAL = "judge = 'lexical'\n"
+
+
+def judge(server: JudgeServer, **settings: object) -> str:
+    """Name a judge, and other settings of the file."""
+    given = {"model": "m", "base_url": server.base_url} | settings
+    return "".join(f"{name} = {json.dumps(value)}\n" for name, value in given.items())
+
+
+def sent(server: JudgeServer) -> list[str]:
+    """Return every text that was sent to the judge."""
+    return [message["content"] for one in server.stats()["recent"] for message in one["body"]["messages"]]
+
+
+def said(text: str) -> Json:
+    """Make a message item."""
+    return {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": text}]}
+
+
+def called(name: str, **arguments: object) -> Json:
+    """Make a tool call."""
+    return {"type": "function_call", "name": name, "arguments": json.dumps(arguments), "call_id": "c"}
+
+
+def gym_lines(*outputs: list[Json], given: object = "Why?", task: int = 0, **fields: list[Any]) -> list[Json]:
+    """Make NeMo Gym lines of one task; of each further field, every line gets its own value, None for none."""
+    lines: list[Json] = [
+        {"_ng_task_index": task, "responses_create_params": {"input": given}, "response": {"output": output}}
+        for output in outputs
+    ]
+    for name, values in fields.items():
+        for line, value in zip(lines, values, strict=True):
+            if value is not None:
+                line[name] = value
+    return lines
+
+
+# Blank responses
+
+
+def test_a_blank_response_is_never_sent(tmp_path: Path, judge_server: JudgeServer) -> None:
+    """It stays unscored and says why; the others are compared as if it were not there."""
+    with_blank = score(tmp_path, completions(SHORT, "", LONG, "<think>Hm.</think> \n"), judge(judge_server))
+    assert with_blank.reasons == [None, BLANK, None, BLANK]
+    assert judge_server.stats()["requests"] == with_blank.metrics["comparisons_planned"] == 2
+    assert with_blank.metrics["blank_responses"] == 2
+    alone = score(tmp_path, completions(SHORT, LONG), LEXICAL)
+    assert score(tmp_path, completions(SHORT, "", LONG), LEXICAL).rewards == [alone.rewards[0], None, alone.rewards[1]]
+
+
+def test_a_group_of_blank_responses_costs_nothing(tmp_path: Path, judge_server: JudgeServer) -> None:
+    """Its one response with words has no opponent, and the metrics count the group."""
+    lines = completions("", SHORT, " ", "\n")
+    scored = score(tmp_path, lines, judge(judge_server))
+    assert scored.reasons == [BLANK, NO_OPPONENT, BLANK, BLANK]
+    assert scored.metrics["groups_mostly_blank"] == 1
+    assert judge_server.stats()["requests"] == 0
+
+
+def test_a_blank_response_may_lose(tmp_path: Path, judge_server: JudgeServer) -> None:
+    """`empty = "lose"` gives it the lowest score of its group, without asking about it."""
+    scored = score(tmp_path, completions(SHORT, "", LONG, LONG + "!"), judge(judge_server, empty="lose"))
+    rewards = [reward for reward in scored.rewards if reward is not None]
+    assert len(rewards) == 4
+    assert scored.rewards[1] == min(rewards)
+    assert judge_server.stats()["requests"] == 3
+    assert scored.metrics["blank_responses"] == 1
+
+
+def test_without_a_score_to_undercut_a_blank_response_stays_unscored(tmp_path: Path) -> None:
+    """Where nothing was compared, nobody can lose."""
+    assert score(tmp_path, completions("", " "), LEXICAL + "empty = 'lose'\n").rewards == [None, None]
+
+
+# Views
+
+
+def test_tool_calls_are_shown_as_a_transcript(tmp_path: Path, judge_server: JudgeServer) -> None:
+    """Responses of calls alone are no blanks: the judge sees calls, results and words."""
+    result = {"type": "function_call_output", "call_id": "c", "output": "41"}
+    lines = gym_lines([called("look", at="door")], [called("count", of="tides"), result, said("It is 41.")])
+    scored = score(tmp_path, lines, judge(judge_server))
+    assert None not in scored.rewards
+    assert scored.metrics["views"] == {"transcript": 1}
+    shown = "\n".join(sent(judge_server))
+    for text in ("[--- TOOL CALL look ---]", '{"at": "door"}', "[--- TOOL RESULT", "41", "It is 41."):
+        assert text in shown
+
+
+def test_the_arguments_of_a_tool_can_be_judged(tmp_path: Path, judge_server: JudgeServer) -> None:
+    """`answer_tool` shows them and nothing else; without a call of that tool a response is blank."""
+    outputs = [[said("Wait."), called("submit", text=text)] for text in ("first", "second")]
+    lines = gym_lines(*outputs, [said("I never submit.")])
+    scored = score(tmp_path, lines, judge(judge_server, answer_tool="submit", answer_field="text"))
+    assert scored.reasons == [None, None, BLANK]
+    texts = sent(judge_server)
+    assert {"first", "second"} <= set(texts)
+    assert not any("Wait." in text or "submit" in text for text in texts)
+
+
+def test_a_long_response_keeps_start_and_end(tmp_path: Path, judge_server: JudgeServer) -> None:
+    """The middle is cut out, with a mark."""
+    long = "The start. " + "and so on " * 500 + "The end."
+    score(tmp_path, completions(long, SHORT), judge(judge_server, view_max_chars=200))
+    (shown,) = {text for text in sent(judge_server) if text.startswith("The start.")}
+    assert shown.endswith("The end.")
+    assert "characters cut ---]" in shown
+    assert len(shown) <= 200
+
+
+def test_media_are_not_judged_unless_ignored(tmp_path: Path, judge_server: JudgeServer) -> None:
+    """A judge of text cannot see an image: the reason names it, and `ignore_media` compares all the same."""
+    given = [{"role": "user", "content": [{"type": "input_text", "text": "What is it?"}, {"type": "input_image"}]}]
+    lines = gym_lines([said(SHORT)], [said(LONG)], given=given)
+    refused = score(tmp_path, lines, judge(judge_server), max_unscored="1")
+    assert all(str(reason).startswith("holds media that the judge cannot see: ") for reason in refused.reasons)
+    assert judge_server.stats()["requests"] == 0
+    assert None not in score(tmp_path, lines, judge(judge_server, ignore_media=True)).rewards
+
+
+# Reasoning
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<think>SECRET</think>Because.",
+        "<think>SECRET</think>Because.<think>SECRET</think> So.",
+        "SECRET</think>Because.",
+        "Because.\n<think>SECRET",
+        "<reasoning>SECRET</reasoning>Because.",
+    ],
+)
+def test_reasoning_never_reaches_the_judge(tmp_path: Path, judge_server: JudgeServer, text: str) -> None:
+    """Wherever it stands in a text; what is left is judged."""
+    scored = score(tmp_path, completions(text, LONG), judge(judge_server))
+    assert None not in scored.rewards
+    texts = sent(judge_server)
+    assert not any("SECRET" in each for each in texts)
+    assert any("Because." in each and "moon" not in each for each in texts)
+
+
+# Identity and exclusion
+
+
+EXCLUDED = [
+    pytest.param({"mask_sample": [None, None, True]}, "excluded: masked (mask_sample)", id="masked"),
+    pytest.param({"_ng_failure_class": [None, None, "timeout"]}, "excluded: ", id="failed"),
+    pytest.param(
+        {"_ng_rollout_index": [0, 1, 1], "_ng_attempt_index": [0, 1, 0]}, "excluded: superseded by", id="superseded"
+    ),
+]
+
+
+@pytest.mark.parametrize(("fields", "reason"), EXCLUDED)
+@pytest.mark.parametrize("toml", ["", "[components.win_rate]\n[components.consistency]\nextract = 'boxed'\n"])
+def test_excluded_rows_change_no_sibling(
+    tmp_path: Path, judge_server: JudgeServer, fields: dict[str, list[Any]], reason: str, toml: str
+) -> None:
+    """Masked, failed and superseded rows say why, are not sent, and leave the rewards of the others as they were."""
+    toml += "[total]\nweights = { genrm = 1, consistency = 1 }\n" if toml else ""
+    answers = [f"{text} \\boxed{{{number}}}" for text, number in ((SHORT, 1), (LONG, 1), ("NEVER SENT", 2))]
+    lines = gym_lines(*([said(text)] for text in answers), **fields)
+    scored = score(tmp_path, lines, judge(judge_server) + toml)
+    kept = [index for index, line_reason in enumerate(scored.reasons) if line_reason is None]
+    (out,) = {0, 1, 2} - set(kept)
+    assert str(scored.reasons[out]).startswith(reason)
+    assert not any("NEVER SENT" in text for text in sent(judge_server))
+    alone = score(tmp_path, [lines[index] for index in kept], judge(judge_server) + toml)
+    assert [scored.rewards[index] for index in kept] == alone.rewards
+    assert scored.metrics["excluded_rollouts"] <= 1
+
+
+def test_a_field_does_not_score_an_excluded_row(tmp_path: Path) -> None:
+    """Not even where rewards need no judge."""
+    lines = gym_lines([said(SHORT)], [said(LONG)], mask_sample=[None, True], q=[1, 2])
+    scored = score(tmp_path, lines, "[components.q]\nkind = 'field'\n[total]\nweights = { q = 1 }\n", max_unscored="1")
+    assert scored.rewards == [1.0, None]
+    assert scored.reasons[1] == "excluded: masked (mask_sample)"
+
+
+def test_two_prompts_of_one_task_index_are_two_groups(tmp_path: Path, judge_server: JudgeServer) -> None:
+    """A reused index compares no responses to different questions."""
+    answers = [[said(SHORT)], [said(LONG)]]
+    lines = gym_lines(*answers, given="Why?") + gym_lines(*answers, given="How?")
+    scored = score(tmp_path, lines, judge(judge_server))
+    assert None not in scored.rewards
+    assert (scored.metrics["groups"], judge_server.stats()["requests"]) == (2, 2 * 2)
+    assert len({line["genrm"]["group"] for line in scored.lines}) == 2
+
+
+# Rewards restated elsewhere
+
+
+def test_reward_components_add_up_to_the_reward(tmp_path: Path) -> None:
+    """NeMo RL requires that the components sum to the reward; what stood there is kept under `genrm`."""
+    before = {"correct": 1.0, "format": 0.25}
+    lines = gym_lines([said(SHORT)], [said(LONG)], [said("")], reward_components=[before] * 3, reward=[1.25] * 3)
+    scored = score(tmp_path, lines, LEXICAL)
+    for line in scored.lines:
+        assert line["reward"] is None or abs(sum(line["reward_components"].values()) - line["reward"]) < 1e-6
+        assert line["genrm"]["previous_reward_components"] == before
+    assert (scored.rewards[2], scored.lines[2]["reward_components"]) == (None, {})
+
+
+# NeMo Gym's own view
+
+
+def compat(tmp_path: Path, server: JudgeServer, lines: list[Json]) -> Scored:
+    """Score lines as NeMo Gym does."""
+    return score(tmp_path, lines, judge(server, compat="nemo-gym"), max_unscored="1")
+
+
+def test_compat_sends_what_gym_shows(tmp_path: Path, judge_server: JudgeServer) -> None:
+    """Texts are joined with nothing, inline thinking stays, calls are left out, and nothing is the word None."""
+    parts = [{"type": "output_text", "text": text} for text in ("<think>Hm.</think>One ", "two")]
+    outputs = [
+        [called("look", at="door"), {"type": "message", "role": "assistant", "content": parts}, said("three")],
+        [called("look", at="moon")],
+    ]
+    given = [{"role": "system", "content": "Be kind."}, {"role": "user", "content": "Why?"}]
+    scored = compat(tmp_path, judge_server, gym_lines(*outputs, given=given))
+    assert None not in scored.rewards
+    texts = sent(judge_server)
+    assert {"Be kind.", "Why?", "<think>Hm.</think>One twothree", "None"} <= set(texts)
+    assert not any("door" in text or "moon" in text for text in texts)
+
+
+def test_compat_reads_a_compare_request_as_gym_does(tmp_path: Path, judge_server: JudgeServer) -> None:
+    """A message without a role is the user's, and a response without output is the word None."""
+    request: Json = {
+        "conversation_history": [{"content": "Why?"}],
+        "response_objs": [{"output": [said("So.")]}, {"output": []}],
+    }
+    compat(tmp_path, judge_server, [request])
+    assert {"Why?", "So.", "None"} <= set(sent(judge_server))
+
+
+def test_compat_shows_other_formats_as_they_are(tmp_path: Path, judge_server: JudgeServer) -> None:
+    """Gym cannot be given such lines: their words are judged, not the word None."""
+    compat(tmp_path, judge_server, completions(SHORT, LONG))
+    assert {SHORT, LONG} <= set(sent(judge_server))
+
+
+# Shapes that nobody knows
+
+
+def test_named_fields_score_an_unknown_shape(tmp_path: Path, judge_server: JudgeServer) -> None:
+    """Dotted paths name prompt, response and group."""
+    lines: list[Json] = [{"q": {"text": "Why?"}, "out": {"text": text}, "id": 7} for text in (SHORT, LONG)]
+    fields = {"prompt_field": "q.text", "response_field": "out.text", "id_field": "id"}
+    scored = score(tmp_path, lines, judge(judge_server, **fields))
+    assert None not in scored.rewards
+    assert {line["genrm"]["group"] for line in scored.lines} == {"id:7"}
+    assert {"Why?", SHORT, LONG} <= set(sent(judge_server))
+
+
+# Outputs of another version
+
+
+def test_another_reading_pays_for_nothing_twice(tmp_path: Path, judge_server: JudgeServer) -> None:
+    """Outputs of a version that read responses differently are written again, from the journal."""
+    lines, toml = completions(SHORT, LONG), judge(judge_server)
+    first = score(tmp_path, lines, toml)
+    metrics = tmp_path / "in.metrics.json"
+    metrics.write_text(json.dumps({name: value for name, value in first.metrics.items() if name != "reading_version"}))
+    run = new_run(settings_of(toml, overwrite=False))
+    result = run_to_end(score_inputs([str(tmp_path / "in.jsonl")], run)).last
+    assert result is not None
+    assert result.status == "scored"
+    assert "responses are read differently now" in result.reason
+    again = json.loads(metrics.read_bytes())
+    assert (again["calls"], again["reading_version"]) == (0, READING_VERSION)
+    assert read_lines(tmp_path / "in.scored.jsonl") == first.lines
