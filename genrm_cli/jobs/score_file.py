@@ -181,24 +181,14 @@ def _refuse_unreadable(source: Source, metrics: RunMetrics, first: list[Reject])
     """
     if metrics.rollouts or not metrics.lines:
         return
-    start = next(source.iter_lines()).raw
-    hint = next((hint for mark, hint in _LOOKS_LIKE.items() if start.startswith(mark)), "")
     raise InputError(
-        f"{source.uri}: none of its {metrics.lines} lines can be scored ({_shown(first)}). {hint}"
+        f"{source.uri}: none of its {metrics.lines} {source.unit}s can be scored ({_shown(first)}). "
         "`genrm validate` shows more."
     )
 
 
-_LOOKS_LIKE = {
-    b"\x1f\x8b": "It looks compressed with gzip: name it .gz. ",
-    b"\x28\xb5\x2f\xfd": "It looks compressed with zstandard: name it .zst. ",
-    b"\xff\xfe": "It looks like UTF-16: convert it to UTF-8. ",
-    b"[": "It looks like one JSON array: write its items as lines. ",
-}
-
-
 def _shown(rejects: list[Reject]) -> str:
-    return "; ".join(f"line {reject.line}: {reject.reason}" for reject in rejects)
+    return "; ".join(map(str, rejects))
 
 
 def _write_scored_lines(
