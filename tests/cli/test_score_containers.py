@@ -144,7 +144,7 @@ def test_folders_hold_parquet_and_logs(genrm: Genrm, call: Call) -> None:
     (folder / "b_reward_profiling.jsonl").write_text('{"mean/reward": 1}\n')
     (folder / "config.json").write_text("[{}]")
     (folder / "notes.csv").write_text("a,b\n")
-    finished = call("score", "runs/", *LEXICAL)
+    finished = call("score", "runs/", *LEXICAL, "--min-age", "0")
     assert finished.code == 0, finished.err
     assert {path.name for path in folder.iterdir() if ".scored" in path.name} == {"a.scored.jsonl", "b.scored.jsonl"}
 
@@ -175,7 +175,7 @@ def test_not_a_number_in_a_component_is_a_missing_value(genrm: Genrm, call: Call
     text = "\n".join(map(json.dumps, lines)).replace("0.5", "NaN", 1)
     (genrm.folder / "in.jsonl").write_text(text)
     (genrm.folder / "s.toml").write_text(
-        '[components.tests]\nkind = "field"\nfield = "tests"\n[total]\nmode = "weighted"\nweights = {genrm = 1, tests = 1}\n'
+        '[components.tests]\nkind = "field"\nfield = "tests"\n[total]\nweights = { genrm = 1, tests = 1 }\n'
     )
     finished = call("score", "in.jsonl", *LEXICAL, "--config", "s.toml", "--max-unscored", "1")
     assert finished.code == 0, finished.err

@@ -61,11 +61,7 @@ def _zstandard_archive(samples: dict[str, bytes]) -> bytes:
     at = archive.start_dir
     for entry in entries:
         content = samples[entry.filename]
-        method, checksum, size = (
-            struct.pack("<H", 93),
-            struct.pack("<L", zlib.crc32(content)),
-            struct.pack("<L", len(content)),
-        )
+        method, checksum = struct.pack("<H", 93), struct.pack("<L", zlib.crc32(content))
         for place, start in ((entry.header_offset, 8), (at, 10)):
             data[place + start : place + start + 2] = method
             data[place + start + 6 : place + start + 10] = checksum

@@ -31,7 +31,7 @@ def test_a_text_that_says_nan_changes_nothing() -> None:
         (b'{"a": NaN, "d": ' + b"[" * 300 + b"]" * 300 + b"}", "not JSON"),
         (b'{"a": NaN, "d": ' + b"[" * 200_000, "not JSON"),
         (b"[NaN]", "a list"),
-        (b"NaN", "a bare value"),
+        (b"NaN", "not JSON"),
     ],
 )
 def test_a_line_that_is_wrong_otherwise_is_still_bad(raw: bytes, says: str) -> None:
