@@ -235,7 +235,7 @@ def _iter_pairs(
             check_declared(record, requirements)
             _refuse_repeated(pairs, first_lines)
         except (BadLineError, UnreadableRecordError) as error:
-            on_reject(Reject(line.number, str(error), line.raw[:_SHOWN_CHARS].decode("utf-8", "replace")))
+            on_reject(Reject(line.number, str(error), line.raw[:_SHOWN_CHARS].decode("utf-8", "replace"), source.unit))
             continue
         for pair in pairs:
             first_lines[pair.key] = line.number

@@ -102,7 +102,7 @@ class _Work:
         self.index = self._opened.enter_context(index_input(source, run, reject))
         _refuse_unreadable(source, run.metrics, first)
         if settings.input.strict:
-            refuse_problems(source.uri, self.index, run.metrics, first)
+            refuse_problems(source, self.index, run.metrics, first)
 
     def write(self, lease: Lease | None, journal: Journal | None) -> Report:
         """Write every line with its rewards, and make all outputs appear."""
@@ -154,7 +154,7 @@ def refuse_unscored(metrics: RunMetrics, settings: Settings) -> None:
         )
 
 
-def refuse_problems(uri: str, index: InputIndex, metrics: RunMetrics, first: list[Reject]) -> None:
+def refuse_problems(source: Source, index: InputIndex, metrics: RunMetrics, first: list[Reject]) -> None:
     """Refuse an input with bad lines or duplicate rollouts, naming the first few.
 
     Raises:
@@ -162,14 +162,14 @@ def refuse_problems(uri: str, index: InputIndex, metrics: RunMetrics, first: lis
     """
     problems = []
     if metrics.rejects:
-        problems.append(f"{metrics.rejects} bad lines ({_shown(first)})")
+        problems.append(f"{metrics.rejects} bad {source.unit}s ({_shown(first)})")
     if metrics.duplicates:
-        lines = [f"line {place.line}" for place in iter_duplicates(index.table)]
+        lines = [f"{source.unit} {place.line}" for place in iter_duplicates(index.table)]
         problems.append(f"{metrics.duplicates} duplicate rollouts ({', '.join(lines[:_NAMED_PROBLEMS])})")
     if problems:
         raise InputError(
-            f"{uri}: --strict refuses {' and '.join(problems)}. Fix them, or drop --strict: "
-            "bad lines then go to the rejects file, and the rest is scored."
+            f"{source.uri}: --strict refuses {' and '.join(problems)}. Fix them, or drop --strict: "
+            f"bad {source.unit}s then go to the rejects file, and the rest is scored."
         )
 
 

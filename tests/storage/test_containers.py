@@ -1,3 +1,4 @@
+import gzip
 import io
 import json
 import os
@@ -81,6 +82,21 @@ def test_the_items_of_an_array_are_records(tmp_path: Path, indent: int | None, b
     """An array on one line or on many yields its items, numbered from 1."""
     content = (before + json.dumps(_RECORDS, indent=indent) + "\n").encode()
     assert _read(tmp_path / "x.json", content) == list(enumerate(_RECORDS, 1))
+
+
+def test_a_compressed_array_is_read(tmp_path: Path) -> None:
+    """The suffix says how the array is compressed."""
+    content = json.dumps(_RECORDS).encode()
+    assert _read(tmp_path / "x.json.gz", gzip.compress(content)) == list(enumerate(_RECORDS, 1))
+
+
+def test_iterations_over_one_archive_run_side_by_side(tmp_path: Path) -> None:
+    """Overlapping iterations of a log keep their own positions."""
+    path = tmp_path / "x.eval"
+    path.write_bytes(_archive({f"samples/{n}_epoch_1.json": b"%d" % n * 50_000 for n in range(9)}))
+    with open_source(str(path), S3Options(), _LIMIT) as source:
+        for one, other in zip(source.iter_lines(), source.iter_lines(), strict=True):
+            assert one == other
 
 
 def test_a_pretty_printed_object_is_one_record(tmp_path: Path) -> None:
