@@ -148,7 +148,16 @@ def test_an_empty_array_has_no_records(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "content",
-    [b'{"n": 1}\n{"n": 2}', b'[1, 2]\n{"n": 2}', b'{"n": \n{"n": 2}', b'{"n": 1,\n{"n": 2}', b"nothing\n{}", b""],
+    [
+        b'{"n": 1}\n{"n": 2}',
+        b'[1, 2]\n{"n": 2}',
+        b'{"n": \n{"n": 2}',
+        b'{"n": 1,\n{"n": 2}',
+        b'{\n{"n": 2}',
+        b"{",
+        b"nothing\n{}",
+        b"",
+    ],
 )
 def test_lines_stay_lines(tmp_path: Path, content: bytes) -> None:
     """A file of lines is read as lines, though its first one is a list or torn."""

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator
 from genrm_cli.errors import InputError
 
 _ARRAY = re.compile(rb"\[\s*(?:\{|\]\s*\Z)")
-# The first line of a pretty-printed object ends where an object or a list opens, or between two fields.
-_PRETTY = re.compile(rb"\{(?:[^\n]*[\[{])?[ \t\r]*\n|\{[^\n]*[,:][ \t\r]*\n\s*[^{\s]")
+# The first line of a pretty-printed object ends inside it. The second is indented, or starts with a key or a bracket;
+# after a torn line another object would start.
+_PRETTY = re.compile(rb"\{(?:[^\n]*[\[{,:])?[ \t\r]*\n(?:[ \t]+\S|[\"}\]])")
 
 _BRACKET = re.compile(rb'["\[\]{}]')
 _BRACKET_OR_COMMA = re.compile(rb'["\[\]{},]')
