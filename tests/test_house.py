@@ -88,6 +88,7 @@ HOMES = {
     "types_boto3_s3": ("storage",),
     "_typeshed": ("storage",),
     "zstandard": ("storage", "judging.journal", "judging.journal_file"),
+    "pyarrow": ("storage",),
     "orjson": ("storage", "jobs", "judging.client", "judging.remote"),
     "numpy": (*PURE, "jobs.stores"),
     "phonenumbers": ("rollouts.private_forms",),
@@ -250,9 +251,9 @@ def test_only_the_outermost_layers_start_an_event_loop() -> None:
 
 
 def test_late_imports_only_save_time() -> None:
-    """Imports inside functions keep `--help` fast and boto3 out of local runs; they stand nowhere else."""
+    """Imports inside functions keep `--help` fast, boto3 out of local runs and pyarrow optional, and nothing else."""
     late = [each for each in IMPORTS if each.lazy and each.importer != PUBLIC and not within(each.importer, ("cli",))]
-    allowed = (f"{PACKAGE}.storage.s3", "_typeshed", "types_boto3_s3")
+    allowed = (f"{PACKAGE}.storage.s3", "_typeshed", "types_boto3_s3", "pyarrow")
     wrong = [each for each in late if not each.module.startswith(allowed)]
     assert [str(each) for each in wrong] == []
 

@@ -205,7 +205,7 @@ def _read_pairs(source: Source, run: RunContext) -> _Pairs:
     metrics.lines = metrics.rejects + len({case.line for case in found.cases})
     metrics.groups, metrics.planned = len(found.cases), 2 * len(found.cases)
     metrics.planned_calls = metrics.planned * run.plan.judges[0].turns
-    first = "; ".join(f"line {bad.line}: {bad.reason}" for bad in found.rejects[:_NAMED_PROBLEMS])
+    first = "; ".join(map(str, found.rejects[:_NAMED_PROBLEMS]))
     if not found.cases:
         raise InputError(
             f"{source.uri}: none of its {metrics.lines} lines is a labelled pair ({first or 'it is empty'})."
@@ -235,7 +235,7 @@ def _iter_pairs(
             check_declared(record, requirements)
             _refuse_repeated(pairs, first_lines)
         except (BadLineError, UnreadableRecordError) as error:
-            on_reject(Reject(line.number, str(error), line.raw[:_SHOWN_CHARS].decode("utf-8", "replace")))
+            on_reject(Reject(line.number, str(error), line.raw[:_SHOWN_CHARS].decode("utf-8", "replace"), source.unit))
             continue
         for pair in pairs:
             first_lines[pair.key] = line.number

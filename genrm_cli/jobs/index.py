@@ -29,11 +29,19 @@ _SHOWN_CHARS = 200
 
 @dataclass(frozen=True, slots=True)
 class Reject:
-    """A line that could not be read, the reason, and its beginning."""
+    """A line that could not be read, the reason, and its beginning.
+
+    Attributes:
+        unit: what `line` counts: `line`, or `item` of a container.
+    """
 
     line: int
     reason: str
     text: str
+    unit: str = "line"
+
+    def __str__(self) -> str:
+        return f"{self.unit} {self.line}: {self.reason}"
 
     def as_dict(self) -> dict[str, Any]:
         """Return the line of the rejects file, JSON-ready."""
@@ -128,7 +136,8 @@ def _read_lines(source: Source, run: RunContext, index: InputIndex, on_reject: C
             record, dialect, rollouts, keys = _parse_line(line, settings, requirements)
         except (BadLineError, UnreadableRecordError) as error:
             metrics.rejects += 1
-            on_reject(Reject(line.number, str(error), line.raw[:_SHOWN_CHARS].decode("utf-8", "replace")))
+            text = line.raw[:_SHOWN_CHARS].decode("utf-8", "replace")
+            on_reject(Reject(line.number, str(error), text, source.unit))
             continue
         metrics.dialects[dialect.name] += 1
         metrics.rollouts += len(rollouts)

@@ -102,7 +102,7 @@ class _Work:
         self.index = self._opened.enter_context(index_input(source, run, reject))
         _refuse_unreadable(source, run.metrics, first)
         if settings.input.strict:
-            refuse_problems(source.uri, self.index, run.metrics, first)
+            refuse_problems(source, self.index, run.metrics, first)
 
     def write(self, lease: Lease | None, journal: Journal | None) -> Report:
         """Write every line with its rewards, and make all outputs appear."""
@@ -154,7 +154,7 @@ def refuse_unscored(metrics: RunMetrics, settings: Settings) -> None:
         )
 
 
-def refuse_problems(uri: str, index: InputIndex, metrics: RunMetrics, first: list[Reject]) -> None:
+def refuse_problems(source: Source, index: InputIndex, metrics: RunMetrics, first: list[Reject]) -> None:
     """Refuse an input with bad lines or duplicate rollouts, naming the first few.
 
     Raises:
@@ -162,14 +162,14 @@ def refuse_problems(uri: str, index: InputIndex, metrics: RunMetrics, first: lis
     """
     problems = []
     if metrics.rejects:
-        problems.append(f"{metrics.rejects} bad lines ({_shown(first)})")
+        problems.append(f"{metrics.rejects} bad {source.unit}s ({_shown(first)})")
     if metrics.duplicates:
-        lines = [f"line {place.line}" for place in iter_duplicates(index.table)]
+        lines = [f"{source.unit} {place.line}" for place in iter_duplicates(index.table)]
         problems.append(f"{metrics.duplicates} duplicate rollouts ({', '.join(lines[:_NAMED_PROBLEMS])})")
     if problems:
         raise InputError(
-            f"{uri}: --strict refuses {' and '.join(problems)}. Fix them, or drop --strict: "
-            "bad lines then go to the rejects file, and the rest is scored."
+            f"{source.uri}: --strict refuses {' and '.join(problems)}. Fix them, or drop --strict: "
+            f"bad {source.unit}s then go to the rejects file, and the rest is scored."
         )
 
 
@@ -181,24 +181,14 @@ def _refuse_unreadable(source: Source, metrics: RunMetrics, first: list[Reject])
     """
     if metrics.rollouts or not metrics.lines:
         return
-    start = next(source.iter_lines()).raw
-    hint = next((hint for mark, hint in _LOOKS_LIKE.items() if start.startswith(mark)), "")
     raise InputError(
-        f"{source.uri}: none of its {metrics.lines} lines can be scored ({_shown(first)}). {hint}"
+        f"{source.uri}: none of its {metrics.lines} {source.unit}s can be scored ({_shown(first)}). "
         "`genrm validate` shows more."
     )
 
 
-_LOOKS_LIKE = {
-    b"\x1f\x8b": "It looks compressed with gzip: name it .gz. ",
-    b"\x28\xb5\x2f\xfd": "It looks compressed with zstandard: name it .zst. ",
-    b"\xff\xfe": "It looks like UTF-16: convert it to UTF-8. ",
-    b"[": "It looks like one JSON array: write its items as lines. ",
-}
-
-
 def _shown(rejects: list[Reject]) -> str:
-    return "; ".join(f"line {reject.line}: {reject.reason}" for reject in rejects)
+    return "; ".join(map(str, rejects))
 
 
 def _write_scored_lines(

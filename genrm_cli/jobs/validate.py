@@ -41,7 +41,7 @@ class _Problems:
             self.first.append(problem)
 
     def add_reject(self, reject: Reject) -> None:
-        self.add(f"line {reject.line}: {reject.reason}")
+        self.add(str(reject))
 
     def add_groups(self, index: InputIndex) -> None:
         """Add the problems of the groups."""

@@ -1,4 +1,4 @@
-"""Inputs: the lines of a local file, a standard stream or an S3 object."""
+"""Inputs: the records of a local file, a standard stream or an S3 object."""
 
 import io
 import os
@@ -7,11 +7,13 @@ import stat
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack
+from functools import cached_property
 from typing import TYPE_CHECKING, BinaryIO
 
 from genrm_cli.errors import InputError, StoppedError
 from genrm_cli.storage.formats.codec import CHUNK_BYTES, is_compressed, iter_decoded
-from genrm_cli.storage.formats.lines import Line, iter_lines
+from genrm_cli.storage.formats.containers import HEAD_BYTES, Container
+from genrm_cli.storage.formats.lines import Line
 from genrm_cli.storage.formats.location import InputIdentity, S3Options, is_s3, is_stream, parse_local_path
 from genrm_cli.storage.formats.spool import Spool
 from genrm_cli.storage.input_errors import changed, unreadable
@@ -25,7 +27,7 @@ Stop = Callable[[], bool]
 
 
 class Source(AbstractContextManager["Source"]):
-    """An input whose lines can be read repeatedly.
+    """An input whose records can be read repeatedly.
 
     Attributes:
         uri: as given by the user.
@@ -45,14 +47,31 @@ class Source(AbstractContextManager["Source"]):
     def __exit__(self, *_: object) -> None:
         self._content.close()
 
+    @property
+    def unit(self) -> str:
+        """What the numbers of its records count: `line`, or `item` of an array or another container."""
+        return self._container.unit
+
     def iter_lines(self) -> Iterator[Line]:
-        """Yield every non-blank line from the start; iterations may overlap. `stop` raises `StoppedError`."""
-        return iter_lines(self._iter_chunks(), self._max_line_bytes)
+        """Yield every record from the start; iterations may overlap. `stop` raises `StoppedError`.
+
+        Raises:
+            InputError: a kind of file that holds no readable records, or a damaged one.
+        """
+        return self._container.iter_records(
+            lambda: io.BufferedReader(_Seekable(self._content.fileno(), self._read), CHUNK_BYTES),
+            self._iter_chunks(),
+            self._max_line_bytes,
+        )
 
     def verify_unchanged(self) -> None:
         """Raise `ChangedInputError` if a local file changed since it was opened; other inputs are read from a copy."""
         if not self._is_copy and _identity(self.uri, os.fstat(self._content.fileno())) != self.identity:
             raise changed(self.uri)
+
+    @cached_property
+    def _container(self) -> Container:
+        return Container(self.uri, self._read(0, HEAD_BYTES))
 
     def _iter_chunks(self) -> Iterator[bytes]:
         offset = 0
@@ -60,13 +79,39 @@ class Source(AbstractContextManager["Source"]):
             yield chunk
             offset += len(chunk)
 
-    def _read(self, offset: int) -> bytes:
+    def _read(self, offset: int, count: int = CHUNK_BYTES) -> bytes:
         if self._stop is not None and self._stop():
             raise StoppedError
         try:
-            return os.pread(self._content.fileno(), CHUNK_BYTES, offset)
+            return os.pread(self._content.fileno(), count, offset)
         except OSError as error:
             raise unreadable(self.uri, error) from error
+
+
+class _Seekable(io.RawIOBase):
+    """A file with a position of its own, so that iterations may overlap."""
+
+    def __init__(self, fd: int, read: Callable[[int, int], bytes]) -> None:
+        self._size = os.fstat(fd).st_size
+        self._read_at = read
+        self._at = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        self._at = max(0, offset + {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self._size}[whence])
+        return self._at
+
+    def readinto(self, buffer: "WriteableBuffer") -> int:
+        view = memoryview(buffer).cast("B")
+        data = self._read_at(self._at, len(view))
+        view[: len(data)] = data
+        self._at += len(data)
+        return len(data)
 
 
 def open_source(uri: str, s3: S3Options, max_line_bytes: int, stop: Stop | None = None) -> Source:

@@ -177,9 +177,8 @@ def test_a_forced_dialect_rejects_what_does_not_fit(tmp_path: Path) -> None:
     [
         (gzip.compress(b'{"prompt": "Why?", "completion": "So."}'), "name it .gz"),
         ('{"prompt": "Why?"}'.encode("utf-16"), "UTF-16"),
-        (b'[{"prompt": "Why?", "completion": "So."}]', "one JSON array"),
     ],
-    ids=["gzip", "utf-16", "array"],
+    ids=["gzip", "utf-16"],
 )
 def test_an_input_that_is_something_else_replaces_nothing(tmp_path: Path, content: bytes, hint: str) -> None:
     """An input without one readable line is refused with a hint at what it is, and old outputs stay."""

@@ -121,6 +121,8 @@ def output_places(uri: str, settings: Settings, below: str | None = None) -> Out
         scored = uri
     if scored is None:
         scored = render_place(settings.output.output_template, uri, folder_of(uri) if below is None else below)
+    if scored.endswith((".parquet", ".eval")):
+        raise UsageError(f"{scored}: outputs are JSON lines; name it .jsonl, .jsonl.gz or .jsonl.zst.")
     require_rl_prefix(scored, settings.storage.any_prefix)
     if goes_out_at_once(scored):
         return OutputPlaces(scored)

@@ -73,7 +73,7 @@ def iter_decoded(stream: BinaryIO, uri: str) -> Iterator[bytes]:
         if uri.endswith(".gz"):
             yield from _iter_chunks(gzip.GzipFile(fileobj=stream))
         elif uri.endswith(".zst"):
-            yield from _iter_zstd(stream)
+            yield from iter_zstd(stream)
         else:
             yield from _iter_chunks(stream)
     except EOFError as error:
@@ -90,7 +90,7 @@ def _iter_chunks(stream: BinaryIO | gzip.GzipFile) -> Iterator[bytes]:
         yield chunk
 
 
-def _iter_zstd(stream: BinaryIO) -> Iterator[bytes]:
+def iter_zstd(stream: BinaryIO) -> Iterator[bytes]:
     """Yield the content of all frames; unlike zstandard, raise EOFError when the last one is truncated."""
     frames = zstandard.ZstdDecompressor()
     frame = None

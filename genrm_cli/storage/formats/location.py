@@ -14,11 +14,13 @@ RL_PREFIX = "rl/"
 _S3 = "s3://"
 _SCHEME = re.compile(r"s3:|[A-Za-z][A-Za-z0-9+.-]+://")
 _COMPRESSION_SUFFIXES = (".gz", ".zst")
-_RECORD_SUFFIXES = (".jsonl", ".ndjson", ".json")
+_RECORD_SUFFIXES = (".jsonl", ".ndjson", ".json", ".parquet", ".eval")
 _SCORED_SUFFIX = ".scored"
-_ROLLOUT_FILE = re.compile(r"[^/]\.(jsonl|ndjson)(\.gz|\.zst)?$")
+_ROLLOUT_FILE = re.compile(r"[^/]\.((jsonl|ndjson)(\.gz|\.zst)?|parquet|eval)$")
 # Our own outputs, and files that NeMo Gym writes beside its rollouts.
-_SIDE_FILE = re.compile(r"(\.scored|\.comparisons|\.rejects|_materialized_inputs|_failures|_aggregate_metrics)$")
+_SIDE_FILE = re.compile(
+    r"(\.scored|\.comparisons|\.rejects|_materialized_inputs|_failures|_aggregate_metrics|_reward_profiling)$"
+)
 _PLACEHOLDER = re.compile(r"\{(\w*)\}")
 _DOUBLED_SLASHES = re.compile(r"(?<!:)//+")
 
@@ -106,7 +108,7 @@ def stem_of(uri: str) -> str:
 
 
 def is_rollout_file(uri: str) -> bool:
-    """Return whether the name of a file found in a folder is that of rollouts: JSON lines, and not a side file."""
+    """Return whether a file found in a folder has the name of rollouts: JSON lines, Parquet, `.eval`, no side file."""
     return _ROLLOUT_FILE.search(uri) is not None and _SIDE_FILE.search(_without_record_suffix(uri)) is None
 
 

@@ -1,6 +1,11 @@
-"""Lossless conversion between lines and JSON objects."""
+"""Lossless conversion between lines and JSON objects.
+
+NaN and the infinities are not JSON, but Python writes them. A line may hold them: they read as null, and are written
+back as they were.
+"""
 
 import json
+import re
 from typing import Any
 
 import orjson
@@ -8,6 +13,7 @@ import orjson
 MAX_DEPTH = 254  # orjson writes no deeper nesting than this
 # A number this long may not fit 64 bits or a double; orjson keeps the value of any shorter one.
 _LONG_NUMBER = b"0" * 18
+_NOT_NUMBERS = re.compile(rb"NaN|Infinity")
 _DIGITS = bytes(ord("0") if chr(byte) in "0123456789." else ord(" ") for byte in range(256))
 
 
@@ -21,7 +27,7 @@ def parse_record(raw: bytes) -> dict[str, Any]:
     Integers beyond 64 bits become floats; use `parse_record_exactly` for a record that will be written.
 
     Raises:
-        BadLineError: not a JSON object, contains NaN or a lone surrogate, or is nested too deeply.
+        BadLineError: not a JSON object, contains a lone surrogate, or is nested too deeply.
     """
     record = parse_value(raw)
     if not isinstance(record, dict):
@@ -32,7 +38,7 @@ def parse_record(raw: bytes) -> dict[str, Any]:
 
 
 def parse_value(raw: bytes) -> object:
-    """Parse any JSON value.
+    """Parse any JSON value; NaN and the infinities become null.
 
     Raises:
         BadLineError: not valid JSON.
@@ -40,15 +46,19 @@ def parse_value(raw: bytes) -> object:
     try:
         value: object = orjson.loads(raw)
     except orjson.JSONDecodeError as error:
+        if _NOT_NUMBERS.search(raw) and (found := _parse_with_nulls(raw)) is not None:
+            return found
         raise BadLineError(f"not JSON: {error.msg.partition(': line ')[0]}, at character {error.pos + 1}") from error
     return value
 
 
 def parse_record_exactly(raw: bytes) -> dict[str, Any]:
     """Parse a line that `parse_record` accepts, so that `render_record` reproduces every number."""
-    if _LONG_NUMBER not in raw.translate(_DIGITS):
+    if _LONG_NUMBER not in raw.translate(_DIGITS) and not _NOT_NUMBERS.search(raw):
         return parse_record(raw)
-    record: dict[str, Any] = json.loads(raw, parse_int=_as_written, parse_float=_as_written)
+    record: dict[str, Any] = json.loads(
+        raw, parse_int=_as_written, parse_float=_as_written, parse_constant=orjson.Fragment
+    )
     return record
 
 
@@ -65,6 +75,18 @@ def render_document(record: dict[str, Any]) -> bytes:
 def _as_written(number: str) -> object:
     # Short numbers stay numbers for code that inspects the record.
     return orjson.loads(number) if len(number) < 18 else orjson.Fragment(number)
+
+
+def _parse_with_nulls(raw: bytes) -> object:
+    """Return the value of JSON with NaN or infinities in it; None if it is wrong in any other way as well."""
+    try:
+        value: object = json.loads(
+            raw.decode(), parse_int=orjson.loads, parse_float=orjson.loads, parse_constant=lambda name: None
+        )
+        orjson.dumps(value)  # refuses lone surrogates and deep nesting, which json accepts
+    except (ValueError, RecursionError, orjson.JSONEncodeError):
+        return None
+    return value
 
 
 def _refuse_deep_nesting(record: dict[str, Any]) -> None:

@@ -1,0 +1,73 @@
+"""Files that are not JSON lines: those that hold records in another way, and those that are refused."""
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import BinaryIO
+
+from genrm_cli.errors import InputError
+from genrm_cli.storage.formats.eval_samples import iter_samples
+from genrm_cli.storage.formats.json_items import is_array, is_pretty_printed, iter_as_lines
+from genrm_cli.storage.formats.lines import Line, iter_lines
+from genrm_cli.storage.formats.parquet_rows import iter_rows
+
+HEAD_BYTES = 1 << 20  # the first line of a pretty-printed object may be long
+
+_BLANKS = b"\xef\xbb\xbf \t\r\n"
+_BINARY: dict[bytes, Callable[[BinaryIO, str, int], Iterator[Line]]] = {
+    b"PAR1": iter_rows,
+    b"PK\x03\x04": iter_samples,
+    b"PK\x05\x06": iter_samples,  # an archive without entries
+}
+_UTF_16 = ("UTF-16 text", "convert it to UTF-8, as in: iconv -f UTF-16 -t UTF-8 FILE > NEW")
+_PICKLE = ("a Python pickle, as torch.save writes", "load it in Python and write each sample as a JSON line")
+# Beginnings of files that hold no readable records, with what they are and what to do.
+_REFUSED = {
+    rb"\x1f\x8b": ("compressed with gzip", "name it .gz"),
+    rb"\x28\xb5\x2f\xfd": ("compressed with zstandard", "name it .zst"),
+    rb"BZh[1-9]": ("compressed with bzip2", "decompress it"),
+    rb"\xfd7zXZ": ("compressed with xz", "decompress it"),
+    rb"\xff\xfe|\xfe\xff|[\[{]\x00|\x00[\[{]": _UTF_16,
+    rb"\x80[\x02-\x05]": _PICKLE,
+    rb"\x93NUMPY": ("a NumPy array", "load it with numpy.load and write each rollout as a JSON line"),
+    rb"ARROW1": ("an Arrow file", "write it as Parquet"),
+    rb"\xd0\xcf\x11\xe0": ("an Excel workbook", "save the sheet as JSON lines"),
+}
+_TABLE_NAMES = (".csv", ".tsv")
+_TABLE = ("a table of text", "write each row as a JSON line, for example with pandas: to_json(lines=True, orient=...)")
+
+
+class Container:
+    """The way a file holds its records.
+
+    Attributes:
+        unit: what the numbers of its records count: `line` or `item`.
+
+    Raises:
+        InputError: a kind of file that is not read; the message says how to convert it.
+    """
+
+    def __init__(self, uri: str, head: bytes) -> None:
+        self._uri = uri
+        self._read_binary = next((read for mark, read in _BINARY.items() if head.startswith(mark)), None)
+        start = head.lstrip(_BLANKS)
+        _refuse_others(uri, head, start)
+        self._in_array = is_array(start)
+        self._rewrites = self._read_binary is None and (self._in_array or is_pretty_printed(start))
+        self.unit = "line" if self._read_binary is None and not self._rewrites else "item"
+
+    def iter_records(self, file: Callable[[], BinaryIO], chunks: Iterable[bytes], max_bytes: int) -> Iterator[Line]:
+        """Yield the numbered records, from a file that can seek or from its bytes, whichever the container needs."""
+        if self._read_binary is not None:
+            return self._read_binary(file(), self._uri, max_bytes)
+        if self._rewrites:
+            chunks = iter_as_lines(chunks, self._uri, in_array=self._in_array)
+        return iter_lines(chunks, max_bytes)
+
+
+def _refuse_others(uri: str, head: bytes, start: bytes) -> None:
+    found = next((told for mark, told in _REFUSED.items() if re.match(mark, head)), None)
+    if found is None and uri.lower().endswith(_TABLE_NAMES) and not start.startswith((b"{", b"[")):
+        found = _TABLE
+    if found is not None:
+        kind, advice = found
+        raise InputError(f"{uri}: {kind}, not JSON lines; {advice}")

@@ -1,0 +1,103 @@
+"""inspect_ai logs (`.eval`): zip archives that hold each sample as one JSON file.
+
+Source: UKGovernmentBEIS/inspect_ai `log/_recorders/eval.py`, `_util/zipfile.py` (zstandard frames as zip method 93).
+"""
+
+import io
+import re
+import struct
+import zipfile
+import zlib
+from collections.abc import Iterator
+from typing import BinaryIO
+
+import zstandard
+
+from genrm_cli.errors import InputError
+from genrm_cli.storage.formats.codec import CHUNK_BYTES, iter_zstd
+from genrm_cli.storage.formats.lines import EXCERPT_BYTES, Line
+
+_SAMPLE = re.compile(r"samples/.+\.json")
+_IN_PARTS = re.compile(r"samples/.+/sample\.json")
+_ZSTANDARD = 93
+_ENCRYPTED = 0x1
+_LOCAL_HEADER_BYTES = 30
+_DAMAGED = (
+    zipfile.BadZipFile,
+    zlib.error,
+    zstandard.ZstdError,
+    struct.error,
+    EOFError,
+    NotImplementedError,
+    UnicodeDecodeError,
+)
+# Archives of other programs: a name that tells, what they are, and what to do instead.
+_OTHERS = (
+    (re.compile(r"xl/"), "an Excel workbook", "save the sheet as JSON lines"),
+    (re.compile(r"(.*/)?data\.pkl$"), "a PyTorch file", "load it with torch.load and write each sample as a JSON line"),
+    (re.compile(r".*\.npy$"), "a NumPy archive", "load it with numpy.load and write each rollout as a JSON line"),
+)
+
+
+def iter_samples(file: BinaryIO, uri: str, max_bytes: int) -> Iterator[Line]:
+    """Yield the samples of a log, numbered from 1 in the order of the archive; the last of equal names counts.
+
+    A sample over `max_bytes` is marked oversize, and no more than that of it is ever decompressed.
+
+    Raises:
+        InputError: not a complete archive, not a log, encrypted or damaged.
+    """
+    try:
+        with zipfile.ZipFile(file) as archive:
+            for number, entry in enumerate(_samples_of(archive, uri), 1):
+                content = b"".join(_iter_start(_iter_content(archive, file, entry), max_bytes))
+                if len(content) > max_bytes:
+                    yield Line(number, content[:EXCERPT_BYTES], max(entry.file_size, len(content)))
+                    continue
+                if zlib.crc32(content) != entry.CRC:
+                    raise zipfile.BadZipFile(f"wrong checksum of {entry.filename}")
+                yield Line(number, content)
+    except _DAMAGED as error:
+        raise InputError(
+            f"{uri}: not a complete zip archive ({error}); copy it again, or finish the run that writes it"
+        ) from error
+
+
+def _samples_of(archive: zipfile.ZipFile, uri: str) -> list[zipfile.ZipInfo]:
+    entries = archive.NameToInfo
+    for telling, kind, advice in _OTHERS:
+        if any(map(telling.match, entries)):
+            raise InputError(f"{uri}: {kind}, not JSON lines; {advice}")
+    if any(map(_IN_PARTS.fullmatch, entries)):
+        raise InputError(f"{uri}: its samples are stored in chunks; convert it with `inspect log convert --to json`")
+    samples = [entry for name, entry in entries.items() if _SAMPLE.fullmatch(name)]
+    if not samples and not {"header.json", "_journal/start.json"} & entries.keys():
+        raise InputError(f"{uri}: a zip archive, but not a log of inspect_ai; extract it and name the files in it")
+    if any(entry.flag_bits & _ENCRYPTED for entry in samples):
+        raise InputError(f"{uri}: an encrypted zip archive; extract it and name the files in it")
+    return samples
+
+
+def _iter_content(archive: zipfile.ZipFile, file: BinaryIO, entry: zipfile.ZipInfo) -> Iterator[bytes]:
+    if entry.compress_type == _ZSTANDARD:  # which zipfile reads from Python 3.14 on
+        return iter_zstd(io.BytesIO(_stored_bytes(file, entry)))
+    opened = archive.open(entry)
+    return iter(lambda: opened.read(CHUNK_BYTES), b"")
+
+
+def _stored_bytes(file: BinaryIO, entry: zipfile.ZipInfo) -> bytes:
+    file.seek(entry.header_offset)
+    header = file.read(_LOCAL_HEADER_BYTES)
+    names = int.from_bytes(header[26:28], "little") + int.from_bytes(header[28:30], "little")
+    file.seek(names, io.SEEK_CUR)
+    return file.read(entry.compress_size)
+
+
+def _iter_start(chunks: Iterator[bytes], max_bytes: int) -> Iterator[bytes]:
+    """Yield chunks until they exceed the limit."""
+    read = 0
+    for chunk in chunks:
+        yield chunk
+        read += len(chunk)
+        if read > max_bytes:
+            return

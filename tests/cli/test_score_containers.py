@@ -1,0 +1,185 @@
+import io
+import json
+import zipfile
+from typing import Any
+
+import pytest
+from genrm_process import Call, Genrm, make_rollouts, read_lines
+
+LEXICAL = ("--judge", "lexical")
+SAMPLES = [
+    {
+        "id": "q1",
+        "epoch": epoch,
+        "input": "Why?",
+        "target": "",
+        "messages": [
+            {"role": "user", "content": "Why?", "source": "input"},
+            {"role": "assistant", "content": "Because " * epoch, "source": "generate"},
+        ],
+        "output": {"model": "m", "choices": [{"message": {"role": "assistant", "content": "Because " * epoch}}]},
+        "scores": {"match": {"value": float("nan")}},
+    }
+    for epoch in (1, 2, 3)
+]
+
+
+def _eval_log(samples: list[dict[str, Any]]) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("header.json", "{}")
+        for sample in samples:
+            archive.writestr(f"samples/{sample['id']}_epoch_{sample['epoch']}.json", json.dumps(sample, indent=2))
+    return buffer.getvalue()
+
+
+def _parquet(rows: list[dict[str, Any]]) -> bytes:
+    import pyarrow
+    from pyarrow import parquet
+
+    buffer = io.BytesIO()
+    parquet.write_table(pyarrow.Table.from_pylist(rows), buffer)
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+def test_an_array_scores_as_its_lines_do(genrm: Genrm, call: Call, indent: int | None) -> None:
+    """The same records in an array and as lines get the same scored lines."""
+    records = make_rollouts(groups=2, size=3)
+    genrm.write("lines.jsonl", records)
+    (genrm.folder / "array.json").write_text(json.dumps(records, indent=indent))
+    for name in ("lines.jsonl", "array.json"):
+        finished = call("score", name, *LEXICAL)
+        assert finished.code == 0, finished.err
+    assert read_lines(genrm.folder / "array.scored.jsonl") == read_lines(genrm.folder / "lines.scored.jsonl")
+
+
+def test_an_eval_log_becomes_scored_samples(genrm: Genrm, call: Call) -> None:
+    """Each sample of a `.eval` log is a line of the output, with a score and everything else as it was."""
+    (genrm.folder / "log.eval").write_bytes(_eval_log(SAMPLES))
+    finished = call("score", "log.eval", *LEXICAL)
+    assert finished.code == 0, finished.err
+    text = (genrm.folder / "log.scored.jsonl").read_text()
+    assert text.count('"match":{"value":NaN}') == 3
+    scored = [json.loads(line) for line in text.splitlines()]
+    assert [sample["epoch"] for sample in scored] == [1, 2, 3]
+    assert all(isinstance(sample["scores"]["genrm"]["value"], float) for sample in scored)
+    assert [sample["messages"] for sample in scored] == [sample["messages"] for sample in SAMPLES]
+
+
+def test_a_pretty_printed_log_is_one_record(genrm: Genrm, call: Call) -> None:
+    """A `.json` log that spans lines is scored as one line with all its samples."""
+    (genrm.folder / "log.json").write_text(json.dumps({"version": 2, "eval": {}, "samples": SAMPLES}, indent=2))
+    finished = call("score", "log.json", *LEXICAL)
+    assert finished.code == 0, finished.err
+    (log,) = read_lines(genrm.folder / "log.scored.jsonl")
+    assert [type(sample["scores"]["genrm"]["value"]) for sample in log["samples"]] == [float] * 3
+
+
+def test_completions_of_trl_are_scored(genrm: Genrm, call: Call) -> None:
+    """The Parquet files that TRL writes are read; the output is JSON lines with the same columns."""
+    rows = [
+        {"step": 1, "prompt": f"Q{n % 2}?", "completion": "So " * (n + 1), "accuracy": float("nan"), "advantage": 0.5}
+        for n in range(6)
+    ]
+    (genrm.folder / "completions_00001.parquet").write_bytes(_parquet(rows))
+    finished = call("score", "completions_00001.parquet", *LEXICAL)
+    assert finished.code == 0, finished.err
+    scored = read_lines(genrm.folder / "completions_00001.scored.jsonl")
+    assert [line["completion"] for line in scored] == [row["completion"] for row in rows]
+    assert all(line["accuracy"] is None and isinstance(line["reward"], float) for line in scored)
+    metrics = json.loads((genrm.folder / "completions_00001.metrics.json").read_bytes())
+    assert metrics["group_sizes"] == {"3": 2}
+
+
+def test_parquet_of_other_columns_is_refused(genrm: Genrm, call: Call) -> None:
+    """Rows that hold no rollouts end with 3, by their item numbers, and name the columns that were found."""
+    (genrm.folder / "in.parquet").write_bytes(_parquet([{"colour": "red"}, {"colour": "blue"}]))
+    finished = call("score", "in.parquet", *LEXICAL)
+    assert finished.code == 3
+    assert "none of its 2 items can be scored (item 1: unknown shape with the keys colour" in " ".join(
+        finished.err.split()
+    )
+
+
+def test_a_bad_item_is_rejected_by_its_number(genrm: Genrm, call: Call) -> None:
+    """An item that is no rollout goes to the rejects under its number; the rest is scored."""
+    records = make_rollouts(groups=1, size=3)
+    records.insert(1, {"colour": "red"})
+    (genrm.folder / "in.json").write_text(json.dumps(records, indent=1))
+    finished = call("score", "in.json", *LEXICAL)
+    assert finished.code == 0, finished.err
+    (reject,) = read_lines(genrm.folder / "in.rejects.jsonl")
+    assert reject["line"] == 2
+    assert len(read_lines(genrm.folder / "in.scored.jsonl")) == 3
+    strict = call("score", "in.json", *LEXICAL, "--strict", "--overwrite")
+    assert strict.code == 3
+    assert "item 2: unknown shape" in " ".join(strict.err.split())
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "says"),
+    [
+        ("in.json", b'[{"prompt": "Why?", "completion": "So."}', "in the middle"),
+        ("in.eval", b"PK\x03\x04", "not a complete zip archive"),
+        ("in.parquet", b"PAR1PAR1", "Parquet"),
+        ("in.csv", b"prompt,completion\n", "table"),
+    ],
+)
+def test_an_unreadable_container_ends_with_3(genrm: Genrm, call: Call, name: str, content: bytes, says: str) -> None:
+    """A damaged or unsupported file is named with a remedy, and nothing is written."""
+    (genrm.folder / name).write_bytes(content)
+    finished = call("score", name, *LEXICAL)
+    assert finished.code == 3
+    assert says in finished.err
+    assert genrm.names() == {name}
+
+
+def test_folders_hold_parquet_and_logs(genrm: Genrm, call: Call) -> None:
+    """A folder is searched for lines, Parquet and logs; other JSON, tables and reward profiles are left alone."""
+    folder = genrm.folder / "runs"
+    folder.mkdir()
+    (folder / "a.eval").write_bytes(_eval_log(SAMPLES))
+    (folder / "b.parquet").write_bytes(_parquet([{"prompt": "Why?", "completion": "So " * n} for n in (1, 2)]))
+    (folder / "b_reward_profiling.jsonl").write_text('{"mean/reward": 1}\n')
+    (folder / "config.json").write_text("[{}]")
+    (folder / "notes.csv").write_text("a,b\n")
+    finished = call("score", "runs/", *LEXICAL, "--min-age", "0")
+    assert finished.code == 0, finished.err
+    assert {path.name for path in folder.iterdir() if ".scored" in path.name} == {"a.scored.jsonl", "b.scored.jsonl"}
+
+
+def test_the_output_is_not_named_like_a_container(genrm: Genrm, call: Call) -> None:
+    """-o x.parquet is a usage error, as the output would be JSON lines."""
+    genrm.write("in.jsonl", make_rollouts())
+    finished = call("score", "in.jsonl", *LEXICAL, "-o", "out.parquet")
+    assert finished.code == 2
+    assert "JSON lines" in finished.err
+
+
+@pytest.mark.parametrize("value", ["NaN", "Infinity"])
+def test_not_a_number_in_another_field_is_kept(genrm: Genrm, call: Call, value: str) -> None:
+    """A NaN in a field that is not used leaves the rollout scored and stays in the output as it was."""
+    lines = [json.dumps({**line, "extra": {"kl": 0.125}}) for line in make_rollouts(groups=1, size=3)]
+    (genrm.folder / "in.jsonl").write_text("\n".join(lines).replace("0.125", value))
+    finished = call("score", "in.jsonl", *LEXICAL)
+    assert finished.code == 0, finished.err
+    text = (genrm.folder / "in.scored.jsonl").read_text()
+    assert text.count(f'"extra":{{"kl":{value}}}') == 3
+    assert all(line["genrm"]["status"] == "scored" for line in map(json.loads, text.splitlines()))
+
+
+def test_not_a_number_in_a_component_is_a_missing_value(genrm: Genrm, call: Call) -> None:
+    """A rollout whose component is NaN stays unscored with the reason; its siblings are scored."""
+    lines = [{**line, "tests": 0.5} for line in make_rollouts(groups=1, size=3)]
+    text = "\n".join(map(json.dumps, lines)).replace("0.5", "NaN", 1)
+    (genrm.folder / "in.jsonl").write_text(text)
+    (genrm.folder / "s.toml").write_text(
+        '[components.tests]\nkind = "field"\nfield = "tests"\n[total]\nweights = { genrm = 1, tests = 1 }\n'
+    )
+    finished = call("score", "in.jsonl", *LEXICAL, "--config", "s.toml", "--max-unscored", "1")
+    assert finished.code == 0, finished.err
+    first, *others = map(json.loads, (genrm.folder / "in.scored.jsonl").read_text().splitlines())
+    assert first["reward"] is None
+    assert "tests" in first["genrm"]["reason"]
+    assert all(isinstance(line["reward"], float) for line in others)

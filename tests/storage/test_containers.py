@@ -1,0 +1,316 @@
+import gzip
+import io
+import json
+import os
+import struct
+import sys
+import tracemalloc
+import zipfile
+import zlib
+from pathlib import Path
+
+import pytest
+import zstandard
+from hypothesis import given
+from hypothesis import strategies as st
+
+from genrm_cli.errors import GenrmError, InputError
+from genrm_cli.storage.formats.json_items import iter_as_lines
+from genrm_cli.storage.formats.lines import iter_lines
+from genrm_cli.storage.formats.location import S3Options, is_rollout_file, stem_of
+from genrm_cli.storage.source import open_source
+
+_LIMIT = 1 << 20
+_RECORDS = [{"n": 1, "t": 'a "b" ]}, \\'}, {"n": [{"x": []}], "t": "\n[{,"}, {}]
+_TEXTS = st.text(st.sampled_from('a"\\[]{},:\n ü'), max_size=6)
+_VALUES = st.recursive(_TEXTS, lambda value: st.lists(value, max_size=2) | st.dictionaries(_TEXTS, value, max_size=2))
+_ITEMS = st.lists(st.dictionaries(_TEXTS, _VALUES, max_size=2), min_size=1, max_size=4)
+
+
+def _read(path: Path, content: bytes | None = None, limit: int = _LIMIT) -> list[tuple[int, object]]:
+    if content is not None:
+        path.write_bytes(content)
+    with open_source(str(path), S3Options(), limit) as source:
+        lines = list(source.iter_lines())
+        assert list(source.iter_lines()) == lines
+        assert source.unit == "item"
+        source.verify_unchanged()
+    return [(line.number, line.oversize or json.loads(line.raw)) for line in lines]
+
+
+def _refusal(path: Path, content: bytes) -> str:
+    path.write_bytes(content)
+    with open_source(str(path), S3Options(), _LIMIT) as source, pytest.raises(InputError) as caught:
+        list(source.iter_lines())
+    assert str(caught.value).startswith(f"{path}: ")
+    return str(caught.value)
+
+
+def _archive(samples: dict[str, bytes], method: int = zipfile.ZIP_DEFLATED) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", method) as archive:
+        for name, content in samples.items():
+            archive.writestr(name, content)
+    return buffer.getvalue()
+
+
+def _zstandard_archive(samples: dict[str, bytes]) -> bytes:
+    """Write the archive that inspect_ai writes: the samples stored as zstandard frames, declared as method 93."""
+    data = bytearray(_archive({name: _frames(content) for name, content in samples.items()}, zipfile.ZIP_STORED))
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        entries = archive.infolist()
+    at = archive.start_dir
+    for entry in entries:
+        content = samples[entry.filename]
+        method, checksum = struct.pack("<H", 93), struct.pack("<L", zlib.crc32(content))
+        for place, start in ((entry.header_offset, 8), (at, 10)):
+            data[place + start : place + start + 2] = method
+            data[place + start + 6 : place + start + 10] = checksum
+            data[place + start + 14 : place + start + 18] = struct.pack("<L", len(content))
+        at += 46 + len(entry.filename)
+    return bytes(data)
+
+
+def _frames(content: bytes) -> bytes:
+    half = len(content) // 2
+    return zstandard.compress(content[:half]) + zstandard.compress(content[half:])
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+@pytest.mark.parametrize("before", ["", "\n  ", "\ufeff"])
+def test_the_items_of_an_array_are_records(tmp_path: Path, indent: int | None, before: str) -> None:
+    """An array on one line or on many yields its items, numbered from 1."""
+    content = (before + json.dumps(_RECORDS, indent=indent) + "\n").encode()
+    assert _read(tmp_path / "x.json", content) == list(enumerate(_RECORDS, 1))
+
+
+def test_a_compressed_array_is_read(tmp_path: Path) -> None:
+    """The suffix says how the array is compressed."""
+    content = json.dumps(_RECORDS).encode()
+    assert _read(tmp_path / "x.json.gz", gzip.compress(content)) == list(enumerate(_RECORDS, 1))
+
+
+def test_iterations_over_one_archive_run_side_by_side(tmp_path: Path) -> None:
+    """Overlapping iterations of a log keep their own positions."""
+    path = tmp_path / "x.eval"
+    path.write_bytes(_archive({f"samples/{n}_epoch_1.json": b"%d" % n * 50_000 for n in range(9)}))
+    with open_source(str(path), S3Options(), _LIMIT) as source:
+        for one, other in zip(source.iter_lines(), source.iter_lines(), strict=True):
+            assert one == other
+
+
+def test_a_pretty_printed_object_is_one_record(tmp_path: Path) -> None:
+    """An object that spans lines is one record; several, as jq prints them, are as many."""
+    printed = json.dumps({"samples": [1], "eval": {}}, indent=2)
+    assert _read(tmp_path / "x.json", printed.encode()) == [(1, {"samples": [1], "eval": {}})]
+    records = [number for number, _ in _read(tmp_path / "y.json", f"{printed}\n{printed}\n".encode())]
+    assert records == [1, 2]
+
+
+@given(records=_ITEMS, indent=st.sampled_from([None, 0, 3]), size=st.integers(1, 50), in_array=st.booleans())
+def test_chunk_borders_do_not_matter(records: list[object], indent: int | None, size: int, in_array: bool) -> None:
+    """Any JSON in any chunks is split into its items."""
+    texts = [records] if in_array else records
+    data = "\n".join(json.dumps(text, indent=indent) for text in texts).encode()
+    chunks = [data[at : at + size] for at in range(0, len(data), size)]
+    lines = iter_lines(iter_as_lines(chunks, "x", in_array=in_array), _LIMIT)
+    assert [json.loads(line.raw) for line in lines] == records
+
+
+@pytest.mark.parametrize("ending", ["", ",", ", {", ', {"a": "b', ', {"a": "\\'])
+def test_a_truncated_array_is_refused(tmp_path: Path, ending: str) -> None:
+    """An array or object without an end raises an error once its complete items are read."""
+    assert "in the middle of a JSON array" in _refusal(tmp_path / "x.json", ('[{"n": 1}' + ending).encode())
+    assert "in the middle of a JSON object" in _refusal(tmp_path / "y.json", b'{\n "n": 1')
+
+
+def test_a_bad_item_keeps_its_number(tmp_path: Path) -> None:
+    """Items that are not JSON, a raw line break in a string and text after the array stay as bad lines."""
+    path = tmp_path / "x.json"
+    path.write_bytes(b'[{"n": 1}, {"n": nan}, {"n": "a\nb"}, {"n": 4}] more')
+    with open_source(str(path), S3Options(), _LIMIT) as source:
+        lines = list(source.iter_lines())
+    assert [line.number for line in lines] == [1, 2, 3, 4, 5]
+    assert [line.raw.strip() for line in lines[1:3]] == [b'{"n": nan}', b'{"n": "a\rb"}']
+    assert lines[4].raw == b" more"
+
+
+def test_an_oversize_item_is_not_held(tmp_path: Path) -> None:
+    """An item over the limit is marked, and its neighbours are read."""
+    content = json.dumps([{"n": 1}, {"t": "x" * 2_000}, {"n": 3}]).encode()
+    assert _read(tmp_path / "x.json", content, 100) == [(1, {"n": 1}), (2, 2_010), (3, {"n": 3})]
+
+
+def test_an_empty_array_has_no_records(tmp_path: Path) -> None:
+    """An array without items is an empty input, not an error."""
+    assert _read(tmp_path / "x.json", b"[ ]\n") == []
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b'{"n": 1}\n{"n": 2}',
+        b'[1, 2]\n{"n": 2}',
+        b'{"n": \n{"n": 2}',
+        b'{"n": 1,\n{"n": 2}',
+        b'{\n{"n": 2}',
+        b"{",
+        b"nothing\n{}",
+        b"",
+    ],
+)
+def test_lines_stay_lines(tmp_path: Path, content: bytes) -> None:
+    """A file of lines is read as lines, though its first one is a list or torn."""
+    path = tmp_path / "x.jsonl"
+    path.write_bytes(content)
+    with open_source(str(path), S3Options(), _LIMIT) as source:
+        assert source.unit == "line"
+        assert [line.raw for line in source.iter_lines()] == content.splitlines()
+
+
+def test_a_large_array_is_read_in_little_memory(tmp_path: Path) -> None:
+    """Splitting 20 MB on one line holds a few megabytes."""
+    path = tmp_path / "x.json"
+    record = json.dumps({"t": "\n".join(["word " * 10] * 40)})
+    path.write_text(f"[{','.join([record] * 10_000)}]")
+    with open_source(str(path), S3Options(), _LIMIT) as source:
+        tracemalloc.start()
+        try:
+            count = sum(1 for _ in source.iter_lines())
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+    assert count == 10_000
+    assert peak < 12 << 20
+
+
+_SAMPLES = {
+    "header.json": b"{}",
+    "samples/b_epoch_1.json": json.dumps({"id": "b"}, indent=2).encode(),
+    "samples/a/x_epoch_1.json": b'{"id": "a/x"}',
+    "summaries.json": b"[]",
+}
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, 93])
+def test_the_samples_of_an_eval_log_are_records(tmp_path: Path, method: int) -> None:
+    """Each sample of the archive is a record, also in zstandard frames, as inspect_ai writes them."""
+    content = _zstandard_archive(_SAMPLES) if method == 93 else _archive(_SAMPLES, method)
+    assert _read(tmp_path / "x.eval", content) == [(1, {"id": "b"}), (2, {"id": "a/x"})]
+
+
+def test_the_last_of_two_samples_with_one_name_counts(tmp_path: Path) -> None:
+    """A sample that was written again replaces the first version, as in inspect_ai."""
+    path = tmp_path / "x.eval"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("samples/a_epoch_1.json", b'{"n": 1}')
+        with pytest.warns(UserWarning, match="Duplicate"):
+            archive.writestr("samples/a_epoch_1.json", b'{"n": 2}')
+    assert _read(path) == [(1, {"n": 2})]
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_DEFLATED, 93])
+def test_a_zip_bomb_stays_small(tmp_path: Path, method: int) -> None:
+    """A sample that expands beyond the limit is marked oversize and not decompressed to its end."""
+    samples = {"samples/a_epoch_1.json": b'"' + b" " * (64 << 20), "samples/b_epoch_1.json": b"{}"}
+    path = tmp_path / "x.eval"
+    path.write_bytes(_zstandard_archive(samples) if method == 93 else _archive(samples))
+    with open_source(str(path), S3Options(), 1_000) as source:
+        tracemalloc.start()
+        try:
+            lines = list(source.iter_lines())
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+    assert [(line.number, line.oversize) for line in lines] == [(1, (64 << 20) + 1), (2, None)]
+    assert len(lines[0].raw) == 200
+    assert peak < 24 << 20
+
+
+def test_an_encrypted_archive_is_refused(tmp_path: Path) -> None:
+    """A sample that needs a password is named as such."""
+    data = bytearray(_archive({"samples/a_epoch_1.json": b"{}"}))
+    data[data.index(b"PK\x01\x02") + 8] |= 1
+    assert "encrypted" in _refusal(tmp_path / "x.eval", bytes(data))
+
+
+def test_damaged_archives_are_refused(tmp_path: Path) -> None:
+    """A cut or changed archive is an `InputError`, or its samples are read; nothing else is raised."""
+    path = tmp_path / "x.eval"
+    for whole in (_archive(_SAMPLES), _zstandard_archive(_SAMPLES)):
+        assert "not a complete zip archive" in _refusal(path, whole[:-30])
+        for at in range(4, len(whole), 3):
+            path.write_bytes(whole[:at] + bytes([whole[at] ^ 0x55]) + whole[at + 1 :])
+            with open_source(str(path), S3Options(), _LIMIT) as source:
+                try:
+                    assert len(list(source.iter_lines())) <= 2
+                except GenrmError as error:
+                    assert isinstance(error, InputError)  # noqa: PT017
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "says"),
+    [
+        ("x.jsonl", b"\x1f\x8b\x08\x00", "name it .gz"),
+        ("x.jsonl", zstandard.compress(b"{}"), "name it .zst"),
+        ("x.jsonl", "{}".encode("utf-16"), "iconv"),
+        ("x.jsonl", '{"n": 1}'.encode("utf-16-le"), "iconv"),
+        ("x.jsonl", '[{"n": 1}]'.encode("utf-16-be"), "iconv"),
+        ("x.pt", _archive({"archive/data.pkl": b"", "archive/data/0": b""}), "torch.load"),
+        ("x.pt", b"\x80\x02}q\x00.", "pickle"),
+        ("x.npz", _archive({"rewards.npy": b""}), "numpy.load"),
+        ("x.npy", b"\x93NUMPY\x01\x00", "numpy.load"),
+        ("x.xlsx", _archive({"[Content_Types].xml": b"", "xl/workbook.xml": b""}), "Excel"),
+        ("x.csv", b"prompt,completion\nWhy?,So.\n", "table"),
+        ("x.zip", _archive({"rollouts.jsonl": b"{}"}), "extract it"),
+        ("x.eval", _archive({"samples/a_epoch_1/sample.json": b"{}"}), "inspect log convert"),
+        ("x.eval", b"PK\x03\x04 nothing else", "not a complete zip archive"),
+        ("x.parquet", b"PAR1 nothing else", "Parquet"),
+    ],
+)
+def test_other_files_are_refused_with_a_remedy(tmp_path: Path, name: str, content: bytes, says: str) -> None:
+    """The message names the kind of file and how to convert it."""
+    assert says in _refusal(tmp_path / name, content)
+
+
+@pytest.fixture
+def parquet(tmp_path: Path) -> Path:
+    """Write 200 rows in three row groups."""
+    import pyarrow
+    from pyarrow import parquet as written
+
+    path = tmp_path / "x.parquet"
+    columns = {
+        "prompt": [[{"role": "user", "content": f"q{n}"}] for n in range(200)],
+        "reward": [float("nan"), *range(199)],
+        "blob": [b"\x00"] * 200,
+    }
+    written.write_table(pyarrow.table(columns), path, row_group_size=70)
+    return path
+
+
+def test_the_rows_of_parquet_are_records(parquet: Path) -> None:
+    """Rows come in order over all row groups, NaN as null and bytes as base64."""
+    rows = _read(parquet)
+    assert [number for number, _ in rows] == list(range(1, 201))
+    assert rows[0][1] == {"prompt": [{"role": "user", "content": "q0"}], "reward": None, "blob": "AA=="}
+    assert rows[199][1] == {"prompt": [{"role": "user", "content": "q199"}], "reward": 198.0, "blob": "AA=="}
+
+
+def test_parquet_without_its_library_names_the_extra(parquet: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without pyarrow the error says what to install."""
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    assert "pip install 'genrm-cli[parquet]'" in _refusal(parquet, parquet.read_bytes())
+
+
+def test_a_damaged_parquet_file_is_refused(parquet: Path) -> None:
+    """A cut file is an `InputError`."""
+    os.truncate(parquet, parquet.stat().st_size // 2)
+    assert "cannot be read as Parquet" in _refusal(parquet, parquet.read_bytes())
+
+
+def test_names_of_containers_are_known() -> None:
+    """Listings find Parquet files and logs, and outputs are named after them; plain JSON is named by the user only."""
+    assert all(map(is_rollout_file, ["a/x.parquet", "x.eval", "x.jsonl.gz"]))
+    assert not any(map(is_rollout_file, ["x.json", "x.csv", "x.pt", ".parquet", "x_reward_profiling.jsonl"]))
+    assert [stem_of(name) for name in ("a/x.parquet", "x.eval")] == ["a/x", "x"]

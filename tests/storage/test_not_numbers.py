@@ -1,0 +1,40 @@
+import json
+
+import pytest
+
+from genrm_cli.storage.formats.records import BadLineError, parse_record, parse_record_exactly, render_record
+
+
+@pytest.mark.parametrize("name", ["NaN", "Infinity", "-Infinity"])
+def test_not_a_number_reads_as_null_and_is_written_back(name: str) -> None:
+    """A line with NaN or an infinity is read, the value counts as missing, and the output has it as it was."""
+    raw = f'{{"a":[{name},1],"n":12345678901234567890123,"t":"NaN"}}'.encode()
+    assert parse_record(raw) == {"a": [None, 1], "n": 12345678901234567890123.0, "t": "NaN"}
+    assert render_record(parse_record_exactly(raw)) == raw + b"\n"
+
+
+def test_a_text_that_says_nan_changes_nothing() -> None:
+    """Lines with the word in a text come back byte by byte."""
+    raw = '{"t":"NaN or Infinity","x":1.0,"ü":[]}'.encode()
+    assert parse_record(raw) == json.loads(raw)
+    assert render_record(parse_record_exactly(raw)) == raw + b"\n"
+
+
+@pytest.mark.parametrize(
+    ("raw", "says"),
+    [
+        (b'{"a": NaN', "not JSON"),
+        (b'{"a": nan}', "not JSON"),
+        (b'{"a": NaN, "t": "\\ud800"}', "not JSON"),
+        (b'{"a": NaN, "t": "\xff"}', "not JSON"),
+        (b'{"a": NaN, "n": 1e999}', "not JSON"),
+        (b'{"a": NaN, "d": ' + b"[" * 300 + b"]" * 300 + b"}", "not JSON"),
+        (b'{"a": NaN, "d": ' + b"[" * 200_000, "not JSON"),
+        (b"[NaN]", "a list"),
+        (b"NaN", "not JSON"),
+    ],
+)
+def test_a_line_that_is_wrong_otherwise_is_still_bad(raw: bytes, says: str) -> None:
+    """NaN excuses nothing else: torn lines, bad text, surrogates and deep nesting are refused as before."""
+    with pytest.raises(BadLineError, match=says):
+        parse_record(raw)
