@@ -12,7 +12,7 @@ from genrm_cli.judging.requests import ListwisePrompt, PairwisePrompt, Prompt, R
 from genrm_cli.pairing import Comparison, plan_comparisons
 from genrm_cli.rewards.estimators import Verdicts
 from genrm_cli.rollouts.views import SharedView
-from genrm_cli.verdicts import MIDDLE_RANKING, Grades, Outcome, Verdict, preference
+from genrm_cli.verdicts import Grades, Outcome, Verdict, preference
 
 JudgeVerdicts = Mapping[Comparison, Sequence[Verdict | None]]
 """The verdict of each judge on each comparison, None for a failure."""
@@ -146,7 +146,7 @@ def verdict_of(outcome: Outcome, plan: GroupPlan) -> Verdict | None:
         return outcome.result
     if plan.default_score is None:
         return None
-    return Verdict(plan.default_score, plan.default_score, MIDDLE_RANKING, defaulted=True)
+    return Verdict(plan.default_score, plan.default_score, plan.default_ranking, defaulted=True)
 
 
 def used_verdicts(by_judge: JudgeVerdicts, plan: GroupPlan) -> Verdicts:

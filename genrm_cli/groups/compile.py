@@ -52,7 +52,9 @@ def compile_plan(settings: Settings) -> GroupPlan:
         quorum=settings.panel.quorum or len(judges),
         drops_disagreement=settings.panel.disagreement == "missing",
         default_score=None if settings.judge.compat is None else settings.rewards.default_score,
+        default_ranking=settings.rewards.default_ranking,
         principle=settings.judge.principle,
+        uses_own_principle=_uses_own_principle(settings),
         redactor=redactor_of(patterns) if patterns else None,
         keep_replies=settings.output.keep_replies,
         view=_view(settings.input),
@@ -60,6 +62,11 @@ def compile_plan(settings: Settings) -> GroupPlan:
         blank_loses=settings.input.empty == "lose",
         shows_as_gym=settings.judge.compat is not None,
     )
+
+
+def _uses_own_principle(settings: Settings) -> bool:
+    given = settings.judge.use_principle
+    return settings.judge.compat is None if given is None else given
 
 
 def _view(given: InputSettings) -> ViewOptions:

@@ -171,7 +171,11 @@ def begin_group(group: Group, plan: GroupPlan) -> JudgedGroup:
         has_response=tuple(rollout.response is not None for rollout in group.rollouts),
         not_compared=reasons,
         blank=tuple(index for index, reason in enumerate(reasons) if reason == BLANK),
-        excluded=tuple(index for index, rollout in enumerate(group.rollouts) if rollout.excluded is not None),
+        excluded=tuple(
+            index
+            for index, rollout in enumerate(group.rollouts)
+            if rollout.excluded is not None and reasons[index] is not None
+        ),
         view=_view_name(group, answered, plan),
         shapes=[
             measure_text(rollout.reasoning, rollout.answer or "", with_style=with_style) for rollout in group.rollouts
@@ -218,7 +222,8 @@ def view_for_judges(
 ) -> tuple[SharedView, str | None, Mapping[int, str | None]]:
     """Return what leaves this machine, masked if the plan says so; lengths are measured on the texts as they are."""
     view = _view_of(group, judged.answered, plan)
-    principle = group.rollouts[0].principle or plan.principle
+    own_principle = group.rollouts[0].principle if plan.uses_own_principle else None
+    principle = own_principle or plan.principle
     backgrounds: dict[int, str | None] = {}
     if plan.graders:
         backgrounds = {

@@ -12,6 +12,7 @@ from genrm_cli.rollouts.record import Rollout
 from genrm_cli.rollouts.redaction import Redactor
 from genrm_cli.rollouts.views import AUTO, ViewOptions, why_not_compared
 from genrm_cli.settings.components import Component, Diversity
+from genrm_cli.verdicts import MIDDLE_RANKING
 
 GENRM = "genrm"
 MAX_GRADED_ALL_PAIRS = 256  # rollouts; a larger group that is only graded is compared along rings
@@ -125,7 +126,9 @@ class GroupPlan:
         quorum: verdicts that a comparison needs to count.
         drops_disagreement: whether a comparison whose judges contradict each other counts as missing.
         default_score: what replaces both scores of a failed comparison (`--compat`); None for nothing.
+        default_ranking: its ranking.
         principle: of rollouts that have none of their own.
+        uses_own_principle: send the rollouts' own principles.
         redactor: masks what is sent to judges; None to send texts as they are.
         keep_replies: keep the judges' replies with the results.
         lineups_in_both_orders: show a whole group as it is and reversed, instead of shuffled.
@@ -145,7 +148,9 @@ class GroupPlan:
     quorum: int = 1
     drops_disagreement: bool = False
     default_score: float | None = None
+    default_ranking: float = MIDDLE_RANKING
     principle: str | None = None
+    uses_own_principle: bool = True
     redactor: Redactor | None = None
     keep_replies: bool = False
     lineups_in_both_orders: bool = False
@@ -155,8 +160,11 @@ class GroupPlan:
     shows_as_gym: bool = False
 
     def why_not_compared(self, rollout: Rollout) -> str | None:
-        """Return why a rollout cannot be compared; None if it can. NeMo Gym compares whatever has a response."""
-        if self.shows_as_gym:
+        """Return why a rollout cannot be compared; None if it can.
+
+        NeMo Gym compares whatever has a response; of several attempts it has only the last.
+        """
+        if self.shows_as_gym and not rollout.is_superseded:
             return None if rollout.response is not None else why_not_compared(rollout, self.view)
         return why_not_compared(rollout, self.view, ignore_media=self.ignore_media)
 

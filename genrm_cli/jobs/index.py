@@ -92,7 +92,7 @@ class InputIndex:
         keys, rollouts, records = zip(*(self._texts.read(row) for row in rows), strict=True)
         superseded = self.table.superseded(list(rows))
         rollouts = tuple(
-            replace(rollout, excluded=superseded[row]) if row in superseded else rollout
+            replace(rollout, excluded=superseded[row], is_superseded=True) if row in superseded else rollout
             for row, rollout in zip(rows, rollouts, strict=True)
         )
         kept = [record for record in records if record is not None]

@@ -30,6 +30,11 @@ class JudgeSettings:
     principle: str | None = reward_setting(
         None, "Criterion to judge by: text, or @FILE. A rollout's own principle takes precedence."
     )
+    use_principle: bool | None = reward_setting(
+        None,
+        "Send rollouts' own principles to the judge. Default: yes, but with --compat no. NeMo Gym's built-in default "
+        "principle is not included: give its text with --principle.",
+    )
     temperature: float | None = reward_setting(None, "Sampling temperature. Default: the profile's.", low=0, high=2)
     top_p: float | None = reward_setting(None, "Nucleus sampling threshold. Default: the profile's.", low=0, high=1)
     max_reply_tokens: int | None = reward_setting(

@@ -26,6 +26,7 @@ class JudgeConfig:
         weight: relative weight of its verdicts.
         judge: the run's settings, overridden by its own, as are `limits`.
         default_score: the score of an unparsable reply under `compat`.
+        default_ranking: the ranking of an unparsable reply under `compat`.
         is_elsewhere: whether it has an endpoint of its own, which must not receive the key of another.
     """
 
@@ -34,6 +35,7 @@ class JudgeConfig:
     judge: JudgeSettings
     limits: LimitSettings
     default_score: float
+    default_ranking: float
     is_elsewhere: bool = False
 
 
@@ -82,6 +84,7 @@ def _config(
         replace(base, **judge),  # type: ignore[arg-type]  # each was checked
         replace(settings.limits, **limits),  # type: ignore[arg-type]
         settings.rewards.default_score,
+        settings.rewards.default_ranking,
         "base_url" in own,
     )
 

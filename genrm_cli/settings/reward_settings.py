@@ -91,6 +91,9 @@ class RewardSettings:
         0.0, "Weight of little markup (headers, lists, bold, emoji), relative to the group and centred on 0.", low=0
     )
     default_score: float = reward_setting(3.0, "Reward of a rollout that is alone in its group.")
+    default_ranking: float = reward_setting(
+        3.5, "--compat: ranking of a failed comparison, beside the default score.", low=1, high=6
+    )
     unscored: str = reward_setting(
         "null", "Reward of a rollout without a verdict: null, drop (omit its line) or a number."
     )

@@ -11,6 +11,7 @@ from genrm_cli.judging.profiles.parsing.compat import parse_scores_json_as_refer
 from genrm_cli.judging.profiles.profile import AnyProfile, GradingProfile
 from genrm_cli.settings.panel import JudgeConfig
 from genrm_cli.settings.resolve import read_toml
+from genrm_cli.verdicts import MIDDLE_RANKING
 
 _READ_BY_THE_REFERENCE = ("nemotron", "nemotron-plain", "nemotron-ultra", "json")
 
@@ -42,6 +43,8 @@ def profile_of(config: JudgeConfig) -> AnyProfile:
         raise UsageError(
             f"--compat {judge.compat} reads JSON scores, which the profile {profile.name} does not ask for."
         )
-    read = partial(parse_scores_json_as_reference, default_score=config.default_score)
-    # A name of its own, so that the journal distinguishes verdicts by parser and default.
-    return replace(profile, name=f"{profile.name}+{judge.compat}-{config.default_score:g}", parse_reply=read)
+    score, ranking = config.default_score, config.default_ranking
+    read = partial(parse_scores_json_as_reference, default_score=score, default_ranking=ranking)
+    # A name of its own, so that the journal distinguishes verdicts by parser and defaults.
+    name = f"{profile.name}+{judge.compat}-{score:g}" + ("" if ranking == MIDDLE_RANKING else f"-{ranking:g}")
+    return replace(profile, name=name, parse_reply=read)
