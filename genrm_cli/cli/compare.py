@@ -1,6 +1,7 @@
 """`genrm compare`: a few responses on the command line, or one compare request."""
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,6 +17,7 @@ from genrm_cli.verdicts import Grades
 
 if TYPE_CHECKING:
     from genrm_cli.group_scorer import GroupScorer
+    from genrm_cli.groups.group import Group
     from genrm_cli.groups.results import ComparisonResult, GroupRewards
     from genrm_cli.metrics.run_metrics import RunMetrics
     from genrm_cli.rollouts.record import Rollout
@@ -36,7 +38,7 @@ def compare(
         typer.Argument(
             metavar="RESPONSES...",
             help="2 to 64 responses: texts, @FILE, or - for stdin (@@ for a text that begins with @). "
-            "A single - reads a compare request as JSON.",
+            "A single - reads a compare request as JSON. --compat takes any number.",
         ),
     ],
     invocation: Invocation,
@@ -62,33 +64,37 @@ def compare(
 
     settings = changed(invocation.settings, use_journal=False, only_components=False)
     check_settings(settings)
-    rollouts = _read_rollouts(responses, prompt, history, settings.input.require_metadata)
+    as_gym = settings.judge.compat is not None
+    group = _read_group(responses, prompt, history, settings.input.require_metadata, as_gym=as_gym)
+    count = len(group.rollouts)
+    if not as_gym and not 2 <= count <= MAX_RESPONSES:
+        raise InputError(f"{counted(count, 'response')} given; expected 2 to {MAX_RESPONSES}.")
+    if count < 2:
+        settings = changed(settings, probe=False)  # no judge is asked
     with watched(settings) as (progress, events):
         scorer = GroupScorer(settings, invocation.api_keys, progress, events)
-        result = run_to_end(_compare(rollouts, scorer))
+        result = run_to_end(_compare(group, scorer))
     if not settings.output.quiet:
         _say_warnings(result, is_baseline=settings.judge.judge is not None)
     if settings.output.json_output:
         print_json(_reply(result, scorer.metrics))
     else:
-        _print_tables(rollouts, result)
+        _print_tables(group.rollouts, result)
     refuse_unscored(scorer.metrics, settings)
     return 0
 
 
-async def _compare(rollouts: "list[Rollout]", scorer: "GroupScorer") -> "GroupRewards":
-    from genrm_cli.groups.group import Group
-
-    if not 2 <= len(rollouts) <= MAX_RESPONSES:
-        raise InputError(f"{counted(len(rollouts), 'response')} given; expected 2 to {MAX_RESPONSES}.")
+async def _compare(group: "Group", scorer: "GroupScorer") -> "GroupRewards":
     async with scorer:
-        return await scorer.score_group(Group("compare", rollouts))
+        return await scorer.score_group(group)
 
 
 def _reply(result: "GroupRewards", metrics: "RunMetrics") -> dict[str, Any]:
     """Return the reference's reply to a compare request; failed comparisons are not in it."""
     from genrm_cli.metrics.run_metrics import reference_metrics
 
+    if len(result.scores) < 2:  # only under --compat
+        return {"rewards": result.rewards, "comparison_results": None, "metrics": None}
     verdicts = [
         {
             "response_i": comparison.i,
@@ -113,17 +119,18 @@ def _say_warnings(result: "GroupRewards", *, is_baseline: bool) -> None:
             say_warning(f"{name} failed: {comparison.failure.detail}")
 
 
-def _read_rollouts(
-    responses: list[str], prompt: str | None, history: str | None, require_metadata: tuple[str, ...]
-) -> "list[Rollout]":
-    from genrm_cli.jobs.compare_request import parse_history, parse_request
+def _read_group(
+    responses: list[str], prompt: str | None, history: str | None, require_metadata: tuple[str, ...], *, as_gym: bool
+) -> "Group":
+    from genrm_cli.groups.group import Group
+    from genrm_cli.jobs.compare_request import KEY, parse_history, parse_request
     from genrm_cli.rollouts.record import Rollout, Turn
     from genrm_cli.rollouts.response import Text
 
     if responses == ["-"]:
         if prompt is not None or history is not None:
             raise UsageError("a compare request on stdin contains its own conversation; omit --prompt and --history.")
-        return parse_request(sys.stdin.buffer.read(), "stdin", require_metadata)
+        return parse_request(sys.stdin.buffer.read(), "stdin", require_metadata, as_gym=as_gym)
     if [prompt, *responses].count("-") > 1:
         raise UsageError("stdin can be read only once; use - for the prompt or for one response.")
     turns = parse_history(_read_file(history), history) if history is not None else ()
@@ -131,7 +138,9 @@ def _read_rollouts(
         turns += (Turn("user", _text_of(prompt)),)
     if not turns:
         raise UsageError("missing --prompt TEXT or --history FILE.")
-    return [Rollout(turns, (Text(_text_of(response)),), index=index) for index, response in enumerate(responses)]
+    return Group(
+        KEY, [Rollout(turns, (Text(_text_of(response)),), index=index) for index, response in enumerate(responses)]
+    )
 
 
 def _text_of(argument: str) -> str:
@@ -155,7 +164,7 @@ def _read_file(path: str) -> bytes:
         raise InputError(f"{path}: cannot be read: {error.strerror}.") from error
 
 
-def _print_tables(rollouts: "list[Rollout]", result: "GroupRewards") -> None:
+def _print_tables(rollouts: "Sequence[Rollout]", result: "GroupRewards") -> None:
     table = new_table("response", "reward", "base", "rank", "advantage", *result.columns, "text")
     table.columns[-1].justify = "left"
     for index, (rollout, score) in enumerate(zip(rollouts, result.scores, strict=True)):

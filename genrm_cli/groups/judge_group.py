@@ -18,7 +18,7 @@ from genrm_cli.judging.profiles.profile import Profile
 from genrm_cli.judging.requests import JudgeRequest, PairwisePrompt, Prompt, RequestId
 from genrm_cli.rewards.diversity import ngram_clusters
 from genrm_cli.rewards.shaping import measure_text
-from genrm_cli.rollouts.gym_view import is_of_gym, view_gym_group
+from genrm_cli.rollouts.gym_view import gym_texts_of_record, is_of_gym, view_gym_group
 from genrm_cli.rollouts.record import Turn
 from genrm_cli.rollouts.views import BLANK, SharedView, choose_view, view_group
 from genrm_cli.verdicts import Failure, FailureKind, Outcome
@@ -177,9 +177,7 @@ def begin_group(group: Group, plan: GroupPlan) -> JudgedGroup:
             if rollout.excluded is not None and reasons[index] is not None
         ),
         view=_view_name(group, answered, plan),
-        shapes=[
-            measure_text(rollout.reasoning, rollout.answer or "", with_style=with_style) for rollout in group.rollouts
-        ],
+        shapes=[measure_text(*texts, with_style=with_style) for texts in _measured_texts(group, plan)],
     )
     diversity = plan.rewards.diversity
     if diversity is not None and diversity.method == "ngram" and judged.is_comparable:
@@ -251,6 +249,14 @@ def _view_of(group: Group, answered: Sequence[int], plan: GroupPlan) -> SharedVi
 
 def _is_shown_as_gym(group: Group, plan: GroupPlan) -> bool:
     return plan.shows_as_gym and bool(group.records) and all(map(is_of_gym, group.records))
+
+
+def _measured_texts(group: Group, plan: GroupPlan) -> Iterator[tuple[str, str]]:
+    """Yield reasoning and answer of each rollout, whose lengths and style count."""
+    if _is_shown_as_gym(group, plan):
+        yield from map(gym_texts_of_record, group.records)
+    else:
+        yield from ((rollout.reasoning, rollout.answer or "") for rollout in group.rollouts)
 
 
 def _view_name(group: Group, answered: Sequence[int], plan: GroupPlan) -> str:

@@ -1,22 +1,30 @@
 """Parse what `genrm compare` is given: a compare request, or a conversation."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from genrm_cli.errors import InputError
+from genrm_cli.groups.group import Group
 from genrm_cli.rollouts.declared import check_declared, parse_requirement
 from genrm_cli.rollouts.dialects import DIALECTS
+from genrm_cli.rollouts.gym_view import gym_history, gym_texts
+from genrm_cli.rollouts.reading.fields import principle_of
 from genrm_cli.rollouts.reading.messages import turns_of_prompt
 from genrm_cli.rollouts.record import Rollout, Turn, UnreadableRecordError
+from genrm_cli.rollouts.response import Reasoning, Text
 from genrm_cli.storage.formats.records import BadLineError, parse_record, parse_value
 
+KEY = "compare"
 
-def parse_request(text: bytes, where: str, require_metadata: Sequence[str] = ()) -> list[Rollout]:
+
+def parse_request(text: bytes, where: str, require_metadata: Sequence[str] = (), *, as_gym: bool = False) -> Group:
     """Read a compare request: `conversation_history`, `response_objs`, and perhaps a `principle`.
 
     Args:
         text: the request.
         where: its name in errors.
         require_metadata: `FIELD=VALUE` pairs that the request must declare.
+        as_gym: accept and refuse what NeMo Gym does (`--compat`).
 
     Raises:
         InputError: it cannot be read, or does not declare what it must.
@@ -24,7 +32,7 @@ def parse_request(text: bytes, where: str, require_metadata: Sequence[str] = ())
     requirements = [parse_requirement(required) for required in require_metadata]
     try:
         record = parse_record(text)
-        rollouts = DIALECTS["compare"].read(record)
+        group = _read_as_gym(record) if as_gym else Group(KEY, DIALECTS["compare"].read(record))
     except (BadLineError, UnreadableRecordError) as error:
         raise InputError(
             f"{where}: {error}. Expected a compare request, as in "
@@ -34,7 +42,29 @@ def parse_request(text: bytes, where: str, require_metadata: Sequence[str] = ())
         check_declared(record, requirements)
     except UnreadableRecordError as error:
         raise InputError(f"{where}: {error}.") from error
-    return rollouts
+    return group
+
+
+def _read_as_gym(record: Mapping[str, Any]) -> Group:
+    """Read a request of any number of responses, each of them an object, even an empty one."""
+    history, responses = record.get("conversation_history"), record.get("response_objs")
+    _require_objects("conversation_history", history)
+    _require_objects("response_objs", responses)
+    turns, principle = gym_history(history), principle_of(record)
+    rollouts, records = [], []
+    for response in responses if isinstance(responses, list) else ():
+        reasoning, answer = gym_texts(response)
+        rollouts.append(Rollout(turns, (Reasoning(reasoning), Text(answer)), principle))
+        records.append({**record, "response_objs": response})
+    return Group(KEY, rollouts, records)
+
+
+def _require_objects(name: str, values: object) -> None:
+    if not isinstance(values, list):
+        raise UnreadableRecordError(f"{name} is not a list, which NeMo Gym refuses (HTTP 422)")
+    for index, value in enumerate(values):
+        if not isinstance(value, Mapping):
+            raise UnreadableRecordError(f"{name}[{index}] is not an object, which NeMo Gym refuses (HTTP 422)")
 
 
 def parse_history(text: bytes, where: str) -> tuple[Turn, ...]:

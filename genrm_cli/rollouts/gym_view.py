@@ -72,6 +72,11 @@ def gym_texts(response: object) -> tuple[str, str]:
     return "".join(reasoning), "".join(texts)
 
 
+def gym_texts_of_record(record: Mapping[str, Any]) -> tuple[str, str]:
+    """Return reasoning and text of a line, or of one response of a compare request."""
+    return gym_texts(record.get("response_objs" if "conversation_history" in record else "response"))
+
+
 def _view(conversation: tuple[Turn, ...], responses: Sequence[object]) -> SharedView:
     texts = [gym_response_text(response) for response in responses]
     # Nothing is blank there: the judge is asked about the word None.
