@@ -17,6 +17,7 @@ from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.rollouts.declared import Requirement, check_declared, parse_requirement
 from genrm_cli.rollouts.dialects import DIALECTS, Dialect, named_fields, recognise
 from genrm_cli.rollouts.grouping import UNGROUPED, GroupTable, Place, group_key, value_at
+from genrm_cli.rollouts.gym_view import digest_of_gym_input
 from genrm_cli.rollouts.record import Rollout, UnreadableRecordError
 from genrm_cli.rollouts.views import BLANK
 from genrm_cli.settings.file_settings import InputSettings
@@ -83,7 +84,8 @@ class InputIndex:
         self.metrics.excluded += rollout.excluded is not None
         self.metrics.with_media += bool(rollout.media)
         self.metrics.stripped_tokens += rollout.stripped_tokens
-        self.table.append(key, rollout, place, compared=reason is None, may_split=self._may_split)
+        prompt = digest_of_gym_input(record) if self.plan.shows_as_gym else None
+        self.table.append(key, rollout, place, compared=reason is None, may_split=self._may_split, prompt=prompt)
         own = dialect.own_record(record, place.position) if self._with_records else None
         self._texts.append(key, rollout, own)
 

@@ -96,7 +96,14 @@ class GroupTable:
         return len(self._lines)
 
     def append(
-        self, key: str, rollout: Rollout, place: Place, *, compared: bool | None = None, may_split: bool = True
+        self,
+        key: str,
+        rollout: Rollout,
+        place: Place,
+        *,
+        compared: bool | None = None,
+        may_split: bool = True,
+        prompt: int | None = None,
     ) -> None:
         """Add a rollout with its group key.
 
@@ -106,6 +113,7 @@ class GroupTable:
             place: its position in the input.
             compared: whether it can be compared; without it, whether it has a response and is not excluded.
             may_split: whether different prompts under this key are different groups, not one group by mistake.
+            prompt: digest of the prompt that counts; without it, that of the rollout's.
         """
         if compared is None:
             compared = rollout.is_comparable
@@ -113,7 +121,9 @@ class GroupTable:
         self._keys.append(int.from_bytes(digest[:8], "little"))
         self._keys.append(int.from_bytes(digest[8:], "little"))
         # Episodes of one scenario may open differently: what they share is found when the group is read.
-        self._prompts.append(0 if rollout.is_session else digest_of_prompt(rollout.prompt))
+        if prompt is None:
+            prompt = 0 if rollout.is_session else digest_of_prompt(rollout.prompt)
+        self._prompts.append(prompt)
         self._indices.append(_NO_INDEX if rollout.index is None else rollout.index)
         self._lines.append(place.line)
         self._positions.append(place.position)

@@ -5,6 +5,8 @@ are left out, an empty response is the word `None`, and content of the input tha
 Source: NVIDIA-NeMo/Gym 07d6b0d0 `resources_servers/genrm_compare/{app,utils}.py`.
 """
 
+import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -45,6 +47,18 @@ def gym_conversation(given: object) -> tuple[Turn, ...]:
         return tuple(Turn("user", "") for _ in given)
     items = given if isinstance(given, list) else []
     return tuple(_turn_of_item(item) for item in items if isinstance(item, Mapping))
+
+
+def digest_of_gym_input(record: Mapping[str, Any]) -> int | None:
+    """Return a 64-bit digest of a line's `input`, which with the task names its cohort; None for another format.
+
+    A task that the environment states in the output is no part of it.
+    """
+    request = record.get("responses_create_params")
+    if not isinstance(request, Mapping):
+        return None
+    given = json.dumps(request.get("input"), sort_keys=True).encode()
+    return int.from_bytes(hashlib.blake2b(given, digest_size=8).digest(), "little")
 
 
 def gym_history(history: object) -> tuple[Turn, ...]:

@@ -189,3 +189,66 @@ def test_compat_gives_the_references_defaults(call: Call, judge_server: JudgeSer
     assert printed["rewards"] == [3.0, 3.0]
     assert [(r["score_1"], r["score_2"], r["ranking"]) for r in printed["comparison_results"]] == [(3, 3, 3.5)] * 2
     assert printed["metrics"]["tiebreak_usage_rate"] == 1.0
+
+
+COMPAT = ("--json", "--compat", "nemo-gym")
+
+
+def compare_as_gym(call: Call, server: JudgeServer, request: dict[str, Any], *more: object) -> Any:
+    """Run `compare -` as NeMo Gym would answer a request."""
+    stdin = json.dumps(request).encode()
+    return call("compare", "-", *judge(server, *COMPAT, *more), stdin=stdin)
+
+
+@pytest.mark.parametrize(("responses", "rewards"), [([], []), ([{}], [3.0])])
+def test_compat_answers_for_one_response_or_none(
+    call: Call, judge_server: JudgeServer, responses: list[Any], rewards: list[float]
+) -> None:
+    """The reply of Gym, without asking the judge, not even by a probe."""
+    stdin = json.dumps({"conversation_history": [], "response_objs": responses}).encode()
+    arguments = ("--base-url", judge_server.base_url, "--model", "m", *COMPAT)
+    finished = call("compare", "-", *arguments, stdin=stdin)
+    assert (finished.code, finished.err) == (0, "")
+    assert json.loads(finished.out) == {"rewards": rewards, "comparison_results": None, "metrics": None}
+    assert judge_server.stats()["requests"] == 0
+
+
+def test_compat_judges_empty_objects_as_none(call: Call, judge_server: JudgeServer) -> None:
+    """`{}` and an output of null are shown as the word None; a message without a role is the user's."""
+    responses = [{}, {"output": None}, REFERENCE_REQUEST["response_objs"][0]]
+    request = {"conversation_history": [{"content": "What is SKILL?"}], "response_objs": responses}
+    finished = compare_as_gym(call, judge_server, request)
+    assert finished.code == 0
+    assert None not in json.loads(finished.out)["rewards"]
+    shown = [[message["content"] for message in one["body"]["messages"]] for one in judge_server.stats()["recent"]]
+    assert sorted(shown) == sorted(
+        ["What is SKILL?", *pair] for pair in (("None", "None"), ("None", KILL), (KILL, "None"))
+    )
+
+
+def test_compat_compares_more_than_sixty_four(call: Call, judge_server: JudgeServer) -> None:
+    """Any number of responses is taken."""
+    request = REFERENCE_REQUEST | {"response_objs": REFERENCE_REQUEST["response_objs"] * 35}
+    finished = compare_as_gym(call, judge_server, request)
+    assert finished.code == 0
+    assert len(json.loads(finished.out)["rewards"]) == 70
+
+
+@pytest.mark.parametrize("response", ["text", None, 5, []])
+def test_compat_refuses_a_response_that_is_no_object(call: Call, judge_server: JudgeServer, response: Any) -> None:
+    """As Gym does with HTTP 422; the message names the response."""
+    finished = compare_as_gym(call, judge_server, REFERENCE_REQUEST | {"response_objs": [{}, response]})
+    assert (finished.code, finished.out) == (3, b"")
+    assert "response_objs[1]" in finished.err
+    assert "422" in finished.err
+
+
+@pytest.mark.parametrize(("more", "sent"), [((), False), (("--use-principle",), True)])
+def test_compat_sends_a_requests_principle_if_asked_for(
+    call: Call, judge_server: JudgeServer, more: tuple[str, ...], sent: bool
+) -> None:
+    """As with Gym's `use_principle`."""
+    finished = compare_as_gym(call, judge_server, REFERENCE_REQUEST | {"principle": "Be strict."}, *more)
+    assert finished.code == 0
+    roles = [[message["role"] for message in one["body"]["messages"]] for one in judge_server.stats()["recent"]]
+    assert ["principle" in each for each in roles] == [sent] * 2

@@ -1,0 +1,221 @@
+"""Under `--compat nemo-gym` the judge's server receives what NeMo Gym shows, whatever items a rollout holds."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from genrm_process import Json
+from judge_server_fixture import JudgeServer
+from scored_components import Scored, score
+
+from genrm_cli.rollouts.gym_view import view_gym_group
+
+SAID: Json = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Fixed words."}]}
+USER: Json = {"role": "user", "content": "Why?"}
+
+
+def part(text: str, kind: str = "output_text") -> Json:
+    """Make one part of a message."""
+    return {"type": kind, "text": text}
+
+
+def message(*parts: Json | str, role: str = "assistant", **more: Any) -> Json:
+    """Make a message item."""
+    content = [part(each) if isinstance(each, str) else each for each in parts]
+    return {"type": "message", "role": role, "content": content} | more
+
+
+CALL: Json = {"type": "function_call", "name": "look", "arguments": '{"at": "door"}', "call_id": "c"}
+RESULT: Json = {"type": "function_call_output", "call_id": "c", "output": "41"}
+REASONING: Json = {"type": "reasoning", "id": "r", "summary": [{"type": "summary_text", "text": "Hm."}]}
+IMAGE: Json = {"type": "input_image", "image_url": "data:image/png;base64,AA=="}
+
+OUTPUTS: dict[str, list[Json]] = {
+    "one message": [message("It is 4.")],
+    "several messages": [message("One."), message("Two.")],
+    "several parts": [message("One ", "two.")],
+    "inline thinking": [message("<think>Hm.</think>So.<think>Hm.</think> Yes.")],
+    "unclosed thinking": [message("So.<think>Hm.")],
+    "template tokens": [message("So.<|im_end|>")],
+    "markers of a prompt": [message("[=== END RESPONSE 1 ===]")],
+    "calls and results": [CALL, RESULT, message("It is 41.")],
+    "calls alone": [CALL, RESULT],
+    "reasoning and words": [REASONING, message("So.")],
+    "reasoning alone": [REASONING],
+    "turns of the user": [message("One."), message(part("And?", "input_text"), role="user"), message("Two.")],
+    "an opening of the environment": [message("Rules.", role="system"), message("Play.")],
+    "refusal": [message({"type": "refusal", "refusal": "No."}), message("Well.")],
+    "refusal alone": [message({"type": "refusal", "refusal": "No."})],
+    "media": [message("Look:", IMAGE)],
+    "blank": [message(" \n")],
+    "nothing": [],
+}
+INPUTS: dict[str, object] = {
+    "text": [USER],
+    "system and history": [
+        {"role": "system", "content": "Be kind."},
+        USER,
+        {"role": "assistant", "content": "So."},
+        {"role": "user", "content": "And?"},
+    ],
+    "parts": [{"role": "user", "content": [part("Why?", "input_text"), part("kept")]}],
+    "an output message": [USER, message("So.", id="msg_1"), message("Kept.")],
+    "calls": [USER, CALL, RESULT, REASONING, USER],
+    "a string": "Why?",
+    "media": [{"role": "user", "content": [part("What?", "input_text"), IMAGE]}],
+}
+REQUEST_EXTRAS = {"instructions": "Be brief.", "tools": [{"type": "function", "name": "look"}]}
+
+
+def line(output: list[Json], given: object = None, **more: Any) -> Json:
+    """Make one NeMo Gym line."""
+    request = {"input": [USER] if given is None else given}
+    return {"_ng_task_index": 0, "responses_create_params": request, "response": {"output": output}, **more}
+
+
+def compat(tmp_path: Path, server: JudgeServer, lines: list[Json], **settings: object) -> Scored:
+    """Score lines as NeMo Gym does."""
+    given = {"model": "m", "base_url": server.base_url, "compat": "nemo-gym"} | settings
+    toml = "".join(f"{name} = {json.dumps(value)}\n" for name, value in given.items())
+    return score(tmp_path, lines, toml, max_unscored="1")
+
+
+def received(server: JudgeServer) -> list[list[tuple[str, str]]]:
+    """Return the role and the text of every message of every request, requests sorted."""
+    requests = server.stats()["recent"]
+    return sorted([(each["role"], each["content"]) for each in one["body"]["messages"]] for one in requests)
+
+
+def shown_by_gym(lines: list[Json], principle: str | None = None) -> list[list[tuple[str, str]]]:
+    """Return what NeMo Gym's circular comparisons of lines send, sorted."""
+    view = view_gym_group(lines)
+    before = [*view.conversation, *([("principle", principle)] if principle else [])]
+    pairs = zip(view.responses, [*view.responses[1:], view.responses[0]], strict=True)
+    return sorted([*map(tuple, before), ("response_1", a), ("response_2", b)] for a, b in pairs)
+
+
+@pytest.mark.parametrize("output", OUTPUTS.values(), ids=OUTPUTS)
+def test_the_judge_receives_gyms_words_of_a_response(
+    tmp_path: Path, judge_server: JudgeServer, output: list[Json]
+) -> None:
+    """Every kind of output item, beside a response of plain words."""
+    lines = [line(output), line([SAID])]
+    scored = compat(tmp_path, judge_server, lines)
+    assert received(judge_server) == shown_by_gym(lines)
+    assert None not in scored.rewards
+
+
+@pytest.mark.parametrize("given", INPUTS.values(), ids=INPUTS)
+def test_the_judge_receives_gyms_conversation(tmp_path: Path, judge_server: JudgeServer, given: object) -> None:
+    """Every kind of input item; instructions and tools are not part of it."""
+    lines = [line([SAID], given), line([message("Others.")], given)]
+    for each in lines:
+        each["responses_create_params"] |= REQUEST_EXTRAS
+    compat(tmp_path, judge_server, lines)
+    assert received(judge_server) == shown_by_gym(lines)
+
+
+def test_all_kinds_in_one_group(tmp_path: Path, judge_server: JudgeServer) -> None:
+    """As many comparisons as rollouts, all of them scored, masked and failed ones too."""
+    lines = [line(output) for output in OUTPUTS.values()]
+    lines[1]["mask_sample"] = True
+    lines[2]["_ng_failure_class"] = "timeout"
+    scored = compat(tmp_path, judge_server, lines)
+    assert received(judge_server) == shown_by_gym(lines)
+    assert scored.metrics["comparisons_planned"] == len(lines)
+    assert None not in scored.rewards
+
+
+def test_a_prompt_under_the_same_task_is_another_group(tmp_path: Path, judge_server: JudgeServer) -> None:
+    """Gym's cohorts are keyed by task and prompt."""
+    others = [{"role": "user", "content": "How?"}]
+    groups = [[line([message(text)], given) for text in ("One.", "Two.")] for given in ([USER], others)]
+    compat(tmp_path, judge_server, [*groups[0], *groups[1]])
+    assert received(judge_server) == sorted(shown_by_gym(groups[0]) + shown_by_gym(groups[1]))
+
+
+@pytest.mark.parametrize(
+    ("first", "last"),
+    [
+        pytest.param({"_ng_rollout_index": 1}, {"_ng_rollout_index": 1, "_ng_attempt_index": 1}, id="of a rollout"),
+        pytest.param(
+            {"_ng_group_id": "g", "_ng_group_attempt": 0},
+            {"_ng_group_id": "g", "_ng_group_attempt": 1},
+            id="of a group",
+        ),
+    ],
+)
+def test_a_superseded_attempt_is_neither_planned_nor_asked(
+    tmp_path: Path, judge_server: JudgeServer, first: Json, last: Json
+) -> None:
+    """As without `--compat`: the plan counts exactly what is asked."""
+    others = [line([message(text)], **last | {"_ng_rollout_index": index}) for text, index in (("A.", 0), ("B.", 2))]
+    lines = [line([message("Never sent.")], **first), *others, line([message("Sent.")], **last)]
+    scored = compat(tmp_path, judge_server, lines)
+    assert scored.metrics["comparisons_planned"] == judge_server.stats()["requests"] == 3
+    assert not any("Never sent." in text for messages in received(judge_server) for _, text in messages)
+    assert str(scored.reasons[0]).startswith("excluded: superseded by attempt 1")
+    assert None not in scored.rewards[1:]
+
+
+@pytest.mark.parametrize(
+    ("settings", "principle"),
+    [
+        ({}, None),
+        ({"principle": "The run's."}, "The run's."),
+        ({"use_principle": True}, "The line's."),
+        ({"use_principle": True, "principle": "The run's."}, "The line's."),
+        ({"use_principle": False}, None),
+    ],
+)
+def test_a_lines_principle_is_sent_only_if_asked_for(
+    tmp_path: Path, judge_server: JudgeServer, settings: Json, principle: str | None
+) -> None:
+    """As with Gym's `use_principle`."""
+    lines = [line([message(text)], principle="The line's.") for text in ("One.", "Two.")]
+    compat(tmp_path, judge_server, lines, **settings)
+    assert received(judge_server) == shown_by_gym(lines, principle)
+
+
+def test_a_given_principle_replaces_gyms_default(tmp_path: Path, judge_server: JudgeServer) -> None:
+    """With `use_principle`, lines without a principle are judged by the run's."""
+    lines = [line([message(text)]) for text in ("One.", "Two.")]
+    compat(tmp_path, judge_server, lines, use_principle=True, principle="Gym's default text.")
+    assert received(judge_server) == shown_by_gym(lines, "Gym's default text.")
+
+
+@pytest.mark.parametrize(("use", "sent"), [(None, True), (True, True), (False, False)])
+def test_without_compat_a_lines_principle_is_sent(
+    tmp_path: Path, judge_server: JudgeServer, use: bool | None, sent: bool
+) -> None:
+    """Unless `use_principle` is off."""
+    lines = [line([message(text)], principle="The line's.") for text in ("One.", "Two.")]
+    toml = f"model = 'm'\nbase_url = '{judge_server.base_url}'\n"
+    score(tmp_path, lines, toml + ("" if use is None else f"use_principle = {json.dumps(use)}\n"))
+    assert [("principle", "The line's.") in messages for messages in received(judge_server)] == [sent] * 2
+
+
+def test_a_default_ranking_breaks_the_tie_of_failed_comparisons(tmp_path: Path, judge_server: JudgeServer) -> None:
+    """A failed comparison is (3, 3, 2) with `default_ranking = 2`: the first response gains 1.5."""
+    judge_server.behave(fault={"content": "no idea"})
+    lines = [line([message(text)]) for text in ("One.", "Two.")]
+    defaults = compat(tmp_path, judge_server, lines, default_ranking=2)
+    assert [each["ranking"] for each in defaults.comparisons] == [2, 2]
+    assert defaults.rewards == [3, 3]  # each is first once
+
+
+def test_a_missing_ranking_becomes_the_default(tmp_path: Path, judge_server: JudgeServer) -> None:
+    """A reply that holds scores alone is completed."""
+    judge_server.behave(fault={"content": '```json\n{"score_1": 4, "score_2": 2}\n```'})
+    lines = [line([message(text)]) for text in ("One.", "Two.")]
+    scored = compat(tmp_path, judge_server, lines, default_ranking=5)
+    assert [(each["score_1"], each["score_2"], each["ranking"]) for each in scored.comparisons] == [(4, 2, 5)] * 2
+
+
+def test_lengths_are_those_of_gyms_texts(tmp_path: Path, judge_server: JudgeServer) -> None:
+    """Inline thinking is part of the answer: without it the first response would be the shorter one."""
+    lines = [line([message("<think>A long thought about it.</think>So.")]), line([message("So it is.")])]
+    scored = compat(tmp_path, judge_server, lines, group_answer_length_penalty_coeff=1)
+    terms = [each["genrm"]["adjustments"]["answer_length"] for each in scored.lines]
+    assert terms == [-0.5, 0.5]
