@@ -17,7 +17,7 @@ from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.rollouts.declared import Requirement, check_declared, parse_requirement
 from genrm_cli.rollouts.dialects import DIALECTS, Dialect, named_fields, recognise
 from genrm_cli.rollouts.grouping import UNGROUPED, GroupTable, Place, group_key, value_at
-from genrm_cli.rollouts.gym_view import digest_of_gym_input
+from genrm_cli.rollouts.gym_view import digest_of_gym_input, has_gym_response
 from genrm_cli.rollouts.record import Rollout, UnreadableRecordError
 from genrm_cli.rollouts.views import BLANK
 from genrm_cli.settings.file_settings import InputSettings
@@ -78,6 +78,9 @@ class InputIndex:
 
     def append(self, key: str, rollout: Rollout, place: Place, record: dict[str, Any], dialect: Dialect) -> None:
         """Add the rollout of the next row."""
+        own = dialect.own_record(record, place.position) if self._with_records else None
+        if rollout.response is None and self.plan.shows_as_gym and own and has_gym_response(own):
+            rollout = replace(rollout, response=())
         reason = self.plan.why_not_compared(rollout)
         self.metrics.blank += reason == BLANK
         self.metrics.truncated += rollout.is_truncated
@@ -86,7 +89,6 @@ class InputIndex:
         self.metrics.stripped_tokens += rollout.stripped_tokens
         prompt = digest_of_gym_input(record) if self.plan.shows_as_gym else None
         self.table.append(key, rollout, place, compared=reason is None, may_split=self._may_split, prompt=prompt)
-        own = dialect.own_record(record, place.position) if self._with_records else None
         self._texts.append(key, rollout, own)
 
     def read_group(self, rows: Sequence[int]) -> Group:

@@ -88,7 +88,16 @@ def gym_texts(response: object) -> tuple[str, str]:
 
 def gym_texts_of_record(record: Mapping[str, Any]) -> tuple[str, str]:
     """Return reasoning and text of a line, or of one response of a compare request."""
-    return gym_texts(record.get("response_objs" if "conversation_history" in record else "response"))
+    return gym_texts(_response_of(record))
+
+
+def has_gym_response(record: Mapping[str, Any]) -> bool:
+    """Whether NeMo Gym finds a response in a record, even an empty object."""
+    return isinstance(_response_of(record), Mapping)
+
+
+def _response_of(record: Mapping[str, Any]) -> object:
+    return record.get("response_objs" if "conversation_history" in record else "response")
 
 
 def _view(conversation: tuple[Turn, ...], responses: Sequence[object]) -> SharedView:

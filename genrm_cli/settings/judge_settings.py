@@ -32,8 +32,8 @@ class JudgeSettings:
     )
     use_principle: bool | None = reward_setting(
         None,
-        "Send rollouts' own principles to the judge. Default: yes, but with --compat no. NeMo Gym's built-in default "
-        "principle is not included: give its text with --principle.",
+        "Send rollouts' own principles to the judge. Default: yes, but no where NeMo Gym is reproduced. Gym's own "
+        "default principle is not included: give its text with --principle.",
     )
     temperature: float | None = reward_setting(None, "Sampling temperature. Default: the profile's.", low=0, high=2)
     top_p: float | None = reward_setting(None, "Nucleus sampling threshold. Default: the profile's.", low=0, high=1)

@@ -116,6 +116,16 @@ def test_the_judge_receives_gyms_conversation(tmp_path: Path, judge_server: Judg
     assert received(judge_server) == shown_by_gym(lines)
 
 
+@pytest.mark.parametrize("response", [{}, {"output": None}])
+def test_an_empty_object_in_a_request_is_a_response(tmp_path: Path, judge_server: JudgeServer, response: Json) -> None:
+    """In a line of a file, too, it is shown as the word None; null is no response."""
+    request: Json = {"conversation_history": [USER], "response_objs": [response, {"output": [SAID]}, None]}
+    scored = compat(tmp_path, judge_server, [request])
+    said = {"output": [SAID]}
+    assert received(judge_server) == shown_by_gym([request | {"response_objs": each} for each in ({}, said)])
+    assert [reward is None for reward in scored.lines[0]["rewards"]] == [False, False, True]
+
+
 def test_all_kinds_in_one_group(tmp_path: Path, judge_server: JudgeServer) -> None:
     """As many comparisons as rollouts, all of them scored, masked and failed ones too."""
     lines = [line(output) for output in OUTPUTS.values()]
