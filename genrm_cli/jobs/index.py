@@ -137,12 +137,15 @@ def _read_lines(source: Source, run: RunContext, index: InputIndex, on_reject: C
     for line in source.iter_lines():
         metrics.lines += 1
         try:
-            record, dialect, rollouts, keys = _parse_line(line, settings, requirements)
+            record, dialect, rollouts = _parse_line(line, settings, requirements)
         except (BadLineError, UnreadableRecordError) as error:
             metrics.rejects += 1
             text = line.raw[:_SHOWN_CHARS].decode("utf-8", "replace")
             on_reject(Reject(line.number, str(error), text, source.unit))
             continue
+        if not run.plan.uses_own_principle:
+            rollouts = [replace(rollout, principle=None) for rollout in rollouts]
+        keys = [_key_of(record, rollout, line.number, settings) for rollout in rollouts]
         metrics.dialects[dialect.name] += 1
         metrics.rollouts += len(rollouts)
         for position, (rollout, key) in enumerate(zip(rollouts, keys, strict=True)):
@@ -153,14 +156,14 @@ def _read_lines(source: Source, run: RunContext, index: InputIndex, on_reject: C
 
 def _parse_line(
     line: Line, settings: InputSettings, requirements: Sequence[Requirement]
-) -> tuple[dict[str, Any], Dialect, list[Rollout], list[str]]:
+) -> tuple[dict[str, Any], Dialect, list[Rollout]]:
     if line.oversize is not None:
         raise BadLineError(f"{line.oversize:,} bytes long, more than --max-line-bytes {settings.max_line_bytes:,}")
     record = parse_record(line.raw)
     dialect = dialect_of(record, settings)
     rollouts = dialect.read(record)
     check_declared(record, requirements)
-    return record, dialect, rollouts, [_key_of(record, rollout, line.number, settings) for rollout in rollouts]
+    return record, dialect, rollouts
 
 
 def dialect_of(record: dict[str, Any], settings: InputSettings) -> Dialect:

@@ -9,7 +9,10 @@ from genrm_process import Json
 from judge_server_fixture import JudgeServer
 from scored_components import Scored, score
 
+from genrm_cli.judging.lookup.find_profile import profile_of
 from genrm_cli.rollouts.gym_view import view_gym_group
+from genrm_cli.settings import settings_from
+from genrm_cli.settings.panel import judges_of
 
 SAID: Json = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Fixed words."}]}
 USER: Json = {"role": "user", "content": "Why?"}
@@ -188,6 +191,13 @@ def test_a_lines_principle_is_sent_only_if_asked_for(
     assert received(judge_server) == shown_by_gym(lines, principle)
 
 
+def test_a_principle_that_is_not_sent_parts_no_group(tmp_path: Path, judge_server: JudgeServer) -> None:
+    """Rollouts of one task and prompt are one cohort."""
+    lines = [line([message(text)], principle=text) for text in ("One.", "Two.")]
+    compat(tmp_path, judge_server, lines)
+    assert received(judge_server) == shown_by_gym(lines)
+
+
 def test_a_given_principle_replaces_gyms_default(tmp_path: Path, judge_server: JudgeServer) -> None:
     """With `use_principle`, lines without a principle are judged by the run's."""
     lines = [line([message(text)]) for text in ("One.", "Two.")]
@@ -221,6 +231,15 @@ def test_a_missing_ranking_becomes_the_default(tmp_path: Path, judge_server: Jud
     lines = [line([message(text)]) for text in ("One.", "Two.")]
     scored = compat(tmp_path, judge_server, lines, default_ranking=5)
     assert [(each["score_1"], each["score_2"], each["ranking"]) for each in scored.comparisons] == [(4, 2, 5)] * 2
+
+
+@pytest.mark.parametrize(
+    ("defaults", "name"), [({}, "nemotron+nemo-gym-3"), ({"default_ranking": 2.0}, "nemotron+nemo-gym-3-2")]
+)
+def test_the_journal_knows_the_defaults(defaults: dict[str, float], name: str) -> None:
+    """Verdicts of another default are others; those of Gym's own keep the name that they always had."""
+    (config,) = judges_of(settings_from(model="m", compat="nemo-gym", **defaults))
+    assert profile_of(config).name == name
 
 
 def test_lengths_are_those_of_gyms_texts(tmp_path: Path, judge_server: JudgeServer) -> None:
