@@ -86,6 +86,15 @@ def test_verls_role_words_become_turns():
     assert plain.response == (Text("The user\nsaid so."),)
 
 
+def test_nemo_skills_prompts_in_openais_form_are_read():
+    """The conversation that was sent is the prompt, not the problem that it was made of."""
+    messages = [{"role": "system", "content": TOLD.text}, {"role": "user", "content": ASKED.text}]
+    line = SAMPLE["nemo_skills"] | {"messages": messages}
+    (rollout,) = recognise(line).read(line)
+    assert rollout.prompt == (TOLD, ASKED)
+    assert rollout.answer == r"April has \boxed{30} days."
+
+
 def test_a_trace_is_read_along_its_last_branch():
     """Calls and results are items; a node that the policy did not sample is no act of its own."""
     (rollout,) = read("verifiers_traces")

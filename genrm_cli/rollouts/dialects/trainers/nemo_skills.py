@@ -1,6 +1,7 @@
 """NeMo Skills' `output-rs*.jsonl`: `problem`, `expected_answer`, `generation`, one rollout a line.
 
-Source: NVIDIA-NeMo/Skills `nemo_skills/inference`.
+With its `prompt_format=openai` the prompt is under `messages`.
+Source: NVIDIA-NeMo/Skills `nemo_skills/inference/generate.py`.
 """
 
 from genrm_cli.rollouts.dialects.plain.completion import read_completion
@@ -8,7 +9,7 @@ from genrm_cli.rollouts.reading.dialect import Dialect, annotate_line
 from genrm_cli.rollouts.reading.fields import Record, first_of
 from genrm_cli.rollouts.record import Rollout
 
-_PROMPTS = ("problem", "question")
+_PROMPTS = ("messages", "problem", "question")
 
 
 def _recognise(record: Record) -> bool:
