@@ -80,7 +80,7 @@ _ADDRESS = (
     rf"(?:(?:{_LETTER}|-)++\.){{1,126}}(?:(?:(?![0-9_]){_LETTER}){{2,63}}|xn--[A-Za-z0-9\-]{{2,59}})(?!{_LETTER})"
 )
 # Addresses separated only by a sign that the second one could begin with are one match.
-EMAIL = Form(rf"(?<!{_LETTER})(?<!{_NAME_SIGN})(?P<it>{_ADDRESS}(?:(?={_NAME_SIGN}){_ADDRESS})*+)")
+EMAIL = Form(rf"(?<!{_LETTER})(?<!{_NAME_SIGN})(?P<it>{_ADDRESS}(?:(?={_NAME_SIGN}){_ADDRESS})*)")
 
 _CARD_START = "(?=[3-6]|220[0-4]|222[1-9]|22[3-9]|2[3-6]|27[01]|2720)"
 _SSN_CUE = r"(?i:(?<![A-Za-z])(?:ssn|social security(?: number| no\.?)?)(?: is)?)[ :#=.*]{0,4}"

@@ -16,7 +16,7 @@ _STOP = re.compile(r"[.!?\n]")
 
 _QUOTATION = re.compile(
     rf'"([^"\n]{{1,{_QUOTE_CHARS}}})"'
-    rf"|(?<!\w)'(?=[^\s'])((?:[^'\n]|(?<=\w)'(?=\w)){{1,{_QUOTE_CHARS}}}+)'(?!\w)"
+    rf"|(?<!\w)'(?=[^\s'])((?:[^'\n]|(?<=\w)'(?=\w)){{1,{_QUOTE_CHARS}}})'(?!\w)"
 )
 _SPEECH = re.compile(
     r"\b(?:sa(?:y|ys|id|ying)|t(?:ell|ells|old|elling)|wr(?:ite|ites|ote|iting)|written|hear[sd]?|hearing|reads?"
