@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from genrm_cli.errors import GenrmError
 from genrm_cli.groups.group import Group
 from genrm_cli.groups.judge_group import judge_group
 from genrm_cli.groups.plan import GroupPlan, JudgePlan, PairingPlan
@@ -45,7 +46,9 @@ async def judge_pairs(
         async with asyncio.TaskGroup() as tasks:
             judging = [tasks.create_task(judge_group(pair(number), PLAN, judges)) for number in numbers]
     except ExceptionGroup as errors:
-        raise first_error_of(errors) from None
+        if isinstance(error := first_error_of(errors), GenrmError):
+            raise error from None
+        raise
     return [task.result().results[0][1] for task in judging]
 
 
