@@ -143,7 +143,7 @@ def _is_valid(digits: str, countries: tuple[str, ...]) -> bool:
 _PHONE_WORD = (
     r"(?<![^\W_])(?i:(?:tele)?phone|tel|mobile|cell(?:phone)?|fax|whatsapp|sms|call(?:ing)?|dial|hotline"
     r"|t[eé]l[eé]phone|t[eé]l|tel[eé]fono|telefone?|telefon(?:nummer)?|handy(?:nummer)?|celular|m[oó]vil)"
-    r"(?:[ ](?i:number|no|nr|me|us|him|her|them|at|on|is)){0,3}+[ .:=#*_]{0,4}+"
+    r"(?:[ ](?i:number|no|nr|me|us|him|her|them|at|on|is)){0,3}[ .:=#*_]{0,4}+"
 )
 # Dots are not mixed with other separators, or a number would take in the times and decimals behind it.
 _GROUPS = rf"(?:(?:(?:[{_SP}]?\(|\)[{_SP}{_DASH}]?|[{_SP}{_DASH}/])?[0-9]){{6,14}}|(?:\.?[0-9]){{6,14}})"
