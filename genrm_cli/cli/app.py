@@ -13,16 +13,16 @@ from typing import Annotated
 import typer
 
 from genrm_cli import __version__
-from genrm_cli.cli.compare import compare
-from genrm_cli.cli.config import config
-from genrm_cli.cli.eval import eval_
-from genrm_cli.cli.journal import journal
+from genrm_cli.cli.judges.eval import eval_
+from genrm_cli.cli.judges.journal import journal
+from genrm_cli.cli.judges.profiles import profiles
+from genrm_cli.cli.judges.simulate import SIMULATION_EPILOG, simulate
 from genrm_cli.cli.options import EPILOG, INTERRUPTED
-from genrm_cli.cli.profiles import profiles
-from genrm_cli.cli.score import score
-from genrm_cli.cli.show import show
-from genrm_cli.cli.simulate import SIMULATION_EPILOG, simulate
-from genrm_cli.cli.validate import validate
+from genrm_cli.cli.scoring.compare import compare
+from genrm_cli.cli.scoring.score import score
+from genrm_cli.cli.scoring.show import show
+from genrm_cli.cli.scoring.validate import validate
+from genrm_cli.cli.setup.config import config
 from genrm_cli.judging.pacing.descriptors import raise_descriptor_limit
 
 app = typer.Typer(

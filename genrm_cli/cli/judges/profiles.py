@@ -8,7 +8,7 @@ import typer
 
 from genrm_cli.cli.console import add_row, new_table, stdout_console
 from genrm_cli.cli.options import exits
-from genrm_cli.cli.show import messages_text
+from genrm_cli.cli.scoring.show import messages_text
 
 if TYPE_CHECKING:
     from genrm_cli.judging.profiles.profile import AnyProfile

@@ -1,0 +1,1 @@
+"""Commands about the judge: its quality, its profiles, its journal."""

@@ -1,0 +1,1 @@
+"""Commands that score rollouts, and those that look at them first."""
