@@ -1,13 +1,14 @@
 # One command each: `make demo` shows real rewards, `make test` runs the suite. Both make their own environment.
-.PHONY: demo test test-slow test-all lint types bench clean
+.PHONY: demo test test-slow test-all lint types bench guide clean
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# Made anew when the dependencies change; installed in place, so that edits count at once.
+# What `genrm` needs to run, and what the tests need on top; made anew when the dependencies change.
+INSTALLED := $(VENV)/.installed
 READY := $(VENV)/.ready
 
-demo: $(READY)
+demo: $(INSTALLED)
 	@mkdir -p out
 	$(BIN)/genrm score sample_data/rollouts.jsonl --judge lexical --overwrite -o out/rollouts.scored.jsonl
 
@@ -30,11 +31,18 @@ bench: $(READY)
 	$(BIN)/python -m pip install --quiet --editable ".[bench]"
 	$(BIN)/python tests/bench/run.py
 
+guide: $(INSTALLED)
+	$(BIN)/genrm guide settings > genrm_cli/guide/settings.md
+
 clean:
 	rm -rf $(VENV) out
 
-$(READY): pyproject.toml
+$(READY): $(INSTALLED)
+	$(BIN)/python -m pip install --quiet --editable ".[dev]"
+	@touch $@
+
+$(INSTALLED): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit("genrm needs Python 3.11 or later; try: make PYTHON=python3.12 demo" if sys.version_info < (3, 11) else 0)'
 	@$(PYTHON) -m venv $(VENV) || { echo "python3 cannot make environments; on Debian: apt-get install python3-venv"; exit 1; }
-	$(BIN)/python -m pip install --quiet --editable ".[dev]"
+	$(BIN)/python -m pip install --quiet --editable .
 	@touch $@

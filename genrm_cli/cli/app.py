@@ -23,6 +23,7 @@ from genrm_cli.cli.scoring.score import score
 from genrm_cli.cli.scoring.show import show
 from genrm_cli.cli.scoring.validate import validate
 from genrm_cli.cli.setup.config import config
+from genrm_cli.cli.setup.guide import guide
 from genrm_cli.judging.pacing.descriptors import raise_descriptor_limit
 
 app = typer.Typer(
@@ -42,6 +43,7 @@ app.command(epilog=EPILOG)(show)
 app.command(name="eval", epilog=EPILOG)(eval_)
 app.command(epilog=SIMULATION_EPILOG)(simulate)
 app.command(epilog=EPILOG)(config)
+app.command()(guide)
 app.add_typer(journal, name="journal")
 app.add_typer(profiles, name="profiles")
 

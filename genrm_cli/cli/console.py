@@ -1,5 +1,6 @@
 """Messages and progress on stderr, with colour and motion only on a terminal; tables and JSON on stdout."""
 
+import os
 import re
 import sys
 import threading
@@ -170,6 +171,19 @@ def print_json(value: dict[str, Any]) -> None:
 def print_text(text: str) -> None:
     """Print plain text to stdout, unwrapped."""
     stdout_console().print(Text(text), soft_wrap=True)
+
+
+def print_markdown(text: str) -> None:
+    """Print Markdown to stdout: formatted and in a pager on a terminal, as it is otherwise."""
+    console = stdout_console()
+    if not console.is_terminal:
+        typer.echo(text, nl=False)
+        return
+    from rich.markdown import Markdown
+
+    os.environ.setdefault("LESS", "-FRX")  # colours, and no pager for a page that fits on the screen
+    with console.pager(styles=True):
+        console.print(Markdown(text, hyperlinks=False))
 
 
 def new_table(*heads: str, texts: int = 1) -> Table:

@@ -1,14 +1,13 @@
-"""The Python examples of the README run as they stand."""
+"""The Python examples of the guide run as they stand."""
 
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
 from judge_server_fixture import JudgeServer
+from pages import PAGES
 
-README = (Path(__file__).resolve().parent.parent / "README.md").read_text(encoding="utf-8")
-LOOP, TRL = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+LOOP, TRL = re.findall(r"```python\n(.*?)```", PAGES["python"], re.DOTALL)
 PROMPTS = ["What is 2 + 2?"] * 3 + ["Why is the sky blue?"] * 3
 COMPLETIONS = ["4", "It is four.", "It is four, since two and two make four."] * 2
 

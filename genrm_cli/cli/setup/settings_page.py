@@ -1,0 +1,38 @@
+"""The settings page of the guide."""
+
+from genrm_cli.settings.declare import Setting
+from genrm_cli.settings.table import all_settings
+
+_INTRODUCTION = """\
+# Settings
+
+Every setting is a flag (`--call-timeout`), an environment variable (`GENRM_CALL_TIMEOUT`) and a line of a settings file
+(`call_timeout = 600`). The settings file is the one that `--config` or `GENRM_CONFIG` names, otherwise `genrm.toml` or
+`[tool.genrm]` of `pyproject.toml` in the current folder.
+
+Flags override the environment, which overrides the file, which overrides presets and defaults. `genrm config` prints
+the effective settings and their sources. Durations are in seconds, or written as `90s`, `15m` or `2h`.
+"""
+
+
+def render_settings_page() -> str:
+    """Return the page as Markdown: a table for each section of the help."""
+    panels = dict.fromkeys(setting.declared.panel for setting in all_settings())
+    tables = [
+        f"## {panel}\n\n| flag | default | meaning |\n|---|---|---|\n"
+        + "".join(f"{_row(setting)}\n" for setting in all_settings() if setting.declared.panel == panel)
+        for panel in panels
+    ]
+    return "\n".join([_INTRODUCTION, *tables])
+
+
+def _row(setting: Setting) -> str:
+    declared = setting.declared
+    flags = ", ".join(f"`{name}`" for name in (setting.flag, declared.extra_flag, declared.negative) if name)
+    return f"| {flags} | {_shown(setting)} | {declared.help} |"
+
+
+def _shown(setting: Setting) -> str:
+    if isinstance(setting.default, bool):
+        return "on" if setting.default else "off"
+    return "" if setting.default in (None, ()) else f"`{setting.default}`"

@@ -1,0 +1,103 @@
+"""The guide and the README say what the code does."""
+
+import inspect
+import re
+from urllib.parse import urldefrag
+
+import pytest
+from pages import GUIDE, PAGES, README, ROOT, TEXTS
+
+from genrm_cli import errors
+from genrm_cli.cli.setup.guide import page_names
+from genrm_cli.cli.setup.settings_page import render_settings_page
+from genrm_cli.judging.lookup.builtin_profiles import PROFILES
+from genrm_cli.rollouts.dialects import DIALECTS
+from genrm_cli.settings.panel import judges_of
+from genrm_cli.settings.resolve import read_settings_file, resolve_settings
+from genrm_cli.settings.reward_settings import PRESETS
+from genrm_cli.settings.table import all_settings
+from genrm_cli.verdicts import FailureKind
+
+OTHER_FLAGS = {
+    "--reply",
+    "--compare",
+    "--help",
+    "--config",
+    "--prompt",
+    "--as-judge",
+    "--group",
+    "--limit",
+    "--history",
+    "--fit",
+    "--older-than",
+    "--failures",
+    "--tensor-parallel-size",
+}
+
+
+def test_the_index_lists_every_page() -> None:
+    """A page that the index does not list cannot be found, nor printed."""
+    assert sorted([*page_names(), "index"]) == sorted(PAGES)
+
+
+def test_the_readme_stays_short() -> None:
+    """A newcomer reads it in five minutes."""
+    assert len(README.splitlines()) <= 150
+
+
+def test_the_settings_page_is_current() -> None:
+    """If this fails, run `make guide`."""
+    assert PAGES["settings"] == render_settings_page()
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_every_link_leads_somewhere(name: str) -> None:
+    """Links to files name files, and links to headings name headings."""
+    folder = ROOT if name == "README" else GUIDE
+    links = [link for link in re.findall(r"\]\(([^)\s]+)\)", TEXTS[name]) if "://" not in link]
+    for link in links:
+        path, heading = urldefrag(link)
+        target = folder / path if path else folder / f"{name}.md"
+        assert target.is_file(), link
+        anchors = [_anchor(line) for line in target.read_text(encoding="utf-8").splitlines() if line.startswith("#")]
+        assert not heading or heading in anchors, link
+
+
+def _anchor(heading: str) -> str:
+    words = re.sub(r"[^a-z0-9 _-]", "", heading.lstrip("# ").lower())
+    return words.replace(" ", "-")
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_no_page_names_a_flag_that_does_not_exist(name: str) -> None:
+    """Whatever a page calls a flag is one."""
+    known = {s.flag for s in all_settings()} | {s.declared.negative for s in all_settings()} | OTHER_FLAGS
+    known |= {s.declared.extra_flag for s in all_settings()}
+    known |= {"--no-" + s.flag.removeprefix("--") for s in all_settings()}
+    assert set(re.findall(r"--[a-z][a-z0-9-]+", TEXTS[name])) <= known
+
+
+def test_the_exit_codes_are_those_of_the_errors() -> None:
+    """Every error's exit code stands in the guide's table."""
+    classes = [cls for _, cls in inspect.getmembers(errors, inspect.isclass) if issubclass(cls, errors.GenrmError)]
+    codes = {cls.exit_code for cls in classes}
+    listed = {int(code) for code in re.findall(r"^\| (\d+) \|", PAGES["running"], re.MULTILINE)}
+    assert codes | {0, 130} == listed
+
+
+@pytest.mark.parametrize(
+    ("page", "words"),
+    [("output", FailureKind), ("input-formats", DIALECTS), ("judges", PROFILES), ("rewards", PRESETS)],
+)
+def test_every_kind_format_profile_and_preset_is_explained(page, words) -> None:
+    """Each name that users meet stands on the page of its subject."""
+    assert [word for word in words if f"`{word}`" not in PAGES[page]] == []
+
+
+@pytest.mark.parametrize(("page", "begins"), [("components", "[components.win_rate]"), ("judges", "quorum = 2")])
+def test_the_settings_files_of_the_guide_are_read(page, begins, tmp_path) -> None:
+    """What the guide shows of a settings file is accepted as it stands."""
+    (block,) = [block for block in re.findall(r"```toml\n(.*?)```", PAGES[page], re.DOTALL) if block.startswith(begins)]
+    (tmp_path / "genrm.toml").write_text(block)
+    settings, _ = resolve_settings({}, {}, read_settings_file(None, tmp_path))
+    assert len(settings.rewards.components) == 9 or len(judges_of(settings)) == 3
