@@ -13,6 +13,7 @@ from typing import Annotated
 import typer
 
 from genrm_cli import __version__
+from genrm_cli.cli.help import Command
 from genrm_cli.cli.judges.eval import eval_
 from genrm_cli.cli.judges.journal import journal
 from genrm_cli.cli.judges.profiles import profiles
@@ -32,18 +33,19 @@ app = typer.Typer(
     epilog="Exit codes: 0 done; 1 a bug; 2 usage; 3 input unreadable; 4 judge unreachable; 5 storage; "
     "6 done, but too many rollouts stayed unscored; 130 interrupted.",
     no_args_is_help=True,
+    rich_markup_mode=None,  # plain help: Rich's table cuts names off at 80 columns
     # A traceback with local variables would show texts and keys.
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command(epilog=EPILOG)(score)
-app.command(epilog=EPILOG)(compare)
-app.command(epilog=EPILOG)(validate)
-app.command(epilog=EPILOG)(show)
-app.command(name="eval", epilog=EPILOG)(eval_)
-app.command(epilog=SIMULATION_EPILOG)(simulate)
-app.command(epilog=EPILOG)(config)
-app.command()(guide)
+app.command(cls=Command, short_help="Turn rollouts into rewards.", epilog=EPILOG)(score)
+app.command(cls=Command, short_help="Compare a few responses to one prompt.", epilog=EPILOG)(compare)
+app.command(cls=Command, short_help="Check an input without calling a judge.", epilog=EPILOG)(validate)
+app.command(cls=Command, short_help="Show groups as rollouts, or as the judge sees them.", epilog=EPILOG)(show)
+app.command(name="eval", cls=Command, short_help="Measure a judge on labelled pairs.", epilog=EPILOG)(eval_)
+app.command(cls=Command, short_help="Estimate reward accuracy for a call budget.", epilog=SIMULATION_EPILOG)(simulate)
+app.command(cls=Command, short_help="Show the effective settings and their sources.", epilog=EPILOG)(config)
+app.command(cls=Command, short_help="Print a page of the user's guide.")(guide)
 app.add_typer(journal, name="journal")
 app.add_typer(profiles, name="profiles")
 
@@ -76,7 +78,7 @@ def main() -> None:
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115, PTH123
     code: object = 0
     try:
-        app()
+        app(prog_name="genrm")
     except SystemExit as ending:
         # Rich and Click exit with 1 when the reader of the help is gone (`| head`).
         code = 0 if isinstance(ending.__context__, BrokenPipeError) else ending.code

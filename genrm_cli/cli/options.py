@@ -12,6 +12,7 @@ from typing import Annotated, Any, TypeVar
 import typer
 
 from genrm_cli.cli.console import say, say_error, say_warning
+from genrm_cli.cli.help import HelpAll
 from genrm_cli.errors import GenrmError, StorageError
 from genrm_cli.settings import Settings
 from genrm_cli.settings.aliases import ENVIRONMENT_PREFIX, flag_named, iter_renamed, oldest_name
@@ -27,7 +28,7 @@ Result = TypeVar("Result")
 EPILOG = (
     "Every option is also an environment variable (--call-timeout: GENRM_CALL_TIMEOUT) and a line of the "
     "settings file (call_timeout = 600). Flags override the environment, which overrides the file. "
-    "`genrm config` shows the effective settings and their sources."
+    "`genrm guide` explains more."
 )
 
 
@@ -52,12 +53,16 @@ def with_settings(*panels: Panel, omit: Iterable[str] = ()) -> Callable[[Callabl
 
     def decorate(command: Callable[..., int]) -> Callable[..., None]:
         def run(**given: Any) -> None:
+            del given["help_all"]
+            if given.pop("offline", None):
+                given["judge"] = given["judge"] or "lexical"
             flags = {parameter.name: given.pop(parameter.name) for parameter in added}
             config = flags.pop("config")
             raise typer.Exit(run_command(lambda: command(**given, invocation=_invocation(flags, config))))
 
         added = [*map(_parameter, settings), *_old_parameters(settings), _config_parameter()]
-        return with_parameters(run, command, added, instead_of="invocation")
+        shown = [*added, *_offline_parameter(settings), _help_all_parameter()]
+        return with_parameters(run, command, shown, instead_of="invocation")
 
     return decorate
 
@@ -146,6 +151,7 @@ def _parameter(setting: Setting) -> inspect.Parameter:
         rich_help_panel=setting.declared.panel,
         metavar=_metavar_of(setting),
         show_default=False,
+        autocompletion=_completion_of(setting),
     )
     return keyword_parameter(setting.name, _annotation_of(setting), added)
 
@@ -176,9 +182,25 @@ def keyword_parameter(name: str, annotation: Any, option: Any) -> inspect.Parame
     )
 
 
+def _completion_of(setting: Setting) -> Callable[[str], list[str]] | None:
+    """Return what completes a value in the shell, for settings with names to choose from."""
+    if setting.name == "profile":
+        return _complete_profile
+    choices = setting.declared.choices
+    return (lambda incomplete: [name for name in choices if name.startswith(incomplete)]) if choices else None
+
+
+def _complete_profile(incomplete: str) -> list[str]:
+    from genrm_cli.judging.lookup.builtin_profiles import PROFILES
+
+    return [name for name in PROFILES if name.startswith(incomplete)]
+
+
 def _metavar_of(setting: Setting) -> str | None:
     if setting.declared.choices:
         return "NAME"
+    if setting.declared.is_size:
+        return "SIZE"
     return "DURATION" if setting.declared.is_duration else _METAVARS[setting.type]
 
 
@@ -192,6 +214,21 @@ def _help_of(setting: Setting) -> str:
     return f"{setting.declared.help} Default: {default}."
 
 
+def _offline_parameter(settings: Iterable[Setting]) -> Iterator[inspect.Parameter]:
+    """Yield the flag that is short for `--judge lexical`, for commands that take a judge."""
+    if any(setting.name == "judge" for setting in settings):
+        offline = typer.Option(
+            "--offline", help="Use the built-in lexical baseline instead of a judge: no model, no network."
+        )
+        yield inspect.Parameter(
+            "offline", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Annotated[bool, offline]
+        )
+
+
+def _help_all_parameter() -> inspect.Parameter:
+    return inspect.Parameter("help_all", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=HelpAll)
+
+
 def _config_parameter() -> inspect.Parameter:
     config = typer.Option(
         "--config",
@@ -199,6 +236,6 @@ def _config_parameter() -> inspect.Parameter:
         show_envvar=False,
         show_default=False,
         metavar="FILE",
-        help="TOML file with settings. Default: genrm.toml or \\[tool.genrm] of pyproject.toml in this folder.",
+        help="TOML file with settings. Default: genrm.toml or [tool.genrm] of pyproject.toml in this folder.",
     )
     return keyword_parameter("config", str, config)

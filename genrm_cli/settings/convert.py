@@ -5,6 +5,7 @@ import math
 import re
 import warnings
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 
 from genrm_cli.catalog import REDACTIONS, listed
@@ -39,10 +40,9 @@ def convert(setting: Setting, raw: object, where: str) -> Value:
         raise UsageError(f"{where}: expected a value, got a table; the tables are [[judge]], {tables}.")
     if setting.is_many:
         return _convert_many(setting, raw, where)
-    is_duration = setting.declared.is_duration
-    value = parse_duration_s(raw) if is_duration else _converted(setting.type, raw)
+    parse, expected = _parser_of(setting)
+    value = parse(raw)
     if value is None:
-        expected = "a duration, such as 90s, 15m or 2h" if is_duration else _DESCRIPTIONS[setting.type]
         raise UsageError(f"{where}: {raw!r} is not {expected}.")
     if isinstance(value, str):
         return _checked_text(setting, value, where)
@@ -51,6 +51,15 @@ def convert(setting: Setting, raw: object, where: str) -> Value:
         bounds = f"at least {low:.9g}" if high is None else f"between {low:.9g} and {high:.9g}"
         raise UsageError(f"{where}: {value} is out of bounds; it must be {bounds}.")
     return value
+
+
+def _parser_of(setting: Setting) -> tuple[Callable[[object], str | int | float | bool | None], str]:
+    """Return the parser of a single value, and what it expects."""
+    if setting.declared.is_duration:
+        return parse_duration_s, "a duration, such as 90s, 15m or 2h"
+    if setting.declared.is_size:
+        return parse_size_bytes, "a size, such as 64MB or 1GiB"
+    return partial(_converted, setting.type), _DESCRIPTIONS[setting.type]
 
 
 def _convert_many(setting: Setting, raw: object, where: str) -> tuple[str, ...]:
@@ -83,6 +92,15 @@ def parse_duration_s(raw: object) -> float | None:
     """Parse a duration: seconds, or a number followed by s, m, h or d; None if it is neither."""
     match = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*([smhd]?)\s*", str(raw))
     return None if match is None or isinstance(raw, bool) else float(match[1]) * _UNITS_S[match[2]]
+
+
+def parse_size_bytes(raw: object) -> int | None:
+    """Parse a size: bytes, or a number followed by kB, MB, GB, KiB, MiB or GiB; None if it is neither."""
+    match = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*(?:([kmg])(i?))?b?\s*", str(raw), re.IGNORECASE)
+    if match is None or isinstance(raw, bool):
+        return None
+    number, unit, binary = match.groups()
+    return int(float(number) * (1024 if binary else 1000) ** " kmg".index((unit or " ").lower()))
 
 
 def _split(raw: object, where: str) -> tuple[str, ...]:

@@ -23,6 +23,8 @@ class Declaration:
         key: its name in files, flags and the environment, where it differs from the field's.
         negative: the flag that disables it, where it is not `--no-` and its name.
         is_duration: whether it accepts values such as 90s, 15m and 2h.
+        is_size: whether it accepts values such as 64MB and 1GiB.
+        is_common: whether `--help` shows it; `--help-all` shows every setting.
     """
 
     help: str
@@ -35,6 +37,8 @@ class Declaration:
     extra_flag: str | None = None
     negative: str | None = None
     is_duration: bool = False
+    is_size: bool = False
+    is_common: bool = False
 
 
 def setting(default: Value, help_text: str, *, choices: Iterable[str] = (), **more: Any) -> Any:
@@ -48,9 +52,9 @@ def reward_setting(default: Value, help_text: str, **more: Any) -> Any:
     return setting(default, help_text, changes_rewards=True, **more)
 
 
-def duration(default: float | None, help_text: str, *, low: float = 0.001) -> Any:
+def duration(default: float | None, help_text: str, *, low: float = 0.001, is_common: bool = False) -> Any:
     """Declare a setting in seconds."""
-    return setting(default, help_text, low=low, high=MAX_DURATION_S, is_duration=True)
+    return setting(default, help_text, low=low, high=MAX_DURATION_S, is_duration=True, is_common=is_common)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,11 +14,13 @@ class InputSettings:
         None,
         f"Input format of every line: {listed(DIALECTS)}. Default: detect the format of each line.",
         choices=DIALECTS,
+        is_common=True,
     )
     group_by: str | None = reward_setting(
         None,
         "Dotted path of the field that identifies the group, for example metadata.task. "
         "Default: task index, prompt id, example or scenario id, or the prompt, whichever exists first.",
+        is_common=True,
     )
     view: str = reward_setting(
         "auto",
@@ -45,15 +47,19 @@ class InputSettings:
         choices=("unscored", "lose"),
     )
     prompt_field: str | None = reward_setting(
-        None, "Dotted path of the prompt, for a format that is not recognised. Requires --response-field."
+        None,
+        "Dotted path of the prompt, for a format that is not recognised. Requires --response-field.",
+        is_common=True,
     )
     response_field: str | None = reward_setting(
-        None, "Dotted path of the response, for a format that is not recognised; a list of responses is a group."
+        None,
+        "Dotted path of the response, for a format that is not recognised; a list of responses is a group.",
+        is_common=True,
     )
     id_field: str | None = reward_setting(
         None, "Dotted path of the task's id, for a format that is not recognised. Requires --response-field."
     )
-    max_line_bytes: int = setting(64_000_000, "Reject longer lines without reading them.", low=1_000)
+    max_line_bytes: int = setting(64_000_000, "Reject longer lines without reading them.", low=1_000, is_size=True)
     strict: bool = setting(
         False, "Stop with exit code 3 before any call if a line is invalid or a rollout is duplicated."
     )
@@ -93,6 +99,7 @@ class OutputSettings:
         None,
         "Output of scored lines: a path, s3://..., or - for stdout. Default: <stem>.scored.jsonl beside the input.",
         extra_flag="-o",
+        is_common=True,
     )
     output_template: str = setting(
         "{dir}/{stem}.scored.jsonl",
@@ -103,14 +110,15 @@ class OutputSettings:
         False,
         "Re-score inputs that are up to date, and overwrite existing outputs, including files not written by genrm.",
         extra_flag="--force",
+        is_common=True,
     )
-    dry_run: bool = setting(False, "Show what a run would do with each input, without doing it.")
+    dry_run: bool = setting(False, "Show what a run would do with each input, without doing it.", is_common=True)
     keep_replies: bool = setting(False, "Include the judge's replies in the comparisons file.")
-    json_output: bool = setting(False, "Print one JSON object to stdout.", key="json")
+    json_output: bool = setting(False, "Print one JSON object to stdout.", key="json", is_common=True)
     log_json: str | None = setting(
         None, "Append events (progress, endpoints down and up, ...) to this file as JSON lines."
     )
-    quiet: bool = setting(False, "Print errors only.", extra_flag="-q")
+    quiet: bool = setting(False, "Print errors only.", extra_flag="-q", is_common=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,20 +12,22 @@ class JudgeSettings:
 
     judge: str | None = reward_setting(
         None,
-        "lexical: the built-in lexical baseline (no model, no network), for trying the pipeline and for CI. "
-        "Omit it and give --base-url for a real judge.",
+        "lexical: the built-in lexical baseline (no model, no network), for trying the pipeline and for CI; "
+        "--offline is short for it. Omit it and give --base-url for a real judge.",
         choices=("lexical",),
     )
     base_url: tuple[str, ...] = setting(
         (),
         "OpenAI-compatible endpoint of the judge, for example http://localhost:8000/v1. Repeatable for several "
-        "endpoints that serve the same model (environment: comma-separated; file: a list).",
+        "endpoints that serve the same model (environment: comma-separated; file: a list). Default: OPENAI_BASE_URL.",
+        is_common=True,
     )
-    model: str | None = reward_setting(None, "Model name of the judge on its server.")
+    model: str | None = reward_setting(None, "Model name of the judge on its server.", is_common=True)
     profile: str | None = reward_setting(
         None,
         "How to prompt this family of judges and parse its replies: a name that `genrm profiles` lists, or your own "
         "TOML file. Default: chosen by model name, otherwise nemotron.",
+        is_common=True,
     )
     principle: str | None = reward_setting(
         None, "Criterion to judge by: text, or @FILE. A rollout's own principle takes precedence."
@@ -96,7 +98,9 @@ class LimitSettings:
     """Timeouts, retries, budgets and prices."""
 
     concurrency: str = setting(
-        "auto", "Maximum calls in flight: a number, or auto, which adapts to each endpoint (up to 4096)."
+        "auto",
+        "Maximum calls in flight: a number, or auto, which adapts to each endpoint (up to 4096).",
+        is_common=True,
     )
     connect_timeout: float = duration(10.0, "Connection timeout.")
     call_timeout: float = duration(600.0, "Timeout of one request.")
@@ -105,6 +109,7 @@ class LimitSettings:
         None,
         "Time limit of the whole run, for example 2h. After it, no calls start, calls in flight get another minute, "
         "partial results are written, and the exit code is 6.",
+        is_common=True,
     )
     give_up_after: float = duration(300.0, "Stop with exit code 4 after the judge is down for this long.")
     retries: int = setting(
@@ -112,7 +117,7 @@ class LimitSettings:
     )
     reask: int = setting(3, "Retries of a comparison after an unparsable reply.", low=0, high=100)
     hedge: bool = setting(False, "Send a slow request again when slots are idle; the first reply counts.")
-    max_calls: int | None = setting(None, "Stop with partial results after this many calls.", low=0)
+    max_calls: int | None = setting(None, "Stop with partial results after this many calls.", low=0, is_common=True)
     max_total_tokens: int | None = setting(
         None, "Stop with partial results after this many prompt and reply tokens in total.", low=0
     )

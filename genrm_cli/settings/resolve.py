@@ -11,7 +11,7 @@ from typing import Any
 from genrm_cli.errors import UsageError
 from genrm_cli.settings.aliases import ENVIRONMENT_PREFIX, OLD_NAMES, flag_named, oldest_name, variable_named
 from genrm_cli.settings.components import TABLES
-from genrm_cli.settings.convert import GUARDS, convert, did_you_mean
+from genrm_cli.settings.convert import GUARDS, convert, convert_named, did_you_mean
 from genrm_cli.settings.declare import Setting, Value
 from genrm_cli.settings.judge_settings import LimitSettings, PanelJudge
 from genrm_cli.settings.panel import judges_of, parse_panel, refuse_overridden
@@ -21,6 +21,7 @@ from genrm_cli.settings.table import Settings, all_settings, settings_from, valu
 
 # Variables with our prefix that are not settings: they must not be reported as misspelt.
 OTHER_VARIABLES = frozenset({"GENRM_API_KEY", "GENRM_CONFIG"})
+_OPENAI_BASE_URL = "OPENAI_BASE_URL"
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +109,8 @@ def resolve_settings(
     keys, tables = _split_tables(file)
     chosen = _choose(flags, environ, SettingsFile(file.path, keys))
     _drop_overridden_judge(chosen)
+    if "judge" not in tables:
+        _default_to_openai_base_url(chosen, environ)
     _drop_overridden_profile(chosen)
     _apply_preset(chosen)
     _apply_compat(chosen)
@@ -169,6 +172,14 @@ def _drop_overridden_judge(chosen: dict[str, _Choice]) -> None:
     judge, base_url = chosen.get("judge"), chosen.get("base_url")
     if judge is not None and base_url is not None and judge.rank != base_url.rank:
         del chosen["judge" if judge.rank > base_url.rank else "base_url"]
+
+
+def _default_to_openai_base_url(chosen: dict[str, _Choice], environ: Mapping[str, str]) -> None:
+    """Take the endpoint from the variable of OpenAI's library where nothing else names a judge."""
+    raw = environ.get(_OPENAI_BASE_URL)
+    if raw and chosen.keys().isdisjoint(("judge", "base_url")):
+        value = convert_named("base_url", raw, _OPENAI_BASE_URL)
+        chosen["base_url"] = _Choice(value, _Rank.PRESET, f"environment {_OPENAI_BASE_URL}", _OPENAI_BASE_URL)
 
 
 def _drop_overridden_profile(chosen: dict[str, _Choice]) -> None:

@@ -35,6 +35,7 @@ class PairingSettings:
         "2.5 takes half of a third ring.",
         low=0.1,
         high=10_000,
+        is_common=True,
     )
     budget: int | None = reward_setting(
         None,

@@ -110,8 +110,8 @@ def test_an_old_flag_works_with_a_warning(call: Call, old: tuple[object, ...], n
     assert f"is now {new};" in finished.err
     key = new.removeprefix("--").replace("-", "_")
     assert json.loads(finished.out)[key]["source"] == "flag"
-    help_text = call("config", "--help", COLUMNS="200", NO_COLOR="1", TERM="dumb").out.decode()
-    assert re.search(rf"{new}[ ,]", help_text)
+    help_text = call("config", "--help-all", COLUMNS="200", NO_COLOR="1", TERM="dumb").out.decode()
+    assert re.search(rf"-{new[2:]}[ ,]", help_text)
     assert not re.search(rf"{old[0]}[ ,]", help_text)
 
 
@@ -123,3 +123,67 @@ def test_a_flag_overrides_the_judge_of_a_lower_source(genrm: Genrm, call: Call) 
     both = call("score", "in.jsonl", "--judge", "lexical", "--base-url", "http://127.0.0.1:9/v1")
     assert both.code == 2
     assert "exclude each other" in both.err
+
+
+def test_offline_is_short_for_the_lexical_judge(call: Call) -> None:
+    """`--offline` needs neither endpoint nor model."""
+    settings = json.loads(call("config", "--offline", "--json").out)
+    assert settings["judge"] == {"value": "lexical", "source": "flag"}
+
+
+def test_changed_shows_only_what_is_not_a_default(call: Call) -> None:
+    """`--changed` lists the settings that somebody set, with their sources."""
+    settings = json.loads(call("config", "--changed", "--ring-k", 2, "--json", GENRM_SEED="7").out)
+    assert {name: each["source"] for name, each in settings.items()} == {
+        "ring_k": "flag",
+        "seed": "environment GENRM_SEED",
+        "json": "flag",
+    }
+
+
+def test_the_endpoint_of_openais_library_is_the_default(call: Call) -> None:
+    """OPENAI_BASE_URL counts where no flag, variable or file names a judge."""
+    url = "http://judge:8000/v1"
+
+    def source(*arguments: object, **environment: str) -> object:
+        settings = json.loads(call("config", *arguments, "--json", OPENAI_BASE_URL=url, **environment).out)
+        return settings["base_url"]
+
+    assert source() == {"value": [url], "source": "environment OPENAI_BASE_URL"}
+    assert source(GENRM_BASE_URL="http://other/v1")["source"] == "environment GENRM_BASE_URL"
+    assert source("--offline")["value"] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [("64MB", 64_000_000), ("64MiB", 64 * 1024**2), ("1.5 GB", 1_500_000_000), ("2k", 2_000), ("5000", 5_000)],
+)
+def test_sizes_take_units(call: Call, text: str, size: int) -> None:
+    """Sizes are bytes, or numbers with a unit of 1000 or 1024."""
+    settings = json.loads(call("config", "--max-line-bytes", text, "--json").out)
+    assert settings["max_line_bytes"]["value"] == size
+
+
+@pytest.mark.parametrize("text", ["64XB", "MB", "1.5.2MB", "-1MB"])
+def test_what_is_no_size_is_answered_with_an_example(call: Call, text: str) -> None:
+    """The error says how sizes are written."""
+    ended = call("config", f"--max-line-bytes={text}")
+    assert ended.code == 2
+    assert "64MB" in ended.err
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+@pytest.mark.parametrize(
+    ("words", "expected"), [("score --profile nemo", "nemotron-plain"), ("score --strategy r", "ring")]
+)
+def test_the_shell_completes_values(genrm: Genrm, shell: str, words: str, expected: str) -> None:
+    """Names of profiles and of choices are completed in every shell."""
+    environment = {
+        "_GENRM_COMPLETE": f"complete_{shell}",
+        "_TYPER_COMPLETE_ARGS": f"genrm {words}",
+        "COMP_WORDS": f"genrm {words}",
+        "COMP_CWORD": str(len(words.split())),
+        "_TYPER_COMPLETE_FISH_ACTION": "get-args",
+    }
+    ended = genrm.run(**environment)
+    assert expected in ended.out.decode()

@@ -78,18 +78,38 @@ def test_help_of_the_whole_names_all_commands_and_exit_codes(genrm: Genrm) -> No
 
 @pytest.mark.parametrize("command", LEFT_OUT)
 def test_help_of_a_command_shows_every_option(call: Call, command: str) -> None:
-    """Each setting of the command is an option with its meaning, in either spelling of --help."""
-    finished = call(command, "--help", **PLAIN)
+    """`--help-all` shows each setting of the command with its meaning."""
+    finished = call(command, "--help-all", **PLAIN)
     assert finished.code == 0
-    assert call(command, "-h", **PLAIN).out == finished.out
-    text = " ".join(re.sub(r"[│╭╮╰╯─]", " ", finished.out.decode()).split())
+    text = " ".join(finished.out.decode().split())
     for setting in all_settings():
-        shown = re.search(rf" {setting.flag}[ ,]", text) is not None
+        flag = (
+            setting.declared.negative or setting.flag.replace("--", "--no-")
+            if setting.default is True
+            else setting.flag
+        )
+        shown = re.search(rf" {flag}[ ,]", text) is not None
         left_out = setting.declared.panel in PANELS_LEFT_OUT[command] or setting.name in LEFT_OUT[command]
         assert shown != left_out, setting.name
         if shown and (command, setting.name) not in OTHER_MEANING:
             assert setting.declared.help[:40] in text
     assert " --config " in text
+
+
+@pytest.mark.parametrize("command", ["score", "compare", "validate", "eval", "show", "config"])
+def test_help_shows_what_matters_within_80_columns(genrm: Genrm, command: str) -> None:
+    """`--help` and `-h` show the common settings only, and no line but an example is cut off or too long."""
+    finished = genrm.run(command, "--help", COLUMNS="80")
+    assert genrm.run(command, "-h", COLUMNS="80").out == finished.out
+    text = finished.out.decode()
+    assert [line for line in text.splitlines() if len(line) > 80 and "Example: " not in line] == []
+    assert "…" not in text
+    assert " --connect-timeout " not in text
+
+
+def test_the_help_of_score_shows_about_15_settings() -> None:
+    """Whoever reads it the first time finds what matters."""
+    assert len([setting for setting in all_settings() if setting.declared.is_common]) in range(13, 18)
 
 
 @pytest.mark.parametrize("arguments", [("--colour",), ("scroe", "in.jsonl"), ("score",), ("compare",)])

@@ -30,6 +30,8 @@ OTHER_FLAGS = {
     "--history",
     "--fit",
     "--older-than",
+    "--offline",
+    "--changed",
     "--failures",
     "--tensor-parallel-size",
 }

@@ -15,7 +15,9 @@ from genrm_cli.errors import InputError, UsageError
 if TYPE_CHECKING:
     from genrm_cli.judging.journal import Journal
 
-journal = typer.Typer(help="Show, export or prune the verdicts in a journal.", no_args_is_help=True)
+journal = typer.Typer(
+    help="Show, export or prune the verdicts in a journal.", no_args_is_help=True, rich_markup_mode=None
+)
 
 JournalPath = Annotated[str, typer.Argument(metavar="JOURNAL", help="A *.journal.sqlite file.")]
 

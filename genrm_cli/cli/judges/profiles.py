@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from genrm_cli.judging.requests import Prompt
 
 profiles = typer.Typer(
-    help="List the judge families, show a sample prompt, or parse a reply.", invoke_without_command=True
+    help="List the judge families, show a sample prompt, or parse a reply.",
+    invoke_without_command=True,
+    rich_markup_mode=None,
 )
 
 NameOrFile = Annotated[str, typer.Argument(metavar="NAME", help="A profile name or a TOML file.")]

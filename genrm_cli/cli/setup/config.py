@@ -1,6 +1,7 @@
 """`genrm config`: the effective settings and their sources."""
 
 import json
+from typing import Annotated
 
 import typer
 
@@ -10,16 +11,22 @@ from genrm_cli.settings.declare import Value
 
 
 @with_settings(*ALL_PANELS)
-def config(invocation: Invocation) -> int:
+def config(
+    invocation: Invocation,
+    changed: Annotated[
+        bool, typer.Option("--changed", help="Show only settings that differ from their defaults.")
+    ] = False,
+) -> int:
     """Show the effective settings and their sources.
 
     Accepts the options of `genrm score` to show their effect. API keys are never shown.
     """
+    origins = [origin for origin in invocation.origins if not changed or origin.source != "default"]
     if invocation.settings.output.json_output:
-        typer.echo(json.dumps({o.key: {"value": o.value, "source": o.source} for o in invocation.origins}))
+        typer.echo(json.dumps({o.key: {"value": o.value, "source": o.source} for o in origins}))
         return 0
     table = new_table("setting", "value", "source", texts=3)
-    for origin in invocation.origins:
+    for origin in origins:
         add_row(
             table, origin.key, _shown(origin.value), origin.source, style="dim" if origin.source == "default" else ""
         )

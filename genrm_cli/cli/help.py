@@ -1,0 +1,64 @@
+"""Help of commands: common options with `--help`, all of them by subject with `--help-all`."""
+
+import inspect
+import re
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperCommand
+
+from genrm_cli.settings.table import all_settings
+
+_ALL = "genrm.help_all"  # key in the context, set by --help-all
+_UNCOMMON = frozenset(setting.name for setting in all_settings() if not setting.declared.is_common)
+_ON = frozenset(setting.name for setting in all_settings() if setting.default is True)
+_TYPE = re.compile(r" <[^>]*>$")
+
+
+class Command(TyperCommand):
+    """A command whose help fits 80 columns and hides uncommon settings."""
+
+    def __init__(self, *arguments: Any, **more: Any) -> None:
+        more["help"] = _unwrapped_examples(more.get("help") or "")
+        super().__init__(*arguments, **more)
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the options: those that matter most, or all by subject."""
+        sections: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
+        brief = _ALL not in ctx.meta and any(parameter.name == "help_all" for parameter in self.params)
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if record is None or (brief and parameter.name in _UNCOMMON):
+                continue
+            record = (_names(parameter.name, record[0]), record[1])
+            panel = None if brief else getattr(parameter, "rich_help_panel", None)
+            is_argument = parameter.param_type_name == "argument"
+            sections.setdefault("Arguments" if is_argument else panel or "Options", []).append(record)
+        for title, records in sections.items():
+            if records:
+                with formatter.section(title):
+                    formatter.write_dl(records)
+
+
+def _names(parameter: str, shown: str) -> str:
+    """Return how the help names a parameter: a switch by the flag that changes its default, no types in brackets."""
+    on, _, off = shown.partition(" / ")
+    return _TYPE.sub("", off if off and parameter in _ON else on)
+
+
+def _unwrapped_examples(text: str) -> str:
+    """Keep each example on one line: `\\b` begins a paragraph that is not wrapped."""
+    paragraphs = inspect.cleandoc(text).split("\n\n")
+    return "\n\n".join(f"\b\n{each}" if each.startswith("Example") else each for each in paragraphs)
+
+
+def _show_all(ctx: typer.Context, wanted: bool) -> None:
+    if wanted:
+        ctx.meta[_ALL] = True
+        typer.echo(ctx.get_help())
+        raise typer.Exit
+
+
+HelpAll = Annotated[
+    bool, typer.Option("--help-all", help="Show all options and exit.", callback=_show_all, is_eager=True)
+]
