@@ -21,7 +21,8 @@ from genrm_cli.settings import Settings
 from genrm_cli.storage.formats.lines import Line
 from genrm_cli.storage.formats.records import parse_record_exactly, render_document, render_record
 from genrm_cli.storage.leases import Lease
-from genrm_cli.storage.sink import Outputs, Sink
+from genrm_cli.storage.outputs import Outputs
+from genrm_cli.storage.sink import Sink
 from genrm_cli.storage.source import Source, open_source
 
 _NAMED_PROBLEMS = 3
@@ -88,8 +89,17 @@ class _Work:
         source = open_source(self._task.uri, run.s3, settings.input.max_line_bytes, run.stop.is_set)
         self._source = self._opened.enter_context(source)
         provenance = provenance_of(source.identity, settings)
-        self._outputs = self._opened.enter_context(Outputs(run.s3, overwrite=self._overwrite, provenance=provenance))
-        for name in ("scored", "comparisons", "rejects", "metrics"):  # the metrics last: they vouch for the others
+        self._outputs = self._opened.enter_context(
+            Outputs(
+                run.s3,
+                overwrite=self._overwrite,
+                provenance=provenance,
+                manifest_uri=places.manifest,
+                mode=source.mode,
+            )
+        )
+        # The scored lines last: whoever waits for them finds the others.
+        for name in ("comparisons", "rejects", "metrics", "scored"):
             if (uri := getattr(places, name)) is not None:
                 self._sinks[name] = self._outputs.open(uri)
         first: list[Reject] = []

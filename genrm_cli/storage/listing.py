@@ -116,11 +116,14 @@ def iter_found(uri: str, s3: S3Options) -> Iterator[Found]:
     return _iter_matching_objects(uri, s3) if is_s3(uri) else _iter_matching_files(parse_local_path(uri))
 
 
-def iter_named(start: str, s3: S3Options) -> Iterator[Found]:
-    """Yield every file, also hidden, whose URI starts with a text; on disk, files of that folder only, if it exists."""
+def iter_named(start: str, s3: S3Options, *, flat: bool = False) -> Iterator[Found]:
+    """Yield every file, also hidden, whose URI starts with a text; on disk, files of that folder only, if it exists.
+
+    `flat` keeps to one folder on S3 too.
+    """
     if is_s3(start):
         bucket, prefix = _split_bucket(start)
-        yield from _iter_objects(bucket, prefix, s3, flat=False)
+        yield from _iter_objects(bucket, prefix, s3, flat=flat)
         return
     folder, slash, name_start = parse_local_path(start).rpartition("/")
     for name in _sorted_entries(folder + slash):

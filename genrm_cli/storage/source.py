@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
 _STOP_EVERY_MS = 500
+_ANY_MODE, _OWN_MODE = 0o666, 0o600
 
 Stop = Callable[[], bool]
 
@@ -32,13 +33,22 @@ class Source(AbstractContextManager["Source"]):
     Attributes:
         uri: as given by the user.
         identity: the version being read.
+        mode: what its outputs may have at most: that of a local file, readable and writable for its owner.
     """
 
     def __init__(
-        self, identity: InputIdentity, content: BinaryIO, max_line_bytes: int, stop: Stop | None, *, is_copy: bool
+        self,
+        identity: InputIdentity,
+        content: BinaryIO,
+        max_line_bytes: int,
+        stop: Stop | None,
+        *,
+        is_copy: bool,
+        mode: int = _ANY_MODE,
     ) -> None:
         self.uri = identity.uri
         self.identity = identity
+        self.mode = mode
         self._content = content
         self._max_line_bytes = max_line_bytes
         self._stop = stop
@@ -124,14 +134,17 @@ def open_source(uri: str, s3: S3Options, max_line_bytes: int, stop: Stop | None 
         StorageError: an S3 object cannot be fetched, or the disk for temporary data is full.
     """
     if is_stream(uri):
-        return Source(InputIdentity(uri), _copy(_standard_input(), uri, stop), max_line_bytes, stop, is_copy=True)
+        stream = _standard_input()
+        content, mode = _copy(stream, uri, stop), _mode_of(stream)
+        return Source(InputIdentity(uri), content, max_line_bytes, stop, is_copy=True, mode=mode)
     identity, content = _download(uri, s3, stop) if is_s3(uri) else _open_local(uri)
-    source = Source(identity, content, max_line_bytes, stop, is_copy=is_s3(uri))
+    mode = _ANY_MODE if is_s3(uri) else _mode_of(content)
+    source = Source(identity, content, max_line_bytes, stop, is_copy=is_s3(uri), mode=mode)
     # A pipe, as from <(...), has no size and can be read only once.
     if identity.size_bytes is not None and not is_compressed(uri):
         return source
     with source, ExitStack() as on_error:
-        copy = Source(identity, _copy(content, uri, stop), max_line_bytes, stop, is_copy=True)
+        copy = Source(identity, _copy(content, uri, stop), max_line_bytes, stop, is_copy=True, mode=mode)
         on_error.enter_context(copy)
         source.verify_unchanged()
         on_error.pop_all()
@@ -170,6 +183,14 @@ def _open_local(uri: str) -> tuple[InputIdentity, BinaryIO]:
     except (OSError, ValueError) as error:
         raise unreadable(uri, error) from error
     return _identity(uri, os.fstat(file.fileno())), file
+
+
+def _mode_of(stream: BinaryIO) -> int:
+    try:
+        status = os.fstat(stream.fileno())
+    except OSError:  # a stream without a file descriptor
+        return _ANY_MODE
+    return stat.S_IMODE(status.st_mode) & _ANY_MODE | _OWN_MODE if stat.S_ISREG(status.st_mode) else _ANY_MODE
 
 
 def _standard_input() -> BinaryIO:

@@ -11,7 +11,8 @@ import pytest
 from genrm_cli.errors import StorageError, UsageError
 from genrm_cli.storage.formats.location import S3Options
 from genrm_cli.storage.local import reserve_and_replace
-from genrm_cli.storage.sink import Outputs, Sink, check_writable, exists, open_sink
+from genrm_cli.storage.outputs import Outputs
+from genrm_cli.storage.sink import Sink, check_writable, exists, open_sink
 
 _S3 = S3Options()
 
@@ -154,7 +155,7 @@ def test_full_disk_leaves_the_old_output(tmp_path: Path) -> None:
         f"resource.setrlimit(resource.RLIMIT_FSIZE, (3 << 20, {2**63 - 1}))\n"
         "from genrm_cli.errors import StorageError\n"
         "from genrm_cli.storage.formats.location import S3Options\n"
-        "from genrm_cli.storage.sink import Outputs\n"
+        "from genrm_cli.storage.outputs import Outputs\n"
         "try:\n"
         "    with Outputs(S3Options(), overwrite=True) as outputs:\n"
         "        sink = outputs.open(sys.argv[1])\n"

@@ -8,6 +8,7 @@ from hashlib import blake2b
 
 from genrm_cli.errors import GenrmError, UsageError
 from genrm_cli.settings import Settings
+from genrm_cli.storage.commit import MANIFEST_SUFFIX
 from genrm_cli.storage.formats.location import (
     S3Options,
     folder_of,
@@ -31,6 +32,11 @@ class OutputPlaces:
     comparisons: str | None = None
     rejects: str | None = None
     metrics: str | None = None
+
+    @property
+    def manifest(self) -> str | None:
+        """The manifest of their commit, which exists only while they may be a mixture."""
+        return None if self.metrics is None else sibling(self.scored, MANIFEST_SUFFIX)
 
     def sides(self) -> list[str]:
         """Return the locations beside the scored lines."""

@@ -10,7 +10,14 @@ from typing import Any
 from genrm_cli.errors import GenrmError, StoppedError, UsageError
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.jobs.due.inputs import Task, iter_tasks
-from genrm_cli.jobs.due.output_state import OutputStanding, OutputState, look_at_outputs
+from genrm_cli.jobs.due.leftovers import Leftovers
+from genrm_cli.jobs.due.output_state import (
+    INTERRUPTED,
+    OutputStanding,
+    OutputState,
+    finish_outputs,
+    look_at_outputs,
+)
 from genrm_cli.jobs.score_file import Report
 from genrm_cli.storage.formats.location import InputIdentity
 from genrm_cli.storage.leases import Leases
@@ -88,6 +95,11 @@ class Decision:
         return self.status is Status.SCORE and self.task.places.metrics is not None
 
     @property
+    def is_current(self) -> bool:
+        """Whether the outputs are up to date, though a killed run may have left something beside them."""
+        return self.freshness is not None and self.freshness.standing is OutputStanding.CURRENT
+
+    @property
     def replaces(self) -> bool:
         """Whether outputs exist that may be replaced."""
         return self.freshness is not None and self.freshness.standing is not OutputStanding.NEW
@@ -112,13 +124,16 @@ class Decision:
         return FileResult(self.task.uri, places.scored, self.status, self.reason, self.error, metrics=metrics)
 
 
-def iter_decisions(inputs: Sequence[str], run: RunContext, leases: Leases | None = None) -> Iterator[Decision]:
+def iter_decisions(
+    inputs: Sequence[str], run: RunContext, leases: Leases | None = None, leftovers: Leftovers | None = None
+) -> Iterator[Decision]:
     """Yield what to do with each input, in the order of the listing; blocks on storage.
 
     Args:
         inputs: as on the command line.
         run: settings.
         leases: to leave out what another run works on; what is scored is leased anyway.
+        leftovers: to make due again what is up to date, but has something left beside it.
 
     Raises:
         UsageError: the inputs and settings contradict each other.
@@ -128,6 +143,8 @@ def iter_decisions(inputs: Sequence[str], run: RunContext, leases: Leases | None
         if run.stop.is_set():
             raise StoppedError
         decision = decide(task, run)
+        if leftovers is not None and decision.status is Status.CURRENT and leftovers.are_beside(task.places.scored):
+            return replace(decision, status=Status.SCORE)
         held = leases.look(task.places.scored) if leases is not None and decision.can_be_leased else None
         return decision if held is None else decision.waiting(str(held))
 
@@ -151,7 +168,10 @@ def decide(task: Task, run: RunContext) -> Decision:
 
 
 def decide_again(decision: Decision, run: RunContext) -> Decision:
-    """Decide again when the input's turn has come: another run may have scored it, or its writer may have gone on."""
+    """Finish what a killed run left, and decide again when the input's turn has come.
+
+    Another run may have scored it meanwhile, or its writer may have gone on.
+    """
     found = decision.task.found
     try:
         if found is not None and not exists(decision.task.uri, run.s3):
@@ -159,14 +179,17 @@ def decide_again(decision: Decision, run: RunContext) -> Decision:
         identity = identity_of(decision.task.uri, run.s3)
         if found is not None and identity != found.identity:
             return decision.waiting("changed since it was listed: perhaps still written")
-        return _decide_by(decision, identity, run)
+        is_whole = finish_outputs(decision.task.places, run.s3)
+        return _decide_by(decision, identity, run, is_whole=is_whole)
     except GenrmError as error:
         return decision.failed(error)
 
 
-def _decide_by(decision: Decision, identity: InputIdentity, run: RunContext) -> Decision:
+def _decide_by(decision: Decision, identity: InputIdentity, run: RunContext, *, is_whole: bool = True) -> Decision:
     task, settings = decision.task, run.settings
     freshness = look_at_outputs(task.places, identity, settings, run.s3)
+    if freshness.standing is OutputStanding.CURRENT and not is_whole:
+        freshness = INTERRUPTED
     decision = replace(decision, reason=freshness.reason, freshness=freshness)
     if freshness.standing is OutputStanding.CURRENT:
         return replace(decision, status=Status.CURRENT)

@@ -4,7 +4,7 @@ Functions raise `UsageError` for a URI that they do not accept.
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from genrm_cli.errors import UsageError
 
@@ -63,11 +63,13 @@ class Mark:
         size_bytes: stored size, after compression.
         upload: unique id stored with the output; None for copied files and file systems without extended attributes.
         mtime_ns: modification time of a local file; None for an S3 object, which never changes in place.
+        sha256: of the stored bytes, where they were just written; not compared.
     """
 
     size_bytes: int
     upload: str | None
     mtime_ns: int | None = None
+    sha256: str | None = field(default=None, compare=False)
 
 
 def is_s3(uri: str) -> bool:
