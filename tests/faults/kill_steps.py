@@ -2,9 +2,9 @@
 
 `python kill_steps.py ROOT XATTRS EARLIER` scores `ROOT/<step>/in.jsonl` with the offline judge, and kills the process
 before that many changes of files below ROOT, or requests that change objects of S3. It prints a line of JSON for each
-step: what the killed run left, and how the next run ended. XATTRS `no` refuses extended attributes, as many file systems
-do; EARLIER `yes` lets outputs of other settings exist before. Steps are seen by Python's audit hooks, so that the
-program needs no hooks of its own; forks save the time to import it.
+step: what the killed run left, and how the next run ended. XATTRS `no` refuses extended attributes, as many file
+systems do; EARLIER `yes` lets outputs of other settings exist before. Steps are seen by Python's audit hooks, so that
+the program needs no hooks of its own; forks save the time to import it.
 """
 
 import errno
@@ -12,6 +12,7 @@ import json
 import os
 import signal
 import sys
+import tempfile
 from collections.abc import Callable
 from itertools import count
 from pathlib import Path
@@ -23,6 +24,7 @@ from genrm_process import make_rollouts
 from genrm_cli.storage.formats.location import S3Options
 from genrm_cli.storage.listing import iter_named
 from genrm_cli.storage.objects import read_object, replace_object
+from genrm_cli.storage.s3 import upload as _upload  # noqa: F401  (imported once, in the parent)
 
 _S3 = S3Options()
 _CHANGES = ("os.link", "os.rename", "os.remove", "os.mkdir")
@@ -69,7 +71,7 @@ def score(uri: str, *more: str) -> int:
     return finished.code
 
 
-def prepare(uri: str, has_earlier: bool) -> int:
+def prepare(uri: str, *, has_earlier: bool) -> int:
     """Make the input, and outputs of other settings."""
     replace_object(uri, _S3, _BODY)
     return score(uri, "--answer-bonus", "0.5") if has_earlier else 0
@@ -78,35 +80,43 @@ def prepare(uri: str, has_earlier: bool) -> int:
 def look(uri: str) -> dict[str, str]:
     """Return what lies beside the input, by name."""
     folder = uri.removesuffix("in.jsonl")
-    found = {each.identity.uri.removeprefix(folder) for each in iter_named(folder, _S3)}
-    if not uri.startswith("s3:"):
-        found = set(os.listdir(folder))
-    return {name: (read_object(folder + name, _S3) or b"").decode() for name in sorted(found - {"in.jsonl"})}
+    if uri.startswith("s3:"):
+        names = {each.identity.uri.removeprefix(folder) for each in iter_named(folder, _S3)}
+    else:
+        names = set(os.listdir(folder))
+    return {name: (read_object(folder + name, _S3) or b"").decode() for name in sorted(names - {"in.jsonl"})}
+
+
+def look_in_child(uri: str) -> object:
+    """Do the same in a process of its own: connections to S3 do not survive a fork."""
+    path = Path(tempfile.gettempdir()) / "looked.json"
+    in_child(lambda: path.write_text(json.dumps(look(uri))) and 0)
+    return json.loads(path.read_text())
+
+
+def run_step(uri: str, step: int, *, has_earlier: bool) -> dict[str, Any]:
+    """Kill a run at a step, and run again."""
+
+    def killed() -> int:
+        kill_before(step, uri.removesuffix("in.jsonl"))
+        return score(uri)
+
+    codes = [in_child(lambda: prepare(uri, has_earlier=has_earlier)), in_child(killed)]
+    left = look_in_child(uri)
+    codes.append(in_child(lambda: score(uri)))
+    return {"codes": codes, "left": left, "after": look_in_child(uri)}
 
 
 def main(root: str, xattrs: str, earlier: str) -> None:
     """Kill at each step until there are no more."""
     if xattrs == "no":
         sys.addaudithook(refuse_attributes)
+    with tempfile.TemporaryDirectory() as scratch:  # imports what the children need
+        prepare(f"{scratch}/in.jsonl", has_earlier=True)
     for step in count(1):
-        uri = f"{root}/{step}/in.jsonl"
-
-        def killed(step: int = step, uri: str = uri) -> int:
-            kill_before(step, uri.removesuffix("in.jsonl"))
-            return score(uri)
-
-        def report(left: str, uri: str = uri) -> int:
-            Path(left).write_text(json.dumps(look(uri)))
-            return 0
-
-        paths = [f"{os.environ['TMPDIR']}/{name}" for name in ("left", "after")]
-        codes = [in_child(lambda uri=uri: prepare(uri, earlier == "yes")), in_child(killed)]
-        in_child(lambda: report(paths[0]))
-        codes.append(in_child(lambda uri=uri: score(uri)))
-        in_child(lambda: report(paths[1]))
-        left, after = (json.loads(Path(path).read_text()) for path in paths)
-        print(json.dumps({"codes": codes, "left": left, "after": after}), flush=True)
-        if codes[1] >= 0:
+        found = run_step(f"{root}/{step}/in.jsonl", step, has_earlier=earlier == "yes")
+        print(json.dumps(found), flush=True)
+        if found["codes"][1] >= 0:
             return
 
 

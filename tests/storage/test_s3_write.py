@@ -11,8 +11,8 @@ import pytest
 
 from genrm_cli.errors import StorageError
 from genrm_cli.storage.formats.location import S3Options
-from genrm_cli.storage.s3.upload import part_bytes
 from genrm_cli.storage.outputs import Outputs
+from genrm_cli.storage.s3.upload import part_bytes
 from genrm_cli.storage.sink import mark_of, open_sink
 
 _S3 = S3Options()
