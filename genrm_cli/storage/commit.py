@@ -94,10 +94,11 @@ def _read_manifest(uri: str, s3: S3Options) -> list[CommitEntry] | None:
 def _parse_entry(entry: dict[str, Any], stem: str) -> CommitEntry:
     """Return an entry; ValueError if it names anything but an output and its hidden file."""
     name, staged, replaced = entry["name"], entry["staged"], entry["replaced"]
-    if "/" in name or not name.startswith(f"{stem}."):
+    if not name.startswith(f"{stem}.") or not (staged is None or is_unfinished_name(staged)):
         raise ValueError(name)
-    if staged is not None and not is_unfinished_name(staged):
-        raise ValueError(staged)
+    if {"/", "\0"} & {*name, *(staged or "")}:
+        raise ValueError(name)
+    os.fsencode(name + (staged or ""))  # lone surrogates raise an error
     return CommitEntry(name, Mark(**entry["mark"]), staged, None if replaced is None else Mark(**replaced))
 
 
@@ -110,8 +111,8 @@ def _publish_staged(folder: Path, entries: list[CommitEntry]) -> bool:
     hidden: list[tuple[Path, Path]] = []
     for entry in entries:
         target = Path(os.path.realpath(folder / entry.name))
-        staged = target.with_name(entry.staged or "")
-        if entry.staged is None or not _holds(staged, entry.mark):
+        staged = target.parent / (entry.staged or "")
+        if not _holds(staged, entry.mark):
             if not _holds(target, entry.mark):
                 return False
         elif _holds(target, entry.mark) or mark_of_file(str(target)) in (None, entry.replaced):

@@ -188,7 +188,7 @@ def unfinished_path(target: Path) -> Path:
 
 def is_unfinished_name(name: str) -> bool:
     """Return whether a name is one of `unfinished_path`."""
-    return name.startswith(UNFINISHED_PREFIX) and name.endswith(UNFINISHED_SUFFIX) and "/" not in name
+    return name.startswith(UNFINISHED_PREFIX) and name.endswith(UNFINISHED_SUFFIX)
 
 
 def remove_unfinished(uris: Iterable[str]) -> None:

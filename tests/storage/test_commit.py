@@ -162,8 +162,11 @@ def test_outputs_behind_links_are_finished(tmp_path: Path) -> None:
         {"name": "../x.scored.jsonl"},
         {"name": "y.scored.jsonl"},
         {"name": 7},
+        {"name": "x.\0"},
+        {"name": "x.\ud800"},
         {"staged": "../.genrm-1.part"},
         {"staged": "mine.jsonl"},
+        {"staged": None},
         {"mark": None},
         {"mark": {"size": 1}},
         {"replaced": {}},
@@ -182,7 +185,6 @@ def test_a_manifest_that_names_other_files_is_not_obeyed(tmp_path: Path, change:
     manifest.write_text(json.dumps(written))
     before = contents(folder)
     finish_commit(str(manifest), _S3)
-    assert not was_interrupted(str(manifest), [], _S3)
     assert contents(folder) == before
     assert (tmp_path / ".genrm-1.part").exists()
 

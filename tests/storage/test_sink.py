@@ -324,3 +324,23 @@ def test_a_hidden_file_has_the_mode_of_the_output_it_replaces(tmp_path: Path, mo
     sink = _open(path, overwrite=True)
     assert {stat.S_IMODE(each.stat().st_mode) for each in tmp_path.iterdir()} == {0o600}
     sink.abort()
+
+
+@pytest.mark.parametrize("nameless", [True, False])
+def test_a_new_file_has_the_mode_asked_for_less_the_umask(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nameless: bool
+) -> None:
+    """The content of a private output is private under its hidden name, too."""
+    if not nameless:
+        monkeypatch.delattr(os, "O_TMPFILE")
+    before = os.umask(0o027)
+    try:
+        for number, (mode, expected) in enumerate([(0o600, 0o600), (0o664, 0o640), (0o666, 0o640)]):
+            sink = open_sink(str(tmp_path / f"{number}.jsonl"), _S3, overwrite=False, mode=mode)
+            hidden = sink.stage()
+            assert hidden is not None
+            assert stat.S_IMODE((tmp_path / hidden).stat().st_mode) == expected
+            sink.commit()
+            assert stat.S_IMODE((tmp_path / f"{number}.jsonl").stat().st_mode) == expected
+    finally:
+        os.umask(before)
