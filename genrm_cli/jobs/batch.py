@@ -170,6 +170,8 @@ class _Batch:
     async def _score_leased(self, decision: Decision, judges: OpenJudges) -> FileResult:
         """Score an input under a lease, unless another run holds it or was quicker."""
         output = decision.task.places.scored
+        if decision.is_current and not await in_thread(lambda: self._leases.remove_expired(output)):
+            return replace(decision, status=Status.CURRENT).result()
         async with leased(output, self._leases, self._run) as lease:
             if isinstance(lease, HeldLease) and decision.is_current:
                 return replace(decision, status=Status.CURRENT).result()

@@ -120,6 +120,18 @@ class Leases:
         numbered = _numbered(stem_of(output_uri), self._s3)
         return self._held(numbered[-1][1]) if numbered else None
 
+    def remove_expired(self, output_uri: str) -> bool:
+        """Remove the leases on an output that nobody holds; False if one is held, or removing them is forbidden."""
+        numbered = _numbered(stem_of(output_uri), self._s3)
+        if numbered and self._held(numbered[-1][1]) is not None:
+            return False
+        try:
+            for _, found in numbered:
+                remove_object(found.identity.uri, self._s3)
+        except StorageError:
+            return False
+        return True
+
     def _held(self, found: Found) -> HeldLease | None:
         """Return a lease that was found; None if it has expired or its owner is gone."""
         content = read_object(found.identity.uri, self._s3)
