@@ -17,7 +17,6 @@ from judge_server_fixture import JudgeServer
 from s3_cron import finish, is_dump, outputs_of, some_rollouts
 
 DUE = 6  # dumps that wait at any time, so that no runner runs out of work
-LARGEST = 6  # groups of a dump
 
 
 class DumpStore(Protocol):
@@ -61,15 +60,22 @@ class DumpFolder:
 
 
 class Soak:
-    """Dumps of random sizes, and all that was ever seen of their outputs.
+    """Dumps of up to `largest` groups, and all that was ever seen of their outputs.
 
     Attributes:
         seen: every content that each output had when somebody looked.
     """
 
     def __init__(
-        self, store: DumpStore, start: Callable[[], "subprocess.Popen[bytes]"], judge: JudgeServer, rng: random.Random
+        self,
+        store: DumpStore,
+        start: Callable[[], "subprocess.Popen[bytes]"],
+        judge: JudgeServer,
+        rng: random.Random,
+        *,
+        largest: int = 6,
     ) -> None:
+        self._largest = largest
         self.seen: dict[str, set[bytes]] = defaultdict(set)
         self._dumps: dict[str, list[Json]] = {}
         self._store, self._start, self._judge, self._rng = store, start, judge, rng
@@ -133,7 +139,7 @@ class Soak:
         """Add dumps until enough are due."""
         due = {f"{stem}.metrics.json" for stem in self._dumps} - self.look()
         for number in range(len(self._dumps), len(self._dumps) + DUE - len(due)):
-            stem, lines = f"run-{number:03}", some_rollouts(number, groups=self._rng.randint(1, LARGEST))
+            stem, lines = f"run-{number:03}", some_rollouts(number, groups=self._rng.randint(1, self._largest))
             self._store.put(f"{stem}.jsonl", lines)
             self._dumps[stem] = lines
 
