@@ -84,6 +84,8 @@ def input_record(identity: InputIdentity) -> dict[str, Any]:
         "size_bytes": identity.size_bytes,
         "etag": identity.etag,
         "mtime_ns": identity.mtime_ns,
+        "ctime_ns": identity.ctime_ns,
+        "inode": identity.inode,
     }
 
 

@@ -219,8 +219,7 @@ def _iter_if_file(path: str) -> Iterator[Found]:
             return
         raise unreadable(path, error) from error
     if stat.S_ISREG(status.st_mode):
-        identity = InputIdentity(path, size_bytes=status.st_size, mtime_ns=status.st_mtime_ns)
-        yield Found(identity, max(0.0, time.time() - status.st_mtime))
+        yield Found(InputIdentity.of_file(path, status), max(0.0, time.time() - status.st_mtime))
 
 
 def _split_bucket(uri: str) -> tuple[str, str]:

@@ -7,6 +7,7 @@ import stat
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -76,7 +77,13 @@ class Source(AbstractContextManager["Source"]):
 
     def verify_unchanged(self) -> None:
         """Raise `ChangedInputError` if a local file changed since it was opened; other inputs are read from a copy."""
-        if not self._is_copy and _identity(self.uri, os.fstat(self._content.fileno())) != self.identity:
+        if self._is_copy:
+            return
+        status = os.fstat(self._content.fileno())
+        found = _identity(self.uri, status)
+        if status.st_nlink == 0:  # losing its name changed the ctime, but not the content
+            found = replace(found, ctime_ns=self.identity.ctime_ns)
+        if found != self.identity:
             raise changed(self.uri)
 
     @cached_property
@@ -168,7 +175,7 @@ def identity_of(uri: str, s3: S3Options) -> InputIdentity:
 def _identity(uri: str, status: os.stat_result) -> InputIdentity:
     if not stat.S_ISREG(status.st_mode):  # a pipe yields other bytes each time
         return InputIdentity(uri)
-    return InputIdentity(uri, size_bytes=status.st_size, mtime_ns=status.st_mtime_ns)
+    return InputIdentity.of_file(uri, status)
 
 
 def _download(uri: str, s3: S3Options, stop: Stop | None) -> tuple[InputIdentity, BinaryIO]:

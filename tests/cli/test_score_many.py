@@ -477,6 +477,8 @@ def test_outputs_say_where_they_come_from(call: Call, genrm: Genrm, judge_server
         "size_bytes": status.st_size,
         "etag": None,
         "mtime_ns": status.st_mtime_ns,
+        "ctime_ns": status.st_ctime_ns,
+        "inode": status.st_ino,
     }
     assert metrics["input"] == identity
     assert metrics["versions"].keys() == {"genrm", "python"}

@@ -140,8 +140,13 @@ def _reason_to_keep(metrics: dict[str, Any], identity: InputIdentity, settings: 
 
 def _is_made_from(metrics: dict[str, Any], identity: InputIdentity) -> bool:
     made_from = metrics.get("input")
+    if not isinstance(made_from, dict):
+        return False
     now = {"size_bytes": identity.size_bytes, "etag": identity.etag, "mtime_ns": identity.mtime_ns}
-    return isinstance(made_from, dict) and {name: made_from.get(name) for name in now} == now
+    # The ctime of a copy or a moved file says nothing about its content.
+    if made_from.get("inode") == identity.inode and made_from.get("place") == place_of(identity.uri):
+        now["ctime_ns"] = identity.ctime_ns
+    return {name: made_from.get(name) for name in now} == now
 
 
 def _is_judged_alike(metrics: dict[str, Any], settings: Settings) -> bool:

@@ -90,4 +90,8 @@ def check_object_writable(uri: str, options: S3Options) -> None:
     with s3_faults(uri):
         client = s3_client(options)
         upload = client.create_multipart_upload(Bucket=bucket, Key=key)
-        client.abort_multipart_upload(Bucket=bucket, Key=key, UploadId=upload["UploadId"])
+        try:
+            client.abort_multipart_upload(Bucket=bucket, Key=key, UploadId=upload["UploadId"])
+        except ClientError as error:
+            if error_code(error) != "NoSuchUpload":  # boto3 repeats an abort whose reply was lost
+                raise
