@@ -82,7 +82,7 @@ def pick_own(
     if not own:
         if not _holds_nothing_else(answer, carriers, wrapping):
             return make_failure(FailureKind.AMBIGUOUS, "the verdict stands in a response, too: it may be a quotation")
-        own = carriers
+        own, agree = carriers, agree_exactly  # one of them may be a quotation after all
     chosen = own[-1]
     if isinstance(chosen.said, Failure):
         return chosen
