@@ -11,7 +11,7 @@ from genrm_cli.rollouts.grouping import UNGROUPED
 from genrm_cli.rollouts.views import EXCLUDED
 
 _EXAMPLE_LINES = 4
-_EXAMPLE_CHARS = 76  # of a line
+_EXAMPLE_CHARS = 75  # of a line
 _EXAMPLE_RESPONSES = 2
 NO_FIELD = "nothing, each rollout alone"
 # What the beginning of a group's key says.
