@@ -302,7 +302,9 @@ async def _prepare(
     if journal is not None and journal.has_verdicts:
         judge_set = judges.with_journal(journal)
         groups = (_group_of(pair) for _, pair in _iter_again(source, pairs, run.settings))
-        metrics.known = sum(count_known(group, plan, judge_set)[1] for group in groups)
+        for known in (count_known(group, plan, judge_set) for group in groups):
+            metrics.known += known.known
+            metrics.known_calls += known.known_calls
     run.on_event("plan", cost_of_run(metrics, run.settings, journal))
     if metrics.planned > metrics.known:
         await judges.probe()

@@ -62,6 +62,7 @@ def metrics_of(
         "time": datetime.now(UTC).isoformat(timespec="seconds"),
         "reading_version": READING_VERSION,
         "partial": metrics.stopped_by is not None or metrics.failures["not_asked"] > 0,
+        "limit": settings.limits.limit,
         "judge": judge_record(settings),
         "reward_made_of": reward_record(settings),
         "min_reliability": settings.rewards.min_reliability,

@@ -1,6 +1,7 @@
 """`genrm score`: compute rewards for stored rollouts."""
 
 import contextlib
+import sys
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
@@ -21,12 +22,13 @@ from genrm_cli.cli.console import (
     showing_progress,
     stderr_console,
 )
-from genrm_cli.cli.events import Events, file_text, status_text
+from genrm_cli.cli.events import Events, file_text, plan_text, status_text
 from genrm_cli.cli.options import ALL_PANELS, Invocation, run_to_end, with_settings
 from genrm_cli.errors import UsageError
 from genrm_cli.metrics.progress import RunProgress
 from genrm_cli.metrics.run_metrics import RunMetrics
-from genrm_cli.rollouts.views import BLANK, WITH_MEDIA
+from genrm_cli.rollouts.views import BLANK, EXCLUDED, NOT_IN_TRIAL, WITH_MEDIA
+from genrm_cli.settings import changed
 from genrm_cli.storage.formats.location import sibling
 
 if TYPE_CHECKING:
@@ -64,6 +66,8 @@ def score(
     from genrm_cli.jobs.due.inputs import is_one_input
 
     settings, alone = invocation.settings, is_one_input(rollouts)
+    if settings.input.min_age is None and sys.stderr.isatty():  # a person waits, and sees what happens
+        settings = changed(settings, min_age=0.0)
     if alone:
         _refuse_two_products(rollouts[0], invocation)
     progress = RunProgress()
@@ -100,18 +104,22 @@ def _lock(rollouts: Sequence[str], invocation: Invocation) -> contextlib.Abstrac
 def _show_plan(rollouts: Sequence[str], run: "RunContext") -> int:
     """Print what a run would do with each input, as it is found."""
     from genrm_cli.jobs.batch import BatchReport
-    from genrm_cli.jobs.due.planning import plan_inputs
+    from genrm_cli.jobs.preview.dry_run import iter_dry_run
+    from genrm_cli.jobs.preview.estimate import total_of
 
-    plan = BatchReport()
-    for result in plan_inputs(rollouts, run):
+    plan, costs = BatchReport(), []
+    for result in iter_dry_run(rollouts, run):
         plan.enter(result, keep=run.settings.output.json_output)
+        cost = "" if result.plan is None else f"\n  {plan_text(result.plan)}"
+        costs += [] if result.plan is None else [result.plan]
         if not run.settings.output.json_output:
-            typer.echo(file_text(result.as_dict()))
+            typer.echo(file_text(result.as_dict()) + cost)
     plan.is_listed = True
+    total = total_of(costs)
     if run.settings.output.json_output:
-        print_json(plan.as_dict())
+        print_json(plan.as_dict() | {"plan": total})
     if not run.settings.output.quiet:
-        say(f"genrm: dry run: {_counts_text(plan)}")
+        say(f"genrm: dry run: {_counts_text(plan)}" + (f"; in total {plan_text(total)}" if len(costs) > 1 else ""))
     return plan.exit_code
 
 
@@ -289,8 +297,13 @@ def _content_warnings(metrics: dict[str, Any]) -> Iterator[str]:
         yield f"{counted(blank, 'response')} {_are(blank)} blank: nothing for the judge to see."
     if truncated := metrics["truncated_responses"]:
         yield f"{counted(truncated, 'response')} {_are(truncated)} truncated by a token, turn or time limit."
+    if left_out := metrics["groups_left_out"]:
+        yield (
+            f"a trial (--limit {metrics['limit']}): {counted(left_out, 'group')} not scored. "
+            "Run without --limit for the rest; verdicts in the journal are reused."
+        )
     for reason, count in metrics["unscored_reasons"].items():
-        if reason != BLANK:
+        if reason not in (BLANK, EXCLUDED + NOT_IN_TRIAL):
             yield f"{counted(count, 'rollout')} unscored: {reason}."
     media, reasons = metrics["rollouts_with_media"], metrics["unscored_reasons"]
     if media and not any(reason.startswith(WITH_MEDIA) for reason in reasons):

@@ -43,6 +43,7 @@ class OutputPlaces:
         return [uri for uri in (self.comparisons, self.rejects, self.metrics) if uri is not None]
 
 
+_NOT_JSON_LINES = (".parquet", ".eval", ".csv", ".tsv", ".xlsx", ".arrow", ".feather")
 _NO_PLACES = OutputPlaces("")
 
 
@@ -127,7 +128,7 @@ def output_places(uri: str, settings: Settings, below: str | None = None) -> Out
         scored = uri
     if scored is None:
         scored = render_place(settings.output.output_template, uri, folder_of(uri) if below is None else below)
-    if scored.endswith((".parquet", ".eval")):
+    if scored.removesuffix(".gz").removesuffix(".zst").lower().endswith(_NOT_JSON_LINES):
         raise UsageError(f"{scored}: outputs are JSON lines; name it .jsonl, .jsonl.gz or .jsonl.zst.")
     require_rl_prefix(scored, settings.storage.any_prefix)
     if goes_out_at_once(scored):

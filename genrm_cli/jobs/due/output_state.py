@@ -97,6 +97,8 @@ def _were_interrupted(places: OutputPlaces, s3: S3Options) -> bool:
 def _stale_reason(metrics: dict[str, Any], identity: InputIdentity, settings: Settings) -> str | None:
     if not _is_made_from(metrics, identity):
         return "the input has changed"
+    if metrics.get("limit") is not None and metrics["limit"] != settings.limits.limit:
+        return f"it is a trial (--limit {metrics['limit']})"
     if metrics.get("settings_digest") != digest_of(settings):
         return "the settings have changed"
     if metrics.get("reading_version") != READING_VERSION:
@@ -131,6 +133,8 @@ def _reason_to_keep(metrics: dict[str, Any], identity: InputIdentity, settings: 
     judged = isinstance(judge, dict) and judge.get("name") is not None and not judge.get("stand_in", True)
     if isinstance(judge, dict) and judged and settings.judge.judge is not None:
         return f"it was judged by {judge.get('name')}, which the built-in baseline must not replace"
+    if settings.limits.limit is not None and metrics.get("limit") is None:
+        return "it is the result of a full run, which a trial (--limit) must not replace"
     if _is_made_from(metrics, identity) or not isinstance(made_from, dict):
         return None
     if made_from.get("place") not in (None, place_of(identity.uri)):

@@ -25,6 +25,7 @@ from genrm_cli.storage.sink import exists
 from genrm_cli.storage.source import identity_of
 
 LISTED_AT_ONCE = 256
+DEFAULT_MIN_AGE_S = 60.0  # where nobody watches
 _LOOKS_AT_ONCE = 32
 
 
@@ -50,6 +51,7 @@ class FileResult:
         error: that occurred; also of an input that was scored with too many unscored rollouts.
         report: of an input that was scored now.
         metrics: of its outputs, if any.
+        plan: what scoring it would cost, see `cost_of_run`; of a dry run only.
         wall_time_s: spent on it.
     """
 
@@ -60,6 +62,7 @@ class FileResult:
     error: GenrmError | None = None
     report: Report | None = None
     metrics: dict[str, Any] | None = None
+    plan: dict[str, Any] | None = None
     wall_time_s: float = 0.0
 
     @property
@@ -76,6 +79,7 @@ class FileResult:
             "reason": self.reason,
             "exit_code": self.exit_code,
             "wall_time_s": round(self.wall_time_s, 3),
+            **({} if self.plan is None else {"plan": self.plan}),
         }
 
 
@@ -200,9 +204,11 @@ def _decide_by(decision: Decision, identity: InputIdentity, run: RunContext, *, 
                 "or choose another output."
             )
         )
-    if task.found is not None and task.found.age_s < settings.input.min_age:
-        age = f"{task.found.age_s:.0f} s old, younger than --min-age {settings.input.min_age:g} s"
-        return decision.waiting(f"{age}: perhaps still written")
+    min_age_s = DEFAULT_MIN_AGE_S if settings.input.min_age is None else settings.input.min_age
+    if task.found is not None and task.found.age_s < min_age_s:
+        return decision.waiting(
+            f"too new, {task.found.age_s:.0f} s old: it may be incomplete; use --min-age 0 to score it now"
+        )
     return decision
 
 
