@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from genrm_cli.cli.console import counted, escaped, print_json
+from genrm_cli.cli.console import counted, print_json, print_text
 from genrm_cli.cli.events import plan_text, watched
 from genrm_cli.cli.options import Invocation, with_settings
 from genrm_cli.errors import InputError
@@ -67,15 +67,15 @@ def _print_report(report: dict[str, Any]) -> None:
     }
     for name, value in rows.items():
         if value != "":
-            typer.echo(f"{name:<11}  {value}")
+            print_text(f"{name:<11}  {value}")
     for problem in report["problems"][:_SHOWN_PROBLEMS]:
-        typer.echo(f"  {problem}")
+        print_text(f"  {problem}")
     if report["problem_count"] > _SHOWN_PROBLEMS:
-        typer.echo(f"  and {report['problem_count'] - _SHOWN_PROBLEMS} more")
+        print_text(f"  and {report['problem_count'] - _SHOWN_PROBLEMS} more")
     if (example := report["example"]) is not None:
-        typer.echo(f"example      group {example['group']}, rollout {example['index']}, as a judge is shown it:")
-        for line in escaped(example["text"]).split("\n"):
-            typer.echo(f"  | {line}")
+        print_text(f"example      group {example['group']}, rollout {example['index']}, as a judge is shown it:")
+        for line in example["text"].split("\n"):
+            print_text(f"  | {line}")
 
 
 def _left_out(report: dict[str, Any]) -> Iterator[str]:
