@@ -70,8 +70,9 @@ def no_real_aws(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def no_real_state(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep journals out of this machine's home: a test that wants a state folder names one of its own."""
+    """Keep journals and trusted folders out of this machine's home: a test that wants them names a place of its own."""
     monkeypatch.setenv("XDG_STATE_HOME", os.devnull)
+    monkeypatch.setenv("XDG_CONFIG_HOME", os.devnull)
 
 
 @pytest.fixture

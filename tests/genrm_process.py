@@ -35,10 +35,12 @@ class Genrm:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.state_folder = folder.with_name(f"{folder.name}-state")
+        self.config_folder = folder.with_name(f"{folder.name}-config")
 
     def environment(self, **more: str) -> dict[str, str]:
-        """Return what cron sets, a place for state that is not the folder, and what a test adds to it."""
+        """Return what cron sets, places for state and configuration, and what a test adds to it."""
         places = {"HOME": str(self.folder), "XDG_STATE_HOME": str(self.state_folder)}
+        places["XDG_CONFIG_HOME"] = str(self.config_folder)
         return {"PATH": os.defpath, "PYTHONPATH": str(PACKAGE_ROOT), **places, **more}
 
     def run(self, *arguments: object, stdin: bytes = b"", **environment: str) -> Finished:

@@ -94,7 +94,7 @@ HOMES = {
     "phonenumbers": ("rollouts.private_forms",),
     "stdnum": ("rollouts.private_forms",),
     "sqlite3": ("judging.journal", "judging.journal_file"),
-    "tomllib": ("settings", "rules.phrase_list", "judging.lookup"),
+    "tomllib": ("settings.sources", "rules.phrase_list", "judging.lookup"),
 }
 ENVIRONMENT_HOMES = ("settings", "cli")
 # The user's own async functions run in a worker thread, which has no event loop.
@@ -329,6 +329,29 @@ def test_no_input_check_is_an_assert() -> None:
         f"{module}:{n.lineno}" for module, tree in TREES.items() for n in ast.walk(tree) if isinstance(n, ast.Assert)
     ]
     assert found == []
+
+
+def test_one_module_prints() -> None:
+    """All that reaches a terminal passes `cli.console`, which escapes control characters."""
+    printers = {"echo", "secho", "print_exc", "print_exception", "add_row", "add_column"}
+    found = [
+        f"{module}:{node.lineno}"
+        for module, tree in TREES.items()
+        for node in ast.walk(tree)
+        if module != f"{PACKAGE}.cli.console"
+        and (
+            (isinstance(node, ast.Attribute) and node.attr in printers)
+            or (isinstance(node, ast.Attribute) and node.attr == "write" and _is_standard(node.value))
+            or (isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print")
+        )
+    ]
+    # `rich.table` names a type; the tables are made and filled by the console.
+    rich = [each for each in OUTSIDE if each.module.startswith("rich") and each.module != "rich.table"]
+    assert found + [str(each) for each in rich if each.importer != f"{PACKAGE}.cli.console"] == []
+
+
+def _is_standard(node: ast.expr) -> bool:
+    return isinstance(node, ast.Attribute) and node.attr in ("stdout", "stderr")
 
 
 @pytest.mark.parametrize("name", ["utils", "util", "helpers", "helper", "common", "base", "manager", "misc"])

@@ -7,12 +7,14 @@ import contextlib
 import os
 import signal
 import sys
-import traceback
-from typing import Annotated
+from collections.abc import Iterator
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from genrm_cli import __version__
+from genrm_cli.cli.console import print_text, say_traceback
 from genrm_cli.cli.help import Command
 from genrm_cli.cli.judges.eval import eval_
 from genrm_cli.cli.judges.journal import journal
@@ -26,10 +28,37 @@ from genrm_cli.cli.scoring.show import show
 from genrm_cli.cli.scoring.validate import validate
 from genrm_cli.cli.setup.config import config
 from genrm_cli.cli.setup.guide import guide
+from genrm_cli.cli.setup.trust import trust
 from genrm_cli.judging.pacing.descriptors import raise_descriptor_limit
+from genrm_cli.storage.formats.printable import escaped
+
+
+@contextlib.contextmanager
+def _escaping_arguments() -> Iterator[None]:
+    """Escape control characters in the messages of Typer's own errors, which quote what was typed."""
+    try:
+        yield
+    except Exception as error:
+        if isinstance(message := getattr(error, "message", None), str):
+            error.message = escaped(message)  # type: ignore[attr-defined]
+        raise
+
+
+class _Group(TyperGroup):
+    """A group of commands whose errors are safe to print."""
+
+    def make_context(self, *args: Any, **options: Any) -> Any:
+        with _escaping_arguments():
+            return super().make_context(*args, **options)
+
+    def invoke(self, *args: Any, **options: Any) -> Any:
+        with _escaping_arguments():
+            return super().invoke(*args, **options)
+
 
 app = typer.Typer(
     name="genrm",
+    cls=_Group,
     help="Turn stored RL rollouts into rewards: a generative reward model compares them in pairs.",
     epilog="Exit codes: 0 done; 1 a bug; 2 usage; 3 input unreadable; 4 judge unreachable; 5 storage; "
     "6 done, but too many rollouts stayed unscored; 130 interrupted.",
@@ -48,13 +77,14 @@ app.command(name="eval", cls=Command, short_help="Measure a judge on labelled pa
 app.command(cls=Command, short_help="Estimate reward accuracy for a call budget.", epilog=SIMULATION_EPILOG)(simulate)
 app.command(cls=Command, short_help="Show the effective settings and their sources.", epilog=EPILOG)(config)
 app.command(cls=Command, short_help="Print a page of the user's guide.")(guide)
+app.command(cls=Command, short_help="Trust the settings file of a folder.")(trust)
 app.add_typer(journal, name="journal")
 app.add_typer(profiles, name="profiles")
 
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"genrm {__version__}")
+        print_text(f"genrm {__version__}")
         raise typer.Exit
 
 
@@ -73,8 +103,11 @@ def main() -> None:
     The interpreter is not shut down: threads of the HTTP library that still need it would abort the process, and
     cancelled calls cannot be called back.
     """
-    # SIGTERM (cron's timeout) ends a run like Ctrl-C: verdicts are kept, partial outputs are not.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    # SIGTERM (cron's timeout) and SIGHUP (a closed terminal) end a run like Ctrl-C: verdicts are kept, partial outputs
+    # are not. nohup ignores SIGHUP, and so does the run then.
+    for ending in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(ending) is not signal.SIG_IGN:
+            signal.signal(ending, signal.default_int_handler)
     raise_descriptor_limit()
     if sys.stderr is None:  # the parent process closed it
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115, PTH123
@@ -87,7 +120,7 @@ def main() -> None:
     except KeyboardInterrupt:
         code = INTERRUPTED
     except Exception:  # noqa: BLE001  a bug: print the traceback as Python would
-        traceback.print_exc()
+        say_traceback()
         code = 1
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError):

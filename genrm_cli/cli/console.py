@@ -1,10 +1,14 @@
-"""Messages and progress on stderr, with colour and motion only on a terminal; tables and JSON on stdout."""
+"""Messages and progress on stderr, with colour and motion only on a terminal; tables and JSON on stdout.
+
+All that a command prints passes here, and here control characters become escapes such as \\x1b, on a terminal, in a
+pipe and in a file alike: texts of models, names of files and replies of servers could otherwise control the terminal.
+"""
 
 import os
-import re
 import sys
 import threading
 import time
+import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
@@ -18,9 +22,9 @@ from rich.table import Table
 from rich.text import Text
 
 from genrm_cli.metrics.progress import Progress, RunProgress
+from genrm_cli.storage.formats.printable import escaped, escaped_in_json, escaped_line
 
 LINE_EVERY_S = 30.0
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 OnEvent = Callable[[str, dict[str, Any]], None]
 
 
@@ -42,17 +46,22 @@ def show(renderable: RenderableType, *, soft_wrap: bool = False) -> None:
 
 def say(text: str) -> None:
     """Print one line to stderr, unwrapped, as plain text."""
-    show(Text(text), soft_wrap=True)
+    show(Text(escaped_line(text)), soft_wrap=True)
 
 
 def say_warning(text: str) -> None:
     """Print a warning to stderr."""
-    show(Text.assemble(("genrm: warning: ", "yellow"), text), soft_wrap=True)
+    show(Text.assemble(("genrm: warning: ", "yellow"), escaped_line(text)), soft_wrap=True)
 
 
 def say_error(text: str) -> None:
     """Print an error to stderr."""
-    show(Text.assemble(("genrm: error: ", "bold red"), text), soft_wrap=True)
+    show(Text.assemble(("genrm: error: ", "bold red"), escaped_line(text)), soft_wrap=True)
+
+
+def say_traceback() -> None:
+    """Print the traceback of a bug to stderr, as Python would."""
+    show(Text(escaped(traceback.format_exc().rstrip())), soft_wrap=True)
 
 
 @contextmanager
@@ -156,26 +165,30 @@ def _duration(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{rest_s:02}" if hours else f"{minutes}:{rest_s:02}"
 
 
-def stdout_console() -> Console:
-    """Return the console for a command whose product is a table."""
+def _stdout_console() -> Console:
     return _Console(highlight=False, width=None if sys.stdout.isatty() else 120)
+
+
+def print_table(table: Table) -> None:
+    """Print a table to stdout."""
+    _stdout_console().print(table)
 
 
 def print_json(value: dict[str, Any]) -> None:
     """Print one JSON object to stdout."""
     from genrm_cli.storage.formats.records import render_record
 
-    typer.echo(render_record(value), nl=False)
+    typer.echo(escaped_in_json(render_record(value).decode()), nl=False)
 
 
-def print_text(text: str) -> None:
+def print_text(text: str = "") -> None:
     """Print plain text to stdout, unwrapped."""
-    stdout_console().print(Text(text), soft_wrap=True)
+    typer.echo(escaped(text))
 
 
 def print_markdown(text: str) -> None:
     """Print Markdown to stdout: formatted and in a pager on a terminal, as it is otherwise."""
-    console = stdout_console()
+    console = _stdout_console()
     if not console.is_terminal:
         typer.echo(text, nl=False)
         return
@@ -191,13 +204,27 @@ def new_table(*heads: str, texts: int = 1) -> Table:
     table = Table(box=None, pad_edge=False)
     for index, head in enumerate(heads):
         is_text = index < texts
-        table.add_column(Text(head), justify="left" if is_text else "right", no_wrap=not is_text, overflow="fold")
+        table.add_column(
+            Text(escaped_line(head)), justify="left" if is_text else "right", no_wrap=not is_text, overflow="fold"
+        )
     return table
 
 
 def add_row(table: Table, *cells: str, style: str | None = None) -> None:
     """Add a row of plain text: names may contain what Rich would read as markup."""
-    table.add_row(*map(Text, cells), style=style)
+    table.add_row(*(Text(escaped_line(cell)) for cell in cells), style=style)
+
+
+def cut(text: str, width: int) -> str:
+    """Cut text to a width on the terminal."""
+    shortened = Text(escaped_line(text))
+    shortened.truncate(width, overflow="ellipsis")
+    return shortened.plain
+
+
+def terminal_width() -> int:
+    """Return the width of the terminal of stderr."""
+    return stderr_console.width
 
 
 def counted(count: int, noun: str) -> str:
@@ -215,8 +242,3 @@ def number_text(value: float | None, form: str = ".3f") -> str:
 def percent_text(share: float | None) -> str:
     """Return a share in percent, `-` for None."""
     return "-" if share is None else f"{100 * share:.1f} %"
-
-
-def escaped(text: str) -> str:
-    """Write control characters as escapes: text of a model could control the terminal."""
-    return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)

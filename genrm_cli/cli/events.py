@@ -89,11 +89,10 @@ def plan_text(plan: dict[str, Any]) -> str:
 
 
 def file_text(result: dict[str, Any]) -> str:
-    """Return the result of one input in one line; unprintable characters in its name are escaped."""
+    """Return the result of one input in one line."""
     target = f" -> {result['output']}" if result["status"] in ("score", "scored") else ""
     code = f"; exit {result['exit_code']}" if result["status"] == "scored" and result["exit_code"] else ""
-    text = f"{status_text(result['status'])}: {result['input']}{target}: {result['reason']}{code}"
-    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
+    return f"{status_text(result['status'])}: {result['input']}{target}: {result['reason']}{code}"
 
 
 def status_text(status: str) -> str:

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
+from genrm_cli.cli.console import print_text
 from genrm_cli.settings.table import all_settings
 
 _ALL = "genrm.help_all"  # key in the context, set by --help-all
@@ -55,7 +56,7 @@ def _unwrapped_examples(text: str) -> str:
 def _show_all(ctx: typer.Context, wanted: bool) -> None:
     if wanted:
         ctx.meta[_ALL] = True
-        typer.echo(ctx.get_help())
+        print_text(ctx.get_help())
         raise typer.Exit
 
 

@@ -18,7 +18,9 @@ from genrm_cli.settings import Settings
 from genrm_cli.settings.aliases import ENVIRONMENT_PREFIX, flag_named, iter_renamed, oldest_name
 from genrm_cli.settings.declare import Panel, Setting
 from genrm_cli.settings.keys import find_api_keys
-from genrm_cli.settings.resolve import Origin, SettingsFile, read_settings_file, resolve_settings, unknown_variables
+from genrm_cli.settings.panel import graders_of, judges_of
+from genrm_cli.settings.resolve import Origin, resolve_settings, unknown_variables
+from genrm_cli.settings.sources.toml_file import SettingsFile, read_settings_file
 from genrm_cli.settings.table import all_settings
 
 ALL_PANELS: tuple[Panel, ...] = ("Input", "Pairs", "Judge", "Limits", "Journal", "Rewards", "Output", "Storage")
@@ -34,11 +36,15 @@ EPILOG = (
 
 @dataclass(frozen=True, slots=True)
 class Invocation:
-    """The settings of one call of a command, their origins, and the API keys by name of the judge."""
+    """The settings of one call of a command, their origins, and the API keys by name of the judge.
+
+    `settings_path` is that of the settings file; empty without one.
+    """
 
     settings: Settings
     origins: list[Origin]
     api_keys: Mapping[str, str]
+    settings_path: str
 
     def __repr__(self) -> str:
         return f"Invocation({self.settings})"
@@ -94,7 +100,19 @@ def _invocation(flags: dict[str, Any], config: str | None) -> Invocation:
     settings, origins = resolve_settings(flags, os.environ, file)
     if not settings.output.quiet:
         _warn_of_names(flags, file)
-    return Invocation(settings, origins, find_api_keys(settings))
+    return Invocation(settings, origins, find_api_keys(settings), file.path)
+
+
+def say_endpoint_source(invocation: Invocation) -> None:
+    """Print the endpoints that a settings file set: they receive the rollouts and the key."""
+    settings, origins = invocation.settings, invocation.origins
+    from_file = any(origin.key == "base_url" and origin.source.startswith("file ") for origin in origins)
+    configs = (*judges_of(settings), *graders_of(settings))
+    urls = [url for config in configs if config.is_elsewhere or from_file for url in config.judge.base_url]
+    if urls and not settings.output.quiet:
+        # `check_settings` refuses a URL with a password, but has not seen it yet.
+        hosts = ", ".join(dict.fromkeys(url.rpartition("@")[2] for url in urls))
+        say(f"endpoints set by {invocation.settings_path}: {hosts}")
 
 
 def _warn_of_names(flags: dict[str, Any], file: SettingsFile) -> None:

@@ -21,7 +21,7 @@ from genrm_cli.groups.group import Group, JudgedGroup
 from genrm_cli.groups.judge_group import count_known, judge_groups
 from genrm_cli.groups.plan import GroupPlan, PairingPlan
 from genrm_cli.groups.records import outcome_record
-from genrm_cli.jobs.context import RunContext, cancelled_by_sigterm
+from genrm_cli.jobs.context import RunContext, cancelled_by_signals
 from genrm_cli.jobs.cost import cost_of_run
 from genrm_cli.jobs.index import Reject
 from genrm_cli.jobs.journals import check_journal_place, open_journal
@@ -76,7 +76,7 @@ async def evaluate_judge(pairs_uri: str, result_uri: str | None, run: RunContext
         with Outputs(run.s3, overwrite=settings.output.overwrite, provenance=provenance, mode=source.mode) as outputs:
             sink = None if result_uri is None else outputs.open(result_uri)
             pairs = _read_pairs(source, run)
-            async with cancelled_by_sigterm():
+            async with cancelled_by_signals():
                 await _judge(source, pairs, result_uri or "-", run)
             source.verify_unchanged()
             result = _result_of(source, pairs, run, time.monotonic() - started_s)

@@ -20,7 +20,7 @@ from genrm_cli.errors import (
 )
 from genrm_cli.groups.check import check_settings
 from genrm_cli.groups.tasks import first_error_of, in_thread
-from genrm_cli.jobs.context import RunContext, cancelled_by_sigterm
+from genrm_cli.jobs.context import RunContext, cancelled_by_signals
 from genrm_cli.jobs.due.inputs import Task, is_one_input
 from genrm_cli.jobs.due.leasing import leased
 from genrm_cli.jobs.due.leftovers import Leftovers
@@ -111,7 +111,7 @@ class _Batch:
         queue: asyncio.Queue[Decision | None] = asyncio.Queue(maxsize=lanes)
         try:
             async with (
-                cancelled_by_sigterm(),
+                cancelled_by_signals(),
                 open_judges(self._run.judge_specs(), self._run.open_options, self._run.on_event) as judges,
                 asyncio.TaskGroup() as group,
             ):

@@ -83,17 +83,23 @@ def new_run(
 
 
 @asynccontextmanager
-async def cancelled_by_sigterm() -> AsyncIterator[None]:
-    """Let SIGTERM (cron's timeout, a spot instance's end) cancel the run like Ctrl-C: what is answered is kept."""
+async def cancelled_by_signals() -> AsyncIterator[None]:
+    """Let SIGTERM (cron's timeout, a spot instance's end) and SIGHUP cancel the run like Ctrl-C: verdicts are kept.
+
+    A signal that is ignored, as nohup ignores SIGHUP, stays so.
+    """
     task, loop = asyncio.current_task(), asyncio.get_running_loop()
-    before = signal.getsignal(signal.SIGTERM)
+    before = {each: signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGHUP)}
+    before = {each: handler for each, handler in before.items() if handler is not signal.SIG_IGN}
     if task is None or threading.current_thread() is not threading.main_thread():
         yield
         return
-    loop.add_signal_handler(signal.SIGTERM, task.cancel)
+    for each in before:
+        loop.add_signal_handler(each, task.cancel)
     try:
         yield
     finally:
         # The loop would restore the system's handler, which ends a process in the middle of writing its outputs.
-        loop.remove_signal_handler(signal.SIGTERM)
-        signal.signal(signal.SIGTERM, before or signal.SIG_DFL)
+        for each, handler in before.items():
+            loop.remove_signal_handler(each)
+            signal.signal(each, handler or signal.SIG_DFL)

@@ -20,6 +20,7 @@ import orjson
 from pyreqwest.client import ClientBuilder
 from pyreqwest.compatibility.httpx import HttpxTransport
 from pyreqwest.exceptions import DetailedPyreqwestError, PyreqwestError, RequestTimeoutError
+from pyreqwest.http import Url
 
 from genrm_cli.errors import UsageError
 from genrm_cli.judging.mask_key import KeyMask
@@ -212,7 +213,10 @@ def chat_url(base_url: str) -> str:
         parts = urlsplit(base_url)
         host = parts.hostname
         _ = parts.port
-    except ValueError as error:
+        if host and parts.scheme in ("http", "https"):
+            # Both libraries parse it again at every call, each with rules of its own for hosts.
+            _ = httpx.URL(base_url).host, Url(base_url)
+    except (ValueError, httpx.InvalidURL) as error:
         raise UsageError(f"--base-url {base_url!r} is not a URL: {error}.") from error
     if parts.username or parts.password:
         raise UsageError("--base-url holds a user name or password; pass a key with --api-key-env instead.")

@@ -2,7 +2,7 @@
 
 import types
 import typing
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import Field, dataclass, field, replace
 from typing import Any, Literal
 
@@ -25,6 +25,9 @@ class Declaration:
         is_duration: whether it accepts values such as 90s, 15m and 2h.
         is_size: whether it accepts values such as 64MB and 1GiB.
         is_common: whether `--help` shows it; `--help-all` shows every setting.
+        needs_trust: whether it names a path, a host or a key, runs code or overwrites, so that a settings file that
+            was only found in the working folder may not set it; a function decides by the value. Text without choices
+            and booleans do unless declared otherwise; numbers, durations and choices do not.
     """
 
     help: str
@@ -39,6 +42,12 @@ class Declaration:
     is_duration: bool = False
     is_size: bool = False
     is_common: bool = False
+    needs_trust: bool | Callable[[object], bool] | None = None
+
+
+def names_file(value: object) -> bool:
+    """Return whether a value that may be a name or a TOML file is a file."""
+    return ".toml" in str(value)
 
 
 def setting(default: Value, help_text: str, *, choices: Iterable[str] = (), **more: Any) -> Any:
@@ -89,6 +98,15 @@ class Setting:
     def is_many(self) -> bool:
         """Whether it takes several texts."""
         return self.default == ()
+
+    def needs_trust(self, value: object) -> bool:
+        """Return whether a settings file must be named or trusted to set this value."""
+        declared = self.declared.needs_trust
+        if callable(declared):
+            return declared(value)
+        if declared is None:
+            declared = self.type is bool or (self.type is str and not self.declared.choices)
+        return declared and value != self.default
 
 
 def setting_of(field: "Field[Any]", subject: str, panel: Panel) -> Setting | None:

@@ -22,6 +22,7 @@ class InputSettings:
         "Dotted path of the field that identifies the group, for example metadata.task. "
         "Default: task index, prompt id, example or scenario id, or the prompt, whichever exists first.",
         is_common=True,
+        needs_trust=False,
     )
     view: str = reward_setting(
         "auto",
@@ -34,13 +35,13 @@ class InputSettings:
         None, "Cut the middle out of responses longer than this before the judge sees them.", low=100
     )
     answer_field: str | None = reward_setting(
-        None, "Dotted path of the text to judge in answers that are JSON, for example result.text."
+        None, "Dotted path of the text to judge in answers that are JSON, for example result.text.", needs_trust=False
     )
     answer_tool: str | None = reward_setting(
-        None, "Judge the arguments of the last call of this tool, for example submit_final_result."
+        None, "Judge the arguments of the last call of this tool, for example submit_final_result.", needs_trust=False
     )
     ignore_media: bool = reward_setting(
-        False, "Compare responses with images or files, although the judge does not see them."
+        False, "Compare responses with images or files, although the judge does not see them.", needs_trust=False
     )
     empty: str = reward_setting(
         "unscored",
@@ -51,18 +52,24 @@ class InputSettings:
         None,
         "Dotted path of the prompt, for a format that is not recognised. Requires --response-field.",
         is_common=True,
+        needs_trust=False,
     )
     response_field: str | None = reward_setting(
         None,
         "Dotted path of the response, for a format that is not recognised; a list of responses is a group.",
         is_common=True,
+        needs_trust=False,
     )
     id_field: str | None = reward_setting(
-        None, "Dotted path of the task's id, for a format that is not recognised. Requires --response-field."
+        None,
+        "Dotted path of the task's id, for a format that is not recognised. Requires --response-field.",
+        needs_trust=False,
     )
     max_line_bytes: int = setting(64_000_000, "Reject longer lines without reading them.", low=1_000, is_size=True)
     strict: bool = setting(
-        False, "Stop with exit code 3 before any call if a line is invalid or a rollout is duplicated."
+        False,
+        "Stop with exit code 3 before any call if a line is invalid or a rollout is duplicated.",
+        needs_trust=False,
     )
     min_age: float | None = duration(
         None,
@@ -74,6 +81,7 @@ class InputSettings:
         (),
         "Reject rollouts that do not declare FIELD=VALUE, for example synthetic=true. FIELD is a dotted path in the "
         "record or in its metadata. Repeatable.",
+        needs_trust=False,
     )
 
 
@@ -89,8 +97,10 @@ class JournalSettings:
     )
     segment_calls: int = setting(200, "Journal on S3: maximum number of verdicts between two copies.", low=1)
     segment_age: float = duration(10.0, "Journal on S3: maximum time between two copies.", low=0.1)
-    use_journal: bool = setting(True, "Record verdicts in a journal and reuse recorded ones.", negative="--no-journal")
-    only_failed: bool = setting(False, "Retry failed comparisons only; ask nothing new.")
+    use_journal: bool = setting(
+        True, "Record verdicts in a journal and reuse recorded ones.", negative="--no-journal", needs_trust=False
+    )
+    only_failed: bool = setting(False, "Retry failed comparisons only; ask nothing new.", needs_trust=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,13 +124,17 @@ class OutputSettings:
         extra_flag="--force",
         is_common=True,
     )
-    dry_run: bool = setting(False, "Show what a run would do with each input, without doing it.", is_common=True)
-    keep_replies: bool = setting(False, "Include the judge's replies in the comparisons file.")
-    json_output: bool = setting(False, "Print one JSON object to stdout.", key="json", is_common=True)
+    dry_run: bool = setting(
+        False, "Show what a run would do with each input, without doing it.", is_common=True, needs_trust=False
+    )
+    keep_replies: bool = setting(False, "Include the judge's replies in the comparisons file.", needs_trust=False)
+    json_output: bool = setting(
+        False, "Print one JSON object to stdout.", key="json", is_common=True, needs_trust=False
+    )
     log_json: str | None = setting(
         None, "Append events (progress, endpoints down and up, ...) to this file as JSON lines."
     )
-    quiet: bool = setting(False, "Print errors only.", extra_flag="-q", is_common=True)
+    quiet: bool = setting(False, "Print errors only.", extra_flag="-q", is_common=True, needs_trust=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,7 +144,11 @@ class StorageSettings:
     s3_endpoint_url: str | None = setting(None, "S3-compatible endpoint (MinIO, OVH, ...). AWS_ENDPOINT_URL works too.")
     s3_profile: str | None = setting(None, "Profile in the AWS credentials file.")
     s3_region: str | None = setting(None, "AWS region.")
-    leases: bool = setting(True, "Lease each output while working on it, so that two runs never do the same work.")
+    leases: bool = setting(
+        True, "Lease each output while working on it, so that two runs never do the same work.", needs_trust=False
+    )
     lease_expiry: float = duration(300.0, "Take over leases that have not been renewed for this long.", low=1)
-    lock: bool = setting(False, "Exit with code 5 if the same command is already running on this machine.")
+    lock: bool = setting(
+        False, "Exit with code 5 if the same command is already running on this machine.", needs_trust=False
+    )
     any_prefix: bool = setting(False, "Allow S3 outputs outside rl/, which keeps RL data apart from supervised data.")

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from genrm_cli.catalog import REDACTIONS, listed
-from genrm_cli.settings.declare import Value, duration, reward_setting, setting
+from genrm_cli.settings.declare import Value, duration, names_file, reward_setting, setting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,20 +22,26 @@ class JudgeSettings:
         "endpoints that serve the same model (environment: comma-separated; file: a list). Default: OPENAI_BASE_URL.",
         is_common=True,
     )
-    model: str | None = reward_setting(None, "Model name of the judge on its server.", is_common=True)
+    model: str | None = reward_setting(
+        None, "Model name of the judge on its server.", is_common=True, needs_trust=False
+    )
     profile: str | None = reward_setting(
         None,
         "How to prompt this family of judges and parse its replies: a name that `genrm profiles` lists, or your own "
         "TOML file. Default: chosen by model name, otherwise nemotron.",
         is_common=True,
+        needs_trust=names_file,
     )
     principle: str | None = reward_setting(
-        None, "Criterion to judge by: text, or @FILE. A rollout's own principle takes precedence."
+        None,
+        "Criterion to judge by: text, or @FILE. A rollout's own principle takes precedence.",
+        needs_trust=lambda value: str(value).startswith("@"),
     )
     use_principle: bool | None = reward_setting(
         None,
         "Send rollouts' own principles to the judge. Default: yes, but no where NeMo Gym is reproduced. Gym's own "
         "default principle is not included: give its text with --principle.",
+        needs_trust=False,
     )
     temperature: float | None = reward_setting(None, "Sampling temperature. Default: the profile's.", low=0, high=2)
     top_p: float | None = reward_setting(None, "Nucleus sampling threshold. Default: the profile's.", low=0, high=1)
@@ -47,11 +53,14 @@ class JudgeSettings:
     )
     api_key_file: str | None = setting(None, "File that holds the API key, instead of a variable.")
     ca_bundle: str | None = setting(None, "PEM file of certificate authorities to trust in addition to the system's.")
-    probe: bool = setting(True, "Test the judge before the run: compare a good and a bad answer in both orders.")
+    probe: bool = setting(
+        True, "Test the judge before the run: compare a good and a bad answer in both orders.", needs_trust=False
+    )
     redact_pattern: tuple[str, ...] = reward_setting(
         (),
         f"Mask matches in all text sent to the judge: {listed(REDACTIONS)}, or a regular expression. Repeatable. "
         "The summary counts the matches.",
+        needs_trust=False,
     )
     compat: str | None = reward_setting(
         None,
@@ -63,6 +72,7 @@ class JudgeSettings:
         None,
         "Identity of the judge in the journal: verdicts are never shared between identities. Default: the model name.",
         panel="Journal",
+        needs_trust=False,
     )
 
 
@@ -107,6 +117,7 @@ class LimitSettings:
         "auto",
         "Maximum calls in flight: a number, or auto, which adapts to each endpoint (up to 4096).",
         is_common=True,
+        needs_trust=False,
     )
     connect_timeout: float = duration(10.0, "Connection timeout.")
     call_timeout: float = duration(600.0, "Timeout of one request.")
@@ -122,7 +133,9 @@ class LimitSettings:
         5, "Retries of a request after a 5xx status, a timeout or a connection error.", low=0, high=100
     )
     reask: int = setting(3, "Retries of a comparison after an unparsable reply.", low=0, high=100)
-    hedge: bool = setting(False, "Send a slow request again when slots are idle; the first reply counts.")
+    hedge: bool = setting(
+        False, "Send a slow request again when slots are idle; the first reply counts.", needs_trust=False
+    )
     max_calls: int | None = setting(None, "Stop with partial results after this many calls.", low=0, is_common=True)
     max_total_tokens: int | None = setting(
         None, "Stop with partial results after this many prompt and reply tokens in total.", low=0

@@ -1,9 +1,8 @@
 """Resolution of flags, environment, settings file, preset and defaults into one frozen `Settings`."""
 
 import os
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 from enum import IntEnum
 from pathlib import Path
 from typing import Any
@@ -17,19 +16,13 @@ from genrm_cli.settings.judge_settings import LimitSettings, PanelJudge
 from genrm_cli.settings.panel import judges_of, parse_panel, refuse_overridden
 from genrm_cli.settings.reward_settings import PRESETS
 from genrm_cli.settings.reward_tables import parse_components, parse_diversity, parse_total
-from genrm_cli.settings.table import Settings, all_settings, settings_from, value_of
+from genrm_cli.settings.sources.toml_file import SettingsFile
+from genrm_cli.settings.sources.trust import PANEL, iter_needing_trust, state_of
+from genrm_cli.settings.table import Settings, all_settings, setting_named, settings_from, value_of
 
 # Variables with our prefix that are not settings: they must not be reported as misspelt.
 OTHER_VARIABLES = frozenset({"GENRM_API_KEY", "GENRM_CONFIG"})
 _OPENAI_BASE_URL = "OPENAI_BASE_URL"
-
-
-@dataclass(frozen=True, slots=True)
-class SettingsFile:
-    """A settings file; both fields are empty without one."""
-
-    path: str = ""
-    values: Mapping[str, object] = field(default_factory=dict)
 
 
 class _Rank(IntEnum):
@@ -60,50 +53,16 @@ class Origin:
     source: str
 
 
-def read_settings_file(path: str | None, folder: Path) -> SettingsFile:
-    """Read the named TOML file, otherwise `genrm.toml` or `[tool.genrm]` of `pyproject.toml` in the folder.
-
-    Raises:
-        UsageError: the named file is missing, or a file is not valid TOML.
-    """
-    if path is not None:
-        return SettingsFile(path, read_toml(Path(path)))
-    for name, tables in (("genrm.toml", ()), ("pyproject.toml", ("tool", "genrm"))):
-        if (folder / name).is_file() and (values := _table_at(read_toml(folder / name), tables, name)):
-            return SettingsFile(name, values)
-    return SettingsFile()
-
-
-def _table_at(values: Any, path: tuple[str, ...], file: str) -> Mapping[str, object]:
-    for part in path:
-        values = values.get(part, {})
-        if not isinstance(values, dict):
-            raise UsageError(f"{file}: {part} is {values!r}, expected a table.")
-    table: Mapping[str, object] = values
-    return table
-
-
-def read_toml(path: Path) -> dict[str, object]:
-    """Read a TOML file.
-
-    Raises:
-        UsageError: it cannot be read, or is not valid TOML.
-    """
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UsageError(f"{path}: cannot read the file: {error.strerror}.") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path}: not a valid TOML file: {error}.") from error
-
-
 def resolve_settings(
-    flags: Mapping[str, Value], environ: Mapping[str, str], file: SettingsFile
+    flags: Mapping[str, Value], environ: Mapping[str, str], file: SettingsFile, folder: Path | None = None
 ) -> tuple[Settings, list[Origin]]:
     """Resolve all settings and their origins; flags are by flat or old name, None where not given.
 
+    `folder` is that of a file that was not named; the working folder by default.
+
     Raises:
-        UsageError: a value has the wrong type or is out of bounds, or the file has an unknown setting.
+        UsageError: a value has the wrong type or is out of bounds, the file has an unknown setting, or one that needs
+            the user's trust.
     """
     _refuse_unknown_keys(file)
     keys, tables = _split_tables(file)
@@ -112,6 +71,11 @@ def resolve_settings(
     if "judge" not in tables:
         _default_to_openai_base_url(chosen, environ)
     _drop_overridden_profile(chosen)
+    if not file.is_named:
+        _refuse_untrusted(file, folder or Path.cwd(), chosen)
+    chosen = {
+        name: replace(each, value=convert(setting_named(name), each.value, each.where)) for name, each in chosen.items()
+    }
     _apply_preset(chosen)
     _apply_compat(chosen)
     values = {name: choice.value for name, choice in chosen.items()}
@@ -138,8 +102,28 @@ def _choose(flags: Mapping[str, Value], environ: Mapping[str, str], file: Settin
         sources = _flags_of(setting, flags), _variables_of(setting, environ), _keys_of(setting, file)
         raw = next((each for source in sources if (each := _only(source)) is not None), None)
         if raw is not None:
-            chosen[setting.name] = replace(raw, value=convert(setting, raw.value, raw.where))
+            chosen[setting.name] = raw
     return chosen
+
+
+def _refuse_untrusted(file: SettingsFile, folder: Path, chosen: Mapping[str, _Choice]) -> None:
+    """Refuse settings of a file that was only found in the working folder, if they need trust and take effect."""
+    overridden = {s.name for s in all_settings() if s.name not in chosen or chosen[s.name].rank is not _Rank.FILE}
+    if _names_one_judge(chosen):
+        overridden.add(PANEL)
+    places = [place for name, place in iter_needing_trust(file.values) if name not in overridden]
+    if places and (state := state_of(file, folder)) != "trusted":
+        why = "has changed since you trusted it" if state == "changed" else "is not trusted"
+        raise UsageError(
+            f"{file.path} {why}, and sets {', '.join(places)}. A settings file found in the working folder may not "
+            "name endpoints, keys, files or code. If you know where it comes from, name it "
+            f"(--config {file.path}) or trust the folder (genrm trust .)."
+        )
+
+
+def _names_one_judge(chosen: Mapping[str, _Choice]) -> bool:
+    """Return whether a flag or variable names a single judge, which overrides the panel of the file."""
+    return any(name in chosen and chosen[name].rank < _Rank.FILE for name in ("judge", "model"))
 
 
 def _flags_of(setting: Setting, flags: Mapping[str, Value]) -> Iterator[_Choice]:
@@ -213,10 +197,9 @@ def _panel(tables: Mapping[str, object], chosen: Mapping[str, _Choice], path: st
     if "judge" not in tables:
         return ()
     panel = parse_panel(tables["judge"], f"{path}: judge")
-    overriding = {name: choice.source for name, choice in chosen.items() if choice.rank < _Rank.FILE}
-    if not overriding.keys().isdisjoint(("judge", "model")):
+    if _names_one_judge(chosen):
         return ()
-    refuse_overridden(panel, overriding)
+    refuse_overridden(panel, {name: choice.source for name, choice in chosen.items() if choice.rank < _Rank.FILE})
     return panel
 
 

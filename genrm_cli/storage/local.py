@@ -1,5 +1,6 @@
 """Local outputs: files that appear whole, and streams."""
 
+import codecs
 import contextlib
 import errno
 import hashlib
@@ -14,7 +15,10 @@ from typing import BinaryIO
 from genrm_cli.errors import StorageError, UsageError
 from genrm_cli.storage.formats.codec import CHUNK_BYTES, make_encoder
 from genrm_cli.storage.formats.location import Mark, is_stream, parse_local_path
+from genrm_cli.storage.formats.printable import escaped_in_json
 from genrm_cli.storage.listing import UNFINISHED_PREFIX, UNFINISHED_SUFFIX
+
+_UTF8 = codecs.getincrementaldecoder("utf-8")
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _OPEN_FILES = "/proc/self/fd"
@@ -123,9 +127,13 @@ class StreamSink:
         self.uri = uri
         self._encoder = make_encoder(uri)
         self._stream = _open_stream(uri)
+        # Lines on a terminal: JSON of other tools may hold controls that JSON need not escape.
+        self._to_terminal = _UTF8("replace") if self._stream.isatty() else None
 
     def write(self, data: bytes) -> None:
         """Compress and send bytes."""
+        if self._to_terminal is not None:
+            data = escaped_in_json(self._to_terminal.decode(data)).encode()
         self._send(self._encoder.compress(data))
 
     def finish(self) -> None:

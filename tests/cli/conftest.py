@@ -23,6 +23,7 @@ def call(genrm: Genrm, monkeypatch: pytest.MonkeyPatch) -> Call:
         if name.startswith(("GENRM_", "OPENAI_")):
             monkeypatch.delenv(name)
     monkeypatch.setenv("XDG_STATE_HOME", str(genrm.state_folder))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(genrm.config_folder))
     monkeypatch.chdir(genrm.folder)
 
     def run(*arguments: object, stdin: bytes = b"", **environment: str) -> Finished:

@@ -8,7 +8,9 @@ from judge_server_fixture import JudgeServer
 
 StartJudge = Callable[[], JudgeServer]
 
-KEYS = {"KEY_A": "sk-first-0123456789abcdef", "KEY_B": "sk-second-fedcba9876543210"}
+# A settings file that was only found in the folder may name neither endpoints nor keys.
+NAMED = {"GENRM_CONFIG": "genrm.toml"}
+KEYS = {**NAMED, "KEY_A": "sk-first-0123456789abcdef", "KEY_B": "sk-second-fedcba9876543210"}
 GRADERS = [("nemotron-principle", 1), ("rewardanything", 1), ("brrm", 2)]
 
 
@@ -48,7 +50,7 @@ def test_each_server_of_a_panel_gets_its_own_key_and_no_other(
     assert keys_seen(other) == {f"Bearer {KEYS['KEY_B']}"}
     assert "16 comparisons: 16 calls to make" in finished.err
     written = b"".join((genrm.folder / name).read_bytes() for name in genrm.names())
-    for key in KEYS.values():
+    for key in (KEYS["KEY_A"], KEYS["KEY_B"]):
         assert key.encode() not in written + finished.out
         assert key not in finished.err
     metrics = metrics_of(genrm)
@@ -65,7 +67,7 @@ def test_a_key_that_is_not_there_is_named(genrm: Genrm, call: Call, judge_server
     """A variable of one judge that is not set ends the run before any call."""
     write_panel(genrm, judge_server, judge_server)
     genrm.write("in.jsonl", make_rollouts(groups=1))
-    finished = call("score", "in.jsonl", KEY_A=KEYS["KEY_A"])
+    finished = call("score", "in.jsonl", **NAMED, KEY_A=KEYS["KEY_A"])
     assert finished.code == 2
     assert "KEY_B" in finished.err
     assert judge_server.stats()["requests"] == 0

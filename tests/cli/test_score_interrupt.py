@@ -7,11 +7,11 @@ from judge_server_fixture import JudgeServer
 from genrm_cli.judging.journal import Journal
 
 
-@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
-def test_ctrl_c_and_sigterm_stop_with_130_and_leave_the_journal(
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_ctrl_c_sigterm_and_sighup_stop_with_130_and_leave_the_journal(
     genrm: Genrm, judge_server: JudgeServer, sent: signal.Signals
 ) -> None:
-    """In mid-run either ends the process soon: verdicts are kept; no outputs, temporary files or calls are left."""
+    """In mid-run each ends the process soon: verdicts are kept; no outputs, temporary files or calls are left."""
     judge_server.behave(script=[{}] * 4, fault={"hang": True})  # the probe and two verdicts, then silence
     genrm.write("in.jsonl", make_rollouts(groups=4, size=4))
     arguments = ("--base-url", judge_server.base_url, "--model", "m", "--concurrency", "4")
@@ -28,6 +28,22 @@ def test_ctrl_c_and_sigterm_stop_with_130_and_leave_the_journal(
     with Journal(str(genrm.folder / "in.journal.sqlite")) as journal:
         assert len(journal) == 2
     judge_server.wait_until(lambda stats: stats["in_flight"] == 0)
+
+
+def test_nohup_outlives_its_terminal(genrm: Genrm, judge_server: JudgeServer) -> None:
+    """A SIGHUP that is ignored at the start stays ignored: the run ends as if none had come."""
+    judge_server.behave(script=[{"latency_s": 1.0}])
+    genrm.write("in.jsonl", make_rollouts(groups=1, size=2))
+    arguments = ("--base-url", judge_server.base_url, "--model", "m", "--no-probe", "--concurrency", "1")
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # the process inherits it
+    try:
+        process = genrm.start("score", "in.jsonl", *arguments)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    judge_server.wait_until(lambda stats: stats["requests"] == 1, limit_s=20)
+    process.send_signal(signal.SIGHUP)
+    _, err = process.communicate(timeout=20)
+    assert process.returncode == 0, err.decode()
 
 
 @pytest.mark.slow

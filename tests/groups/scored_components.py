@@ -11,7 +11,8 @@ from genrm_cli.cli.options import run_to_end
 from genrm_cli.jobs.batch import score_inputs
 from genrm_cli.jobs.context import new_run
 from genrm_cli.settings import Settings
-from genrm_cli.settings.resolve import SettingsFile, resolve_settings
+from genrm_cli.settings.resolve import resolve_settings
+from genrm_cli.settings.sources.toml_file import SettingsFile
 
 LEXICAL = "judge = 'lexical'\n"
 QUICK: dict[str, Any] = {"probe": False, "retries": 0, "reask": 0, "concurrency": "2", "overwrite": True}

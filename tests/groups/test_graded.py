@@ -52,6 +52,7 @@ def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call:
         if name.startswith(("GENRM_", "OPENAI_")):
             monkeypatch.delenv(name)
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GENRM_CONFIG", "genrm.toml")
     return lambda *arguments, **environment: call_here(arguments, environment)
 
 

@@ -13,8 +13,9 @@ from genrm_cli.cli.setup.settings_page import render_settings_page
 from genrm_cli.judging.lookup.builtin_profiles import PROFILES
 from genrm_cli.rollouts.dialects import DIALECTS
 from genrm_cli.settings.panel import judges_of
-from genrm_cli.settings.resolve import read_settings_file, resolve_settings
+from genrm_cli.settings.resolve import resolve_settings
 from genrm_cli.settings.reward_settings import PRESETS
+from genrm_cli.settings.sources.toml_file import read_settings_file
 from genrm_cli.settings.table import all_settings
 from genrm_cli.verdicts import FailureKind
 
@@ -27,6 +28,8 @@ OTHER_FLAGS = {
     "--as-judge",
     "--group",
     "--limit",
+    "--list",
+    "--remove",
     "--history",
     "--fit",
     "--older-than",
@@ -101,5 +104,5 @@ def test_the_settings_files_of_the_guide_are_read(page, begins, tmp_path) -> Non
     """What the guide shows of a settings file is accepted as it stands."""
     (block,) = [block for block in re.findall(r"```toml\n(.*?)```", PAGES[page], re.DOTALL) if block.startswith(begins)]
     (tmp_path / "genrm.toml").write_text(block)
-    settings, _ = resolve_settings({}, {}, read_settings_file(None, tmp_path))
+    settings, _ = resolve_settings({}, {}, read_settings_file(str(tmp_path / "genrm.toml"), tmp_path))
     assert len(settings.rewards.components) == 9 or len(judges_of(settings)) == 3

@@ -61,7 +61,13 @@ def test_the_url_of_chat_completions(given: str, url: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "given", ["", "localhost:8000/v1", "ftp://host/v1", "http://", "http://host:port/v1", "http://[::1/v1", "/v1"]
+    "given",
+    [
+        *("", "localhost:8000/v1", "ftp://host/v1", "http://", "http://host:port/v1", "http://[::1/v1", "/v1"),
+        *("http://a\x1bb/v1", "http://a\nb/v1", "http://host/v\x01", "http://xn--0/v1", "http://xn--/v1"),
+        *("http://1.2.3.4.5/v1", "http://256.1.1.1/v1", "http://a b/v1", "http://%00/v1", "http://a\udcff/v1"),
+        *("http://ä..b/v1", "http://" + "ä" * 80 + "/v1", "http://[v1.x]/v1", "http://\u202ea/v1"),
+    ],
 )
 def test_what_is_no_http_url_is_a_usage_error(given: str) -> None:
     """Anything else is refused before a connection is tried."""

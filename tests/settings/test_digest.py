@@ -6,7 +6,8 @@ from collections.abc import Mapping
 import pytest
 
 from genrm_cli.settings import Settings, changed, settings_from
-from genrm_cli.settings.resolve import SettingsFile, resolve_settings
+from genrm_cli.settings.resolve import resolve_settings
+from genrm_cli.settings.sources.toml_file import SettingsFile
 from genrm_cli.settings.table import all_settings, digest_of, value_of
 
 Flags = Mapping[str, str | tuple[str, ...]]

@@ -1,5 +1,6 @@
 """`[[judge]]` tables of a settings file."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,8 @@ from genrm_cli.errors import UsageError
 from genrm_cli.settings import Settings
 from genrm_cli.settings.keys import find_api_key
 from genrm_cli.settings.panel import MAX_JUDGES, OWN_KEYS, judges_of
-from genrm_cli.settings.resolve import Origin, SettingsFile, read_settings_file, resolve_settings
+from genrm_cli.settings.resolve import Origin, resolve_settings
+from genrm_cli.settings.sources.toml_file import SettingsFile, read_settings_file
 from genrm_cli.settings.table import all_settings, digest_of
 
 TWO = """
@@ -38,7 +40,8 @@ def resolve(
 ) -> tuple[Settings, dict[str, Origin]]:
     """Resolve the settings of a folder whose settings file holds this text."""
     (folder / "genrm.toml").write_text(text)
-    settings, origins = resolve_settings(flags or {}, environ or {}, read_settings_file(None, folder))
+    file = replace(read_settings_file(None, folder), is_named=True)
+    settings, origins = resolve_settings(flags or {}, environ or {}, file)
     return settings, {origin.key: origin for origin in origins}
 
 

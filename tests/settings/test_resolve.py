@@ -11,14 +11,13 @@ from genrm_cli.settings import Settings
 from genrm_cli.settings.aliases import OLD_NAMES, flag_named, iter_renamed, variable_named
 from genrm_cli.settings.convert import parse_duration_s
 from genrm_cli.settings.resolve import (
-    SettingsFile,
     concurrency_of,
-    read_settings_file,
     resolve_settings,
     state_folder,
     unknown_variables,
 )
 from genrm_cli.settings.reward_settings import PRESETS
+from genrm_cli.settings.sources.toml_file import SettingsFile, read_settings_file
 from genrm_cli.settings.table import all_settings, setting_named, value_of
 
 LENGTH = "group_answer_length_penalty_coeff"
@@ -345,9 +344,9 @@ def test_the_first_settings_file_of_the_folder_counts(tmp_path):
     (tmp_path / "pyproject.toml").write_text('[project]\nname = "x"\n')
     assert read_settings_file(None, tmp_path) == SettingsFile()
     (tmp_path / "pyproject.toml").write_text("[tool.genrm]\nrepeats = 2\n")
-    assert read_settings_file(None, tmp_path) == SettingsFile("pyproject.toml", {"repeats": 2})
+    assert read_settings_file(None, tmp_path) == SettingsFile("pyproject.toml", {"repeats": 2}, is_named=False)
     (tmp_path / "genrm.toml").write_text("repeats = 3\n")
-    assert read_settings_file(None, tmp_path) == SettingsFile("genrm.toml", {"repeats": 3})
+    assert read_settings_file(None, tmp_path) == SettingsFile("genrm.toml", {"repeats": 3}, is_named=False)
 
 
 def test_a_named_settings_file_replaces_the_folders(tmp_path):

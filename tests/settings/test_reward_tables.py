@@ -13,7 +13,8 @@ from genrm_cli.errors import UsageError
 from genrm_cli.settings import Settings, components, reward_tables
 from genrm_cli.settings.components import Component, TotalTable, needs_verdicts, order_of
 from genrm_cli.settings.panel import graders_of
-from genrm_cli.settings.resolve import SettingsFile, resolve_settings
+from genrm_cli.settings.resolve import resolve_settings
+from genrm_cli.settings.sources.toml_file import SettingsFile
 from genrm_cli.settings.table import digest_of
 
 

@@ -12,13 +12,13 @@ from genrm_cli.cli.console import (
     number_text,
     percent_text,
     print_json,
+    print_table,
     print_text,
     say,
     say_warning,
-    stdout_console,
 )
 from genrm_cli.cli.events import watched
-from genrm_cli.cli.options import Invocation, option, run_to_end, with_settings
+from genrm_cli.cli.options import Invocation, option, run_to_end, say_endpoint_source, with_settings
 from genrm_cli.errors import UsageError
 
 _OMITTED = (
@@ -89,6 +89,7 @@ def _evaluate(pairs: str, output: str | None, invocation: Invocation) -> int:
     settings = invocation.settings
     if settings.output.json_output and output == "-":
         raise UsageError("--json and -o - both write to stdout; omit one of them.")
+    say_endpoint_source(invocation)
     with watched(settings) as (progress, events):
         run = new_run(without_components(settings), invocation.api_keys, progress, events)
         result = run_to_end(evaluate_judge(pairs, output, run))
@@ -122,18 +123,18 @@ def _compare(a: str, b: str, invocation: Invocation) -> int:
 
 
 def _print_metrics(result: dict[str, Any]) -> None:
-    console, metrics = stdout_console(), result["figures"]
+    metrics = result["figures"]
     table = new_table("metric", "value", "95 % interval", "pairs")
     for name, words in _SHARES.items():
         if metrics[name]["pairs"] or name != "accuracy_equal_length":
             add_row(table, words, *_share_cells(metrics[name]), str(metrics[name]["pairs"]))
-    console.print(table)
-    console.print()
+    print_table(table)
+    print_text()
     for line in _metric_lines(metrics):
         print_text(line)
     if set(result["by_category"]) != {""}:
-        console.print()
-        console.print(_categories_table(result["by_category"]))
+        print_text()
+        print_table(_categories_table(result["by_category"]))
 
 
 def _metric_lines(metrics: dict[str, Any]) -> list[str]:
@@ -169,7 +170,6 @@ def _categories_table(by_category: dict[str, dict[str, Any]]) -> Table:
 
 
 def _print_comparison(comparison: dict[str, Any]) -> None:
-    console = stdout_console()
     table = new_table("judge", "accuracy", "95 % interval", "consistent", "95 % interval", "better on")
     for side in ("a", "b"):
         judge = comparison[side]["judge"]
@@ -177,8 +177,8 @@ def _print_comparison(comparison: dict[str, Any]) -> None:
         cells = (*_share_cells(comparison[f"accuracy_{side}"]), *_share_cells(comparison[f"consistent_{side}"]))
         title = f"{side.upper()}: {name or '?'} ({comparison[side]['result']})"
         add_row(table, title, *cells, str(comparison[f"{side}_better"]))
-    console.print(table)
-    console.print()
+    print_table(table)
+    print_text()
     better = comparison["better"]
     print_text(
         f"{'no significant difference' if better is None else f'{better.upper()} is better'}: "

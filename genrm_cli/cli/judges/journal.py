@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from genrm_cli.cli.console import counted
+from genrm_cli.cli.console import counted, print_text
 from genrm_cli.cli.options import exits
 from genrm_cli.errors import InputError, UsageError
 
@@ -28,7 +28,7 @@ def stats(path: JournalPath, as_json: Annotated[bool, typer.Option("--json", hel
     """Count verdicts, failures, calls and tokens by judge."""
     with _open(path) as opened:
         statistics = opened.statistics()
-    typer.echo(json.dumps(statistics) if as_json else _stats_text(statistics))
+    print_text(json.dumps(statistics) if as_json else _stats_text(statistics))
 
 
 @journal.command()
@@ -37,7 +37,7 @@ def export(path: JournalPath) -> None:
     """Print every verdict, with its reply, and every failure as JSON lines."""
     with _open(path) as opened:
         for entry in opened.iter_entries():
-            typer.echo(json.dumps(entry))
+            print_text(json.dumps(entry))
 
 
 @journal.command()
@@ -66,7 +66,7 @@ def prune(
             raise UsageError("nothing to delete; pass --failures, --older-than or --judge.")
         before = None if age_s is None else time.time() - age_s
         verdicts_gone, failures_gone = opened.prune(failures=failures, before=before, judge=judge)
-    typer.echo(f"deleted {counted(verdicts_gone, 'verdict')} and {counted(failures_gone, 'failure')}")
+    print_text(f"deleted {counted(verdicts_gone, 'verdict')} and {counted(failures_gone, 'failure')}")
 
 
 def _open(path: str) -> "Journal":

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from genrm_cli.cli.console import add_row, new_table, stdout_console
+from genrm_cli.cli.console import add_row, new_table, print_table, print_text
 from genrm_cli.cli.options import exits
 from genrm_cli.cli.scoring.show import messages_text
 
@@ -39,13 +39,13 @@ def _print_profiles(*, as_json: bool) -> None:
     from genrm_cli.judging.lookup.builtin_profiles import PROFILES
 
     if as_json:
-        typer.echo(_to_json([_describe(profile) for profile in PROFILES.values()]))
+        print_text(_to_json([_describe(profile) for profile in PROFILES.values()]))
         return
     table = new_table("profile", "judges and verdict", "request fields", texts=3)
     table.columns[0].no_wrap = True
     for profile in PROFILES.values():
         add_row(table, profile.name, profile.about, _fields_text(profile.request_fields))
-    stdout_console().print(table)
+    print_table(table)
 
 
 @profiles.command("test")
@@ -67,11 +67,11 @@ def read_reply(
     text, profile = read_text_argument(reply, "--reply"), find_profile(name, None)
     read = parse_reply(profile, Reply(text, finish_reason="length" if truncated else "stop"), _sample_for(profile))
     if isinstance(read, Failure):
-        typer.echo(f"no verdict: {read.kind}: {read.detail}")
+        print_text(f"no verdict: {read.kind}: {read.detail}")
     elif isinstance(read, Verdict):
-        typer.echo(f"score_1 {read.score_1:g}, score_2 {read.score_2:g}, ranking {read.ranking:g}")
+        print_text(f"score_1 {read.score_1:g}, score_2 {read.score_2:g}, ranking {read.ranking:g}")
     else:
-        typer.echo(f"grades {', '.join(f'{value:g}' for value in read.values)}")
+        print_text(f"grades {', '.join(f'{value:g}' for value in read.values)}")
 
 
 @profiles.command()
@@ -85,7 +85,7 @@ def show(name: NameOrFile, as_json: AsJson = False) -> None:
     messages = render_messages(profile, _sample_for(profile))
     if isinstance(profile, Profile) and profile.render_second_turn is not None:
         messages += profile.render_second_turn("(the judge's first reply)")
-    typer.echo(_to_json({**_describe(profile), "messages": messages}) if as_json else _shown(profile, messages))
+    print_text(_to_json({**_describe(profile), "messages": messages}) if as_json else _shown(profile, messages))
 
 
 def _sample_for(profile: "AnyProfile") -> "Prompt":
@@ -104,7 +104,7 @@ def _describe(profile: "AnyProfile") -> dict[str, Any]:
 
 def _to_json(value: object) -> str:
     # `default`: request fields are read-only mappings.
-    return json.dumps(value, default=dict, ensure_ascii=False)
+    return json.dumps(value, default=dict)
 
 
 def _fields_text(fields: Mapping[str, object]) -> str:

@@ -15,9 +15,9 @@ from genrm_cli.cli.console import (
     new_table,
     percent_text,
     print_json,
+    print_table,
     print_text,
     say_warning,
-    stdout_console,
 )
 from genrm_cli.cli.options import keyword_parameter, option, run_command, with_parameters
 from genrm_cli.errors import UsageError
@@ -213,15 +213,14 @@ def _fit_record(uri: str, kept: "KeptVerdicts", fitted: "Fit") -> dict[str, Any]
 
 
 def _print_result(result: dict[str, Any]) -> None:
-    console = stdout_console()
-    console.print(_metrics_table(result["figures"]))
-    console.print()
+    print_table(_metrics_table(result["figures"]))
+    print_text()
     print_text(_judge_text(result))
     if result["fit"] is None:
         return
-    console.print()
-    console.print(_judge_table(result))
-    console.print()
+    print_text()
+    print_table(_judge_table(result))
+    print_text()
     print_text(_fit_text(result["fit"]))
     for name, value in result["fit"]["observed"].items():
         reached = result["fit"]["reached"].get(name)

@@ -8,9 +8,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
-from genrm_cli.cli.console import add_row, counted, new_table, number_text, print_json, say_warning, stdout_console
+from genrm_cli.cli.console import (
+    add_row,
+    counted,
+    new_table,
+    number_text,
+    print_json,
+    print_table,
+    print_text,
+    say_warning,
+)
 from genrm_cli.cli.events import watched
-from genrm_cli.cli.options import Invocation, run_to_end, with_settings
+from genrm_cli.cli.options import Invocation, run_to_end, say_endpoint_source, with_settings
 from genrm_cli.cli.scoring.score import BASELINE_NOTICE
 from genrm_cli.errors import InputError, UsageError
 from genrm_cli.verdicts import Grades
@@ -71,6 +80,7 @@ def compare(
         raise InputError(f"{counted(count, 'response')} given; expected 2 to {MAX_RESPONSES}.")
     if count < 2:
         settings = changed(settings, probe=False)  # no judge is asked
+    say_endpoint_source(invocation)
     with watched(settings) as (progress, events):
         scorer = GroupScorer(settings, invocation.api_keys, progress, events)
         result = run_to_end(_compare(group, scorer))
@@ -173,11 +183,10 @@ def _print_tables(rollouts: "Sequence[Rollout]", result: "GroupRewards") -> None
         shown = (numbers.reward, numbers.base_score, numbers.rank, numbers.advantage, *values)
         excerpt = " ".join((rollout.answer or "").split())[:60]
         add_row(table, str(index), *map(number_text, shown), excerpt)
-    console = stdout_console()
-    console.print(table)
+    print_table(table)
     if comparisons := [each for each in result.comparisons if each.component is None]:
-        console.print()
-        console.print(_comparisons_table(comparisons))
+        print_text()
+        print_table(_comparisons_table(comparisons))
 
 
 def _comparisons_table(comparisons: "list[ComparisonResult]") -> Table:

@@ -1,14 +1,14 @@
 """`genrm formats`: list the input formats, or print an example line of one."""
 
 import json
+import shutil
 import sys
 from typing import Annotated
 
 import typer
-from rich.text import Text
 
 from genrm_cli.catalog import DIALECTS as EXPLANATIONS
-from genrm_cli.cli.console import print_json, stdout_console
+from genrm_cli.cli.console import cut, print_json, print_text
 from genrm_cli.cli.options import exits
 from genrm_cli.errors import UsageError
 from genrm_cli.settings.convert import did_you_mean
@@ -42,14 +42,10 @@ def formats(
 
 def _print_all(examples: dict[str, str]) -> None:
     """Print each name with its explanation, the example below; on a terminal cut to its width."""
-    console, cut = stdout_console(), sys.stdout.isatty()
-    widest = max(map(len, examples))
+    widest, width = max(map(len, examples)), shutil.get_terminal_size().columns
     for name, example in examples.items():
-        line = Text(f"  {example}", style="dim")
-        if cut:
-            line.truncate(console.width, overflow="ellipsis")
-        console.print(Text.assemble((f"{name:<{widest}}", "bold"), f"  {EXPLANATIONS[name]}"), soft_wrap=True)
-        console.print(line, soft_wrap=True)
+        print_text(f"{name:<{widest}}  {EXPLANATIONS[name]}")
+        line = f"  {example}"
+        print_text(cut(line, width) if sys.stdout.isatty() else line)
     for note in _NOTES:
-        console.print()
-        console.print(Text(note), soft_wrap=not cut)
+        print_text(f"\n{note}")

@@ -7,23 +7,24 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.text import Text
 
 from genrm_cli.cli.console import (
     add_row,
     counted,
+    cut,
     new_table,
     number_text,
     print_json,
+    print_text,
     say,
     say_error,
     say_warning,
     show,
     showing_progress,
-    stderr_console,
+    terminal_width,
 )
 from genrm_cli.cli.events import Events, file_text, plan_text, status_text
-from genrm_cli.cli.options import ALL_PANELS, Invocation, run_to_end, with_settings
+from genrm_cli.cli.options import ALL_PANELS, Invocation, run_to_end, say_endpoint_source, with_settings
 from genrm_cli.errors import UsageError
 from genrm_cli.metrics.progress import RunProgress
 from genrm_cli.metrics.run_metrics import RunMetrics
@@ -70,6 +71,7 @@ def score(
         settings = changed(settings, min_age=0.0)
     if alone:
         _refuse_two_products(rollouts[0], invocation)
+    say_endpoint_source(invocation)
     progress = RunProgress()
     with contextlib.ExitStack() as stack:
         if settings.storage.lock:
@@ -113,7 +115,7 @@ def _show_plan(rollouts: Sequence[str], run: "RunContext") -> int:
         cost = "" if result.plan is None else f"\n  {plan_text(result.plan)}"
         costs += [] if result.plan is None else [result.plan]
         if not run.settings.output.json_output:
-            typer.echo(file_text(result.as_dict()) + cost)
+            print_text(file_text(result.as_dict()) + cost)
     plan.is_listed = True
     total = total_of(costs)
     if run.settings.output.json_output:
@@ -191,27 +193,21 @@ def _show_samples(samples: list[dict[str, Any]], groups: int) -> None:
     table.columns[-1].justify = "left"
     # Cut by hand: Rich would squeeze out the numbers instead of the texts.
     group_width = min(_MAX_GROUP_WIDTH, max(len(sample["group"]) for sample in samples))
-    width = max(20, stderr_console.width - group_width - _NUMBERS_WIDTH)
+    width = max(20, terminal_width() - group_width - _NUMBERS_WIDTH)
     previous = None
     for sample in samples:
         key = sample["group"] if sample["group"] != previous else ""
         if key and previous is not None:
-            table.add_row()
+            add_row(table)
         previous = sample["group"]
         numbers = ["-", "-", "-"]
         if sample["reward"] is not None:
             numbers = [f"{sample['reward']:.3f}", str(sample["rank"]), f"{sample['advantage']:+.2f}"]
-        add_row(table, _cut(key, group_width), *numbers, _cut(sample["reason"] or sample["answer"], width))
+        add_row(table, cut(key, group_width), *numbers, cut(sample["reason"] or sample["answer"], width))
     show(table)
     shown_groups = len({sample["group"] for sample in samples})
     if groups > shown_groups:
         say(f"... and {counted(groups - shown_groups, 'more group')}")
-
-
-def _cut(text: str, width: int) -> str:
-    cut = Text(text)
-    cut.truncate(width, overflow="ellipsis")
-    return cut.plain
 
 
 def _show_summary(metrics: dict[str, Any]) -> None:
@@ -271,7 +267,7 @@ def _show_components(metrics: dict[str, Any]) -> None:
         numbers = [number_text(component[key], ".2f") for key in ("mean", "std", "min", "max")]
         varies = number_text(component["discriminating_share"], ".0%")
         correlation = number_text(component["correlation_with_total"], ".2f")
-        add_row(table, _cut(name, _MAX_GROUP_WIDTH), *numbers, str(component["missing"]), varies, correlation)
+        add_row(table, cut(name, _MAX_GROUP_WIDTH), *numbers, str(component["missing"]), varies, correlation)
     show(table)
     if "win_rate" in metrics["components"] and metrics["strategy"] != "all_pairs":
         say(f"win_rate is wins / comparisons judged; --strategy {metrics['strategy']} does not judge all pairs")

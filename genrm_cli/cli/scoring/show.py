@@ -1,13 +1,13 @@
 """`genrm show`: print groups as rollouts, or exactly what a judge would be sent about them."""
 
-import sys
 from collections.abc import Iterator
+from dataclasses import asdict
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from genrm_cli.cli.console import counted, escaped, say
+from genrm_cli.cli.console import counted, print_json, print_text, say
 from genrm_cli.cli.options import Invocation, with_settings
 
 if TYPE_CHECKING:
@@ -30,20 +30,31 @@ def show(
     ] = False,
     group: Annotated[str | None, typer.Option(metavar="KEY", help="Show this group only.")] = None,
     limit: Annotated[int, typer.Option(metavar="N", min=1, help="Maximum number of groups.")] = 1,
+    as_json: Annotated[
+        bool,
+        typer.Option("--json", help="Print JSON lines, which hold the texts exactly, control characters included."),
+    ] = False,
 ) -> int:
     """Show the first group as rollouts, or exactly what a judge would be sent about it, without calling one.
 
-    With --as-judge, groups about which nothing is asked are skipped. The settings are those of `genrm score`.
+    With --as-judge, groups about which nothing is asked are skipped. The settings are those of `genrm score`. Control
+    characters are printed as escapes such as \\x1b; --json keeps them.
 
     Example: genrm show rollouts.jsonl --as-judge --group task:3 --model my-genrm
     """
     from genrm_cli.jobs.context import new_run
+    from genrm_cli.jobs.preview.show import ShownRequest, iter_shown_groups
 
     run = new_run(invocation.settings)
-    texts = _request_texts(rollouts, run, group) if as_judge else _group_texts(rollouts, run, group)
-    for number, text in enumerate(islice(texts, limit)):
-        # `color`: otherwise Click removes escape sequences from the text in a pipe.
-        typer.echo(("\n" if number else "") + (escaped(text) if sys.stdout.isatty() else text), color=True)
+    found: Iterator[ShownRequest | ShownGroup] = (
+        _iter_requests(rollouts, run, group) if as_judge else iter_shown_groups(rollouts, run, group)
+    )
+    for number, shown in enumerate(islice(found, limit)):
+        if as_json:
+            print_json(asdict(shown))
+        else:
+            text = _request_text(shown) if isinstance(shown, ShownRequest) else _group_text(shown)
+            print_text(("\n" if number else "") + text)
     if run.metrics.rejects:
         say(f"{counted(run.metrics.rejects, 'line')} rejected; `genrm validate` says why")
     return 0
@@ -54,13 +65,13 @@ def messages_text(messages: list[dict[str, str]]) -> str:
     return "\n".join(f"--- message of role {message['role']}\n{message['content']}" for message in messages)
 
 
-def _request_texts(uri: str, run: "RunContext", group: str | None) -> Iterator[str]:
+def _iter_requests(uri: str, run: "RunContext", group: str | None) -> "Iterator[ShownRequest]":
     from genrm_cli.jobs.preview.show import STAND_IN_PROFILE, iter_shown_requests
 
     judge = run.settings.judge
     if not (judge.model or judge.profile or run.settings.panel.judges):
         say(f"no model or profile is given: the messages are those of the profile {STAND_IN_PROFILE}")
-    yield from map(_request_text, iter_shown_requests(uri, run, group))
+    return iter_shown_requests(uri, run, group)
 
 
 def _request_text(request: "ShownRequest") -> str:
@@ -69,17 +80,11 @@ def _request_text(request: "ShownRequest") -> str:
     return f"{heading}\n{messages_text(request.messages)}"
 
 
-def _group_texts(uri: str, run: "RunContext", group: str | None) -> Iterator[str]:
-    from genrm_cli.jobs.preview.show import iter_shown_groups
-
-    yield from map(_group_text, iter_shown_groups(uri, run, group))
-
-
 def _group_text(group: "ShownGroup") -> str:
     view = f"view {group.view}" if group.view else "none of them can be compared"
     lines = [f"=== group {group.key}: {counted(len(group.rollouts), 'rollout')}, {view}"]
     for index, rollout in enumerate(group.rollouts):
         status = (rollout.reason or "comparable") + (", truncated" if rollout.is_truncated else "")
-        beginning = escaped(" ".join(rollout.text[: 4 * _BEGINNING_CHARS].split())[:_BEGINNING_CHARS])
+        beginning = " ".join(rollout.text[: 4 * _BEGINNING_CHARS].split())[:_BEGINNING_CHARS]
         lines.append(f"{index:>4}  {len(rollout.text):>8,} characters  {status}  {beginning}".rstrip())
     return "\n".join(lines)

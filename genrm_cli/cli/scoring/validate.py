@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from genrm_cli.cli.console import counted, escaped, print_json, say_error
+from genrm_cli.cli.console import counted, print_json, print_text, say_error
 from genrm_cli.cli.events import watched
 from genrm_cli.cli.options import Invocation, with_settings
 from genrm_cli.errors import GenrmError, InputError, worst_exit_code
@@ -64,7 +64,7 @@ def validate(
         print_json({"files": len(codes), "exit_code": code, "plan": total_of(plans), "inputs": reports})
     elif not alone:
         heading = f"{counted(len(codes), 'file')}, {sum(map(bool, codes)):,} with errors"
-        typer.echo(f"\n{heading}\n" + "\n".join(_rows(_cost_rows(total_of(plans)))))
+        print_text(f"\n{heading}\n" + "\n".join(_rows(_cost_rows(total_of(plans)))))
     return code
 
 
@@ -86,7 +86,7 @@ def _tell(report: Report, *, alone: bool, as_json: bool) -> None:
     if alone and as_json:
         print_json(report)
     elif not as_json:
-        typer.echo("\n".join(_lines(report) if alone else _short_lines(report)))
+        print_text("\n".join(_lines(report) if alone else _short_lines(report)))
 
 
 def _lines(report: Report) -> Iterator[str]:
@@ -171,18 +171,18 @@ def _problem_text(problem: Report) -> str:
     where = ", ".join(problem["where"]) + (", ..." if problem["count"] > len(problem["where"]) else "")
     place = f"{problem['unit']}s {where}" if problem["count"] > 1 else f"{problem['unit']} {where}"
     place = place if problem["unit"] in ("line", "item") else where
-    return escaped(f"  {counted(problem['count'], problem['unit'])}: {problem['problem']} ({place})")
+    return f"  {counted(problem['count'], problem['unit'])}: {problem['problem']} ({place})"
 
 
 def _example_lines(example: Report) -> Iterator[str]:
-    yield from _rows({"example": f"group {escaped(example['group'])}, as the judge sees it (`genrm show` prints all)"})
+    yield from _rows({"example": f"group {example['group']}, as the judge sees it (`genrm show` prints all)"})
     texts: Iterable[tuple[str, str]] = [
         *([("prompt", example["prompt"])] if example["prompt"] else []),
         *((f"rollout {each['index']}", each["text"]) for each in example["responses"]),
     ]
     for name, text in texts:
         yield f"  {name}"
-        yield from (f"  | {line}" for line in escaped(text).split("\n"))
+        yield from (f"  | {line}" for line in text.split("\n"))
 
 
 def _not_compared(report: Report) -> str:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from genrm_cli.cli.console import add_row, new_table, stdout_console
+from genrm_cli.cli.console import add_row, new_table, print_table, print_text
 from genrm_cli.cli.options import ALL_PANELS, Invocation, with_settings
 from genrm_cli.settings.declare import Value
 
@@ -23,14 +23,14 @@ def config(
     """
     origins = [origin for origin in invocation.origins if not changed or origin.source != "default"]
     if invocation.settings.output.json_output:
-        typer.echo(json.dumps({o.key: {"value": o.value, "source": o.source} for o in origins}))
+        print_text(json.dumps({o.key: {"value": o.value, "source": o.source} for o in origins}))
         return 0
     table = new_table("setting", "value", "source", texts=3)
     for origin in origins:
         add_row(
             table, origin.key, _shown(origin.value), origin.source, style="dim" if origin.source == "default" else ""
         )
-    stdout_console().print(table)
+    print_table(table)
     return 0
 
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from genrm_cli.cli.console import print_markdown
+from genrm_cli.cli.console import print_markdown, print_text
 from genrm_cli.cli.options import exits
 from genrm_cli.cli.setup.settings_page import render_settings_page
 from genrm_cli.errors import UsageError
@@ -26,7 +26,7 @@ def guide(
     Formats the page on a terminal and prints plain Markdown to a pipe.
     """
     if list_pages:
-        typer.echo("\n".join(page_names()))
+        print_text("\n".join(page_names()))
     else:
         print_markdown(read_page(page))
 

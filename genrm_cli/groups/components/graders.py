@@ -15,7 +15,7 @@ from genrm_cli.judging.rubrics.rubric import RubricSet
 from genrm_cli.settings import Settings
 from genrm_cli.settings.components import Component
 from genrm_cli.settings.panel import JudgeConfig, graders_of
-from genrm_cli.settings.resolve import read_toml
+from genrm_cli.settings.sources.toml_file import read_toml
 
 DIVERSITY = "diversity"
 

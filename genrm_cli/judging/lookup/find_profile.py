@@ -10,7 +10,7 @@ from genrm_cli.judging.profiles.custom import parse_custom_profile
 from genrm_cli.judging.profiles.parsing.compat import parse_scores_json_as_reference
 from genrm_cli.judging.profiles.profile import AnyProfile, GradingProfile
 from genrm_cli.settings.panel import JudgeConfig
-from genrm_cli.settings.resolve import read_toml
+from genrm_cli.settings.sources.toml_file import read_toml
 from genrm_cli.verdicts import MIDDLE_RANKING
 
 _READ_BY_THE_REFERENCE = ("nemotron", "nemotron-plain", "nemotron-ultra", "json")

@@ -1,0 +1,65 @@
+"""`genrm trust`: the folders whose settings files may name endpoints, keys, files and code."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from genrm_cli.cli.console import add_row, new_table, print_table, print_text
+from genrm_cli.cli.options import exits
+from genrm_cli.errors import UsageError
+
+
+@exits
+def trust(
+    folder: Annotated[
+        str | None, typer.Argument(metavar="FOLDER", show_default=False, help="Folder with a settings file.")
+    ] = None,
+    is_list: Annotated[bool, typer.Option("--list", help="List the trusted settings files.")] = False,
+    remove: Annotated[bool, typer.Option("--remove", help="Stop trusting the folder.")] = False,
+) -> None:
+    """Trust the settings file of a folder, so that it may name endpoints, keys, files and code.
+
+    The trust ends when the settings change. Files that the settings name, such as Python modules, are not checked.
+
+    Example: genrm trust .
+    """
+    if is_list == (folder is not None) or (is_list and remove):
+        raise UsageError("give a folder (genrm trust FOLDER, genrm trust --remove FOLDER), or --list.")
+    if is_list:
+        _list()
+    elif remove:
+        _remove(Path(str(folder)))
+    else:
+        _trust(Path(str(folder)))
+
+
+def _trust(folder: Path) -> None:
+    from genrm_cli.settings.sources.toml_file import read_settings_file
+    from genrm_cli.settings.sources.trust import iter_needing_trust, trust
+
+    file = read_settings_file(None, folder)
+    if not file.path:
+        raise UsageError(f"{folder}: no settings; expected genrm.toml, or [tool.genrm] in pyproject.toml.")
+    trust(file, folder)
+    places = ", ".join(place for _, place in iter_needing_trust(file.values)) or "nothing that needs it"
+    print_text(f"{folder.resolve() / file.path} is trusted and sets {places}")
+
+
+def _remove(folder: Path) -> None:
+    from genrm_cli.settings.sources.trust import distrust
+
+    if not distrust(folder):
+        raise UsageError(f"{folder.resolve()} is not trusted; `genrm trust --list` lists the folders that are.")
+    print_text(f"{folder.resolve()} is no longer trusted")
+
+
+def _list() -> None:
+    from genrm_cli.settings.sources.toml_file import read_settings_file
+    from genrm_cli.settings.sources.trust import read_trusted, state_of
+
+    table = new_table("settings file", "state", texts=2)
+    for path in map(Path, sorted(read_trusted())):
+        file = read_settings_file(None, path.parent)
+        add_row(table, str(path), state_of(file, path.parent) if file.path == path.name else "not in use")
+    print_table(table)

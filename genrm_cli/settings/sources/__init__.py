@@ -1,0 +1,1 @@
+"""Where settings files come from, and which of them the user trusts."""

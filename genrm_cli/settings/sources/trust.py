@@ -1,0 +1,150 @@
+"""Settings files that the user trusts, and the settings that need it.
+
+A file that was only found in the working folder comes with whatever the user has checked out or unpacked there. It may
+not set what could leak, run code or overwrite, until the user trusts its folder.
+"""
+
+import hashlib
+import json
+import os
+import stat
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Literal
+
+from genrm_cli.errors import UsageError
+from genrm_cli.settings.aliases import PANEL_ALIASES, current_name
+from genrm_cli.settings.components import TABLES
+from genrm_cli.settings.declare import Setting, names_file
+from genrm_cli.settings.sources.toml_file import SettingsFile
+from genrm_cli.settings.table import all_settings
+
+PANEL = "panel"  # the flat name of [[judge]] tables
+State = Literal["trusted", "changed", "not trusted"]
+# Keys of tables that are not settings of a judge and set nothing but numbers, names of components and patterns.
+_HARMLESS = frozenset(
+    {
+        *("weight", "kind", "of", "ties", "extract", "pattern", "field", "rule", "json_schema"),
+        *("method", "threshold", "n", "fallback", "components"),
+        *("weights", "gates", "optional", "clip", "normalise"),
+    }
+)
+
+
+def iter_needing_trust(values: Mapping[str, object]) -> Iterator[tuple[str, str]]:
+    """Yield each setting of a file that needs trust: the flat name, or that of its table, and the place in words."""
+    settings = {setting.key: setting for setting in all_settings()}
+    for key, value in values.items():
+        name = current_name(key.replace("-", "_"))
+        if name == "judge" and isinstance(value, list | dict):
+            tables = {f"[[judge]] {number}": table for number, table in enumerate(value, 1)}
+            yield from ((PANEL, place) for place in _places_needing_trust(tables, settings))
+        elif name in TABLES:
+            tables = {f"[{name}]": value}
+            if name == "components" and isinstance(value, Mapping):
+                tables = {f"[components.{title}]": table for title, table in value.items()}
+            yield from ((name, place) for place in _places_needing_trust(tables, settings))
+        elif name not in settings:
+            yield name, key
+        elif settings[name].needs_trust(value):
+            yield settings[name].name, key
+
+
+def _places_needing_trust(tables: Mapping[str, object], settings: Mapping[str, Setting]) -> Iterator[str]:
+    """Yield each key that needs trust, with the title of its table."""
+    for title, table in tables.items():
+        for key, value in table.items() if isinstance(table, Mapping) else ():
+            name = PANEL_ALIASES.get(key, key.replace("-", "_"))
+            if name in settings:
+                is_needed = settings[name].needs_trust(value)
+            else:
+                is_needed = names_file(value) if name == "set" else name not in _HARMLESS
+            if is_needed:
+                yield f"{key} in {title}"
+
+
+def state_of(file: SettingsFile, folder: Path) -> State:
+    """Return whether the user trusts this file of this folder with the settings it holds now.
+
+    Raises:
+        UsageError: the user's list cannot be read, or others can write it.
+    """
+    known = read_trusted().get(_entry_of(file, folder))
+    if known is None:
+        return "not trusted"
+    return "trusted" if known == _digest_of(file) else "changed"
+
+
+def trust(file: SettingsFile, folder: Path) -> None:
+    """Trust the settings that a file of this folder holds now.
+
+    Raises:
+        UsageError: the user's list cannot be read or written.
+    """
+    _write_trusted(read_trusted() | {_entry_of(file, folder): _digest_of(file)})
+
+
+def distrust(folder: Path) -> bool:
+    """Stop trusting the files of this folder; return whether any was trusted.
+
+    Raises:
+        UsageError: the user's list cannot be read or written.
+    """
+    known = read_trusted()
+    kept = {path: digest for path, digest in known.items() if Path(path).parent != folder.resolve()}
+    if kept != known:
+        _write_trusted(kept)
+    return kept != known
+
+
+def read_trusted() -> dict[str, str]:
+    """Return the digest of each trusted file, by its absolute path.
+
+    Raises:
+        UsageError: the list cannot be read, is damaged, or others can write it.
+    """
+    try:
+        path = _list_path()
+        with path.open(encoding="utf-8") as opened:
+            if (mode := os.fstat(opened.fileno()).st_mode) & (stat.S_IWGRP | stat.S_IWOTH):
+                raise UsageError(f"{path}: others can write this list (mode {mode & 0o777:o}); run chmod 600 {path}.")
+            known = json.load(opened)
+    except (FileNotFoundError, NotADirectoryError, RuntimeError):  # RuntimeError: the user has no home folder
+        return {}
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{path}: cannot read the list of trusted folders: {error}. Remove the file.") from error
+    if not isinstance(known, dict):
+        raise UsageError(f"{path}: not a list of trusted folders. Remove the file.")
+    return {str(file): str(digest) for file, digest in known.items()}
+
+
+def _write_trusted(known: Mapping[str, str]) -> None:
+    try:
+        path = _list_path()
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        temporary = path.with_name(f".{path.name}.{os.getpid()}")
+        try:
+            with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as opened:  # noqa: PTH123
+                json.dump(known, opened, indent=1)
+            temporary.replace(path)
+        finally:
+            with suppress(OSError):
+                temporary.unlink()
+    except (OSError, RuntimeError) as error:
+        raise UsageError(f"cannot write the list of trusted folders: {error}. Set XDG_CONFIG_HOME.") from error
+
+
+def _list_path() -> Path:
+    base = Path(os.environ.get("XDG_CONFIG_HOME", ""))
+    # The XDG specification ignores a relative path; here it would lie in the untrusted folder.
+    return (base if base.is_absolute() else Path.home() / ".config") / "genrm" / "trusted.json"
+
+
+def _entry_of(file: SettingsFile, folder: Path) -> str:
+    return str(folder.resolve() / file.path)
+
+
+def _digest_of(file: SettingsFile) -> str:
+    """Return the sha256 (hex) over the settings, so that comments and the rest of a pyproject.toml may change."""
+    return hashlib.sha256(json.dumps(file.values, sort_keys=True, default=repr).encode()).hexdigest()

@@ -1,0 +1,83 @@
+"""An untrusted folder: no command sends a key, runs code, reads a file or writes one because of its settings file."""
+
+import json
+from pathlib import Path
+
+import pytest
+from genrm_process import Call, Genrm, make_rollouts
+from judge_server_fixture import JudgeServer
+
+COMMANDS = [
+    ("score", "in.jsonl"),
+    ("score", "in.jsonl", "--dry-run"),
+    ("validate", "in.jsonl"),
+    ("compare", "-p", "Q?", "one", "two"),
+    ("show", "in.jsonl", "--as-judge"),
+    ("eval", "pairs.jsonl"),
+    ("config",),
+]
+
+
+@pytest.mark.parametrize("name", ["genrm.toml", "pyproject.toml"])
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_a_hostile_folder_gets_nothing(
+    genrm: Genrm, call: Call, judge_server: JudgeServer, command: tuple[str, ...], name: str
+) -> None:
+    """Every command ends with 2 and names file, setting and remedies; nothing is sent, run or written."""
+    genrm.write("in.jsonl", make_rollouts(groups=1, size=2))
+    genrm.write("pairs.jsonl", [{"prompt": "Q?", "chosen": "good", "rejected": "bad"}])
+    (genrm.folder / "mine.py").write_text("open('owned', 'w')\ndef f(group): return [1.0] * len(group)\n")
+    table = "tool.genrm." if name == "pyproject.toml" else ""
+    (genrm.folder / name).write_text(
+        ("[tool.genrm]\n" if table else "") + f"base_url = '{judge_server.base_url}'\nmodel = 'm'\n"
+        f"api_key_env = 'AWS_SECRET_ACCESS_KEY'\nlog_json = 'events'\noutput = 'mine.py'\noverwrite = true\n"
+        f"principle = '@/etc/passwd'\n[{table}components.x]\npython = 'mine:f'\n"
+    )
+    before = genrm.names()
+    finished = call(*command, GENRM_API_KEY="key-of-the-user", AWS_SECRET_ACCESS_KEY="another")
+    assert (finished.code, finished.out) == (2, b"")
+    for word in (name, "base_url", "api_key_env", "python in [", f"--config {name}", "genrm trust ."):
+        assert word in finished.err
+    assert judge_server.stats()["requests"] == 0
+    assert genrm.names() == before
+
+
+def test_a_trusted_folder_works_until_its_settings_change(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
+    """`genrm trust .` says what it allows; --list shows it, --remove ends it."""
+    genrm.write("in.jsonl", make_rollouts(groups=1, size=2))
+    file = genrm.folder / "genrm.toml"
+    file.write_text(f"base_url = '{judge_server.base_url}'\nmodel = 'm'\n")
+    assert call("score", "in.jsonl").code == 2
+    trusted = call("trust", ".")
+    assert (trusted.code, trusted.out.decode()) == (0, f"{file} is trusted and sets base_url\n")
+    finished = call("score", "in.jsonl")
+    assert finished.code == 0
+    assert f"endpoints set by genrm.toml: {judge_server.base_url}\n" in finished.err
+    assert " trusted" in call("trust", "--list").out.decode()
+    file.write_text(file.read_text().replace("127.0.0.1", "localhost"))
+    assert "genrm.toml has changed since you trusted it" in call("score", "in.jsonl", "--force").err
+    assert " changed" in call("trust", "--list").out.decode()
+    assert call("trust", "--remove", ".").code == 0
+    assert b"genrm.toml" not in call("trust", "--list").out
+    assert call("trust", "--remove", ".").code == 2
+
+
+@pytest.mark.parametrize("arguments", [(), ("--list", "."), ("--list", "--remove"), ("--remove",), ("missing",)])
+def test_trust_needs_a_folder_with_settings(call: Call, arguments: tuple[str, ...]) -> None:
+    """Without one, with both, or where there is no settings file, the error says what to give."""
+    finished = call("trust", *arguments)
+    assert finished.code == 2
+    assert "genrm.toml" in finished.err or "genrm trust FOLDER" in finished.err
+
+
+def test_endpoints_of_flags_are_not_announced(
+    genrm: Genrm, call: Call, judge_server: JudgeServer, tmp_path: Path
+) -> None:
+    """Only a file's endpoints are: the user typed the others."""
+    genrm.write("in.jsonl", make_rollouts(groups=1, size=2))
+    judge = ("--base-url", judge_server.base_url, "--model", "m")
+    assert "endpoints set by" not in call("score", "in.jsonl", *judge).err
+    named = tmp_path / "own.toml"
+    named.write_text(f"base_url = {json.dumps(judge_server.base_url)}\nmodel = 'm'\n")
+    shown = call("score", "in.jsonl", "--force", "--config", named).err
+    assert f"endpoints set by {named}: {judge_server.base_url}\n" in shown
