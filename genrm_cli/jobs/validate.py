@@ -114,7 +114,7 @@ def plan_from_journal(index: InputIndex, run: RunContext, input_uri: str) -> dic
     path = known_journal(output_places(input_uri, anywhere).scored, anywhere)
     if path is None:
         return cost_of_run(run.metrics, settings, None)
-    with Journal(str(path)) as journal:
+    with Journal(str(path), read_only=True) as journal:
         judges = idle_judges(judge_specs(settings), run.open_options, journal)
         counts = [count_known(group, index.plan, judges) for _, _, group in index.iter_groups()]
         run.metrics.known = sum(known for _, known in counts)
