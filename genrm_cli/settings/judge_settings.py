@@ -50,7 +50,7 @@ class JudgeSettings:
     probe: bool = setting(True, "Test the judge before the run: compare a good and a bad answer in both orders.")
     redact_pattern: tuple[str, ...] = reward_setting(
         (),
-        f"Mask matches in all text sent to the judge: {listed(REDACTIONS)}, or a regular expression. Repeatable. "
+        f"Mask matches in all text sent to the judge: {listed(REDACTIONS)}, or a regular expression (RE2). Repeatable. "
         "The summary counts the matches.",
     )
     compat: str | None = reward_setting(
