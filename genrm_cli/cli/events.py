@@ -143,6 +143,9 @@ _SAID: dict[str, Callable[[dict[str, Any]], None]] = {
         "verdicts cannot be copied to {folder} at the moment ({detail}); they are kept locally and copied when the "
         "store works again"
     ),
+    "journal_damaged": _warning(
+        "journal {journal}: {verdicts} damaged verdicts are not used; the judge is asked again"
+    ),
     "stopped": lambda fields: say_warning(
         f"stopped by --{fields['reason'].replace('_', '-')}: no more calls, partial results will be written"
     ),

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from genrm_cli.groups.comparisons import JudgeVerdicts, verdict_of
 from genrm_cli.groups.components.columns import Clusters, Column
@@ -11,6 +12,8 @@ from genrm_cli.rewards.compose import RolloutReward
 from genrm_cli.rewards.estimators import Verdicts
 from genrm_cli.rewards.total import Total
 from genrm_cli.verdicts import Failure, Outcome, Verdict
+
+_NOTHING: Mapping[str, int] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +92,7 @@ def results_of(judged: JudgedGroup, plan: GroupPlan) -> list[ComparisonResult]:
                 verdict=verdict_of(outcome, plan) if grader is None and len(request.shown) == 2 else None,
                 outcome=outcome,
                 component=None if grader is None else grader.component,
-                neutralised=judged.neutralised.get(request, {}),
+                neutralised=judged.neutralised.get(request, _NOTHING),
             )
         )
     return results

@@ -1,6 +1,7 @@
 """State that all parts of a run share."""
 
 import asyncio
+import os
 import signal
 import threading
 import time
@@ -20,6 +21,8 @@ from genrm_cli.settings import Settings
 from genrm_cli.storage.formats.location import S3Options
 
 Result = TypeVar("Result")
+_STOP_WITHIN_S = 8.0
+_INTERRUPTED = 130
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +89,7 @@ def new_run(
 async def cancelled_by_signals() -> AsyncIterator[None]:
     """Let SIGTERM (cron's timeout, a spot instance's end) and SIGHUP cancel the run like Ctrl-C: verdicts are kept.
 
+    Computations cannot be cancelled, so a run that has not ended after `_STOP_WITHIN_S` is ended as a kill would.
     A signal that is ignored, as nohup ignores SIGHUP, stays so.
     """
     task, loop = asyncio.current_task(), asyncio.get_running_loop()
@@ -94,12 +98,26 @@ async def cancelled_by_signals() -> AsyncIterator[None]:
     if task is None or threading.current_thread() is not threading.main_thread():
         yield
         return
+    watchdog = threading.Timer(_STOP_WITHIN_S, _end_now)
+    watchdog.daemon = True
+
+    def stop(*_: object) -> None:
+        # Not the loop's own handler, which waits while the loop is busy.
+        if watchdog.ident is None:
+            watchdog.start()
+        loop.call_soon_threadsafe(task.cancel)
+
     for each in before:
-        loop.add_signal_handler(each, task.cancel)
+        signal.signal(each, stop)
     try:
         yield
     finally:
-        # The loop would restore the system's handler, which ends a process in the middle of writing its outputs.
+        watchdog.cancel()
         for each, handler in before.items():
-            loop.remove_signal_handler(each)
             signal.signal(each, handler or signal.SIG_DFL)
+
+
+def _end_now() -> None:
+    """End the process. The journal has what was answered, and no output has appeared in part."""
+    os.write(2, b"genrm: interrupted; the journal has what was answered\n")
+    os._exit(_INTERRUPTED)

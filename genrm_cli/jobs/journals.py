@@ -68,11 +68,13 @@ async def open_journal(scored_uri: str, run: RunContext) -> AsyncIterator[Journa
     if folder is None:
         with Journal(path) as journal:
             yield journal
-        return
-    async with JournalReplica(folder, run) as segments:
-        with Journal(path, segments) as journal:
-            await run.in_thread(lambda: segments.exchange(journal))
-            yield journal
+    else:
+        async with JournalReplica(folder, run) as segments:
+            with Journal(path, segments) as journal:
+                await run.in_thread(lambda: segments.exchange(journal))
+                yield journal
+    if journal.damaged:
+        run.on_event("journal_damaged", {"journal": path, "verdicts": len(journal.damaged)})
 
 
 def known_journal(scored_uri: str, settings: Settings) -> Path | None:

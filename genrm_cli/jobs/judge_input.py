@@ -157,11 +157,11 @@ def _conclude(index: InputIndex, run: RunContext, outcomes: OutcomeStore, scores
 def _enter(number: int, rows: list[int], rewards: GroupRewards, plan: GroupPlan, scores: ScoreStore) -> None:
     for row, score in zip(rows, rewards.scores, strict=True):
         scores.enter_score(row, Score(score.reward, score_record(score, rewards, plan)))
-    lines = [
+    lines = (
         orjson.dumps(comparison_record(each, with_reply=plan.keep_replies), option=orjson.OPT_APPEND_NEWLINE)
         for each in rewards.comparisons
-    ]
-    scores.enter_comparisons(number, b"".join(lines))
+    )
+    scores.enter_comparisons(number, lines)
 
 
 def samples_of(rewards: GroupRewards, group: Group, plan: GroupPlan) -> list[dict[str, Any]]:

@@ -127,6 +127,7 @@ class _Work:
         wall_time_s = time.monotonic() - self._started_s
         metrics = metrics_of(source.identity, self._task.places.scored, scored.mark, run, self.index.plan, wall_time_s)
         metrics["journal"] = None if journal is None else journal.path
+        metrics["damaged_verdicts"] = 0 if journal is None else len(journal.damaged)
         _write(self._sinks.get("metrics"), render_document(metrics))
         if lease is not None:
             lease.verify()

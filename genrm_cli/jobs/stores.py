@@ -1,10 +1,11 @@
 """What a file job keeps on disk between its passes: texts, results, scores."""
 
 import hashlib
+import io
 import pickle
 from array import array
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields
 from types import TracebackType
 from typing import Any, Self
@@ -21,6 +22,7 @@ from genrm_cli.storage.formats.spool import Spool
 _PROMPTS_REMEMBERED = 4_096
 _FIELDS = tuple(field.name for field in fields(Rollout))
 _VERDICT_COLUMNS = 5
+_BLOCK_BYTES = 1 << 20
 
 
 class _Spans:
@@ -57,7 +59,11 @@ class _Store:
         self._spool.close()
 
     def _keep(self, value: object) -> tuple[int, int]:
-        return self._spool.append(pickle.dumps(value, pickle.HIGHEST_PROTOCOL))
+        kept = io.BytesIO()
+        pickler = pickle.Pickler(kept, pickle.HIGHEST_PROTOCOL)
+        pickler.fast = True  # remembers no objects, which takes more memory than the objects of a large group
+        pickler.dump(value)
+        return self._spool.append(kept.getbuffer())
 
     def _load(self, span: tuple[int, int]) -> Any:
         return pickle.loads(self._spool.read(*span))  # noqa: S301  (our own bytes, in a file without a name)
@@ -163,9 +169,12 @@ class ScoreStore(_Store):
         """Keep the score of a row."""
         self._scores[row] = self._spool.append(orjson.dumps((score.reward, score.detail)))
 
-    def enter_comparisons(self, group: int, lines: bytes) -> None:
+    def enter_comparisons(self, group: int, lines: Iterable[bytes]) -> None:
         """Keep the comparison records of a group, as lines."""
-        self._comparisons[group] = self._spool.append(lines)
+        start = len(self._spool)
+        for line in lines:
+            self._spool.append(line)
+        self._comparisons[group] = start, len(self._spool) - start
 
     def read_score(self, row: int) -> Score:
         """Return the score of a row."""
@@ -174,4 +183,6 @@ class ScoreStore(_Store):
     def iter_comparison_blocks(self) -> Iterator[bytes]:
         """Yield the comparison records of all groups as lines, groups by first appearance."""
         for group in range(len(self._comparisons)):
-            yield self._spool.read(*self._comparisons[group])
+            start, length = self._comparisons[group]
+            for offset in range(0, length, _BLOCK_BYTES):
+                yield self._spool.read(start + offset, min(_BLOCK_BYTES, length - offset))

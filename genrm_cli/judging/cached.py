@@ -1,7 +1,9 @@
 """A journal in front of a live judge."""
 
 import asyncio
+import time
 
+from genrm_cli.judging.claims import LOOK_S
 from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.pacing.pool import Slot
 from genrm_cli.judging.remote import RemoteJudge
@@ -82,22 +84,48 @@ class CachedJudge:
             self._judge.dismiss(slot)
             outcome = await asyncio.shield(earlier)
             return Outcome(outcome.result, reply_text=outcome.reply_text, from_journal=True)
-        if (
-            known := self._journal.recall(key, with_reply=self._with_replies)
-        ) is not None:  # stored while this request waited
-            self._judge.dismiss(slot)
-            return known
         answered = self._in_flight[key] = asyncio.get_running_loop().create_future()
         try:
-            outcome = await self._judge.ask(request, slot)
-            if _was_asked(outcome):
-                outcome = await self._journal.record(key, self._judge.label, outcome)
+            outcome = await self._ask_unless_claimed(request, slot)
             answered.set_result(outcome)
         finally:
             del self._in_flight[key]
             if not answered.done():
                 answered.cancel()
         return outcome
+
+    async def _ask_unless_claimed(self, request: JudgeRequest, slot: Slot | None) -> Outcome:
+        """Ask, unless another run on this journal does: then take its verdict, or ask when it ends without one."""
+        key, claims = request.key, self._journal.claims
+        gives_up_at_s = time.monotonic() + self._judge.call_timeout_s
+        try:
+            while slot is not None:
+                is_ours = await claims.take(key)
+                # Stored while this request waited for its slot.
+                if (known := self._journal.recall(key, with_reply=self._with_replies)) is not None:
+                    return known
+                if is_ours or time.monotonic() >= gives_up_at_s:
+                    asking, slot = slot, None
+                    outcome = await self._judge.ask(request, asking)
+                    if _was_asked(outcome):
+                        outcome = await self._journal.record(key, self._judge.label, outcome)
+                    return outcome
+                self._judge.dismiss(slot)
+                slot = None
+                await self._until_free(key, gives_up_at_s)
+                if (known := self._journal.recall(key, with_reply=self._with_replies)) is not None:
+                    return known
+                slot = await self.admit()
+        finally:
+            claims.give_back(key)
+            if slot is not None:
+                self._judge.dismiss(slot)
+        return Outcome(Failure(FailureKind.NOT_ASKED, f"stopped by {self.stopped_by}"))
+
+    async def _until_free(self, key: bytes, gives_up_at_s: float) -> None:
+        """Wait while another run is asking, but no longer than one call may take."""
+        while self._journal.claims.is_taken(key) and self.stopped_by is None and time.monotonic() < gives_up_at_s:
+            await asyncio.sleep(LOOK_S)
 
 
 def _was_asked(outcome: Outcome) -> bool:

@@ -7,30 +7,33 @@ one stored counts for both. Not for network file systems, whose locks cannot be 
 import asyncio
 import sqlite3
 import time
-from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Protocol
 
 import zstandard
 
 from genrm_cli.errors import StorageError
+from genrm_cli.judging.claims import Claims
 from genrm_cli.judging.journal_file import (
     FAILURE_COLUMNS,
+    OUTCOME_COLUMNS,
     VERDICT_COLUMNS,
     Execute,
     JournalErrors,
+    checksum_of,
     columns_of,
     connect,
     insert_row,
-    opinion_of,
     parse_row,
+    sound_opinion,
+    transaction,
 )
-from genrm_cli.verdicts import Failure, Outcome
+from genrm_cli.verdicts import Failure, Judgment, Outcome
 
 _REPLY_LEVEL = 3
-_OPINION_COLUMNS = "score_1, score_2, ranking, defaulted, grades"
-_READ_COLUMNS = f"{_OPINION_COLUMNS}, attempts, latency_s, prompt_tokens, completion_tokens, cached_tokens"
+_READ_COLUMNS = f"{', '.join(OUTCOME_COLUMNS)}, checksum"
 _READ_VERDICT = f"SELECT {_READ_COLUMNS}, NULL FROM verdicts WHERE key = ?"  # noqa: S608  (our own names)
 _READ_WITH_REPLY = f"SELECT {_READ_COLUMNS}, reply FROM verdicts WHERE key = ?"  # noqa: S608
 _COPIED = "CREATE TEMP TABLE IF NOT EXISTS copied (key BLOB PRIMARY KEY) WITHOUT ROWID"
@@ -56,27 +59,37 @@ class Journal(AbstractContextManager["Journal"]):
     """A journal that is open for reading and writing.
 
     Writes of one turn of the event loop are committed together, and each writer waits for the commit. A killed process
-    loses no committed entry; a power failure may lose the most recent ones.
+    loses no committed entry; a power failure may lose the most recent ones. A damaged verdict counts as absent.
+
+    Attributes:
+        path: of the file.
+        claims: what the runs on this journal are asking.
+        damaged: keys of the damaged verdicts met so far.
     """
 
-    def __init__(self, path: str, copier: Copier | None = None) -> None:
+    def __init__(self, path: str, copier: Copier | None = None, *, read_only: bool = False) -> None:
         """Open a journal, creating it if needed, or raise `StorageError`. Threads may use it in turns.
 
-        The copier receives every entry that this process records, after its commit.
+        Args:
+            path: of the file.
+            copier: receives every entry that this process records, after its commit.
+            read_only: record nothing; works on read-only files and file systems.
         """
         self.path = path
+        self.damaged: set[bytes] = set()
         self._errors = JournalErrors(path)
         self._copier = copier
         self._batch: list[_Entry] = []
         self._committed: asyncio.Future[None] | None = None
-        self._pack = zstandard.ZstdCompressor(level=_REPLY_LEVEL).compress
-        self._unpack = zstandard.ZstdDecompressor().decompress
+        self._pack = zstandard.ZstdCompressor(level=_REPLY_LEVEL, write_checksum=True).compress
+        self._unpacker = zstandard.ZstdDecompressor()
         with self._errors:
-            self._connection = connect(path)
+            self._connection = connect(path, read_only=read_only)
             self._reader = self._connection.cursor()
             self._reader.row_factory = None
             # Most journals have no failures: then a new verdict has none to delete.
             self._has_failures = self._connection.execute("SELECT 1 FROM failures LIMIT 1").fetchone() is not None
+        self.claims = Claims(self._connection, self._errors)
 
     def __exit__(self, *_: object) -> None:
         self.close()
@@ -98,10 +111,32 @@ class Journal(AbstractContextManager["Journal"]):
             rows = self._reader.execute(_READ_WITH_REPLY if with_reply else _READ_VERDICT, (key,)).fetchall()
             if not rows:
                 return None
-            *judgment, attempts, latency_s, prompt, completion, cached, reply = rows[0]
-            text = None if reply is None else self._unpack(reply).decode()
-            opinion = opinion_of(*judgment)
+            *outcome, checksum, reply = rows[0]
+            opinion = self._sound(key, outcome, checksum)
+            text = None if reply is None else self._reply_text(key, reply)
+            if opinion is None or (text is None and reply is not None):
+                return None
+            attempts, latency_s, prompt, completion, cached = outcome[5:]
             return Outcome(opinion, attempts, latency_s, prompt, completion, cached, text, from_journal=True)
+
+    def _sound(self, key: bytes, outcome: Sequence[Any], checksum: int | None) -> Judgment | None:
+        """Return the judgment of a stored row; None if the row is damaged."""
+        opinion = sound_opinion(key, outcome, checksum)
+        if opinion is None:
+            self.damaged.add(key)
+        return opinion
+
+    def _reply_text(self, key: bytes, reply: bytes) -> str | None:
+        """Return a stored reply; None if it is damaged."""
+        frame = self._unpacker.decompressobj()  # `decompress` takes a frame's word that it is empty
+        try:
+            text = frame.decompress(reply).decode()
+        except (zstandard.ZstdError, UnicodeDecodeError, TypeError):
+            text = None
+        if text is None or not frame.eof:
+            self.damaged.add(key)
+            return None
+        return text
 
     def has_failed(self, key: bytes) -> bool:
         """Return whether the request was made without a verdict."""
@@ -134,10 +169,14 @@ class Journal(AbstractContextManager["Journal"]):
         with self._errors:
             if self._batch:
                 self._write()
+            self.claims.close()
             self._connection.close()
 
     def statistics(self) -> dict[str, Any]:
-        """Return the counts of verdicts and failures by judge, with tokens, times (Unix seconds) and size."""
+        """Return the counts of verdicts and failures by judge, with tokens, times (Unix seconds) and size.
+
+        `judges` count damaged verdicts, too.
+        """
         with self._errors:
             rows = self._connection.execute(
                 "SELECT judge, count(*), sum(attempts), sum(prompt_tokens), sum(completion_tokens), "
@@ -154,7 +193,13 @@ class Journal(AbstractContextManager["Journal"]):
             "size_bytes": Path(self.path).stat().st_size,
             "judges": [dict(zip(names, row, strict=True)) for row in rows],
             "failures": [{"judge": judge, "kind": kind, "count": count} for judge, kind, count in failed],
+            "damaged_verdicts": self._count_damaged(),
         }
+
+    def _count_damaged(self) -> int:
+        with self._errors:
+            rows = self._connection.execute(f"SELECT key, {_READ_COLUMNS} FROM verdicts")  # noqa: S608
+            return sum(sound_opinion(key, outcome, checksum) is None for key, *outcome, checksum in rows)
 
     def mean_tokens(self) -> tuple[float, float] | None:
         """Return the mean prompt and completion tokens, over verdicts whose server reported them; None without any."""
@@ -167,26 +212,34 @@ class Journal(AbstractContextManager["Journal"]):
     def iter_verdicts(self, judge: str) -> Iterator[tuple[float, float, float]]:
         """Yield score_1, score_2 and ranking of a judge's verdicts, except grades and defaulted verdicts."""
         with self._errors:
-            yield from self._connection.execute(
-                "SELECT score_1, score_2, ranking FROM verdicts WHERE judge = ? AND grades IS NULL AND NOT defaulted "
-                "ORDER BY key",
+            for key, *outcome, checksum in self._connection.execute(
+                f"SELECT key, {_READ_COLUMNS} FROM verdicts "  # noqa: S608
+                "WHERE judge = ? AND grades IS NULL AND NOT defaulted ORDER BY key",
                 (judge,),
-            )
+            ):
+                if self._sound(key, outcome, checksum) is not None:
+                    yield outcome[0], outcome[1], outcome[2]
 
     def iter_entries(self) -> Iterator[dict[str, Any]]:
-        """Yield every verdict, then every failure, as JSON-ready objects."""
+        """Yield every verdict that is not damaged, then every failure, as JSON-ready objects."""
+        yield from self._iter_verdicts("SELECT * FROM verdicts ORDER BY key")
         with self._errors:
-            for row in self._connection.execute("SELECT * FROM verdicts ORDER BY key"):
-                yield self._rendered(dict(row))
             for row in self._connection.execute(f"SELECT * {_UNANSWERED} ORDER BY key"):
-                yield self._rendered(dict(row))
+                yield _readable(dict(row))
+
+    def _iter_verdicts(self, query: str) -> Iterator[dict[str, Any]]:
+        with self._errors:
+            for row in map(dict, self._connection.execute(query)):
+                text = self._reply_text(row["key"], row["reply"])
+                if self._is_sound(row) and text is not None:
+                    yield _readable(row, text)
 
     def take_in(self, entries: Iterable[dict[str, Any]], origin: str = "another journal's copy") -> None:
         """Store entries of another journal, as `iter_entries` yields them; existing entries are kept.
 
-        If one is invalid, nothing is stored, and a `StorageError` names `origin`.
+        If one is invalid, nothing is stored, and a `StorageError` names `origin`. Damaged verdicts are left out.
         """
-        with self._errors, self._transaction() as execute:
+        with self._errors, transaction(self._connection) as execute:
             execute(_COPIED)
             for entry in entries:
                 try:
@@ -197,8 +250,10 @@ class Journal(AbstractContextManager["Journal"]):
                 if "reply" not in row:  # a verdict of this journal on the same request still has to be copied
                     insert_row(execute, "failures", list(row.values()))
                     continue
+                if not self._is_sound(row):
+                    continue
                 row["reply"] = self._pack(row["reply"].encode())
-                insert_row(execute, "verdicts", list(row.values()))
+                self._store(execute, row)
                 execute("INSERT OR IGNORE INTO copied VALUES (?)", (row["key"],))
             self._has_failures = True
 
@@ -206,8 +261,7 @@ class Journal(AbstractContextManager["Journal"]):
         """Yield the verdicts that did not come from `take_in`."""
         with self._errors:
             self._connection.execute(_COPIED)
-            for row in self._connection.execute("SELECT * FROM verdicts WHERE key NOT IN (SELECT key FROM copied)"):
-                yield self._rendered(dict(row))
+        yield from self._iter_verdicts("SELECT * FROM verdicts WHERE key NOT IN (SELECT key FROM copied)")
 
     def prune(self, *, failures: bool, before: float | None, judge: str | None) -> tuple[int, int]:
         """Delete failures, and verdicts of a judge, from before a time (Unix seconds), or both.
@@ -242,7 +296,7 @@ class Journal(AbstractContextManager["Journal"]):
         batch, self._batch = self._batch, []
         now = time.time()
         try:
-            with self._transaction() as execute:
+            with transaction(self._connection) as execute:
                 stored = [self._write_entry(execute, entry, now) for entry in batch]
         except sqlite3.Error:
             self._batch = batch + self._batch  # closing tries again: these verdicts were paid for
@@ -250,10 +304,10 @@ class Journal(AbstractContextManager["Journal"]):
         if self._copier is not None:
             for row in stored:
                 if row is not None:
-                    self._copier.add(self._rendered(row))
+                    self._copier.add(row)
 
     def _write_entry(self, execute: Execute, entry: _Entry, now: float) -> dict[str, Any] | None:
-        """Store an entry and return its row; None if an earlier verdict exists, which then replaces the entry's own."""
+        """Store an entry and return it; None if an earlier verdict exists, which then replaces the entry's own."""
         key, judge, outcome = entry
         result = outcome.result
         if isinstance(result, Failure):
@@ -261,35 +315,40 @@ class Journal(AbstractContextManager["Journal"]):
             failure = (key, judge, result.kind.value, result.detail, outcome.attempts, now)
             execute("DELETE FROM failures WHERE key = ?", (key,))
             insert_row(execute, "failures", failure)
-            return dict(zip(FAILURE_COLUMNS, failure, strict=True))
-        *opinion, grades = columns_of(result)
-        verdict = (
-            key, judge, *opinion, outcome.attempts,
-            outcome.latency_s, outcome.prompt_tokens, outcome.completion_tokens, outcome.cached_tokens, now,
-            self._pack((outcome.reply_text or "").encode()), grades,
+            return _readable(dict(zip(FAILURE_COLUMNS, failure, strict=True)))
+        costs = (
+            outcome.attempts, outcome.latency_s, outcome.prompt_tokens, outcome.completion_tokens,
+            outcome.cached_tokens,
         )  # fmt: skip
-        is_new = insert_row(execute, "verdicts", verdict)
-        if not is_new:
-            earlier = execute(f"SELECT {_OPINION_COLUMNS} FROM verdicts WHERE key = ?", (key,)).fetchone()  # noqa: S608
-            outcome.result = opinion_of(*earlier)
+        *numbers, grades = columns_of(result)
+        checksum = checksum_of(key, (*numbers, grades, *costs))
+        text = outcome.reply_text or ""
+        verdict = (key, judge, *numbers, *costs, now, self._pack(text.encode()), grades, checksum)
+        row = dict(zip(VERDICT_COLUMNS, verdict, strict=True))
+        earlier = self._store(execute, row)
+        if earlier is not None:
+            outcome.result = earlier
         if self._has_failures:
             execute("DELETE FROM failures WHERE key = ?", (key,))
-        return dict(zip(VERDICT_COLUMNS, verdict, strict=True)) if is_new else None
+        return _readable(row, text) if earlier is None else None
 
-    def _rendered(self, row: dict[str, Any]) -> dict[str, Any]:
-        """Return a row as a JSON-ready object."""
-        shown = row | {"key": row["key"].hex()}
-        return shown | {"reply": self._unpack(row["reply"]).decode()} if "reply" in row else shown
+    def _store(self, execute: Execute, row: dict[str, Any]) -> Judgment | None:
+        """Store a verdict, unless an earlier one exists that is not damaged: return that one then."""
+        values = list(row.values())
+        if insert_row(execute, "verdicts", values):
+            return None
+        stored = execute(f"SELECT {_READ_COLUMNS} FROM verdicts WHERE key = ?", (row["key"],)).fetchone()  # noqa: S608
+        *outcome, checksum = stored
+        earlier = self._sound(row["key"], outcome, checksum)
+        if earlier is None:
+            insert_row(execute, "verdicts", values, otherwise="REPLACE")
+        return earlier
 
-    @contextmanager
-    def _transaction(self) -> Iterator[Execute]:
-        """Commit everything done inside, or nothing."""
-        execute = self._connection.execute
-        execute("BEGIN IMMEDIATE")
-        try:
-            yield execute
-            execute("COMMIT")
-        except BaseException:
-            if self._connection.in_transaction:
-                execute("ROLLBACK")
-            raise
+    def _is_sound(self, row: dict[str, Any]) -> bool:
+        return self._sound(row["key"], [row[name] for name in OUTCOME_COLUMNS], row["checksum"]) is not None
+
+
+def _readable(row: dict[str, Any], reply: str | None = None) -> dict[str, Any]:
+    """Return a row as a JSON-ready object."""
+    shown = row | {"key": row["key"].hex()}
+    return shown if reply is None else shown | {"reply": reply}

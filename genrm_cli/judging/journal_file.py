@@ -2,23 +2,30 @@
 
 import contextlib
 import json
+import math
 import os
+import shutil
 import sqlite3
+import struct
+import tempfile
 import time
-from collections.abc import Callable, Sequence
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 import zstandard
 
 from genrm_cli.errors import StorageError
-from genrm_cli.verdicts import Grades, Judgment, Verdict
+from genrm_cli.verdicts import MAX_RANKING, MAX_SCORE, MIN_RANKING, MIN_SCORE, Grades, Judgment, Verdict
 
-FORMAT = 2
+FORMAT = 3
 _APPLICATION_ID = 0x67656E72  # tells our files from other SQLite files
 _BUSY_TIMEOUT_S = 30.0
 _CACHE_KIB = 8 << 10  # keys are hashes, so recalls jump about: SQLite's default of 2 MB costs a third more time
 _SWITCH_PAUSE_S = 0.02
+Connection = sqlite3.Connection
 Execute = Callable[..., sqlite3.Cursor]
 
 _SCHEMA = """
@@ -26,27 +33,40 @@ CREATE TABLE verdicts (
     key BLOB PRIMARY KEY, judge TEXT NOT NULL, score_1 REAL, score_2 REAL, ranking REAL, defaulted INTEGER NOT NULL,
     attempts INTEGER NOT NULL, latency_s REAL NOT NULL, prompt_tokens INTEGER NOT NULL,
     completion_tokens INTEGER NOT NULL, cached_tokens INTEGER NOT NULL, answered_at REAL NOT NULL, reply BLOB NOT NULL,
-    grades TEXT, CHECK (grades IS NOT NULL OR (score_1 + score_2 + ranking) IS NOT NULL)
+    grades TEXT, checksum INTEGER, CHECK (grades IS NOT NULL OR (score_1 + score_2 + ranking) IS NOT NULL)
 ) WITHOUT ROWID;
 CREATE TABLE failures (
     key BLOB PRIMARY KEY, judge TEXT NOT NULL, kind TEXT NOT NULL, detail TEXT NOT NULL, attempts INTEGER NOT NULL,
     failed_at REAL NOT NULL
 ) WITHOUT ROWID;
+CREATE TABLE claims (key BLOB PRIMARY KEY, run BLOB NOT NULL, expires_at REAL NOT NULL) WITHOUT ROWID;
 """
-# Format 1 had no grades.
-_FROM_FORMAT_1 = f"""
+_NEW_TABLES = _SCHEMA.replace("CREATE TABLE", "CREATE TABLE IF NOT EXISTS")
+# Format 1 had no grades, and format 2 no checksums and no claims.
+_FROM_FORMAT = {
+    1: f"""
 ALTER TABLE verdicts RENAME TO verdicts_of_format_1;
-{_SCHEMA.replace("CREATE TABLE", "CREATE TABLE IF NOT EXISTS")}
-INSERT INTO verdicts SELECT *, NULL FROM verdicts_of_format_1;
+{_NEW_TABLES}
+INSERT INTO verdicts SELECT *, NULL, NULL FROM verdicts_of_format_1;
 DROP TABLE verdicts_of_format_1;
-"""  # noqa: S608  (our own names)
+""",  # noqa: S608  (our own names)
+    2: f"ALTER TABLE verdicts ADD COLUMN checksum INTEGER; {_NEW_TABLES}",
+}
+# Older formats as the current one, for readers that must not change the file.
+_VIEW_OF_FORMAT = {1: "*, NULL AS grades, NULL AS checksum", 2: "*, NULL AS checksum"}
 VERDICT_COLUMNS = (
     "key", "judge", "score_1", "score_2", "ranking", "defaulted", "attempts", "latency_s", "prompt_tokens",
-    "completion_tokens", "cached_tokens", "answered_at", "reply", "grades",
+    "completion_tokens", "cached_tokens", "answered_at", "reply", "grades", "checksum",
+)  # fmt: skip
+# What a recalled outcome is made of; the checksum covers it.
+OUTCOME_COLUMNS = (
+    "score_1", "score_2", "ranking", "defaulted", "grades", "attempts", "latency_s", "prompt_tokens",
+    "completion_tokens", "cached_tokens",
 )  # fmt: skip
 FAILURE_COLUMNS = ("key", "judge", "kind", "detail", "attempts", "failed_at")
 _TEXT_COLUMNS = ("key", "judge", "reply", "kind", "detail", "grades")
-_VERDICT_ONLY, _GRADES_ONLY = ("score_1", "score_2", "ranking"), ("grades",)
+_VERDICT_ONLY, _GRADES_ONLY = ("score_1", "score_2", "ranking", "checksum"), ("grades", "checksum")
+_NUMBERS = struct.Struct("<9d")
 _TOO_LARGE = 2**63  # for an integer of SQLite
 
 
@@ -65,7 +85,8 @@ class JournalErrors:
             if "locked" in str(error) or "busy" in str(error):
                 remedy = "another process holds it; wait for it, or give this run its own with --journal"
             raise StorageError(f"journal {self._path}: {error}; {remedy}.") from error
-        if isinstance(error, sqlite3.DatabaseError | zstandard.ZstdError):
+        # SQLite's own messages may quote bytes of a damaged file.
+        if isinstance(error, sqlite3.DatabaseError | zstandard.ZstdError | UnicodeDecodeError):
             raise StorageError(
                 f"journal {self._path}: {error}. It is damaged or not a journal; nothing in it was changed. "
                 "Move it away, or name another one with --journal."
@@ -105,29 +126,83 @@ def opinion_of(score_1: float, score_2: float, ranking: float, defaulted: int, g
     return Grades(tuple(map(float, stored["values"])), tuple(map(str, stored["notes"])))
 
 
+def checksum_of(key: bytes, outcome: Sequence[Any]) -> int:
+    """Return the checksum of a key and its `OUTCOME_COLUMNS`; other types than theirs raise TypeError."""
+    score_1, score_2, ranking, defaulted, grades, *costs = outcome
+    try:
+        numbers = _NUMBERS.pack(score_1 or 0.0, score_2 or 0.0, ranking or 0.0, defaulted, *costs)
+    except struct.error as error:
+        raise TypeError(str(error)) from error
+    return zlib.crc32(b"" if grades is None else grades.encode(), zlib.crc32(numbers, zlib.crc32(key)))
+
+
+def sound_opinion(key: bytes, outcome: Sequence[Any], checksum: int | None) -> Judgment | None:
+    """Return the judgment in a row's `OUTCOME_COLUMNS`; None if the row is damaged.
+
+    A row of an older format has no checksum: a verdict must then be within the scale.
+    """
+    try:
+        if checksum_of(key, outcome) != checksum and checksum is not None:
+            return None
+        opinion = opinion_of(*outcome[:5])
+    except (TypeError, ValueError, KeyError, AttributeError, OverflowError, RecursionError):
+        return None
+    if isinstance(opinion, Grades):
+        return opinion if all(map(math.isfinite, opinion.values)) else None
+    # NeMo Gym's own parsing accepts any number, so a checksum vouches for those outside the scale.
+    return opinion if checksum is not None or _is_within_scale(opinion) else None
+
+
+def _is_within_scale(verdict: Verdict) -> bool:
+    scores = (verdict.score_1, verdict.score_2)
+    return all(MIN_SCORE <= score <= MAX_SCORE for score in scores) and MIN_RANKING <= verdict.ranking <= MAX_RANKING
+
+
 def _refuse_constant(name: str) -> float:
     raise ValueError(f"{name} is not a grade")
 
 
-def insert_row(execute: Execute, table: str, values: Sequence[object]) -> int:
-    """Insert a row unless its key exists; return the number of rows inserted."""
+def insert_row(execute: Execute, table: str, values: Sequence[object], *, otherwise: str = "IGNORE") -> int:
+    """Insert a row; where its key exists, IGNORE it or REPLACE the old one. Return the number of rows written."""
     places = ", ".join("?" * len(values))
-    return execute(f"INSERT OR IGNORE INTO {table} VALUES ({places})", values).rowcount  # noqa: S608  (our own names)
+    statement = f"INSERT OR {otherwise} INTO {table} VALUES ({places})"  # noqa: S608  (our own names)
+    return execute(statement, values).rowcount
 
 
-def connect(path: str) -> sqlite3.Connection:
-    """Open the file of a journal, creating it if needed; threads may use the connection in turns.
+@contextmanager
+def transaction(connection: Connection) -> Iterator[Execute]:
+    """Commit everything done inside, or nothing."""
+    execute = connection.execute
+    execute("BEGIN IMMEDIATE")
+    try:
+        yield execute
+        execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            execute("ROLLBACK")
+        raise
+
+
+def connect(path: str, *, read_only: bool = False) -> Connection:
+    """Open the file of a journal; threads may use the connection in turns.
 
     A file that is not SQLite raises `sqlite3.Error`; one that is not a journal of this format, `StorageError`.
+
+    Args:
+        path: of the file.
+        read_only: change no entry and no format, and open what nobody can write; otherwise the file is created if
+            needed, and brought to this format.
     """
     if not Path(path).parent.is_dir():
         raise sqlite3.OperationalError("its folder does not exist")
+    if read_only:
+        return _connect_for_reading(path)
     with contextlib.suppress(OSError):  # SQLite explains what it cannot open
         # It holds the judge's replies. SQLite would let others read it, and gives its side files the same mode.
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
     connection = sqlite3.connect(path, timeout=_BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False)
     try:
-        connection.row_factory = sqlite3.Row
+        _set_factories(connection)
         _prepare(connection, path)
     except BaseException:
         connection.close()
@@ -135,19 +210,69 @@ def connect(path: str) -> sqlite3.Connection:
     return connection
 
 
-def _prepare(connection: sqlite3.Connection, path: str) -> None:
-    """Check the format of the file, or create the tables if it is empty."""
+def _set_factories(connection: Connection) -> None:
+    connection.row_factory = sqlite3.Row
+    connection.text_factory = _decoded
+
+
+def _decoded(text: bytes) -> str:
+    return text.decode(errors="replace")  # of a damaged row, whose checksum tells
+
+
+def _connect_for_reading(path: str) -> Connection:
+    """Open a file that another process may be writing, or that nobody can write."""
+    log = Path(path + "-wal")
+    try:
+        return _opened_as(path, "mode=rw")  # which SQLite takes for a wish
+    except sqlite3.OperationalError:  # where the folder is read-only, the index of the write-ahead log has no place
+        if not log.exists() or not log.stat().st_size:
+            return _opened_as(path, "immutable=1")
+    with tempfile.TemporaryDirectory() as folder:
+        copy = str(Path(folder) / "journal")
+        for suffix in ("", "-wal"):
+            shutil.copyfile(path + suffix, copy + suffix)
+        with closing(sqlite3.connect(copy)) as connection:
+            connection.execute("PRAGMA journal_mode = DELETE")  # takes the log in
+        return _opened_as(copy, "immutable=1")  # open, it outlives its folder
+
+
+def _opened_as(path: str, query: str) -> Connection:
+    uri = f"{Path(path).absolute().as_uri()}?{query}"
+    connection = sqlite3.connect(uri, uri=True, timeout=_BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False)
+    try:
+        _set_factories(connection)
+        _, version = _check_format(connection, path)
+        if version in _VIEW_OF_FORMAT:
+            connection.execute("PRAGMA temp_store = MEMORY")
+            connection.execute(
+                f"CREATE TEMP VIEW verdicts AS SELECT {_VIEW_OF_FORMAT[version]} FROM main.verdicts"  # noqa: S608
+            )
+        connection.execute("PRAGMA query_only = ON")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _check_format(connection: Connection, path: str) -> tuple[int, int]:
+    """Return the number of tables and the format of a file, or raise `StorageError`."""
     tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
     application = connection.execute("PRAGMA application_id").fetchone()[0]
     version = connection.execute("PRAGMA user_version").fetchone()[0]
     if tables and application != _APPLICATION_ID:
         raise StorageError(f"{path} is an SQLite file but not a genrm journal; name another one with --journal.")
-    if tables and version not in (1, FORMAT):
+    if tables and not 1 <= version <= FORMAT:
         raise StorageError(
             f"journal {path} has format {version}, this genrm reads format {FORMAT}. Use the genrm that wrote it, "
             "or name another journal with --journal."
         )
-    if version == 1:
+    return tables, version
+
+
+def _prepare(connection: Connection, path: str) -> None:
+    """Check the format of the file, migrate it, or create the tables if it is empty."""
+    tables, version = _check_format(connection, path)
+    if tables and version != FORMAT:
         _migrate(connection)
     # WAL: readers and the writer do not wait for each other, and a killed process loses no commit.
     _switch_to_wal(connection)
@@ -155,12 +280,12 @@ def _prepare(connection: sqlite3.Connection, path: str) -> None:
     connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
     if not tables:
         connection.executescript(
-            f"BEGIN IMMEDIATE; {_SCHEMA.replace('CREATE TABLE', 'CREATE TABLE IF NOT EXISTS')}"
+            f"BEGIN IMMEDIATE; {_NEW_TABLES}"
             f"PRAGMA application_id = {_APPLICATION_ID}; PRAGMA user_version = {FORMAT}; COMMIT;"
         )
 
 
-def _switch_to_wal(connection: sqlite3.Connection) -> None:
+def _switch_to_wal(connection: Connection) -> None:
     """Switch the file to a write-ahead log, and wait for processes that open it at the same time.
 
     SQLite refuses the switch while another process reads, ignoring the busy timeout, to avoid a deadlock.
@@ -177,15 +302,10 @@ def _switch_to_wal(connection: sqlite3.Connection) -> None:
             return
 
 
-def _migrate(connection: sqlite3.Connection) -> None:
-    """Migrate a file from format 1; another process may do so at the same time."""
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        if connection.execute("PRAGMA user_version").fetchone()[0] == 1:
-            for statement in filter(str.strip, _FROM_FORMAT_1.split(";")):
-                connection.execute(statement)
-            connection.execute(f"PRAGMA user_version = {FORMAT}")
-        connection.execute("COMMIT")
-    except BaseException:
-        connection.execute("ROLLBACK")
-        raise
+def _migrate(connection: Connection) -> None:
+    """Migrate a file from an older format; another process may do so at the same time."""
+    with transaction(connection) as execute:
+        version = execute("PRAGMA user_version").fetchone()[0]
+        for statement in filter(str.strip, _FROM_FORMAT.get(version, "").split(";")):
+            execute(statement)
+        execute(f"PRAGMA user_version = {FORMAT}")

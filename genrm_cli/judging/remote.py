@@ -110,6 +110,11 @@ class RemoteJudge:
         """Why no more questions are asked; None while the run goes on."""
         return self._pool.stopped_by
 
+    @property
+    def call_timeout_s(self) -> float:
+        """What one call may take."""
+        return self._policy.call_timeout_s
+
     def set_deadline(self, deadline_s: float, grace_s: float) -> None:
         """Stop asking after `deadline_s` seconds; calls in flight then get `grace_s` to finish."""
         self._last_call_ends_s = clock.now_s() + deadline_s + grace_s

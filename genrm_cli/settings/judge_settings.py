@@ -58,7 +58,7 @@ class JudgeSettings:
     )
     redact_pattern: tuple[str, ...] = reward_setting(
         (),
-        f"Mask matches in all text sent to the judge: {listed(REDACTIONS)}, or a regular expression. Repeatable. "
+        f"Mask matches in all text sent to the judge: {listed(REDACTIONS)}, or a regular expression (RE2). Repeatable. "
         "The summary counts the matches.",
         needs_trust=False,
     )

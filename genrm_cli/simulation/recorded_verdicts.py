@@ -75,7 +75,7 @@ def _is_sqlite(uri: str) -> bool:
 
 
 def _read_journal(path: str, judge: str | None) -> KeptVerdicts:
-    with Journal(path) as journal:
+    with Journal(path, read_only=True) as journal:
         statistics = journal.statistics()
         chosen = _choose(path, judge, {each["judge"]: each["verdicts"] for each in statistics["judges"]})
         pairs = {

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from disturbed_scoring import JOURNAL, MakeScoring, Scoring, count_verdicts
+from genrm_process import Genrm
 from judge_server_fixture import JudgeServer
 from soak import DumpFolder, Soak
 
@@ -49,6 +50,20 @@ def test_sigterm_ends_soon_with_everything_journaled(scoring: Scoring) -> None:
     assert scoring.genrm.names() == {"in.jsonl", JOURNAL}
     assert scoring.journaled() == scoring.server.stats()["distinct_answered"] == 10
     scoring.check_resumes()
+
+
+def test_sigterm_ends_a_computation(tmp_path: Path) -> None:
+    """SIGTERM while a group of 600 is compared in all pairs by the built-in judge: 130 within 10 s, nothing written."""
+    folder = tmp_path / "work"
+    folder.mkdir()
+    genrm = Genrm(folder)
+    genrm.write("in.jsonl", [{"prompt": "Why?", "completion": f"Because of {n}. " * (1 + n % 7)} for n in range(600)])
+    process = genrm.start("score", "in.jsonl", "--judge", "lexical", "--strategy", "all_pairs")
+    time.sleep(4)  # in the middle of about a minute
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=10)
+    assert process.returncode == 130
+    assert {name for name in genrm.names() if not name.startswith(".")} == {"in.jsonl"}
 
 
 def test_sigterm_under_load_keeps_what_was_answered(make_scoring: MakeScoring) -> None:

@@ -14,10 +14,10 @@ from genrm_cli.jobs.batch import score_inputs
 from genrm_cli.jobs.context import new_run
 from genrm_cli.settings import settings_from
 
-small, large = sys.argv[1:]
+small, large, strategy = sys.argv[1:]
 peaks_kb = []
 for path in (small, large):
-    run_to_end(score_inputs([path], new_run(settings_from(judge="lexical"))))
+    run_to_end(score_inputs([path], new_run(settings_from(judge="lexical", strategy=strategy))))
     peaks_kb.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 print(*peaks_kb)
 """
@@ -42,7 +42,22 @@ def test_memory_does_not_grow_with_the_text(tmp_path: Path) -> None:
     write_rollouts(small, 800)
     write_rollouts(large, 40_000)
     assert large.stat().st_size > 40_000 * 4_000
-    command = [sys.executable, "-c", CHILD, str(small), str(large)]
+    assert growth_bytes(small, large, "ring") < 200 * 40_000 + 8_000_000  # buffers of their full size
+
+
+@pytest.mark.slow
+def test_memory_grows_little_with_the_comparisons_of_a_group(tmp_path: Path) -> None:
+    """A group of 250 in all pairs takes at most 2 KB for each of its 31,125 comparisons."""
+    small, large = tmp_path / "small.jsonl", tmp_path / "large.jsonl"
+    for path, size in ((small, 10), (large, 250)):
+        lines = [{"prompt": "Why?", "completion": f"Because of {n}. " * (1 + n % 7)} for n in range(size)]
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert growth_bytes(small, large, "all_pairs") < 2_000 * 31_125
+
+
+def growth_bytes(small: Path, large: Path, strategy: str) -> int:
+    """Score two inputs in a process of its own; return by how much the second one raises the peak."""
+    command = [sys.executable, "-c", CHILD, str(small), str(large), strategy]
     child = subprocess.run(command, capture_output=True, check=True, cwd=PACKAGE_ROOT, timeout=110)
     small_kb, large_kb = map(int, child.stdout.split())
-    assert (large_kb - small_kb) * 1024 < 200 * 40_000 + 8_000_000  # buffers of their full size
+    return (large_kb - small_kb) * 1024

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -347,6 +348,45 @@ def test_a_read_only_journal_is_refused() -> None:
         finally:
             Path(name).chmod(0o755)
         assert path.read_bytes() == before
+
+
+@pytest.mark.skipif(not hasattr(os, "seteuid"), reason="needs POSIX rights")
+@pytest.mark.parametrize("is_logged", [False, True], ids=["whole", "with a write-ahead log"])
+@pytest.mark.parametrize(("file_mode", "folder_mode"), [(0o444, 0o555), (0o444, 0o755), (0o644, 0o555)])
+def test_a_read_only_journal_can_be_read(is_logged: bool, file_mode: int, folder_mode: int) -> None:
+    """Opened for reading, a journal that cannot be written tells everything, the write-ahead log included."""
+    with tempfile.TemporaryDirectory() as name, tempfile.TemporaryDirectory() as copies:
+        path, copy = Path(name) / "run.sqlite", Path(copies) / "run.sqlite"
+        with Journal(str(path)) as journal:
+            record_all(journal, {key(1): GOOD, key(2): BAD})
+            for suffix in ("", "-wal") if is_logged else ():  # as a killed run leaves them
+                shutil.copyfile(f"{path}{suffix}", f"{copy}{suffix}")
+        if not is_logged:
+            shutil.copyfile(path, copy)
+        before = {each: each.read_bytes() for each in Path(copies).iterdir()}
+        for each in before:
+            each.chmod(file_mode)
+        Path(copies).chmod(folder_mode)
+        with as_nobody(), Journal(str(copy), read_only=True) as journal:
+            assert journal.recall(key(1), with_reply=True) == replace(GOOD, from_journal=True)
+            assert len(list(journal.iter_entries())) == 2
+            assert journal.statistics()["judges"][0]["verdicts"] == 1
+        Path(copies).chmod(0o755)
+        assert {each: each.read_bytes() for each in Path(copies).iterdir()} == before
+
+
+def test_reading_a_journal_leaves_nothing_behind(path: str) -> None:
+    """Opened for reading beside a writer or alone, a journal takes no entries and leaves no files."""
+    with Journal(path) as writer:
+        record_all(writer, {key(1): GOOD})
+        with Journal(path, read_only=True) as journal:
+            assert journal.recall(key(1)) is not None
+            with pytest.raises(StorageError, match="readonly"):
+                record_all(journal, {key(2): GOOD})
+            journal._batch.clear()
+    with Journal(path, read_only=True) as journal:
+        assert len(journal) == 1
+    assert [each.name for each in Path(path).parent.iterdir()] == [Path(path).name]
 
 
 def test_statistics_tell_what_is_there(path: str) -> None:

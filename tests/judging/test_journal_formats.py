@@ -158,9 +158,34 @@ def test_a_journal_of_format_1_is_brought_to_ours_with_all_it_holds(path: Path) 
     assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     names = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
     connection.close()
-    assert names == {"verdicts", "failures"}
+    assert names == {"verdicts", "failures", "claims"}
     with Journal(str(path)) as journal:
         assert len(journal) == VERDICTS + 2
+
+
+def test_a_journal_of_format_1_is_read_without_being_changed(path: Path) -> None:
+    """Opened for reading, it tells what it holds and keeps its format."""
+    write_format_1(path)
+    before = path.read_bytes()
+    with Journal(str(path), read_only=True) as journal:
+        assert journal.recall(key(1), with_reply=True) is not None
+        assert len(list(journal.iter_entries())) == VERDICTS + 1
+        assert journal.statistics()["damaged_verdicts"] == 0
+    assert path.read_bytes() == before
+
+
+def test_a_journal_of_format_2_gets_checksums_for_what_is_new(path: Path) -> None:
+    """Its verdicts and grades stay as they are, and changed numbers are noticed in new rows."""
+    with Journal(str(path)) as journal:
+        record(journal, {key(1): GRADED, key(2): Outcome(Verdict(4, 2, 2))})
+        before = list(journal.iter_entries())
+    connection = sqlite3.connect(path)
+    connection.executescript("ALTER TABLE verdicts DROP COLUMN checksum; DROP TABLE claims; PRAGMA user_version = 2")
+    connection.close()
+    with Journal(str(path)) as journal:
+        assert list(journal.iter_entries()) == [entry | {"checksum": None} for entry in before]
+        record(journal, {key(3): GRADED})
+        assert [entry["checksum"] is None for entry in journal.iter_entries()] == [True, True, False]
 
 
 def test_a_copy_of_format_1_is_taken_in(path: Path, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from genrm_cli.cli.console import counted, print_text
+from genrm_cli.cli.console import counted, print_text, say_warning
 from genrm_cli.cli.options import exits
 from genrm_cli.errors import InputError, UsageError
 
@@ -26,7 +26,7 @@ JournalPath = Annotated[str, typer.Argument(metavar="JOURNAL", help="A *.journal
 @exits
 def stats(path: JournalPath, as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
     """Count verdicts, failures, calls and tokens by judge."""
-    with _open(path) as opened:
+    with _open(path, read_only=True) as opened:
         statistics = opened.statistics()
     print_text(json.dumps(statistics) if as_json else _stats_text(statistics))
 
@@ -35,9 +35,11 @@ def stats(path: JournalPath, as_json: Annotated[bool, typer.Option("--json", hel
 @exits
 def export(path: JournalPath) -> None:
     """Print every verdict, with its reply, and every failure as JSON lines."""
-    with _open(path) as opened:
+    with _open(path, read_only=True) as opened:
         for entry in opened.iter_entries():
             print_text(json.dumps(entry))
+    if opened.damaged:
+        say_warning(f"{path}: {counted(len(opened.damaged), 'damaged verdict')} left out.")
 
 
 @journal.command()
@@ -69,12 +71,12 @@ def prune(
     print_text(f"deleted {counted(verdicts_gone, 'verdict')} and {counted(failures_gone, 'failure')}")
 
 
-def _open(path: str) -> "Journal":
+def _open(path: str, *, read_only: bool = False) -> "Journal":
     from genrm_cli.judging.journal import Journal
 
     if not Path(path).is_file():
         raise InputError(f"{path}: no such journal; `genrm score` prints the path of its journal at the end.")
-    return Journal(path)
+    return Journal(path, read_only=read_only)
 
 
 def _stats_text(statistics: dict[str, Any]) -> str:
@@ -88,4 +90,6 @@ def _stats_text(statistics: dict[str, Any]) -> str:
             f"{judge['prompt_tokens']:,} tokens in, {judge['completion_tokens']:,} out, {first} to {last} UTC"
         )
     lines += [f"{e['judge']}: {counted(e['count'], 'failure')} ({e['kind']})" for e in statistics["failures"]]
+    if statistics["damaged_verdicts"]:
+        lines.append(f"{counted(statistics['damaged_verdicts'], 'damaged verdict')}, asked again by the next run")
     return "\n".join(lines)

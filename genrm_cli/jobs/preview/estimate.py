@@ -38,7 +38,7 @@ def estimate_run(index: InputIndex, run: RunContext, scored_uri: str) -> dict[st
                 metrics, sum(1 for _, _, group in index.iter_groups() for _ in iter_prompts(group, index.plan))
             )
         return cost_of_run(metrics, settings, None)
-    with Journal(str(path)) as journal:
+    with Journal(str(path), read_only=True) as journal:
         judges = idle_judges(judge_specs(settings), run.open_options, journal)
         requests = 0
         for _, _, group in index.iter_groups():

@@ -34,7 +34,7 @@ class Spool(AbstractContextManager["Spool"]):
     def __len__(self) -> int:
         return self._stored_bytes + len(self._buffer)
 
-    def append(self, data: bytes) -> tuple[int, int]:
+    def append(self, data: bytes | memoryview) -> tuple[int, int]:
         """Add bytes at the end; return their offset and length."""
         offset = len(self)
         self._buffer += data

@@ -1,0 +1,160 @@
+"""Claims: runs that share a journal share the work, and nobody waits for a run that is gone."""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from judge_server_fixture import JudgeServer
+from opened_judge import Opened, open_judge, with_judge
+
+from genrm_cli.judging import claims
+from genrm_cli.judging.journal import Journal
+from genrm_cli.verdicts import Outcome, Verdict
+
+KEY, OTHER = b"\x01" * 32, b"\x02" * 32
+
+
+@pytest.fixture
+def journals(tmp_path: Path) -> Iterator[tuple[Journal, Journal]]:
+    """Open one journal twice, as two runs do."""
+    with Journal(str(tmp_path / "j.sqlite")) as one, Journal(str(tmp_path / "j.sqlite")) as two:
+        yield one, two
+
+
+def age_claims(journal: Journal, by_s: float) -> None:
+    """Make all claims older, as if their runs had not renewed them."""
+    journal._connection.execute("UPDATE claims SET expires_at = expires_at - ?", (by_s,))
+
+
+def test_a_request_is_claimed_by_one_run(journals: tuple[Journal, Journal]) -> None:
+    """The second run is refused what the first one claims, and nothing else; its own claim a run gets again."""
+    one, two = (journal.claims for journal in journals)
+
+    async def use() -> None:
+        assert await asyncio.gather(one.take(KEY), two.take(KEY), two.take(OTHER)) == [True, False, True]
+        assert await one.take(KEY)
+        assert two.is_taken(KEY)
+        assert not two.is_taken(OTHER)
+
+    asyncio.run(use())
+
+
+def test_a_claim_ends_with_a_verdict_or_with_its_run(journals: tuple[Journal, Journal]) -> None:
+    """Others see at their next look that a verdict is there, or that the run has closed its journal."""
+    one, two = journals
+
+    async def use() -> None:
+        assert await one.claims.take(KEY)
+        assert await one.claims.take(OTHER)
+        await one.record(KEY, "m", Outcome(Verdict(4, 2, 2)))
+        assert not two.claims.is_taken(KEY)
+        assert two.claims.is_taken(OTHER)
+        one.close()
+        assert await two.claims.take(OTHER)
+
+    asyncio.run(use())
+
+
+@pytest.mark.parametrize("by_s", [claims.EXPIRY_S + 1, -86_400.0], ids=["expired", "from a clock that was ahead"])
+def test_a_claim_that_is_not_renewed_is_free(journals: tuple[Journal, Journal], by_s: float) -> None:
+    """A killed run, or a clock that was set back, keeps nothing from the others."""
+    one, two = journals
+
+    async def use() -> None:
+        assert await one.claims.take(KEY)
+        age_claims(one, by_s)
+        assert not two.claims.is_taken(KEY)
+        assert await two.claims.take(KEY)
+
+    asyncio.run(use())
+
+
+@pytest.mark.slow
+def test_a_claim_is_renewed_while_it_is_held(journals: tuple[Journal, Journal]) -> None:
+    """A call may take longer than a claim lasts; what was given back is free after the next renewal."""
+    one, two = journals
+
+    async def use() -> None:
+        assert await one.claims.take(KEY)
+        assert await one.claims.take(OTHER)
+        one.claims.give_back(OTHER)
+        await asyncio.sleep(claims.EXPIRY_S + 1)
+        assert two.claims.is_taken(KEY)
+        assert not two.claims.is_taken(OTHER)
+
+    asyncio.run(use())
+
+
+def share(judge_server: JudgeServer, path: Path, runs: int, pairs: int) -> list[Opened]:
+    """Let several runs with a journal each, all of the same file, ask the same at the same time."""
+    shared = []
+
+    async def run(journal: Journal) -> None:
+        async with open_judge(judge_server.base_url, journal=journal) as opened:
+            await opened.ask_all(range(pairs))
+            shared.append(opened)
+
+    async def run_all() -> None:
+        with ExitStack() as stack:
+            await asyncio.gather(*(run(stack.enter_context(Journal(str(path)))) for _ in range(runs)))
+
+    asyncio.run(run_all())
+    return shared
+
+
+@pytest.mark.parametrize("runs", [2, 4])
+def test_runs_share_the_work(judge_server: JudgeServer, tmp_path: Path, runs: int) -> None:
+    """Each question is asked by one run, every run asks some, and all get the same verdicts."""
+    judge_server.behave(latency_s=0.02)
+    shared = share(judge_server, tmp_path / "j.sqlite", runs, pairs=80)
+    assert judge_server.stats()["requests"] == 80
+    verdicts = [[outcome.result for outcome in opened.outcomes.values()] for opened in shared]
+    assert verdicts == [verdicts[0]] * runs
+    asked = [sum(not outcome.from_journal for outcome in opened.outcomes.values()) for opened in shared]
+    assert sum(asked) == sum(opened.allowance.calls for opened in shared) == 80
+    assert min(asked) > 0
+
+
+def test_what_another_run_failed_at_is_asked_again(judge_server: JudgeServer, tmp_path: Path) -> None:
+    """A run that waited for another one's verdict asks itself when that one gets none."""
+    judge_server.behave(script=[{"content": "Both are fine."}], latency_s=0.05)
+    shared = share(judge_server, tmp_path / "j.sqlite", runs=2, pairs=1)
+    assert judge_server.stats()["requests"] == 2
+    assert sorted(str(*opened.kinds()) for opened in shared) == ["None", "no_verdict"]
+
+
+def test_nobody_waits_longer_than_a_call_may_take(judge_server: JudgeServer, journals: tuple[Journal, Journal]) -> None:
+    """A run whose questions are claimed by one that never answers asks them itself after the call timeout."""
+    one, two = journals
+
+    async def use(opened: Opened) -> None:
+        assert opened.journaled is not None
+        request = opened.remote._trial
+        assert await one.claims.take(request.key)
+        slot = await opened.journaled.admit()
+        assert slot is not None
+        outcome = await opened.journaled.ask(request, slot)
+        assert isinstance(outcome.result, Verdict)
+        assert one.recall(request.key) is not None
+
+    opened = with_judge(use, judge_server.base_url, journal=two, call_timeout_s=0.5)
+    assert opened.allowance.calls == judge_server.stats()["requests"] == 1
+
+
+def test_a_waiting_run_ends_when_it_is_stopped(judge_server: JudgeServer, journals: tuple[Journal, Journal]) -> None:
+    """A deadline ends the wait for another run's verdict; nothing was asked then."""
+    one, two = journals
+
+    async def use(opened: Opened) -> None:
+        assert opened.journaled is not None
+        request = opened.remote._trial
+        assert await one.claims.take(request.key)
+        opened.remote.set_deadline(0.3, 0.0)
+        slot = await opened.journaled.admit()
+        assert slot is not None
+        outcome = await opened.journaled.ask(request, slot)
+        assert "stopped by deadline" in str(outcome.result)
+
+    assert with_judge(use, judge_server.base_url, journal=two).allowance.calls == 0

@@ -1,0 +1,181 @@
+"""A damaged journal: a wrong number never becomes a verdict."""
+
+import asyncio
+import random
+import sqlite3
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from genrm_cli.errors import StorageError
+from genrm_cli.judging.journal import Journal
+from genrm_cli.verdicts import Grades, Outcome, Verdict
+
+GOOD = Outcome(Verdict(4, 2, 2), 2, 1.5, 900, 120, 64, "The first is better.")
+GRADED = replace(GOOD, result=Grades((4.0, 2.5), ("good", "bad")))
+
+
+def key(number: int) -> bytes:
+    """Make up the key of a question."""
+    return number.to_bytes(32, "big")
+
+
+def record(journal: Journal, entries: dict[bytes, Outcome]) -> None:
+    """Record outcomes."""
+
+    async def record_all() -> None:
+        await asyncio.gather(*(journal.record(key, "m", replace(each)) for key, each in entries.items()))
+
+    asyncio.run(record_all())
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    """Make a journal of a verdict, grades and another verdict."""
+    path = str(tmp_path / "run.sqlite")
+    with Journal(path) as journal:
+        record(journal, {key(1): GOOD, key(2): GRADED, key(3): GOOD})
+    return path
+
+
+def change(path: str, column: str, value: Any, keys: Iterable[int] = (1,), *, checksum: bool = True) -> None:
+    """Set a column of some verdicts; without `checksum`, as if the file had been written before there were any."""
+    with sqlite3.connect(path) as connection:
+        for number in keys:
+            connection.execute(f"UPDATE verdicts SET {column} = ? WHERE key = ?", (value, key(number)))
+            if not checksum:
+                connection.execute("UPDATE verdicts SET checksum = NULL WHERE key = ?", (key(number),))
+    connection.close()
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("score_1", 99.0),
+        ("score_1", 5.0),
+        ("score_2", "4"),
+        ("ranking", b"\xff"),
+        ("defaulted", 1),
+        ("attempts", 3),
+        ("latency_s", "long"),
+        ("cached_tokens", -1),
+        ("checksum", 7),
+        ("grades", '{"values": [5.0, 1.0], "notes": []}'),
+        ("grades", "[" * 100_000),
+        ("reply", b"\x28\xb5\x2f\xfd"),
+        ("reply", "text"),
+    ],
+)
+def test_a_changed_row_is_absent(path: str, column: str, value: Any) -> None:
+    """A row that is not as it was recorded is not recalled, listed or copied, but counted; the others are."""
+    change(path, column, value)
+    with Journal(path) as journal:
+        assert journal.recall(key(1), with_reply=True) is None
+        assert journal.damaged == {key(1)}
+        assert journal.recall(key(3)) is not None
+        assert [entry["key"] for entry in journal.iter_entries()] == [key(2).hex(), key(3).hex()]
+        assert [entry["key"] for entry in journal.iter_uncopied()] == [key(2).hex(), key(3).hex()]
+        if column != "reply":
+            assert list(journal.iter_verdicts("m")) == [(4, 2, 2)]
+            assert journal.statistics()["damaged_verdicts"] == 1
+
+
+def test_text_that_is_no_utf_8_is_damage(path: str) -> None:
+    """Bytes that do not decode make a row absent, and no error of SQLite's."""
+    with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE verdicts SET grades = CAST(x'ff' AS TEXT) WHERE key = ?", (key(2),))
+    connection.close()
+    with Journal(path) as journal:
+        assert journal.recall(key(2)) is None
+        assert journal.recall(key(1)) is not None
+
+
+def test_a_damaged_verdict_is_replaced(path: str, tmp_path: Path) -> None:
+    """The next verdict on the same question takes its place, from the judge or from a copy, and counts."""
+    change(path, "score_1", 99.0, keys=(1, 3))
+    with Journal(path) as journal, Journal(str(tmp_path / "theirs")) as theirs:
+        mine = replace(GOOD, result=Verdict(1, 5, 6))
+        record(journal, {key(1): mine})
+        record(theirs, {key(3): GOOD})
+        journal.take_in(theirs.iter_entries())
+        assert journal.recall(key(1), with_reply=True) == replace(mine, from_journal=True)
+        assert journal.recall(key(3), with_reply=True) == replace(GOOD, from_journal=True)
+        assert journal.statistics()["damaged_verdicts"] == 0
+
+
+@pytest.mark.parametrize("column", ["score_1", "score_2", "ranking"])
+@pytest.mark.parametrize("value", [99.0, 0.0, 9e999, "high"])
+def test_a_row_from_before_checksums_must_be_within_the_scale(path: str, column: str, value: object) -> None:
+    """A verdict without a checksum is recalled only if its numbers are from 1 to 5, and 1 to 6."""
+    change(path, "defaulted", 0, checksum=False)
+    with Journal(path) as journal:
+        assert journal.recall(key(1), with_reply=True) == replace(GOOD, from_journal=True)
+    change(path, column, value)
+    with Journal(path) as journal:
+        assert journal.recall(key(1)) is None
+
+
+def test_grades_from_before_checksums_must_be_finite(path: str) -> None:
+    """JSON can hold numbers that are larger than any float."""
+    change(path, "grades", '{"values": [1e999], "notes": []}', keys=(2,), checksum=False)
+    with Journal(path) as journal:
+        assert journal.recall(key(2)) is None
+
+
+def test_a_checksum_vouches_for_numbers_outside_the_scale(path: str) -> None:
+    """NeMo Gym's parsing accepts any number, and what was recorded comes back."""
+    odd = replace(GOOD, result=Verdict(9, -2, 0))
+    with Journal(path) as journal:
+        record(journal, {key(4): odd})
+        assert journal.recall(key(4), with_reply=True) == replace(odd, from_journal=True)
+
+
+def test_a_damaged_entry_of_a_copy_is_left_out(path: str, tmp_path: Path) -> None:
+    """An entry whose numbers were changed is not taken in, and the others are."""
+    with Journal(path) as journal, Journal(str(tmp_path / "mine")) as mine:
+        entries = list(journal.iter_entries())
+        mine.take_in([entries[0] | {"score_1": 1.0}, *entries[1:]])
+        assert [mine.recall(key(n)) is not None for n in (1, 2, 3)] == [False, True, True]
+        assert mine.damaged == {key(1)}
+
+
+def check_flips(folder: Path, flips: int, seed: int) -> None:
+    """Flip single bits of a journal; whatever is still recalled is what was recorded."""
+    rng, path = random.Random(seed), folder / "run.sqlite"
+    recorded = {
+        key(n): replace(GOOD, result=Verdict(1 + n % 5, 1 + n % 3, 1 + n % 6), attempts=n, reply_text=f"reply {n}")
+        for n in range(60)
+    } | {key(n): replace(GRADED, result=Grades((1 + n / 100, 2.0))) for n in range(60, 90)}
+    with Journal(str(path)) as journal:
+        record(journal, recorded)
+    content, absent = path.read_bytes(), 0
+    for flip in range(flips):
+        for log in folder.glob("run.sqlite-*"):  # an earlier damage may have kept it from being merged
+            log.unlink()
+        damaged = bytearray(content)
+        place = rng.randrange(100, len(content))
+        damaged[place] ^= 1 << rng.randrange(8)
+        path.write_bytes(damaged)
+        try:
+            with Journal(str(path)) as journal:
+                for each, outcome in recorded.items():
+                    known = journal.recall(each, with_reply=True)
+                    absent += known is None
+                    assert known in (None, replace(outcome, from_journal=True)), (seed, flip, place)
+        except StorageError:
+            absent += 1
+    assert absent > flips / 10
+
+
+def test_a_flipped_bit_gives_no_wrong_verdict(tmp_path: Path) -> None:
+    """After each of 60 random flips every verdict is what it was, or absent, or the journal is refused."""
+    check_flips(tmp_path, 60, seed=1)
+
+
+@pytest.mark.slow
+def test_many_flipped_bits_give_no_wrong_verdict(tmp_path: Path) -> None:
+    """As above with 1,000 flips, whose seed is printed on failure."""
+    check_flips(tmp_path, 1_000, seed=random.SystemRandom().randrange(1 << 30))
