@@ -81,7 +81,7 @@ class RewardPlan:
     Attributes:
         estimator: verdicts → base scores.
         min_reliability: groups below it stay unscored; None for no limit.
-        single_score: base score of a rollout that is alone in its group.
+        single_score: base score of a rollout that is alone in its group; None to leave it unscored.
         shaping: length and style terms.
         components: as configured, in order.
         names: of all components of a rollout, `genrm` first where there are verdicts.
@@ -97,7 +97,7 @@ class RewardPlan:
 
     estimator: str = "combined"
     min_reliability: float | None = None
-    single_score: float = 3.0
+    single_score: float | None = None
     shaping: ShapingTerms = field(default_factory=ShapingTerms)
     components: tuple[Component, ...] = ()
     names: tuple[str, ...] = (GENRM,)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from genrm_cli.errors import InputError, TooManyUnscoredError
+from genrm_cli.groups.reasons import ALONE_IN_GROUP
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.jobs.due.inputs import Task
 from genrm_cli.jobs.index import InputIndex, Reject, dialect_of, index_input, iter_duplicates
@@ -147,7 +148,8 @@ def refuse_unscored(metrics: RunMetrics, settings: Settings) -> None:
             "verdicts in the journal are not asked again."
         )
     if metrics.unscored_share() > settings.rewards.max_unscored:
-        reasons = "; ".join(f"{count} × {reason}" for reason, count in metrics.reasons.most_common())
+        counts = metrics.reasons.most_common()
+        reasons = "; ".join(f"{count} × {reason}" for reason, count in counts if reason != ALONE_IN_GROUP)
         raise TooManyUnscoredError(
             f"{metrics.unscored_in_groups} of {metrics.rollouts_in_groups} rollouts in groups are unscored, "
             f"more than --max-unscored {settings.rewards.max_unscored:g} allows: {reasons}."

@@ -4,7 +4,7 @@ import pytest
 from genrm_process import Call, Genrm, make_rollouts, read_lines
 from judge_server_fixture import JudgeServer
 
-from genrm_cli.groups.reasons import NO_RESPONSE
+from genrm_cli.groups.reasons import ALONE_IN_GROUP, NO_RESPONSE
 
 LEXICAL = ("--judge", "lexical")
 ALL_OUTPUTS = {"in.scored.jsonl", "in.metrics.json", "in.comparisons.jsonl", "in.rejects.jsonl"}
@@ -32,7 +32,7 @@ def test_bad_lines_go_to_the_rejects_with_number_and_reason(genrm: Genrm, call: 
         assert reject["text"]
     metrics = json.loads((genrm.folder / "bad-lines.metrics.json").read_bytes())
     assert (metrics["lines"], metrics["rejected_lines"]) == (17, 7)
-    assert (metrics["scored"], metrics["single"], metrics["unscored"]) == (7, 2, 1)
+    assert (metrics["scored"], metrics["single"], metrics["unscored"]) == (7, 0, 3)
     assert metrics["duplicate_rollouts"] == 1
     assert "7 rejected lines" in finished.err
     assert "duplicate rollout" in finished.err
@@ -47,7 +47,7 @@ def test_rollouts_without_a_reward_say_why(genrm: Genrm, call: Call) -> None:
         assert (line["reward"] is None) == (line["genrm"]["status"] == "unscored")
         if line["reward"] is None:
             reasons[line["_ng_task_index"], line["_ng_rollout_index"]] = line["genrm"]["reason"]
-    assert reasons == {(1, 0): NO_RESPONSE}
+    assert reasons == {(1, 0): NO_RESPONSE, (2, 0): ALONE_IN_GROUP, (2, 1): ALONE_IN_GROUP}
 
 
 def test_too_many_unscored_rollouts_end_with_code_6(genrm: Genrm, call: Call) -> None:
@@ -90,14 +90,23 @@ def test_an_empty_input_is_done_with_a_warning(genrm: Genrm, call: Call, content
 def test_groups_of_one_are_single_and_the_judge_is_not_asked(
     genrm: Genrm, call: Call, judge_server: JudgeServer
 ) -> None:
-    """Without a group of two nothing is asked, not even a probe: each rollout gets --default-score, `single`."""
+    """Without a group of two nothing is asked, not even a probe, and only the user's own default is a reward."""
     genrm.write("in.jsonl", make_rollouts(groups=3, size=1))
-    judge = ("--base-url", judge_server.base_url, "--model", "m", "--default-score", "2.5")
-    finished = call("score", "in.jsonl", *judge)
-    assert finished.code == 0
-    assert "nothing to compare" in finished.err
-    for line in read_lines(genrm.folder / "in.scored.jsonl"):
-        assert (line["reward"], line["genrm"]["status"], line["genrm"]["advantage"]) == (2.5, "single", 0.0)
+    judge = ("--base-url", judge_server.base_url, "--model", "m")
+    rewards: dict[tuple[str, ...], tuple[object, ...]] = {
+        (): (None, "unscored", None),
+        ("--default-score", "3.0"): (3.0, "single", 0.0),
+        ("--default-score", "2.5"): (2.5, "single", 0.0),
+        ("--compat", "nemo-gym"): (3.0, "single", 0.0),
+    }
+    for flags, expected in rewards.items():
+        finished = call("score", "in.jsonl", *judge, *flags)
+        assert finished.code == 0
+        assert "nothing to compare" in finished.err
+        for line in read_lines(genrm.folder / "in.scored.jsonl"):
+            assert (line["reward"], line["genrm"]["status"], line["genrm"]["advantage"]) == expected
+        metrics = json.loads((genrm.folder / "in.metrics.json").read_bytes())
+        assert (metrics["reward"]["count"], metrics["reward"]["mean"]) == (0, None)
     assert judge_server.stats()["requests"] == 0
 
 

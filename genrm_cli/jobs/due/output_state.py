@@ -72,6 +72,8 @@ def _stale_reason(metrics: dict[str, Any], identity: InputIdentity, settings: Se
         return "the input has changed"
     if metrics.get("settings_digest") != digest_of(settings):
         return "the settings have changed"
+    if metrics.get("single") and settings.rewards.default_score is None:
+        return "rollouts that are alone in their groups get no reward now"
     if metrics.get("reading_version") != READING_VERSION:
         return "responses are read differently now"
     if not _is_judged_alike(metrics, settings):
