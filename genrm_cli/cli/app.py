@@ -18,13 +18,14 @@ from genrm_cli.cli.judges.eval import eval_
 from genrm_cli.cli.judges.journal import journal
 from genrm_cli.cli.judges.profiles import profiles
 from genrm_cli.cli.judges.simulate import SIMULATION_EPILOG, simulate
-from genrm_cli.cli.options import EPILOG, INTERRUPTED
+from genrm_cli.cli.options import EPILOG
 from genrm_cli.cli.scoring.compare import compare
 from genrm_cli.cli.scoring.score import score
 from genrm_cli.cli.scoring.show import show
 from genrm_cli.cli.scoring.validate import validate
 from genrm_cli.cli.setup.config import config
 from genrm_cli.cli.setup.guide import guide
+from genrm_cli.errors import INTERRUPTED
 from genrm_cli.judging.pacing.descriptors import raise_descriptor_limit
 
 app = typer.Typer(
@@ -86,6 +87,7 @@ def main() -> None:
         code = INTERRUPTED
     except Exception:  # noqa: BLE001  a bug: print the traceback as Python would
         traceback.print_exc()
+        print("genrm: done: a bug ended the command; please report the lines above; exit 1", file=sys.stderr)
         code = 1
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError):

@@ -1,7 +1,7 @@
 """The compiled plan of a run: everything the core needs to know, settled before the first group."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from genrm_cli.groups.components.graders import Grader
 from genrm_cli.judging.profiles.profile import AnyProfile, GradingProfile, count_turns
@@ -167,6 +167,11 @@ class GroupPlan:
         if self.shows_as_gym and not rollout.is_superseded:
             return None if rollout.response is not None else why_not_compared(rollout, self.view)
         return why_not_compared(rollout, self.view, ignore_media=self.ignore_media)
+
+    def with_profiles(self, profiles: Sequence[AnyProfile | None]) -> "GroupPlan":
+        """Return the plan with other profiles for its judges, in their order."""
+        pairs = zip(self.judges, profiles, strict=True)
+        return replace(self, judges=tuple(replace(judge, profile=profile) for judge, profile in pairs))
 
     @property
     def compares_pairs(self) -> bool:

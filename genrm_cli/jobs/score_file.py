@@ -1,6 +1,7 @@
 """Score one input: the same lines with rewards, and a summary of how far to trust them."""
 
 import time
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
@@ -15,14 +16,14 @@ from genrm_cli.jobs.judge_input import judge_input
 from genrm_cli.jobs.provenance import metrics_of, provenance_of
 from genrm_cli.jobs.stores import ScoreStore
 from genrm_cli.judging.journal import Journal
-from genrm_cli.judging.open_judges import OpenJudges
+from genrm_cli.judging.open_judges import JudgeSpec, OpenJudges
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.rollouts.dialects import Score
 from genrm_cli.settings import Settings
 from genrm_cli.storage.formats.lines import Line
 from genrm_cli.storage.formats.records import parse_record_exactly, render_document, render_record
 from genrm_cli.storage.leases import Lease
-from genrm_cli.storage.sink import Outputs, Sink
+from genrm_cli.storage.sink import Outputs, Sink, exists
 from genrm_cli.storage.source import Source, open_source
 
 _NAMED_PROBLEMS = 3
@@ -63,7 +64,7 @@ async def score_task(
         await run.in_thread(work.read)
         async with open_journal(task.places.scored, run) as journal:
             await judge_input(work.index, task.uri, run, judges, journal, work.scores)
-        return await run.in_thread(lambda: work.write(lease, journal))
+        return await run.in_thread(lambda: work.write(judges.specs, lease, journal))
     finally:
         await run.in_thread(work.close)
 
@@ -102,10 +103,17 @@ class _Work:
 
         self.index = self._opened.enter_context(index_input(source, run, reject))
         _refuse_unreadable(source, run.metrics, first)
+        self._leave_out_empty_rejects()
         if settings.input.strict:
             refuse_problems(source, self.index, run.metrics, first)
 
-    def write(self, lease: Lease | None, journal: Journal | None) -> Report:
+    def _leave_out_empty_rejects(self) -> None:
+        """Write no empty rejects file, unless it replaces an earlier one."""
+        sink, run = self._sinks.get("rejects"), self._run
+        if sink is not None and not run.metrics.rejects and not (self._overwrite and exists(sink.uri, run.s3)):
+            self._outputs.discard(self._sinks.pop("rejects"))
+
+    def write(self, judges: Sequence[JudgeSpec], lease: Lease | None, journal: Journal | None) -> Report:
         """Write every line with its rewards, and make all outputs appear."""
         run, source = self._run, self._source
         scored = self._sinks["scored"]
@@ -115,7 +123,9 @@ class _Work:
         source.verify_unchanged()
         scored.finish()
         wall_time_s = time.monotonic() - self._started_s
-        metrics = metrics_of(source.identity, self._task.places.scored, scored.mark, run, self.index.plan, wall_time_s)
+        metrics = metrics_of(
+            source.identity, self._task.places.scored, scored.mark, run, self.index.plan, judges, wall_time_s
+        )
         metrics["journal"] = None if journal is None else journal.path
         _write(self._sinks.get("metrics"), render_document(metrics))
         if lease is not None:

@@ -1,0 +1,1 @@
+"""What `genrm score` tells a person at its end."""
