@@ -71,19 +71,20 @@ class Events:
 def watched(settings: Settings) -> Iterator[tuple[RunProgress, Events]]:
     """Print and log the events and the progress of a run."""
     progress, quiet = RunProgress(), settings.output.quiet
+    unsaid = ("judge",) if settings.output.json_output else ()  # the result of `eval` names it
     with (
-        Events(settings.output.log_json, quiet=quiet) as events,
+        Events(settings.output.log_json, quiet=quiet, unsaid=unsaid) as events,
         showing_progress(progress, events, quiet=quiet),
     ):
         yield progress, events
 
 
 _WHY_PROFILE = {
-    "setting": "as set",
-    "model name": "by the model's name",
-    "compat": "as NeMo Gym",
-    "default": "the default for other models; set --profile for a GenRM",
-    "probe": "the judge knows the GenRM roles",
+    "setting": "set",
+    "model name": "by model name",
+    "compat": "as in NeMo Gym",
+    "default": "default",
+    "probe": "by probe: it knows the GenRM roles",
 }
 
 
@@ -92,7 +93,7 @@ def judge_text(judge: dict[str, Any]) -> str:
     if judge["profile"] is None:
         return f"{judge['name']}, the built-in baseline"
     why = _WHY_PROFILE[judge["profile_from"]]
-    return f"{judge['name']}, profile {judge['profile']} ({why}), {' '.join(judge['base_urls'])}"
+    return f"{judge['name']}, profile {judge['profile'].partition('+')[0]} ({why}), {' '.join(judge['base_urls'])}"
 
 
 def plan_text(plan: dict[str, Any]) -> str:

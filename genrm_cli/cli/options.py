@@ -11,7 +11,7 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
-from genrm_cli.cli.console import print_json, say_error, say_warning
+from genrm_cli.cli.console import say_error, say_warning
 from genrm_cli.cli.help import HelpAll
 from genrm_cli.errors import INTERRUPTED, GenrmError, StorageError
 from genrm_cli.settings import Settings
@@ -51,14 +51,13 @@ class Invocation:
 OnError = Callable[[GenrmError, OutputSettings], None]
 
 
-def print_error_as_json(error: GenrmError, output: OutputSettings) -> None:
-    """Print an error to stdout where the result would be, with `--json`."""
-    if output.json_output:
-        print_json({"error": str(error), "exit_code": error.exit_code})
+def say_no_more(error: GenrmError, output: OutputSettings) -> None:
+    """Leave an error as it was printed."""
+    del error, output
 
 
 def with_settings(
-    *panels: Panel, omit: Iterable[str] = (), on_error: OnError = print_error_as_json
+    *panels: Panel, omit: Iterable[str] = (), on_error: OnError = say_no_more
 ) -> Callable[[Callable[..., int]], Callable[..., None]]:
     """Add an option for each setting of these panels to a command.
 

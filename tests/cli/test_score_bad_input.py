@@ -7,7 +7,7 @@ from judge_server_fixture import JudgeServer
 from genrm_cli.groups.reasons import ALONE_IN_GROUP, NO_RESPONSE
 
 LEXICAL = ("--judge", "lexical")
-ALL_OUTPUTS = {"in.scored.jsonl", "in.metrics.json", "in.comparisons.jsonl", "in.rejects.jsonl"}
+ALL_OUTPUTS = {"in.scored.jsonl", "in.metrics.json", "in.comparisons.jsonl"}
 # Lines of sample_data/bad-lines.jsonl that are no rollouts, with a word of the reason that each must get.
 BAD_LINES = {
     4: "not JSON",
@@ -125,11 +125,12 @@ def test_a_line_over_the_limit_is_rejected(genrm: Genrm, call: Call) -> None:
 
 @pytest.mark.parametrize("name", ["missing.jsonl", "folder/missing.jsonl"])
 def test_an_input_that_cannot_be_read_ends_with_3(genrm: Genrm, call: Call, name: str) -> None:
-    """A missing file is named in one line, and nothing is written."""
+    """A missing file is named in the line before the last, and nothing is written."""
     finished = call("score", name, *LEXICAL, "-o", "out.jsonl")
     assert finished.code == 3
-    assert finished.err.startswith(f"genrm: error: {name}")
-    assert len(finished.err.splitlines()) == 1
+    error, done = finished.err.splitlines()
+    assert error.startswith(f"genrm: error: {name}")
+    assert (done.startswith("genrm: done: 1 file: 1 failed; "), done.endswith("; exit 3")) == (True, True)
     assert genrm.names() == set()
 
 
@@ -137,23 +138,25 @@ def test_an_input_that_cannot_be_read_ends_with_3(genrm: Genrm, call: Call, name
 def test_an_output_that_cannot_be_written_ends_with_5_before_any_call(
     genrm: Genrm, call: Call, judge_server: JudgeServer, output: str
 ) -> None:
-    """No folder, a file in its place, or a folder in the file's: code 5, one line, no call, nothing left."""
+    """No folder, a file in its place, or a folder in the file's: code 5, one error, no call, nothing left."""
     genrm.write("in.jsonl", make_rollouts())
     (genrm.folder / "folder").mkdir()
     judge = ("--base-url", judge_server.base_url, "--model", "m")
     finished = call("score", "in.jsonl", *judge, "-o", output)
     assert finished.code == 5
-    assert len(finished.err.splitlines()) == 1
+    error, done = finished.err.splitlines()
+    assert error.startswith("genrm: error: ")
+    assert done.endswith("; exit 5")
     assert genrm.names() == {"in.jsonl", "folder"}
     assert judge_server.stats()["requests"] == 0
 
 
 def test_a_corrupt_archive_is_an_input_error(genrm: Genrm, call: Call) -> None:
-    """A .gz that is none, or ends too early, ends with 3 in one line."""
+    """A .gz that is none, or ends too early, ends with 3 and one error."""
     (genrm.folder / "in.jsonl.gz").write_bytes(b"not gzip at all")
     finished = call("score", "in.jsonl.gz", *LEXICAL)
     assert finished.code == 3
-    assert len(finished.err.splitlines()) == 1
+    assert len(finished.err.splitlines()) == 2  # the error and the end
     assert genrm.names() == {"in.jsonl.gz"}
 
 

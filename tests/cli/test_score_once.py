@@ -105,7 +105,7 @@ def test_failed_calls_are_asked_again_and_unreadable_replies_are_not(
     genrm.write("in.jsonl", make_rollouts(groups=4, size=4))
     judge_server.behave(script=[fault])
     first = call("score", "in.jsonl", *at(judge_server, "--concurrency", 1))
-    assert (first.code, f"failed: {kind}" in first.err) == (0, True), first.err
+    assert (first.code, f"1 {kind} (for example: " in first.err) == (0, True), first.err
     judge_server.reset()
     judge_server.behave(script=[{"content": "no verdict"}])
     assert call("score", "in.jsonl", *at(judge_server)).code == 0

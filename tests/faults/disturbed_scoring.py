@@ -15,7 +15,7 @@ from judge_server_fixture import JudgeServer
 
 MODEL = "a-judge"
 JOURNAL = "in.journal.sqlite"
-OUTPUTS = {"in.scored.jsonl", "in.comparisons.jsonl", "in.rejects.jsonl", "in.metrics.json"}
+OUTPUTS = {"in.scored.jsonl", "in.comparisons.jsonl", "in.metrics.json"}
 
 
 class Scoring:

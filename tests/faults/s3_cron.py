@@ -106,7 +106,7 @@ class Cron:
 
 def outputs_of(stem: str) -> set[str]:
     """Name the outputs of a dump."""
-    return {f"{stem}.{kind}" for kind in ("scored.jsonl", "metrics.json", "comparisons.jsonl", "rejects.jsonl")}
+    return {f"{stem}.{kind}" for kind in ("scored.jsonl", "metrics.json", "comparisons.jsonl")}
 
 
 def body_of(lines: list[Json]) -> bytes:

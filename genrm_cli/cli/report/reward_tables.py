@@ -1,6 +1,5 @@
 """Tables of `genrm score --table`: rewards of the first groups, and the components of all."""
 
-from collections.abc import Iterator
 from itertools import groupby
 from typing import Any
 
@@ -53,13 +52,6 @@ def show_components(metrics: dict[str, Any]) -> None:
         correlation = number_text(component["correlation_with_total"], ".2f")
         add_row(table, cut(name, _NAME_WIDTH), *numbers, str(component["missing"]), varies, correlation)
     show(table)
-    for line in _component_notes(metrics):
-        say(line)
-
-
-def _component_notes(metrics: dict[str, Any]) -> Iterator[str]:
-    if "win_rate" in metrics["components"] and metrics["strategy"] != "all_pairs":
-        yield f"win_rate is wins / comparisons judged; --strategy {metrics['strategy']} does not judge all pairs"
 
 
 def cut(text: str, width: int | None = None) -> str:

@@ -29,6 +29,8 @@ def iter_warnings(metrics: dict[str, Any]) -> Iterator[str]:
     for name, count in metrics["component_failures"].items():
         yield f"the component {name} failed in {counted(count, 'group')}; see component_failures in the scored lines."
     yield from _consistency_warnings(metrics)
+    if "win_rate" in (metrics["components"] or {}) and metrics["strategy"] != "all_pairs":
+        yield f"win_rate is wins / comparisons judged; --strategy {metrics['strategy']} does not judge all pairs."
     if metrics["min_reliability"] is not None and (unknown := metrics["groups_of_unknown_reliability"]):
         yield f"--min-reliability kept {counted(unknown, 'group')} of unknown reliability: too few verdicts."
     if metrics["estimator"] == "combined_fitted" and not metrics["weights_fitted"]:

@@ -144,11 +144,14 @@ def _iter_files(metrics: dict[str, Any]) -> Iterator[tuple[str, str]]:
         return
     output = metrics["output"]
     yield "output", output
-    names = ["comparisons.jsonl", *(["rejects.jsonl"] if metrics["rejected_lines"] else [])]
-    others = [sibling(output, f".{name}").rpartition("/")[2] for name in names]
-    yield "details", ", ".join([sibling(output, ".metrics.json"), *others])
-    if metrics["journal"] is not None and metrics["journal"] != sibling(output, ".journal.sqlite"):
+    others = [sibling(output, ".comparisons.jsonl")]
+    if metrics["rejected_lines"]:
+        others.append(sibling(output, ".rejects.jsonl"))
+    if metrics["journal"] == sibling(output, ".journal.sqlite"):
+        others.append(metrics["journal"])
+    elif metrics["journal"] is not None:
         yield "journal", metrics["journal"]
+    yield "details", ", ".join([sibling(output, ".metrics.json"), *(uri.rpartition("/")[2] for uri in others)])
 
 
 def done_text(report: "BatchReport", metrics: RunMetrics) -> str:

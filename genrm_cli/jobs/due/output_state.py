@@ -123,7 +123,10 @@ def _other_judge(metrics: dict[str, Any], settings: Settings) -> str | None:
     None if it does not, or if the outputs are the lexical baseline's, which any judge may replace.
     """
     before, specs = metrics.get("judge"), [spec for spec in judge_specs(settings) if spec.compares]
-    if not isinstance(before, dict) or before.get("stand_in", True) or not specs or specs[0].profile is None:
+    has_verdicts = metrics.get("verdicts") or metrics.get("journal_hits")
+    if not isinstance(before, dict) or before.get("stand_in", True) or not has_verdicts or not specs:
+        return None
+    if specs[0].profile is None:  # the baseline, for which there is a reason of its own
         return None
     name = judge_name(settings)
     if before.get("name") != name:
