@@ -11,7 +11,7 @@ import pytest
 from genrm_process import COMMAND, Call, Genrm, make_rollouts
 from judge_server_fixture import JudgeServer
 
-from genrm_cli.cli.report.summary import show_summary
+from genrm_cli.cli.scoring.summary import show_summary
 
 LEXICAL = ("--judge", "lexical")
 LAST = re.compile(r"genrm: done: .*; exit (\d+)")

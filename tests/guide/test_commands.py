@@ -32,7 +32,7 @@ def workplace(tmp_path: Path, judge_server: JudgeServer) -> Genrm:
     """Give the files that the pages name: samples, a labelled set, one in a shape of its own, and a journal."""
     genrm = Genrm(tmp_path / "work")
     genrm.folder.mkdir()
-    (genrm.folder / "sample_data").symlink_to(SAMPLE_DATA)
+    shutil.copytree(SAMPLE_DATA, genrm.folder / "sample_data")
     shutil.copy(SAMPLE_DATA / "rollouts.jsonl", genrm.folder)
     shutil.copy(SAMPLE_DATA / "labelled-pairs.jsonl", genrm.folder / "pairs.jsonl")
     genrm.write("mine.jsonl", [{"question": "Why?", "samples": {"text": text}} for text in ("Because.", "No idea.")])

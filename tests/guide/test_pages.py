@@ -27,6 +27,7 @@ OTHER_FLAGS = {
     "--as-judge",
     "--group",
     "--limit",
+    "--table",
     "--history",
     "--fit",
     "--older-than",

@@ -11,7 +11,7 @@ from rich.table import Table
 from genrm_cli.cli.console import add_row, counted, new_table, number_text, print_json, say_warning, stdout_console
 from genrm_cli.cli.events import watched
 from genrm_cli.cli.options import Invocation, run_to_end, with_settings
-from genrm_cli.cli.report.run_warnings import BASELINE_NOTICE
+from genrm_cli.cli.scoring.run_warnings import BASELINE_NOTICE
 from genrm_cli.errors import InputError, UsageError
 from genrm_cli.verdicts import Grades
 

@@ -10,7 +10,7 @@ import typer
 from genrm_cli.cli.console import print_json, say, say_error, showing_progress
 from genrm_cli.cli.events import Events, file_text
 from genrm_cli.cli.options import ALL_PANELS, INTERRUPTED_TEXT, Invocation, run_to_end, with_settings
-from genrm_cli.cli.report.summary import counts_text, done_text, show_summary
+from genrm_cli.cli.scoring.summary import counts_text, done_text, show_summary
 from genrm_cli.errors import GenrmError, UsageError
 from genrm_cli.metrics.progress import RunProgress
 from genrm_cli.settings.file_settings import OutputSettings

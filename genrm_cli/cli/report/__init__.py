@@ -1,1 +1,0 @@
-"""What `genrm score` tells a person at its end."""
