@@ -84,7 +84,7 @@ _WHY_PROFILE = {
     "model name": "by model name",
     "compat": "as in NeMo Gym",
     "default": "default",
-    "probe": "by probe: it knows the GenRM roles",
+    "probe": "by probe",
 }
 
 

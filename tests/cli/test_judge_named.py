@@ -18,7 +18,7 @@ def metrics_of(genrm: Genrm) -> Any:
     [
         (("--model", "m", "--profile", "json"), "json", "set"),
         (("--model", "m", "--no-probe"), "nemotron-plain", "default"),
-        (("--model", "m"), "nemotron", "by probe: it knows the GenRM roles"),
+        (("--model", "m"), "nemotron", "by probe"),
         (("--model", "RM-R1-7B", "--no-probe", "--max-unscored", 1), "rm-r1", "by model name"),
         (("--model", "m", "--compat", "nemo-gym"), "nemotron", "as in NeMo Gym"),
     ],

@@ -119,15 +119,15 @@ def _reliability_text(metrics: dict[str, Any]) -> str:
     """Return how far to trust differences between rewards, in words."""
     reliability, parts = metrics["reliability"], []
     if not reliability["count"]:
-        parts.append("unknown: too few comparisons to tell real differences from the judge's noise")
+        parts.append("unknown: too few comparisons to measure the judge's noise")
     else:
         mean = reliability["mean"]
         if mean >= _HIGH:
-            meaning = "high: differences in reward are mostly real, not the judge's noise"
+            meaning = "high: reward differences are mostly real, not judge noise"
         elif mean >= _FAIR:
-            meaning = "fair: differences in reward are more real than the judge's noise"
+            meaning = "fair: reward differences are more real than judge noise"
         else:
-            meaning = "low: differences in reward are mostly the judge's noise; a larger --ring-k helps"
+            meaning = "low: rewards differ mostly by judge noise; raise --ring-k"
         parts.append(f"{mean:.2f}, {meaning}")
     if metrics["groups_noisy"]:
         parts.append(f"mostly noise in {metrics['groups_noisy']:,} of {counted(metrics['groups'], 'group')}")
