@@ -79,7 +79,7 @@ def line(output: list[Json], given: object = None, **more: Any) -> Json:
 
 def compat(tmp_path: Path, server: JudgeServer, lines: list[Json], **settings: object) -> Scored:
     """Score lines as NeMo Gym does."""
-    given = {"model": "m", "base_url": server.base_url, "compat": "nemo-gym"} | settings
+    given = {"model": "m", "profile": "nemotron", "base_url": server.base_url, "compat": "nemo-gym"} | settings
     toml = "".join(f"{name} = {json.dumps(value)}\n" for name, value in given.items())
     return score(tmp_path, lines, toml, max_unscored="1")
 
