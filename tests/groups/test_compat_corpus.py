@@ -211,7 +211,7 @@ def test_without_compat_a_lines_principle_is_sent(
 ) -> None:
     """Unless `use_principle` is off."""
     lines = [line([message(text)], principle="The line's.") for text in ("One.", "Two.")]
-    toml = f"model = 'm'\nbase_url = '{judge_server.base_url}'\n"
+    toml = f"model = 'm'\nprofile = 'nemotron'\nbase_url = '{judge_server.base_url}'\n"
     score(tmp_path, lines, toml + ("" if use is None else f"use_principle = {json.dumps(use)}\n"))
     assert [("principle", "The line's.") in messages for messages in received(judge_server)] == [sent] * 2
 
