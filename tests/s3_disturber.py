@@ -10,6 +10,7 @@ import base64
 import contextlib
 import http.client
 import json
+import random
 import sys
 import threading
 import time
@@ -50,6 +51,7 @@ class Rule:
         query: parameters with the values they must have; None for a value: just be there.
         after: how many matching requests pass undisturbed first.
         times: how many it disturbs then; -1 for all.
+        share: the share of those that it disturbs, drawn at random under `seed`.
         answer: an error of S3 instead of the backend's reply: `code`, and `status`, `message` where the usual
             ones do not do; `pass_on` true lets the backend do its work before.
         drop: close the connection "before" the backend hears of the request, "after" it did its work, or
@@ -65,6 +67,8 @@ class Rule:
     query: dict[str, str | None] = field(default_factory=dict)
     after: int = 0
     times: int = -1
+    share: float = 1.0
+    seed: int = 0
     answer: dict[str, Any] | None = None
     drop: str | None = None
     delay_s: float = 0.0
@@ -103,6 +107,7 @@ class Disturbances:
         with self._lock:
             self._rules: list[Rule] = []
             self._matched: list[int] = []
+            self._dice: list[random.Random] = []
             self.log: list[dict[str, Any]] = []
 
     def add(self, rule: Rule) -> None:
@@ -110,6 +115,7 @@ class Disturbances:
         with self._lock:
             self._rules.append(rule)
             self._matched.append(0)
+            self._dice.append(random.Random(rule.seed))
 
     def choose(self, method: str, path: str, query: dict[str, str]) -> tuple[int | None, Rule]:
         """Count a request and return the rule that acts on it, with its place; None and `NO_RULE` for none."""
@@ -120,7 +126,8 @@ class Disturbances:
                     continue
                 turn = self._matched[place] - rule.after
                 self._matched[place] += 1
-                if chosen is None and turn >= 0 and (rule.times < 0 or turn < rule.times):
+                is_due = turn >= 0 and (rule.times < 0 or turn < rule.times)
+                if is_due and self._dice[place].random() < rule.share and chosen is None:
                     chosen = place
             return chosen, NO_RULE if chosen is None else self._rules[chosen]
 

@@ -37,7 +37,8 @@ from genrm_cli.settings import Settings
 from genrm_cli.settings.table import changed, digest_of
 from genrm_cli.storage.formats.location import require_rl_prefix
 from genrm_cli.storage.formats.records import BadLineError, parse_record, render_document
-from genrm_cli.storage.sink import Outputs, check_writable, is_same_place
+from genrm_cli.storage.outputs import Outputs
+from genrm_cli.storage.sink import check_writable, is_same_place
 from genrm_cli.storage.source import Source, open_source
 from genrm_cli.verdicts import Failure, FailureKind, Grades, Outcome, Verdict
 
@@ -72,7 +73,7 @@ async def evaluate_judge(pairs_uri: str, result_uri: str | None, run: RunContext
         provenance = provenance_of(source.identity, settings)
         if result_uri is not None:
             check_writable(result_uri, run.s3)  # before anything is paid for
-        with Outputs(run.s3, overwrite=settings.output.overwrite, provenance=provenance) as outputs:
+        with Outputs(run.s3, overwrite=settings.output.overwrite, provenance=provenance, mode=source.mode) as outputs:
             sink = None if result_uri is None else outputs.open(result_uri)
             pairs = _read_pairs(source, run)
             async with cancelled_by_sigterm():
@@ -304,7 +305,9 @@ async def _prepare(
     if journal is not None and journal.has_verdicts:
         judge_set = judges.with_journal(journal)
         groups = (_group_of(pair) for _, pair in _iter_again(source, pairs, run.settings))
-        metrics.known = sum(count_known(group, plan, judge_set)[1] for group in groups)
+        for known in (count_known(group, plan, judge_set) for group in groups):
+            metrics.known += known.known
+            metrics.known_calls += known.known_calls
     run.on_event("plan", cost_of_run(metrics, run.settings, journal))
     if metrics.planned > metrics.known:
         await judges.probe()

@@ -10,6 +10,7 @@ from genrm_cli.metrics.panel_metrics import PanelMetrics
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.pairing import Comparison
 from genrm_cli.rewards.estimators import Calibration, Verdicts, estimate
+from genrm_cli.rollouts.views import EXCLUDED, NOT_IN_TRIAL
 from genrm_cli.verdicts import Verdict, verdict_after_swap
 
 NOISY_BELOW = 0.5
@@ -55,7 +56,8 @@ def _count_rewards(metrics: RunMetrics, judged: JudgedGroup, rewards: GroupRewar
             metrics.rewards.add(score.reward)
         if score.reason is not None:
             metrics.reasons[score.reason] += 1
-            metrics.unscored_in_groups += len(scores) > 1 or judged.lacks_group
+            in_trial = score.reason != EXCLUDED + NOT_IN_TRIAL
+            metrics.unscored_in_groups += in_trial and (len(scores) > 1 or judged.lacks_group)
 
 
 def _count_components(metrics: RunMetrics, rewards: GroupRewards, plan: GroupPlan) -> None:

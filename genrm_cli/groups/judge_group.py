@@ -33,12 +33,14 @@ class KnownGroup:
     Attributes:
         requests: about the group.
         known: those whose answer is in the journal.
+        known_calls: the calls that these took.
         judged: the whole group, where no judge has to be asked; else None.
     """
 
     requests: int
     known: int
-    judged: JudgedGroup | None
+    known_calls: int
+    judged: JudgedGroup | None = None
 
 
 async def judge_group(group: Group, plan: GroupPlan, judges: JudgeSet) -> JudgedGroup:
@@ -123,7 +125,7 @@ def recall_group(group: Group, plan: GroupPlan, judges: JudgeSet) -> KnownGroup:
         StorageError: the journal cannot be read.
     """
     judged = begin_group(group, plan)
-    requests = known = answered = 0
+    requests = known = known_calls = answered = 0
     for id_, prompt in _iter_requests(judged, group, plan):
         judge = judges[id_.judge]
         outcome = judge.recall(judge.prepare(prompt, id_.repeat))
@@ -131,26 +133,29 @@ def recall_group(group: Group, plan: GroupPlan, judges: JudgeSet) -> KnownGroup:
         if outcome is not None:
             answered += 1
             known += outcome.from_journal
+            known_calls += outcome.from_journal * plan.turns_of(id_.judge)
             judged.results.append((id_, _without_reply(outcome, plan)))
     if answered < requests:
-        return KnownGroup(requests, known, None)
+        return KnownGroup(requests, known, known_calls)
     for _, outcome in judged.results:
         judges.on_outcome(outcome)
     _compute_local(judged, group, plan)
     judged.sort()
-    return KnownGroup(requests, known, judged)
+    return KnownGroup(requests, known, known_calls, judged)
 
 
-def count_known(group: Group, plan: GroupPlan, judges: JudgeSet) -> tuple[int, int]:
+def count_known(group: Group, plan: GroupPlan, judges: JudgeSet) -> KnownGroup:
     """Count the requests about a group, and those of them whose answers are known; computes nothing else."""
     judged = begin_group(group, plan)
-    requests = known = 0
+    requests = known = known_calls = 0
     for id_, prompt in _iter_requests(judged, group, plan):
         judge = judges[id_.judge]
         outcome = judge.recall(judge.prepare(prompt, id_.repeat))
         requests += 1
-        known += outcome is not None and outcome.from_journal
-    return requests, known
+        if outcome is not None and outcome.from_journal:
+            known += 1
+            known_calls += plan.turns_of(id_.judge)
+    return KnownGroup(requests, known, known_calls)
 
 
 def iter_prompts(group: Group, plan: GroupPlan) -> Iterator[tuple[RequestId, Prompt]]:

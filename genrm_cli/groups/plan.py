@@ -164,7 +164,7 @@ class GroupPlan:
 
         NeMo Gym compares whatever has a response; of several attempts it has only the last.
         """
-        if self.shows_as_gym and not rollout.is_superseded:
+        if self.shows_as_gym and not rollout.is_left_out:
             return None if rollout.response is not None else why_not_compared(rollout, self.view)
         return why_not_compared(rollout, self.view, ignore_media=self.ignore_media)
 
@@ -181,6 +181,10 @@ class GroupPlan:
     def efforts(self, n: int) -> list[Effort]:
         """Return what each judge is asked about n rollouts with a response; nothing when n < 2."""
         return [] if n < 2 else [self._effort(judge, n) for judge in self.judges]
+
+    def turns_of(self, number: int) -> int:
+        """Return the calls that one answer of a judge takes, graders counted after the judges."""
+        return self.judges[number].turns if number < len(self.judges) else 1
 
     def _effort(self, judge: JudgePlan, n: int) -> Effort:
         repeats = self.pairing.repeats

@@ -24,6 +24,7 @@ from genrm_cli.groups.tasks import first_error_of, in_thread
 from genrm_cli.jobs.context import RunContext, cancelled_by_sigterm
 from genrm_cli.jobs.due.inputs import Task, is_one_input
 from genrm_cli.jobs.due.leasing import leased
+from genrm_cli.jobs.due.leftovers import Leftovers
 from genrm_cli.jobs.due.planning import LISTED_AT_ONCE, Decision, FileResult, Status, decide_again, iter_decisions
 from genrm_cli.jobs.journals import check_journal_place
 from genrm_cli.jobs.score_file import refuse_unscored, score_task
@@ -173,7 +174,8 @@ class _Batch:
                     self._enter(decision.waiting("not begun: the run ended").result())
 
     async def _fill(self, queue: asyncio.Queue[Decision | None], inputs: Sequence[str]) -> None:
-        decisions = iter_decisions(inputs, self._run)
+        leftovers = Leftovers(self._run.s3, one_output=is_one_input(inputs))
+        decisions = iter_decisions(inputs, self._run, leftovers=leftovers)
         while chunk := await self._run.in_thread(lambda: list(islice(decisions, LISTED_AT_ONCE))):
             for decision in chunk:
                 if decision.status is Status.SCORE:
@@ -212,7 +214,11 @@ class _Batch:
     async def _score_leased(self, decision: Decision, judges: OpenJudges) -> FileResult:
         """Score an input under a lease, unless another run holds it or was quicker."""
         output = decision.task.places.scored
+        if decision.is_current and not await in_thread(lambda: self._leases.remove_expired(output)):
+            return replace(decision, status=Status.CURRENT).result()
         async with leased(output, self._leases, self._run) as lease:
+            if isinstance(lease, HeldLease) and decision.is_current:
+                return replace(decision, status=Status.CURRENT).result()
             if isinstance(lease, HeldLease):
                 return decision.put_off(StorageError(f"{output}: {lease}; run again when it is done")).result()
             return await self._score_if_still_due(decision, judges, lease)

@@ -22,7 +22,7 @@ def cost_of_run(metrics: RunMetrics, settings: Settings, journal: Journal | None
     """
     left = metrics.planned - metrics.known
     share = left / metrics.planned if metrics.planned else 0.0
-    calls = round(share * max(metrics.planned, metrics.planned_calls))  # as if all judges of a panel had as much left
+    calls = max(metrics.planned, metrics.planned_calls) - max(metrics.known, metrics.known_calls)
     a_reply = min(ASSUMED_REPLY_TOKENS, settings.judge.max_reply_tokens or ASSUMED_REPLY_TOKENS)
     means = journal.mean_tokens() if journal is not None else None
     if means is not None:

@@ -94,9 +94,9 @@ class InputIndex:
     def read_group(self, rows: Sequence[int]) -> Group:
         """Return a group with its texts."""
         keys, rollouts, records = zip(*(self._texts.read(row) for row in rows), strict=True)
-        superseded = self.table.superseded(list(rows))
+        left_out = self.table.left_out(list(rows))
         rollouts = tuple(
-            replace(rollout, excluded=superseded[row], is_superseded=True) if row in superseded else rollout
+            replace(rollout, excluded=left_out[row], is_left_out=True) if row in left_out else rollout
             for row, rollout in zip(rows, rollouts, strict=True)
         )
         kept = [record for record in records if record is not None]
@@ -123,6 +123,7 @@ def index_input(source: Source, run: RunContext, on_reject: Callable[[Reject], N
     index = InputIndex(run.plan, run.settings.input, run.metrics)
     try:
         _read_lines(source, run, index, on_reject)
+        _leave_out_after(run.settings.limits.limit, index.table)
         index.plan = _within_budget(index, run)
         count_groups(index, run.metrics)
     except BaseException:
@@ -170,7 +171,7 @@ def dialect_of(record: dict[str, Any], settings: InputSettings) -> Dialect:
     """Return the format that the settings force, else the one that the record is written in."""
     if settings.response_field is not None:
         return _named_fields(settings.response_field, settings.prompt_field, settings.id_field)
-    return recognise(record) if settings.dialect is None else DIALECTS[settings.dialect]
+    return recognise(record) if settings.format is None else DIALECTS[settings.format]
 
 
 _named_fields = lru_cache(maxsize=8)(named_fields)
@@ -184,6 +185,17 @@ def _key_of(record: dict[str, Any], rollout: Rollout, line: int, settings: Input
     if value is None and not rollout.line_is_group:
         value = f"{UNGROUPED}{line}"
     return group_key(rollout, line, value)
+
+
+def _leave_out_after(limit: int | None, table: GroupTable) -> None:
+    """Leave out all groups after the first ones that can be compared, as many as a trial takes."""
+    if limit is None:
+        return
+    for rows in table.iter_groups():
+        if limit == 0:
+            table.leave_out(rows)
+        elif table.count_answered(rows) > 1 and not table.prompts_differ(rows):
+            limit -= 1
 
 
 def _within_budget(index: InputIndex, run: RunContext) -> GroupPlan:
@@ -202,7 +214,8 @@ def count_groups(index: InputIndex, metrics: RunMetrics) -> None:
         metrics.groups += 1
         metrics.group_sizes[len(rows)] += 1
         metrics.duplicates += len(table.duplicates(rows))
-        if len(rows) > 1:
+        metrics.groups_left_out += table.is_left_out(rows)
+        if len(rows) > 1 and not table.is_left_out(rows):
             metrics.rollouts_in_groups += len(rows)
         if table.prompts_differ(rows):
             metrics.groups_with_mixed_prompts += 1

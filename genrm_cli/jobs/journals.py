@@ -16,7 +16,7 @@ from genrm_cli.storage.formats.location import is_s3, require_rl_prefix, sibling
 from genrm_cli.storage.sink import goes_out_at_once
 
 
-def _asks_anybody(settings: Settings) -> bool:
+def asks_anybody(settings: Settings) -> bool:
     """Whether any judge may have to be asked over HTTP."""
     return (asks_for_verdicts(settings) and settings.judge.judge is None) or bool(graders_of(settings))
 
@@ -26,7 +26,7 @@ def journal_path(scored_uri: str, settings: Settings) -> str | None:
 
     It lies beside a local output, and in the user's state folder for S3 objects and streams.
     """
-    if not settings.journal.use_journal or not _asks_anybody(settings):
+    if not settings.journal.use_journal or not asks_anybody(settings):
         return None
     if settings.journal.journal is not None and not is_s3(settings.journal.journal):
         return settings.journal.journal

@@ -104,14 +104,15 @@ def _keep(number: int, judged: JudgedGroup, plan: GroupPlan, outcomes: OutcomeSt
 
 def _recall_groups(index: InputIndex, run: RunContext, judges: JudgeSet, outcomes: OutcomeStore) -> None:
     """Finish the groups about which nothing has to be asked, and count the requests whose answers are known."""
-    planned = known = 0
+    planned = known = known_calls = 0
     for number, _, group in _iter_groups(index, run.stop):
         recalled = recall_group(group, index.plan, judges)
         planned += recalled.requests
         known += recalled.known
+        known_calls += recalled.known_calls
         if recalled.judged is not None:
             _keep(number, recalled.judged, index.plan, outcomes, run.metrics)
-    run.metrics.known = known
+    run.metrics.known, run.metrics.known_calls = known, known_calls
     correct_plan(run.metrics, planned)
 
 
@@ -141,7 +142,7 @@ def _conclude(index: InputIndex, run: RunContext, outcomes: OutcomeStore, scores
                 raise StoppedError
             count_group(run.metrics, judged, result, index.plan)
             _enter(number, rows, result, index.plan, scores)
-            if number < _SHOWN_GROUPS:
+            if number < _SHOWN_GROUPS and not index.table.is_left_out(rows):
                 scores.samples += samples_of(result, index.read_group(rows), index.plan)
         chunk.clear()
 

@@ -83,6 +83,7 @@ def run_record(
     """Return who judged and what rewards are made of, with the counts and statistics of one input or of many."""
     pairing = plan.pairing
     return {
+        "limit": settings.limits.limit,
         "judge": judge_record(settings, judges),
         "reward_made_of": reward_record(settings),
         "min_reliability": settings.rewards.min_reliability,
@@ -102,6 +103,8 @@ def input_record(identity: InputIdentity) -> dict[str, Any]:
         "size_bytes": identity.size_bytes,
         "etag": identity.etag,
         "mtime_ns": identity.mtime_ns,
+        "ctime_ns": identity.ctime_ns,
+        "inode": identity.inode,
     }
 
 

@@ -19,14 +19,16 @@ from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.open_judges import JudgeSpec, OpenJudges
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.rollouts.dialects import Score
+from genrm_cli.rollouts.views import EXCLUDED, NOT_IN_TRIAL
 from genrm_cli.settings import Settings
 from genrm_cli.storage.formats.lines import Line
 from genrm_cli.storage.formats.records import parse_record_exactly, render_document, render_record
 from genrm_cli.storage.leases import Lease
-from genrm_cli.storage.sink import Outputs, Sink, exists
+from genrm_cli.storage.outputs import Outputs
+from genrm_cli.storage.sink import Sink, exists
 from genrm_cli.storage.source import Source, open_source
 
-_NAMED_PROBLEMS = 3
+NAMED_PROBLEMS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,19 +92,28 @@ class _Work:
         source = open_source(self._task.uri, run.s3, settings.input.max_line_bytes, run.stop.is_set)
         self._source = self._opened.enter_context(source)
         provenance = provenance_of(source.identity, settings)
-        self._outputs = self._opened.enter_context(Outputs(run.s3, overwrite=self._overwrite, provenance=provenance))
-        for name in ("scored", "comparisons", "rejects", "metrics"):  # the metrics last: they vouch for the others
+        self._outputs = self._opened.enter_context(
+            Outputs(
+                run.s3,
+                overwrite=self._overwrite,
+                provenance=provenance,
+                manifest_uri=places.manifest,
+                mode=source.mode,
+            )
+        )
+        # The scored lines last: whoever waits for them finds the others.
+        for name in ("comparisons", "rejects", "metrics", "scored"):
             if (uri := getattr(places, name)) is not None:
                 self._sinks[name] = self._outputs.open(uri)
         first: list[Reject] = []
 
         def reject(bad: Reject) -> None:
-            if len(first) < _NAMED_PROBLEMS:
+            if len(first) < NAMED_PROBLEMS:
                 first.append(bad)
             _write_record(self._sinks.get("rejects"), bad.as_dict())
 
         self.index = self._opened.enter_context(index_input(source, run, reject))
-        _refuse_unreadable(source, run.metrics, first)
+        refuse_unreadable(source, run.metrics, first)
         self._leave_out_empty_rejects()
         if settings.input.strict:
             refuse_problems(source, self.index, run.metrics, first)
@@ -158,8 +169,8 @@ def refuse_unscored(metrics: RunMetrics, settings: Settings) -> None:
             "verdicts in the journal are not asked again."
         )
     if metrics.unscored_share() > settings.rewards.max_unscored:
-        counts = metrics.reasons.most_common()
-        reasons = "; ".join(f"{count} × {reason}" for reason, count in counts if reason != ALONE_IN_GROUP)
+        counts, kept = metrics.reasons.most_common(), (ALONE_IN_GROUP, EXCLUDED + NOT_IN_TRIAL)
+        reasons = "; ".join(f"{count} × {reason}" for reason, count in counts if reason not in kept)
         raise TooManyUnscoredError(
             f"{metrics.unscored_in_groups} of {metrics.rollouts_in_groups} rollouts in groups are unscored, "
             f"more than --max-unscored {settings.rewards.max_unscored:g} allows: {reasons}."
@@ -177,7 +188,7 @@ def refuse_problems(source: Source, index: InputIndex, metrics: RunMetrics, firs
         problems.append(f"{metrics.rejects} bad {source.unit}s ({_shown(first)})")
     if metrics.duplicates:
         lines = [f"{source.unit} {place.line}" for place in iter_duplicates(index.table)]
-        problems.append(f"{metrics.duplicates} duplicate rollouts ({', '.join(lines[:_NAMED_PROBLEMS])})")
+        problems.append(f"{metrics.duplicates} duplicate rollouts ({', '.join(lines[:NAMED_PROBLEMS])})")
     if problems:
         raise InputError(
             f"{source.uri}: --strict refuses {' and '.join(problems)}. Fix them, or drop --strict: "
@@ -185,7 +196,7 @@ def refuse_problems(source: Source, index: InputIndex, metrics: RunMetrics, firs
         )
 
 
-def _refuse_unreadable(source: Source, metrics: RunMetrics, first: list[Reject]) -> None:
+def refuse_unreadable(source: Source, metrics: RunMetrics, first: list[Reject]) -> None:
     """Refuse an input without a readable line: most likely it is not what it was taken for.
 
     Raises:
@@ -193,10 +204,9 @@ def _refuse_unreadable(source: Source, metrics: RunMetrics, first: list[Reject])
     """
     if metrics.rollouts or not metrics.lines:
         return
-    raise InputError(
-        f"{source.uri}: none of its {metrics.lines} {source.unit}s can be scored ({_shown(first)}). "
-        "`genrm validate` shows more."
-    )
+    whole = f"any of its {metrics.lines:,} {source.unit}s" if metrics.lines > 1 else f"its only {source.unit}"
+    more = " `genrm validate` lists all problems." if metrics.lines > len(first) else ""
+    raise InputError(f"{source.uri}: cannot read {whole} as rollouts ({_shown(first)}).{more}")
 
 
 def _shown(rejects: list[Reject]) -> str:

@@ -1,6 +1,8 @@
 """The SQLite file of a journal: schema, rows, opening and migration."""
 
+import contextlib
 import json
+import os
 import sqlite3
 import time
 from collections.abc import Callable, Sequence
@@ -120,6 +122,9 @@ def connect(path: str) -> sqlite3.Connection:
     """
     if not Path(path).parent.is_dir():
         raise sqlite3.OperationalError("its folder does not exist")
+    with contextlib.suppress(OSError):  # SQLite explains what it cannot open
+        # It holds the judge's replies. SQLite would let others read it, and gives its side files the same mode.
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
     connection = sqlite3.connect(path, timeout=_BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False)
     try:
         connection.row_factory = sqlite3.Row

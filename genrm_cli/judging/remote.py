@@ -96,7 +96,10 @@ class RemoteJudge:
         self._policy = policy
         self._budget = budget
         self._request_fields = {"model": model, **profile.request_fields, **sampling}
-        self._identity = orjson.dumps([profile.name, profile.version, judge_id or model])
+        versions = (profile.version, profile.reread_version)
+        self._identities = [
+            orjson.dumps([profile.name, version, judge_id or model]) for version in versions if version is not None
+        ]
         self._turns = count_turns(profile)
         self._hedge = Hedge(self.latencies)
         self._last_call_ends_s: float | None = None
@@ -123,10 +126,8 @@ class RemoteJudge:
     def prepare(self, shown: Prompt, judge_idx: int) -> JudgeRequest:
         """Build the request, and the key: a sha256 over everything that changes the answer and nothing else."""
         body = self._body_of(render_messages(self.profile, shown))
-        key = hashlib.sha256(self._identity)
-        key.update(b"%d\n" % judge_idx)
-        key.update(body)
-        return JudgeRequest(shown, body, key.digest())
+        asked = b"%d\n" % judge_idx + body
+        return JudgeRequest(shown, body, *(hashlib.sha256(identity + asked).digest() for identity in self._identities))
 
     def _body_of(self, messages: list[Message]) -> bytes:
         # `default`: a profile's nested fields are read-only mappings, which orjson does not know.
@@ -144,7 +145,7 @@ class RemoteJudge:
         """
         if not isinstance(self.profile, Profile) or self.profile.render_second_turn is None:
             return None
-        said = parse_first_turn(reply)
+        said = parse_first_turn(reply, question.shown)
         if isinstance(said, Failure):
             return said
         messages = [*render_messages(self.profile, question.shown), *self.profile.render_second_turn(said)]

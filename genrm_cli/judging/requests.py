@@ -21,6 +21,11 @@ class PairwisePrompt:
     response_2: str
     principle: str | None = None
 
+    @property
+    def responses(self) -> tuple[str, ...]:
+        """Both responses, in the order shown."""
+        return self.response_1, self.response_2
+
 
 @dataclass(frozen=True, slots=True)
 class ListwisePrompt:
@@ -88,8 +93,10 @@ class JudgeRequest:
         shown: the prompt.
         body: of the HTTP request; empty for the built-in judge.
         key: sha256 of everything that changes the answer; empty for the built-in judge.
+        reread_key: the key of the same request while replies were parsed otherwise; empty if there is none.
     """
 
     shown: Prompt
     body: bytes = b""
     key: bytes = b""
+    reread_key: bytes = b""

@@ -59,11 +59,13 @@ class RunMetrics(Mergeable):
     group_sizes: Counter[int] = field(default_factory=Counter)
     groups_done: int = 0
     groups_single: int = 0
+    groups_left_out: int = 0
     groups_with_mixed_prompts: int = 0
     groups_without_spread: int = 0
     planned: int = 0
     planned_calls: int = 0
     known: int = 0
+    known_calls: int = 0
     prompt_chars: int = 0
     verdicts: int = 0
     journal_hits: int = 0
@@ -180,7 +182,8 @@ def summarise(metrics: RunMetrics, wall_time_s: float) -> dict[str, Any]:
         "lines": metrics.lines,
         "rejected_lines": metrics.rejects,
         "dropped_lines": metrics.lines_dropped,
-        "dialects": dict(sorted(metrics.dialects.items())),
+        "formats": dict(sorted(metrics.dialects.items())),
+        "dialects": dict(sorted(metrics.dialects.items())),  # the old name of `formats`
         "rollouts": metrics.rollouts,
         "duplicate_rollouts": metrics.duplicates,
         "blank_responses": metrics.blank,
@@ -193,6 +196,7 @@ def summarise(metrics: RunMetrics, wall_time_s: float) -> dict[str, Any]:
         "groups": metrics.groups,
         "group_sizes": {str(size): count for size, count in sorted(metrics.group_sizes.items())},
         "groups_single": metrics.groups_single,
+        "groups_left_out": metrics.groups_left_out,
         "groups_with_mixed_prompts": metrics.groups_with_mixed_prompts,
         "groups_without_spread": metrics.groups_without_spread,
         **{status: metrics.statuses[status] for status in ("scored", "single", "unscored")},

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from genrm_cli.rollouts.record import Rollout, Turn
 from genrm_cli.rollouts.response import chars_of_items
+from genrm_cli.rollouts.views import NOT_IN_TRIAL
 
 _NO_INDEX = -(2**63)
 _ATTEMPT_MASK = 2**32 - 1
@@ -91,6 +92,7 @@ class GroupTable:
         self._split = array("B")
         self._prompt_chars = array("I")
         self._answer_chars = array("I")
+        self._left_out = array("B")
 
     def __len__(self) -> int:
         return len(self._lines)
@@ -130,6 +132,7 @@ class GroupTable:
         self._attempts.append(rollout.group_attempt << 32 | rollout.attempt)
         self._answered.append(compared)
         self._split.append(may_split)
+        self._left_out.append(False)
         self._prompt_chars.append(min(2**32 - 1, sum(len(turn.text) for turn in rollout.prompt)))
         self._answer_chars.append(min(2**32 - 1, chars_of_items(rollout.response or ())))
 
@@ -153,12 +156,27 @@ class GroupTable:
                     members.sort(key=lambda row: (self._indices[row], row))
                 yield members
 
+    def leave_out(self, rows: list[int]) -> None:
+        """Leave a group out: a trial ends before it."""
+        for row in rows:
+            self._left_out[row] = True
+
     def key_suffix(self, rows: list[int]) -> str:
         """Return what tells a group from another one of the same key, whose prompt differs; mostly nothing."""
         if self._split[rows[0]] != _WAS_SPLIT:
             return ""
         told_by = next((row for row in rows if self._answered[row]), rows[0])
         return f" prompt:{self._prompts[told_by]:016x}"
+
+    def is_left_out(self, rows: list[int]) -> bool:
+        """Whether a trial ends before this group."""
+        return bool(self._left_out[rows[0]])
+
+    def left_out(self, rows: list[int]) -> dict[int, str]:
+        """Return the rows of a group that this run excludes, each with the reason."""
+        if self.is_left_out(rows):
+            return dict.fromkeys(rows, NOT_IN_TRIAL)
+        return self.superseded(rows)
 
     def superseded(self, rows: list[int]) -> dict[int, str]:
         """Return the rows of a group that a later attempt replaces, each with the reason.
@@ -202,9 +220,9 @@ class GroupTable:
         return len(self.compared(rows))
 
     def compared(self, rows: list[int]) -> list[int]:
-        """Return the rows of a group that can be compared: those with a response, not excluded, not superseded."""
-        replaced = self.superseded(rows)
-        return [row for row in rows if self._answered[row] and row not in replaced]
+        """Return the rows of a group that can be compared: those with a response that nothing excludes."""
+        left_out = self.left_out(rows)
+        return [row for row in rows if self._answered[row] and row not in left_out]
 
     def chars_shown(self, rows: list[int], responses: int = 2) -> float:
         """Return how many characters a judge is shown of a group with the prompt and so many responses, on average."""

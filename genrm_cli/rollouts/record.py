@@ -36,7 +36,7 @@ class Rollout:
         line_is_group: True when all rollouts of the line form one group (many responses in one line).
         is_truncated: whether a token, turn or time limit cut the response off.
         excluded: why it must not be compared (masked, failed); None if it may be.
-        is_superseded: whether it is excluded because a later attempt replaces it.
+        is_left_out: whether this run excludes it, not its line: a later attempt replaces it, or a trial ends before it.
         prompt_media: kinds of the images and files in the prompt.
     """
 
@@ -51,7 +51,7 @@ class Rollout:
     line_is_group: bool = False
     is_truncated: bool = False
     excluded: str | None = None
-    is_superseded: bool = False
+    is_left_out: bool = False
     prompt_media: tuple[str, ...] = ()
 
     @cached_property

@@ -29,6 +29,7 @@ from genrm_cli.rollouts.response import (
 View = Literal["auto", "answer", "transcript"]
 BLANK = "blank response"
 EXCLUDED = "excluded: "  # begins a reason, as the next one
+NOT_IN_TRIAL = "not in the trial (--limit)"
 WITH_MEDIA = "holds media that the judge cannot see: "
 READING_VERSION = 2  # raise it when responses are read or shown differently: outputs of earlier versions become stale
 

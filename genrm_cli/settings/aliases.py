@@ -9,6 +9,7 @@ from collections.abc import Container, Iterator, Mapping
 ENVIRONMENT_PREFIX = "GENRM_"
 
 OLD_NAMES: Mapping[str, str] = {
+    "dialect": "format",
     "judges": "repeats",
     "swap": "both_orders",
     "max_tokens": "max_total_tokens",

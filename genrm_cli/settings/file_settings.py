@@ -10,9 +10,10 @@ from genrm_cli.settings.declare import duration, reward_setting, setting
 class InputSettings:
     """Inputs and how to read their lines."""
 
-    dialect: str | None = reward_setting(
+    format: str | None = reward_setting(
         None,
-        f"Input format of every line: {listed(DIALECTS)}. Default: detect the format of each line.",
+        f"Input format of every line: {listed(DIALECTS)}. Default: detect the format of each line. "
+        "`genrm formats` shows an example of each.",
         choices=DIALECTS,
         is_common=True,
     )
@@ -63,9 +64,10 @@ class InputSettings:
     strict: bool = setting(
         False, "Stop with exit code 3 before any call if a line is invalid or a rollout is duplicated."
     )
-    min_age: float = duration(
-        60.0,
-        "Skip files in a folder, prefix or pattern that are younger than this, because they may be incomplete.",
+    min_age: float | None = duration(
+        None,
+        "Skip files in a folder, prefix or pattern that are younger than this, because they may be incomplete. "
+        "Default: 60s; 0 if stderr is a terminal.",
         low=0,
     )
     require_metadata: tuple[str, ...] = reward_setting(

@@ -98,6 +98,12 @@ class PanelSettings:
 class LimitSettings:
     """Timeouts, retries, budgets and prices."""
 
+    limit: int | None = reward_setting(
+        None,
+        "Score only the first N groups of each input, as a trial; all other rollouts stay unscored. "
+        "Its verdicts are kept in the journal for the full run.",
+        low=1,
+    )
     concurrency: str = setting(
         "auto",
         "Maximum calls in flight: a number, or auto, which adapts to each endpoint (up to 4096).",

@@ -284,7 +284,7 @@ def unknown_variables(environ: Mapping[str, str]) -> list[str]:
 
 
 def state_folder() -> Path:
-    """Return the user's folder for persistent state, created if missing.
+    """Return the user's folder for persistent state, created if missing and then private.
 
     It is `genrm` in XDG_STATE_HOME, otherwise in ~/.local/state.
 
@@ -294,7 +294,7 @@ def state_folder() -> Path:
     base = os.environ.get("XDG_STATE_HOME")
     try:
         folder = (Path(base) if base else Path.home() / ".local" / "state") / "genrm"
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except RuntimeError as error:
         raise UsageError(
             "no home folder for the journal or the lock: HOME is not set. "

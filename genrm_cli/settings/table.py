@@ -96,7 +96,7 @@ def value_of(settings: Settings, name: str) -> Any:
 _NEW_NAMES = frozenset(
     {
         *("view", "view_max_chars", "answer_field", "answer_tool", "ignore_media", "empty"),
-        *("prompt_field", "response_field", "id_field", "use_principle", "default_ranking"),
+        *("prompt_field", "response_field", "id_field", "use_principle", "default_ranking", "limit"),
     }
 )
 _DEFAULTS = Settings()

@@ -21,7 +21,7 @@ from operator import itemgetter
 from pathlib import Path
 
 from genrm_cli.errors import StorageError
-from genrm_cli.storage.formats.location import S3Options, folder_of, stem_of
+from genrm_cli.storage.formats.location import S3Options, folder_of, is_s3, stem_of
 from genrm_cli.storage.listing import Found, iter_named
 from genrm_cli.storage.objects import create_object, creates_atomically, read_object, remove_object, replace_object
 
@@ -32,7 +32,7 @@ _creates_atomically = cache(creates_atomically)
 
 
 class LeaseLostError(StorageError):
-    """Another run took the lease over because this one did not renew it in time."""
+    """Another run took the lease over because this one did not renew it in time, or it was removed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +57,23 @@ class Lease:
     s3: S3Options
 
     def verify(self) -> None:
-        """Raise `LeaseLostError` if another run took the lease over."""
+        """Raise `LeaseLostError` if another run took the lease over, or the lease was removed."""
         start, _, number = self.uri.rpartition(_MARK)
         newer = [other for other, _ in _numbered(start, self.s3) if other > int(number)]
-        if newer or read_object(self.uri, self.s3) != self.content:
+        content = read_object(self.uri, self.s3)
+        if newer or content not in (None, self.content):
             raise LeaseLostError(
                 f"{self.uri}: another run took this lease over; its results are kept, not those of this run."
+            )
+        if content is None and not is_s3(self.uri) and not Path(folder_of(self.uri)).is_dir():
+            raise LeaseLostError(
+                f"{folder_of(self.uri)}: this folder was removed while the run worked on an output in it; nothing was "
+                "written. Run again."
+            )
+        if content is None:
+            raise LeaseLostError(
+                f"{self.uri}: this lease was removed: another run took it over and is done, or somebody deleted it. "
+                "This run wrote nothing. Run again."
             )
 
     def renew(self) -> None:
@@ -109,6 +120,18 @@ class Leases:
         numbered = _numbered(stem_of(output_uri), self._s3)
         return self._held(numbered[-1][1]) if numbered else None
 
+    def remove_expired(self, output_uri: str) -> bool:
+        """Remove the leases on an output that nobody holds; False if one is held, or removing them is forbidden."""
+        numbered = _numbered(stem_of(output_uri), self._s3)
+        if numbered and self._held(numbered[-1][1]) is not None:
+            return False
+        try:
+            for _, found in numbered:
+                remove_object(found.identity.uri, self._s3)
+        except StorageError:
+            return False
+        return True
+
     def _held(self, found: Found) -> HeldLease | None:
         """Return a lease that was found; None if it has expired or its owner is gone."""
         content = read_object(found.identity.uri, self._s3)
@@ -154,6 +177,11 @@ class Leases:
         known = {found.identity for _, found in before}
         others = (entry for entry in _numbered(start, self._s3) if entry[1].identity.uri != lease.uri)
         return all(other < int(number) and found.identity in known for other, found in others)
+
+
+def is_lease(name: str) -> bool:
+    """Return whether a name is that of a lease."""
+    return name.rpartition(_MARK)[2].isdecimal()
 
 
 def _parse_lease(content: bytes) -> tuple[HeldLease, bool] | None:

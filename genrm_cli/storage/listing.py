@@ -116,11 +116,14 @@ def iter_found(uri: str, s3: S3Options) -> Iterator[Found]:
     return _iter_matching_objects(uri, s3) if is_s3(uri) else _iter_matching_files(parse_local_path(uri))
 
 
-def iter_named(start: str, s3: S3Options) -> Iterator[Found]:
-    """Yield every file, also hidden, whose URI starts with a text; on disk, files of that folder only, if it exists."""
+def iter_named(start: str, s3: S3Options, *, flat: bool = False) -> Iterator[Found]:
+    """Yield every file, also hidden, whose URI starts with a text; on disk, files of that folder only, if it exists.
+
+    `flat` keeps to one folder on S3 too.
+    """
     if is_s3(start):
         bucket, prefix = _split_bucket(start)
-        yield from _iter_objects(bucket, prefix, s3, flat=False)
+        yield from _iter_objects(bucket, prefix, s3, flat=flat)
         return
     folder, slash, name_start = parse_local_path(start).rpartition("/")
     for name in _sorted_entries(folder + slash):
@@ -216,8 +219,7 @@ def _iter_if_file(path: str) -> Iterator[Found]:
             return
         raise unreadable(path, error) from error
     if stat.S_ISREG(status.st_mode):
-        identity = InputIdentity(path, size_bytes=status.st_size, mtime_ns=status.st_mtime_ns)
-        yield Found(identity, max(0.0, time.time() - status.st_mtime))
+        yield Found(InputIdentity.of_file(path, status), max(0.0, time.time() - status.st_mtime))
 
 
 def _split_bucket(uri: str) -> tuple[str, str]:

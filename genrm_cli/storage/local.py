@@ -2,16 +2,19 @@
 
 import contextlib
 import errno
+import hashlib
 import os
 import stat
 import sys
 import uuid
+from collections.abc import Iterable
 from pathlib import Path
 from typing import BinaryIO
 
 from genrm_cli.errors import StorageError, UsageError
 from genrm_cli.storage.formats.codec import CHUNK_BYTES, make_encoder
 from genrm_cli.storage.formats.location import Mark, is_stream, parse_local_path
+from genrm_cli.storage.listing import UNFINISHED_PREFIX, UNFINISHED_SUFFIX
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _OPEN_FILES = "/proc/self/fd"
@@ -22,25 +25,26 @@ _UPLOAD_ATTRIBUTE = "user.genrm.upload"
 class LocalSink:
     """A file that appears whole: written without a name in the target's folder, named in `commit`.
 
-    A killed process leaves nothing behind, except a hidden file on systems without `O_TMPFILE`. A replaced file keeps
-    its mode.
+    A process killed before `stage` leaves nothing behind, except a hidden file on systems without `O_TMPFILE`. A
+    replaced file keeps its mode; a new one gets `mode`, less what the umask takes.
     """
 
-    def __init__(self, uri: str, *, overwrite: bool) -> None:
+    def __init__(self, uri: str, *, overwrite: bool, mode: int = 0o666) -> None:
         self.uri = uri
         # The real path, so that the target of a symbolic link is replaced and not the link.
         self._target = Path(os.path.realpath(parse_local_path(uri)))
         self._overwrite = overwrite
         if os.path.isdir(self._target):  # noqa: PTH112  (False below an unreadable folder, where Path raises)
             raise StorageError(f"{uri}: is a folder; name a file in it")
-        self._temp = self._target.with_name(f".genrm-{uuid.uuid4().hex}.part")
-        self._fd = _create_nameless(self._target.parent)
+        self._temp = unfinished_path(self._target)
+        self._fd = _create_nameless(self._target.parent, mode)
         self._named = self._fd < 0
         if self._named:
-            self._fd = _create(self._temp, uri)
+            self._fd = _create(self._temp, uri, mode)
         _copy_mode(self._target, self._fd)
         self._encoder = make_encoder(uri)
         self._buffer = bytearray()
+        self._digest = hashlib.sha256()
         self.mark: Mark | None = None
 
     def write(self, data: bytes) -> None:
@@ -50,7 +54,7 @@ class LocalSink:
             self._store_buffer()
 
     def finish(self) -> None:
-        """Finish the content and sync it to disk; only `commit` and `abort` may follow."""
+        """Finish the content and sync it to disk; only `stage`, `commit` and `abort` may follow."""
         if self.mark is not None:
             return
         self._buffer += self._encoder.flush()
@@ -61,16 +65,24 @@ class LocalSink:
             written = os.fstat(self._fd)
         except OSError as error:
             raise unwritable(self.uri, error) from error
-        self.mark = Mark(written.st_size, upload, written.st_mtime_ns)
+        self.mark = Mark(written.st_size, upload, written.st_mtime_ns, self._digest.hexdigest())
 
-    def commit(self) -> None:
-        """Give the file its name."""
+    def stage(self) -> str | None:
+        """Give the file a hidden name and return it."""
         self.finish()
         try:
             if not self._named:
                 # Only with a folder argument does the call follow the link to the nameless file.
                 os.link(f"{_OPEN_FILES}/{self._fd}", self._temp, src_dir_fd=self._fd)
                 self._named = True
+        except OSError as error:
+            raise unwritable(self.uri, error) from error
+        return self._temp.name
+
+    def commit(self) -> None:
+        """Give the file its name."""
+        self.stage()
+        try:
             if self._overwrite:
                 self._temp.replace(self._target)
             else:
@@ -91,6 +103,7 @@ class LocalSink:
                 self._temp.unlink(missing_ok=True)
 
     def _store_buffer(self) -> None:
+        self._digest.update(self._buffer)
         try:
             while self._buffer:  # near a full disk a single write may be partial
                 del self._buffer[: os.write(self._fd, self._buffer)]
@@ -117,6 +130,10 @@ class StreamSink:
 
     def finish(self) -> None:
         """Do nothing; `commit` ends the content."""
+
+    def stage(self) -> str | None:
+        """Do nothing: what was sent has appeared."""
+        return None
 
     def commit(self) -> None:
         """End the content and flush it."""
@@ -162,6 +179,34 @@ def mark_of_file(uri: str) -> Mark | None:
     if stat.S_ISDIR(found.st_mode):
         raise StorageError(f"{uri}: is a folder; name a file in it")
     return Mark(found.st_size, _read_upload(path), found.st_mtime_ns)
+
+
+def unfinished_path(target: Path) -> Path:
+    """Return a new hidden name in a file's folder; `remove_unfinished` knows it by the file's name."""
+    return target.with_name(f"{_unfinished_start(target)}{uuid.uuid4().hex}{UNFINISHED_SUFFIX}")
+
+
+def is_unfinished_name(name: str) -> bool:
+    """Return whether a name is one of `unfinished_path`."""
+    return name.startswith(UNFINISHED_PREFIX) and name.endswith(UNFINISHED_SUFFIX)
+
+
+def remove_unfinished(uris: Iterable[str]) -> None:
+    """Remove the hidden files that killed processes left of these files; no other process may be writing them."""
+    starts: dict[Path, list[str]] = {}
+    for uri in uris:
+        target = Path(os.path.realpath(uri))
+        starts.setdefault(target.parent, []).append(_unfinished_start(target))
+    for folder, of_folder in starts.items():
+        with contextlib.suppress(OSError):  # they take up room, nothing worse
+            for path in folder.iterdir():
+                if path.name.startswith(tuple(of_folder)) and is_unfinished_name(path.name):
+                    path.unlink(missing_ok=True)
+
+
+def _unfinished_start(target: Path) -> str:
+    # A digest, as the name itself may be too long to be part of another.
+    return f"{UNFINISHED_PREFIX}{hashlib.blake2b(os.fsencode(target.name), digest_size=8).hexdigest()}-"
 
 
 def publish_new(temp: Path, target: Path) -> None:
@@ -211,20 +256,20 @@ def _read_upload(path: str) -> str | None:
     return None
 
 
-def _create_nameless(folder: Path) -> int:
-    """Create a nameless file with the umask's permissions; -1 where that is not supported."""
+def _create_nameless(folder: Path, mode: int) -> int:
+    """Create a nameless file with a mode, less what the umask takes; -1 where that is not supported."""
     flags = getattr(os, "O_TMPFILE", 0)
     if not flags or not os.path.isdir(_OPEN_FILES):  # noqa: PTH112
         return -1
     try:
-        return os.open(folder, os.O_WRONLY | os.O_CLOEXEC | flags, 0o666)
+        return os.open(folder, os.O_WRONLY | os.O_CLOEXEC | flags, mode)
     except (OSError, ValueError):
         return -1  # if the hidden file tried next fails too, its error is clearer
 
 
-def _create(path: Path, uri: str) -> int:
+def _create(path: Path, uri: str, mode: int) -> int:
     try:
-        return os.open(path, _NEW_FILE, 0o666)
+        return os.open(path, _NEW_FILE, mode)
     except OSError as error:
         raise unwritable(uri, error) from error
     except ValueError as error:
@@ -232,7 +277,7 @@ def _create(path: Path, uri: str) -> int:
 
 
 def _copy_mode(path: Path, fd: int) -> None:
-    """Give an open file the mode of the one it replaces; without one it keeps what the umask left."""
+    """Give an open file the mode of the one it replaces; without one it keeps its own."""
     with contextlib.suppress(OSError):  # no such file, or a file system without modes
         os.fchmod(fd, stat.S_IMODE(os.stat(path).st_mode))  # noqa: PTH116
 

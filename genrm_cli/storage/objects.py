@@ -4,15 +4,13 @@ All functions raise `StorageError` when the store refuses or fails.
 """
 
 import os
-import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from genrm_cli.errors import StorageError
 from genrm_cli.storage.formats.location import S3Options, is_s3, parse_local_path
-from genrm_cli.storage.listing import UNFINISHED_PREFIX, UNFINISHED_SUFFIX
-from genrm_cli.storage.local import publish_new, sync_folder, unwritable
+from genrm_cli.storage.local import publish_new, sync_folder, unfinished_path, unwritable
 
 _TRIAL_NAME = ".genrm-conditional-put"
 _TRIAL_BODIES = (
@@ -97,7 +95,7 @@ def creates_atomically(folder_uri: str, s3: S3Options) -> bool:
 @contextmanager
 def _written_beside(target: Path, uri: str, data: bytes) -> Iterator[Path]:
     """Write a hidden file in the target's folder, to be renamed or linked inside; remove it if it is left."""
-    temp = target.with_name(f"{UNFINISHED_PREFIX}{uuid.uuid4().hex}{UNFINISHED_SUFFIX}")
+    temp = unfinished_path(target.with_suffix(""))  # of `x`, for its leases `x.claim-N` and its manifest `x.commit`
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         try:

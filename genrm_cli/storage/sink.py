@@ -5,7 +5,6 @@ All functions raise `StorageError` when an output cannot be inspected or written
 
 import os
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import Protocol
 
@@ -28,6 +27,9 @@ class Sink(Protocol):
     def finish(self) -> None:
         """Store all content, so that only publishing it can still fail; `commit` calls this if needed."""
 
+    def stage(self) -> str | None:
+        """Finish, and return the hidden name from which another process can publish a local file."""
+
     def commit(self) -> None:
         """Publish the output; not after `abort`."""
 
@@ -35,57 +37,13 @@ class Sink(Protocol):
         """Discard uncommitted content; harmless after `commit`, and twice."""
 
 
-class Outputs(AbstractContextManager["Outputs"]):
-    """The outputs of one run, which appear together, in the order they were opened, or not at all.
-
-    Open the output that marks the run as done last. Leaving the context without `commit` discards all of them.
-    """
-
-    def __init__(self, s3: S3Options, *, overwrite: bool, provenance: Mapping[str, str] = {}) -> None:
-        self._s3 = s3
-        self._overwrite = overwrite
-        self._provenance = provenance
-        self._sinks: list[Sink] = []
-
-    def __exit__(self, *_: object) -> None:
-        with ExitStack() as aborts:  # an abort that fails must not prevent the others
-            for sink in self._sinks:
-                aborts.callback(sink.abort)
-
-    def open(self, uri: str) -> Sink:
-        """Open another output.
-
-        Raises:
-            UsageError: two outputs have one name, or the output exists and must not be replaced.
-        """
-        if any(place_of(sink.uri) == place_of(uri) for sink in self._sinks):
-            raise UsageError(f"two outputs would go to {uri}; give each its own name")
-        sink = open_sink(uri, self._s3, overwrite=self._overwrite, provenance=self._provenance)
-        self._sinks.append(sink)
-        return sink
-
-    def discard(self, sink: Sink) -> None:
-        """Leave an output out of those that appear."""
-        self._sinks.remove(sink)
-        sink.abort()
-
-    def commit(self) -> None:
-        """Publish all outputs, in the order they were opened.
-
-        The content of all outputs is stored before the first one is published, so a full disk publishes none. If
-        publishing one fails, earlier ones are published and later ones are not.
-        """
-        for sink in self._sinks:
-            sink.finish()
-        for sink in self._sinks:
-            sink.commit()
-
-
-def open_sink(uri: str, s3: S3Options, *, overwrite: bool, provenance: Mapping[str, str] = {}) -> Sink:
+def open_sink(
+    uri: str, s3: S3Options, *, overwrite: bool, provenance: Mapping[str, str] = {}, mode: int = 0o666
+) -> Sink:
     """Open an output, compressed according to its suffix. Its folder or bucket must exist.
 
-    An S3 object stores `provenance` as metadata under `genrm-` and the name, percent-encoded, and cut to 512 characters
-    each and to the total that S3 accepts.
+    A new local file gets `mode`, less what the umask takes. An S3 object stores `provenance` as metadata under `genrm-`
+    and the name, percent-encoded, and cut to 512 characters each and to the total that S3 accepts.
 
     Raises:
         UsageError: the output exists and `overwrite` is off, or the URI is of another kind.
@@ -99,7 +57,7 @@ def open_sink(uri: str, s3: S3Options, *, overwrite: bool, provenance: Mapping[s
         from genrm_cli.storage.s3.upload import S3Sink
 
         return S3Sink(uri, s3, overwrite=overwrite, provenance=provenance)
-    return LocalSink(uri, overwrite=overwrite)
+    return LocalSink(uri, overwrite=overwrite, mode=mode)
 
 
 def exists(uri: str, s3: S3Options) -> bool:

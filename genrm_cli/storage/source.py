@@ -7,6 +7,7 @@ import stat
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
 _STOP_EVERY_MS = 500
+_ANY_MODE, _OWN_MODE = 0o666, 0o600
 
 Stop = Callable[[], bool]
 
@@ -32,13 +34,22 @@ class Source(AbstractContextManager["Source"]):
     Attributes:
         uri: as given by the user.
         identity: the version being read.
+        mode: what its outputs may have at most: that of a local file, readable and writable for its owner.
     """
 
     def __init__(
-        self, identity: InputIdentity, content: BinaryIO, max_line_bytes: int, stop: Stop | None, *, is_copy: bool
+        self,
+        identity: InputIdentity,
+        content: BinaryIO,
+        max_line_bytes: int,
+        stop: Stop | None,
+        *,
+        is_copy: bool,
+        mode: int = _ANY_MODE,
     ) -> None:
         self.uri = identity.uri
         self.identity = identity
+        self.mode = mode
         self._content = content
         self._max_line_bytes = max_line_bytes
         self._stop = stop
@@ -66,7 +77,13 @@ class Source(AbstractContextManager["Source"]):
 
     def verify_unchanged(self) -> None:
         """Raise `ChangedInputError` if a local file changed since it was opened; other inputs are read from a copy."""
-        if not self._is_copy and _identity(self.uri, os.fstat(self._content.fileno())) != self.identity:
+        if self._is_copy:
+            return
+        status = os.fstat(self._content.fileno())
+        found = _identity(self.uri, status)
+        if status.st_nlink == 0:  # losing its name changed the ctime, but not the content
+            found = replace(found, ctime_ns=self.identity.ctime_ns)
+        if found != self.identity:
             raise changed(self.uri)
 
     @cached_property
@@ -124,14 +141,17 @@ def open_source(uri: str, s3: S3Options, max_line_bytes: int, stop: Stop | None 
         StorageError: an S3 object cannot be fetched, or the disk for temporary data is full.
     """
     if is_stream(uri):
-        return Source(InputIdentity(uri), _copy(_standard_input(), uri, stop), max_line_bytes, stop, is_copy=True)
+        stream = _standard_input()
+        content, mode = _copy(stream, uri, stop), _mode_of(stream)
+        return Source(InputIdentity(uri), content, max_line_bytes, stop, is_copy=True, mode=mode)
     identity, content = _download(uri, s3, stop) if is_s3(uri) else _open_local(uri)
-    source = Source(identity, content, max_line_bytes, stop, is_copy=is_s3(uri))
+    mode = _ANY_MODE if is_s3(uri) else _mode_of(content)
+    source = Source(identity, content, max_line_bytes, stop, is_copy=is_s3(uri), mode=mode)
     # A pipe, as from <(...), has no size and can be read only once.
     if identity.size_bytes is not None and not is_compressed(uri):
         return source
     with source, ExitStack() as on_error:
-        copy = Source(identity, _copy(content, uri, stop), max_line_bytes, stop, is_copy=True)
+        copy = Source(identity, _copy(content, uri, stop), max_line_bytes, stop, is_copy=True, mode=mode)
         on_error.enter_context(copy)
         source.verify_unchanged()
         on_error.pop_all()
@@ -155,7 +175,7 @@ def identity_of(uri: str, s3: S3Options) -> InputIdentity:
 def _identity(uri: str, status: os.stat_result) -> InputIdentity:
     if not stat.S_ISREG(status.st_mode):  # a pipe yields other bytes each time
         return InputIdentity(uri)
-    return InputIdentity(uri, size_bytes=status.st_size, mtime_ns=status.st_mtime_ns)
+    return InputIdentity.of_file(uri, status)
 
 
 def _download(uri: str, s3: S3Options, stop: Stop | None) -> tuple[InputIdentity, BinaryIO]:
@@ -170,6 +190,14 @@ def _open_local(uri: str) -> tuple[InputIdentity, BinaryIO]:
     except (OSError, ValueError) as error:
         raise unreadable(uri, error) from error
     return _identity(uri, os.fstat(file.fileno())), file
+
+
+def _mode_of(stream: BinaryIO) -> int:
+    try:
+        status = os.fstat(stream.fileno())
+    except OSError:  # a stream without a file descriptor
+        return _ANY_MODE
+    return stat.S_IMODE(status.st_mode) & _ANY_MODE | _OWN_MODE if stat.S_ISREG(status.st_mode) else _ANY_MODE
 
 
 def _standard_input() -> BinaryIO:

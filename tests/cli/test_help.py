@@ -19,6 +19,7 @@ LEFT_OUT = {
         "unscored",
         "parallel_files",
         "budget",
+        "limit",
         "min_reliability",
         "only_components",
         "deadline",
@@ -42,7 +43,8 @@ LEFT_OUT = {
         "lock",
     ),
     "eval": (
-        "dialect",
+        "format",
+        "limit",
         "group_by",
         "min_age",
         "compat",

@@ -97,7 +97,7 @@ def test_parquet_of_other_columns_is_refused(genrm: Genrm, call: Call) -> None:
     (genrm.folder / "in.parquet").write_bytes(_parquet([{"colour": "red"}, {"colour": "blue"}]))
     finished = call("score", "in.parquet", *LEXICAL)
     assert finished.code == 3
-    assert "none of its 2 items can be scored (item 1: unknown shape with the keys colour" in " ".join(
+    assert "cannot read any of its 2 items as rollouts (item 1: unknown format with the keys colour" in " ".join(
         finished.err.split()
     )
 
@@ -114,7 +114,7 @@ def test_a_bad_item_is_rejected_by_its_number(genrm: Genrm, call: Call) -> None:
     assert len(read_lines(genrm.folder / "in.scored.jsonl")) == 3
     strict = call("score", "in.json", *LEXICAL, "--strict", "--overwrite")
     assert strict.code == 3
-    assert "item 2: unknown shape" in " ".join(strict.err.split())
+    assert "item 2: unknown format" in " ".join(strict.err.split())
 
 
 @pytest.mark.parametrize(

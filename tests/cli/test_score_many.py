@@ -1,12 +1,14 @@
 import gzip
 import json
 import os
+import re
 import shutil
 import signal
 import sqlite3
 import time
 from pathlib import Path
 from typing import Any
+from unittest.mock import ANY
 
 import pytest
 import zstandard
@@ -353,7 +355,7 @@ def test_young_files_wait(call: Call, genrm: Genrm) -> None:
     assert finished.code == 0, finished.err
     (waiting,) = file_lines(finished, "skipped")
     assert waiting.startswith("skipped: young.jsonl: ")
-    assert "--min-age 60 s" in waiting
+    assert re.search(r"too new, \d+ s old: .*--min-age 0", waiting)
     assert {"old.scored.jsonl", "named.scored.jsonl"} < genrm.names()
     assert "young.scored.jsonl" not in genrm.names()
     os.utime(genrm.folder / "young.jsonl", (time.time() - 30,) * 2)
@@ -428,9 +430,12 @@ def test_a_dry_run_does_nothing(call: Call, genrm: Genrm, judge_server: JudgeSer
     assert [line.split(": ")[:2] for line in finished.out.decode().splitlines()] == [
         ["up to date", "current.jsonl"],
         ["score", "new.jsonl -> new.scored.jsonl"],
+        ["  4 comparisons", ANY],
         ["score", "stale.jsonl -> stale.scored.jsonl"],
+        ["  3 comparisons, 1 of them in the journal", ANY],
         ["skipped", "young.jsonl"],
     ]
+    assert "in total 7 comparisons, 1 of them in the journal: 6 calls to make" in finished.err
     assert state_of(genrm.folder) == before
     assert not genrm.state_folder.exists()
     assert judge_server.stats()["requests"] == 0
@@ -480,6 +485,8 @@ def test_outputs_say_where_they_come_from(call: Call, genrm: Genrm, judge_server
         "size_bytes": status.st_size,
         "etag": None,
         "mtime_ns": status.st_mtime_ns,
+        "ctime_ns": status.st_ctime_ns,
+        "inode": status.st_ino,
     }
     assert metrics["input"] == identity
     assert metrics["versions"].keys() == {"genrm", "python"}

@@ -232,6 +232,8 @@ def test_objects_say_where_they_come_from(call: Call, s3_bucket: Any, aws: dict[
         "size_bytes": len(BODY),
         "etag": etag,
         "mtime_ns": None,
+        "ctime_ns": None,
+        "inode": None,
     }  # fmt: skip
     uploads = set()
     for suffix in SUFFIXES:

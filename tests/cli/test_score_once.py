@@ -1,9 +1,12 @@
 """What is scored again, what is left alone, and what is refused."""
 
+import gzip
 import json
 import os
 import subprocess
 import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +14,12 @@ import pytest
 from genrm_process import COMMAND, Call, Genrm, make_rollouts
 from judge_server_fixture import JudgeServer
 from s3_disturber_fixture import DisturbedS3
+
+from genrm_cli.storage.commit import CommitEntry, write_manifest
+from genrm_cli.storage.formats.location import S3Options
+from genrm_cli.storage.leases import Lease, Leases
+from genrm_cli.storage.local import unfinished_path
+from genrm_cli.storage.outputs import Outputs
 
 NOW = ("--min-age", 0)
 LEXICAL = ("--judge", "lexical")
@@ -246,3 +255,138 @@ def test_an_input_that_is_gone_when_its_turn_comes_waits(
     disturbed_s3.rule(method="HEAD", key_contains="env/run.jsonl", answer={"status": 404, "code": "NoSuchKey"})
     finished = call("score", f"s3://{s3_bucket.name}/rl/env/", *LEXICAL, *NOW, *through(disturbed_s3), **aws)
     assert (finished.code, "gone since it was listed" in finished.err) == (0, True), finished.err
+
+
+@pytest.mark.parametrize("source", ["in.jsonl", "in.jsonl.gz", "-"])
+def test_outputs_of_a_private_input_are_private(genrm: Genrm, call: Call, source: str) -> None:
+    """Nobody may read the outputs who may not read the input; the umask may take more."""
+    path = genrm.folder / "in.jsonl"
+    path.write_bytes(body())
+    if source.endswith(".gz"):
+        path = path.with_name(source)
+        path.write_bytes(gzip.compress(body()))
+    for mode, expected in ((0o600, 0o600), (0o644, 0o640), (0o444, 0o640)):
+        path.chmod(mode)
+        arguments = ("score", source, *LEXICAL, "-o", "out.jsonl")
+        if source == "-":
+            with path.open("rb") as stdin:
+                process = subprocess.run(
+                    [*COMMAND, *map(str, arguments)], stdin=stdin, cwd=genrm.folder, umask=0o027,
+                    env=genrm.environment(), capture_output=True, check=False,
+                )  # fmt: skip
+            assert process.returncode == 0, process.stderr
+        else:
+            before = os.umask(0o027)
+            try:
+                assert call(*arguments).code == 0
+            finally:
+                os.umask(before)
+        outputs = [path for path in genrm.folder.iterdir() if path.name.startswith("out.")]
+        assert {path.name: path.stat().st_mode & 0o777 for path in outputs} == dict.fromkeys(
+            ("out.jsonl", "out.comparisons.jsonl", "out.rejects.jsonl", "out.metrics.json"), expected
+        )
+        for output in outputs:
+            output.unlink()
+
+
+def test_the_state_folder_is_private(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
+    """Journals of streams are in a folder that only its user can enter."""
+    before = os.umask(0)
+    try:
+        assert call("score", "-", *at(judge_server), stdin=body()).code == 0
+    finally:
+        os.umask(before)
+    folder = genrm.state_folder / "genrm"
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert {path.stat().st_mode & 0o777 for path in folder.iterdir()} == {0o600}
+
+
+@pytest.mark.parametrize("given", ["in.jsonl", ""], ids=["file", "folder"])
+def test_what_a_killed_run_left_beside_finished_outputs_is_removed(genrm: Genrm, call: Call, given: str) -> None:
+    """Claims of processes that are gone, hidden files and the manifest go, though the outputs are up to date."""
+    path = genrm.folder / "in.jsonl"
+    path.write_bytes(body())
+    assert call("score", path, *LEXICAL).code == 0
+    finished = genrm.names()
+    before = (genrm.folder / "in.scored.jsonl").stat()
+    lease = Leases(S3Options(), 60.0).take(str(genrm.folder / "in.scored.jsonl"))
+    assert isinstance(lease, Lease)
+    dead = {**json.loads(lease.content), "started": "0"}
+    (genrm.folder / "in.claim-1").write_text(json.dumps(dead))
+    outputs = [f"{genrm.folder}/in.{name}" for name in ("comparisons.jsonl", "rejects.jsonl")]
+    write_manifest(f"{genrm.folder}/in.commit", entries_of(outputs), S3Options())
+    unfinished_path(genrm.folder / "in.metrics.json").touch()
+    again = call("score", genrm.folder / given, *LEXICAL, *NOW)
+    assert again.code == 0, again.err
+    assert "up to date" in again.err
+    assert genrm.names() == finished
+    assert (genrm.folder / "in.scored.jsonl").stat().st_ino == before.st_ino
+
+
+def entries_of(uris: list[str]) -> list[CommitEntry]:
+    """Return the entries of outputs that have all been published."""
+    with Outputs(S3Options(), overwrite=True) as outputs:
+        entries = []
+        for uri in uris:
+            sink = outputs.open(uri)
+            sink.write(Path(uri).read_bytes())
+            sink.finish()
+            assert sink.mark is not None
+            entries.append(CommitEntry(Path(uri).name, sink.mark))
+    return entries
+
+
+def test_a_claim_beside_finished_outputs_that_is_held_is_left_alone(genrm: Genrm, call: Call) -> None:
+    """Another run may be about to release it; the input is up to date all the same."""
+    path = genrm.folder / "in.jsonl"
+    path.write_bytes(body())
+    assert call("score", path, *LEXICAL).code == 0
+    lease = Leases(S3Options(), 60.0).take(str(genrm.folder / "in.scored.jsonl"))
+    assert isinstance(lease, Lease)
+    again = call("score", path, *LEXICAL)
+    assert (again.code, "up to date" in again.err) == (0, True)
+    lease.verify()
+
+
+def test_an_expired_claim_on_s3_is_removed(call: Call, s3_bucket: Any, aws: dict[str, str]) -> None:
+    """The claim of another machine, killed before it released it, goes with the next run over the prefix."""
+    s3_bucket.client.put_object(Bucket=s3_bucket.name, Key="rl/in.jsonl", Body=body())
+    uri = f"s3://{s3_bucket.name}/rl/"
+    assert call("score", uri, *LEXICAL, *NOW, **aws).code == 0
+    claim = {"host": "far-away", "pid": 7, "started": "1", "since": "2026-01-01", "expiry_s": -1.0}
+    s3_bucket.client.put_object(Bucket=s3_bucket.name, Key="rl/in.claim-3", Body=json.dumps(claim).encode())
+    again = call("score", uri, *LEXICAL, *NOW, **aws)
+    assert (again.code, "1 up to date" in again.err) == (0, True), again.err
+    keys = {one["Key"] for one in s3_bucket.client.list_objects_v2(Bucket=s3_bucket.name)["Contents"]}
+    assert not [key for key in keys if "claim" in key]
+
+
+class Page(BaseHTTPRequestHandler):
+    """A web server that answers everything with a page."""
+
+    def do_GET(self) -> None:
+        """Send it."""
+        page = b"<html><body>Please sign in.</body></html>"
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html")
+        self.send_header("Content-Length", str(len(page)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(page)
+
+    do_HEAD = do_GET  # noqa: N815
+
+    def log_message(self, *_: object) -> None:
+        """Stay silent."""
+
+
+@pytest.mark.parametrize("name", ["rl/in.jsonl", "rl/"], ids=["object", "prefix"])
+def test_an_endpoint_that_is_not_s3_is_an_error(call: Call, name: str) -> None:
+    """A web server that answers everything with a page: exit code 5 and no traceback, for a prefix as well."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), Page) as server:
+        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+        endpoint = ("--s3-endpoint-url", f"http://127.0.0.1:{server.server_port}")
+        finished = call("score", f"s3://bucket/{name}", *LEXICAL, *endpoint)
+        server.shutdown()
+    assert finished.code == 5, finished.err
+    assert "check the S3 endpoint" in " ".join(finished.err.split())

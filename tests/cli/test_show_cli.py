@@ -71,7 +71,7 @@ def test_groups_are_chosen_by_key_and_number(genrm: Genrm, call: Call) -> None:
     [
         ([chat("The Niger.")], ("--as-judge",), "no request is planned for any group"),
         ([chat("The Niger.")], ("--group", "x"), "no group 'x'; its first groups are prompt_id:river"),
-        ([{"colour": 1}], (), "the input holds no rollouts: line 1: unknown shape with the keys colour"),
+        ([{"colour": 1}], (), "the input holds no rollouts: line 1: unknown format with the keys colour"),
     ],
 )
 def test_nothing_to_show_is_an_error(

@@ -1,6 +1,8 @@
 import json
+from typing import Any
 
-from genrm_process import Call, Genrm, make_rollouts
+import pytest
+from genrm_process import Call, Genrm, Json, make_rollouts
 from judge_server_fixture import JudgeServer
 
 
@@ -13,9 +15,12 @@ def test_the_report_of_the_sample_rollouts(genrm: Genrm, call: Call, judge_serve
     report = finished.out.decode()
     comparisons = 2 * (5 * 6 + 28 + 21)  # one response of a group of eight is blank
     for text in (
-        "nemo_gym (36 lines)",
+        "format       nemo_gym: 36 lines with responses_create_params, response\n",
+        "groups       7, by task index\n",
         "5 of 4, 2 of 8",
         f"comparisons  {comparisons} ",
+        f"calls        {comparisons}, at most",
+        "cost         unknown: give --price-in",
         f"at most {comparisons * 2 * 3}",
     ):
         assert text in report
@@ -34,7 +39,8 @@ def test_the_report_as_json(genrm: Genrm, call: Call) -> None:
     assert (report["groups"], report["groups_with_mixed_prompts"]) == (4, 0)
     assert report["group_sizes"] == {"1": 2, "4": 2}
     assert report["comparisons"] == report["plan"]["calls"] == 4 + 3
-    assert report["problem_count"] == len(report["problems"]) == 7 + 1
+    assert report["problem_count"] == sum(problem["count"] for problem in report["problems"]) == 7 + 1
+    assert {"problem", "unit", "count", "where"} == set(report["problems"][0])
 
 
 def test_a_plan_is_what_a_run_then_does(genrm: Genrm, call: Call) -> None:
@@ -44,7 +50,7 @@ def test_a_plan_is_what_a_run_then_does(genrm: Genrm, call: Call) -> None:
     (result,) = json.loads(call("score", "other-dialects.jsonl", "--judge", "lexical", "--json").out)["results"]
     metrics = result["metrics"]
     assert plan["comparisons"] == metrics["comparisons_planned"] == metrics["verdicts"] > 0
-    for name in ("rollouts", "groups", "group_sizes", "dialects"):
+    for name in ("rollouts", "groups", "group_sizes", "formats"):
         assert plan[name] == metrics[name]
 
 
@@ -54,20 +60,103 @@ def test_strict_ends_with_3_if_there_are_problems(genrm: Genrm, call: Call) -> N
     genrm.write("good.jsonl", make_rollouts())
     bad = call("validate", "bad-lines.jsonl", "--strict")
     assert bad.code == 3
-    assert b"line 4" in bad.out
+    assert b"(lines 4, 7)" in bad.out
     as_json = call("validate", "bad-lines.jsonl", "--strict", "--json")
     assert (as_json.code, json.loads(as_json.out)["rejected_lines"]) == (3, 7)
-    assert "bad-lines.jsonl: 7 invalid lines and 1 duplicate rollouts, refused by --strict" in as_json.err
+    assert "bad-lines.jsonl: 7 invalid lines and 1 duplicate rollout, refused by --strict" in as_json.err
     assert call("validate", "good.jsonl", "--strict").code == 0
 
 
-def test_long_lists_of_problems_are_cut(genrm: Genrm, call: Call) -> None:
-    """Of many problems the first are named and the rest counted."""
+def test_problems_are_counted_by_kind(genrm: Genrm, call: Call) -> None:
+    """A problem of many lines is one line of the report, with its count and the first places."""
     (genrm.folder / "in.jsonl").write_text("nonsense\n" * 250)
     finished = call("validate", "in.jsonl")
     assert b"problems     250" in finished.out
-    assert b"and 230 more" in finished.out
-    assert len(json.loads(call("validate", "in.jsonl", "--json").out)["problems"]) == 100
+    assert finished.out.count(b"not JSON") == 1
+    assert b"  250 lines: not JSON" in finished.out
+    assert b"(lines 1, 2, 3, 4, 5, ...)" in finished.out
+    (problem,) = json.loads(call("validate", "in.jsonl", "--json").out)["problems"]
+    assert (problem["unit"], problem["count"], problem["where"]) == ("line", 250, ["1", "2", "3", "4", "5"])
+
+
+ROLLOUTS = make_rollouts()
+
+
+@pytest.mark.parametrize(
+    ("lines", "options", "says"),
+    [
+        ([], (), "the input is empty"),
+        ([{"chosen": "a", "rejected": "b", "prompt": "Why?"}], (), "use `genrm eval`"),
+        ([{"colour": "red"}], (), "--prompt-field"),
+        (ROLLOUTS, ("--group-by", "nope"), "no line has the field that --group-by names"),
+        ([{"prompt": "1?", "completion": "a"}, {"prompt": "2?", "completion": "b"}], (), "(by prompt text) has one"),
+        ([{"prompt": "Why?", "completion": ""}] * 2, (), "no rollout has a response that can be compared"),
+    ],
+    ids=["empty", "pairs", "unknown", "group-by", "single", "blank"],
+)
+def test_an_input_of_which_nothing_can_be_scored_ends_with_3(
+    genrm: Genrm, call: Call, lines: list[Json], options: tuple[str, ...], says: str
+) -> None:
+    """Where a run could give no reward, the exit code is 3, and the message says why and what to do."""
+    genrm.write("in.jsonl", lines)
+    finished = call("validate", "in.jsonl", *options)
+    assert finished.code == 3
+    assert says in finished.err
+    as_json = call("validate", "in.jsonl", *options, "--json")
+    assert (as_json.code, json.loads(as_json.out)["can_be_scored"]) == (3, False)
+
+
+def test_a_field_that_only_some_lines_lack_is_a_problem(genrm: Genrm, call: Call) -> None:
+    """Lines without the field that --group-by names are counted; the others can be scored."""
+    genrm.write("in.jsonl", [*({**line, "task": 1} for line in ROLLOUTS[:4]), ROLLOUTS[4]])
+    finished = call("validate", "in.jsonl", "--group-by", "task")
+    assert finished.code == 0
+    assert b"  1 line: no field task, which --group-by names: it is not compared (line 5)" in finished.out
+
+
+def test_rollouts_without_a_prompt_are_a_problem(genrm: Genrm, call: Call) -> None:
+    """A judge that sees no prompt is no use: such rollouts are counted."""
+    choices = [{"message": {"role": "assistant", "content": text}} for text in ("a", "b")]
+    genrm.write("in.jsonl", [{"choices": choices}])
+    assert b"  2 rollouts: no prompt: the judge would see the response only" in call("validate", "in.jsonl").out
+
+
+def test_the_plan_has_a_cost_where_there_are_prices(genrm: Genrm, call: Call) -> None:
+    """With prices the report ends its plan in a cost; a trial costs its groups only."""
+    genrm.write("in.jsonl", ROLLOUTS)
+    out = call("validate", "in.jsonl", "--price-out", 1000).out.decode()
+    assert "calls        8, at most" in out
+    assert "cost         about 12.00\n" in out
+    assert "calls        4, at most" in call("validate", "in.jsonl", "--limit", 1).out.decode()
+
+
+def test_a_folder_is_reported_file_by_file_and_in_total(genrm: Genrm, call: Call) -> None:
+    """Each file of a folder has a line; the last lines are totals; a file that cannot be scored decides the code."""
+    (genrm.folder / "runs").mkdir()
+    genrm.write("runs/a.jsonl", ROLLOUTS)
+    genrm.write("runs/b.jsonl", ROLLOUTS[:4])
+    good = call("validate", "runs")
+    assert (good.code, good.err) == (0, "")
+    out = good.out.decode()
+    assert "runs/a.jsonl: completion; 8 rollouts in 2 groups; 8 calls\n" in out
+    assert "\n2 files, 0 with errors\ncalls        12\n" in out
+    genrm.write("runs/c.jsonl", [{"colour": "red"}])
+    mixed = call("validate", "runs", "--json")
+    report = json.loads(mixed.out)
+    assert (mixed.code, report["exit_code"], report["files"], report["plan"]["calls"]) == (3, 3, 3, 12)
+    assert [each["can_be_scored"] for each in report["inputs"]] == [True, True, False]
+    assert "runs/c.jsonl: nothing can be scored" in mixed.err
+
+
+def test_a_prefix_is_validated_like_a_folder(call: Call, s3_bucket: Any) -> None:
+    """The objects below an S3 prefix are reported, and nothing is written there."""
+    body = "".join(json.dumps(line) + "\n" for line in ROLLOUTS)
+    for name in ("a", "b"):
+        s3_bucket.client.put_object(Bucket=s3_bucket.name, Key=f"raw/{name}.jsonl", Body=body.encode())
+    finished = call("validate", f"s3://{s3_bucket.name}/raw/")
+    assert finished.code == 0, finished.err
+    assert b"2 files, 0 with errors" in finished.out
+    assert s3_bucket.client.list_objects_v2(Bucket=s3_bucket.name)["KeyCount"] == 2
 
 
 def test_an_input_that_is_not_there_ends_with_3(call: Call) -> None:

@@ -31,25 +31,27 @@ def test_the_report_counts_what_is_not_compared(genrm: Genrm, call: Call) -> Non
     assert (report["excluded_rollouts"], report["excluded_reasons"]) == (1, {"masked (mask_sample)": 1})
     assert (report["rollouts_with_media"], report["groups_mostly_blank"], report["views"]) == (1, 1, {"answer": 2})
     assert report["example"]["group"] == "prompt_id:river"
-    assert report["example"]["text"].splitlines()[-1].startswith("… and ")
+    first, second = report["example"]["responses"]
+    assert (report["example"]["prompt"], second["text"]) == ("Name a river.", "The Volga.")
+    assert first["text"].splitlines()[-1].startswith("… and ")
 
 
 def test_the_report_for_people_is_short(genrm: Genrm, call: Call) -> None:
     """The printed report says what is left out, names the mostly blank group, and cuts the example visibly."""
     genrm.write("in.jsonl", LINES)
     report = call("validate", "in.jsonl").out.decode()
-    assert "left out     2 blank responses, 1 excluded (masked (mask_sample)), 1 with media\n" in report
+    assert "not compared 4: 1 excluded (masked (mask_sample)), 2 blank responses, 1 with media\n" in report
     assert "texts        1 truncated, 1 chat-template token stripped\n" in report
     assert "view         answer in 2 groups\n" in report
-    assert "group prompt_id:lake: 2 of 3 responses are blank" in report
-    assert report.count("\n  | ") == 11
+    assert "  1 group: more than half of its responses are blank (prompt_id:lake)" in report
+    assert report.count("\n  | ") == 7
 
 
 def test_a_clean_input_has_no_rows_about_what_is_left_out(genrm: Genrm, call: Call) -> None:
     """Rows that would say nothing are left out of the report."""
     genrm.write("in.jsonl", [chat("The Niger."), chat("The Volga.")])
     report = call("validate", "in.jsonl").out.decode()
-    assert "left out" not in report
+    assert "not compared" not in report
     assert "texts" not in report
 
 

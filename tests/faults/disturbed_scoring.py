@@ -106,19 +106,24 @@ class Scoring:
         assert self.scored == self._undisturbed
 
     def journaled(self, name: str = JOURNAL) -> int:
-        """Count the verdicts in a journal, read from a copy: looking must not repair what a killed run left."""
-        with tempfile.TemporaryDirectory() as elsewhere:
-            for path in self.folder.glob(f"{name}*"):
-                shutil.copy(path, elsewhere)
-            if not (Path(elsewhere) / name).exists():
-                return 0
-            copy = sqlite3.connect(Path(elsewhere) / name)
-            try:
-                if not copy.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
-                    return 0  # killed before the tables were made
-                return int(copy.execute("SELECT count(*) FROM verdicts").fetchone()[0])
-            finally:
-                copy.close()
+        """Count the verdicts in a journal."""
+        return count_verdicts(self.folder / name)
+
+
+def count_verdicts(journal: Path) -> int:
+    """Count the verdicts in a journal, read from a copy: looking must not repair what a killed run left."""
+    with tempfile.TemporaryDirectory() as elsewhere:
+        for path in journal.parent.glob(f"{journal.name}*"):
+            shutil.copy(path, elsewhere)
+        if not (Path(elsewhere) / journal.name).exists():
+            return 0
+        copy = sqlite3.connect(Path(elsewhere) / journal.name)
+        try:
+            if not copy.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+                return 0  # killed before the tables were made
+            return int(copy.execute("SELECT count(*) FROM verdicts").fetchone()[0])
+        finally:
+            copy.close()
 
 
 MakeScoring = Callable[..., Scoring]

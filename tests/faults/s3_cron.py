@@ -1,5 +1,6 @@
 """`genrm score s3://...` as cron would run it, on machines that vanish, against an S3 that fails when told to."""
 
+import contextlib
 import itertools
 import json
 import subprocess
@@ -29,6 +30,7 @@ class Cron:
         self._folder = folder
         self._machines = (Genrm(self._made(f"machine-{number}")) for number in itertools.count())
         self.machine = next(self._machines)
+        self._fetched: dict[tuple[str, str], bytes] = {}
 
     def _made(self, name: str) -> Path:
         (self._folder / name).mkdir()
@@ -48,6 +50,15 @@ class Cron:
         self.client.put_object(Bucket=self.bucket, Key=PREFIX + name, Body=content)
         return self.uri(PREFIX + name)
 
+    def stored(self) -> dict[str, bytes]:
+        """Return the contents of what `names` names, each fetched once."""
+        versions = {one["Key"]: (one["Key"], one["ETag"]) for one in self._listed(PREFIX)}
+        for key, version in versions.items():
+            if version not in self._fetched and not _is_background(key):
+                with contextlib.suppress(self.client.exceptions.NoSuchKey):  # a claim, given up since it was listed
+                    self._fetched[version] = self.get(key)
+        return {key.removeprefix(PREFIX): self._fetched[one] for key, one in versions.items() if one in self._fetched}
+
     def get(self, key: str) -> bytes:
         """Fetch an object."""
         content: bytes = self.client.get_object(Bucket=self.bucket, Key=key)["Body"].read()
@@ -58,10 +69,7 @@ class Cron:
         keys = {one["Key"] for one in self._listed(PREFIX)}
         uploads = self.client.list_multipart_uploads(Bucket=self.bucket).get("Uploads", [])
         keys |= {f"{one['Key']} (upload)" for one in uploads}
-        names = {key.removeprefix(PREFIX) for key in keys}
-        return {name for name in names if name.count(".") > 1 or not name.endswith(".jsonl")} - {
-            ".genrm-conditional-put"
-        }
+        return {key.removeprefix(PREFIX) for key in keys if not _is_background(key)}
 
     def copied(self) -> list[Json]:
         """Return the entries of all journal segments."""
@@ -102,6 +110,17 @@ class Cron:
     def _listed(self, prefix: str) -> list[Json]:
         pages = self.client.get_paginator("list_objects_v2").paginate(Bucket=self.bucket, Prefix=prefix)
         return [one for page in pages for one in page.get("Contents", [])]
+
+
+def is_dump(name: str) -> bool:
+    """Return whether a name is that of an input."""
+    return name.endswith(".jsonl") and name.count(".") == 1
+
+
+def _is_background(key: str) -> bool:
+    """Return whether an object is a dump, or the trial of conditional puts."""
+    name = key.removeprefix(PREFIX)
+    return is_dump(name) or name == ".genrm-conditional-put"
 
 
 def outputs_of(stem: str) -> set[str]:

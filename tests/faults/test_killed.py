@@ -6,47 +6,35 @@ import time
 from pathlib import Path
 
 import pytest
-from disturbed_scoring import JOURNAL, OUTPUTS, MakeScoring, Scoring
+from disturbed_scoring import JOURNAL, MakeScoring, Scoring, count_verdicts
+from judge_server_fixture import JudgeServer
+from soak import DumpFolder, Soak
 
 IN_FLIGHT = 8
 
 
-def kill_at_random_moments(scoring: Scoring, kills: int, seed: int) -> int:
-    """Start and kill a run so many times; return the number of calls that may have been lost."""
-    rng, server = random.Random(seed), scoring.server
-    server.behave(latency_s=0.02)
+@pytest.mark.parametrize("quarter", range(4))
+def test_a_hundred_kills_on_disk(
+    tmp_path: Path, judge_server: JudgeServer, soak_rng: random.Random, quarter: int
+) -> None:
+    """Killed at any moment, runs ask twice only what was in flight, and end with the outputs of a calm one."""
+    folder, journal = DumpFolder(tmp_path / "dumps", judge_server), tmp_path / "shared.sqlite"
+    arguments = ("--journal", journal, "--concurrency", IN_FLIGHT)
+    soak = Soak(folder, lambda: folder.start(*arguments), judge_server, soak_rng)
+    judge_server.behave(latency_s=0.01)
     lost = 0
-    for _ in range(kills):
-        asked = server.stats()["requests"]
-        process = scoring.start("--concurrency", IN_FLIGHT)
-        if rng.random() < 0.25:
-            time.sleep(rng.uniform(0.0, 0.5))  # most likely while it starts
-        else:
-            further = rng.randint(1, 20)
-            server.wait_until(lambda stats, enough=asked + further: stats["requests"] >= enough, limit_s=30)
-            time.sleep(rng.uniform(0.0, 0.02))
-        process.kill()
-        process.communicate()
-        stats = server.wait_until(lambda stats: stats["in_flight"] == 0)
-        answers_lost = stats["distinct_answered"] + stats["repeat_answers"] - lost - scoring.journaled()
+    for _ in soak.kills(25, runners=1):
+        stats = judge_server.wait_until(lambda stats: stats["in_flight"] == 0)
+        answers_lost = stats["distinct_answered"] + stats["repeat_answers"] - lost - count_verdicts(journal)
         assert 0 <= answers_lost <= IN_FLIGHT
         lost += answers_lost
-        assert not OUTPUTS & scoring.genrm.names()
-    return lost
-
-
-@pytest.mark.parametrize(("kills", "seed"), [(1, 1), pytest.param(10, 2, marks=pytest.mark.slow)])
-def test_kill_9_loses_no_verdict_but_those_on_their_way(make_scoring: MakeScoring, kills: int, seed: int) -> None:
-    """A run killed again and again asks twice only what was in flight, and ends with the output of a calm one."""
-    scoring = make_scoring(25 * (kills + 1))
-    lost = kill_at_random_moments(scoring, kills, seed)
-    finished = scoring.run()
+    finished = folder.run(*arguments)
     assert finished.code == 0, finished.err
-    stats = scoring.server.stats()
-    assert stats["distinct_answered"] == scoring.planned
-    assert stats["repeat_answers"] <= lost <= kills * IN_FLIGHT
-    scoring.check_honest()
-    scoring.check_undisturbed()
+    stats = judge_server.stats()
+    assert stats["distinct_answered"] == soak.comparisons
+    assert stats["repeat_answers"] <= lost
+    assert soak.look() == soak.outputs()
+    soak.check_undisturbed(tmp_path / "calm")
 
 
 def test_sigterm_ends_soon_with_everything_journaled(scoring: Scoring) -> None:

@@ -39,7 +39,7 @@ def test_a_complete_journal_answers_everything(complete: Scoring) -> None:
         ("--concurrency", "auto"),
         ("--judge-id", MODEL),
         ("--base-url", "http://127.0.0.1:9/v1"),
-        ("--dialect", "completion"),
+        ("--format", "completion"),
         ("-o", "elsewhere.jsonl", "--journal", f"work/{JOURNAL}"),
     ],
     ids=lambda changed: " ".join(map(str, changed)),

@@ -36,9 +36,10 @@ class Scored:
         self.scored, self.metrics = Path(self.places.scored), Path(self.places.metrics)
         assert run_to_end(score_inputs([str(self.path)], new_run(SETTINGS))).exit_code == 0
 
-    def look(self, settings: Settings = SETTINGS, **identity: Any) -> OutputState:
-        """Look at the outputs as they are now."""
-        return look_at_outputs(self.places, replace(identity_of(str(self.path), S3), **identity), settings, S3)
+    def look(self, settings: Settings = SETTINGS, path: Path | None = None, **identity: Any) -> OutputState:
+        """Look at the outputs as they are now, for the input or one at another path."""
+        found = identity_of(str(path or self.path), S3)
+        return look_at_outputs(self.places, replace(found, **identity), settings, S3)
 
     def edit_metrics(self, **fields: Any) -> None:
         """Replace fields of the metrics object."""
@@ -157,6 +158,23 @@ def test_a_copy_without_attributes_is_current_at_the_same_size(scored: Scored) -
     assert scored.look().standing is OutputStanding.CURRENT
     os.truncate(scored.scored, 10)
     assert scored.look().standing is OutputStanding.FOREIGN
+
+
+def test_an_input_rewritten_in_place_is_noticed(scored: Scored) -> None:
+    """A new content of equal size and modification time makes outputs stale; moving or copying the input does not."""
+    before = scored.path.stat()
+    copy, moved = scored.path.with_name("copy"), scored.path.with_name("moved")
+    shutil.copy2(scored.path, copy)
+    scored.path.rename(moved)
+    copy.rename(scored.path)
+    assert scored.look().standing is OutputStanding.CURRENT
+    os.utime(moved, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert scored.look(path=moved).standing is OutputStanding.CURRENT
+    moved.rename(scored.path)
+    scored.path.write_bytes(scored.path.read_bytes().replace(b"Answer", b"Anders"))
+    os.utime(scored.path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    found = scored.look()
+    assert (found.standing, found.reason) == (OutputStanding.STALE, "the input has changed")
 
 
 def test_sides_without_scored_lines(scored: Scored) -> None:

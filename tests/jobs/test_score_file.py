@@ -164,19 +164,19 @@ def test_groups_with_another_principle_are_other_groups(tmp_path: Path) -> None:
 
 
 def test_a_forced_dialect_rejects_what_does_not_fit(tmp_path: Path) -> None:
-    """With `dialect` set no line is read as anything else; those that do not fit are rejected, not misread."""
+    """With `format` set no line is read as anything else; those that do not fit are rejected, not misread."""
     lines = [*make_rollouts(1, 2), {"messages": [{"role": "user", "content": "Hi"}]}]
     assert score(tmp_path, lines).metrics["rejected_lines"] == 0
-    run = score(tmp_path, lines, dialect="completion")
+    run = score(tmp_path, lines, format="completion")
     assert (run.metrics["rejected_lines"], run.metrics["dialects"]) == (1, {"completion": 2})
-    with pytest.raises(InputError, match=r"none of its 3 lines can be scored \(line 1: "):
-        score(tmp_path, lines, dialect="nemo_gym")
+    with pytest.raises(InputError, match=r"cannot read any of its 3 lines as rollouts \(line 1: "):
+        score(tmp_path, lines, format="nemo_gym")
 
 
 @pytest.mark.parametrize(
     ("content", "hint"),
     [
-        (gzip.compress(b'{"prompt": "Why?", "completion": "So."}'), "name it .gz"),
+        (gzip.compress(b'{"prompt": "Why?", "completion": "So."}'), "rename it: mv"),
         ('{"prompt": "Why?"}'.encode("utf-16"), "UTF-16"),
     ],
     ids=["gzip", "utf-16"],

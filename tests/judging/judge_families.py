@@ -153,7 +153,7 @@ FAMILIES = {
         },
         swap_think_rm,
     ),
-    "prometheus-2": Family({"[RESULT] A": BETTER, "[RESULT] B": WORSE}, swap_letters, after=None),
+    "prometheus-2": Family({"[RESULT] A": BETTER, "[RESULT] B": WORSE}, swap_letters, after="\n"),
     "judgelm": Family(
         {"10 1": MUCH, "7.75 3.25": BETTER, "5.5 5.5": TIE, "3.25 7.75": WORSE, "1 10": MUCH_WORSE},
         swap_judgelm,

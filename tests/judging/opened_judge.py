@@ -20,6 +20,7 @@ from genrm_cli.judging.pacing.budget import Budget
 from genrm_cli.judging.pacing.endpoint import Endpoint, FixedLimit
 from genrm_cli.judging.pacing.pool import EndpointPool
 from genrm_cli.judging.pacing.retry import RetryPolicy
+from genrm_cli.judging.profiles.profile import AnyProfile
 from genrm_cli.judging.remote import CallPolicy, RemoteJudge
 from genrm_cli.rollouts.record import Rollout, Turn
 from genrm_cli.rollouts.response import Text
@@ -92,7 +93,7 @@ async def open_judge(
     comparison_timeout_s: float = 60.0,
     give_up_after_s: float = 10.0,
     base_s: float = 0.01,
-    profile: str = "nemotron",
+    profile: AnyProfile | str = "nemotron",
 ) -> AsyncIterator[Opened]:
     """Open a judge with short waits."""
     clients = [JudgeClient(JudgeAddress(base_url, None, 2, concurrency)) for base_url in base_urls]
@@ -103,7 +104,8 @@ async def open_judge(
     pool = EndpointPool(endpoints, give_up_after_s, lambda event, fields: None)
     patience = CallPolicy(call_timeout_s, comparison_timeout_s, RetryPolicy(retries, base_s), reask, hedge)
     allowance = allowance or Budget()
-    remote = RemoteJudge(pool, PROFILES[profile], patience, allowance, model="m", sampling={})
+    chosen = PROFILES[profile] if isinstance(profile, str) else profile
+    remote = RemoteJudge(pool, chosen, patience, allowance, model="m", sampling={})
     journaled = None if journal is None else CachedJudge(remote, journal, only_failed=only_failed)
     try:
         yield Opened(remote, pool, allowance, journaled)

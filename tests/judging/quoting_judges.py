@@ -1,9 +1,11 @@
-"""Judges that quote what a candidate wrote, in all the places where judges do, and then say their own verdict."""
+"""Judges that quote what a candidate wrote, in all the places where judges do, beside their own verdict."""
 
 import json
 from collections.abc import Callable, Iterator
 
 from judge_families import Family
+
+from genrm_cli.judging.requests import PairwisePrompt
 
 QUOTATIONS: dict[str, Callable[[str], str]] = {
     "on lines of its own": "Response 2 says:\n{}\nI do not follow that.\n".format,
@@ -12,9 +14,13 @@ QUOTATIONS: dict[str, Callable[[str], str]] = {
     "in a fence of JSON": "It holds\n```json\n{}\n```\nwhich is not my verdict.\n".format,
     "in a list": "- Response 1: {0}\n- Response 2: {0}\n\nSo:\n".format,
     "as a block": lambda text: "".join(f"> {line}\n" for line in text.split("\n")) + "\n",
+    "indented": lambda text: "It says:\n\n" + "".join(f"    {line}\n" for line in text.split("\n")) + "\n",
+    "in a comment": "<!-- Response 1:\n{}\n-->\n".format,
+    "in a note": "Note: Response 1 tried to inject:\n```json\n{}\n```\n".format,
+    "after a colon": "Note: Response 1 tried to inject: {}\n".format,
     "and nothing else": "{}\n".format,
 }
-"""A candidate's text, as it stands in what a judge says before its verdict."""
+"""A candidate's text, as it stands in what a judge says before its verdict or after it."""
 
 
 def iter_thinking(text: str, words: str) -> Iterator[tuple[str, str]]:
@@ -29,11 +35,18 @@ def iter_quoting(family: Family, text: str, words: str) -> Iterator[tuple[str, s
     """Yield what a judge of a family says that quotes a text outside its thoughts, and where it does."""
     for place, quote in QUOTATIONS.items():
         quoted = quote(text)
+        if family.after is not None:
+            yield f"{place}, after its verdict", words + family.after + quoted
         if family.before is not None:
             yield place, quoted + family.before + words
             yield f"{place}, after thoughts", f"<think>Hm. {text}</think>\n{quoted}{family.before}{words}"
-        if family.before is None and family.after is not None:
-            yield f"{place}, after its verdict", words + family.after + quoted
+        if family.before is not None and family.after is not None:
+            yield f"{place}, around its verdict", quoted + family.before + words + family.after + quoted
+
+
+def shown_with(text: str) -> PairwisePrompt:
+    """Show a text beside a harmless one."""
+    return PairwisePrompt([], text, "Another answer.")
 
 
 def iter_json_strings(words: str, text: str) -> Iterator[tuple[str, str]]:

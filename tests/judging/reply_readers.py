@@ -6,6 +6,10 @@ from judge_families import BETTER, FAMILIES, MUCH, MUCH_WORSE, PAIR_PROFILES, WO
 
 from genrm_cli.judging.profiles.custom import parse_custom_profile
 from genrm_cli.judging.profiles.profile import Profile
+from genrm_cli.judging.requests import PairwisePrompt
+
+UNQUOTED = PairwisePrompt([], "One answer.", "Another answer.")
+"""A prompt whose responses hold no verdict."""
 
 _OWN = """
 delimiters = ["<answer>", "</answer>", "```", "[==="]

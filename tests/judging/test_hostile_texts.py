@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 from hostile_texts import TEXTS
 from judge_families import FAMILIES, Family
-from quoting_judges import iter_json_strings, iter_quoting, iter_thinking
+from quoting_judges import iter_json_strings, iter_quoting, iter_thinking, shown_with
 from reply_readers import READERS
 
 from genrm_cli.judging.profiles.profile import Profile
@@ -15,8 +15,6 @@ from genrm_cli.verdicts import FailureKind, Verdict
 
 EVERY = pytest.mark.parametrize("name", READERS)
 HONEST = {FailureKind.NO_VERDICT, FailureKind.AMBIGUOUS, FailureKind.EMPTY}
-# Who is read at the last mark wherever it stands reads through every quotation but that of a thought.
-LAST_COUNTS = ("arena-hard", "think-rm", "prometheus-2")
 
 
 def iter_own_words(family: Family) -> Iterator[tuple[str, Verdict]]:
@@ -25,11 +23,13 @@ def iter_own_words(family: Family) -> Iterator[tuple[str, Verdict]]:
     yield from dict.fromkeys((said[0], said[len(said) // 2], said[-1]))
 
 
-def outcomes(name: str, replies: Iterator[tuple[str, str]], own: Verdict) -> Counter[FailureKind | str]:
+def outcomes(
+    name: str, replies: Iterator[tuple[str, str]], own: Verdict, shown: PairwisePrompt
+) -> Counter[FailureKind | str]:
     """Count what becomes of replies; any verdict but the judge's own is an error."""
     counts: Counter[FailureKind | str] = Counter()
     for place, reply in replies:
-        outcome = READERS[name][0].parse_reply(Reply(reply, finish_reason="stop"))
+        outcome = READERS[name][0].parse_reply(Reply(reply, finish_reason="stop"), shown)
         if isinstance(outcome, Verdict):
             assert outcome == own, (place, reply[:300])
             counts["own"] += 1
@@ -41,23 +41,25 @@ def outcomes(name: str, replies: Iterator[tuple[str, str]], own: Verdict) -> Cou
 
 @EVERY
 def test_what_a_judge_quotes_in_its_thoughts_is_not_read(name: str) -> None:
-    """Whatever a candidate wrote, the verdict after the thoughts is the judge's own."""
+    """Whatever a candidate wrote, the verdict after the thoughts is the judge's own.
+
+    None is read if a response holds both the end of a thought and that verdict: it may be a quotation.
+    """
     for words, own in iter_own_words(READERS[name][1]):
         for text in TEXTS:
-            counts = outcomes(name, iter_thinking(text, words), own)
+            counts = outcomes(name, iter_thinking(text, words), own, shown_with(text))
             # A thought whose tag was pre-filled and that begins with a verdict may be an answer with a quotation in it.
-            assert counts["own"] >= counts.total() - 1, text
+            may_be_quoted = "</think>" in text and words in text
+            assert counts["own"] >= counts.total() - 1 or may_be_quoted, text
 
 
 @EVERY
 def test_what_a_judge_quotes_in_its_answer_is_never_the_verdict(name: str) -> None:
-    """Quoted before the judge's own verdict (after it, where that stands first): its own is read, or none."""
+    """Quoted before the judge's own verdict, after it and around it: its own is read, or none."""
     total: Counter[FailureKind | str] = Counter()
     for words, own in iter_own_words(READERS[name][1]):
         for text in TEXTS:
-            counts = outcomes(name, iter_quoting(READERS[name][1], text, words), own)
-            assert counts["own"] == counts.total() or name not in LAST_COUNTS or "<think>" in text
-            total += counts
+            total += outcomes(name, iter_quoting(READERS[name][1], text, words), own, shown_with(text))
     assert total["own"] > 0.8 * total.total()
 
 
@@ -67,7 +69,7 @@ def test_what_a_judge_quotes_in_a_string_is_never_the_verdict(name: str) -> None
     total: Counter[FailureKind | str] = Counter()
     for words, own in iter_own_words(FAMILIES[name]):
         for text in TEXTS:
-            total += outcomes(name, iter_json_strings(words, text), own)
+            total += outcomes(name, iter_json_strings(words, text), own, shown_with(text))
     assert total["own"] > 0.8 * total.total()
 
 

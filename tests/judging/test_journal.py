@@ -501,3 +501,24 @@ def test_the_copier_gets_what_was_committed_and_nothing_twice(path: str, tmp_pat
         elsewhere.take_in(copies.entries)
         assert elsewhere.recall(key(2), with_reply=True) == replace(GOOD, from_journal=True)
         assert elsewhere.has_failed(key(3))
+
+
+def test_a_new_journal_is_private(tmp_path: Path) -> None:
+    """It holds the judge's replies: neither it nor its side files can be read by others, whatever the umask."""
+    before = os.umask(0)
+    try:
+        with Journal(str(tmp_path / "j.sqlite")) as journal:
+            record_all(journal, {key(1): GOOD})
+            modes = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()}
+    finally:
+        os.umask(before)
+    assert modes == dict.fromkeys(("j.sqlite", "j.sqlite-wal", "j.sqlite-shm"), 0o600)
+
+
+def test_an_existing_journal_keeps_its_mode(tmp_path: Path) -> None:
+    """A journal that a group shares stays shared."""
+    path = tmp_path / "j.sqlite"
+    path.touch()
+    path.chmod(0o660)
+    with Journal(str(path)):
+        assert path.stat().st_mode & 0o777 == 0o660

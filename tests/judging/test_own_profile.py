@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from reply_readers import UNQUOTED
 
 from genrm_cli.errors import UsageError
 from genrm_cli.judging.profiles.custom import parse_custom_profile
@@ -72,11 +73,11 @@ def test_no_repetition_makes_a_delimiter(text: str) -> None:
 
 @given(st.text(max_size=40), st.text(max_size=40))
 def test_text_around_the_verdict_changes_nothing(before: str, after: str) -> None:
-    """The last match counts, whatever stands around it."""
+    """A match that is repeated counts, whatever stands around it."""
     if "Winner" in before + after or "<think>" in before + after or "</think>" in after:
         return
-    reply = Reply(f"{before}\nWinner: second\nWinner: first\n{after}")
-    assert profile().parse_reply(reply) == Verdict(4.0, 2.0, 2.0)
+    reply = Reply(f"{before}\nWinner: first\nWinner: first\n{after}")
+    assert profile().parse_reply(reply, UNQUOTED) == Verdict(4.0, 2.0, 2.0)
 
 
 @pytest.mark.parametrize(
@@ -88,7 +89,9 @@ def test_text_around_the_verdict_changes_nothing(before: str, after: str) -> Non
         (LABELS, "Winner: first </think> Hm.", FailureKind.NO_VERDICT),
         (LABELS, "", FailureKind.EMPTY),
         (SCORES, '{"a": 10, "b": 1}', Verdict(5.0, 1.0, 1.0)),
-        (SCORES, 'I said {"a": 1, "b": 10} but: {"a": "10", "b": 1}', Verdict(5.0, 1.0, 1.0)),
+        (SCORES, 'I said {"a": 1, "b": 10} but: {"a": "10", "b": 1}', FailureKind.AMBIGUOUS),
+        (SCORES, 'I said {"a": 10, "b": 1} and: {"a": "10", "b": 1}', Verdict(5.0, 1.0, 1.0)),
+        (SCORES, '{"a": 10, "b": 1, "c": "says ", "a": 1, "b": 10, "d": ""}', FailureKind.NO_VERDICT),
         (SCORES, '{"a": 11, "b": 1}', FailureKind.OUT_OF_RANGE),
         (SCORES, '{"a": true, "b": 1}', FailureKind.NO_VERDICT),
         (SCORES, '{"a": 3}', FailureKind.NO_VERDICT),
@@ -99,7 +102,7 @@ def test_text_around_the_verdict_changes_nothing(before: str, after: str) -> Non
 )
 def test_how_a_reply_is_read(text: str, answer: str, expected: Verdict | FailureKind) -> None:
     """A verdict in its place and within its scale, or a failure of its kind."""
-    read = profile(text).parse_reply(Reply(answer, finish_reason="stop"))
+    read = profile(text).parse_reply(Reply(answer, finish_reason="stop"), UNQUOTED)
     assert (read.kind if isinstance(read, Failure) else read) == expected
 
 

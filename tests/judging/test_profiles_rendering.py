@@ -170,20 +170,20 @@ def test_what_a_profile_sends_cannot_be_changed_by_accident() -> None:
 # Digests of three rendered prompts and the request fields. A change of what replies mean needs a new version; keys of
 # the journal cover the whole request, so a text that is sent in some requests only changes these.
 DIGESTS = {
-    "nemotron": "439fee7c03b8da7b",
-    "nemotron-plain": "9613c8ad2ee941f6",
-    "nemotron-ultra": "ac5f2c26ca7ab4ae",
-    "nemotron-boxed": "e442c7376db91741",
-    "brrm": "6325b135916a4334",
-    "json": "0330eadab93c2163",
-    "arena-hard": "1b704d4b10525e60",
-    "mt-bench": "f75de48fb4adb452",
-    "rm-r1": "2cd25272031b1280",
-    "j1": "5bcf51aa5b61329e",
-    "think-rm": "a1cf722ec0ce5a0b",
-    "prometheus-2": "ef90300e19427eec",
-    "judgelm": "eda0550b4ce53658",
-    "rubric-rm": "35919d06c40d9dd5",
+    "nemotron": "e52cd258bed81a6e",
+    "nemotron-plain": "b03db577b13f73b2",
+    "nemotron-ultra": "abe9dcf7eef5546b",
+    "nemotron-boxed": "5bb37959aa41b159",
+    "brrm": "e50c21eb9a406357",
+    "json": "3372dea48f34dbbb",
+    "arena-hard": "d0895c1268af9176",
+    "mt-bench": "308396f5045896d0",
+    "rm-r1": "743b73748e8a9e1f",
+    "j1": "334af095cfbe4aaf",
+    "think-rm": "ebe4bb6d3a418af0",
+    "prometheus-2": "4702c050f9a93d9f",
+    "judgelm": "8cd6af42d75834f1",
+    "rubric-rm": "50a74e8e73c70956",
 }
 
 

@@ -3,6 +3,7 @@
 import time
 
 import pytest
+from reply_readers import UNQUOTED
 
 from genrm_cli.judging.profiles.parsing.compat import parse_scores_json_as_reference
 from genrm_cli.judging.requests import Reply
@@ -15,7 +16,7 @@ FIRST_VERDICT, SECOND_VERDICT = Verdict(4.0, 2.0, 2.0), Verdict(1.0, 5.0, 6.0)
 
 def read(text: str) -> Verdict | Failure:
     """Read a reply of this text as the reference would."""
-    return parse_scores_json_as_reference(Reply(text))
+    return parse_scores_json_as_reference(Reply(text), UNQUOTED)
 
 
 @pytest.mark.parametrize(
@@ -78,7 +79,7 @@ def test_numbers_that_are_not_finite_are_out_of_range(value: str) -> None:
 
 def test_defaults_are_the_callers() -> None:
     """Other defaults fill the gaps if they are given."""
-    assert parse_scores_json_as_reference(Reply('{"score_1": 5}'), 2.0, 3.0) == Verdict(5.0, 2.0, 3.0)
+    assert parse_scores_json_as_reference(Reply('{"score_1": 5}'), UNQUOTED, 2.0, 3.0) == Verdict(5.0, 2.0, 3.0)
 
 
 @pytest.mark.parametrize("unit", ["{", '"', '{"', '{"a":', "```json", "```json```", '{"score_1":x}', "\\"])

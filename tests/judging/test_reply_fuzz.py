@@ -1,9 +1,10 @@
 """No reply, however torn, raises or is read as a verdict that it does not hold.
 
-`pytest -m slow -n 0 -s tests/judging/test_reply_fuzz.py` reads a million replies, and a million with torn quotations in
-them, and prints what became of both.
+`GENRM_FUZZ_REPLIES=1000000 pytest -m slow -n 0 -s tests/judging/test_reply_fuzz.py` reads a million replies, and a
+million with torn quotations in them, and prints what became of both.
 """
 
+import os
 import random
 import re
 from collections import Counter
@@ -11,23 +12,24 @@ from collections import Counter
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from quoting_judges import iter_json_strings, iter_quoting, iter_thinking
+from quoting_judges import iter_json_strings, iter_quoting, iter_thinking, shown_with
 from reply_mutations import Mutator
-from reply_readers import READERS
+from reply_readers import READERS, UNQUOTED
 from verdict_forms import FORMS, answer_of
 
 from genrm_cli.judging.requests import Reply
 from genrm_cli.verdicts import Failure, FailureKind, Verdict
 
-MILLION = 1_000_000
+REPLIES = int(os.environ.get("GENRM_FUZZ_REPLIES", "100000"))
 EVERY = pytest.mark.parametrize("name", READERS)
+PARTIAL = 0.2  # share of the quotations that begin late; as many end early
 FINISHED = ("stop", "stop", "stop", "length", None)
 
 
 def check(name: str, text: str, finish_reason: str | None) -> Verdict | Failure:
     """Read a reply, and hold the outcome against what stands in the text."""
     parse, form = READERS[name][0].parse_reply, FORMS[name]
-    outcome = parse(Reply(text, finish_reason=finish_reason))
+    outcome = parse(Reply(text, finish_reason=finish_reason), UNQUOTED)
     if isinstance(outcome, Failure):
         assert 0 < len(outcome.detail) <= 200
         return outcome
@@ -37,7 +39,7 @@ def check(name: str, text: str, finish_reason: str | None) -> Verdict | Failure:
     assert form.can_mean(answer, outcome), (outcome, text)
     assert 1 <= min(outcome.score_1, outcome.score_2) <= max(outcome.score_1, outcome.score_2) <= 5
     assert 1 <= outcome.ranking <= 6
-    cut = parse(Reply(text[: len(text) - len(answer) + begin.start()], finish_reason="stop"))
+    cut = parse(Reply(text[: len(text) - len(answer) + begin.start()], finish_reason="stop"), UNQUOTED)
     assert isinstance(cut, Failure), (cut, text)
     return outcome
 
@@ -54,7 +56,7 @@ def fuzz(name: str, count: int, seed: str) -> Counter[str]:
 
 
 def fuzz_quoting(name: str, count: int, seed: str) -> Counter[str]:
-    """Let a judge quote so many torn replies and say its own verdict; return how many became what."""
+    """Let a judge quote so many torn replies, or parts of them, beside its own verdict; return how many became what."""
     profile, family = READERS[name]
     rng = random.Random(f"{seed} {name}")
     mutator = Mutator(family, [other for _, other in READERS.values() if other is not family], f"{seed} of {name}")
@@ -62,11 +64,14 @@ def fuzz_quoting(name: str, count: int, seed: str) -> Counter[str]:
     counts: Counter[str] = Counter()
     for _, text in mutator.iter_replies(count):
         words, own = rng.choice(said)
+        shown = shown_with(text)
+        start = rng.randrange(len(text) + 1) if rng.random() < PARTIAL else 0
+        text = text[start : rng.randrange(start, len(text) + 1) if rng.random() < PARTIAL else None]
         replies = [*iter_quoting(family, text, words), *iter_thinking(text, words)]
         if '"score_1"' in words:
             replies += iter_json_strings(words, text)
         place, reply = rng.choice(replies)
-        outcome = profile.parse_reply(Reply(reply, finish_reason="stop"))
+        outcome = profile.parse_reply(Reply(reply, finish_reason="stop"), shown)
         assert outcome == own or isinstance(outcome, Failure), (place, reply, outcome)
         counts["own verdict" if isinstance(outcome, Verdict) else str(outcome.kind)] += 1
     return counts
@@ -99,7 +104,7 @@ def test_torn_replies_are_read_honestly(name: str) -> None:
 
 @EVERY
 def test_torn_quotations_are_never_the_verdict(name: str) -> None:
-    """A judge that quotes a torn reply, of its own family or another, and then says its verdict, says that one."""
+    """A judge that quotes a torn reply, of its own family or another, beside its verdict, says its own."""
     counts = fuzz_quoting(name, 400, "sample")
     assert counts["own verdict"] > 150
 
@@ -115,7 +120,7 @@ def test_any_text_around_a_verdict_changes_nothing(name: str, data: st.DataObjec
     before, after = re.sub(begins, "", before), re.sub(begins, "", after)
     text = words if family.before is None else before + family.before + words
     text = text if family.after is None else text + family.after + after
-    assert profile.parse_reply(Reply(text, finish_reason="stop")) == family.says[words]
+    assert profile.parse_reply(Reply(text, finish_reason="stop"), UNQUOTED) == family.says[words]
 
 
 @EVERY
@@ -125,7 +130,7 @@ def test_text_in_which_no_verdict_begins_holds_none(name: str, text: str) -> Non
     """Any text but one of the family's form is a failure, of a kind that says so."""
     if name == "judgelm":
         text = re.sub("[0-9]", "", text)  # here a verdict may begin with anything
-    outcome = READERS[name][0].parse_reply(Reply(re.sub(FORMS[name].begins, "", text), finish_reason="stop"))
+    outcome = READERS[name][0].parse_reply(Reply(re.sub(FORMS[name].begins, "", text), finish_reason="stop"), UNQUOTED)
     assert isinstance(outcome, Failure)
     assert outcome.kind in (FailureKind.NO_VERDICT, FailureKind.EMPTY)
 
@@ -133,9 +138,9 @@ def test_text_in_which_no_verdict_begins_holds_none(name: str, text: str) -> Non
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @EVERY
-def test_a_million_replies_are_read_honestly(name: str) -> None:
+def test_many_replies_are_read_honestly(name: str) -> None:
     """An equal share for each reader: no exception, no verdict without its form, none in what stands before it."""
-    count = -(-MILLION // len(READERS))
+    count = -(-REPLIES // len(READERS))
     counts = fuzz(name, count, "million")
     print(f"{name}: {said_of(counts)}")
     assert counts.total() == count
@@ -144,9 +149,9 @@ def test_a_million_replies_are_read_honestly(name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @EVERY
-def test_a_million_quotations_are_never_the_verdict(name: str) -> None:
+def test_many_quotations_are_never_the_verdict(name: str) -> None:
     """An equal share for each reader: the judge's own verdict is read, or none."""
-    count = -(-MILLION // len(READERS))
+    count = -(-REPLIES // len(READERS))
     counts = fuzz_quoting(name, count, "million")
     print(f"{name}, quoting: {said_of(counts)}")
     assert counts.total() == count

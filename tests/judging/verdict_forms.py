@@ -93,8 +93,9 @@ def _think_rm(answer: str, verdict: Verdict) -> bool:
 
 
 def _prometheus(answer: str, verdict: Verdict) -> bool:
-    end = re.sub(r"[^A-Za-z0-9]", "", answer.rpartition("[RESULT]")[2])
-    return "[RESULT]" in answer and end in {BETTER: ("A", "ResponseA"), WORSE: ("B", "ResponseB")}[verdict]
+    wanted = {BETTER: "A", WORSE: "B"}[verdict]
+    said = [re.sub(r"[^A-Za-z0-9]", "", part).removeprefix("Response")[:1] for part in answer.split("[RESULT]")[1:]]
+    return wanted in said
 
 
 def _judgelm(answer: str, verdict: Verdict) -> bool:

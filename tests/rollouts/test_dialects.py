@@ -110,6 +110,16 @@ def value_of(value, path):
 # Recognition
 
 
+@pytest.mark.parametrize("name", DIALECTS)
+def test_the_example_of_a_format_is_one(name):
+    """Each example is recognised as its format by keys that it has, and is read with a response."""
+    dialect = DIALECTS[name]
+    example = copy.deepcopy(dialect.example)
+    assert recognise(example) is dialect
+    assert not set(dialect.keys).isdisjoint(example)
+    assert all(rollout.answer for rollout in follow(name, example))
+
+
 def test_every_dialect_has_a_valid_record_here():
     """A new dialect brings its record to this file, and so to the tests below."""
     assert set(VALID) == set(DIALECTS)
@@ -177,7 +187,7 @@ def test_the_sample_files_are_recognised_as_what_they_are():
 @pytest.mark.parametrize("forced", DIALECTS)
 @pytest.mark.parametrize("record", [{}, {"text": "x"}, {"messages": None, "prompt": 5, "response_objs": {}}])
 def test_a_forced_dialect_refuses_a_line_that_does_not_fit(forced, record):
-    """`--dialect` on other lines makes them unreadable; it does not end in a bug."""
+    """`--format` on other lines makes them unreadable; it does not end in a bug."""
     with pytest.raises(UnreadableRecordError):
         DIALECTS[forced].read(dict(record))
 
@@ -289,4 +299,4 @@ def test_recognition_never_fails_otherwise(record):
     try:
         assert recognise(record).name in DIALECTS
     except UnreadableRecordError as error:
-        assert "unknown shape" in str(error)  # noqa: PT017
+        assert "unknown format" in str(error)  # noqa: PT017

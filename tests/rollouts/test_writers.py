@@ -243,8 +243,11 @@ def test_an_ambiguous_shape_lists_the_choices():
 @pytest.mark.parametrize(
     ("record", "advice"),
     [
-        ({"custom_id": "a", "method": "POST", "url": "/v1", "body": {}}, "input of a batch"),
+        ({"custom_id": "a", "method": "POST", "url": "/v1", "body": {}}, "input of an OpenAI batch"),
         ({"chosen": "a", "rejected": "b"}, "genrm eval"),
+        ({"error": {"message": "no"}}, "an error reply of a server"),
+        ({"id": "a", "user_question": "Why?", "info": {"reply": "So."}}, "user_question --response-field info.reply"),
+        ({"turn": "Why?", "samples": ["So.", "Because."]}, "--prompt-field turn --response-field samples"),
         ({"foo": 1, "bar": 2}, "keys bar, foo; name its fields, as in --prompt-field"),
         ({str(n): n for n in range(20)}, "and 12 more"),
     ],

@@ -132,7 +132,7 @@ def test_a_digest_never_changes(flags: Flags, toml: str, digest: str) -> None:
 
 
 DECIDING = """
-    dialect group_by view view_max_chars answer_field answer_tool ignore_media empty
+    format limit group_by view view_max_chars answer_field answer_tool ignore_media empty
     prompt_field response_field id_field
     require_metadata strategy ring_k budget repeats both_orders order_balanced seed judge model profile
     principle temperature top_p max_reply_tokens redact_pattern compat quorum disagreement estimator min_reliability

@@ -19,7 +19,7 @@ from genrm_cli.settings.resolve import (
     unknown_variables,
 )
 from genrm_cli.settings.reward_settings import PRESETS
-from genrm_cli.settings.table import all_settings, value_of
+from genrm_cli.settings.table import all_settings, setting_named, value_of
 
 LENGTH = "group_answer_length_penalty_coeff"
 
@@ -150,7 +150,7 @@ def test_json_has_its_public_name_everywhere():
         (LENGTH, "-1", "at least 0"),
         ("probe", "maybe", "'maybe' is not true or false"),
         ("strategy", "circle", "not one of circular, all_pairs, ring, swap, random. Did you mean circular"),
-        ("dialect", "nemogym", "Did you mean nemo_gym"),
+        ("format", "nemogym", "Did you mean nemo_gym"),
         ("preset", "nemotron-3", "Did you mean nemotron-3"),
         ("compat", "none", "not one of nemo-gym"),
         ("judge", "openai", "not one of lexical"),
@@ -267,7 +267,8 @@ def test_a_cost_limit_needs_prices():
 @pytest.mark.parametrize("old", OLD_NAMES)
 def test_an_old_name_sets_the_renamed_setting(old):
     """Flags, variables and keys work under their old names, with a warning that names the new one."""
-    new, raw = OLD_NAMES[old], "7"
+    new = OLD_NAMES[old]
+    raw = next(iter(setting_named(new).declared.choices), "7")
     if isinstance(value_of(Settings(), new), bool):
         raw = "false" if value_of(Settings(), new) else "true"
     variable = variable_named(old)

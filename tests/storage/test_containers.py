@@ -251,8 +251,8 @@ def test_damaged_archives_are_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "says"),
     [
-        ("x.jsonl", b"\x1f\x8b\x08\x00", "name it .gz"),
-        ("x.jsonl", zstandard.compress(b"{}"), "name it .zst"),
+        ("x.jsonl", b"\x1f\x8b\x08\x00", "rename it: mv"),
+        ("x.jsonl", zstandard.compress(b"{}"), "rename it: mv"),
         ("x.jsonl", "{}".encode("utf-16"), "iconv"),
         ("x.jsonl", '{"n": 1}'.encode("utf-16-le"), "iconv"),
         ("x.jsonl", '[{"n": 1}]'.encode("utf-16-be"), "iconv"),
@@ -262,6 +262,11 @@ def test_damaged_archives_are_refused(tmp_path: Path) -> None:
         ("x.npy", b"\x93NUMPY\x01\x00", "numpy.load"),
         ("x.xlsx", _archive({"[Content_Types].xml": b"", "xl/workbook.xml": b""}), "Excel"),
         ("x.csv", b"prompt,completion\nWhy?,So.\n", "table"),
+        ("x", b"prompt\tcompletion\nWhy?\tSo.\n", 'delimiter="\\t"'),
+        ("x", b'"a prompt";"a completion"\r\n1;2\r\n', 'delimiter=";"'),
+        ("x.jsonl", b"\n<!DOCTYPE html><html>", "HTML"),
+        ("x.jsonl", b"<?xml version='1.0'?><Error><Code>NoSuchKey</Code></Error>", "XML"),
+        ("x.jsonl", b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n", "git lfs pull"),
         ("x.zip", _archive({"rollouts.jsonl": b"{}"}), "extract it"),
         ("x.eval", _archive({"samples/a_epoch_1/sample.json": b"{}"}), "inspect log convert"),
         ("x.eval", b"PK\x03\x04 nothing else", "not a complete zip archive"),

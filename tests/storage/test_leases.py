@@ -17,7 +17,7 @@ from s3_disturber_fixture import DisturbedS3
 from genrm_cli.storage.formats.location import S3Options
 from genrm_cli.storage.leases import HeldLease, Lease, LeaseLostError, Leases
 from genrm_cli.storage.listing import iter_named
-from genrm_cli.storage.objects import create_object, read_object, replace_object
+from genrm_cli.storage.objects import create_object, read_object, remove_object, replace_object
 
 _S3 = S3Options()
 _TAKE = """
@@ -308,3 +308,34 @@ def test_without_conditional_puts_the_last_writer_has_it(s3_bucket: Any, disturb
     with pytest.raises(LeaseLostError):
         leases[0].renew()
     assert read_object(leases[0].uri, s3) == late
+
+
+def test_a_lease_whose_folder_was_removed_says_so(tmp_path: Path) -> None:
+    """Nobody took it over, and the message does not claim so."""
+    lease = take(f"{tmp_path}/out/x.scored.jsonl")
+    Path(lease.uri).unlink()
+    Path(lease.uri).parent.rmdir()
+    with pytest.raises(LeaseLostError, match=r"/out: this folder was removed .*nothing was written"):
+        lease.verify()
+
+
+def test_a_lease_that_was_removed_may_have_been_taken_over(output: str) -> None:
+    """Whether another run took it over and is done, or somebody deleted it, cannot be told any more."""
+    lease = take(output)
+    remove_object(lease.uri, _S3)
+    create_object(f"{output}.other", _S3, b"")
+    with pytest.raises(LeaseLostError, match=r"this lease was removed: another run .*or somebody deleted it"):
+        lease.verify()
+
+
+def test_only_leases_that_nobody_holds_are_removed(output: str) -> None:
+    """A lease that is held stays, and whoever asks is told."""
+    leases = Leases(_S3, 60.0)
+    lease = take(output)
+    assert not leases.remove_expired(output)
+    lease.verify()
+    gone = {**json.loads(lease.content), "started": "0"}
+    replace_object(lease.uri, _S3, json.dumps(gone).encode())
+    assert leases.remove_expired(output)
+    assert names_beside(output) == []
+    assert leases.remove_expired(output)

@@ -121,6 +121,20 @@ def test_answers_errors_in_turn(s3_bucket: Any, disturbed_s3: DisturbedS3, once:
     assert statuses == [(200, None), (503, 0), (503, 0), (200, None)]
 
 
+def test_disturbs_a_share_at_random(s3_bucket: Any, disturbed_s3: DisturbedS3, once: Any) -> None:
+    """About the share told, and under one seed the same requests each time."""
+    disturbed: list[list[bool]] = []
+    for seed in (1, 1, 2):
+        disturbed_s3.clear()
+        disturbed_s3.rule(share=0.3, seed=seed, answer={"code": "NoSuchKey"})
+        for _ in range(40):
+            with contextlib.suppress(ClientError):
+                once.head_bucket(Bucket=s3_bucket.name)
+        disturbed.append([one["rule"] is not None for one in disturbed_s3.requests()])
+    assert disturbed[0] == disturbed[1] != disturbed[2]
+    assert all(4 <= sum(one) <= 20 for one in disturbed)
+
+
 @pytest.mark.parametrize(
     ("code", "status"), [("InternalError", 500), ("ExpiredToken", 400), ("AccessDenied", 403), ("NoSuchKey", 404)]
 )

@@ -1,9 +1,12 @@
+import random
 import threading
 from typing import Any
 
 import pytest
 
 from genrm_cli.errors import ChangedInputError, StoppedError, StorageError
+from genrm_cli.storage.listing import iter_found, iter_named
+from genrm_cli.storage.objects import create_object, read_object, replace_object
 from genrm_cli.storage.sink import Sink, check_writable, exists, open_sink
 from genrm_cli.storage.source import identity_of, open_source
 
@@ -268,3 +271,46 @@ def test_read_that_need_not_stop_asks_no_more_than_it_must(scripted_s3: Any) -> 
     with open_source(_URI, scripted_s3.options, 100, lambda: False) as source:
         assert [line.raw for line in source.iter_lines()] == [b"body"]
     assert [request.method for request in scripted_s3.requests] == ["HEAD", "GET", "HEAD"]
+
+
+_PAGE = b"<html><body>Please sign in.</body></html>"
+_TORN_PAGE = b"<!doctype html><html><p>Please sign in.<br></html>"
+
+
+@pytest.mark.parametrize("page", [_PAGE, _TORN_PAGE], ids=["XHTML", "HTML"])
+@pytest.mark.parametrize(
+    "attempt",
+    [
+        lambda s3: identity_of(_URI, s3),
+        lambda s3: open_source(_URI, s3, 100),
+        lambda s3: exists(_URI, s3),
+        lambda s3: read_object(_URI, s3),
+        lambda s3: replace_object(_URI, s3, b"x"),
+        lambda s3: create_object(_URI, s3, b"x"),
+        lambda s3: check_writable(_URI, s3),
+        lambda s3: list(iter_found("s3://bucket/rl/", s3)),
+        lambda s3: list(iter_named("s3://bucket/rl/x.", s3)),
+    ],
+    ids=["identity", "source", "exists", "read", "replace", "create", "check", "prefix", "named"],
+)
+def test_a_web_page_is_no_reply_of_s3(scripted_s3: Any, attempt: Any, page: bytes) -> None:
+    """A page with status 200 is an error: no object, no empty listing, no finished upload.
+
+    What cannot be parsed as XML boto3 itself takes for an error of the server.
+    """
+    scripted_s3.answer = lambda request: (200, {"Content-Type": "text/html"}, page)
+    with pytest.raises(StorageError, match=r"not one of S3.*check the S3 endpoint|Internal Server Error"):
+        attempt(scripted_s3.options)
+
+
+def test_an_upload_answered_by_a_web_page_has_failed(scripted_s3: Any) -> None:
+    """Neither a part nor the whole counts as stored."""
+    for large in (False, True):
+        sink = open_sink(_URI, scripted_s3.options, overwrite=True)
+        scripted_s3.answer = lambda request: (
+            (200, {}, _UPLOAD) if "?uploads" in request.path else (200, {"Content-Type": "text/html"}, _PAGE)
+        )
+        with pytest.raises(StorageError, match="not one of S3"):  # noqa: PT012
+            sink.write(random.randbytes(_MULTIPART_BYTES if large else 10))
+            sink.commit()
+        sink.abort()

@@ -11,8 +11,9 @@ import pytest
 
 from genrm_cli.errors import StorageError
 from genrm_cli.storage.formats.location import S3Options
+from genrm_cli.storage.outputs import Outputs
 from genrm_cli.storage.s3.upload import part_bytes
-from genrm_cli.storage.sink import Outputs, mark_of, open_sink
+from genrm_cli.storage.sink import mark_of, open_sink
 
 _S3 = S3Options()
 _URI = "s3://bucket/rl/x.jsonl"

@@ -11,7 +11,8 @@ import pytest
 from genrm_cli.errors import StorageError, UsageError
 from genrm_cli.storage.formats.location import S3Options
 from genrm_cli.storage.local import reserve_and_replace
-from genrm_cli.storage.sink import Outputs, Sink, check_writable, exists, open_sink
+from genrm_cli.storage.outputs import Outputs
+from genrm_cli.storage.sink import Sink, check_writable, exists, open_sink
 
 _S3 = S3Options()
 
@@ -154,7 +155,7 @@ def test_full_disk_leaves_the_old_output(tmp_path: Path) -> None:
         f"resource.setrlimit(resource.RLIMIT_FSIZE, (3 << 20, {2**63 - 1}))\n"
         "from genrm_cli.errors import StorageError\n"
         "from genrm_cli.storage.formats.location import S3Options\n"
-        "from genrm_cli.storage.sink import Outputs\n"
+        "from genrm_cli.storage.outputs import Outputs\n"
         "try:\n"
         "    with Outputs(S3Options(), overwrite=True) as outputs:\n"
         "        sink = outputs.open(sys.argv[1])\n"
@@ -323,3 +324,23 @@ def test_a_hidden_file_has_the_mode_of_the_output_it_replaces(tmp_path: Path, mo
     sink = _open(path, overwrite=True)
     assert {stat.S_IMODE(each.stat().st_mode) for each in tmp_path.iterdir()} == {0o600}
     sink.abort()
+
+
+@pytest.mark.parametrize("nameless", [True, False])
+def test_a_new_file_has_the_mode_asked_for_less_the_umask(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nameless: bool
+) -> None:
+    """The content of a private output is private under its hidden name, too."""
+    if not nameless:
+        monkeypatch.delattr(os, "O_TMPFILE")
+    before = os.umask(0o027)
+    try:
+        for number, (mode, expected) in enumerate([(0o600, 0o600), (0o664, 0o640), (0o666, 0o640)]):
+            sink = open_sink(str(tmp_path / f"{number}.jsonl"), _S3, overwrite=False, mode=mode)
+            hidden = sink.stage()
+            assert hidden is not None
+            assert stat.S_IMODE((tmp_path / hidden).stat().st_mode) == expected
+            sink.commit()
+            assert stat.S_IMODE((tmp_path / f"{number}.jsonl").stat().st_mode) == expected
+    finally:
+        os.umask(before)

@@ -67,6 +67,18 @@ def test_changed_length_is_noticed(tmp_path: Path, length: int) -> None:
             source.verify_unchanged()
 
 
+def test_a_rewrite_that_restores_the_modification_time_is_noticed(tmp_path: Path) -> None:
+    """The kernel's change time tells what size and modification time do not."""
+    path = _write(tmp_path / "x.jsonl", _TEXT)
+    with _open(path) as source:
+        before = path.stat()
+        while path.stat().st_ctime_ns == before.st_ctime_ns:  # file systems count in ticks of some milliseconds
+            path.write_bytes(_TEXT.swapcase())
+            os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+        with pytest.raises(InputError, match="changed while being read"):
+            source.verify_unchanged()
+
+
 def test_file_that_is_replaced_is_still_the_old_one(tmp_path: Path) -> None:
     """A rename over the input, as our own outputs are made, does not mix two versions."""
     path = _write(tmp_path / "x.jsonl", _TEXT)

@@ -22,7 +22,7 @@ from genrm_cli.cli.options import Invocation, option, run_to_end, with_settings
 from genrm_cli.errors import UsageError
 
 _OMITTED = (
-    *("dialect", "group_by", "min_age", "compat", "parallel_files", "output", "output_template", "dry_run"),
+    *("format", "limit", "group_by", "min_age", "compat", "parallel_files", "output", "output_template", "dry_run"),
     *("keep_replies", "leases", "lease_expiry", "lock"),
 )
 _NAMED_REJECTS = 3

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from genrm_cli.cli.console import counted
-from genrm_cli.rollouts.views import BLANK, WITH_MEDIA
+from genrm_cli.rollouts.views import BLANK, EXCLUDED, NOT_IN_TRIAL, WITH_MEDIA
 
 BASELINE_NOTICE = "judged by the built-in lexical baseline, not by a reward model: do not train on these rewards."
 _FEW_FOR_CONSISTENCY = 8
@@ -71,8 +71,13 @@ def _content_warnings(metrics: dict[str, Any]) -> Iterator[str]:
         yield f"{counted(blank, 'response')} {_are(blank)} blank: nothing for the judge to see."
     if truncated := metrics["truncated_responses"]:
         yield f"{counted(truncated, 'response')} {_are(truncated)} truncated by a token, turn or time limit."
+    if left_out := metrics["groups_left_out"]:
+        yield (
+            f"a trial (--limit {metrics['limit']}): {counted(left_out, 'group')} not scored. "
+            "Run without --limit for the rest; verdicts in the journal are reused."
+        )
     for reason, count in metrics["unscored_reasons"].items():
-        if reason != BLANK:
+        if reason not in (BLANK, EXCLUDED + NOT_IN_TRIAL):
             yield f"{counted(count, 'rollout')} unscored: {reason}."
     media, reasons = metrics["rollouts_with_media"], metrics["unscored_reasons"]
     if media and not any(reason.startswith(WITH_MEDIA) for reason in reasons):

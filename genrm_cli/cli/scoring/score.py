@@ -1,18 +1,21 @@
 """`genrm score`: compute rewards for stored rollouts."""
 
 import contextlib
+import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from genrm_cli.cli.console import print_json, say, say_error, showing_progress
-from genrm_cli.cli.events import Events, file_text
+from genrm_cli.cli.events import Events, file_text, plan_text
 from genrm_cli.cli.options import ALL_PANELS, INTERRUPTED_TEXT, Invocation, run_to_end, with_settings
 from genrm_cli.cli.scoring.summary import counts_text, done_text, show_summary
 from genrm_cli.errors import GenrmError, UsageError
 from genrm_cli.metrics.progress import RunProgress
+from genrm_cli.settings import changed
 from genrm_cli.settings.file_settings import OutputSettings
 
 if TYPE_CHECKING:
@@ -56,6 +59,8 @@ def score(
     from genrm_cli.jobs.batch import BatchReport
     from genrm_cli.jobs.due.inputs import is_one_input
 
+    if invocation.settings.input.min_age is None and sys.stderr.isatty():  # a person waits, and sees what happens
+        invocation = replace(invocation, settings=changed(invocation.settings, min_age=0.0))
     output = invocation.settings.output
     report, progress = BatchReport(alone=is_one_input(rollouts), keeps=output.json_output), RunProgress()
     try:
@@ -145,21 +150,25 @@ def _lock(rollouts: Sequence[str], invocation: Invocation) -> contextlib.Abstrac
 
 
 def _show_plan(rollouts: Sequence[str], report: "BatchReport", invocation: Invocation) -> None:
-    """Print what a run would do with each input, as it is found."""
+    """Print what a run would do with each input, and what it would cost, as it is found."""
     from genrm_cli.groups.check import check_settings
     from genrm_cli.jobs.context import new_run
-    from genrm_cli.jobs.due.planning import plan_inputs
+    from genrm_cli.jobs.preview.dry_run import iter_dry_run
+    from genrm_cli.jobs.preview.estimate import total_of
 
-    settings = invocation.settings
+    settings, costs = invocation.settings, []
     with Events(settings.output.log_json, quiet=settings.output.quiet) as events:
         run = new_run(settings, invocation.api_keys, None, events)
         check_settings(settings)
-        for result in plan_inputs(rollouts, run):
+        for result in iter_dry_run(rollouts, run):
             report.enter(result)
+            cost = "" if result.plan is None else f"\n  {plan_text(result.plan)}"
+            costs += [] if result.plan is None else [result.plan]
             if not settings.output.json_output:
-                typer.echo(file_text(result.as_dict()))
+                typer.echo(file_text(result.as_dict()) + cost)
     report.is_listed = True
+    total = total_of(costs)
     if settings.output.json_output:
-        print_json(report.as_dict())
+        print_json(report.as_dict() | {"plan": total})
     if not settings.output.quiet:
-        say(f"genrm: dry run: {counts_text(report)}")
+        say(f"genrm: dry run: {counts_text(report)}" + (f"; in total {plan_text(total)}" if len(costs) > 1 else ""))

@@ -12,7 +12,7 @@ from genrm_cli.cli.options import Invocation, with_settings
 
 if TYPE_CHECKING:
     from genrm_cli.jobs.context import RunContext
-    from genrm_cli.jobs.show import ShownGroup, ShownRequest
+    from genrm_cli.jobs.preview.show import ShownGroup, ShownRequest
 
 _OMITTED = ("min_age", "leases", "lease_expiry", "lock")
 _BEGINNING_CHARS = 80
@@ -55,7 +55,7 @@ def messages_text(messages: list[dict[str, str]]) -> str:
 
 
 def _request_texts(uri: str, run: "RunContext", group: str | None) -> Iterator[str]:
-    from genrm_cli.jobs.show import STAND_IN_PROFILE, iter_shown_requests
+    from genrm_cli.jobs.preview.show import STAND_IN_PROFILE, iter_shown_requests
 
     judge = run.settings.judge
     if not (judge.model or judge.profile or run.settings.panel.judges):
@@ -70,7 +70,7 @@ def _request_text(request: "ShownRequest") -> str:
 
 
 def _group_texts(uri: str, run: "RunContext", group: str | None) -> Iterator[str]:
-    from genrm_cli.jobs.show import iter_shown_groups
+    from genrm_cli.jobs.preview.show import iter_shown_groups
 
     yield from map(_group_text, iter_shown_groups(uri, run, group))
 

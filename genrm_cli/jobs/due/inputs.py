@@ -8,6 +8,7 @@ from hashlib import blake2b
 
 from genrm_cli.errors import GenrmError, UsageError
 from genrm_cli.settings import Settings
+from genrm_cli.storage.commit import MANIFEST_SUFFIX
 from genrm_cli.storage.formats.location import (
     S3Options,
     folder_of,
@@ -32,11 +33,17 @@ class OutputPlaces:
     rejects: str | None = None
     metrics: str | None = None
 
+    @property
+    def manifest(self) -> str | None:
+        """The manifest of their commit, which exists only while they may be a mixture."""
+        return None if self.metrics is None else sibling(self.scored, MANIFEST_SUFFIX)
+
     def sides(self) -> list[str]:
         """Return the locations beside the scored lines."""
         return [uri for uri in (self.comparisons, self.rejects, self.metrics) if uri is not None]
 
 
+_NOT_JSON_LINES = (".parquet", ".eval", ".csv", ".tsv", ".xlsx", ".arrow", ".feather")
 _NO_PLACES = OutputPlaces("")
 
 
@@ -121,7 +128,7 @@ def output_places(uri: str, settings: Settings, below: str | None = None) -> Out
         scored = uri
     if scored is None:
         scored = render_place(settings.output.output_template, uri, folder_of(uri) if below is None else below)
-    if scored.endswith((".parquet", ".eval")):
+    if scored.removesuffix(".gz").removesuffix(".zst").lower().endswith(_NOT_JSON_LINES):
         raise UsageError(f"{scored}: outputs are JSON lines; name it .jsonl, .jsonl.gz or .jsonl.zst.")
     require_rl_prefix(scored, settings.storage.any_prefix)
     if goes_out_at_once(scored):

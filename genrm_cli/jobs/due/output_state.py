@@ -12,8 +12,10 @@ from genrm_cli.judging.open_judges import JudgeSpec
 from genrm_cli.rollouts.views import READING_VERSION
 from genrm_cli.settings import Settings
 from genrm_cli.settings.table import digest_of
-from genrm_cli.storage.formats.location import InputIdentity, Mark, S3Options
+from genrm_cli.storage.commit import finish_commit, was_interrupted
+from genrm_cli.storage.formats.location import InputIdentity, Mark, S3Options, is_s3, stem_of
 from genrm_cli.storage.formats.records import BadLineError, parse_record
+from genrm_cli.storage.local import remove_unfinished
 from genrm_cli.storage.objects import read_object
 from genrm_cli.storage.sink import mark_of, place_of, which_exist
 from genrm_cli.verdicts import FailureKind
@@ -40,8 +42,11 @@ class OutputState:
     metrics: dict[str, Any] | None = None
 
 
+INTERRUPTED = OutputState(OutputStanding.STALE, "an earlier run stopped while writing its outputs")
+
+
 def look_at_outputs(places: OutputPlaces, identity: InputIdentity, settings: Settings, s3: S3Options) -> OutputState:
-    """Read the state of the outputs of an input. Metrics are written last and vouch for the other outputs.
+    """Read the state of the outputs of an input: metrics and scored lines that name each other vouch for all.
 
     Raises:
         StorageError: an output cannot be read.
@@ -58,8 +63,9 @@ def look_at_outputs(places: OutputPlaces, identity: InputIdentity, settings: Set
             OutputStanding.FOREIGN, "the input is a stream, which cannot be compared with the earlier one"
         )
     if metrics is None or recorded is None or not _is_marked(scored, recorded):
-        if scored.upload is not None and (recorded is None or scored.upload != recorded.upload):
-            return OutputState(OutputStanding.STALE, "an earlier run stopped while writing its outputs")
+        is_other = scored.upload is not None and (recorded is None or scored.upload != recorded.upload)
+        if is_other or _were_interrupted(places, s3):
+            return INTERRUPTED
         return OutputState(OutputStanding.FOREIGN, "it was changed after genrm wrote it, or was not written by genrm")
     if not settings.output.overwrite and (other := _other_judge(metrics, settings)) is not None:
         return OutputState(OutputStanding.FOREIGN, other, metrics)
@@ -71,9 +77,32 @@ def look_at_outputs(places: OutputPlaces, identity: InputIdentity, settings: Set
     return OutputState(OutputStanding.STALE, reason, metrics)
 
 
+def finish_outputs(places: OutputPlaces, s3: S3Options) -> bool:
+    """Finish or discard what a killed run left of its outputs; only under their lease.
+
+    Returns False if they may be a mixture that only another run of the whole input replaces.
+
+    Raises:
+        StorageError: an output cannot be read or published.
+    """
+    if places.manifest is None:
+        return True
+    is_done = finish_commit(places.manifest, s3)
+    if not is_s3(places.scored):
+        remove_unfinished([stem_of(places.scored), places.scored, *places.sides()])
+    return is_done
+
+
+def _were_interrupted(places: OutputPlaces, s3: S3Options) -> bool:
+    existing = which_exist([places.scored, *places.sides()], s3)
+    return places.manifest is not None and was_interrupted(places.manifest, existing, s3)
+
+
 def _stale_reason(metrics: dict[str, Any], identity: InputIdentity, settings: Settings) -> str | None:
     if not _is_made_from(metrics, identity):
         return "the input has changed"
+    if metrics.get("limit") is not None and metrics["limit"] != settings.limits.limit:
+        return f"it is a trial (--limit {metrics['limit']})"
     if metrics.get("settings_digest") != digest_of(settings):
         return "the settings have changed"
     if metrics.get("single") and settings.rewards.default_score is None:
@@ -110,6 +139,8 @@ def _reason_to_keep(metrics: dict[str, Any], identity: InputIdentity, settings: 
     judged = isinstance(judge, dict) and judge.get("name") is not None and not judge.get("stand_in", True)
     if isinstance(judge, dict) and judged and settings.judge.judge is not None:
         return f"it was judged by {judge.get('name')}, which the built-in baseline must not replace"
+    if settings.limits.limit is not None and metrics.get("limit") is None:
+        return "it is the result of a full run, which a trial (--limit) must not replace"
     if _is_made_from(metrics, identity) or not isinstance(made_from, dict):
         return None
     if made_from.get("place") not in (None, place_of(identity.uri)):
@@ -155,8 +186,13 @@ def _address(url: str) -> str:
 
 def _is_made_from(metrics: dict[str, Any], identity: InputIdentity) -> bool:
     made_from = metrics.get("input")
+    if not isinstance(made_from, dict):
+        return False
     now = {"size_bytes": identity.size_bytes, "etag": identity.etag, "mtime_ns": identity.mtime_ns}
-    return isinstance(made_from, dict) and {name: made_from.get(name) for name in now} == now
+    # The ctime of a copy or a moved file says nothing about its content.
+    if made_from.get("inode") == identity.inode and made_from.get("place") == place_of(identity.uri):
+        now["ctime_ns"] = identity.ctime_ns
+    return {name: made_from.get(name) for name in now} == now
 
 
 def _is_judged_alike(metrics: dict[str, Any], settings: Settings) -> bool:
@@ -203,6 +239,8 @@ def _without_scored_lines(places: OutputPlaces, s3: S3Options) -> OutputState:
     left = which_exist(places.sides(), s3)
     if not left:
         return OutputState(OutputStanding.NEW, "not scored yet")
+    if _were_interrupted(places, s3):
+        return INTERRUPTED
     has_metrics = places.metrics in left and _read_metrics(str(places.metrics), s3) is not None
     if has_metrics or all(_is_ours(mark_of(uri, s3)) for uri in left):
         return OutputState(OutputStanding.STALE, "its scored lines are missing")

@@ -10,7 +10,14 @@ from typing import Any
 from genrm_cli.errors import GenrmError, StoppedError, UsageError
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.jobs.due.inputs import Task, iter_tasks
-from genrm_cli.jobs.due.output_state import OutputStanding, OutputState, look_at_outputs
+from genrm_cli.jobs.due.leftovers import Leftovers
+from genrm_cli.jobs.due.output_state import (
+    INTERRUPTED,
+    OutputStanding,
+    OutputState,
+    finish_outputs,
+    look_at_outputs,
+)
 from genrm_cli.jobs.score_file import Report
 from genrm_cli.storage.formats.location import InputIdentity
 from genrm_cli.storage.leases import Leases
@@ -18,6 +25,7 @@ from genrm_cli.storage.sink import exists
 from genrm_cli.storage.source import identity_of
 
 LISTED_AT_ONCE = 256
+DEFAULT_MIN_AGE_S = 60.0  # where nobody watches
 _LOOKS_AT_ONCE = 32
 
 
@@ -43,6 +51,7 @@ class FileResult:
         error: that occurred; also of an input that was scored with too many unscored rollouts.
         report: of an input that was scored now.
         metrics: of its outputs, if any.
+        plan: what scoring it would cost, see `cost_of_run`; of a dry run only.
         wall_time_s: spent on it.
     """
 
@@ -53,6 +62,7 @@ class FileResult:
     error: GenrmError | None = None
     report: Report | None = None
     metrics: dict[str, Any] | None = None
+    plan: dict[str, Any] | None = None
     wall_time_s: float = 0.0
 
     @property
@@ -70,6 +80,7 @@ class FileResult:
             "error": None if self.error is None else str(self.error),
             "exit_code": self.exit_code,
             "wall_time_s": round(self.wall_time_s, 3),
+            **({} if self.plan is None else {"plan": self.plan}),
         }
 
 
@@ -87,6 +98,11 @@ class Decision:
     def can_be_leased(self) -> bool:
         """Whether the input is due, with an output that other runs could write, too."""
         return self.status is Status.SCORE and self.task.places.metrics is not None
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the outputs are up to date, though a killed run may have left something beside them."""
+        return self.freshness is not None and self.freshness.standing is OutputStanding.CURRENT
 
     @property
     def replaces(self) -> bool:
@@ -113,13 +129,16 @@ class Decision:
         return FileResult(self.task.uri, places.scored, self.status, self.reason, self.error, metrics=metrics)
 
 
-def iter_decisions(inputs: Sequence[str], run: RunContext, leases: Leases | None = None) -> Iterator[Decision]:
+def iter_decisions(
+    inputs: Sequence[str], run: RunContext, leases: Leases | None = None, leftovers: Leftovers | None = None
+) -> Iterator[Decision]:
     """Yield what to do with each input, in the order of the listing; blocks on storage.
 
     Args:
         inputs: as on the command line.
         run: settings.
         leases: to leave out what another run works on; what is scored is leased anyway.
+        leftovers: to make due again what is up to date, but has something left beside it.
 
     Raises:
         UsageError: the inputs and settings contradict each other.
@@ -129,6 +148,8 @@ def iter_decisions(inputs: Sequence[str], run: RunContext, leases: Leases | None
         if run.stop.is_set():
             raise StoppedError
         decision = decide(task, run)
+        if leftovers is not None and decision.status is Status.CURRENT and leftovers.are_beside(task.places.scored):
+            return replace(decision, status=Status.SCORE)
         held = leases.look(task.places.scored) if leases is not None and decision.can_be_leased else None
         return decision if held is None else decision.waiting(str(held))
 
@@ -152,7 +173,10 @@ def decide(task: Task, run: RunContext) -> Decision:
 
 
 def decide_again(decision: Decision, run: RunContext) -> Decision:
-    """Decide again when the input's turn has come: another run may have scored it, or its writer may have gone on."""
+    """Finish what a killed run left, and decide again when the input's turn has come.
+
+    Another run may have scored it meanwhile, or its writer may have gone on.
+    """
     found = decision.task.found
     try:
         if found is not None and not exists(decision.task.uri, run.s3):
@@ -160,14 +184,17 @@ def decide_again(decision: Decision, run: RunContext) -> Decision:
         identity = identity_of(decision.task.uri, run.s3)
         if found is not None and identity != found.identity:
             return decision.waiting("changed since it was listed: perhaps still written")
-        return _decide_by(decision, identity, run)
+        is_whole = finish_outputs(decision.task.places, run.s3)
+        return _decide_by(decision, identity, run, is_whole=is_whole)
     except GenrmError as error:
         return decision.failed(error)
 
 
-def _decide_by(decision: Decision, identity: InputIdentity, run: RunContext) -> Decision:
+def _decide_by(decision: Decision, identity: InputIdentity, run: RunContext, *, is_whole: bool = True) -> Decision:
     task, settings = decision.task, run.settings
     freshness = look_at_outputs(task.places, identity, settings, run.s3)
+    if freshness.standing is OutputStanding.CURRENT and not is_whole:
+        freshness = INTERRUPTED
     decision = replace(decision, reason=freshness.reason, freshness=freshness)
     if freshness.standing is OutputStanding.CURRENT:
         return replace(decision, status=Status.CURRENT)
@@ -178,9 +205,11 @@ def _decide_by(decision: Decision, identity: InputIdentity, run: RunContext) -> 
                 "or choose another output."
             )
         )
-    if task.found is not None and task.found.age_s < settings.input.min_age:
-        age = f"{task.found.age_s:.0f} s old, younger than --min-age {settings.input.min_age:g} s"
-        return decision.waiting(f"{age}: perhaps still written")
+    min_age_s = DEFAULT_MIN_AGE_S if settings.input.min_age is None else settings.input.min_age
+    if task.found is not None and task.found.age_s < min_age_s:
+        return decision.waiting(
+            f"too new, {task.found.age_s:.0f} s old: it may be incomplete; use --min-age 0 to score it now"
+        )
     return decision
 
 

@@ -19,7 +19,7 @@ PLACEHOLDERS = ("conversation", "response_1", "response_2", "principle")
 
 _PLACEHOLDER = re.compile(r"\{\{(\w+)\}\}|\{([a-z]\w*)\}")
 _WEDGES = (" ", "_", *map(chr, range(0xA1, 0x2000)))
-_READING = 3  # increase it whenever replies are parsed or texts are rendered differently
+_READING = 4  # increase it whenever replies are parsed or texts are rendered differently
 _KEYS = {"name", "about", "request", "messages", "delimiters", "frame", "verdict"}
 
 
@@ -45,6 +45,7 @@ def parse_custom_profile(table: Mapping[str, object], where: str) -> Profile:
     return Profile(
         name=parse_name(table, where),
         version=version_of([_READING, table]),
+        reread_version=version_of([_READING - 1, table]),
         about=str(about),
         request_fields=MappingProxyType({key: freeze(value) for key, value in request.items()}),
         render_messages=render,

@@ -3,16 +3,17 @@
 import re
 from collections.abc import Callable, Mapping
 from functools import partial
-from operator import itemgetter
+from operator import attrgetter
 
 from genrm_cli.errors import UsageError
 from genrm_cli.judging.profiles.parsing import scales
-from genrm_cli.judging.profiles.parsing.answer import excerpt, make_failure, parse_prose
-from genrm_cli.judging.profiles.parsing.json_objects import iter_objects
+from genrm_cli.judging.profiles.parsing.answer import Answer, excerpt, make_failure, parse_prose
+from genrm_cli.judging.profiles.parsing.json_objects import Pairs, iter_objects
 from genrm_cli.judging.profiles.parsing.parse_json import parse_scores_json
+from genrm_cli.judging.profiles.parsing.quotation import Carrier, pick_own
 from genrm_cli.judging.profiles.parsing.scales import parse_decimal
 from genrm_cli.judging.profiles.toml_table import refuse_unknown
-from genrm_cli.judging.requests import Reply
+from genrm_cli.judging.requests import Prompt, Reply
 from genrm_cli.verdicts import MAX_RANKING, MIN_RANKING, Failure, FailureKind, Verdict
 
 MEANINGS = {
@@ -36,14 +37,14 @@ _KEYS = {"json"} | _PATTERN_KEYS | _LABEL_KEYS | _SCORE_KEYS
 
 Found = Mapping[str, str]
 """The text found for `score_1`, `score_2`, `ranking` or `label`."""
-Find = Callable[[str, bool], list[tuple[int, Found]]]
-"""Find the verdicts of an answer and their positions, in order; the flag says whether the token limit cut it off."""
+Find = Callable[[str, bool], list[tuple[int, int, Found]]]
+"""Find the verdicts of a text, each with its start and end, in order; the flag says whether the text was cut off."""
 Understand = Callable[[Found], Verdict | Failure]
-Reading = Callable[[str, bool], tuple[int, Verdict | Failure] | None]
-"""Read the verdict of one form and its position; None for an answer without one."""
+Reading = tuple[Find, Understand]
+"""How verdicts of one form are found and understood."""
 
 
-def parse_verdict(verdict: object, where: str) -> Callable[[Reply], Verdict | Failure]:
+def parse_verdict(verdict: object, where: str) -> Callable[[Reply, Prompt], Verdict | Failure]:
     """Return the function that reads a reply as `[verdict]`, or a list of such tables, says.
 
     Raises:
@@ -60,7 +61,7 @@ def parse_verdict(verdict: object, where: str) -> Callable[[Reply], Verdict | Fa
         return parse_scores_json
     opening = _compile(tables[0]["opening"], where) if "opening" in tables[0] else None
     readings = [_parse_reading(table, where) for table in tables]
-    return partial(parse_prose, read=partial(_read_last, readings), opening=opening)
+    return partial(parse_prose, read=partial(_read, readings), opening=opening)
 
 
 def _parse_reading(table: Mapping[str, object], where: str) -> Reading:
@@ -71,50 +72,46 @@ def _parse_reading(table: Mapping[str, object], where: str) -> Reading:
         refuse_unknown(table, _KEYS - _PATTERN_KEYS, where)
     find, fields = _find_by_pattern(table, where) if "pattern" in table else _find_by_keys(table, where)
     understand = _understand_label(table, where) if "label" in fields else _understand_scores(table, fields, where)
-    must_agree = table.get("must_agree", False)
-    if not isinstance(must_agree, bool):
-        raise UsageError(f"{where}: must_agree is {must_agree!r}, expected true or false.")
-    return partial(_read, find, understand, must_agree)
+    if table.get("must_agree", True) is not True:
+        raise UsageError(f"{where}: must_agree is {table['must_agree']!r}; verdicts must always agree: leave it out.")
+    return find, understand
 
 
-def _read_last(readings: list[Reading], answer: str, cut_off: bool) -> Verdict | Failure:
-    """Read the last form in an answer; another form with another winner makes it `ambiguous`."""
-    found = [each for reading in readings if (each := reading(answer, cut_off)) is not None]
-    if not found:
-        return make_failure(
-            FailureKind.NO_VERDICT, f"no verdict in the expected form; ends with {excerpt(answer[-40:])}"
-        )
-    _, last = max(found, key=itemgetter(0))
-    others = [outcome for _, outcome in found if isinstance(outcome, Verdict)]
-    if isinstance(last, Verdict) and any(_winner(other) != _winner(last) for other in others):
-        return make_failure(FailureKind.AMBIGUOUS, "two verdicts that contradict each other")
-    return last
+def _read(readings: list[Reading], answer: Answer) -> Verdict | Failure:
+    """Read the last verdict in an answer; another verdict of the judge's own must agree with it."""
+
+    def find(text: str) -> list[Carrier[Verdict]]:
+        is_cut = answer.cut_off and text is answer.text
+        carriers = [
+            Carrier(start, end, understand(fields), form)
+            for form, (find_form, understand) in enumerate(readings)
+            for start, end, fields in find_form(text, is_cut)
+        ]
+        return sorted(carriers, key=attrgetter("start"))
+
+    own = pick_own(answer, find, agree=_agree)
+    if own is None:
+        end = excerpt(answer.text[-40:])
+        return make_failure(FailureKind.NO_VERDICT, f"no verdict in the expected form; ends with {end}")
+    return own if isinstance(own, Failure) else own.said
+
+
+def _agree(one: Carrier[Verdict], other: Carrier[Verdict]) -> bool:
+    """Tell whether two verdicts of one form are equal, or of two forms name the same winner."""
+    if one.form == other.form or isinstance(one.said, Failure) or isinstance(other.said, Failure):
+        return one.said == other.said
+    return _winner(one.said) == _winner(other.said)
 
 
 def _winner(verdict: Verdict) -> int:
     return (verdict.score_1 > verdict.score_2) - (verdict.score_1 < verdict.score_2)
 
 
-def _read(
-    find: Find, understand: Understand, must_agree: bool, answer: str, cut_off: bool
-) -> tuple[int, Verdict | Failure] | None:
-    """Read the last verdict of one form; with `must_agree` an earlier, different one makes it `ambiguous`."""
-    found = find(answer, cut_off)
-    if not found:
-        return None
-    position, last = found[-1][0], understand(found[-1][1])
-    if must_agree and isinstance(last, Verdict):
-        for other in (understand(fields) for _, fields in found[:-1]):
-            if isinstance(other, Verdict) and other != last:
-                return position, make_failure(FailureKind.AMBIGUOUS, "two different verdicts")
-    return position, last
-
-
 def _find_by_pattern(verdict: Mapping[str, object], where: str) -> tuple[Find, set[str]]:
     pattern = _compile(verdict["pattern"], where)
     truncated = _choice(verdict, "truncated", _TRUNCATED, where)
 
-    def find(answer: str, cut_off: bool) -> list[tuple[int, Found]]:
+    def find(answer: str, cut_off: bool) -> list[tuple[int, int, Found]]:
         if cut_off and truncated == "drop_line":
             answer = answer.rpartition("\n")[0]
         matches = list(pattern.finditer(answer))
@@ -122,7 +119,7 @@ def _find_by_pattern(verdict: Mapping[str, object], where: str) -> tuple[Find, s
         if cut_off and truncated == "drop_match" and matches and matches[-1].end() >= len(answer.rstrip()):
             return []
         return [
-            (match.start(), {group: text for group, text in match.groupdict().items() if text is not None})
+            (match.start(), match.end(), {group: text for group, text in match.groupdict().items() if text is not None})
             for match in matches
         ]
 
@@ -137,22 +134,31 @@ def _find_by_keys(verdict: Mapping[str, object], where: str) -> tuple[Find, set[
     names = {str(field): str(key) for field, key in keys.items()}
     named = re.compile(rf'(?<!\\)"(?:{"|".join(map(re.escape, names.values()))})"\s*+:')
 
-    def find(answer: str, cut_off: bool) -> list[tuple[int, Found]]:
+    def find(answer: str, cut_off: bool) -> list[tuple[int, int, Found]]:
         del cut_off  # a closed object is complete
-        for found in reversed(list(iter_objects(answer, tuple(names.values())))):
-            values = dict(found.pairs or ())
-            if set(names.values()) <= set(values):
-                # A key after the object belongs to the judge's own, broken verdict; the object is a quotation.
-                is_last = not named.search(answer, found.end)
-                fields = {field: _text_of(values[key]) for field, key in names.items()}
-                return [(found.start, fields)] if is_last else []
-        return []
+        objects = [
+            found
+            for found in iter_objects(answer, tuple(names.values()))
+            if set(names.values()) <= {name for name, _ in found.pairs or ()}
+        ]
+        # A key after them belongs to the judge's own, broken verdict; the objects are quotations.
+        if objects and named.search(answer, objects[-1].end):
+            return []
+        return [
+            (found.start, found.end, {field: _text_of(found.pairs or (), key) for field, key in names.items()})
+            for found in objects
+        ]
 
     return find, set(names)
 
 
-def _text_of(value: object) -> str:
-    return value if isinstance(value, str) else f"{value:.17g}" if isinstance(value, float) else ""
+def _text_of(pairs: Pairs, key: str) -> str:
+    """Return the text of a value; of several that differ, one that is neither a number nor a label."""
+    values = [value for name, value in pairs if name == key]
+    texts = {
+        value if isinstance(value, str) else f"{value:.17g}" if isinstance(value, float) else "" for value in values
+    }
+    return " and ".join(sorted(texts))
 
 
 def _compile(pattern: object, where: str) -> re.Pattern[str]:

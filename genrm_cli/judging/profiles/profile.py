@@ -28,11 +28,13 @@ class Profile:
             `max_tokens`), as published by the family's authors if they do, and what else the family needs. They
             and their order are part of the request's identity; all values are immutable.
         render_messages: prompt → chat messages.
-        parse_reply: reply → verdict, or the failure that explains why it has none. Never raises.
+        parse_reply: reply and prompt → verdict, or the failure that explains why it has none. Never raises.
         render_second_turn: for families with two turns: the first reply without its thinking → the messages that
             follow the first ones. The second reply holds the verdict.
         count_neutralised: prompt → how many delimiters were neutralised in the conversation, each response and the
             principle, so that they cannot imitate the frame; unchanged texts are left out.
+        reread_version: the version that sent the same requests and parsed the replies otherwise, if there is one:
+            the replies to it are parsed again, not asked for again.
     """
 
     name: str
@@ -40,9 +42,10 @@ class Profile:
     about: str
     request_fields: Mapping[str, object]
     render_messages: Callable[[PairwisePrompt], list[Message]]
-    parse_reply: Callable[[Reply], Verdict | Failure]
+    parse_reply: Callable[[Reply, PairwisePrompt], Verdict | Failure]
     render_second_turn: Callable[[str], list[Message]] | None = None
     count_neutralised: Callable[[PairwisePrompt], Mapping[str, int]] = _as_it_is
+    reread_version: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +54,7 @@ class GradingProfile:
 
     Attributes:
         name: what `--profile`, a rubric or a component calls it.
-        version: as for `Profile`, as are `about` and `request_fields`.
+        version: as for `Profile`, as are `about`, `request_fields` and `reread_version`.
         render_messages: prompt → chat messages.
         parse_reply: reply and prompt → grades, or the failure that explains why it has none. Never raises.
         whole_group: True for one prompt with all responses of a group, False for one prompt per response.
@@ -64,6 +67,7 @@ class GradingProfile:
     render_messages: Callable[[ListwisePrompt], list[Message]]
     parse_reply: Callable[[Reply, ListwisePrompt], Grades | Failure]
     whole_group: bool = False
+    reread_version: int | None = None
 
 
 AnyProfile = Profile | GradingProfile
@@ -91,13 +95,13 @@ def parse_reply(profile: AnyProfile, reply: Reply, shown: Prompt) -> Judgment | 
     """Parse the reply to a prompt.
 
     Raises:
-        TypeError: it was not a prompt, for a profile that grades them.
+        TypeError: as for `render_messages`.
     """
-    if isinstance(profile, Profile):
-        return profile.parse_reply(reply)
-    if not isinstance(shown, ListwisePrompt):
-        raise TypeError(f"{profile.name} is not asked about a {type(shown).__name__}")
-    return profile.parse_reply(reply, shown)
+    if isinstance(profile, Profile) and isinstance(shown, PairwisePrompt):
+        return profile.parse_reply(reply, shown)
+    if isinstance(profile, GradingProfile) and isinstance(shown, ListwisePrompt):
+        return profile.parse_reply(reply, shown)
+    raise TypeError(f"{profile.name} is not asked about a {type(shown).__name__}")
 
 
 def freeze(value: object) -> object:

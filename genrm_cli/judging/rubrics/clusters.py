@@ -51,7 +51,7 @@ def _render_messages(prompt: ListwisePrompt) -> list[Message]:
 
 
 def _parse_reply(reply: Reply, prompt: ListwisePrompt) -> Grades | Failure:
-    return parse_object(reply, ("assignments",), _KEYS, partial(_read_assignments, len(prompt.responses)))
+    return parse_object(reply, prompt, ("assignments",), _KEYS, partial(_read_assignments, len(prompt.responses)))
 
 
 def _read_assignments(count: int, pairs: Pairs) -> Grades | Failure:
@@ -91,7 +91,8 @@ def _read_cluster(assignment: object) -> _Cluster | Failure:
 
 CLUSTERS = GradingProfile(
     name="clusters",
-    version=1,
+    version=2,
+    reread_version=1,
     about="all responses of a group sorted by their tactic in one call; values are the clusters' numbers from 0",
     request_fields=request_object("clusters", {"assignments": _ASSIGNMENTS}),
     render_messages=_render_messages,

@@ -12,7 +12,7 @@ from genrm_cli.judging.rubrics.parse_grades import find_intruder, find_member, f
 from genrm_cli.judging.rubrics.rubric import Rubric, RubricSet
 from genrm_cli.verdicts import Failure, FailureKind, Grades
 
-FORM_VERSION = 1
+FORM_VERSION = 2
 """Grows whenever the prompt or its parsing changes, for any set."""
 MAX_NOTE_CHARS = 300
 
@@ -39,6 +39,7 @@ def grading_profile(rubric_set: RubricSet) -> GradingProfile:
         name=f"rubric-{rubric_set.name}",
         # Both only grow, or the set's is a digest of its content.
         version=rubric_set.version + FORM_VERSION - 1,
+        reread_version=rubric_set.version + FORM_VERSION - 2,
         about=rubric_set.about,
         request_fields=request_object("grades", _properties(rubric_set)),
         render_messages=partial(_render_messages, rubric_set),
@@ -94,10 +95,9 @@ def _write(score: float) -> str:
 
 
 def _parse_reply(rubric_set: RubricSet, reply: Reply, prompt: ListwisePrompt) -> Grades | Failure:
-    del prompt
     names = rubric_set.component_names
     keys = ("scores", "score") if len(names) == 1 else ("scores",)
-    return parse_object(reply, keys, ("score", *names), partial(_read_scores, rubric_set))
+    return parse_object(reply, prompt, keys, ("score", *names), partial(_read_scores, rubric_set))
 
 
 def _read_scores(rubric_set: RubricSet, pairs: Pairs) -> Grades | Failure:

@@ -8,58 +8,71 @@ nested values nor a key in the wrong place: they could be the judge's real answe
 
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import TypeVar
 
-from genrm_cli.judging.profiles.parsing.answer import THINK, excerpt, make_failure, open_thought, parse_answer
+from genrm_cli.judging.profiles.parsing.answer import THINK, Answer, excerpt, make_failure, open_thought, parse_answer
 from genrm_cli.judging.profiles.parsing.json_objects import FoundObject, Pairs, iter_objects
+from genrm_cli.judging.profiles.parsing.quotation import Carrier, pick_own
 from genrm_cli.judging.profiles.parsing.scales import parse_decimal
-from genrm_cli.judging.requests import Reply
+from genrm_cli.judging.requests import ListwisePrompt, Reply
 from genrm_cli.verdicts import Failure, FailureKind, Grades
 
 Read = TypeVar("Read")
 
 
 def parse_object(
-    reply: Reply, keys: tuple[str, ...], inner_keys: tuple[str, ...], parse: Callable[[Pairs], Grades | Failure]
+    reply: Reply,
+    prompt: ListwisePrompt,
+    keys: tuple[str, ...],
+    inner_keys: tuple[str, ...],
+    parse: Callable[[Pairs], Grades | Failure],
 ) -> Grades | Failure:
     """Parse the object with one of the keys; it may be repeated, but not with other grades.
 
     Args:
         reply: `ambiguous` if one of any of the keys follows the object.
+        prompt: what was shown; objects that the judge quotes from a response do not count.
         keys: an object with none of these at its top level is ignored.
         inner_keys: the keys of nested objects.
         parse: parses the members of such an object.
     """
-
-    def read(answer: str, cut_off: bool) -> Grades | Failure:
-        del cut_off  # a closed object is complete
-        return _read_object(answer, keys, inner_keys, parse)
-
-    return parse_answer(reply, read)
+    return parse_answer(reply, prompt, partial(_read_object, keys, inner_keys, parse))
 
 
 def _read_object(
-    answer: str, keys: tuple[str, ...], inner_keys: tuple[str, ...], parse: Callable[[Pairs], Grades | Failure]
+    keys: tuple[str, ...], inner_keys: tuple[str, ...], parse: Callable[[Pairs], Grades | Failure], answer: Answer
 ) -> Grades | Failure:
-    objects = list(iter_objects(answer, keys))
-    carriers = [(found, pairs) for found in objects if (pairs := found.pairs) and any(key in keys for key, _ in pairs)]
-    if THINK in _without(answer, [found for found, _ in carriers]):
+    text = answer.text
+    objects = list(iter_objects(text, keys))
+    carriers = [found for found in objects if _has_member(found, keys)]
+    if THINK in _without(text, carriers):
         return open_thought()
-    if not carriers:
+
+    def find(text: str) -> list[Carrier[Grades]]:
+        return [
+            Carrier(found.start, found.end, parse(found.pairs or ()))
+            for found in iter_objects(text, keys)
+            if _has_member(found, keys)
+        ]
+
+    own = pick_own(answer, find, ignore_unreadable=False)
+    if own is None:
         return make_failure(
-            FailureKind.NO_VERDICT, f"no complete object with {' or '.join(keys)}; ends with {excerpt(answer[-40:])}"
+            FailureKind.NO_VERDICT, f"no complete object with {' or '.join(keys)}; ends with {excerpt(text[-40:])}"
         )
-    last, pairs = carriers[-1]
-    grades = parse(pairs)
-    if isinstance(grades, Failure):
-        return grades
-    if any(parse(pairs) != grades for _, pairs in carriers[:-1]):
-        return make_failure(FailureKind.AMBIGUOUS, f"more than one object with {keys[0]}, and they differ")
-    if any(_has_key(answer[found.start : found.end], keys) for found in objects if found.pairs is None):
+    if isinstance(own, Failure) or isinstance(own.said, Failure):
+        return own if isinstance(own, Failure) else own.said
+    if any(_has_key(text[found.start : found.end], keys) for found in objects if found.pairs is None):
         return make_failure(FailureKind.AMBIGUOUS, f"more than one object with {keys[0]}, and one cannot be read")
-    if _has_key(answer[last.end :], keys + inner_keys):
+    behind = _without(text, [found for found in carriers if found.start > own.start], own.end)
+    if _has_key(behind, keys + inner_keys):
         return make_failure(FailureKind.AMBIGUOUS, f"after the object with {keys[0]} there is more of the kind")
-    return grades
+    return own.said
+
+
+def _has_member(found: FoundObject, keys: tuple[str, ...]) -> bool:
+    return any(key in keys for key, _ in found.pairs or ())
 
 
 def find_member(pairs: object, key: str, kind: type[Read]) -> Read | Failure:
@@ -109,8 +122,9 @@ def _has_key(text: str, keys: tuple[str, ...]) -> bool:
     return re.search(rf'"(?:{"|".join(map(re.escape, keys))})"\s*+:', text) is not None
 
 
-def _without(answer: str, objects: list[FoundObject]) -> str:
-    pieces, position = [], 0
+def _without(answer: str, objects: list[FoundObject], start: int = 0) -> str:
+    """Return the text from `start` on, without these objects."""
+    pieces, position = [], start
     for found in objects:
         pieces.append(answer[position : found.start])
         position = found.end

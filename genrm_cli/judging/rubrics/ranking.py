@@ -13,7 +13,7 @@ from genrm_cli.judging.rubrics.parse_grades import find_intruder, find_member, f
 from genrm_cli.judging.rubrics.rubric import Rubric, RubricSet
 from genrm_cli.verdicts import Failure, FailureKind, Grades
 
-FORM_VERSION = 1
+FORM_VERSION = 2
 """Grows whenever the prompt or its parsing changes, for any set."""
 
 _TASK = f"""\
@@ -39,6 +39,7 @@ def ranking_profile(rubric_set: RubricSet) -> GradingProfile:
     return GradingProfile(
         name=f"rubric-rank-{rubric_set.name}",
         version=rubric_set.version + FORM_VERSION - 1,
+        reread_version=rubric_set.version + FORM_VERSION - 2,
         about=f"all responses of a group ranked in one call; {rubric_set.about}",
         request_fields=request_object("ranking", {"reasoning": {"type": "string"}, "tiers": _TIERS}),
         render_messages=partial(_render_messages, rubric_set),
@@ -78,7 +79,7 @@ def _render_rubric(rubric: Rubric) -> str:
 
 
 def _parse_reply(reply: Reply, prompt: ListwisePrompt) -> Grades | Failure:
-    return parse_object(reply, ("tiers",), (), partial(_read_tiers, len(prompt.responses)))
+    return parse_object(reply, prompt, ("tiers",), (), partial(_read_tiers, len(prompt.responses)))
 
 
 def _read_tiers(count: int, pairs: Pairs) -> Grades | Failure:

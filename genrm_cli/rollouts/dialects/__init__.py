@@ -20,6 +20,7 @@ from genrm_cli.rollouts.dialects.trainers import (
 )
 from genrm_cli.rollouts.reading.dialect import Dialect, Score
 from genrm_cli.rollouts.reading.fields import Record
+from genrm_cli.rollouts.reading.unrecognised import describe_unrecognised
 from genrm_cli.rollouts.record import UnreadableRecordError
 
 # Recognised in this order: the more particular shapes first.
@@ -56,17 +57,6 @@ DIALECTS: dict[str, Dialect] = {
     )
 }
 
-# Files that are not rollouts but easily taken for them: the keys that tell, and what to do instead.
-_NOT_ROLLOUTS = (
-    (("chosen", "rejected"), "this looks like labelled pairs: use `genrm eval`"),
-    (("response_A", "response_B"), "this looks like labelled pairs: use `genrm eval`"),
-    (("custom_id", "method", "url"), "this looks like the input of a batch: give its output file"),
-    (("group_level_metrics",), "this looks like metrics: give the file of rollouts"),
-    (("mean/reward",), "this looks like a reward profile: give the file of rollouts"),
-    (("response_i", "response_j"), "this looks like comparisons: give the file of rollouts"),
-)
-_SHOWN_KEYS = 8
-
 
 def recognise(record: Record) -> Dialect:
     """Return the format that a record is written in.
@@ -77,12 +67,7 @@ def recognise(record: Record) -> Dialect:
     for dialect in DIALECTS.values():
         if dialect.recognise(record):
             return dialect
-    keys = sorted(record)
-    shown = ", ".join(keys[:_SHOWN_KEYS]) or "none"
-    more = f" and {len(keys) - _SHOWN_KEYS} more" if len(keys) > _SHOWN_KEYS else ""
-    advice = next((advice for signs, advice in _NOT_ROLLOUTS if all(sign in record for sign in signs)), None)
-    advice = advice or "name its fields, as in --prompt-field question --response-field reply.text"
-    raise UnreadableRecordError(f"unknown shape with the keys {shown}{more}; {advice}")
+    raise UnreadableRecordError(describe_unrecognised(record))
 
 
 __all__ = ["DIALECTS", "Dialect", "Record", "Score", "named_fields", "recognise"]

@@ -51,7 +51,8 @@ def named_fields(response_field: str, prompt_field: str | None = None, id_field:
         (annotate_list if find_responses(record)[1] else annotate_line)(record, scores)
 
     own_record = own_of_lists(PARALLEL, (response_field,))
-    return Dialect("named_fields", lambda record: True, read, annotate, own_record)
+    keys = tuple(path for path in (prompt_field, response_field, id_field) if path is not None)
+    return Dialect("named_fields", lambda record: True, read, annotate, own_record, keys=keys, example={})
 
 
 def _value_at(record: Record, path: str) -> object:

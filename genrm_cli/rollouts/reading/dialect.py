@@ -1,7 +1,7 @@
 """Define a format: recognise a line, read its rollouts, write their scores back."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from genrm_cli.rollouts.reading.fields import Record
@@ -26,12 +26,14 @@ class Dialect:
     """One way to write rollouts as lines.
 
     Attributes:
-        name: what `--dialect` takes.
+        name: what `--format` takes.
         recognise: whether a record looks like this format; cheap, by the keys that are there.
         read: the rollouts of a record, in order; raises `UnreadableRecordError`.
         annotate: set rewards and the `genrm` object in the record, one score a rollout, in the order of `read`.
             Every other field stays; a value that is replaced is kept under `genrm`.
         own_record: the fields of a record that are true of one of its rollouts, by position.
+        keys: the keys that `recognise` looks at.
+        example: a short record in this format.
     """
 
     name: str
@@ -39,6 +41,8 @@ class Dialect:
     read: Callable[[Record], list[Rollout]]
     annotate: Callable[[Record, Sequence[Score]], None]
     own_record: Callable[[Record, int], Record] = whole_record
+    keys: tuple[str, ...] = field(kw_only=True)
+    example: Record = field(kw_only=True)
 
 
 def annotate_line(record: Record, scores: Sequence[Score], also: Collection[str] = ()) -> None:

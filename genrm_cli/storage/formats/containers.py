@@ -1,6 +1,7 @@
 """Files that are not JSON lines: those that hold records in another way, and those that are refused."""
 
 import re
+import shlex
 from collections.abc import Callable, Iterable, Iterator
 from typing import BinaryIO
 
@@ -8,6 +9,7 @@ from genrm_cli.errors import InputError
 from genrm_cli.storage.formats.eval_samples import iter_samples
 from genrm_cli.storage.formats.json_items import is_array, is_pretty_printed, iter_as_lines
 from genrm_cli.storage.formats.lines import Line, iter_lines
+from genrm_cli.storage.formats.location import is_s3, is_stream, stem_of
 from genrm_cli.storage.formats.parquet_rows import iter_rows
 
 HEAD_BYTES = 1 << 20  # the first line of a pretty-printed object may be long
@@ -18,12 +20,12 @@ _BINARY: dict[bytes, Callable[[BinaryIO, str, int], Iterator[Line]]] = {
     b"PK\x03\x04": iter_samples,
     b"PK\x05\x06": iter_samples,  # an archive without entries
 }
-_UTF_16 = ("UTF-16 text", "convert it to UTF-8, as in: iconv -f UTF-16 -t UTF-8 FILE > NEW")
+_UTF_16 = ("UTF-16 text", "convert it to UTF-8: iconv -f UTF-16 -t UTF-8 {file} > {new}")
 _PICKLE = ("a Python pickle, as torch.save writes", "load it in Python and write each sample as a JSON line")
 # Beginnings of files that hold no readable records, with what they are and what to do.
 _REFUSED = {
-    rb"\x1f\x8b": ("compressed with gzip", "name it .gz"),
-    rb"\x28\xb5\x2f\xfd": ("compressed with zstandard", "name it .zst"),
+    rb"\x1f\x8b": ("compressed with gzip", "rename it: mv {file} {file}.gz"),
+    rb"\x28\xb5\x2f\xfd": ("compressed with zstandard", "rename it: mv {file} {file}.zst"),
     rb"BZh[1-9]": ("compressed with bzip2", "decompress it"),
     rb"\xfd7zXZ": ("compressed with xz", "decompress it"),
     rb"\xff\xfe|\xfe\xff|[\[{]\x00|\x00[\[{]": _UTF_16,
@@ -32,8 +34,19 @@ _REFUSED = {
     rb"ARROW1": ("an Arrow file", "write it as Parquet"),
     rb"\xd0\xcf\x11\xe0": ("an Excel workbook", "save the sheet as JSON lines"),
 }
-_TABLE_NAMES = (".csv", ".tsv")
-_TABLE = ("a table of text", "write each row as a JSON line, for example with pandas: to_json(lines=True, orient=...)")
+# The same of files of text, by their beginning without blanks; the first line of a table names its columns.
+_REFUSED_TEXTS = {
+    rb"(?i)<!doctype html|<html": ("an HTML page, perhaps of an error or a login", "download the file again"),
+    rb"<\?xml|<Error>": ("XML, perhaps an error of a store", "download the file again"),
+    rb"version https://git-lfs": ("a Git LFS pointer", "fetch the file itself: git lfs pull"),
+}
+_COLUMN = rb'(?:"[^"\r\n]{1,99}"|[A-Za-z_][\w .:-]{0,99})'
+_TABLE = re.compile(rb"%b(?:([,;\t|])%b)(?:\1%b)*\r?\n(?!\{)" % (_COLUMN, _COLUMN, _COLUMN))
+_TABLE_NAMES = {".csv": b",", ".tsv": b"\t"}
+_TO_LINES = (
+    "python3 -c 'import csv, json, sys; [print(json.dumps(row)) for row in csv.DictReader(sys.stdin{delimiter})]' "
+    "< {file} > {new}"
+)
 
 
 class Container:
@@ -66,8 +79,21 @@ class Container:
 
 def _refuse_others(uri: str, head: bytes, start: bytes) -> None:
     found = next((told for mark, told in _REFUSED.items() if re.match(mark, head)), None)
-    if found is None and uri.lower().endswith(_TABLE_NAMES) and not start.startswith((b"{", b"[")):
-        found = _TABLE
+    found = found or next((told for mark, told in _REFUSED_TEXTS.items() if re.match(mark, start)), None)
+    if found is None and (delimiter := _delimiter_of(uri, start)) is not None:
+        given = "" if delimiter == b"," else f', delimiter="{delimiter.decode()}"'.replace("\t", "\\t")
+        found = ("a table of text (CSV)", "convert it: " + _TO_LINES.replace("{delimiter}", given))
     if found is not None:
         kind, advice = found
+        file = "FILE" if is_stream(uri) or is_s3(uri) else uri
+        new = f"{stem_of(file).removesuffix('.csv').removesuffix('.tsv')}.new.jsonl"
+        advice = advice.replace("{file}", shlex.quote(file)).replace("{new}", shlex.quote(new))
         raise InputError(f"{uri}: {kind}, not JSON lines; {advice}")
+
+
+def _delimiter_of(uri: str, start: bytes) -> bytes | None:
+    """Return what separates the columns of a table of text; None if a file does not look like one."""
+    if (heading := _TABLE.match(start)) is not None:
+        return heading[1]
+    suffix = uri[-4:].lower()
+    return _TABLE_NAMES.get(suffix) if not start.startswith((b"{", b"[")) else None

@@ -3,8 +3,10 @@
 Functions raise `UsageError` for a URI that they do not accept.
 """
 
+import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Self
 
 from genrm_cli.errors import UsageError
 
@@ -46,13 +48,22 @@ class InputIdentity:
     Attributes:
         size_bytes: stored size, before decompression.
         etag: of an S3 object, without quotes.
-        mtime_ns: of a local file.
+        mtime_ns: of a local file, which programs can set to any value.
+        ctime_ns: of a local file, which the kernel sets whenever the file or its attributes change.
+        inode: of a local file; a copy has another one.
     """
 
     uri: str
     size_bytes: int | None = None
     etag: str | None = None
     mtime_ns: int | None = None
+    ctime_ns: int | None = None
+    inode: int | None = None
+
+    @classmethod
+    def of_file(cls, path: str, status: os.stat_result) -> Self:
+        """Return the identity of a regular local file."""
+        return cls(path, status.st_size, None, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +74,13 @@ class Mark:
         size_bytes: stored size, after compression.
         upload: unique id stored with the output; None for copied files and file systems without extended attributes.
         mtime_ns: modification time of a local file; None for an S3 object, which never changes in place.
+        sha256: of the stored bytes, where they were just written; not compared.
     """
 
     size_bytes: int
     upload: str | None
     mtime_ns: int | None = None
+    sha256: str | None = field(default=None, compare=False)
 
 
 def is_s3(uri: str) -> bool:

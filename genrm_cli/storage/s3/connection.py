@@ -9,7 +9,7 @@ from botocore.exceptions import ClientError
 
 from genrm_cli.errors import StorageError, UsageError
 from genrm_cli.storage.formats.location import InputIdentity, S3Options, parse_s3_uri
-from genrm_cli.storage.s3.faults import MISSING, error_code, s3_faults, without_password
+from genrm_cli.storage.s3.faults import MISSING, error_code, refuse_other_replies, s3_faults, without_password
 
 if TYPE_CHECKING:
     from types_boto3_s3 import S3Client
@@ -31,10 +31,12 @@ def s3_client(options: S3Options) -> "S3Client":
         retries={"mode": "standard", "total_max_attempts": options.max_attempts},
     )
     try:
-        return session.client("s3", endpoint_url=options.endpoint_url, config=config)
+        client = session.client("s3", endpoint_url=options.endpoint_url, config=config)
     except ValueError as error:
         endpoint = without_password(options.endpoint_url or "from the AWS settings")
         raise UsageError(f"the S3 endpoint {endpoint} is not a URL; expected for instance http://host:9000") from error
+    client.meta.events.register("after-call.s3", refuse_other_replies)
+    return client
 
 
 def identify(client: "S3Client", uri: str, *, sure_of_bucket: bool = False) -> InputIdentity | None:
@@ -88,4 +90,8 @@ def check_object_writable(uri: str, options: S3Options) -> None:
     with s3_faults(uri):
         client = s3_client(options)
         upload = client.create_multipart_upload(Bucket=bucket, Key=key)
-        client.abort_multipart_upload(Bucket=bucket, Key=key, UploadId=upload["UploadId"])
+        try:
+            client.abort_multipart_upload(Bucket=bucket, Key=key, UploadId=upload["UploadId"])
+        except ClientError as error:
+            if error_code(error) != "NoSuchUpload":  # boto3 repeats an abort whose reply was lost
+                raise

@@ -3,10 +3,14 @@
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 from urllib.parse import urlsplit
 
 from boto3.exceptions import Boto3Error
 from botocore import exceptions as boto
+from botocore.awsrequest import AWSResponse
+from botocore.model import OperationModel
+from botocore.parsers import ResponseParserError
 from s3transfer import exceptions as transfer
 
 from genrm_cli.errors import StorageError, UsageError
@@ -45,8 +49,37 @@ _TRANSFER_FAULTS = (
     transfer.S3DownloadFailedError,
     getattr(transfer, "S3ValidationError", transfer.RetriesExceededError),  # not in older versions
 )
+# What a reply of S3 has and a web page lacks.
+_REQUIRED_FIELDS = {
+    "HeadObject": "ETag",
+    "GetObject": "ETag",
+    "PutObject": "ETag",
+    "UploadPart": "ETag",
+    "CreateMultipartUpload": "UploadId",
+    "CompleteMultipartUpload": "ETag",
+}
+_LISTING_ROOT = re.compile(rb"<(\w+:)?ListBucketResult\b")
 _DETAIL_CHARS = 300
 _PASSWORD_IN_URL = re.compile(r"(?<=//)[^/\s]*@")
+
+
+class _OtherReplyError(boto.BotoCoreError):
+    """Something answered that is not S3, such as a login page of a proxy."""
+
+    fmt = "the reply to {operation} is not one of S3 (content type {content_type}); check the S3 endpoint"
+
+
+def refuse_other_replies(
+    http_response: AWSResponse, parsed: dict[str, Any], model: OperationModel, **_: object
+) -> None:
+    """Raise an error for a successful reply that S3 would not give; registered with each client."""
+    if http_response.status_code >= 300:
+        return
+    required = _REQUIRED_FIELDS.get(model.name)
+    is_page = required is not None and required not in parsed
+    if is_page or (model.name == "ListObjectsV2" and not _LISTING_ROOT.search(http_response.content)):
+        content_type = http_response.headers.get("content-type", "unknown")
+        raise _OtherReplyError(operation=model.name, content_type=content_type)
 
 
 @contextmanager
@@ -58,7 +91,7 @@ def s3_faults(uri: str) -> Iterator[None]:
         raise StorageError(f"{uri}: {_explain_refusal(error)}") from error
     except (boto.ProfileNotFound, boto.ParamValidationError, boto.InvalidRegionError) as error:
         raise UsageError(f"{uri}: {_brief(error)}; check the bucket's name and the AWS settings") from error
-    except (boto.BotoCoreError, Boto3Error, *_TRANSFER_FAULTS) as error:
+    except (boto.BotoCoreError, Boto3Error, ResponseParserError, *_TRANSFER_FAULTS) as error:
         raise StorageError(f"{uri}: {_explain_fault(error)}") from error
 
 
@@ -97,6 +130,8 @@ def _explain_fault(error: Exception) -> str:
         # The text of an SSLError names the refused certificate and contains no secret.
         detail = f" ({_brief(error)})" if isinstance(error, boto.SSLError) else ""
         return f"cannot reach {server}: {type(error).__name__}{detail}; check the S3 endpoint and the network"
+    if isinstance(error, ResponseParserError):
+        return "the reply is not one of S3: it cannot be parsed as XML; check the S3 endpoint"
     if isinstance(error, transfer.RetriesExceededError):
         return f"the connection kept breaking ({_brief(error.last_exception)}); run again later"
     return _brief(error)

@@ -1,5 +1,6 @@
 """Atomic S3 outputs, uploaded in parts while they are written."""
 
+import hashlib
 import re
 import string
 import uuid
@@ -51,6 +52,7 @@ class S3Sink:
         self._buffer = bytearray()
         self._parts: _Parts | None = None
         self._size_bytes = 0
+        self._digest = hashlib.sha256()
         self._ended = self._committed = False
         self.mark: Mark | None = None
 
@@ -70,7 +72,12 @@ class S3Sink:
                 self._send(self._parts, len(self._buffer))
             with s3_faults(self.uri):
                 self._parts.wait(below=1)
-        self.mark = Mark(self._size_bytes, self._upload)
+        self.mark = Mark(self._size_bytes, self._upload, sha256=self._digest.hexdigest())
+
+    def stage(self) -> str | None:
+        """Finish; nobody else can publish this upload."""
+        self.finish()
+        return None
 
     def commit(self) -> None:
         """Publish the object; a second call does nothing."""
@@ -102,6 +109,7 @@ class S3Sink:
 
     def _append(self, data: bytes) -> None:
         self._buffer += data
+        self._digest.update(data)
         self._size_bytes += len(data)
 
     def _send_full_parts(self) -> None:

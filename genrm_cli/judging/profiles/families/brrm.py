@@ -8,7 +8,7 @@ from functools import partial
 
 from genrm_cli.judging.profiles.default_sampling import THINKING
 from genrm_cli.judging.profiles.families.nemotron_boxed import RANKING, read_boxes
-from genrm_cli.judging.profiles.parsing.answer import excerpt, make_failure, parse_prose
+from genrm_cli.judging.profiles.parsing.answer import Answer, excerpt, make_failure, parse_prose
 from genrm_cli.judging.profiles.parsing.scales import BETTER, WORSE
 from genrm_cli.judging.profiles.profile import Message, Profile
 from genrm_cli.judging.profiles.prompt import NUMBERS, count_neutralised, render_pairwise
@@ -32,8 +32,7 @@ def _render_second_turn(first_answer: str) -> list[Message]:
     ]
 
 
-def _read(answer: str, cut_off: bool) -> Verdict | Failure:
-    del cut_off  # a box that is closed is complete
+def _read(answer: Answer) -> Verdict | Failure:
     winner = read_boxes(answer, RANKING, "Ranking Score", 1, (1, 2))
     if isinstance(winner, Failure):
         return winner
@@ -44,7 +43,8 @@ def _read(answer: str, cut_off: bool) -> Verdict | Failure:
 
 PROFILE = Profile(
     name="brrm",
-    version=1,
+    version=2,
+    reread_version=1,
     about="NVIDIA Qwen3-Nemotron BRRM, in two turns (two calls); the better response is boxed: 1 is 4, 2, ranking 2; "
     "2 is 2, 4, 5",
     request_fields=THINKING,

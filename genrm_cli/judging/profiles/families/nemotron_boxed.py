@@ -9,7 +9,8 @@ from functools import partial
 from types import MappingProxyType
 
 from genrm_cli.judging.profiles.families import nemotron
-from genrm_cli.judging.profiles.parsing.answer import excerpt, make_failure, parse_prose
+from genrm_cli.judging.profiles.parsing.answer import Answer, excerpt, make_failure, parse_prose
+from genrm_cli.judging.profiles.parsing.quotation import Carrier, pick_own
 from genrm_cli.judging.profiles.parsing.scales import parse_decimal
 from genrm_cli.judging.profiles.profile import Message, Profile
 from genrm_cli.judging.requests import PairwisePrompt
@@ -21,6 +22,7 @@ _FENCED = r"\[The Begin of {}\](.*?)(?=\[The (?:Begin|End) of |\Z)"
 _SCORES = re.compile(_FENCED.format("Individual Scores?"), re.DOTALL)
 RANKING = re.compile(_FENCED.format("Ranking Scores?"), re.DOTALL)
 _BOX = re.compile(r"\\boxed\{([^{}]{0,60})\}")
+_FORM = re.compile(r"\[The (?:Begin|End) of [A-Za-z ]{0,40}\]|" + _BOX.pattern)
 
 _Numbers = tuple[float, ...]
 
@@ -35,8 +37,7 @@ def _render_messages(prompt: PairwisePrompt) -> list[Message]:
     return nemotron.render_messages(PairwisePrompt(history, prompt.response_1, prompt.response_2))
 
 
-def _read(answer: str, cut_off: bool) -> Verdict | Failure:
-    del cut_off  # a box that is closed is complete
+def _read(answer: Answer) -> Verdict | Failure:
     scores = read_boxes(answer, _SCORES, "Individual Scores", 2, (MIN_SCORE, MAX_SCORE))
     if isinstance(scores, Failure):
         return scores
@@ -45,34 +46,40 @@ def _read(answer: str, cut_off: bool) -> Verdict | Failure:
 
 
 def read_boxes(
-    answer: str, fenced: re.Pattern[str], title: str, count: int, bounds: tuple[float, float]
+    answer: Answer, fenced: re.Pattern[str], title: str, count: int, bounds: tuple[float, float]
 ) -> _Numbers | Failure:
-    """Read the last box within the last fence with this title; other readable boxes in such fences must agree."""
-    bodies = [found[1] for found in fenced.finditer(answer)]
-    boxes = [box for body in bodies for box in _BOX.findall(body)]
-    if not bodies or not _BOX.search(bodies[-1]):
-        return make_failure(FailureKind.NO_VERDICT, rf"no \boxed{{}} under {title}; ends with {excerpt(answer[-40:])}")
-    numbers = _parse_numbers(boxes[-1], count)
-    if numbers is None:
-        return make_failure(FailureKind.NO_VERDICT, f"{title}: {excerpt(boxes[-1])} is not {count} number(s)")
+    """Read the last box within the last fence with this title; the judge's other boxes in such fences must agree."""
+    *_, last = [None, *fenced.finditer(answer.text)]
+    if last is None or not _BOX.search(last[1]):
+        end = excerpt(answer.text[-40:])
+        return make_failure(FailureKind.NO_VERDICT, rf"no \boxed{{}} under {title}; ends with {end}")
+
+    def find(text: str) -> list[Carrier[_Numbers]]:
+        # A box alone is no proof of a quotation: many responses hold one.
+        return [
+            Carrier(fence.start(), fence.start(1) + box.end(), _read_box(box[1], title, count, bounds))
+            for fence in fenced.finditer(text)
+            for box in _BOX.finditer(fence[1])
+        ]
+
+    own = pick_own(answer, find, wrapping=_FORM)
+    return own.said if isinstance(own, Carrier) else own or make_failure(FailureKind.NO_VERDICT, f"no {title}")
+
+
+def _read_box(box: str, title: str, count: int, bounds: tuple[float, float]) -> _Numbers | Failure:
+    numbers = tuple(number for part in box.split(",") if (number := parse_decimal(part)) is not None)
+    if not len(numbers) == count == len(box.split(",")):
+        return make_failure(FailureKind.NO_VERDICT, f"{title}: {excerpt(box)} is not {count} number(s)")
     low, high = bounds
     if not all(low <= number <= high for number in numbers):
-        return make_failure(
-            FailureKind.OUT_OF_RANGE, f"{title}: {excerpt(boxes[-1])} is not within {low:g} to {high:g}"
-        )
-    if any(_parse_numbers(box, count) not in (None, numbers) for box in boxes):
-        return make_failure(FailureKind.AMBIGUOUS, f"{title} are given more than once, and differ")
+        return make_failure(FailureKind.OUT_OF_RANGE, f"{title}: {excerpt(box)} is not within {low:g} to {high:g}")
     return numbers
-
-
-def _parse_numbers(box: str, count: int) -> _Numbers | None:
-    numbers = tuple(number for part in box.split(",") if (number := parse_decimal(part)) is not None)
-    return numbers if len(numbers) == count == len(box.split(",")) else None
 
 
 PROFILE = Profile(
     name="nemotron-boxed",
-    version=1,
+    version=2,
+    reread_version=1,
     about="NVIDIA Nemotron Super 49B GenRM with its roles response_1, response_2; boxed scores 1 to 5 and ranking "
     "1 to 6, unchanged",
     request_fields=MappingProxyType({"max_tokens": 16384}),

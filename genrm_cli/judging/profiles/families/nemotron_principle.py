@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from genrm_cli.judging.profiles.families import nemotron
-from genrm_cli.judging.profiles.parsing.answer import excerpt, make_failure, parse_prose
+from genrm_cli.judging.profiles.parsing.answer import Answer, excerpt, make_failure, parse_prose
+from genrm_cli.judging.profiles.parsing.quotation import Carrier, pick_own
 from genrm_cli.judging.profiles.profile import GradingProfile, Message
 from genrm_cli.judging.profiles.prompt import NOT_RECORDED
 from genrm_cli.judging.requests import ListwisePrompt, Reply
@@ -40,18 +41,15 @@ def _parse_reply(reply: Reply, prompt: ListwisePrompt) -> Grades | Failure:
 
     Source: the model card of Qwen3-Nemotron-32B-GenRM-Principle: reward = logprob(Yes) - logprob(No).
     """
-    del prompt
 
-    def read(answer: str, cut_off: bool) -> Grades | Failure:
-        del cut_off  # a matched judgement is complete
-        said = [found[1] for found in _JUDGEMENT.finditer(answer)]
-        if not said:
-            return make_failure(
-                FailureKind.NO_VERDICT, f"no Final Judgement: Yes or No; ends with {excerpt(answer[-40:])}"
-            )
-        if len(set(said)) > 1:
-            return make_failure(FailureKind.AMBIGUOUS, "Final Judgement: both Yes and No")
-        margin = _margin(_likely_tokens(reply, said[-1]))
+    def read(answer: Answer) -> Grades | Failure:
+        own = pick_own(answer, _find_judgements)
+        if own is None:
+            end = excerpt(answer.text[-40:])
+            return make_failure(FailureKind.NO_VERDICT, f"no Final Judgement: Yes or No; ends with {end}")
+        if isinstance(own, Failure):
+            return own
+        margin = _margin(_likely_tokens(reply, str(own.said), len(_find_judgements(answer.text[own.start :]))))
         if margin is None:
             return make_failure(
                 FailureKind.NO_VERDICT, "no log probabilities of Yes and No came with the judgement (top_logprobs)"
@@ -59,19 +57,23 @@ def _parse_reply(reply: Reply, prompt: ListwisePrompt) -> Grades | Failure:
         probability = 1 / (1 + math.exp(-margin)) if margin > -500 else 0.0
         return Grades((MIN_SCORE + (MAX_SCORE - MIN_SCORE) * probability,), (f"margin {margin:.4f}",))
 
-    return parse_prose(reply, read)
+    return parse_prose(reply, prompt, read)
 
 
-def _likely_tokens(reply: Reply, said: str) -> Mapping[str, float]:
-    """Return the likeliest tokens in the position of the last judgement; empty if it is not found."""
+def _find_judgements(text: str) -> list[Carrier[str]]:
+    return [Carrier(found.start(), found.end(), found[1]) for found in _JUDGEMENT.finditer(text)]
+
+
+def _likely_tokens(reply: Reply, said: str, from_end: int) -> Mapping[str, float]:
+    """Return the likeliest tokens in the position of a judgement, counted from the last one; empty if not found."""
     text = "".join(token for token, _ in reply.tokens)
-    found = [match.start(1) for match in _JUDGEMENT.finditer(text) if match[1] == said]
-    if not found:
+    found = list(_JUDGEMENT.finditer(text))[-from_end:]
+    if len(found) < from_end or found[0][1] != said:
         return {}
     end = 0
     for token, likely in reply.tokens:
         end += len(token)
-        if end > found[-1]:
+        if end > found[0].start(1):
             return likely if token.strip() == said else {}
     return {}
 

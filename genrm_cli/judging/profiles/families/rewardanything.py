@@ -5,8 +5,9 @@ import math
 from functools import partial
 
 from genrm_cli.judging.profiles.default_sampling import THINKING
-from genrm_cli.judging.profiles.parsing.answer import THINK, excerpt, make_failure, open_thought, parse_answer
+from genrm_cli.judging.profiles.parsing.answer import THINK, Answer, excerpt, make_failure, open_thought, parse_answer
 from genrm_cli.judging.profiles.parsing.json_objects import Pairs, iter_objects, stands_outside
+from genrm_cli.judging.profiles.parsing.quotation import Carrier, pick_own
 from genrm_cli.judging.profiles.profile import GradingProfile, Message
 from genrm_cli.judging.profiles.prompt import render_listwise
 from genrm_cli.judging.requests import ListwisePrompt, Reply
@@ -32,28 +33,40 @@ def _render_messages(prompt: ListwisePrompt) -> list[Message]:
 
 
 def _parse_reply(reply: Reply, prompt: ListwisePrompt) -> Grades | Failure:
-    return parse_answer(reply, partial(_read, _names(prompt)))
+    return parse_answer(reply, prompt, partial(_read, _names(prompt)))
 
 
-def _read(names: list[str], answer: str, cut_off: bool) -> Grades | Failure:
-    del cut_off  # an object that is closed is complete
-    objects = list(iter_objects(answer, _KEYS))
-    carriers = [found for found in objects if _values_of("scores", found.pairs)]
-    if stands_outside(answer, THINK, carriers):
+def _read(names: list[str], answer: Answer) -> Grades | Failure:
+    objects = list(iter_objects(answer.text, _KEYS))
+    if stands_outside(answer.text, THINK, [found for found in objects if _values_of("scores", found.pairs)]):
         return open_thought()
-    if not carriers:
-        return make_failure(FailureKind.NO_VERDICT, f"no object with scores; ends with {excerpt(answer[-40:])}")
-    chosen = carriers[-1]
-    torn = (found for found in objects if found.pairs is None and found.start > chosen.start)
-    if any(answer.find('"scores"', found.start, found.end) >= 0 for found in torn):
+    own = pick_own(answer, partial(_find_scores, names))
+    if own is None:
+        return make_failure(FailureKind.NO_VERDICT, f"no object with scores; ends with {excerpt(answer.text[-40:])}")
+    if isinstance(own, Failure):
+        return own
+    torn = (found for found in objects if found.pairs is None and found.start > own.start)
+    if any(answer.text.find('"scores"', found.start, found.end) >= 0 for found in torn):
         return make_failure(FailureKind.AMBIGUOUS, "scores, then others that cannot be read")
-    given = [_read_scores(names, scores) for found in carriers for scores in _values_of("scores", found.pairs)]
+    return own.said
+
+
+def _find_scores(names: list[str], text: str) -> list[Carrier[Grades]]:
+    return [
+        Carrier(found.start, found.end, _read_object(names, found.pairs))
+        for found in iter_objects(text, _KEYS)
+        if found.pairs is not None and _values_of("scores", found.pairs)
+    ]
+
+
+def _read_object(names: list[str], pairs: Pairs) -> Grades | Failure:
+    given = [_read_scores(names, scores) for scores in _values_of("scores", pairs)]
     grades = given[-1]
     if isinstance(grades, Failure):
         return grades
-    if any(isinstance(other, Grades) and other != grades for other in given):
+    if any(other != grades for other in given):
         return make_failure(FailureKind.AMBIGUOUS, "scores are given more than once, and differ")
-    contradictions = (_contradiction(names, grades, order) for order in _values_of("best-to-worst", chosen.pairs))
+    contradictions = (_contradiction(names, grades, order) for order in _values_of("best-to-worst", pairs))
     return next(filter(None, contradictions), grades)
 
 
@@ -92,7 +105,8 @@ def _contradiction(names: list[str], grades: Grades, order: object) -> Failure |
 
 PROFILE = GradingProfile(
     name="rewardanything",
-    version=1,
+    version=2,
+    reread_version=1,
     about="RewardAnything, all responses of a group in one call; scores 1 to 5, unchanged",
     request_fields=THINKING,
     render_messages=_render_messages,

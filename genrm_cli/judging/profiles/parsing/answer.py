@@ -2,27 +2,46 @@
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TypeVar
 
-from genrm_cli.judging.requests import Reply
+from genrm_cli.judging.requests import Prompt, Reply
 from genrm_cli.verdicts import Failure, FailureKind, Verdict
 
 MAX_DETAIL_CHARS = 200
 THINK = "<think>"
 
 Said = TypeVar("Said")
-ReadAnswer = Callable[[str, bool], Said | Failure]
-"""Parse an answer; the flag says whether the token limit cut it off."""
-
-_END_THINK = "</think>"
+END_THINK = "</think>"
 _ANY_THINK = re.compile("</?think>")
 
 
-def parse_answer(reply: Reply, read: ReadAnswer[Said], opening: re.Pattern[str] | None = None) -> Said | Failure:
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a judge says after its thinking.
+
+    Attributes:
+        text: its words.
+        cut_off: whether the token limit cut it off.
+        responses: the texts that it was shown and may quote.
+    """
+
+    text: str
+    cut_off: bool
+    responses: tuple[str, ...]
+
+
+ReadAnswer = Callable[[Answer], Said | Failure]
+
+
+def parse_answer(
+    reply: Reply, shown: Prompt, read: ReadAnswer[Said], opening: re.Pattern[str] | None = None
+) -> Said | Failure:
     """Parse the text after the last `</think>`.
 
     Args:
         reply: the judge's reply.
+        shown: what it replies to.
         read: called with a non-blank answer. Its `no_verdict` becomes `truncated` if the answer was cut off.
         opening: matches the beginning of the family's answers, not of thoughts. In a reply that begins this way, a
             `</think>` may be quoted, and the text after it may be a candidate's.
@@ -34,35 +53,39 @@ def parse_answer(reply: Reply, read: ReadAnswer[Said], opening: re.Pattern[str] 
     if reply.refusal or reply.finish_reason == "content_filter":
         return make_failure(FailureKind.REFUSED, f"refused: {excerpt(reply.refusal or 'content_filter')}")
     cut_off = reply.finish_reason == "length"
-    answer = without_thinking(reply.text)
-    if not answer.strip():
+    answer = Answer(without_thinking(reply.text), cut_off, shown.responses)
+    if not answer.text.strip():
         return _nothing_said(reply, cut_off)
-    outcome = read(answer, cut_off)
+    outcome = read(answer)
     if isinstance(outcome, Verdict) and opening is not None and opening.match(reply.text):
-        earlier = read(_ANY_THINK.split(reply.text, maxsplit=1)[0], False)
+        earlier = read(Answer(_ANY_THINK.split(reply.text, maxsplit=1)[0], False, shown.responses))
         if earlier != outcome and not (isinstance(earlier, Failure) and earlier.kind is FailureKind.NO_VERDICT):
-            return make_failure(FailureKind.AMBIGUOUS, f"two verdicts, and {_END_THINK} between them")
+            return make_failure(FailureKind.AMBIGUOUS, f"two verdicts, and {END_THINK} between them")
     if cut_off and isinstance(outcome, Failure) and outcome.kind is FailureKind.NO_VERDICT:
         return make_failure(FailureKind.TRUNCATED, f"cut off by the token limit: {outcome.detail}")
     return outcome
 
 
-def parse_prose(reply: Reply, read: ReadAnswer[Said], opening: re.Pattern[str] | None = None) -> Said | Failure:
+def parse_prose(
+    reply: Reply, shown: Prompt, read: ReadAnswer[Said], opening: re.Pattern[str] | None = None
+) -> Said | Failure:
     """Parse an answer in prose, where `<think>` always begins a thought and is never a quotation."""
 
-    def read_closed(answer: str, cut_off: bool) -> Said | Failure:
-        return open_thought() if THINK in answer else read(answer, cut_off)
+    def read_closed(answer: Answer) -> Said | Failure:
+        return open_thought() if THINK in answer.text else read(answer)
 
-    return parse_answer(reply, read_closed, opening)
+    return parse_answer(reply, shown, read_closed, opening)
 
 
-def parse_first_turn(reply: Reply) -> str | Failure:
+def parse_first_turn(reply: Reply, shown: Prompt) -> str | Failure:
     """Return the first of two replies without its thinking; a failure if it was cut off."""
 
-    def read(answer: str, cut_off: bool) -> str | Failure:
-        return make_failure(FailureKind.NO_VERDICT, "in the first of two turns") if cut_off else answer.strip()
+    def read(answer: Answer) -> str | Failure:
+        if answer.cut_off:
+            return make_failure(FailureKind.NO_VERDICT, "in the first of two turns")
+        return answer.text.strip()
 
-    return parse_prose(reply, read)
+    return parse_prose(reply, shown, read)
 
 
 def open_thought() -> Failure:
@@ -86,7 +109,7 @@ def make_failure(kind: FailureKind, detail: str) -> Failure:
 
 def without_thinking(text: str) -> str:
     """Return the text after the last `</think>`, or all of it."""
-    return text.rpartition(_END_THINK)[2]
+    return text.rpartition(END_THINK)[2]
 
 
 def _nothing_said(reply: Reply, cut_off: bool) -> Failure:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from genrm_cli.judging.profiles.parsing.json_objects import find_closing_brace
 from genrm_cli.judging.profiles.parsing.parse_json import KEYS
-from genrm_cli.judging.requests import Reply
+from genrm_cli.judging.requests import Prompt, Reply
 from genrm_cli.verdicts import Failure, FailureKind, Verdict
 
 # For each unclosed brace the rest of the text is searched: the reference takes quadratic time, we stop after this many
@@ -20,17 +20,18 @@ _NOTHING = Failure(FailureKind.NO_VERDICT, "no JSON object with score_1, score_2
 
 
 def parse_scores_json_as_reference(
-    reply: Reply, default_score: float = 3.0, default_ranking: float = 3.5
+    reply: Reply, shown: Prompt, default_score: float = 3.0, default_ranking: float = 3.5
 ) -> Verdict | Failure:
     """Parse the first readable object of the ```json fences, or else the last one of the whole text.
 
-    The whole text counts, thinking included. One of the keys is enough: the defaults replace the others. A number is
-    anything that `float` accepts, in any range.
+    The whole text counts, thinking and quotations included. One of the keys is enough: the defaults replace the
+    others. A number is anything that `float` accepts, in any range.
 
     Returns:
         `no_verdict` where the reference would use its defaults for all three numbers. Unlike the reference,
         `out_of_range` for NaN and infinity, which would spread to every reward of the group.
     """
+    del shown  # the reference does not look for quotations
     defaults = {"score_1": default_score, "score_2": default_score, "ranking": default_ranking}
     try:
         numbers = _read_fences(reply.text, defaults) or _read_anywhere(reply.text, defaults)

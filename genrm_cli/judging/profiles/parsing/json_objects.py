@@ -18,7 +18,6 @@ _CLAIM = re.compile(r'\{[ \t\r\n]*+"(?:[^"\\\r\n]|\\.){0,200}"[ \t\r\n]*+:')
 # megabyte of quotes would take minutes. Possessive (`*+`) for the same reason.
 _BRACE_OR_STRING = re.compile(r'[{}]|"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
 _BACKSLASH = re.compile(r'\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})?')
-_FENCE = "```"
 
 # Integers are read as floats: `int` refuses more than 4,300 digits with an error that is not JSONDecodeError.
 _DECODER = json.JSONDecoder(strict=False, object_pairs_hook=tuple, parse_int=float)
@@ -31,13 +30,11 @@ class FoundObject:
     Attributes:
         start: index of its `{`.
         end: one past its `}`; the length of the text if it is not closed.
-        fenced: whether the nearest code fence before it is marked as JSON.
         pairs: its members; None if it cannot be decoded or has none of the wanted keys.
     """
 
     start: int
     end: int
-    fenced: bool
     pairs: Pairs | None
 
 
@@ -60,17 +57,14 @@ def find_closing_brace(text: str, start: int) -> int | None:
 
 def iter_objects(text: str, keys: tuple[str, ...]) -> Iterator[FoundObject]:
     """Yield the top-level objects of a text in order; those whose source holds none of the keys are not decoded."""
-    position, fenced = 0, False
+    position = 0
     while claim := _CLAIM.search(text, position):
         start = claim.start()
-        fence = text.rfind(_FENCE, position, start)
-        if fence >= 0:
-            fenced = text[fence + len(_FENCE) : fence + len(_FENCE) + 4].lower() == "json"
         brace = find_closing_brace(text, start)
         end = len(text) if brace is None else brace + 1
         body = text[start:end]
         wanted = brace is not None and any(key in body for key in keys)
-        yield FoundObject(start, end, fenced, decode_object(body) if wanted else None)
+        yield FoundObject(start, end, decode_object(body) if wanted else None)
         position = end
 
 

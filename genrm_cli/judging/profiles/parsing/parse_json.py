@@ -7,9 +7,10 @@ them. Anything else is a failure that names what was found: a wrong verdict woul
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from genrm_cli.judging.profiles.parsing.answer import THINK, excerpt, make_failure, open_thought, parse_answer
+from genrm_cli.judging.profiles.parsing.answer import THINK, Answer, excerpt, make_failure, open_thought, parse_answer
 from genrm_cli.judging.profiles.parsing.json_objects import FoundObject, Pairs, iter_objects, stands_outside
-from genrm_cli.judging.requests import Reply
+from genrm_cli.judging.profiles.parsing.quotation import Carrier, Quotations, pick_own
+from genrm_cli.judging.requests import Prompt, Reply
 from genrm_cli.verdicts import MAX_RANKING, MAX_SCORE, MIN_RANKING, MIN_SCORE, Failure, FailureKind, Verdict
 
 KEYS = ("score_1", "score_2", "ranking")
@@ -30,31 +31,56 @@ Fields = Mapping[str, Sequence[object]]
 """The values of each key in a reply, in order."""
 
 
-def parse_scores_json(reply: Reply) -> Verdict | Failure:
+def parse_scores_json(reply: Reply, shown: Prompt) -> Verdict | Failure:
     """Parse a verdict in the form of a JSON object with the three keys, possibly within `overall`.
 
-    Objects in ```json fences take precedence over others, later ones over earlier ones. A string that is a plain
-    decimal ("4") counts as a number; "4/5", true and null do not. If no object with any of the keys can be decoded, the
-    keys are searched in the text itself, unless the reply was cut off.
+    All objects with the keys must agree, except those that are quoted from a response (`pick_own`). A string that is a
+    plain decimal ("4") counts as a number; "4/5", true and null do not. If no object with any of the keys can be
+    decoded, the keys are searched in the text itself, unless the reply was cut off.
 
     Returns:
         The verdict, or a failure: `refused`, `empty`, `truncated` (cut off before the verdict), `no_verdict`,
         `ambiguous` (contradicting values) or `out_of_range`. Never raises.
     """
-    return parse_answer(reply, _read_answer, _OPENING)
+    return parse_answer(reply, shown, _read_answer, _OPENING)
 
 
-def _read_answer(answer: str, cut_off: bool) -> Verdict | Failure:
-    objects = list(iter_objects(answer, KEYS))
-    carriers = [(found, fields) for found in objects if (fields := _fields_of(found.pairs))]
-    if stands_outside(answer, THINK, [found for found, _ in carriers]):
+def _read_answer(answer: Answer) -> Verdict | Failure:
+    objects = list(iter_objects(answer.text, KEYS))
+    carriers = [found for found in objects if _fields_of(found.pairs)]
+    if stands_outside(answer.text, THINK, carriers):
         return open_thought()
-    if carriers:
-        return _read_last(answer, objects, carriers)
-    if cut_off:
+    own = pick_own(answer, _find_carriers)
+    if isinstance(own, Failure):
+        return own
+    if own is not None:
+        if isinstance(own.said, Verdict) and _is_contradicted(
+            answer.text, objects, carriers, own.start, own.end, own.said
+        ):
+            return make_failure(FailureKind.AMBIGUOUS, f"{_in_words(own.said)}, and another that cannot be read")
+        return own.said
+    if answer.cut_off:
         return make_failure(FailureKind.NO_VERDICT, f"no complete object with {', '.join(KEYS)}")
     # Keys deep within a decoded object are not a verdict.
-    return _read_loosely(_without(answer, (found for found in objects if found.pairs is not None)))
+    return _read_broken(
+        _without(answer.text, (found for found in objects if found.pairs is not None)), answer.responses
+    )
+
+
+def _find_carriers(text: str) -> list[Carrier[Verdict]]:
+    return [
+        Carrier(found.start, found.end, _read_fields(fields))
+        for found in iter_objects(text, KEYS)
+        if (fields := _fields_of(found.pairs))
+    ]
+
+
+def _read_broken(text: str, responses: Sequence[str]) -> Verdict | Failure:
+    """Read the keys and their values from broken JSON, unless a response holds all of them."""
+    verdict, quotations = _read_loosely(text), Quotations(responses)
+    if isinstance(verdict, Verdict) and all(quotations.hold(found[0]) for found in _LOOSE_FIELD.finditer(text)):
+        return make_failure(FailureKind.AMBIGUOUS, f"{_in_words(verdict)} stands in a response, too")
+    return verdict
 
 
 def _fields_of(pairs: Pairs | None) -> Fields:
@@ -66,46 +92,23 @@ def _fields_of(pairs: Pairs | None) -> Fields:
     return {key: values for key in KEYS if (values := [value for name, value in members if name == key])}
 
 
-def _read_last(
-    answer: str, objects: list[FoundObject], carriers: list[tuple[FoundObject, Fields]]
-) -> Verdict | Failure:
-    """Read the last object with the keys, and compare it with everything that could contradict it."""
-    preferred = [carrier for carrier in carriers if carrier[0].fenced] or carriers
-    chosen, fields = preferred[-1]
-    verdict = _read_fields(fields)
-    if isinstance(verdict, Failure):
-        return verdict
-    rivals = preferred + [carrier for carrier in carriers if carrier[0].start > chosen.start]
-    for _, rival_fields in rivals:
-        rival = _read_fields(rival_fields)
-        if isinstance(rival, Verdict) and rival != verdict:
-            return make_failure(FailureKind.AMBIGUOUS, f"two verdicts: {_in_words(rival)} and {_in_words(verdict)}")
-    if _is_contradicted(answer, objects, carriers, chosen, verdict):
-        return make_failure(FailureKind.AMBIGUOUS, f"{_in_words(verdict)}, and another that cannot be read")
-    return verdict
-
-
 def _is_contradicted(
-    answer: str,
-    objects: list[FoundObject],
-    carriers: list[tuple[FoundObject, Fields]],
-    chosen: FoundObject,
-    verdict: Verdict,
+    answer: str, objects: list[FoundObject], carriers: list[FoundObject], start: int, end: int, verdict: Verdict
 ) -> bool:
-    """Tell whether text that cannot be decoded contradicts the chosen object.
+    """Tell whether text that cannot be decoded contradicts the verdict of the object from `start` to `end`.
 
     An object that the judge quotes in a string without escaping it breaks the judge's own in two: one of them is then
     readable, and the numbers of the other precede or follow it.
     """
-    torn = [found for found in objects if found.start > chosen.start and found.pairs is None]
-    decoded = [found for found in objects if found.start < chosen.start and found.pairs is not None]
-    before = _read_loosely(_without(answer[: chosen.start], decoded))
+    torn = [found for found in objects if found.start > start and found.pairs is None]
+    decoded = [found for found in objects if found.start < start and found.pairs is not None]
+    before = _read_loosely(_without(answer[:start], decoded))
     if before != verdict if isinstance(before, Verdict) else before.kind is FailureKind.AMBIGUOUS:
         return True
     if any(_KEY.search(answer, found.start, found.end) for found in torn):
         return True
     numbers = {"score_1": verdict.score_1, "score_2": verdict.score_2, "ranking": verdict.ranking}
-    behind = _without(answer, (found for found, _ in carriers if found.start > chosen.start), chosen.end)
+    behind = _without(answer, (found for found in carriers if found.start > start), end)
     return any(_to_number(_loose_value(found)) != numbers[found["key"]] for found in _LOOSE_FIELD.finditer(behind))
 
 

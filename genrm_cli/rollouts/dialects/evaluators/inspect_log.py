@@ -8,6 +8,7 @@ from typing import Any
 
 from genrm_cli.rollouts.reading.content import media_of_messages
 from genrm_cli.rollouts.reading.dialect import Dialect, Score
+from genrm_cli.rollouts.reading.example_texts import ANSWERED, QUESTION
 from genrm_cli.rollouts.reading.fields import (
     Record,
     excluded_of,
@@ -87,4 +88,12 @@ def _own_record(record: Record, position: int) -> Record:
     return sample
 
 
-DIALECT = Dialect("inspect_log", _recognise, _read, _annotate, _own_record)
+DIALECT = Dialect(
+    "inspect_log",
+    _recognise,
+    _read,
+    _annotate,
+    _own_record,
+    keys=("samples", "eval", "id", "epoch", "input", "output"),
+    example={"id": "river", "epoch": 1, "input": QUESTION, "output": {"choices": [{"message": ANSWERED}]}},
+)

@@ -8,6 +8,7 @@ import json
 from collections.abc import Mapping, Sequence
 
 from genrm_cli.rollouts.reading.dialect import Dialect, Score, annotate_list, whole_record
+from genrm_cli.rollouts.reading.example_texts import ANSWER, OTHER_ANSWER, QUESTION
 from genrm_cli.rollouts.reading.fields import Record, has_all, identifier, rollout_of
 from genrm_cli.rollouts.reading.messages import items_of_text, turns_of_messages
 from genrm_cli.rollouts.reading.templates import turns_of_template
@@ -69,4 +70,12 @@ def _annotate(record: Record, scores: Sequence[Score]) -> None:
     annotate_list(record, scores)
 
 
-DIALECT = Dialect("lm_eval", _recognise, _read, _annotate, whole_record)
+DIALECT = Dialect(
+    "lm_eval",
+    _recognise,
+    _read,
+    _annotate,
+    whole_record,
+    keys=("doc_id", "arguments", "resps"),
+    example={"doc_id": 0, "arguments": {"gen_args_0": {"arg_0": QUESTION}}, "resps": [[ANSWER, OTHER_ANSWER]]},
+)

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from genrm_cli.rollouts.dialects.evaluators.openai_chat import read_choices
 from genrm_cli.rollouts.reading.dialect import Dialect, Score, annotate_line, annotate_list
+from genrm_cli.rollouts.reading.example_texts import ANSWERED, ANSWERED_TOO
 from genrm_cli.rollouts.reading.fields import Record, failure_of, identifier, is_truncated, rollout_of
 from genrm_cli.rollouts.reading.response_items import items_of_output, output_items
 from genrm_cli.rollouts.record import Rollout, UnreadableRecordError
@@ -48,4 +49,15 @@ def _own_record(record: Record, position: int) -> Record:
     return record | {"choice": choices[position]} if isinstance(choices, list) and choices else record
 
 
-DIALECT = Dialect("openai_batch", _recognise, _read, _annotate, _own_record)
+DIALECT = Dialect(
+    "openai_batch",
+    _recognise,
+    _read,
+    _annotate,
+    _own_record,
+    keys=("custom_id", "response", "error"),
+    example={
+        "custom_id": "river",
+        "response": {"body": {"choices": [{"message": ANSWERED}, {"message": ANSWERED_TOO}]}},
+    },
+)

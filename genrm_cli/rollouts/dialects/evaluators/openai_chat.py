@@ -8,6 +8,7 @@ from typing import Any
 
 from genrm_cli.rollouts.reading.content import media_of_messages
 from genrm_cli.rollouts.reading.dialect import Dialect, annotate_list, own_of_lists
+from genrm_cli.rollouts.reading.example_texts import ANSWERED, ANSWERED_TOO, ASKED
 from genrm_cli.rollouts.reading.fields import Record, is_truncated, list_at, rollout_of, task_of
 from genrm_cli.rollouts.reading.messages import turns_of_prompt
 from genrm_cli.rollouts.reading.response_items import items_of_response
@@ -43,4 +44,12 @@ def read_choices(record: Record, choices: list[Any], prompt: object, **known: An
     return rollouts
 
 
-DIALECT = Dialect("openai_chat", _recognise, _read, annotate_list, own_of_lists((), ("choices",)))
+DIALECT = Dialect(
+    "openai_chat",
+    _recognise,
+    _read,
+    annotate_list,
+    own_of_lists((), ("choices",)),
+    keys=("choices", "messages", "prompt"),
+    example={"messages": [ASKED], "choices": [{"message": ANSWERED}, {"message": ANSWERED_TOO}]},
+)

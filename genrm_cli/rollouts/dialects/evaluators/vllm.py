@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from genrm_cli.rollouts.dialects.evaluators.openai_chat import read_choices
 from genrm_cli.rollouts.reading.dialect import Dialect, annotate_list, own_of_lists
+from genrm_cli.rollouts.reading.example_texts import ANSWER, OTHER_ANSWER, QUESTION
 from genrm_cli.rollouts.reading.fields import Record, list_at
 from genrm_cli.rollouts.reading.templates import messages_of_template
 from genrm_cli.rollouts.record import Rollout
@@ -23,4 +24,12 @@ def _read(record: Record) -> list[Rollout]:
     return read_choices(record, list_at(record, "outputs"), prompt, line_is_group=True)
 
 
-DIALECT = Dialect("vllm", _recognise, _read, annotate_list, own_of_lists((), ("outputs",)))
+DIALECT = Dialect(
+    "vllm",
+    _recognise,
+    _read,
+    annotate_list,
+    own_of_lists((), ("outputs",)),
+    keys=("prompt", "prompt_token_ids", "outputs"),
+    example={"prompt": QUESTION, "outputs": [{"text": ANSWER}, {"text": OTHER_ANSWER}]},
+)

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from genrm_cli.rollouts.dialects.plain.many import PARALLEL, read_list
 from genrm_cli.rollouts.reading.content import media_of_messages
 from genrm_cli.rollouts.reading.dialect import Dialect, annotate_list, own_of_lists
+from genrm_cli.rollouts.reading.example_texts import ANSWERED, ANSWERED_TOO, ASKED
 from genrm_cli.rollouts.reading.fields import Record
 from genrm_cli.rollouts.reading.messages import turns_of_prompt
 from genrm_cli.rollouts.record import Rollout, UnreadableRecordError
@@ -24,4 +25,12 @@ def _read(record: Record) -> list[Rollout]:
     return read_list(record, turns_of_prompt(history), responses, media_of_messages(history))
 
 
-DIALECT = Dialect("compare", _recognise, _read, annotate_list, own_of_lists(PARALLEL, ("response_objs",)))
+DIALECT = Dialect(
+    "compare",
+    _recognise,
+    _read,
+    annotate_list,
+    own_of_lists(PARALLEL, ("response_objs",)),
+    keys=("conversation_history", "response_objs"),
+    example={"conversation_history": [ASKED], "response_objs": [{"output": [ANSWERED]}, {"output": [ANSWERED_TOO]}]},
+)

@@ -8,6 +8,7 @@ from typing import Any
 
 from genrm_cli.rollouts.reading.content import media_of_messages
 from genrm_cli.rollouts.reading.dialect import Dialect, Score, annotate_line
+from genrm_cli.rollouts.reading.example_texts import ANSWERED, QUESTION
 from genrm_cli.rollouts.reading.fields import Record, is_truncated, rollout_of
 from genrm_cli.rollouts.reading.response_items import flatten_items, items_of_output, output_items, turns_of_item
 from genrm_cli.rollouts.record import Rollout, Turn, UnreadableRecordError
@@ -54,4 +55,11 @@ def _annotate(record: Record, scores: Sequence[Score]) -> None:
         record["reward_components"] = {} if reward is None else {"genrm": reward}
 
 
-DIALECT = Dialect("nemo_gym", _recognise, _read, _annotate)
+DIALECT = Dialect(
+    "nemo_gym",
+    _recognise,
+    _read,
+    _annotate,
+    keys=("responses_create_params", "response"),
+    example={"_ng_task_index": 0, "responses_create_params": {"input": QUESTION}, "response": {"output": [ANSWERED]}},
+)

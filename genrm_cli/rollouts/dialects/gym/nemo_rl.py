@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from genrm_cli.rollouts.dialects.plain.chat import read_chat
 from genrm_cli.rollouts.reading.dialect import Dialect, Score, annotate_list, own_of_lists
+from genrm_cli.rollouts.reading.example_texts import ANSWER, OTHER_ANSWER, QUESTION
 from genrm_cli.rollouts.reading.fields import Record, list_at, rollout_of
 from genrm_cli.rollouts.reading.messages import items_of_text
 from genrm_cli.rollouts.reading.templates import turns_of_template
@@ -66,4 +67,12 @@ def _own(record: Record, position: int) -> Record:
     return _own_record(record, position) if _is_batch(record) else record
 
 
-DIALECT = Dialect("nemo_rl", _recognise, _read, _annotate, _own)
+DIALECT = Dialect(
+    "nemo_rl",
+    _recognise,
+    _read,
+    _annotate,
+    _own,
+    keys=("content", "rewards"),
+    example={"content": [[QUESTION, ANSWER], [QUESTION, OTHER_ANSWER]], "rewards": [1.0, 0.0]},
+)

@@ -2,6 +2,7 @@
 
 from genrm_cli.rollouts.dialects.plain.completion import read_completion
 from genrm_cli.rollouts.reading.dialect import Dialect, annotate_line
+from genrm_cli.rollouts.reading.example_texts import ANSWER, QUESTION
 from genrm_cli.rollouts.reading.fields import Record, has_all
 from genrm_cli.rollouts.record import Rollout, UnreadableRecordError
 
@@ -18,4 +19,11 @@ def _read(record: Record) -> list[Rollout]:
     return [read_completion(record, prompt, record["output"])]
 
 
-DIALECT = Dialect("alpaca", _recognise, _read, annotate_line)
+DIALECT = Dialect(
+    "alpaca",
+    _recognise,
+    _read,
+    annotate_line,
+    keys=("instruction", "output"),
+    example={"instruction": QUESTION, "input": "", "output": ANSWER},
+)

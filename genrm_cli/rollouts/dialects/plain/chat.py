@@ -5,6 +5,7 @@ from typing import Any
 
 from genrm_cli.rollouts.reading.content import media_of_messages
 from genrm_cli.rollouts.reading.dialect import Dialect, annotate_line
+from genrm_cli.rollouts.reading.example_texts import ANSWERED, ASKED
 from genrm_cli.rollouts.reading.fields import Record, rollout_of
 from genrm_cli.rollouts.reading.messages import items_of_messages, turns_of_messages
 from genrm_cli.rollouts.record import Rollout, Turn, UnreadableRecordError
@@ -49,4 +50,11 @@ def _response_span(turns: Sequence[Turn]) -> tuple[int, int]:
     return start, end
 
 
-DIALECT = Dialect("chat", _recognise, _read, annotate_line)
+DIALECT = Dialect(
+    "chat",
+    _recognise,
+    _read,
+    annotate_line,
+    keys=("messages",),
+    example={"messages": [ASKED, ANSWERED]},
+)

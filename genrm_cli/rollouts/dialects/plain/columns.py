@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 
 from genrm_cli.rollouts.dialects.plain.completion import read_completion
 from genrm_cli.rollouts.reading.dialect import Dialect, Score, annotate_list, own_of_columns, set_detail
+from genrm_cli.rollouts.reading.example_texts import ANSWER, OTHER_ANSWER, QUESTION
 from genrm_cli.rollouts.reading.fields import Record, list_at
 from genrm_cli.rollouts.record import Rollout, UnreadableRecordError
 
@@ -77,4 +78,12 @@ def _own_record(record: Record, position: int) -> Record:
     return _own_row(record, rows[position])
 
 
-DIALECT = Dialect("columns", _recognise, _read, _annotate, _own_record)
+DIALECT = Dialect(
+    "columns",
+    _recognise,
+    _read,
+    _annotate,
+    _own_record,
+    keys=("prompts", *_RESPONSES),
+    example={"prompts": [QUESTION], "responses": [[ANSWER, OTHER_ANSWER]]},
+)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from genrm_cli.rollouts.reading.content import media_of_messages
 from genrm_cli.rollouts.reading.dialect import Dialect, annotate_line
+from genrm_cli.rollouts.reading.example_texts import ANSWER, QUESTION
 from genrm_cli.rollouts.reading.fields import Record, rollout_of
 from genrm_cli.rollouts.reading.messages import turns_of_prompt
 from genrm_cli.rollouts.reading.response_items import items_of_response
@@ -57,4 +58,11 @@ def _one_of(record: Record, present: Sequence[str], role: str) -> str:
     return (filled or present)[0]
 
 
-DIALECT = Dialect("completion", _recognise, _read, annotate_line)
+DIALECT = Dialect(
+    "completion",
+    _recognise,
+    _read,
+    annotate_line,
+    keys=(*_PROMPTS, *_WEAK_PROMPTS, *_RESPONSES, *_WEAK_RESPONSES),
+    example={"prompt": QUESTION, "completion": ANSWER},
+)

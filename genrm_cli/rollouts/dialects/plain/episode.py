@@ -13,6 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from genrm_cli.rollouts.reading.content import media_of_messages
 from genrm_cli.rollouts.reading.dialect import Dialect, Score, annotate_line, set_detail
+from genrm_cli.rollouts.reading.example_texts import ANSWERED, ASKED
 from genrm_cli.rollouts.reading.fields import Record, index_of, rollout_of
 from genrm_cli.rollouts.reading.messages import items_of_messages, turns_of_messages
 from genrm_cli.rollouts.record import Rollout, UnreadableRecordError
@@ -98,4 +99,11 @@ def _names_beside(before: Collection[str], written: Mapping[str, str], ours: Col
     return names
 
 
-DIALECT = Dialect("episode", _recognise, _read, _annotate)
+DIALECT = Dialect(
+    "episode",
+    _recognise,
+    _read,
+    _annotate,
+    keys=("messages", "scenario"),
+    example={"scenario": {"scenario_id": "river"}, "messages": [ASKED, ANSWERED]},
+)

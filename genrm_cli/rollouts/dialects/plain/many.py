@@ -2,6 +2,7 @@
 
 from genrm_cli.rollouts.reading.content import media_of_messages
 from genrm_cli.rollouts.reading.dialect import Dialect, annotate_list, own_of_lists
+from genrm_cli.rollouts.reading.example_texts import ANSWER, OTHER_ANSWER, QUESTION
 from genrm_cli.rollouts.reading.fields import Record, is_truncated, rollout_of
 from genrm_cli.rollouts.reading.messages import turns_of_prompt
 from genrm_cli.rollouts.reading.response_items import items_of_response
@@ -55,4 +56,12 @@ def read_list(
     ]
 
 
-DIALECT = Dialect("many", _recognise, _read, annotate_list, own_of_lists(PARALLEL, LIST_FIELDS))
+DIALECT = Dialect(
+    "many",
+    _recognise,
+    _read,
+    annotate_list,
+    own_of_lists(PARALLEL, LIST_FIELDS),
+    keys=("prompt", *LIST_FIELDS),
+    example={"prompt": QUESTION, "responses": [ANSWER, OTHER_ANSWER]},
+)

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from genrm_cli.rollouts.dialects.plain.chat import read_chat
 from genrm_cli.rollouts.reading.dialect import Dialect, annotate_line
+from genrm_cli.rollouts.reading.example_texts import ANSWER, QUESTION
 from genrm_cli.rollouts.reading.fields import Record
 from genrm_cli.rollouts.record import Rollout, UnreadableRecordError
 
@@ -34,4 +35,11 @@ def _message_of(turn: object) -> object:
     return {"role": _ROLES.get(role, role) if isinstance(role, str) else role, "content": turn.get("value")}
 
 
-DIALECT = Dialect("sharegpt", _recognise, _read, annotate_line)
+DIALECT = Dialect(
+    "sharegpt",
+    _recognise,
+    _read,
+    annotate_line,
+    keys=("conversations",),
+    example={"conversations": [{"from": "human", "value": QUESTION}, {"from": "gpt", "value": ANSWER}]},
+)

@@ -4,6 +4,7 @@ Source: inclusionAI/AReaL `areal/infra/workflow_executor.py`.
 """
 
 from genrm_cli.rollouts.reading.dialect import Dialect, annotate_line
+from genrm_cli.rollouts.reading.example_texts import ANSWER, QUESTION
 from genrm_cli.rollouts.reading.fields import Record, first_of, has_all, identifier, integer, rollout_of
 from genrm_cli.rollouts.reading.response_items import items_of_response
 from genrm_cli.rollouts.reading.templates import turns_of_template
@@ -30,4 +31,11 @@ def _read(record: Record) -> list[Rollout]:
     ]
 
 
-DIALECT = Dialect("areal", _recognise, _read, annotate_line)
+DIALECT = Dialect(
+    "areal",
+    _recognise,
+    _read,
+    annotate_line,
+    keys=("task_id", "sample_idx", "prompt", "completion"),
+    example={"task_id": 0, "sample_idx": 0, "prompt": QUESTION, "completion": ANSWER},
+)

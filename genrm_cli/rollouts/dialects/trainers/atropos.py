@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from genrm_cli.rollouts.dialects.plain.chat import read_chat
 from genrm_cli.rollouts.reading.dialect import Dialect, Score, annotate_list, own_of_lists
+from genrm_cli.rollouts.reading.example_texts import ANSWERED, ANSWERED_TOO, ASKED
 from genrm_cli.rollouts.reading.fields import Record
 from genrm_cli.rollouts.record import Rollout, UnreadableRecordError
 
@@ -33,4 +34,17 @@ def _annotate(record: Record, scores: Sequence[Score]) -> None:
     annotate_list(record, scores, field="scores")
 
 
-DIALECT = Dialect("atropos", _recognise, _read, _annotate, own_of_lists(_PARALLEL, ("messages",)))
+DIALECT = Dialect(
+    "atropos",
+    _recognise,
+    _read,
+    _annotate,
+    own_of_lists(_PARALLEL, ("messages",)),
+    keys=("tokens", "masks", "scores", "messages"),
+    example={
+        "tokens": [[1], [2]],
+        "masks": [[1], [2]],
+        "scores": [1.0, 0.0],
+        "messages": [[ASKED, ANSWERED], [ASKED, ANSWERED_TOO]],
+    },
+)

@@ -6,6 +6,7 @@ Source: NousResearch/atropos `atroposlib/cli/sft.py`.
 from collections.abc import Sequence
 
 from genrm_cli.rollouts.reading.dialect import Dialect, Score, annotate_line
+from genrm_cli.rollouts.reading.example_texts import ANSWER, QUESTION
 from genrm_cli.rollouts.reading.fields import Record, first_of, has_all, rollout_of
 from genrm_cli.rollouts.reading.response_items import items_of_response
 from genrm_cli.rollouts.reading.templates import turns_of_template
@@ -27,4 +28,11 @@ def _annotate(record: Record, scores: Sequence[Score]) -> None:
     annotate_line(record, scores, also=("score",))
 
 
-DIALECT = Dialect("atropos_text", _recognise, _read, _annotate)
+DIALECT = Dialect(
+    "atropos_text",
+    _recognise,
+    _read,
+    _annotate,
+    keys=("prefix", "completion"),
+    example={"prefix": QUESTION, "completion": ANSWER},
+)

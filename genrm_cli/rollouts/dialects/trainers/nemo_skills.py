@@ -6,6 +6,7 @@ Source: NVIDIA-NeMo/Skills `nemo_skills/inference/generate.py`.
 
 from genrm_cli.rollouts.dialects.plain.completion import read_completion
 from genrm_cli.rollouts.reading.dialect import Dialect, annotate_line
+from genrm_cli.rollouts.reading.example_texts import ANSWER, QUESTION
 from genrm_cli.rollouts.reading.fields import Record, first_of
 from genrm_cli.rollouts.record import Rollout
 
@@ -21,4 +22,11 @@ def _read(record: Record) -> list[Rollout]:
     return [read_completion(record, first_of(record, _PROMPTS), first_of(record, ("generation",)))]
 
 
-DIALECT = Dialect("nemo_skills", _recognise, _read, annotate_line)
+DIALECT = Dialect(
+    "nemo_skills",
+    _recognise,
+    _read,
+    annotate_line,
+    keys=(*_PROMPTS, "generation", "expected_answer", "num_generated_tokens"),
+    example={"problem": QUESTION, "generation": ANSWER, "expected_answer": "Volga"},
+)

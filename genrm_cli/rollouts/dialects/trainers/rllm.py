@@ -8,6 +8,7 @@ from typing import Any
 
 from genrm_cli.rollouts.reading.content import media_of_messages
 from genrm_cli.rollouts.reading.dialect import Dialect, Score, annotate_list, own_of_lists
+from genrm_cli.rollouts.reading.example_texts import ANSWERED, ANSWERED_TOO, ASKED
 from genrm_cli.rollouts.reading.fields import Record, excluded_of, identifier, list_at, rollout_of
 from genrm_cli.rollouts.reading.messages import items_of_messages, turns_of_messages
 from genrm_cli.rollouts.record import Rollout, UnreadableRecordError
@@ -61,4 +62,15 @@ def _annotate(record: Record, scores: Sequence[Score]) -> None:
     record["genrm"]["previous_trajectory_rewards"] = before
 
 
-DIALECT = Dialect("rllm", _recognise, _read, _annotate, own_of_lists(("rewards",), ("trajectories",)))
+DIALECT = Dialect(
+    "rllm",
+    _recognise,
+    _read,
+    _annotate,
+    own_of_lists(("rewards",), ("trajectories",)),
+    keys=("trajectories", "task_hash", "termination_reason"),
+    example={
+        "task_hash": "river",
+        "trajectories": [{"steps": [{"chat_completions": [ASKED, message]}]} for message in (ANSWERED, ANSWERED_TOO)],
+    },
+)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from genrm_cli.rollouts.dialects.plain.columns import read_columns
 from genrm_cli.rollouts.reading.dialect import Dialect, Score, annotate_list, own_of_columns
+from genrm_cli.rollouts.reading.example_texts import ANSWER, OTHER_ANSWER, QUESTION
 from genrm_cli.rollouts.reading.fields import Record, list_at
 from genrm_cli.rollouts.reading.templates import messages_of_template
 from genrm_cli.rollouts.record import Rollout
@@ -33,4 +34,12 @@ def _annotate(record: Record, scores: Sequence[Score]) -> None:
     annotate_list(record, scores, field="scores")
 
 
-DIALECT = Dialect("roll", _recognise, _read, _annotate, _own_row)
+DIALECT = Dialect(
+    "roll",
+    _recognise,
+    _read,
+    _annotate,
+    _own_row,
+    keys=("prompt", "responses"),
+    example={"prompt": [QUESTION, QUESTION], "responses": [ANSWER, OTHER_ANSWER], "scores": [1.0, 0.0]},
+)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from genrm_cli.rollouts.dialects.trainers.verl import items_of_turns
 from genrm_cli.rollouts.reading.dialect import Dialect, Score, annotate_line
+from genrm_cli.rollouts.reading.example_texts import ANSWER, QUESTION
 from genrm_cli.rollouts.reading.fields import Record, first_of, has_all, rollout_of
 from genrm_cli.rollouts.reading.templates import turns_of_template
 from genrm_cli.rollouts.record import Rollout, UnreadableRecordError
@@ -27,4 +28,11 @@ def _annotate(record: Record, scores: Sequence[Score]) -> None:
     annotate_line(record, scores, also=("score",))
 
 
-DIALECT = Dialect("skyrl", _recognise, _read, _annotate)
+DIALECT = Dialect(
+    "skyrl",
+    _recognise,
+    _read,
+    _annotate,
+    keys=("input_prompt", "output_response"),
+    example={"input_prompt": QUESTION, "output_response": ANSWER},
+)

@@ -6,6 +6,7 @@ Source: thinking-machines-lab/tinker-cookbook `tinker_cookbook/eval/benchmarks/_
 from collections.abc import Mapping
 
 from genrm_cli.rollouts.reading.dialect import Dialect, annotate_line
+from genrm_cli.rollouts.reading.example_texts import ANSWERED, ASKED
 from genrm_cli.rollouts.reading.fields import Record, excluded_of, failure_of, identifier, list_at, rollout_of
 from genrm_cli.rollouts.reading.messages import items_of_messages, turns_of_messages
 from genrm_cli.rollouts.record import Rollout
@@ -34,4 +35,11 @@ def _read(record: Record) -> list[Rollout]:
     ]
 
 
-DIALECT = Dialect("tinker", _recognise, _read, annotate_line)
+DIALECT = Dialect(
+    "tinker",
+    _recognise,
+    _read,
+    annotate_line,
+    keys=("turns", "example_id", "benchmark"),
+    example={"example_id": "river", "turns": [ASKED, ANSWERED]},
+)

@@ -5,6 +5,7 @@ A row whose generation failed has a null completion: an input without a response
 
 from genrm_cli.rollouts.reading.content import media_of_messages
 from genrm_cli.rollouts.reading.dialect import Dialect, annotate_line
+from genrm_cli.rollouts.reading.example_texts import ANSWERED, ASKED
 from genrm_cli.rollouts.reading.fields import Record, excluded_of, failure_of, first_of, has_all, rollout_of
 from genrm_cli.rollouts.reading.messages import turns_of_prompt
 from genrm_cli.rollouts.reading.response_items import items_of_response
@@ -23,4 +24,11 @@ def _read(record: Record) -> list[Rollout]:
     return [rollout_of(record, turns_of_prompt(prompt), response, prompt_media=media, excluded=excluded)]
 
 
-DIALECT = Dialect("verifiers", _recognise, _read, annotate_line)
+DIALECT = Dialect(
+    "verifiers",
+    _recognise,
+    _read,
+    annotate_line,
+    keys=("example_id", "prompt", "completion"),
+    example={"example_id": 0, "prompt": [ASKED], "completion": [ANSWERED]},
+)

@@ -9,6 +9,7 @@ from typing import Any
 
 from genrm_cli.rollouts.reading.content import media_of_messages
 from genrm_cli.rollouts.reading.dialect import Dialect, Score, set_detail
+from genrm_cli.rollouts.reading.example_texts import ANSWERED, ANSWERED_TOO, ASKED
 from genrm_cli.rollouts.reading.fields import Record, failure_of, identifier, is_truncated, rollout_of
 from genrm_cli.rollouts.reading.messages import iter_items_of_message, tool_names, turns_of_messages
 from genrm_cli.rollouts.record import Rollout, UnreadableRecordError
@@ -119,4 +120,18 @@ def _own_record(record: Record, position: int) -> Record:
     return others | ({"trace": record["traces"][positions[position]]} if position < len(positions) else {})
 
 
-DIALECT = Dialect("verifiers_traces", _recognise, _read, _annotate, _own_record)
+DIALECT = Dialect(
+    "verifiers_traces",
+    _recognise,
+    _read,
+    _annotate,
+    _own_record,
+    keys=("task", "traces"),
+    example={
+        "task": {"key": "river"},
+        "traces": [
+            {"nodes": [{"message": ASKED}, {"parent": 0, "sampled": True, "message": message}]}
+            for message in (ANSWERED, ANSWERED_TOO)
+        ],
+    },
+)

@@ -8,6 +8,7 @@ import re
 from collections.abc import Sequence
 
 from genrm_cli.rollouts.reading.dialect import Dialect, Score, annotate_line
+from genrm_cli.rollouts.reading.example_texts import ANSWER, QUESTION
 from genrm_cli.rollouts.reading.fields import Record, rollout_of
 from genrm_cli.rollouts.reading.messages import items_of_text
 from genrm_cli.rollouts.reading.response_items import items_of_response
@@ -53,4 +54,11 @@ def _annotate(record: Record, scores: Sequence[Score]) -> None:
     annotate_line(record, scores, also=("score",))
 
 
-DIALECT = Dialect("verl", _recognise, _read, _annotate)
+DIALECT = Dialect(
+    "verl",
+    _recognise,
+    _read,
+    _annotate,
+    keys=("input", "output", "gts", "score", "step"),
+    example={"input": QUESTION, "output": ANSWER, "gts": "Volga", "score": 1.0, "step": 1},
+)

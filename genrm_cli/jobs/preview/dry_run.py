@@ -1,0 +1,42 @@
+"""Say what a run would do with each input, and what it would cost, without doing it."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from genrm_cli.errors import GenrmError
+from genrm_cli.jobs.context import RunContext
+from genrm_cli.jobs.due.planning import FileResult, Status, plan_inputs
+from genrm_cli.jobs.index import Reject, index_input
+from genrm_cli.jobs.preview.estimate import estimate_run
+from genrm_cli.jobs.score_file import NAMED_PROBLEMS, refuse_unreadable
+from genrm_cli.metrics.run_metrics import RunMetrics
+from genrm_cli.storage.source import open_source
+
+
+def iter_dry_run(inputs: Sequence[str], run: RunContext) -> Iterator[FileResult]:
+    """Yield what a run would do with each input; those to be scored are read, and have a plan.
+
+    Raises:
+        UsageError: the inputs and settings contradict each other.
+    """
+    for result in plan_inputs(inputs, run):
+        yield _planned(result, replace(run, metrics=RunMetrics())) if result.status is Status.SCORE else result
+
+
+def _planned(result: FileResult, run: RunContext) -> FileResult:
+    first: list[Reject] = []
+
+    def note(reject: Reject) -> None:
+        if len(first) < NAMED_PROBLEMS:
+            first.append(reject)
+
+    try:
+        with (
+            open_source(result.uri, run.s3, run.settings.input.max_line_bytes) as source,
+            index_input(source, run, note) as index,
+        ):
+            refuse_unreadable(source, run.metrics, first)
+            return replace(result, plan=estimate_run(index, run, result.output))
+    except GenrmError as error:
+        reason = str(error).removeprefix(f"{result.uri}: ")
+        return replace(result, status=Status.FAILED, reason=reason, error=error)

@@ -1,0 +1,77 @@
+"""Say what a record looks like that is in no known format, and what to type."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from genrm_cli.rollouts.reading.fields import Record
+
+# What is easily taken for rollouts: the keys that tell, what it is, and what to do instead.
+_NOT_ROLLOUTS = (
+    (("chosen", "rejected"), "labelled pairs: use `genrm eval`"),
+    (("response_A", "response_B"), "labelled pairs: use `genrm eval`"),
+    (("custom_id", "method", "url"), "the input of an OpenAI batch: give its output file"),
+    (("custom_id", "params"), "the input of an Anthropic batch: give the responses"),
+    (("group_level_metrics",), "metrics: give the file of rollouts"),
+    (("settings_digest",), "metrics of genrm: give the file of rollouts"),
+    (("mean/reward",), "a reward profile: give the file of rollouts"),
+    (("score_1", "score_2"), "verdicts: give the file of rollouts"),
+    (("response_i", "response_j"), "comparisons: give the file of rollouts"),
+)
+_ERROR_KEYS = {"error", "errors", "detail", "message", "status", "code", "type", "request_id"}
+_ERROR_SIGNS = {"error", "errors", "detail"}
+# Words in the names of fields, the most telling first.
+_PROMPT_WORDS = ("prompt", "question", "query", "instruction", "problem", "user", "input", "task", "context")
+_RESPONSE_WORDS = (
+    *("response", "completion", "answer", "output", "generat", "reply", "assistant", "predict", "solution"),
+    *("candidate", "sample", "result", "text"),
+)
+_MAX_DEPTH = 3
+_SHOWN_KEYS = 8
+
+
+def describe_unrecognised(record: Record) -> str:
+    """Return the keys of a record in an unknown format, what it looks like, and what to type."""
+    keys = sorted(record)
+    shown = ", ".join(keys[:_SHOWN_KEYS]) or "none"
+    more = f" and {len(keys) - _SHOWN_KEYS} more" if len(keys) > _SHOWN_KEYS else ""
+    return f"unknown format with the keys {shown}{more}; {_advice(record)}"
+
+
+def _advice(record: Record) -> str:
+    looks_like = next((told for signs, told in _NOT_ROLLOUTS if all(sign in record for sign in signs)), None)
+    if looks_like is None and _ERROR_KEYS.issuperset(record) and not _ERROR_SIGNS.isdisjoint(record):
+        looks_like = "an error reply of a server: download the file again"
+    if looks_like is not None:
+        return f"this looks like {looks_like}"
+    paths = list(_iter_texts(record))
+    response = _most_telling(paths, _RESPONSE_WORDS)
+    prompt = _most_telling([path for path in paths if path != response], _PROMPT_WORDS)
+    if len(paths) == 2 and (prompt is None) is not (response is None):  # the other text must be the other one
+        prompt, response = prompt or _other(paths, response), response or _other(paths, prompt)
+    if response is None or prompt is None:
+        return "name its fields, as in --prompt-field question --response-field reply.text; or see `genrm formats`"
+    return f"name its fields, perhaps --prompt-field {prompt} --response-field {response}; or see `genrm formats`"
+
+
+def _iter_texts(value: object, path: str = "", depth: int = 0) -> Iterator[str]:
+    """Yield the dotted path of each field that holds a text, or a list of texts."""
+    if isinstance(value, list) and value:
+        value = value[0]
+    if isinstance(value, Mapping) and depth < _MAX_DEPTH:
+        for key, inner in value.items():
+            yield from _iter_texts(inner, f"{path}.{key}" if path else str(key), depth + 1)
+    elif isinstance(value, str) and path and " " not in path:
+        yield path
+
+
+def _other(paths: Sequence[str], path: str | None) -> str:
+    return next(each for each in paths if each != path)
+
+
+def _most_telling(paths: Sequence[str], words: Sequence[str]) -> str | None:
+    """Return the path whose last name has the most telling word; without one, the path that has it anywhere."""
+    for part in (-1, slice(None)):
+        for word in words:
+            for path in paths:
+                if word in str(path.lower().split(".")[part]):
+                    return path
+    return None

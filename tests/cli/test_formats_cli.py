@@ -1,0 +1,68 @@
+import json
+import subprocess
+import sys
+
+import pytest
+from genrm_process import Call, Genrm
+
+from genrm_cli.catalog import DIALECTS
+
+TWO_LINES = '{"prompt": "Why?", "completion": "So."}\n{"prompt": "Why?", "completion": "No."}\n'
+
+
+def test_every_printed_example_is_read_as_its_format(genrm: Genrm, call: Call) -> None:
+    """The example lines of all formats, piped into one file, are recognised, each as its own format."""
+    lines = [call("formats", name).out for name in DIALECTS]
+    assert all(line.count(b"\n") == 1 and line.endswith(b"\n") for line in lines)
+    (genrm.folder / "examples.jsonl").write_bytes(b"".join(lines))
+    report = json.loads(call("validate", "examples.jsonl", "--json").out)
+    assert report["formats"] == dict.fromkeys(DIALECTS, 1)
+    assert report["rejected_lines"] == 0
+
+
+def test_the_list_holds_each_format_with_an_example(call: Call) -> None:
+    """In a pipe each format has a line with its explanation, and one that is its whole example."""
+    lines = call("formats").out.decode().splitlines()
+    for name, explanation in DIALECTS.items():
+        at = next(number for number, line in enumerate(lines) if line.split(maxsplit=1)[:1] == [name])
+        assert lines[at].endswith(f"  {explanation}")
+        assert json.loads(lines[at + 1]) == json.loads(call("formats", name).out)
+
+
+def test_an_unknown_format_is_refused_with_a_guess(call: Call) -> None:
+    """A misspelt name ends with 2 and the name that was perhaps meant."""
+    finished = call("formats", "nemogym")
+    assert (finished.code, finished.out) == (2, b"")
+    assert "Did you mean nemo_gym?" in finished.err
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("it is.csv", b"prompt,completion\nWhy?,So.\nWhy?,\"Because,\nI say.\"\n"),
+        ("table", b"prompt\tcompletion\nWhy?\tSo.\nWhy?\tBecause.\n"),
+        ("in.jsonl", TWO_LINES.encode("utf-16")),
+    ],
+    ids=["csv", "tsv", "utf-16"],
+)  # fmt: skip
+def test_the_command_of_a_refusal_leads_to_rewards(genrm: Genrm, call: Call, name: str, content: bytes) -> None:
+    """What the message tells to type makes a file that is scored, and leaves the first as it was."""
+    path = genrm.folder / name
+    path.write_bytes(content)
+    refused = call("score", name, "--judge", "lexical")
+    assert refused.code == 3
+    command = refused.err.rstrip().partition(": ")[2].rpartition("convert it")[2].partition(": ")[2]
+    subprocess.run(command.replace("python3", sys.executable), shell=True, check=True, cwd=genrm.folder)
+    assert path.read_bytes() == content
+    (converted,) = genrm.names() - {name}
+    assert call("score", converted, "--judge", "lexical").code == 0
+
+
+@pytest.mark.parametrize("name", ["z.csv", "z.parquet", "z.TSV", "z.csv.gz"])
+def test_an_output_that_would_not_be_what_its_name_says_is_refused(genrm: Genrm, call: Call, name: str) -> None:
+    """Outputs are JSON lines, so other suffixes end with 2 before anything is read."""
+    genrm.sample("rollouts.jsonl")
+    finished = call("score", "rollouts.jsonl", "--judge", "lexical", "-o", name)
+    assert finished.code == 2
+    assert "outputs are JSON lines" in finished.err
+    assert genrm.names() == {"rollouts.jsonl"}

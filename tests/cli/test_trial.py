@@ -1,0 +1,88 @@
+import json
+import os
+import re
+import subprocess
+
+import pytest
+from genrm_process import COMMAND, Call, Genrm, make_rollouts, read_lines
+from judge_server_fixture import JudgeServer
+
+LEXICAL = ("--judge", "lexical")
+
+
+def test_a_trial_scores_the_first_groups_and_leaves_the_rest_unscored(genrm: Genrm, call: Call) -> None:
+    """All lines are written; those after the first N comparable groups say why they have no reward; exit code 0."""
+    alone = {"prompt": "Alone?", "completion": "Yes."}
+    genrm.write("in.jsonl", [alone, *make_rollouts(groups=4, size=2)])
+    finished = call("score", "in.jsonl", *LEXICAL, "--limit", 2, "--json")
+    assert finished.code == 0, finished.err
+    assert "a trial (--limit 2): 2 groups not scored" in finished.err
+    metrics = json.loads(finished.out)
+    assert (metrics["limit"], metrics["groups_left_out"], metrics["unscored_share"]) == (2, 2, 0.0)
+    lines = read_lines(genrm.folder / "in.scored.jsonl")
+    assert len(lines) == 9
+    assert all(line["reward"] is not None for line in lines[1:5])
+    assert [line["reward"] for line in lines[5:]] == [None] * 4
+    assert {line["genrm"]["reason"] for line in lines[5:]} == {"excluded: not in the trial (--limit)"}
+
+
+def test_a_full_run_goes_on_where_a_trial_ended(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
+    """After a trial its outputs are due, a dry run counts the calls that are left, and a run makes exactly those."""
+    genrm.write("in.jsonl", make_rollouts(groups=3, size=2))
+    judge = ("--base-url", judge_server.base_url, "--model", "m", "--no-probe")
+    assert json.loads(call("score", "in.jsonl", *judge, "--limit", 1, "--json").out)["calls"] == 2
+    dry = json.loads(call("score", "in.jsonl", *judge, "--dry-run", "--json").out)
+    assert dry["results"][0]["reason"] == "it is a trial (--limit 1)"
+    assert dry["results"][0]["plan"]["calls"] == dry["plan"]["calls"] == 4
+    full = json.loads(call("score", "in.jsonl", *judge, "--json").out)
+    assert (full["calls"], full["journal_hits"], full["limit"], full["unscored"]) == (4, 2, None, 0)
+
+
+def test_a_trial_never_replaces_a_full_result(genrm: Genrm, call: Call) -> None:
+    """A trial over an input that was scored in full is refused; --force replaces the result."""
+    genrm.write("in.jsonl", make_rollouts())
+    assert call("score", "in.jsonl", *LEXICAL).code == 0
+    before = (genrm.folder / "in.scored.jsonl").read_bytes()
+    refused = call("score", "in.jsonl", *LEXICAL, "--limit", 1)
+    assert refused.code == 2
+    assert "a full run, which a trial (--limit) must not replace" in refused.err
+    assert (genrm.folder / "in.scored.jsonl").read_bytes() == before
+    assert call("score", "in.jsonl", *LEXICAL, "--limit", 1, "--force").code == 0
+
+
+def test_a_dry_run_says_which_file_cannot_be_read(genrm: Genrm, call: Call) -> None:
+    """A dry run reads the files: one without a rollout has failed, with 3, and the others have their cost."""
+    genrm.write("good.jsonl", make_rollouts(groups=1, size=3))
+    (genrm.folder / "bad.jsonl").write_text("<html>")
+    prices = ("--price-in", 1, "--price-out", 1)
+    judge = ("--base-url", "http://127.0.0.1:9/v1", "--model", "m")
+    finished = call("score", "good.jsonl", "bad.jsonl", *judge, *prices, "--dry-run")
+    assert finished.code == 3
+    out = finished.out.decode()
+    assert re.search(r"  3 comparisons: 3 calls to make, .* cost about 0\.00\n", out)
+    assert "failed: bad.jsonl: an HTML page" in out
+    lexical = call("score", "good.jsonl", *LEXICAL, "--dry-run").out.decode()
+    assert "3 comparisons: 0 calls to make" in lexical
+
+
+@pytest.mark.parametrize(("options", "code"), [((), "1 scored"), (("--min-age", "60"), "1 skipped")])
+def test_a_new_file_in_a_folder_is_scored_on_a_terminal(genrm: Genrm, options: tuple[str, ...], code: str) -> None:
+    """Where a person watches, a file is never too new, unless --min-age says so."""
+    genrm.write("in.jsonl", make_rollouts())
+    ours, theirs = os.openpty()
+    command = [*COMMAND, "score", ".", *LEXICAL, *options]
+    child = subprocess.Popen(command, stderr=theirs, cwd=genrm.folder, env=genrm.environment(TERM="dumb"))
+    os.close(theirs)
+    said = b""
+    while chunk := _read(ours):
+        said += chunk
+    os.close(ours)
+    assert child.wait(60) == 0, said
+    assert code in said.decode()
+
+
+def _read(terminal: int) -> bytes:
+    try:
+        return os.read(terminal, 65_536)
+    except OSError:  # the other end is closed
+        return b""

@@ -1,0 +1,72 @@
+"""A run that is killed at any step of its commit, on disk and over S3."""
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from genrm_process import PACKAGE_ROOT, Json
+
+_TESTS = Path(__file__).parents[1]
+_OUTPUTS = {"in.comparisons.jsonl", "in.metrics.json", "in.rejects.jsonl", "in.scored.jsonl"}
+_TRIAL = {".genrm-conditional-put"}
+
+
+def steps_of(root: str, folder: Path, *, xattrs: bool, earlier: bool, **environment: str) -> list[Json]:
+    """Kill a run at each of its steps; return what each left, and how the next run ended."""
+    command = [sys.executable, Path(__file__).with_name("kill_steps.py"), root, *("no", "yes")[xattrs : xattrs + 1]]
+    done = subprocess.run(
+        [*command, "yes" if earlier else "no"],
+        env={**os.environ, "PYTHONPATH": f"{_TESTS}:{PACKAGE_ROOT}", "TMPDIR": str(folder), **environment},
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def without_times(outputs: dict[str, str]) -> dict[str, object]:
+    """Return outputs with what differs from run to run left out of the metrics."""
+    metrics = json.loads(outputs["in.metrics.json"])
+    return {**outputs, "in.metrics.json": (metrics["settings_digest"], metrics["output_mark"]["sha256"])}
+
+
+def check_steps(steps: list[Json]) -> None:
+    """Hold every step to the promise: the next run ends like a calm one, and a mixture has its manifest beside it."""
+    *killed, calm = steps
+    expected = without_times({name: calm["after"][name] for name in _OUTPUTS})
+    assert calm["codes"] == [0, 0, 0]
+    assert any("in.commit" in step["left"] for step in killed)
+    for step in killed:
+        left, after = step["left"], step["after"]
+        assert step["codes"] == [0, -9, 0]
+        assert after.keys() - _TRIAL == _OUTPUTS
+        assert without_times({name: after[name] for name in _OUTPUTS}) == expected
+        if "in.scored.jsonl" in left and "in.commit" not in left:
+            assert left.keys() >= _OUTPUTS
+            recorded = json.loads(left["in.metrics.json"])["output_mark"]["sha256"]
+            assert recorded == hashlib.sha256(left["in.scored.jsonl"].encode()).hexdigest()
+
+
+@pytest.mark.parametrize(("xattrs", "earlier"), [(False, False), (False, True), (True, True)])
+def test_a_run_killed_at_any_step_on_disk_is_finished_by_the_next(tmp_path: Path, xattrs: bool, earlier: bool) -> None:
+    """With and without extended attributes, for new outputs and for replaced ones; no temporary file remains."""
+    root = tmp_path / "root"
+    root.mkdir()
+    steps = steps_of(str(root), tmp_path, xattrs=xattrs, earlier=earlier)
+    check_steps(steps)
+    if not earlier:  # whoever waits for the scored lines finds the others
+        assert all(step["left"].keys() >= _OUTPUTS for step in steps if "in.scored.jsonl" in step["left"])
+
+
+@pytest.mark.parametrize("earlier", [False, True])
+def test_a_run_killed_at_any_request_to_s3_is_redone_by_the_next(
+    tmp_path: Path, s3: str, s3_inspector: object, earlier: bool
+) -> None:
+    """For new objects and for replaced ones; no claim and no manifest remains."""
+    bucket = f"killed-{tmp_path.name.replace('_', '-')}"[:60].lower()
+    s3_inspector.create_bucket(Bucket=bucket)  # type: ignore[attr-defined]
+    check_steps(steps_of(f"s3://{bucket}/rl", tmp_path, xattrs=True, earlier=earlier))

@@ -1,0 +1,209 @@
+"""Commits of several outputs: what a process that stops halfway leaves, and what the next one makes of it."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from genrm_cli.storage.commit import finish_commit, was_interrupted
+from genrm_cli.storage.formats.location import S3Options
+from genrm_cli.storage.local import remove_unfinished
+from genrm_cli.storage.outputs import Outputs
+from genrm_cli.storage.sink import Sink
+
+_S3 = S3Options()
+_NAMES = ("x.metrics.json", "x.scored.jsonl")
+
+
+class _StoppedError(Exception):
+    """The process ends here."""
+
+
+class StoppedSink:
+    """A sink whose process ends instead of publishing it; what it stored stays where it is, as after a kill."""
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+        self.uri = sink.uri
+
+    @property
+    def mark(self) -> object:
+        """That of the real sink."""
+        return self._sink.mark
+
+    def write(self, data: bytes) -> None:
+        """Pass on."""
+        self._sink.write(data)
+
+    def finish(self) -> None:
+        """Pass on."""
+        self._sink.finish()
+
+    def stage(self) -> str | None:
+        """Pass on."""
+        return self._sink.stage()
+
+    def commit(self) -> None:
+        """End."""
+        raise _StoppedError
+
+    def abort(self) -> None:
+        """Do nothing, as a killed process."""
+
+
+class StoppedOutputs(Outputs):
+    """Outputs whose process ends before the nth of them is published."""
+
+    def __init__(self, manifest: Path, stops_before: int) -> None:
+        super().__init__(_S3, overwrite=True, manifest_uri=str(manifest))
+        self._stops_before = stops_before
+
+    def open(self, uri: str) -> Sink:
+        """Open an output; from a certain one on, none is published."""
+        sink = super().open(uri)
+        if len(self._sinks) > self._stops_before:
+            self._sinks[-1] = StoppedSink(sink)  # type: ignore[assignment]
+        return self._sinks[-1]
+
+
+def stop_before(folder: Path, number: int, content: bytes = b"new") -> Path:
+    """Publish all outputs before the nth, and end; return the manifest."""
+    manifest = folder / "x.commit"
+    with pytest.raises(_StoppedError), StoppedOutputs(manifest, number) as outputs:  # noqa: PT012
+        for name in _NAMES:
+            outputs.open(str(folder / name)).write(content)
+        outputs.commit()
+    return manifest
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """Return all files of a folder, hidden ones included."""
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def staged_in(folder: Path) -> list[Path]:
+    """Return the hidden files of a folder."""
+    return [path for path in folder.iterdir() if path.name.endswith(".part")]
+
+
+def outputs_in(folder: Path) -> list[str]:
+    """Return the outputs that exist."""
+    return [str(folder / name) for name in _NAMES if (folder / name).exists()]
+
+
+@pytest.mark.parametrize("earlier", [False, True])
+@pytest.mark.parametrize("number", [0, 1])
+def test_an_interrupted_commit_is_finished(tmp_path: Path, number: int, earlier: bool) -> None:
+    """Wherever the process ended, all outputs are the new ones, and nothing else is left."""
+    if earlier:
+        for name in _NAMES:
+            (tmp_path / name).write_bytes(b"old")
+    manifest = stop_before(tmp_path, number)
+    assert was_interrupted(str(manifest), outputs_in(tmp_path), _S3)
+    assert finish_commit(str(manifest), _S3)
+    assert contents(tmp_path) == dict.fromkeys(_NAMES, b"new")
+
+
+def test_without_extended_attributes_it_is_finished_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The manifest needs no support of the file system."""
+    monkeypatch.delattr(os, "setxattr")
+    monkeypatch.delattr(os, "getxattr")
+    assert finish_commit(str(stop_before(tmp_path, 1)), _S3)
+    assert contents(tmp_path) == dict.fromkeys(_NAMES, b"new")
+
+
+def test_an_output_that_was_linked_but_not_unlinked_is_finished(tmp_path: Path) -> None:
+    """A new output has two names for a moment; the hidden one does not remain."""
+    manifest = stop_before(tmp_path, 0)
+    (left,) = [path for path in staged_in(tmp_path) if path.name in manifest.read_text().partition("scored")[0]]
+    os.link(left, tmp_path / "x.metrics.json")
+    assert finish_commit(str(manifest), _S3)
+    assert contents(tmp_path) == dict.fromkeys(_NAMES, b"new")
+
+
+def test_a_file_written_since_is_not_replaced(tmp_path: Path) -> None:
+    """What somebody put in the place of an output stays, and the commit does not account for it."""
+    manifest = stop_before(tmp_path, 1)
+    (tmp_path / "x.scored.jsonl").write_bytes(b"mine")
+    assert not finish_commit(str(manifest), _S3)
+    assert not was_interrupted(str(manifest), outputs_in(tmp_path), _S3)
+    assert (tmp_path / "x.scored.jsonl").read_bytes() == b"mine"
+
+
+@pytest.mark.parametrize("damage", ["removed", "shortened", "changed"])
+def test_a_commit_whose_hidden_file_is_lost_cannot_be_finished(tmp_path: Path, damage: str) -> None:
+    """Then nothing is published, and the outputs count as those of an interrupted run."""
+    (tmp_path / "x.scored.jsonl").write_bytes(b"old")
+    manifest = stop_before(tmp_path, 1)
+    (left,) = staged_in(tmp_path)
+    if damage == "removed":
+        left.unlink()
+    else:
+        left.write_bytes(b"ne" if damage == "shortened" else b"nex")
+    assert not finish_commit(str(manifest), _S3)
+    assert (tmp_path / "x.scored.jsonl").read_bytes() == b"old"
+    assert was_interrupted(str(manifest), outputs_in(tmp_path), _S3)
+
+
+def test_outputs_behind_links_are_finished(tmp_path: Path) -> None:
+    """The target of a link is replaced, in its own folder, and the link stays."""
+    (tmp_path / "real").mkdir()
+    (tmp_path / "real" / "scored").write_bytes(b"old")
+    (tmp_path / "x.scored.jsonl").symlink_to("real/scored")
+    assert finish_commit(str(stop_before(tmp_path, 0)), _S3)
+    assert (tmp_path / "x.scored.jsonl").is_symlink()
+    assert contents(tmp_path / "real") == {"scored": b"new"}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"name": "../x.scored.jsonl"},
+        {"name": "y.scored.jsonl"},
+        {"name": 7},
+        {"name": "x.\0"},
+        {"name": "x.\ud800"},
+        {"staged": "../.genrm-1.part"},
+        {"staged": "mine.jsonl"},
+        {"staged": None},
+        {"mark": None},
+        {"mark": {"size": 1}},
+        {"replaced": {}},
+    ],
+    ids=str,
+)
+def test_a_manifest_that_names_other_files_is_not_obeyed(tmp_path: Path, change: dict[str, object]) -> None:
+    """A manifest moves the hidden files of its own outputs and no others, whoever wrote it."""
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (tmp_path / ".genrm-1.part").write_bytes(b"new")
+    (folder / "mine.jsonl").write_bytes(b"new")
+    manifest = stop_before(folder, 0)
+    written = json.loads(manifest.read_bytes())
+    written["outputs"][1].update(change)
+    manifest.write_text(json.dumps(written))
+    before = contents(folder)
+    finish_commit(str(manifest), _S3)
+    assert contents(folder) == before
+    assert (tmp_path / ".genrm-1.part").exists()
+
+
+@pytest.mark.parametrize("content", [b"", b"\xff", b"[]", b"{}", b'{"format": 2}', b'{"format": 1}', b"[" * 100_000])
+def test_what_is_no_manifest_is_ignored(tmp_path: Path, content: bytes) -> None:
+    """A file of that name that is none stays as it is until a commit replaces it."""
+    (tmp_path / "x.commit").write_bytes(content)
+    assert finish_commit(str(tmp_path / "x.commit"), _S3)
+    assert (tmp_path / "x.commit").read_bytes() == content
+
+
+def test_only_the_hidden_files_of_an_output_are_removed(tmp_path: Path) -> None:
+    """Those of other outputs, which other runs may be writing, stay."""
+    stop_before(tmp_path, 0)
+    kept = {"x.commit", "y.scored.jsonl"}
+    (tmp_path / "y.scored.jsonl").touch()
+    for other in (".genrm-0123456789abcdef-1.part", ".genrm-conditional-put"):
+        (tmp_path / other).touch()
+        kept.add(other)
+    remove_unfinished(str(tmp_path / name) for name in _NAMES)
+    assert set(os.listdir(tmp_path)) == kept
