@@ -410,7 +410,7 @@ def test_json_is_one_object(call: Call, genrm: Genrm) -> None:
     assert (results["a.jsonl"]["status"], results["a.jsonl"]["exit_code"]) == ("scored", 0)
     assert results["a.jsonl"]["metrics"] == json.loads((genrm.folder / "a.metrics.json").read_bytes())
     assert (results["bad.jsonl"]["metrics"], run["error"]) == (None, None)
-    assert "none of its 1 line" in results["bad.jsonl"]["error"]
+    assert "cannot read its only line" in results["bad.jsonl"]["error"]
     assert (results["bad.jsonl"]["status"], results["bad.jsonl"]["exit_code"]) == ("failed", 3)
 
 
@@ -432,10 +432,10 @@ def test_a_dry_run_does_nothing(call: Call, genrm: Genrm, judge_server: JudgeSer
         ["score", "new.jsonl -> new.scored.jsonl"],
         ["  4 comparisons", ANY],
         ["score", "stale.jsonl -> stale.scored.jsonl"],
-        ["  3 comparisons, 1 of them in the journal", ANY],
+        ["  3 comparisons, 1 of them answered in an earlier run", ANY],
         ["skipped", "young.jsonl"],
     ]
-    assert "in total 7 comparisons, 1 of them in the journal: 6 calls to make" in finished.err
+    assert "in total 7 comparisons, 1 of them answered in an earlier run: 6 calls to make" in finished.err
     assert state_of(genrm.folder) == before
     assert not genrm.state_folder.exists()
     assert judge_server.stats()["requests"] == 0

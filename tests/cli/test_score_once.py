@@ -283,7 +283,7 @@ def test_outputs_of_a_private_input_are_private(genrm: Genrm, call: Call, source
                 os.umask(before)
         outputs = [path for path in genrm.folder.iterdir() if path.name.startswith("out.")]
         assert {path.name: path.stat().st_mode & 0o777 for path in outputs} == dict.fromkeys(
-            ("out.jsonl", "out.comparisons.jsonl", "out.rejects.jsonl", "out.metrics.json"), expected
+            ("out.jsonl", "out.comparisons.jsonl", "out.metrics.json"), expected
         )
         for output in outputs:
             output.unlink()
@@ -313,7 +313,7 @@ def test_what_a_killed_run_left_beside_finished_outputs_is_removed(genrm: Genrm,
     assert isinstance(lease, Lease)
     dead = {**json.loads(lease.content), "started": "0"}
     (genrm.folder / "in.claim-1").write_text(json.dumps(dead))
-    outputs = [f"{genrm.folder}/in.{name}" for name in ("comparisons.jsonl", "rejects.jsonl")]
+    outputs = [f"{genrm.folder}/in.{name}" for name in ("comparisons.jsonl", "metrics.json")]
     write_manifest(f"{genrm.folder}/in.commit", entries_of(outputs), S3Options())
     unfinished_path(genrm.folder / "in.metrics.json").touch()
     again = call("score", genrm.folder / given, *LEXICAL, *NOW)
