@@ -10,7 +10,7 @@ READY := $(VENV)/.ready
 
 demo: $(INSTALLED)
 	@mkdir -p out
-	$(BIN)/genrm score sample_data/rollouts.jsonl --offline --overwrite -o out/rollouts.scored.jsonl
+	$(BIN)/genrm score sample_data/rollouts.jsonl --offline --overwrite --table -o out/rollouts.scored.jsonl
 
 test: $(READY)
 	$(BIN)/python -m pytest

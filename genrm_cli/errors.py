@@ -13,6 +13,9 @@ A message is one paragraph: where, what was found, what was expected, what to do
 
 from collections.abc import Iterable
 
+INTERRUPTED = 130
+"""Exit code of a run that Ctrl-C or SIGTERM ended."""
+
 
 class GenrmError(Exception):
     """Base of all errors that genrm raises on purpose."""

@@ -86,6 +86,7 @@ class GroupScorer:
                 journal = resources.enter_context(Journal(given.journal))
             if judges.is_remote:
                 self._progress.pace = judges
+            await judges.settle(journal)
             await judges.probe()
             self._judges = judges.with_journal(journal, self.metrics.add_outcome)
             self._loop = asyncio.get_running_loop()

@@ -90,7 +90,7 @@ class Scorer(GroupScorer):
 
         Args:
             prompt: as for `Group.of`, as are `responses`, `key` and `principle`.
-            responses: n >= 0. A single response gets the reward 3 (the setting `default_score`).
+            responses: n >= 0. A single response gets no reward, or the setting `default_score`.
             key: name of the group.
             principle: the criterion to judge by.
             calibration: of the judge; by default the scorer's own, or none.

@@ -184,7 +184,7 @@ def test_a_calibration_is_taken_out_and_passed_in(judge_server: JudgeServer) -> 
     ("responses", "rewards", "statuses"),
     [
         ([], [], []),
-        (["4"], [3.0], ["single"]),
+        (["4"], [None], ["unscored"]),
         ([None], [None], ["unscored"]),
         (["4", None], [None, None], ["unscored", "unscored"]),
         (["", " "], [None, None], ["unscored", "unscored"]),

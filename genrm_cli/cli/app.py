@@ -14,13 +14,13 @@ import typer
 from typer.core import TyperGroup
 
 from genrm_cli import __version__
-from genrm_cli.cli.console import print_text, say_traceback
+from genrm_cli.cli.console import print_text, say, say_traceback
 from genrm_cli.cli.help import Command
 from genrm_cli.cli.judges.eval import eval_
 from genrm_cli.cli.judges.journal import journal
 from genrm_cli.cli.judges.profiles import profiles
 from genrm_cli.cli.judges.simulate import SIMULATION_EPILOG, simulate
-from genrm_cli.cli.options import EPILOG, INTERRUPTED
+from genrm_cli.cli.options import EPILOG
 from genrm_cli.cli.scoring.compare import compare
 from genrm_cli.cli.scoring.formats import formats
 from genrm_cli.cli.scoring.score import score
@@ -29,6 +29,7 @@ from genrm_cli.cli.scoring.validate import validate
 from genrm_cli.cli.setup.config import config
 from genrm_cli.cli.setup.guide import guide
 from genrm_cli.cli.setup.trust import trust
+from genrm_cli.errors import INTERRUPTED
 from genrm_cli.judging.pacing.descriptors import raise_descriptor_limit
 from genrm_cli.storage.formats.printable import escaped
 
@@ -121,6 +122,7 @@ def main() -> None:
         code = INTERRUPTED
     except Exception:  # noqa: BLE001  a bug: print the traceback as Python would
         say_traceback()
+        say("genrm: done: a bug ended the command; please report the lines above; exit 1")
         code = 1
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError):

@@ -133,7 +133,7 @@ def progress_text(now: Progress, elapsed_s: float) -> str:
         if median_s is not None and p99_s is not None:
             parts.append(f"median {median_s:.1f} s, p99 {p99_s:.1f} s")
         if now.journal_hits:
-            parts.append(f"{now.journal_hits:,} from the journal")
+            parts.append(f"{now.journal_hits:,} reused")
         if now.retries:
             parts.append(f"{now.retries:,} retries")
     if now.failed:
@@ -227,9 +227,9 @@ def terminal_width() -> int:
     return stderr_console.width
 
 
-def counted(count: int, noun: str) -> str:
+def counted(count: int, noun: str, plural: str | None = None) -> str:
     """Return a number and its noun, as in `1 group` and `2 groups`."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
 
 
 def number_text(value: float | None, form: str = ".3f") -> str:

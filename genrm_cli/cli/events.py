@@ -71,16 +71,34 @@ class Events:
 def watched(settings: Settings) -> Iterator[tuple[RunProgress, Events]]:
     """Print and log the events and the progress of a run."""
     progress, quiet = RunProgress(), settings.output.quiet
+    unsaid = ("judge",) if settings.output.json_output else ()  # the result of `eval` names it
     with (
-        Events(settings.output.log_json, quiet=quiet) as events,
+        Events(settings.output.log_json, quiet=quiet, unsaid=unsaid) as events,
         showing_progress(progress, events, quiet=quiet),
     ):
         yield progress, events
 
 
+_WHY_PROFILE = {
+    "setting": "set",
+    "model name": "by model name",
+    "compat": "as in NeMo Gym",
+    "default": "default",
+    "probe": "by probe",
+}
+
+
+def judge_text(judge: dict[str, Any]) -> str:
+    """Return who judges, with its profile and why it has it, and where it is, in one line."""
+    if judge["profile"] is None:
+        return f"{judge['name']}, the built-in baseline"
+    why = _WHY_PROFILE[judge["profile_from"]]
+    return f"{judge['name']}, profile {judge['profile'].partition('+')[0]} ({why}), {' '.join(judge['base_urls'])}"
+
+
 def plan_text(plan: dict[str, Any]) -> str:
     """Return the planned comparisons, calls, tokens and cost of a run in one line."""
-    known = f", {plan['known']:,} of them in the journal" if plan["known"] else ""
+    known = f", {plan['known']:,} of them answered in an earlier run" if plan["known"] else ""
     cost = f", cost about {plan['cost']:,.2f}" if plan["cost"] is not None else ""
     return (
         f"{counted(plan['planned'], 'comparison')}{known}: {counted(plan['calls'], 'call')} to make, about "
@@ -118,6 +136,7 @@ def _warning(template: str) -> Callable[[dict[str, Any]], None]:
 
 _SAID_ONCE = {"claims_uncertain", "claim_left"}
 _SAID: dict[str, Callable[[dict[str, Any]], None]] = {
+    "judge": lambda fields: say(f"judge: {judge_text(fields)}"),
     "plan": lambda fields: say(plan_text(fields)),
     "probing": lambda fields: say(
         f"probing {', '.join(fields['endpoints'])} (at most {fields['call_timeout_s']:g} s a call)"

@@ -13,10 +13,11 @@ import typer
 
 from genrm_cli.cli.console import say, say_error, say_warning
 from genrm_cli.cli.help import HelpAll
-from genrm_cli.errors import GenrmError, StorageError
+from genrm_cli.errors import INTERRUPTED, GenrmError, StorageError
 from genrm_cli.settings import Settings
 from genrm_cli.settings.aliases import ENVIRONMENT_PREFIX, flag_named, iter_renamed, oldest_name
 from genrm_cli.settings.declare import Panel, Setting
+from genrm_cli.settings.file_settings import OutputSettings
 from genrm_cli.settings.keys import find_api_keys
 from genrm_cli.settings.panel import graders_of, judges_of
 from genrm_cli.settings.resolve import Origin, resolve_settings, unknown_variables
@@ -24,7 +25,10 @@ from genrm_cli.settings.sources.toml_file import SettingsFile, read_settings_fil
 from genrm_cli.settings.table import all_settings
 
 ALL_PANELS: tuple[Panel, ...] = ("Input", "Pairs", "Judge", "Limits", "Journal", "Rewards", "Output", "Storage")
-INTERRUPTED = 130
+INTERRUPTED_TEXT = (
+    "interrupted; incomplete outputs were not written. Run the same command again to continue: "
+    "verdicts in the journal are reused."
+)
 Result = TypeVar("Result")
 
 EPILOG = (
@@ -50,10 +54,25 @@ class Invocation:
         return f"Invocation({self.settings})"
 
 
-def with_settings(*panels: Panel, omit: Iterable[str] = ()) -> Callable[[Callable[..., int]], Callable[..., None]]:
+OnError = Callable[[GenrmError, OutputSettings], None]
+
+
+def say_no_more(error: GenrmError, output: OutputSettings) -> None:
+    """Leave an error as it was printed."""
+    del error, output
+
+
+def with_settings(
+    *panels: Panel, omit: Iterable[str] = (), on_error: OnError = say_no_more
+) -> Callable[[Callable[..., int]], Callable[..., None]]:
     """Add an option for each setting of these panels to a command.
 
     The command takes its own parameters and an `Invocation` as `invocation`, and returns its exit code.
+
+    Args:
+        panels: of the settings to add.
+        omit: names of settings to leave out.
+        on_error: called after an error was printed; with the flags alone if the settings cannot be resolved.
     """
     settings = [s for s in all_settings() if s.declared.panel in panels and s.name not in omit]
 
@@ -64,7 +83,15 @@ def with_settings(*panels: Panel, omit: Iterable[str] = ()) -> Callable[[Callabl
                 given["judge"] = given["judge"] or "lexical"
             flags = {parameter.name: given.pop(parameter.name) for parameter in added}
             config = flags.pop("config")
-            raise typer.Exit(run_command(lambda: command(**given, invocation=_invocation(flags, config))))
+            output = OutputSettings(json_output=bool(flags.get("json_output")), quiet=bool(flags.get("quiet")))
+
+            def work() -> int:
+                nonlocal output
+                invocation = _invocation(flags, config)
+                output = invocation.settings.output
+                return command(**given, invocation=invocation)
+
+            raise typer.Exit(run_command(work, lambda error: on_error(error, output)))
 
         added = [*map(_parameter, settings), *_old_parameters(settings), _config_parameter()]
         shown = [*added, *_offline_parameter(settings), _help_all_parameter()]
@@ -124,22 +151,18 @@ def _warn_of_names(flags: dict[str, Any], file: SettingsFile) -> None:
         say_warning(f"{name} is set, but is not a setting; `genrm config` lists all.")
 
 
-def run_command(command: Callable[[], int]) -> int:
-    """Run a command and return its exit code; print its error, then the notes of the error."""
+def run_command(command: Callable[[], int], on_error: Callable[[GenrmError], None] = lambda error: None) -> int:
+    """Run a command and return its exit code; print its error, and call `on_error`."""
     try:
         code = command()
         if sys.stdout is not None:  # it may be closed
             sys.stdout.flush()
     except GenrmError as error:
         say_error(str(error))
-        for note in getattr(error, "__notes__", ()):
-            say(note)
+        on_error(error)
         return error.exit_code
     except KeyboardInterrupt:
-        say_error(
-            "interrupted; incomplete outputs were not written. Run the same command again to continue: "
-            "verdicts in the journal are reused."
-        )
+        say_error(INTERRUPTED_TEXT)
         return INTERRUPTED
     except BrokenPipeError:
         # The reader of stdout closed it (`| head`). Python would report that once more at exit.

@@ -1,7 +1,7 @@
 """Measure a judge: ask it about labelled pairs in both orders and count its right verdicts."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import zip_longest
@@ -27,7 +27,7 @@ from genrm_cli.jobs.index import Reject
 from genrm_cli.jobs.journals import check_journal_place, open_journal
 from genrm_cli.jobs.provenance import input_record, judge_record, provenance_of, versions_record
 from genrm_cli.judging.journal import Journal
-from genrm_cli.judging.open_judges import OpenJudges, open_judges
+from genrm_cli.judging.open_judges import JudgeSpec, OpenJudges, open_judges
 from genrm_cli.judging.profiles.parsing.scales import verdict_of_grades
 from genrm_cli.rollouts.declared import check_declared, parse_requirement
 from genrm_cli.rollouts.reading.labelled import LabelledPair, parse_pairs
@@ -77,9 +77,9 @@ async def evaluate_judge(pairs_uri: str, result_uri: str | None, run: RunContext
             sink = None if result_uri is None else outputs.open(result_uri)
             pairs = _read_pairs(source, run)
             async with cancelled_by_signals():
-                await _judge(source, pairs, result_uri or "-", run)
+                judges = await _judge(source, pairs, result_uri or "-", run)
             source.verify_unchanged()
-            result = _result_of(source, pairs, run, time.monotonic() - started_s)
+            result = _result_of(source, pairs, run, judges, time.monotonic() - started_s)
             if sink is not None:
                 sink.write(render_document(result))
             outputs.commit()
@@ -250,8 +250,8 @@ def _refuse_repeated(pairs: list[LabelledPair], first_lines: dict[str, int]) -> 
             raise UnreadableRecordError(f"the same pair as in line {first_lines[pair.key]}")
 
 
-async def _judge(source: Source, pairs: _Pairs, journal_for: str, run: RunContext) -> None:
-    """Judge every pair in both orders."""
+async def _judge(source: Source, pairs: _Pairs, journal_for: str, run: RunContext) -> list[JudgeSpec]:
+    """Judge every pair in both orders, and return the judge as it was asked."""
     settings, metrics = run.settings, run.metrics
     plan = replace(
         run.plan, pairing=PairingPlan("all_pairs", both_orders=True), lineups_in_both_orders=True, keep_replies=False
@@ -273,6 +273,7 @@ async def _judge(source: Source, pairs: _Pairs, journal_for: str, run: RunContex
         metrics.stopped_by = judges.stopped_by if metrics.failures["not_asked"] or metrics.failed else None
         if judges.is_remote:
             metrics.latencies = judges.latencies
+        return judges.specs
 
 
 def _group_of(pair: LabelledPair) -> Group:
@@ -298,6 +299,8 @@ async def _prepare(
     if not judges.is_remote:
         return
     metrics = run.metrics
+    if metrics.planned:
+        await judges.settle(journal)
     run.progress.pace = judges
     if journal is not None and journal.has_verdicts:
         judge_set = judges.with_journal(journal)
@@ -316,7 +319,9 @@ def _meaning_of(outcome: Outcome, chosen_first: bool) -> Preference | FailureKin
     return preference_of(outcome.result, chosen_first=chosen_first)
 
 
-def _result_of(source: Source, found: _Pairs, run: RunContext, wall_time_s: float) -> dict[str, Any]:
+def _result_of(
+    source: Source, found: _Pairs, run: RunContext, judges: Sequence[JudgeSpec], wall_time_s: float
+) -> dict[str, Any]:
     settings, metrics = run.settings, run.metrics
     outcomes = [case.pair_outcome() for case in found.cases]
     prices = settings.limits.price_in, settings.limits.price_out
@@ -326,7 +331,7 @@ def _result_of(source: Source, found: _Pairs, run: RunContext, wall_time_s: floa
         "time": datetime.now(UTC).isoformat(timespec="seconds"),
         "partial": metrics.stopped_by is not None,
         "stopped_by": metrics.stopped_by,
-        "judge": judge_record(settings),
+        "judge": judge_record(settings, judges),
         "lines": metrics.lines,
         "rejected_lines": metrics.rejects,
         "rejects": [bad.as_dict() for bad in found.rejects],

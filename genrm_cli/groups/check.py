@@ -4,7 +4,8 @@ from genrm_cli.errors import UsageError
 from genrm_cli.groups.compile import asks_for_verdicts, compile_rewards
 from genrm_cli.groups.components.graders import DIVERSITY, graders_in
 from genrm_cli.judging.client import chat_url
-from genrm_cli.judging.lookup.find_profile import profile_of
+from genrm_cli.judging.lookup.builtin_profiles import PROFILES, ROLES_PROFILE
+from genrm_cli.judging.lookup.find_profile import ProfileSource, profile_of, source_of_profile
 from genrm_cli.judging.open_judges import JudgeSpec, OpenOptions
 from genrm_cli.pairing import RING_STRATEGIES
 from genrm_cli.settings import Settings
@@ -74,8 +75,12 @@ def judge_specs(settings: Settings, *, with_profiles: bool = True) -> list[Judge
     """
     specs = []
     for config in judges_of(settings) if asks_for_verdicts(settings) else ():
-        needs_profile = with_profiles and config.judge.judge is None
-        specs.append(JudgeSpec(config, profile_of(config) if needs_profile else None))
+        if not with_profiles or config.judge.judge is not None:
+            specs.append(JudgeSpec(config, None))
+            continue
+        source = source_of_profile(config)
+        roles = PROFILES[ROLES_PROFILE] if source is ProfileSource.DEFAULT else None
+        specs.append(JudgeSpec(config, profile_of(config), source=source, roles=roles))
     return specs + [JudgeSpec(grader.config, grader.profile, compares=False) for grader in graders_in(settings)]
 
 

@@ -51,7 +51,7 @@ def compile_plan(settings: Settings) -> GroupPlan:
         is_panel=bool(settings.panel.judges) and compares,
         quorum=settings.panel.quorum or len(judges),
         drops_disagreement=settings.panel.disagreement == "missing",
-        default_score=None if settings.judge.compat is None else settings.rewards.default_score,
+        default_score=None if settings.judge.compat is None else configs[0].default_score,
         default_ranking=settings.rewards.default_ranking,
         principle=settings.judge.principle,
         uses_own_principle=_uses_own_principle(settings),

@@ -52,7 +52,7 @@ def _count_rewards(metrics: RunMetrics, judged: JudgedGroup, rewards: GroupRewar
     for score in scores:
         metrics.statuses[score.status] += 1
         metrics.rewards_on_defaults += score.defaulted > 0
-        if score.reward is not None:
+        if score.status == "scored" and score.reward is not None:
             metrics.rewards.add(score.reward)
         if score.reason is not None:
             metrics.reasons[score.reason] += 1

@@ -1,7 +1,7 @@
 """The compiled plan of a run: everything the core needs to know, settled before the first group."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from genrm_cli.groups.components.graders import Grader
 from genrm_cli.judging.profiles.profile import AnyProfile, GradingProfile, count_turns
@@ -81,7 +81,7 @@ class RewardPlan:
     Attributes:
         estimator: verdicts → base scores.
         min_reliability: groups below it stay unscored; None for no limit.
-        single_score: base score of a rollout that is alone in its group.
+        single_score: base score of a rollout that is alone in its group; None to leave it unscored.
         shaping: length and style terms.
         components: as configured, in order.
         names: of all components of a rollout, `genrm` first where there are verdicts.
@@ -97,7 +97,7 @@ class RewardPlan:
 
     estimator: str = "combined"
     min_reliability: float | None = None
-    single_score: float = 3.0
+    single_score: float | None = None
     shaping: ShapingTerms = field(default_factory=ShapingTerms)
     components: tuple[Component, ...] = ()
     names: tuple[str, ...] = (GENRM,)
@@ -167,6 +167,11 @@ class GroupPlan:
         if self.shows_as_gym and not rollout.is_left_out:
             return None if rollout.response is not None else why_not_compared(rollout, self.view)
         return why_not_compared(rollout, self.view, ignore_media=self.ignore_media)
+
+    def with_profiles(self, profiles: Sequence[AnyProfile | None]) -> "GroupPlan":
+        """Return the plan with other profiles for its judges, in their order."""
+        pairs = zip(self.judges, profiles, strict=True)
+        return replace(self, judges=tuple(replace(judge, profile=profile) for judge, profile in pairs))
 
     @property
     def compares_pairs(self) -> bool:

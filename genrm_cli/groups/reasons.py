@@ -13,6 +13,7 @@ from genrm_cli.rewards.total import Total
 from genrm_cli.verdicts import Failure, FailureKind
 
 NO_RESPONSE = "the line has no response"
+ALONE_IN_GROUP = "it is alone in its group, so there is nothing to compare it with (--default-score)"
 NO_OPPONENT = "no other rollout of the group can be compared"
 MIXED_PROMPTS = "the prompts of the group differ, so its rollouts cannot be compared"
 NO_GROUP = "it lacks the field that --group-by names"
@@ -108,7 +109,7 @@ class Reasons:
             self._evidence = _evidence_of(self.judged, self.plan, self.by_judge)
         evidence, plan = self._evidence, self.plan
         if index not in evidence.compared:
-            return NO_OPPONENT
+            return ALONE_IN_GROUP if self.judged.size == 1 else NO_OPPONENT
         if evidence.failures[index] == {FailureKind.NOT_ASKED}:
             return NOT_ASKED
         if not plan.is_panel:

@@ -96,7 +96,7 @@ class _Work:
         for index, reward in enumerate(rewards):
             total = None if totals is None else totals[index]
             reason = None if reward.reward is not None else reasons.of(index, total)
-            status = "unscored" if reason else "single" if judged.size == 1 else "scored"
+            status = "unscored" if reason else "single" if self._has_default() else "scored"
             error = None if reward.base_score is None else self.estimate.standard_errors[index]
             score = RolloutScore(index, reward, status, reason, error, *counts.of(index), total)
             scores.append(score)
@@ -114,7 +114,7 @@ class _Work:
 
     def _composed_rewards(self) -> list[RolloutReward]:
         judged, terms = self.judged, self.plan.rewards
-        if judged.size == 1 and judged.not_compared[0] is None and not judged.lacks_group:
+        if self._has_default():
             return [RolloutReward(terms.single_score, Adjustments(), terms.single_score, 1, 0.0)]
         noisy = self._is_noisy()
         base_scores = [None if noisy else score for score in self.estimate.base_scores]
@@ -123,6 +123,12 @@ class _Work:
             for index in judged.blank:
                 base_scores[index] = min(MIN_SCORE, *known)
         return compose_rewards(base_scores, judged.shapes, terms.shaping)
+
+    def _has_default(self) -> bool:
+        """Whether the only rollout of the group gets the user's default."""
+        judged = self.judged
+        is_alone = judged.size == 1 and judged.not_compared[0] is None and not judged.lacks_group
+        return is_alone and self.plan.rewards.single_score is not None
 
     def _is_noisy(self) -> bool:
         """Whether too little of the spread of the base scores is signal."""

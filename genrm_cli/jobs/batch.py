@@ -11,6 +11,7 @@ from itertools import islice
 from typing import Any
 
 from genrm_cli.errors import (
+    INTERRUPTED,
     ChangedInputError,
     GenrmError,
     JudgeError,
@@ -27,9 +28,11 @@ from genrm_cli.jobs.due.leftovers import Leftovers
 from genrm_cli.jobs.due.planning import LISTED_AT_ONCE, Decision, FileResult, Status, decide_again, iter_decisions
 from genrm_cli.jobs.journals import check_journal_place
 from genrm_cli.jobs.score_file import refuse_unscored, score_task
-from genrm_cli.judging.open_judges import OpenJudges, open_judges
+from genrm_cli.judging.open_judges import JudgeSpec, OpenJudges, open_judges
 from genrm_cli.storage.leases import HeldLease, Lease, LeaseLostError, Leases
 from genrm_cli.storage.sink import check_writable, make_folder
+
+SHOWN_ROLLOUTS = 32
 
 
 @dataclass(slots=True)
@@ -37,33 +40,63 @@ class BatchReport:
     """The results of all inputs of a run.
 
     Attributes:
-        results: with `--json`, of all inputs that were not up to date.
+        alone: whether the run has a single input, which its user named.
+        keeps: whether results are kept, for `--json`; of many inputs those that are up to date are not.
+        results: those that were kept.
         last: of the last input.
+        samples: rewards of the first groups, for a person to look at.
+        judges: as they were asked; empty if none was.
         counts: of all inputs, by status.
         exit_code: the worst of all inputs.
         fatal: the error that ended the run early; None without one.
+        is_interrupted: whether Ctrl-C or SIGTERM ended it.
         is_listed: whether all inputs were found before the run ended.
     """
 
+    alone: bool = False
+    keeps: bool = False
     results: list[FileResult] = field(default_factory=list)
     last: FileResult | None = None
+    samples: list[dict[str, Any]] = field(default_factory=list)
+    judges: Sequence[JudgeSpec] = ()
     counts: Counter[Status] = field(default_factory=Counter)
     exit_code: int = 0
     fatal: GenrmError | None = None
+    is_interrupted: bool = False
     is_listed: bool = False
 
-    def enter(self, result: FileResult, *, keep: bool) -> None:
+    def enter(self, result: FileResult) -> None:
         """Add the result of one more input."""
         self.last = result
         self.counts[result.status] += 1
         self.exit_code = worst_exit_code([self.exit_code, result.exit_code])
-        if keep and result.status is not Status.CURRENT:
-            self.results.append(replace(result, report=None, metrics=None))  # each is a few kilobytes
+        if result.report is not None and len(self.samples) < SHOWN_ROLLOUTS:
+            self.samples += result.report.samples
+        if self.keeps and (self.alone or result.status is not Status.CURRENT):
+            self.results.append(replace(result, report=None))
 
     def end(self, fatal: GenrmError) -> None:
         """Record the error that ended the run early."""
         self.fatal = fatal
         self.exit_code = worst_exit_code([self.exit_code, fatal.exit_code])
+
+    def interrupt(self) -> None:
+        """Record that Ctrl-C or SIGTERM ended the run."""
+        self.is_interrupted, self.exit_code = True, INTERRUPTED
+
+    @property
+    def only_error(self) -> GenrmError | None:
+        """What ended the run early, or failed its only input; None if nothing did."""
+        if self.fatal is None and self.alone and self.last is not None:
+            return self.last.error
+        return self.fatal
+
+    @property
+    def error(self) -> str | None:
+        """The same in words, interruptions included."""
+        if self.is_interrupted:
+            return "interrupted"
+        return None if self.only_error is None else str(self.only_error)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the report, JSON-ready."""
@@ -72,16 +105,27 @@ class BatchReport:
             "files": self.counts.total(),
             "all_listed": self.is_listed,
             **counts,
-            "error": None if self.fatal is None else str(self.fatal),
+            "error": self.error,
             "exit_code": self.exit_code,
-            "results": [result.as_dict() for result in self.results],
+            "results": [_with_metrics(result) for result in self.results],
         }
 
 
-async def score_inputs(inputs: Sequence[str], run: RunContext) -> BatchReport:
+def _with_metrics(result: FileResult) -> dict[str, Any]:
+    """Return a result with the metrics of its outputs; those of outputs to be replaced say nothing about it."""
+    is_made = result.status in (Status.SCORED, Status.CURRENT)
+    return result.as_dict() | {"metrics": result.metrics if is_made else None}
+
+
+async def score_inputs(inputs: Sequence[str], run: RunContext, report: BatchReport | None = None) -> BatchReport:
     """Score all inputs that are not up to date.
 
     One that fails does not stop the others; a judge that cannot be used stops the run, as does a cancellation.
+
+    Args:
+        inputs: as on the command line.
+        run: settings, metrics and events.
+        report: gets the results, so that those of an interrupted run are known, too.
 
     Raises:
         UsageError: the settings name no judge, or contradict the inputs.
@@ -89,16 +133,16 @@ async def score_inputs(inputs: Sequence[str], run: RunContext) -> BatchReport:
     """
     check_settings(run.settings)
     check_journal_place(run.settings)
-    batch = _Batch(run)
-    await batch.score(inputs)
-    return batch.report
+    report = report or BatchReport(alone=is_one_input(inputs))
+    await _Batch(run, report).score(inputs)
+    return report
 
 
 class _Batch:
     """One run over many inputs."""
 
-    def __init__(self, run: RunContext) -> None:
-        self.report = BatchReport()
+    def __init__(self, run: RunContext, report: BatchReport) -> None:
+        self.report = report
         self._run = run
         self._leases = Leases(run.s3, run.settings.storage.lease_expiry)
         self._has_begun = False
@@ -193,6 +237,7 @@ class _Batch:
             report = await score_task(task, run, judges, lease, overwrite=decision.replaces)
         finally:
             self._run.progress.end(metrics)
+            self.report.judges = judges.specs
         error = None
         try:
             refuse_unscored(metrics, settings)
@@ -212,5 +257,5 @@ class _Batch:
         check_writable(task.places.scored, self._run.s3)
 
     def _enter(self, result: FileResult) -> None:
-        self.report.enter(result, keep=self._run.settings.output.json_output)
+        self.report.enter(result)
         self._run.on_event("file", result.as_dict())

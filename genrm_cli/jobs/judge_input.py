@@ -38,8 +38,8 @@ async def judge_input(
 ) -> None:
     """Judge all groups of an input and keep their scores.
 
-    What the journal knows, and what needs no judge, comes first; then the plan is announced, the judges are probed,
-    and the rest is asked.
+    The judges are settled and announced. What the journal knows, and what needs no judge, comes first; then the plan
+    is announced, the judges are probed, and the rest is asked.
 
     Args:
         index: of the input.
@@ -53,6 +53,9 @@ async def judge_input(
         JudgeError: a judge cannot be used, or has been down for too long.
         StorageError: the journal cannot be written.
     """
+    if run.metrics.planned:
+        await judges.settle(journal)
+        index.plan = index.plan.with_profiles([spec.profile for spec in judges.specs if spec.compares])
     judge_set = judges.with_journal(journal, run.metrics.add_outcome)
     if judges.is_remote:
         run.progress.pace = judges
@@ -169,12 +172,15 @@ def samples_of(rewards: GroupRewards, group: Group, plan: GroupPlan) -> list[dic
 
     They are masked as for the judge: they may end in a log.
     """
-    shown = [rollout.answer or "" for rollout in group.rollouts]
+    turns = group.rollouts[0].prompt
+    prompt, *shown = [turns[-1].text if turns else "", *(rollout.answer or "" for rollout in group.rollouts)]
     if plan.redactor is not None:
-        shown = [plan.redactor.redact(answer, Counter()) for answer in shown]
+        prompt, *shown = [plan.redactor.redact(text, Counter()) for text in (prompt, *shown)]
     rows = [
         {
             "group": rewards.key,
+            "prompt": " ".join(prompt[:_EXCERPT_CHARS].split()),
+            "size": len(group.rollouts),
             "reward": score.reward,
             "answer": " ".join(answer[:_EXCERPT_CHARS].split()),
             "rank": score.numbers.rank,

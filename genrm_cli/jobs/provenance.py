@@ -1,24 +1,25 @@
 """The origin of outputs, for the metrics and the metadata of S3 objects."""
 
 import platform
+from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
 from genrm_cli import __version__
-from genrm_cli.groups.compile import asks_for_verdicts, compile_rewards, judge_name
+from genrm_cli.groups.check import judge_specs
+from genrm_cli.groups.compile import compile_rewards, judge_name
 from genrm_cli.groups.components.graders import graders_in
 from genrm_cli.groups.components.plugins import version_of
 from genrm_cli.groups.components.rule_files import read_phrases
 from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.jobs.context import RunContext
-from genrm_cli.judging.lookup.find_profile import profile_of
-from genrm_cli.metrics.run_metrics import summarise
+from genrm_cli.judging.open_judges import JudgeSpec
+from genrm_cli.metrics.run_metrics import RunMetrics, summarise
 from genrm_cli.pairing import RING_STRATEGIES
 from genrm_cli.rollouts.views import READING_VERSION
 from genrm_cli.settings import Settings
 from genrm_cli.settings.components import TotalTable
-from genrm_cli.settings.panel import JudgeConfig, judges_of
 from genrm_cli.settings.table import digest_of
 from genrm_cli.storage.formats.location import InputIdentity, Mark
 from genrm_cli.storage.sink import place_of
@@ -41,7 +42,13 @@ def provenance_of(identity: InputIdentity, settings: Settings) -> dict[str, str]
 
 
 def metrics_of(
-    identity: InputIdentity, scored_uri: str, mark: Mark | None, run: RunContext, plan: GroupPlan, wall_time_s: float
+    identity: InputIdentity,
+    scored_uri: str,
+    mark: Mark | None,
+    run: RunContext,
+    plan: GroupPlan,
+    judges: Sequence[JudgeSpec],
+    wall_time_s: float,
 ) -> dict[str, Any]:
     """Return the metrics object of a finished input.
 
@@ -51,9 +58,10 @@ def metrics_of(
         mark: tells these scored lines from others; None for a stream.
         run: settings, and the metrics of this input.
         plan: with the ring that the budget allowed.
+        judges: as they were asked.
         wall_time_s: since this input was opened.
     """
-    settings, metrics, pairing = run.settings, run.metrics, plan.pairing
+    settings, metrics = run.settings, run.metrics
     return {
         "format": METRICS_FORMAT,
         "input": input_record(identity),
@@ -62,8 +70,21 @@ def metrics_of(
         "time": datetime.now(UTC).isoformat(timespec="seconds"),
         "reading_version": READING_VERSION,
         "partial": metrics.stopped_by is not None or metrics.failures["not_asked"] > 0,
+        **run_record(settings, metrics, plan, judges, wall_time_s),
+        "settings_digest": digest_of(settings),
+        "versions": versions_record(),
+        "judges": plan.pairing.repeats,  # the old name of `repeats`
+    }
+
+
+def run_record(
+    settings: Settings, metrics: RunMetrics, plan: GroupPlan, judges: Sequence[JudgeSpec], wall_time_s: float
+) -> dict[str, Any]:
+    """Return who judged and what rewards are made of, with the counts and statistics of one input or of many."""
+    pairing = plan.pairing
+    return {
         "limit": settings.limits.limit,
-        "judge": judge_record(settings),
+        "judge": judge_record(settings, judges),
         "reward_made_of": reward_record(settings),
         "min_reliability": settings.rewards.min_reliability,
         "strategy": pairing.strategy,
@@ -71,9 +92,6 @@ def metrics_of(
         "estimator": plan.rewards.estimator,
         "repeats": pairing.repeats,
         **summarise(metrics, wall_time_s),
-        "settings_digest": digest_of(settings),
-        "versions": versions_record(),
-        "judges": pairing.repeats,  # the old name of `repeats`
     }
 
 
@@ -90,14 +108,17 @@ def input_record(identity: InputIdentity) -> dict[str, Any]:
     }
 
 
-def judge_record(settings: Settings) -> dict[str, Any]:
-    """Return who judged, and how it was prompted; a panel's judges are listed under `panel`."""
-    if not asks_for_verdicts(settings):
+def judge_record(settings: Settings, judges: Sequence[JudgeSpec] | None = None) -> dict[str, Any]:
+    """Return who judged, and how it was prompted; a panel's judges are listed under `panel`.
+
+    `judges` are those of the run as they were asked; by default as the settings describe them.
+    """
+    specs = [spec for spec in (judge_specs(settings) if judges is None else judges) if spec.compares]
+    if not specs:
         return _one_judge(None, None, settings)
-    configs = judges_of(settings)
     if not settings.panel.judges:
-        return _one_judge(judge_name(settings), configs[0], settings)
-    profiles = [profile_of(config) for config in configs]
+        return _one_judge(judge_name(settings), specs[0], settings)
+    profiles = [spec.profile for spec in specs if spec.profile is not None]
     return {
         "name": judge_name(settings),
         "stand_in": False,
@@ -105,24 +126,22 @@ def judge_record(settings: Settings) -> dict[str, Any]:
         "profile": [profile.name for profile in profiles],
         "profile_version": [profile.version for profile in profiles],
         "compat": settings.judge.compat,
-        "panel": [
-            _one_judge(config.name, config, settings) | {"name": config.name, "weight": config.weight}
-            for config in configs
-        ],
-        "quorum": settings.panel.quorum or len(configs),
+        "panel": [_one_judge(spec.config.name, spec, settings) | {"weight": spec.config.weight} for spec in specs],
+        "quorum": settings.panel.quorum or len(specs),
         "disagreement": settings.panel.disagreement,
     }
 
 
-def _one_judge(name: str | None, config: JudgeConfig | None, settings: Settings) -> dict[str, Any]:
-    profile = None if config is None or config.judge.judge is not None else profile_of(config)
+def _one_judge(name: str | None, spec: JudgeSpec | None, settings: Settings) -> dict[str, Any]:
+    profile = None if spec is None else spec.profile
     return {
         "name": name,
-        "stand_in": config is not None and config.judge.judge is not None,
-        "base_urls": [] if config is None else list(config.judge.base_url),
+        "stand_in": spec is not None and spec.config.judge.judge is not None,
+        "base_urls": [] if spec is None else list(spec.config.judge.base_url),
         "profile": None if profile is None else profile.name,
         "profile_version": None if profile is None else profile.version,
-        "compat": settings.judge.compat if config is not None else None,
+        "profile_from": None if spec is None or profile is None else spec.source.value,
+        "compat": settings.judge.compat if spec is not None else None,
     }
 
 

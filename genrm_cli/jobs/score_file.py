@@ -1,11 +1,13 @@
 """Score one input: the same lines with rewards, and a summary of how far to trust them."""
 
 import time
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
 from genrm_cli.errors import InputError, TooManyUnscoredError
+from genrm_cli.groups.reasons import ALONE_IN_GROUP
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.jobs.due.inputs import Task
 from genrm_cli.jobs.index import InputIndex, Reject, dialect_of, index_input, iter_duplicates
@@ -14,7 +16,7 @@ from genrm_cli.jobs.judge_input import judge_input
 from genrm_cli.jobs.provenance import metrics_of, provenance_of
 from genrm_cli.jobs.stores import ScoreStore
 from genrm_cli.judging.journal import Journal
-from genrm_cli.judging.open_judges import OpenJudges
+from genrm_cli.judging.open_judges import JudgeSpec, OpenJudges
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.rollouts.dialects import Score
 from genrm_cli.rollouts.views import EXCLUDED, NOT_IN_TRIAL
@@ -23,7 +25,7 @@ from genrm_cli.storage.formats.lines import Line
 from genrm_cli.storage.formats.records import parse_record_exactly, render_document, render_record
 from genrm_cli.storage.leases import Lease
 from genrm_cli.storage.outputs import Outputs
-from genrm_cli.storage.sink import Sink
+from genrm_cli.storage.sink import Sink, exists
 from genrm_cli.storage.source import Source, open_source
 
 NAMED_PROBLEMS = 3
@@ -64,7 +66,7 @@ async def score_task(
         await run.in_thread(work.read)
         async with open_journal(task.places.scored, run) as journal:
             await judge_input(work.index, task.uri, run, judges, journal, work.scores)
-        return await run.in_thread(lambda: work.write(lease, journal))
+        return await run.in_thread(lambda: work.write(judges.specs, lease, journal))
     finally:
         await run.in_thread(work.close)
 
@@ -112,10 +114,17 @@ class _Work:
 
         self.index = self._opened.enter_context(index_input(source, run, reject))
         refuse_unreadable(source, run.metrics, first)
+        self._leave_out_empty_rejects()
         if settings.input.strict:
             refuse_problems(source, self.index, run.metrics, first)
 
-    def write(self, lease: Lease | None, journal: Journal | None) -> Report:
+    def _leave_out_empty_rejects(self) -> None:
+        """Write no empty rejects file, unless it replaces an earlier one."""
+        sink, run = self._sinks.get("rejects"), self._run
+        if sink is not None and not run.metrics.rejects and not (self._overwrite and exists(sink.uri, run.s3)):
+            self._outputs.discard(self._sinks.pop("rejects"))
+
+    def write(self, judges: Sequence[JudgeSpec], lease: Lease | None, journal: Journal | None) -> Report:
         """Write every line with its rewards, and make all outputs appear."""
         run, source = self._run, self._source
         scored = self._sinks["scored"]
@@ -125,7 +134,9 @@ class _Work:
         source.verify_unchanged()
         scored.finish()
         wall_time_s = time.monotonic() - self._started_s
-        metrics = metrics_of(source.identity, self._task.places.scored, scored.mark, run, self.index.plan, wall_time_s)
+        metrics = metrics_of(
+            source.identity, self._task.places.scored, scored.mark, run, self.index.plan, judges, wall_time_s
+        )
         metrics["journal"] = None if journal is None else journal.path
         metrics["damaged_verdicts"] = 0 if journal is None else len(journal.damaged)
         _write(self._sinks.get("metrics"), render_document(metrics))
@@ -159,11 +170,8 @@ def refuse_unscored(metrics: RunMetrics, settings: Settings) -> None:
             "verdicts in the journal are not asked again."
         )
     if metrics.unscored_share() > settings.rewards.max_unscored:
-        reasons = "; ".join(
-            f"{count} × {reason}"
-            for reason, count in metrics.reasons.most_common()
-            if reason != EXCLUDED + NOT_IN_TRIAL
-        )
+        counts, kept = metrics.reasons.most_common(), (ALONE_IN_GROUP, EXCLUDED + NOT_IN_TRIAL)
+        reasons = "; ".join(f"{count} × {reason}" for reason, count in counts if reason not in kept)
         raise TooManyUnscoredError(
             f"{metrics.unscored_in_groups} of {metrics.rollouts_in_groups} rollouts in groups are unscored, "
             f"more than --max-unscored {settings.rewards.max_unscored:g} allows: {reasons}."

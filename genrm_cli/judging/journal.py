@@ -104,6 +104,14 @@ class Journal(AbstractContextManager["Journal"]):
         with self._errors:
             return self._connection.execute("SELECT 1 FROM verdicts LIMIT 1").fetchone() is not None
 
+    def knows_judge(self, label: str) -> bool:
+        """Whether one of the first verdicts is by this judge; a longer search could read the whole file."""
+        with self._errors:
+            found = self._connection.execute(
+                "SELECT 1 FROM (SELECT judge FROM verdicts LIMIT 1000) WHERE judge = ? LIMIT 1", (label,)
+            )
+            return found.fetchone() is not None
+
     def recall(self, key: bytes, *, with_reply: bool = False) -> Outcome | None:
         """Return the stored verdict of a request, or None; the judge's reply is decompressed on demand only."""
         with self._errors:

@@ -4,20 +4,21 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from genrm_cli.judging.cached import CachedJudge
 from genrm_cli.judging.client import JudgeAddress, JudgeClient
 from genrm_cli.judging.engine import Judge, JudgeSet, LexicalJudge
 from genrm_cli.judging.journal import Journal
+from genrm_cli.judging.lookup.find_profile import ProfileSource
 from genrm_cli.judging.pacing.budget import Budget
 from genrm_cli.judging.pacing.descriptors import max_connections
 from genrm_cli.judging.pacing.endpoint import Endpoint, FixedLimit
 from genrm_cli.judging.pacing.limit import AdaptiveLimit
 from genrm_cli.judging.pacing.pool import EndpointPool
 from genrm_cli.judging.pacing.retry import RetryPolicy
-from genrm_cli.judging.probe import probe_judge
+from genrm_cli.judging.probe import KnownAnswer, answer_to_roles, probe_judge
 from genrm_cli.judging.profiles.profile import AnyProfile
 from genrm_cli.judging.remote import CallPolicy, RemoteJudge
 from genrm_cli.metrics.latency import Latencies
@@ -45,11 +46,16 @@ class JudgeSpec:
         config: its settings.
         profile: how it is prompted; None for the built-in lexical judge.
         compares: whether it must prefer the better of two responses when probed; False for a grader of components.
+        source: why it has this profile.
+        roles: another profile, to be used instead if the judge turns out to know its roles; None to settle on
+            `profile`.
     """
 
     config: JudgeConfig
     profile: AnyProfile | None
     compares: bool = True
+    source: ProfileSource = ProfileSource.SETTING
+    roles: AnyProfile | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +83,23 @@ class OpenOptions:
 
 @dataclass(frozen=True, slots=True)
 class OpenJudge:
-    """An open judge; without `remote` and `pool` it is the built-in one."""
+    """An open judge; without `remote` and `pool` it is the built-in one.
+
+    Attributes:
+        with_roles: the same judge with the profile `roles`, until one of the two is chosen.
+        verdict_with_roles: what it answered when that profile was tried.
+    """
 
     spec: JudgeSpec
     remote: RemoteJudge | None = None
     pool: EndpointPool | None = None
+    with_roles: RemoteJudge | None = None
+    verdict_with_roles: KnownAnswer | None = None
+
+    def with_profile_of_roles(self, answer: KnownAnswer | None) -> "OpenJudge":
+        """Return the judge with the profile `roles`."""
+        spec = replace(self.spec, profile=self.spec.roles, source=ProfileSource.PROBE)
+        return OpenJudge(spec, self.with_roles, self.pool, None, answer)
 
 
 class OpenJudges:
@@ -95,10 +113,10 @@ class OpenJudges:
         self, judges: Sequence[OpenJudge], latencies: Latencies, options: OpenOptions, on_event: OnEvent
     ) -> None:
         self.latencies = latencies
-        self._judges = judges
+        self._judges = list(judges)
         self._options = options
         self._on_event = on_event
-        self._probed = False
+        self._settled = self._probed = False
         self._probing = asyncio.Lock()
 
     def with_journal(
@@ -144,12 +162,51 @@ class OpenJudges:
     def _pools(self) -> list[EndpointPool]:
         return list({id(judge.pool): judge.pool for judge in self._judges if judge.pool is not None}.values())
 
+    @property
+    def specs(self) -> list[JudgeSpec]:
+        """The judges as they are asked: with the profiles that were chosen for them."""
+        return [judge.spec for judge in self._judges]
+
+    async def settle(self, journal: Journal | None = None) -> None:
+        """Choose the profile of each judge whose model is not known, once, and announce the judges.
+
+        The journal tells how such a judge was asked before. Otherwise it is asked once with the GenRMs' roles: only a
+        model that was trained on them answers with a verdict, because nothing else in the request asks for one.
+        """
+        async with self._probing:
+            if self._settled:
+                return
+            self._judges = [await self._settle(judge, journal) for judge in self._judges]
+            self._settled = True
+            for judge in self._judges:
+                self._on_event("judge", _announced(judge.spec))
+
+    async def _settle(self, judge: OpenJudge, journal: Journal | None) -> OpenJudge:
+        if judge.with_roles is None or judge.remote is None or judge.pool is None:
+            return judge
+        if journal is not None:
+            if journal.knows_judge(judge.with_roles.label):
+                return judge.with_profile_of_roles(None)
+            if journal.knows_judge(judge.remote.label):
+                return judge
+        if not self._options.probe or self._options.only_known or not judge.remote.may_ask():
+            return judge
+        answer = await answer_to_roles(
+            judge.with_roles, judge.pool.endpoints, self._call_timeout_s(judge), self._on_event
+        )
+        return judge if answer is None else judge.with_profile_of_roles(answer)
+
+    def _call_timeout_s(self, judge: OpenJudge) -> float:
+        timeout_s = judge.spec.config.limits.call_timeout
+        return min(timeout_s, self._options.limits.deadline or timeout_s)
+
     async def probe(self) -> None:
         """Probe every remote judge, once, unless the options disable it.
 
         Raises:
             JudgeError: a judge cannot be used.
         """
+        await self.settle()
         async with self._probing:
             if self._probed or not self._options.probe or self._options.only_known:
                 return
@@ -161,11 +218,28 @@ class OpenJudges:
     async def _probe(self, judge: OpenJudge) -> str | None:
         if judge.remote is None or judge.pool is None or not judge.remote.may_ask():
             return None
-        call_timeout_s = judge.spec.config.limits.call_timeout
-        timeout_s = min(call_timeout_s, self._options.limits.deadline or call_timeout_s)
         return await probe_judge(
-            judge.remote, judge.pool.endpoints, timeout_s, compares=judge.spec.compares, on_event=self._on_event
+            judge.remote,
+            judge.pool.endpoints,
+            self._call_timeout_s(judge),
+            compares=judge.spec.compares,
+            name=None if judge.spec.compares else judge.spec.config.name,
+            known=judge.verdict_with_roles,
+            on_event=self._on_event if judge.spec.roles is None else ignore_event,  # said when it was settled
         )
+
+
+def _announced(spec: JudgeSpec) -> dict[str, Any]:
+    """Return who judges, how it is prompted and why, and where it is; for a person or a log."""
+    judge = spec.config.judge
+    return {
+        "name": spec.config.name,
+        "model": judge.model,
+        "profile": None if spec.profile is None else spec.profile.name,
+        "profile_from": None if spec.profile is None else spec.source.value,
+        "base_urls": list(judge.base_url),
+        "compares": spec.compares,
+    }
 
 
 @asynccontextmanager
@@ -217,10 +291,12 @@ class _Opener:
             return OpenJudge(spec)
         pool = await self._pool(spec.config, self._options.api_keys.get(spec.config.name))
         remote = self.remote(spec, spec.profile, pool)
+        with_roles = None if spec.roles is None else self.remote(spec, spec.roles, pool)
         deadline_s = self._options.limits.deadline
         if deadline_s is not None:
-            remote.set_deadline(deadline_s - (time.monotonic() - self._options.started_s), GRACE_S)
-        return OpenJudge(spec, remote, pool)
+            for judge in filter(None, (remote, with_roles)):
+                judge.set_deadline(deadline_s - (time.monotonic() - self._options.started_s), GRACE_S)
+        return OpenJudge(spec, remote, pool, with_roles)
 
     async def _pool(self, config: JudgeConfig, key: str | None) -> EndpointPool:
         judge, limits = config.judge, config.limits

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from genrm_cli.errors import JudgeError
 from genrm_cli.judging.client import CallError
@@ -22,7 +23,7 @@ _GOOD = "Mercury is the planet closest to the sun. It goes round it in 88 days."
 _BAD = "I like turtles."
 
 _REMEDIES = {
-    FailureKind.CONNECTION: "Is the judge running? Check --base-url (it usually ends in /v1) and --ca-bundle.",
+    FailureKind.CONNECTION: "Is the judge running? Check --base-url (it usually ends in /v1).",
     FailureKind.TIMEOUT: "It accepts connections but does not answer; look at its log, or pass --no-probe.",
     FailureKind.AUTH: "Export its key as GENRM_API_KEY, or name another variable with --api-key-env.",
     FailureKind.REFUSED: f"Check --model; if it does not know the judge's roles (SGLang), try {_PLAIN}.",
@@ -36,10 +37,22 @@ _TOO_LONG_REMEDY = "Lower --max-reply-tokens, or serve the judge with a longer c
 _LOGPROBS_WORD = "logprobs"  # vLLM's, of a number above its limit, and ours, of a reply without them
 _LOGPROBS_REMEDY = "This profile needs the log probabilities of the 20 likeliest tokens (vLLM: --max-logprobs 20)."
 _UNREAD_REMEDY = f"The profile may not fit this judge; try {_PLAIN}. --no-probe skips this test."
+_INSANE_REMEDY = (
+    "Its rewards would mean nothing: try another --profile or a stronger judge. --no-probe uses it all the same."
+)
 _WITHOUT_ROLES = {
     _REMEDIES[FailureKind.REFUSED]: "Check --model, and whether the server knows all fields of the request.",
     _UNREAD_REMEDY: "The profile may not fit this judge; `genrm profiles` lists others. --no-probe skips this test.",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class KnownAnswer:
+    """A verdict on the good and the bad answer, in this order."""
+
+    endpoint: Endpoint
+    reply: Reply
+    verdict: Verdict
 
 
 async def probe_judge(
@@ -48,12 +61,14 @@ async def probe_judge(
     timeout_s: float,
     *,
     compares: bool = True,
+    name: str | None = None,
+    known: KnownAnswer | None = None,
     on_event: OnEvent = lambda event, fields: None,
 ) -> str | None:
     """Ask the judge about a good and a bad answer, and again with the two swapped, at every endpoint.
 
-    Checks that each endpoint answers, that the reply holds a verdict, and that the responses reach the model: the
-    verdict follows the swap, or the prompt grows with the responses.
+    Checks that each endpoint answers, that the reply holds a verdict, and that the verdict follows the swap. If it does
+    not, the size of a longer prompt tells whether the responses reach the model at all.
 
     An endpoint that is down is marked unhealthy while others work; the run tries it again later. An endpoint that
     answers wrongly ends the run, because it would go on to.
@@ -63,10 +78,12 @@ async def probe_judge(
         endpoints: its endpoints.
         timeout_s: limit of one call; the `probing` event says it, as a slow judge may need all of it.
         compares: whether the better answer must get the better verdict; False for a grader of something else.
+        name: what errors call it, for example a component's grader; None to name its model alone.
+        known: an answer of this judge to the first request, which is not made again.
         on_event: told that the probe begins.
 
     Returns:
-        A warning that is no reason to stop; None if all is well.
+        A warning about endpoints that are down; None if all is well.
 
     Raises:
         JudgeError: an endpoint answers wrongly, or all are down; says what was tried and what to change.
@@ -74,15 +91,41 @@ async def probe_judge(
     names = [endpoint.name for endpoint in endpoints]
     on_event("probing", {"endpoints": names, "model": judge.model, "call_timeout_s": timeout_s})
     async with asyncio.TaskGroup() as tasks:
-        probes = [tasks.create_task(_probe_endpoint(judge, endpoint, timeout_s, compares)) for endpoint in endpoints]
+        probes = [
+            tasks.create_task(_probe_endpoint(judge, endpoint, timeout_s, compares, known)) for endpoint in endpoints
+        ]
     results = [probe.result() for probe in probes]
     all_down = all(isinstance(result, _DownError) for result in results)
     for endpoint, result in zip(endpoints, results, strict=True):
         if isinstance(result, JudgeError) and (all_down or not isinstance(result, _DownError)):
-            raise result
+            raise result if name is None else JudgeError(f"{name}: {result}")
         if isinstance(result, _DownError):
             endpoint.mark_unhealthy(clock.now_s())
     return "; ".join(str(result) for result in results if result is not None) or None
+
+
+async def answer_to_roles(
+    judge: RemoteJudge, endpoints: Sequence[Endpoint], timeout_s: float, on_event: OnEvent
+) -> KnownAnswer | None:
+    """Show a judge a good and a bad answer in a profile of GenRM roles, at the first endpoint that answers.
+
+    Returns:
+        The answer if it is a verdict for the good one; None if the profile does not fit the judge, or nobody answers.
+    """
+    names = [endpoint.name for endpoint in endpoints]
+    on_event("probing", {"endpoints": names, "model": judge.model, "call_timeout_s": timeout_s})
+    question = judge.prepare(_shown(judge, _GOOD, _BAD), 0)
+    for endpoint in endpoints:
+        try:
+            reply = await endpoint.client.complete(question.body, timeout_s)
+        except CallError as error:
+            if error.failure.kind.is_transient:
+                continue
+            return None
+        verdict = judge.read(reply, question)
+        fits = isinstance(verdict, Verdict) and preference(verdict) > 0
+        return KnownAnswer(endpoint, reply, verdict) if fits and isinstance(verdict, Verdict) else None
+    return None
 
 
 class _DownError(JudgeError):
@@ -98,20 +141,26 @@ class _UnreadError(JudgeError):
 
 
 async def _probe_endpoint(
-    judge: RemoteJudge, endpoint: Endpoint, timeout_s: float, compares: bool
-) -> JudgeError | str | None:
+    judge: RemoteJudge, endpoint: Endpoint, timeout_s: float, compares: bool, known: KnownAnswer | None
+) -> JudgeError | None:
     try:
         if not compares:
             await _ask(judge, endpoint, _shown(judge, _GOOD, _BAD), timeout_s)
             return None
-        return await _compare_both_orders(judge, endpoint, timeout_s)
+        await _compare_both_orders(judge, endpoint, timeout_s, known)
     except JudgeError as error:
         return error
+    return None
 
 
-async def _compare_both_orders(judge: RemoteJudge, endpoint: Endpoint, timeout_s: float) -> str | None:
+async def _compare_both_orders(
+    judge: RemoteJudge, endpoint: Endpoint, timeout_s: float, known: KnownAnswer | None
+) -> None:
     try:
-        first = await _ask(judge, endpoint, _shown(judge, _GOOD, _BAD), timeout_s)
+        if known is not None and known.endpoint is endpoint:
+            first: tuple[Reply, Judgment] | None = known.reply, known.verdict
+        else:
+            first = await _ask(judge, endpoint, _shown(judge, _GOOD, _BAD), timeout_s)
         second = await _ask(judge, endpoint, _shown(judge, _BAD, _GOOD), timeout_s)
     except _UnreadError as error:
         # A model that is shown nothing but the question answers that.
@@ -121,12 +170,20 @@ async def _compare_both_orders(judge: RemoteJudge, endpoint: Endpoint, timeout_s
             ) from error
         raise
     if first is None or second is None:
-        return None  # busy: the run will wait for it
+        return  # busy: the run will wait for it
     if _follows(first[1], second[1]):
-        return None
+        return
     if await _prompt_grows(judge, endpoint, first[0], timeout_s):
-        return f"{endpoint.name}: the judge did not prefer a right answer to nonsense in both orders"
+        said = f"{_in_words(first[1])} shown first, {_in_words(second[1])} shown second"
+        raise _unusable(judge, endpoint, f"it does not prefer a right answer to nonsense: {said}", _INSANE_REMEDY)
     raise _dropping(judge, endpoint, "its verdict does not follow the responses")
+
+
+def _in_words(judgment: Judgment) -> str:
+    """Return the numbers of a verdict or grades, those of the response shown first before the others."""
+    if isinstance(judgment, Verdict):
+        return f"scores {judgment.score_1:g} and {judgment.score_2:g}, ranking {judgment.ranking:g}"
+    return "grades " + ", ".join(f"{value:g}" for value in judgment.values)
 
 
 def _dropping(judge: RemoteJudge, endpoint: Endpoint, sign: str) -> JudgeError:
@@ -179,7 +236,8 @@ async def _ask(
         if not isinstance(result, Failure):
             return reply, result
         failure, unread = result, reply
-    unusable = _unusable(judge, endpoint, f"{failure.kind}: {failure.detail}", _remedy(judge, failure, question))
+    remedy = _remedy(judge, endpoint, failure, question)
+    unusable = _unusable(judge, endpoint, f"{failure.kind}: {failure.detail}", remedy)
     if unread is not None:
         raise _UnreadError(str(unusable), unread)
     # A key or a URL of something else is for the user to correct, although a run would wait for it.
@@ -187,7 +245,9 @@ async def _ask(
     raise _DownError(str(unusable)) if passes else unusable
 
 
-def _remedy(judge: RemoteJudge, failure: Failure, question: JudgeRequest) -> str:
+def _remedy(judge: RemoteJudge, endpoint: Endpoint, failure: Failure, question: JudgeRequest) -> str:
+    if failure.kind == FailureKind.CONNECTION and endpoint.name.startswith("https:"):
+        return _REMEDIES[failure.kind].rstrip(".") + " and --ca-bundle."
     if failure.kind == FailureKind.REFUSED and any(words in failure.detail for words in _TOO_LONG_WORDS):
         return _TOO_LONG_REMEDY
     if failure.kind in (FailureKind.REFUSED, FailureKind.NO_VERDICT) and _LOGPROBS_WORD in failure.detail:

@@ -28,7 +28,8 @@ class JudgeSettings:
     profile: str | None = reward_setting(
         None,
         "How to prompt this family of judges and parse its replies: a name that `genrm profiles` lists, or your own "
-        "TOML file. Default: chosen by model name, otherwise nemotron.",
+        "TOML file. Default: chosen by model name; for other models nemotron-plain, or nemotron if the probe finds "
+        "that the judge knows its roles.",
         is_common=True,
         needs_trust=names_file,
     )

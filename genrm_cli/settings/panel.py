@@ -9,6 +9,7 @@ from genrm_cli.settings.aliases import PANEL_ALIASES
 from genrm_cli.settings.checks import first_repeated, judge_settings, refuse_unknown
 from genrm_cli.settings.components import JUDGE_KEYS
 from genrm_cli.settings.judge_settings import JudgeSettings, LimitSettings, PanelJudge
+from genrm_cli.settings.reward_settings import REFERENCE_SCORE
 from genrm_cli.settings.table import Settings
 
 OWN_KEYS = (*JUDGE_KEYS, "profile")
@@ -83,7 +84,7 @@ def _config(
         weight,
         replace(base, **judge),  # type: ignore[arg-type]  # each was checked
         replace(settings.limits, **limits),  # type: ignore[arg-type]
-        settings.rewards.default_score,
+        REFERENCE_SCORE if settings.rewards.default_score is None else settings.rewards.default_score,
         settings.rewards.default_ranking,
         "base_url" in own,
     )

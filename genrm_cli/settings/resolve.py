@@ -14,7 +14,7 @@ from genrm_cli.settings.convert import GUARDS, convert, convert_named, did_you_m
 from genrm_cli.settings.declare import Setting, Value
 from genrm_cli.settings.judge_settings import LimitSettings, PanelJudge
 from genrm_cli.settings.panel import judges_of, parse_panel, refuse_overridden
-from genrm_cli.settings.reward_settings import PRESETS
+from genrm_cli.settings.reward_settings import PRESETS, REFERENCE_SCORE
 from genrm_cli.settings.reward_tables import parse_components, parse_diversity, parse_total
 from genrm_cli.settings.sources.toml_file import SettingsFile
 from genrm_cli.settings.sources.trust import PANEL, iter_needing_trust, state_of
@@ -185,11 +185,12 @@ def _apply_preset(chosen: dict[str, _Choice]) -> None:
 
 
 def _apply_compat(chosen: dict[str, _Choice]) -> None:
-    """Default to the reference's pairs and estimator, to reproduce its numbers."""
+    """Default to the reference's pairs, estimator and default score, to reproduce its numbers."""
     if "compat" in chosen:
         source = f"compat {chosen['compat'].value}"
         chosen.setdefault("strategy", _Choice("circular", _Rank.PRESET, source))
         chosen.setdefault("estimator", _Choice("simple_tiebreaker", _Rank.PRESET, source))
+        chosen.setdefault("default_score", _Choice(REFERENCE_SCORE, _Rank.PRESET, source))
 
 
 def _panel(tables: Mapping[str, object], chosen: Mapping[str, _Choice], path: str) -> tuple[PanelJudge, ...]:

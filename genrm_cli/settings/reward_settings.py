@@ -10,6 +10,9 @@ from genrm_cli.settings.declare import names_file, reward_setting, setting
 
 _LENGTH_R, _LENGTH_A = "group_reasoning_length_penalty_coeff", "group_answer_length_penalty_coeff"
 _STYLE = "group_style_penalty_coeff"
+REFERENCE_SCORE = 3.0
+"""What NeMo Gym scores a response that is alone, and both of a failed comparison."""
+
 _BONUSES = {"reasoning_bonus": 0.5, "answer_bonus": 0.5, "top_percentile": 0.2}
 
 # Coefficients that NVIDIA released with its models. Source: Nemotron 3 Nano report, arXiv 2512.20848 §3.3;
@@ -94,7 +97,10 @@ class RewardSettings:
     group_style_penalty_coeff: float = reward_setting(
         0.0, "Weight of little markup (headers, lists, bold, emoji), relative to the group and centred on 0.", low=0
     )
-    default_score: float = reward_setting(3.0, "Reward of a rollout that is alone in its group.")
+    default_score: float | None = reward_setting(
+        None,
+        "Reward of a rollout that is alone in its group; means leave it out. Default: null, but 3 under --compat.",
+    )
     default_ranking: float = reward_setting(
         3.5, "--compat: ranking of a failed comparison, beside the default score.", low=1, high=6
     )

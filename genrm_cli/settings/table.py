@@ -12,7 +12,7 @@ from genrm_cli.settings.aliases import current_name, oldest_name
 from genrm_cli.settings.declare import Panel, Setting, setting_of
 from genrm_cli.settings.file_settings import InputSettings, JournalSettings, OutputSettings, StorageSettings
 from genrm_cli.settings.judge_settings import JudgeSettings, LimitSettings, PanelSettings
-from genrm_cli.settings.reward_settings import PairingSettings, RewardSettings
+from genrm_cli.settings.reward_settings import REFERENCE_SCORE, PairingSettings, RewardSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,6 +114,10 @@ def digest_of(settings: Settings) -> str:
         for name in names
         if (value := value_of(settings, name)) != value_of(_DEFAULTS, name) or name not in _NEW_NAMES
     }
+    if rewards.default_score is None:  # outputs without lone rollouts stay up to date
+        deciding["default_score"] = REFERENCE_SCORE
+    elif rewards.default_score == REFERENCE_SCORE and settings.judge.compat is None:
+        deciding["default_score"] = "given"
     deciding["panel"] = [[judge.weight, _deciding(judge.values, names)] for judge in settings.panel.judges]
     deciding["components"] = [[c.name, c.kind, c.options, _deciding(c.judge, names)] for c in rewards.components]
     if rewards.diversity is not None:

@@ -56,6 +56,11 @@ class Outputs(AbstractContextManager["Outputs"]):
         self._sinks.append(sink)
         return sink
 
+    def discard(self, sink: Sink) -> None:
+        """Leave an output out of those that appear."""
+        self._sinks.remove(sink)
+        sink.abort()
+
     def commit(self) -> None:
         """Publish all outputs, in the order they were opened.
 

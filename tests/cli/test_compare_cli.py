@@ -7,7 +7,7 @@ from judge_server_fixture import JudgeServer
 
 LEXICAL = ("--judge", "lexical")
 CIRCULAR = ("--strategy", "circular")
-REFERENCE_WAY = (*CIRCULAR, "--estimator", "simple_tiebreaker")
+REFERENCE_WAY = ("--profile", "nemotron", *CIRCULAR, "--estimator", "simple_tiebreaker")
 KILL, WELL = "SKILL is a verb meaning to kill.", "Skill refers to the ability to perform a task well."
 # The request of the change that brought `genrm_compare` to NeMo Gym; its messages have no role.
 REFERENCE_REQUEST = {
@@ -101,7 +101,14 @@ def test_texts_come_from_files_and_stdin_too(genrm: Genrm, call: Call, judge_ser
     """@FILE, - and @@ for a text that begins with @ are read as the help says, for prompt and responses alike."""
     (genrm.folder / "prompt.txt").write_text("Wie geht's, Jürgen?")
     (genrm.folder / "one.txt").write_text("[bold]not markup[/bold]")
-    arguments = ("--prompt", "@prompt.txt", "@one.txt", "-", "@@handle", *judge(judge_server, *CIRCULAR))
+    arguments = (
+        "--prompt",
+        "@prompt.txt",
+        "@one.txt",
+        "-",
+        "@@handle",
+        *judge(judge_server, *CIRCULAR, "--profile", "nemotron"),
+    )
     finished = call("compare", *arguments, stdin="Schön!".encode())
     assert finished.code == 0, finished.err
     shown = [request["body"]["messages"] for request in judge_server.stats()["recent"]]
@@ -117,6 +124,7 @@ def test_a_history_goes_before_the_prompt(genrm: Genrm, call: Call, judge_server
     messages = [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Hi!"}]
     (genrm.folder / "history.json").write_text(json.dumps({"messages": messages} if wrapped else messages))
     arguments = ("--history", "history.json", "-p", "How are you?", "Fine.", "Well.", *judge(judge_server))
+    arguments += ("--profile", "nemotron")
     assert call("compare", *arguments).code == 0
     (request, _) = judge_server.stats()["recent"]
     turns = [(message["role"], message["content"]) for message in request["body"]["messages"]]

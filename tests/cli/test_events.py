@@ -34,8 +34,10 @@ def test_a_run_is_logged_from_plan_to_end(genrm: Genrm, call: Call, judge_server
     arguments = ("--base-url", judge_server.base_url, "--model", "m", "--log-json", log)
     finished = call("score", "in.jsonl", *arguments)
     assert finished.code == 0
-    plan, probing, probe, *_, end = logged(log)
-    assert [each["event"] for each in (plan, probing, probe, end)] == ["plan", "probing", "probe", "end"]
+    probing, judge, plan, probe, *_, end = logged(log)
+    events = ["probing", "judge", "plan", "probe", "end"]
+    assert [each["event"] for each in (probing, judge, plan, probe, end)] == events
+    assert (judge["model"], judge["profile"], judge["profile_from"]) == ("m", "nemotron", "probe")
     assert (plan["planned"], plan["known"], plan["calls"]) == (6, 0, 6)
     assert (probe["warning"], end["error"]) == (None, None)
     assert "6 comparisons: 6 calls to make, about " in finished.err
@@ -48,9 +50,12 @@ def test_a_second_run_is_logged_behind_the_first(genrm: Genrm, call: Call, judge
     arguments = ("score", "in.jsonl", "--base-url", judge_server.base_url, "--model", "m", "--log-json", log)
     call(*arguments)
     finished = call(*arguments, "--overwrite")
-    assert [line["event"] for line in logged(log)] == ["plan", "probing", "probe", "file", "end", "plan", "file", "end"]
-    assert logged(log)[5]["calls"] == 0
-    assert "3 of them in the journal: 0 calls to make" in finished.err
+    assert [line["event"] for line in logged(log)] == [
+        *("probing", "judge", "plan", "probe", "file", "end"),
+        *("judge", "plan", "file", "end"),
+    ]
+    assert logged(log)[7]["calls"] == 0
+    assert "3 of them answered in an earlier run: 0 calls to make" in finished.err
 
 
 def test_an_outage_is_told_as_it_happens(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
@@ -62,7 +67,7 @@ def test_an_outage_is_told_as_it_happens(genrm: Genrm, call: Call, judge_server:
     finished = call("score", "in.jsonl", *arguments, "--give-up-after", "0.2", "--retries", "20")
     assert finished.code == 4
     events = {line["event"]: line for line in logged(log)}
-    assert list(events) == ["plan", "endpoint_down", "paused", "file", "end"]
+    assert list(events) == ["judge", "plan", "endpoint_down", "paused", "file", "end"]
     assert events["endpoint_down"]["endpoint"] == judge_server.base_url
     assert "500" in events["endpoint_down"]["detail"]
     assert events["paused"]["give_up_after_s"] == 0.2
@@ -101,7 +106,7 @@ def test_a_quiet_run_is_logged_all_the_same(genrm: Genrm, call: Call, judge_serv
     log = genrm.folder / "events.jsonl"
     arguments = ("--base-url", judge_server.base_url, "--model", "m", "--log-json", log, "--quiet")
     assert call("score", "in.jsonl", *arguments).err == ""
-    assert [line["event"] for line in logged(log)] == ["plan", "probing", "probe", "file", "end"]
+    assert [line["event"] for line in logged(log)] == ["probing", "judge", "plan", "probe", "file", "end"]
 
 
 def test_a_log_that_cannot_be_opened_ends_the_run_before_a_call(
@@ -164,7 +169,10 @@ def test_a_log_that_is_a_folder_is_refused(tmp_path: Path) -> None:
     ("changes", "says"),
     [
         ({}, "12,000 comparisons: 12,000 calls to make, about 9,000,000 tokens in and 18,000,000 out"),
-        ({"known": 2_000, "calls": 10_000}, "12,000 comparisons, 2,000 of them in the journal: 10,000 calls to make"),
+        (
+            {"known": 2_000, "calls": 10_000},
+            "12,000 comparisons, 2,000 of them answered in an earlier run: 10,000 calls to make",
+        ),
         ({"cost": 1234.5}, "(estimated from text lengths), cost about 1,234.50"),
         ({"tokens_from": "journal"}, "(estimated from journal)"),
     ],

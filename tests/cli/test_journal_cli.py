@@ -132,5 +132,5 @@ def test_the_journal_of_a_run_can_be_looked_into(call: Call, genrm: Genrm, judge
     assert scored.code == 0
     assert "in.journal.sqlite" in scored.err.replace("\n", "")
     finished = call("journal", "stats", "in.journal.sqlite")
-    label = f"org/genrm · nemotron-{PROFILES['nemotron'].version}"
+    label = f"org/genrm · nemotron-plain-{PROFILES['nemotron-plain'].version}"
     assert f"{label}: 6 verdicts in 6 calls" in finished.out.decode()

@@ -63,7 +63,7 @@ def test_progress_tells_calls_latency_retries_failures_and_time_left() -> None:
 def test_what_the_journal_knew_does_not_count_as_speed() -> None:
     """Journal hits are done at once: the time left goes by what was asked."""
     text = progress_text(busy(journal_hits=100), 60.0)
-    for part in ("comparisons 200/400", "100 from the journal", "2:00 left"):
+    for part in ("comparisons 200/400", "100 reused", "2:00 left"):
         assert part in text
 
 

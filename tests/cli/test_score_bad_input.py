@@ -4,10 +4,10 @@ import pytest
 from genrm_process import Call, Genrm, make_rollouts, read_lines
 from judge_server_fixture import JudgeServer
 
-from genrm_cli.groups.reasons import NO_RESPONSE
+from genrm_cli.groups.reasons import ALONE_IN_GROUP, NO_RESPONSE
 
 LEXICAL = ("--judge", "lexical")
-ALL_OUTPUTS = {"in.scored.jsonl", "in.metrics.json", "in.comparisons.jsonl", "in.rejects.jsonl"}
+ALL_OUTPUTS = {"in.scored.jsonl", "in.metrics.json", "in.comparisons.jsonl"}
 # Lines of sample_data/bad-lines.jsonl that are no rollouts, with a word of the reason that each must get.
 BAD_LINES = {
     4: "not JSON",
@@ -32,7 +32,7 @@ def test_bad_lines_go_to_the_rejects_with_number_and_reason(genrm: Genrm, call: 
         assert reject["text"]
     metrics = json.loads((genrm.folder / "bad-lines.metrics.json").read_bytes())
     assert (metrics["lines"], metrics["rejected_lines"]) == (17, 7)
-    assert (metrics["scored"], metrics["single"], metrics["unscored"]) == (7, 2, 1)
+    assert (metrics["scored"], metrics["single"], metrics["unscored"]) == (7, 0, 3)
     assert metrics["duplicate_rollouts"] == 1
     assert "7 rejected lines" in finished.err
     assert "duplicate rollout" in finished.err
@@ -47,7 +47,7 @@ def test_rollouts_without_a_reward_say_why(genrm: Genrm, call: Call) -> None:
         assert (line["reward"] is None) == (line["genrm"]["status"] == "unscored")
         if line["reward"] is None:
             reasons[line["_ng_task_index"], line["_ng_rollout_index"]] = line["genrm"]["reason"]
-    assert reasons == {(1, 0): NO_RESPONSE}
+    assert reasons == {(1, 0): NO_RESPONSE, (2, 0): ALONE_IN_GROUP, (2, 1): ALONE_IN_GROUP}
 
 
 def test_too_many_unscored_rollouts_end_with_code_6(genrm: Genrm, call: Call) -> None:
@@ -90,14 +90,23 @@ def test_an_empty_input_is_done_with_a_warning(genrm: Genrm, call: Call, content
 def test_groups_of_one_are_single_and_the_judge_is_not_asked(
     genrm: Genrm, call: Call, judge_server: JudgeServer
 ) -> None:
-    """Without a group of two nothing is asked, not even a probe: each rollout gets --default-score, `single`."""
+    """Without a group of two nothing is asked, not even a probe, and only the user's own default is a reward."""
     genrm.write("in.jsonl", make_rollouts(groups=3, size=1))
-    judge = ("--base-url", judge_server.base_url, "--model", "m", "--default-score", "2.5")
-    finished = call("score", "in.jsonl", *judge)
-    assert finished.code == 0
-    assert "nothing to compare" in finished.err
-    for line in read_lines(genrm.folder / "in.scored.jsonl"):
-        assert (line["reward"], line["genrm"]["status"], line["genrm"]["advantage"]) == (2.5, "single", 0.0)
+    judge = ("--base-url", judge_server.base_url, "--model", "m")
+    rewards: dict[tuple[str, ...], tuple[object, ...]] = {
+        (): (None, "unscored", None),
+        ("--default-score", "3.0"): (3.0, "single", 0.0),
+        ("--default-score", "2.5"): (2.5, "single", 0.0),
+        ("--compat", "nemo-gym"): (3.0, "single", 0.0),
+    }
+    for flags, expected in rewards.items():
+        finished = call("score", "in.jsonl", *judge, *flags)
+        assert finished.code == 0
+        assert "nothing to compare" in finished.err
+        for line in read_lines(genrm.folder / "in.scored.jsonl"):
+            assert (line["reward"], line["genrm"]["status"], line["genrm"]["advantage"]) == expected
+        metrics = json.loads((genrm.folder / "in.metrics.json").read_bytes())
+        assert (metrics["reward"]["count"], metrics["reward"]["mean"]) == (0, None)
     assert judge_server.stats()["requests"] == 0
 
 
@@ -116,11 +125,12 @@ def test_a_line_over_the_limit_is_rejected(genrm: Genrm, call: Call) -> None:
 
 @pytest.mark.parametrize("name", ["missing.jsonl", "folder/missing.jsonl"])
 def test_an_input_that_cannot_be_read_ends_with_3(genrm: Genrm, call: Call, name: str) -> None:
-    """A missing file is named in one line, and nothing is written."""
+    """A missing file is named in the line before the last, and nothing is written."""
     finished = call("score", name, *LEXICAL, "-o", "out.jsonl")
     assert finished.code == 3
-    assert finished.err.startswith(f"genrm: error: {name}")
-    assert len(finished.err.splitlines()) == 1
+    error, done = finished.err.splitlines()
+    assert error.startswith(f"genrm: error: {name}")
+    assert (done.startswith("genrm: done: 1 file: 1 failed; "), done.endswith("; exit 3")) == (True, True)
     assert genrm.names() == set()
 
 
@@ -128,23 +138,25 @@ def test_an_input_that_cannot_be_read_ends_with_3(genrm: Genrm, call: Call, name
 def test_an_output_that_cannot_be_written_ends_with_5_before_any_call(
     genrm: Genrm, call: Call, judge_server: JudgeServer, output: str
 ) -> None:
-    """No folder, a file in its place, or a folder in the file's: code 5, one line, no call, nothing left."""
+    """No folder, a file in its place, or a folder in the file's: code 5, one error, no call, nothing left."""
     genrm.write("in.jsonl", make_rollouts())
     (genrm.folder / "folder").mkdir()
     judge = ("--base-url", judge_server.base_url, "--model", "m")
     finished = call("score", "in.jsonl", *judge, "-o", output)
     assert finished.code == 5
-    assert len(finished.err.splitlines()) == 1
+    error, done = finished.err.splitlines()
+    assert error.startswith("genrm: error: ")
+    assert done.endswith("; exit 5")
     assert genrm.names() == {"in.jsonl", "folder"}
     assert judge_server.stats()["requests"] == 0
 
 
 def test_a_corrupt_archive_is_an_input_error(genrm: Genrm, call: Call) -> None:
-    """A .gz that is none, or ends too early, ends with 3 in one line."""
+    """A .gz that is none, or ends too early, ends with 3 and one error."""
     (genrm.folder / "in.jsonl.gz").write_bytes(b"not gzip at all")
     finished = call("score", "in.jsonl.gz", *LEXICAL)
     assert finished.code == 3
-    assert len(finished.err.splitlines()) == 1
+    assert len(finished.err.splitlines()) == 2  # the error and the end
     assert genrm.names() == {"in.jsonl.gz"}
 
 

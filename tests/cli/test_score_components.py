@@ -16,12 +16,12 @@ def test_components_by_flags(genrm: Genrm, call: Call) -> None:
     flags = [
         part for short in ("safety", "empathy", "rank", "field:reward.total_reward") for part in ("--component", short)
     ]
-    finished = call("score", episodes, *LEXICAL, *flags)
+    finished = call("score", episodes, *LEXICAL, *flags, "--table")
     assert finished.code == 0, finished.err
     first = read_lines(genrm.folder / "episodes.scored.jsonl")[0]["genrm"]
     assert list(first["components"]) == ["genrm", "safety", "empathy", "rank", "total_reward"]
-    assert "component" in finished.err
-    assert "rewards come from: 100% judge; judgements are advisory" in said(finished.err)
+    assert "component mean std min max missing varies corr." in said(finished.err)
+    assert "made of 100% judge; judgements are advisory" in said(finished.err)
 
 
 def test_what_a_component_is_not_fit_for_is_said(genrm: Genrm, call: Call) -> None:

@@ -21,8 +21,11 @@ def test_ctrl_c_sigterm_and_sighup_stop_with_130_and_leave_the_journal(
     out, err = process.communicate(timeout=10)
     assert process.returncode == 130
     assert out == b""
-    plan, *_, error = err.decode().splitlines()
+    probing, judge, plan, error, done = err.decode().splitlines()
+    assert probing.startswith("probing ")
+    assert judge.startswith("judge: m, profile nemotron (")
     assert plan.startswith("16 comparisons")
+    assert (done.startswith("genrm: done: 1 file: 1 skipped"), done.endswith("; exit 130")) == (True, True)
     assert error.startswith("genrm: error: interrupted; incomplete outputs were not written.")
     assert genrm.names() == {"in.jsonl", "in.journal.sqlite"}
     with Journal(str(genrm.folder / "in.journal.sqlite")) as journal:

@@ -17,7 +17,7 @@ from judge_server_fixture import JudgeServer
 
 LEXICAL = ("--judge", "lexical")
 NOW = ("--min-age", "0")
-SUFFIXES = ("scored.jsonl", "metrics.json", "comparisons.jsonl", "rejects.jsonl")
+SUFFIXES = ("scored.jsonl", "metrics.json", "comparisons.jsonl")
 BEFORE_OUR_TIME = (1_600_000_000, 1_600_000_000)
 
 
@@ -84,7 +84,7 @@ def test_side_files_are_no_inputs(call: Call, genrm: Genrm) -> None:
     """Our outputs, NeMo Gym's side files, journals, leases, hidden and other files are left out of a folder."""
     fill(genrm, "a.jsonl")
     others = [
-        *(f"old.{suffix}" for suffix in SUFFIXES),
+        *(f"old.{suffix}" for suffix in (*SUFFIXES, "rejects.jsonl")),
         "old.scored.jsonl.gz",
         "a_materialized_inputs.jsonl",
         "a_failures.jsonl",
@@ -364,7 +364,7 @@ def test_young_files_wait(call: Call, genrm: Genrm) -> None:
 
 
 def test_a_bad_file_does_not_stop_the_others(genrm: Genrm, call: Call) -> None:
-    """Each file has one plain line, the last line counts, and the exit code is the worst, as cron sees it."""
+    """Each file has one plain line, the last line is the end, and the exit code is the worst, as cron sees it."""
     fill(genrm, "a.jsonl", "z.jsonl")
     (genrm.folder / "bad.jsonl").write_text("no rollouts\n")
     (genrm.folder / "broken.jsonl.gz").write_bytes(b"\x1f\x8b no gzip")
@@ -372,7 +372,7 @@ def test_a_bad_file_does_not_stop_the_others(genrm: Genrm, call: Call) -> None:
     finished = call("score", ".", "missing.jsonl", *LEXICAL, *NOW)
     assert finished.code == 3
     lines = finished.err.splitlines()
-    assert len(lines) == 8, finished.err  # six files, the baseline notice, and the end
+    assert len(lines) == 14, finished.err  # six files, the judge, five lines of summary, the baseline notice, the end
     assert len(file_lines(finished, "scored")) == 2
     assert len(file_lines(finished, "failed")) == 4
     assert lines[-1].startswith("genrm: done: 6 files: ")
@@ -408,6 +408,9 @@ def test_json_is_one_object(call: Call, genrm: Genrm) -> None:
     assert results.keys() == {"a.jsonl", "bad.jsonl"}
     assert results["a.jsonl"]["output"] == "a.scored.jsonl"
     assert (results["a.jsonl"]["status"], results["a.jsonl"]["exit_code"]) == ("scored", 0)
+    assert results["a.jsonl"]["metrics"] == json.loads((genrm.folder / "a.metrics.json").read_bytes())
+    assert (results["bad.jsonl"]["metrics"], run["error"]) == (None, None)
+    assert "cannot read its only line" in results["bad.jsonl"]["error"]
     assert (results["bad.jsonl"]["status"], results["bad.jsonl"]["exit_code"]) == ("failed", 3)
 
 
@@ -429,10 +432,10 @@ def test_a_dry_run_does_nothing(call: Call, genrm: Genrm, judge_server: JudgeSer
         ["score", "new.jsonl -> new.scored.jsonl"],
         ["  4 comparisons", ANY],
         ["score", "stale.jsonl -> stale.scored.jsonl"],
-        ["  3 comparisons, 1 of them in the journal", ANY],
+        ["  3 comparisons, 1 of them answered in an earlier run", ANY],
         ["skipped", "young.jsonl"],
     ]
-    assert "in total 7 comparisons, 1 of them in the journal: 6 calls to make" in finished.err
+    assert "in total 7 comparisons, 1 of them answered in an earlier run: 6 calls to make" in finished.err
     assert state_of(genrm.folder) == before
     assert not genrm.state_folder.exists()
     assert judge_server.stats()["requests"] == 0

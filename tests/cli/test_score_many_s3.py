@@ -21,7 +21,7 @@ LEXICAL = ("--judge", "lexical")
 NOW = ("--min-age", "0")
 CREDENTIALS = {"AWS_ACCESS_KEY_ID": "AKTEST", "AWS_SECRET_ACCESS_KEY": "SKTEST-never-shown"}
 FOLDER = "rl/pixelated/übung 1"
-SUFFIXES = ("scored.jsonl", "metrics.json", "comparisons.jsonl", "rejects.jsonl")
+SUFFIXES = ("scored.jsonl", "metrics.json", "comparisons.jsonl")
 BODY = "".join(json.dumps(line) + "\n" for line in make_rollouts(groups=1, size=2)).encode()
 PEAK_KIB = "import resource, subprocess, sys; subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL, check=True); \
 print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"

@@ -114,7 +114,7 @@ def test_failed_calls_are_asked_again_and_unreadable_replies_are_not(
     genrm.write("in.jsonl", make_rollouts(groups=4, size=4))
     judge_server.behave(script=[fault])
     first = call("score", "in.jsonl", *at(judge_server, "--concurrency", 1))
-    assert (first.code, f"failed: {kind}" in first.err) == (0, True), first.err
+    assert (first.code, f"1 {kind} (for example: " in first.err) == (0, True), first.err
     judge_server.reset()
     judge_server.behave(script=[{"content": "no verdict"}])
     assert call("score", "in.jsonl", *at(judge_server)).code == 0
@@ -283,7 +283,7 @@ def test_outputs_of_a_private_input_are_private(genrm: Genrm, call: Call, source
                 os.umask(before)
         outputs = [path for path in genrm.folder.iterdir() if path.name.startswith("out.")]
         assert {path.name: path.stat().st_mode & 0o777 for path in outputs} == dict.fromkeys(
-            ("out.jsonl", "out.comparisons.jsonl", "out.rejects.jsonl", "out.metrics.json"), expected
+            ("out.jsonl", "out.comparisons.jsonl", "out.metrics.json"), expected
         )
         for output in outputs:
             output.unlink()
@@ -313,7 +313,7 @@ def test_what_a_killed_run_left_beside_finished_outputs_is_removed(genrm: Genrm,
     assert isinstance(lease, Lease)
     dead = {**json.loads(lease.content), "started": "0"}
     (genrm.folder / "in.claim-1").write_text(json.dumps(dead))
-    outputs = [f"{genrm.folder}/in.{name}" for name in ("comparisons.jsonl", "rejects.jsonl")]
+    outputs = [f"{genrm.folder}/in.{name}" for name in ("comparisons.jsonl", "metrics.json")]
     write_manifest(f"{genrm.folder}/in.commit", entries_of(outputs), S3Options())
     unfinished_path(genrm.folder / "in.metrics.json").touch()
     again = call("score", genrm.folder / given, *LEXICAL, *NOW)

@@ -38,15 +38,19 @@ def test_a_judge_that_cannot_be_used_is_found_at_once(
     started_s = time.monotonic()
     finished = call("score", "in.jsonl", "--base-url", base_url, "--model", "m", "--json")
     assert time.monotonic() - started_s < 10
-    assert (finished.code, finished.out) == (4, b"")
+    assert finished.code == 4
     for text in (base_url, "'m'", *says):
         assert text in finished.err
-    plan, probing, error = finished.err.splitlines()
+    probing, judge, plan, error, done = finished.err.splitlines()
     assert probing.startswith("probing ")
+    assert judge.startswith("judge: m, profile nemotron-plain (default), ")
+    assert (done.startswith("genrm: done: 1 file: 1 skipped; "), done.endswith("; exit 4")) == (True, True)
+    printed = json.loads(finished.out)
+    assert (printed["exit_code"], f"genrm: error: {printed['error']}") == (4, error)
     assert plan.startswith("8 comparisons")
     assert error.startswith("genrm: error: ")
     assert genrm.names() == {"in.jsonl", "in.journal.sqlite"}
-    assert judge_server.stats()["requests"] <= 2
+    assert judge_server.stats()["requests"] <= 3  # one with the GenRM roles, two of the probe
 
 
 @pytest.mark.parametrize("scheme", ["http", "https"])
@@ -82,7 +86,7 @@ def test_a_busy_judge_passes_the_probe(genrm: Genrm, call: Call, judge_server: J
     genrm.write("in.jsonl", make_rollouts(groups=1, size=2))
     finished = call("score", "in.jsonl", "--base-url", judge_server.base_url, "--model", "m")
     assert finished.code == 0
-    assert judge_server.stats()["by_status"] == {"200": 3, "429": 1}  # one of the probe, two comparisons
+    assert judge_server.stats()["by_status"] == {"200": 4, "429": 1}  # two of the probe, two comparisons
 
 
 def test_no_probe_goes_straight_to_the_comparisons(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:

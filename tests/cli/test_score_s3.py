@@ -35,12 +35,12 @@ def get(bucket: Any, key: str) -> bytes:
 
 
 def test_results_go_beside_the_input_by_default(genrm: Genrm, s3_bucket: Any, aws: dict[str, str]) -> None:
-    """An s3:// input gets its four outputs under the same prefix, and nothing is written here."""
+    """An s3:// input gets its outputs under the same prefix, and nothing is written here."""
     lines = make_rollouts()
     s3_bucket.client.put_object(Bucket=s3_bucket.name, Key=f"{FOLDER}/run-7.jsonl", Body=body_of(lines))
     finished = genrm.run("score", f"s3://{s3_bucket.name}/{FOLDER}/run-7.jsonl", *LEXICAL, **aws)
     assert finished.code == 0, finished.err
-    suffixes = ("jsonl", "scored.jsonl", "metrics.json", "comparisons.jsonl", "rejects.jsonl")
+    suffixes = ("jsonl", "scored.jsonl", "metrics.json", "comparisons.jsonl")
     trial = f"{FOLDER}/.genrm-conditional-put"  # whether the store honours conditional puts
     assert keys_in(s3_bucket) == {f"{FOLDER}/run-7.{suffix}" for suffix in suffixes} | {trial}
     after = [json.loads(line) for line in get(s3_bucket, f"{FOLDER}/run-7.scored.jsonl").splitlines()]
@@ -92,14 +92,16 @@ def test_outputs_that_exist_are_kept_on_s3_too(genrm: Genrm, call: Call, s3_buck
 def test_what_is_missing_on_s3_ends_with_5_before_any_call(
     genrm: Genrm, call: Call, s3_bucket: Any, aws: dict[str, str], judge_server: JudgeServer, where: str
 ) -> None:
-    """A bucket or key that is not there is named in one line, and the judge is not asked."""
+    """A bucket or key that is not there is named in one error, and the judge is not asked."""
     genrm.write("in.jsonl", make_rollouts())
     missing = f"s3://{s3_bucket.name}/rl/in.jsonl" if where == "missing key" else "s3://no-such-bucket/rl/in.jsonl"
     places = ("in.jsonl", "-o", missing) if where == "missing output bucket" else (missing,)
     judge = ("--base-url", judge_server.base_url, "--model", "m")
     finished = call("score", *places, *judge, **aws)
     assert finished.code == 5
-    assert len(finished.err.splitlines()) == 1
+    error, done = finished.err.splitlines()
+    assert error.startswith("genrm: error: ")
+    assert done.endswith("; exit 5")
     assert missing.rpartition("/")[0] in finished.err
     assert keys_in(s3_bucket) == set()
     assert judge_server.stats()["requests"] == 0
@@ -109,7 +111,7 @@ def test_what_is_missing_on_s3_ends_with_5_before_any_call(
 def test_missing_credentials_end_with_5_before_any_call(
     genrm: Genrm, s3_bucket: Any, aws: dict[str, str], judge_server: JudgeServer
 ) -> None:
-    """Without credentials for the output the run stops in one line that says so, and the judge is not asked."""
+    """Without credentials for the output the run stops in one error that says so, and the judge is not asked."""
     genrm.write("in.jsonl", make_rollouts())
     environment = {name: value for name, value in aws.items() if name not in CREDENTIALS}
     environment |= {"AWS_EC2_METADATA_DISABLED": "true"}
@@ -118,7 +120,9 @@ def test_missing_credentials_end_with_5_before_any_call(
     finished = genrm.run("score", "in.jsonl", *judge, "-o", out, **environment)
     assert finished.code == 5
     assert "credentials" in finished.err
-    assert len(finished.err.splitlines()) == 1
+    error, done = finished.err.splitlines()
+    assert error.startswith("genrm: error: ")
+    assert done.endswith("; exit 5")
     assert judge_server.stats()["requests"] == 0
 
 

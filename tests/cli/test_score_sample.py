@@ -11,7 +11,7 @@ from genrm_process import Call, Finished, Genrm, Json, read_lines, without_rewar
 from genrm_cli import __version__
 from genrm_cli.rollouts.views import BLANK
 
-OUTPUTS = ("scored.jsonl", "metrics.json", "comparisons.jsonl", "rejects.jsonl")
+OUTPUTS = ("scored.jsonl", "metrics.json", "comparisons.jsonl")
 COMPARISON_KEYS = {"group", "i", "j", "judge_idx", "score_1", "score_2", "ranking", "failure", "attempts"}
 COMPARISON_KEYS |= {"latency_s", "prompt_tokens", "completion_tokens"}
 DETAIL_KEYS = {"status", "base_score", "adjustments", "group", "group_size", "comparisons", "failed", "rank"}
@@ -57,12 +57,11 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> SampleRun:
     return SampleRun(genrm, genrm.run("score", "rollouts.jsonl", "--judge", "lexical", "--preset", "nemotron-3-super"))
 
 
-def test_four_outputs_appear_beside_the_input_and_nothing_else(run: SampleRun) -> None:
-    """A run ends with code 0, leaves four files beside its input, no temporary one, and an empty stdout."""
+def test_the_outputs_appear_beside_the_input_and_nothing_else(run: SampleRun) -> None:
+    """A run ends with code 0, leaves its files beside its input, none empty or temporary, and an empty stdout."""
     assert run.finished.code == 0, run.finished.err
     assert run.genrm.names() == {"rollouts.jsonl", *(f"rollouts.{name}" for name in OUTPUTS)}
     assert run.finished.out == b""
-    assert (run.genrm.folder / "rollouts.rejects.jsonl").read_bytes() == b""
 
 
 def test_every_line_is_kept_in_order_with_all_its_fields(run: SampleRun) -> None:
@@ -173,10 +172,10 @@ def test_outputs_that_exist_are_replaced_only_when_asked(genrm: Genrm, call: Cal
     assert refused.code == 2
     assert "--force" in refused.err
     assert set(outputs_of(genrm.folder).values()) == {b"precious"}
-    assert len(genrm.names()) == 5
+    assert len(genrm.names()) == 4
     assert call(*arguments, "--force").code == 0
     assert b"precious" not in outputs_of(genrm.folder).values()
-    assert len(genrm.names()) == 5
+    assert len(genrm.names()) == 4
 
 
 def test_one_output_in_the_way_is_enough_to_refuse(genrm: Genrm, call: Call) -> None:

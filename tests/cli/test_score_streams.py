@@ -55,7 +55,7 @@ def test_compressed_files_are_read_and_written(genrm: Genrm, call: Call, suffix:
     expected = (genrm.folder / "rollouts.scored.jsonl").read_bytes()
     assert (genrm.folder / "packed.scored.jsonl").read_bytes() == expected
     assert decompress((genrm.folder / f"again.jsonl{suffix}").read_bytes(), suffix) == expected
-    assert {"again.metrics.json", "again.comparisons.jsonl", "again.rejects.jsonl"} <= genrm.names()
+    assert {"again.metrics.json", "again.comparisons.jsonl"} <= genrm.names()
 
 
 def test_a_pipe_takes_rollouts_in_and_gives_scored_lines_out(genrm: Genrm) -> None:
@@ -80,27 +80,32 @@ def test_a_file_can_be_scored_to_stdout(genrm: Genrm, call: Call) -> None:
 
 
 def test_stdin_can_be_scored_to_a_file(genrm: Genrm, call: Call) -> None:
-    """Rollouts from a pipe get all four outputs when the scored file is named."""
+    """Rollouts from a pipe get all outputs when the scored file is named."""
     data = genrm.sample("rollouts.jsonl").read_bytes()
     assert call("score", "-", *LEXICAL, "-o", "new.jsonl", stdin=data).code == 0
     assert len(read_lines(genrm.folder / "new.jsonl")) == len(data.splitlines())
-    assert {"new.metrics.json", "new.comparisons.jsonl", "new.rejects.jsonl"} <= genrm.names()
+    assert {"new.metrics.json", "new.comparisons.jsonl"} <= genrm.names()
 
 
 def test_json_prints_one_object_on_stdout(genrm: Genrm, call: Call) -> None:
-    """With --json stdout is one line with one JSON object: the metrics."""
+    """With --json stdout is one line with one JSON object: the counts, and each input with its metrics."""
     genrm.sample("rollouts.jsonl")
     finished = call("score", "rollouts.jsonl", *LEXICAL, "--json")
     assert finished.code == 0
     assert finished.out.count(b"\n") == 1
-    assert json.loads(finished.out) == json.loads((genrm.folder / "rollouts.metrics.json").read_bytes())
+    printed = json.loads(finished.out)
+    assert (printed["files"], printed["scored"], printed["exit_code"], printed["error"]) == (1, 1, 0, None)
+    (result,) = printed["results"]
+    assert (result["input"], result["status"]) == ("rollouts.jsonl", "scored")
+    assert result["metrics"] == json.loads((genrm.folder / "rollouts.metrics.json").read_bytes())
 
 
 def test_json_and_scored_lines_do_not_share_stdout(call: Call) -> None:
     """Asking for both on stdout is refused with code 2 before anything is read."""
     finished = call("score", "-", *LEXICAL, "--json", stdin=b"")
-    assert (finished.code, finished.out) == (2, b"")
-    assert "-o" in finished.err
+    printed = json.loads(finished.out)
+    assert (finished.code, printed["exit_code"], printed["results"]) == (2, 2, [])
+    assert "-o" in printed["error"]
 
 
 @pytest.mark.slow

@@ -47,7 +47,8 @@ def test_a_plan_is_what_a_run_then_does(genrm: Genrm, call: Call) -> None:
     """`validate` predicts the comparisons of `score` for mixed dialects, and reads from a pipe as well."""
     data = genrm.sample("other-dialects.jsonl").read_bytes()
     plan = json.loads(call("validate", "-", "--json", stdin=data).out)
-    metrics = json.loads(call("score", "other-dialects.jsonl", "--judge", "lexical", "--json").out)
+    (result,) = json.loads(call("score", "other-dialects.jsonl", "--judge", "lexical", "--json").out)["results"]
+    metrics = result["metrics"]
     assert plan["comparisons"] == metrics["comparisons_planned"] == metrics["verdicts"] > 0
     for name in ("rollouts", "groups", "group_sizes", "formats"):
         assert plan[name] == metrics[name]

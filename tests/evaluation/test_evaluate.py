@@ -74,7 +74,7 @@ def test_a_judge_that_takes_the_longer(tmp_path: Path, judge_server: JudgeServer
 def test_what_the_judge_is_shown_and_what_is_recorded(tmp_path: Path, judge_server: JudgeServer) -> None:
     """Each pair is asked in both orders, and its record says what became of each."""
     uri = write(tmp_path / "pairs.jsonl", make_pairs(1, 0))
-    result = evaluate(uri, settings_for(judge_server, use_journal=False, concurrency="1"))
+    result = evaluate(uri, settings_for(judge_server, use_journal=False, concurrency="1", profile="nemotron"))
     shown = [[m["content"] for m in one["body"]["messages"]] for one in judge_server.stats()["recent"]]
     assert shown == [["Question 0?", "word " * 12 + "!", "word"], ["Question 0?", "word", "word " * 12 + "!"]]
     (pair,) = result["pairs"]
@@ -106,7 +106,7 @@ def test_replies_without_a_verdict_are_failures_with_a_kind(tmp_path: Path, judg
     """Unreadable replies are counted by kind and never as wrong; a judge without any verdict is exit code 6."""
     uri = write(tmp_path / "pairs.jsonl", make_pairs(2, 0))
     judge_server.behave(script=[{"content": "no idea"}, {"content": None, "finish_reason": "length"}])
-    settings = settings_for(judge_server, use_journal=False, concurrency="1")
+    settings = settings_for(judge_server, use_journal=False, concurrency="1", profile="nemotron")
     result = evaluate(uri, settings)
     figures = result["figures"]
     assert figures["failures_by_kind"] == {"no_verdict": 1, "truncated": 1}

@@ -15,7 +15,7 @@ from judge_server_fixture import JudgeServer
 
 MODEL = "a-judge"
 JOURNAL = "in.journal.sqlite"
-OUTPUTS = {"in.scored.jsonl", "in.comparisons.jsonl", "in.rejects.jsonl", "in.metrics.json"}
+OUTPUTS = {"in.scored.jsonl", "in.comparisons.jsonl", "in.metrics.json"}
 
 
 class Scoring:
@@ -31,7 +31,7 @@ class Scoring:
 
     def arguments(self, *more: object) -> tuple[object, ...]:
         """Return the command line; of an option given twice, the later one counts (but --base-url adds up)."""
-        judge = ("--base-url", self.server.base_url, "--model", MODEL, "--no-probe")
+        judge = ("--base-url", self.server.base_url, "--model", MODEL, "--profile", "nemotron", "--no-probe")
         return ("score", self.folder / "in.jsonl", *judge, "--overwrite", "--concurrency", 8, *more)
 
     def run(self, *more: object, **environment: str) -> Finished:

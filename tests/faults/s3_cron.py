@@ -125,7 +125,7 @@ def _is_background(key: str) -> bool:
 
 def outputs_of(stem: str) -> set[str]:
     """Name the outputs of a dump."""
-    return {f"{stem}.{kind}" for kind in ("scored.jsonl", "metrics.json", "comparisons.jsonl", "rejects.jsonl")}
+    return {f"{stem}.{kind}" for kind in ("scored.jsonl", "metrics.json", "comparisons.jsonl")}
 
 
 def body_of(lines: list[Json]) -> bytes:

@@ -11,7 +11,7 @@ import pytest
 from genrm_process import PACKAGE_ROOT, Json
 
 _TESTS = Path(__file__).parents[1]
-_OUTPUTS = {"in.comparisons.jsonl", "in.metrics.json", "in.rejects.jsonl", "in.scored.jsonl"}
+_OUTPUTS = {"in.comparisons.jsonl", "in.metrics.json", "in.scored.jsonl"}
 _TRIAL = {".genrm-conditional-put"}
 
 

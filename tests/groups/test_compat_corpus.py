@@ -79,7 +79,7 @@ def line(output: list[Json], given: object = None, **more: Any) -> Json:
 
 def compat(tmp_path: Path, server: JudgeServer, lines: list[Json], **settings: object) -> Scored:
     """Score lines as NeMo Gym does."""
-    given = {"model": "m", "base_url": server.base_url, "compat": "nemo-gym"} | settings
+    given = {"model": "m", "profile": "nemotron", "base_url": server.base_url, "compat": "nemo-gym"} | settings
     toml = "".join(f"{name} = {json.dumps(value)}\n" for name, value in given.items())
     return score(tmp_path, lines, toml, max_unscored="1")
 
@@ -211,7 +211,7 @@ def test_without_compat_a_lines_principle_is_sent(
 ) -> None:
     """Unless `use_principle` is off."""
     lines = [line([message(text)], principle="The line's.") for text in ("One.", "Two.")]
-    toml = f"model = 'm'\nbase_url = '{judge_server.base_url}'\n"
+    toml = f"model = 'm'\nprofile = 'nemotron'\nbase_url = '{judge_server.base_url}'\n"
     score(tmp_path, lines, toml + ("" if use is None else f"use_principle = {json.dumps(use)}\n"))
     assert [("principle", "The line's.") in messages for messages in received(judge_server)] == [sent] * 2
 

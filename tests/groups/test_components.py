@@ -9,7 +9,7 @@ from scored_components import LEXICAL, completions, score, settings_of
 
 from genrm_cli.errors import UsageError
 from genrm_cli.groups.check import check_settings
-from genrm_cli.groups.reasons import MIXED_PROMPTS, NO_OPPONENT, NO_RESPONSE
+from genrm_cli.groups.reasons import ALONE_IN_GROUP, MIXED_PROMPTS, NO_RESPONSE
 
 FIELD = "[components.q]\nkind = 'field'\n"
 ALONE = "[total]\nweights = { q = 1 }\n"
@@ -161,10 +161,10 @@ def test_a_rollout_alone_has_a_rank_and_no_win_rate(tmp_path: Path) -> None:
     """It is the best of one; of no comparison there is no share, and the reason is that nobody is there."""
     place = "[components.rank]\nof = 'q'\n"
     ranked = score(tmp_path, completions("a", q=[7]), f"{FIELD}{place}[total]\nweights = {{ rank = 1 }}")
-    assert (ranked.rewards, ranked.lines[0]["genrm"]["status"]) == ([1.0], "single")
+    assert (ranked.rewards, ranked.lines[0]["genrm"]["status"]) == ([1.0], "scored")
     toml = f"{LEXICAL}[components.win_rate]\n[total]\nweights = {{ win_rate = 1 }}"
     alone = score(tmp_path, completions("a"), toml)
-    assert (alone.rewards, alone.reasons, alone.code) == ([None], [NO_OPPONENT], 0)
+    assert (alone.rewards, alone.reasons, alone.code) == ([None], [ALONE_IN_GROUP], 0)
 
 
 def test_agreement_counts_responses_only(tmp_path: Path) -> None:

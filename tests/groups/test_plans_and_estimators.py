@@ -110,7 +110,7 @@ def test_a_budget_leaves_the_probe_as_strict(tmp_path: Path, judge_server: Judge
     """A judge whose template drops the responses is found before anything is paid for, with a budget as without."""
     judge_server.behave(unknown_roles="ignore")
     (tmp_path / "in.jsonl").write_text("".join(json.dumps(line) + "\n" for line in make_rollouts(groups=2, size=4)))
-    judge: dict[str, Any] = {"base_url": (judge_server.base_url,), "model": "m", "budget": 8}
+    judge: dict[str, Any] = {"base_url": (judge_server.base_url,), "model": "m", "profile": "nemotron", "budget": 8}
     fatal = run_to_end(score_inputs([str(tmp_path / "in.jsonl")], new_run(settings_from(**judge)))).fatal
     assert isinstance(fatal, JudgeError)
     assert "seems to drop them" in str(fatal)

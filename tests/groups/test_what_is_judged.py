@@ -21,7 +21,7 @@ LEXICAL = "judge = 'lexical'\n"
 
 def judge(server: JudgeServer, **settings: object) -> str:
     """Name a judge, and other settings of the file."""
-    given = {"model": "m", "base_url": server.base_url} | settings
+    given = {"model": "m", "profile": "nemotron", "base_url": server.base_url} | settings
     return "".join(f"{name} = {json.dumps(value)}\n" for name, value in given.items())
 
 

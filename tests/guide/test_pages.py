@@ -30,6 +30,7 @@ OTHER_FLAGS = {
     "--limit",
     "--list",
     "--remove",
+    "--table",
     "--history",
     "--fit",
     "--older-than",

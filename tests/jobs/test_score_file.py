@@ -120,16 +120,17 @@ def test_what_an_unscored_rollout_gets_is_the_users_choice(tmp_path: Path, unsco
     assert run.lines[1]["genrm"]["status"] == "unscored"
     assert run.lines[1]["genrm"]["reason"]
     assert run.lines[1]["genrm"]["base_score"] is None
-    assert run.metrics["unscored"] == 1
-    assert run.metrics["reward"]["count"] == 3
-    assert (run.lines[0]["genrm"]["status"], run.lines[3]["genrm"]["status"]) == ("scored", "single")
+    assert run.metrics["unscored"] == 2
+    assert run.metrics["reward"]["count"] == 2
+    assert [line["genrm"]["status"] for line in run.lines] == ["scored", "unscored", "scored", "unscored"]
+    assert "alone in its group" in run.lines[3]["genrm"]["reason"]
 
 
 def test_unscored_lines_can_be_left_out(tmp_path: Path) -> None:
     """With `drop` the line is not in the output, and is counted."""
     run = score(tmp_path, half_answered(), unscored="drop")
-    assert [line["id"] for line in run.lines] == [0, 2, 9]
-    assert run.metrics["dropped_lines"] == 1
+    assert [line["id"] for line in run.lines] == [0, 2]
+    assert run.metrics["dropped_lines"] == 2
 
 
 @pytest.mark.parametrize(("limit", "refused"), [(0.0, True), (0.33, True), (0.34, False), (1.0, False)])

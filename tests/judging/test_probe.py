@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import socket
 import time
 from typing import Any
 
@@ -65,13 +66,17 @@ def test_a_template_without_the_judges_roles_is_found(judge_server: JudgeServer,
     assert probe(judge_server.base_url, profile="nemotron-plain") is None
 
 
-def test_a_verdict_that_only_favours_a_place_is_a_warning(judge_server: JudgeServer) -> None:
-    """A judge that always prefers the first response, but does read both, may be used; the user is told."""
-    judge_server.behave(verdict=FIRST_BETTER)
-    warning = probe(judge_server.base_url)
-    assert warning is not None
-    assert judge_server.base_url in warning
-    assert "did not prefer a right answer to nonsense in both orders" in warning
+@pytest.mark.parametrize("verdict", [FIRST_BETTER, TIE])
+def test_a_judge_without_a_preference_for_the_right_answer_is_refused(
+    judge_server: JudgeServer, verdict: dict[str, int]
+) -> None:
+    """A judge that reads both responses but prefers the first, or neither, is not used; its verdicts are quoted."""
+    judge_server.behave(verdict=verdict)
+    reason = refusal(judge_server.base_url)
+    said = f"scores {verdict['score_1']} and {verdict['score_2']}, ranking {verdict['ranking']}"
+    for words in (judge_server.base_url, "'m'", f"{said} shown first, {said} shown second", "--no-probe"):
+        assert words in reason
+    assert "chat template" not in reason
     assert judge_server.stats()["requests"] == 3
 
 
@@ -80,8 +85,6 @@ def test_a_tie_is_decided_by_the_ranking(judge_server: JudgeServer) -> None:
     contents = ('{"score_1": 3, "score_2": 3, "ranking": 2}', '{"score_1": 3, "score_2": 3, "ranking": 5}')
     judge_server.behave(script=[{"content": content} for content in contents])
     assert probe(judge_server.base_url) is None
-    judge_server.behave(verdict=TIE)
-    assert probe(judge_server.base_url) is not None
 
 
 @pytest.mark.parametrize(
@@ -141,9 +144,7 @@ def test_every_endpoint_is_probed(judge_server: JudgeServer, start_judge: Any) -
     assert "Connection refused" in warning
     other.restart()
     other.behave(verdict=FIRST_BETTER)
-    warning = probe(judge_server.base_url, other.base_url)
-    assert warning is not None
-    assert other.base_url in warning
+    assert other.base_url in refusal(judge_server.base_url, other.base_url)
 
 
 def completion(content: str, prompt_tokens: int) -> str:
@@ -254,9 +255,9 @@ def test_a_judge_in_two_turns_is_not_said_to_drop_what_it_reads(judge_server: Ju
         for step in ({"body": completion(first, prompt_tokens)}, {"body": completion(box, second_tokens)})
     ]
     judge_server.behave(script=script)
-    warning = probe(judge_server.base_url, profile="brrm")
-    assert warning is not None
-    assert "did not prefer a right answer to nonsense in both orders" in warning
+    reason = refusal(judge_server.base_url, profile="brrm")
+    assert "it does not prefer a right answer to nonsense" in reason
+    assert "chat template" not in reason
     assert judge_server.stats()["requests"] == 6
 
 
@@ -283,3 +284,13 @@ def test_the_probe_says_that_it_begins_and_waits_as_long_as_a_call_may_take(judg
 
     asyncio.run(run())
     assert events == [("probing", {"endpoints": ["judge"], "model": "m", "call_timeout_s": 480.0})]
+
+
+@pytest.mark.parametrize(("scheme", "advised"), [("http", False), ("https", True)])
+def test_a_certificate_is_only_advised_where_one_is_used(scheme: str, advised: bool) -> None:
+    """A refused connection to an http:// endpoint says nothing of --ca-bundle."""
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))  # bound, never listening
+        reason = refusal(f"{scheme}://127.0.0.1:{nobody.getsockname()[1]}/v1")
+    assert "--base-url" in reason
+    assert ("--ca-bundle" in reason) == advised

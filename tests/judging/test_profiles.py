@@ -153,9 +153,9 @@ def test_swapping_the_responses_swaps_their_places_only(first: str, second: str)
 @pytest.mark.parametrize(
     ("name", "model", "expected"),
     [
-        (None, None, "nemotron"),
-        (None, "", "nemotron"),
-        (None, "some/other-model", "nemotron"),
+        (None, None, "nemotron-plain"),
+        (None, "", "nemotron-plain"),
+        (None, "some/other-model", "nemotron-plain"),
         (None, "nvidia/Qwen3-Nemotron-235B-A22B-GenRM-2603", "nemotron"),
         (None, "/models/qwen3-nemotron-235b-a22b-genrm/", "nemotron"),
         (None, "nvidia/NVIDIA-Nemotron-3-Ultra-550B-A55B-GenRM", "nemotron-ultra"),
@@ -165,7 +165,7 @@ def test_swapping_the_responses_swaps_their_places_only(first: str, second: str)
         (None, "gaotang/RM-R1-Qwen2.5-Instruct-7B", "rm-r1"),
         (None, "J1-32B", "j1"),
         (None, "prometheus-eval/prometheus-8x7b-v2.0", "prometheus-2"),
-        (None, "prometheus-eval/prometheus-7b-v1.0", "nemotron"),
+        (None, "prometheus-eval/prometheus-7b-v1.0", "nemotron-plain"),
         (None, "BAAI/JudgeLM-7B-v1.0", "judgelm"),
         (None, "/models/think-rm-8b", "think-rm"),
         (None, "OpenRubrics/RubricRM-8B-Judge", "rubric-rm"),
@@ -177,7 +177,7 @@ def test_swapping_the_responses_swaps_their_places_only(first: str, second: str)
     ],
 )
 def test_an_explicit_profile_wins_over_the_models(name: str | None, model: str | None, expected: str) -> None:
-    """The profile is the named one, else the model's, else nemotron."""
+    """The profile is the named one, else the model's, else the plain one."""
     assert profile_for(name, model).name == expected
 
 

@@ -242,7 +242,7 @@ def test_whole_runs(
     else:  # the one that meets a lease while it is overwritten may fail, but not half-way
         assert {code for _, code in ended} <= {0, 5}, ended
         assert machines[0].run(*arguments, **names).code == 0
-    suffixes = ("jsonl", "scored.jsonl", "metrics.json", "comparisons.jsonl", "rejects.jsonl")
+    suffixes = ("jsonl", "scored.jsonl", "metrics.json", "comparisons.jsonl")
     expected = {f"rl/env/run-{number}.{suffix}" for number in range(3) for suffix in suffixes}
     assert {name for name in names_in(bucket, options) if not name.startswith("rl/_genrm/")} == expected
     assert "Uploads" not in client.list_multipart_uploads(Bucket=bucket)

@@ -20,7 +20,7 @@ from genrm_cli.cli.console import (
 )
 from genrm_cli.cli.events import watched
 from genrm_cli.cli.options import Invocation, run_to_end, say_endpoint_source, with_settings
-from genrm_cli.cli.scoring.score import BASELINE_NOTICE
+from genrm_cli.cli.scoring.run_warnings import BASELINE_NOTICE
 from genrm_cli.errors import InputError, UsageError
 from genrm_cli.verdicts import Grades
 

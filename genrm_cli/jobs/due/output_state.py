@@ -4,8 +4,11 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any
 
+from genrm_cli.groups.check import judge_specs
+from genrm_cli.groups.compile import judge_name
 from genrm_cli.jobs.due.inputs import OutputPlaces
 from genrm_cli.jobs.provenance import judge_record, reward_record
+from genrm_cli.judging.open_judges import JudgeSpec
 from genrm_cli.rollouts.views import READING_VERSION
 from genrm_cli.settings import Settings
 from genrm_cli.settings.table import digest_of
@@ -18,7 +21,6 @@ from genrm_cli.storage.sink import mark_of, place_of, which_exist
 from genrm_cli.verdicts import FailureKind
 
 _TRANSIENT = {kind.value for kind in FailureKind if kind.is_transient}
-_JUDGED_ALIKE = ("name", "profile", "profile_version")
 _GRADED_ALIKE = ("model", "profile", "profile_version")
 
 
@@ -65,6 +67,8 @@ def look_at_outputs(places: OutputPlaces, identity: InputIdentity, settings: Set
         if is_other or _were_interrupted(places, s3):
             return INTERRUPTED
         return OutputState(OutputStanding.FOREIGN, "it was changed after genrm wrote it, or was not written by genrm")
+    if not settings.output.overwrite and (other := _other_judge(metrics, settings)) is not None:
+        return OutputState(OutputStanding.FOREIGN, other, metrics)
     reason = _stale_reason(metrics, identity, settings)
     if reason is None:
         return OutputState(OutputStanding.CURRENT, "same input, same settings", metrics)
@@ -101,6 +105,8 @@ def _stale_reason(metrics: dict[str, Any], identity: InputIdentity, settings: Se
         return f"it is a trial (--limit {metrics['limit']})"
     if metrics.get("settings_digest") != digest_of(settings):
         return "the settings have changed"
+    if metrics.get("single") and settings.rewards.default_score is None:
+        return "rollouts that are alone in their groups get no reward now"
     if metrics.get("reading_version") != READING_VERSION:
         return "responses are read differently now"
     if not _is_judged_alike(metrics, settings):
@@ -142,6 +148,42 @@ def _reason_to_keep(metrics: dict[str, Any], identity: InputIdentity, settings: 
     return None
 
 
+def _other_judge(metrics: dict[str, Any], settings: Settings) -> str | None:
+    """Return how the judge of existing outputs differs from the one of this run in model, profile or endpoint.
+
+    None if it does not, or if the outputs are the lexical baseline's, which any judge may replace.
+    """
+    before, specs = metrics.get("judge"), [spec for spec in judge_specs(settings) if spec.compares]
+    has_verdicts = metrics.get("verdicts") or metrics.get("journal_hits")
+    if not isinstance(before, dict) or before.get("stand_in", True) or not has_verdicts or not specs:
+        return None
+    if specs[0].profile is None:  # the baseline, for which there is a reason of its own
+        return None
+    name = judge_name(settings)
+    if before.get("name") != name:
+        return f"it was judged by the model {before.get('name')}, not {name}"
+    judges = before.get("panel")
+    recorded = judges if isinstance(judges, list) and len(judges) == len(specs) else [before]
+    for was, spec in zip(recorded, specs, strict=False):
+        profile, urls = _base_name(was.get("profile")), was.get("base_urls")
+        possible = [each.name for each in (spec.profile, spec.roles) if each is not None]
+        if profile not in map(_base_name, possible):
+            return f"it was judged with the profile {profile}, not {possible[0]}"
+        now = [_address(url) for url in spec.config.judge.base_url]
+        if urls and now and {_address(url) for url in urls}.isdisjoint(now):
+            return f"it was judged at the endpoint {', '.join(urls)}, not {', '.join(now)}"
+    return None
+
+
+def _base_name(profile: object) -> str:
+    """Return the name of a profile without the suffix of --compat, which is a setting of its own."""
+    return str(profile).partition("+")[0]
+
+
+def _address(url: str) -> str:
+    return url.rstrip("/")
+
+
 def _is_made_from(metrics: dict[str, Any], identity: InputIdentity) -> bool:
     made_from = metrics.get("input")
     if not isinstance(made_from, dict):
@@ -155,9 +197,26 @@ def _is_made_from(metrics: dict[str, Any], identity: InputIdentity) -> bool:
 
 def _is_judged_alike(metrics: dict[str, Any], settings: Settings) -> bool:
     """Whether judges and graders still have the versions that the outputs were made with."""
-    before, now = metrics.get("judge"), judge_record(settings)
-    is_judged = isinstance(before, dict) and all(before.get(key) == now[key] for key in _JUDGED_ALIKE)
+    before, specs = metrics.get("judge"), [spec for spec in judge_specs(settings) if spec.compares]
+    if not isinstance(before, dict) or before.get("name") != judge_record(settings, specs)["name"]:
+        return False
+    profiles = list(zip(_listed(before.get("profile")), _listed(before.get("profile_version")), strict=False))
+    is_judged = len(profiles) == max(1, len(specs)) and all(
+        profile in _possible_profiles(spec) for profile, spec in zip(profiles, specs, strict=False)
+    )
     return is_judged and _versions_in(metrics.get("reward_made_of")) == _versions_in(reward_record(settings))
+
+
+def _listed(value: object) -> list[object]:
+    """Return the values of a panel's judges; a single judge has one."""
+    return value if isinstance(value, list) else [value]
+
+
+def _possible_profiles(spec: JudgeSpec) -> set[tuple[object, object]]:
+    """Return the names and versions of the profiles that a judge may have: the probe chooses for an unknown model."""
+    if spec.profile is None:
+        return {(None, None)}
+    return {(each.name, each.version) for each in (spec.profile, spec.roles) if each is not None}
 
 
 def _versions_in(made_of: object) -> tuple[object, ...]:

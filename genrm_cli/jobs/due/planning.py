@@ -77,6 +77,7 @@ class FileResult:
             "output": self.output,
             "status": self.status.value,
             "reason": self.reason,
+            "error": None if self.error is None else str(self.error),
             "exit_code": self.exit_code,
             "wall_time_s": round(self.wall_time_s, 3),
             **({} if self.plan is None else {"plan": self.plan}),

@@ -21,7 +21,11 @@ from genrm_cli.judging.profiles.families import (
 )
 from genrm_cli.judging.profiles.profile import AnyProfile
 
-DEFAULT_PROFILE = "nemotron"
+ROLES_PROFILE = "nemotron"
+"""The profile of the GenRMs' own roles, which only their chat templates know."""
+
+DEFAULT_PROFILE = "nemotron-plain"
+"""The profile of a model whose name is not known: one user message, which every chat model accepts."""
 
 _FAMILIES = "genrm_cli.judging.profiles.families"
 _IN_PYTHON: dict[str, AnyProfile] = {
@@ -91,7 +95,7 @@ PROFILES: Mapping[str, AnyProfile] = _LazyProfiles()
 
 
 def profile_for(name: str | None, model: str | None) -> AnyProfile:
-    """Choose a profile by its own name, or else by the model's; `nemotron` for an unknown model.
+    """Choose a profile by its own name, or else by the model's; `DEFAULT_PROFILE` for an unknown model.
 
     Args:
         name: a key of `PROFILES`, or None to go by the model.
@@ -101,7 +105,7 @@ def profile_for(name: str | None, model: str | None) -> AnyProfile:
         UsageError: no profile has that name.
     """
     if name is None:
-        return PROFILES[_name_for_model(model or "")]
+        return PROFILES[profile_of_model(model) or DEFAULT_PROFILE]
     if name in PROFILES:
         return PROFILES[name]
     close = difflib.get_close_matches(name.lower(), PROFILES, n=1)
@@ -109,8 +113,9 @@ def profile_for(name: str | None, model: str | None) -> AnyProfile:
     raise UsageError(f"Unknown judge profile {name!r}; known are {', '.join(sorted(PROFILES))}.{hint}")
 
 
-def _name_for_model(model: str) -> str:
-    last_part = model.rstrip("/").rpartition("/")[2].lower()
+def profile_of_model(model: str | None) -> str | None:
+    """Return the profile that a model's name stands for; None for an unknown one."""
+    last_part = (model or "").rstrip("/").rpartition("/")[2].lower()
     by_ending = (profile for ending, profile in _PROFILE_OF_MODEL.items() if last_part.endswith(ending))
     by_beginning = (profile for start, profile in _PROFILE_OF_FAMILY.items() if last_part.startswith(start))
-    return next(chain(by_ending, by_beginning), DEFAULT_PROFILE)
+    return next(chain(by_ending, by_beginning), None)

@@ -1,11 +1,12 @@
 """Find the profile that the settings name."""
 
 from dataclasses import replace
+from enum import StrEnum
 from functools import cache, partial
 from pathlib import Path
 
 from genrm_cli.errors import UsageError
-from genrm_cli.judging.lookup.builtin_profiles import PROFILES, profile_for
+from genrm_cli.judging.lookup.builtin_profiles import PROFILES, ROLES_PROFILE, profile_for, profile_of_model
 from genrm_cli.judging.profiles.custom import parse_custom_profile
 from genrm_cli.judging.profiles.parsing.compat import parse_scores_json_as_reference
 from genrm_cli.judging.profiles.profile import AnyProfile, GradingProfile
@@ -14,6 +15,26 @@ from genrm_cli.settings.sources.toml_file import read_toml
 from genrm_cli.verdicts import MIDDLE_RANKING
 
 _READ_BY_THE_REFERENCE = ("nemotron", "nemotron-plain", "nemotron-ultra", "json")
+
+
+class ProfileSource(StrEnum):
+    """Why a judge is prompted with its profile."""
+
+    SETTING = "setting"
+    MODEL = "model name"
+    COMPAT = "compat"
+    DEFAULT = "default"
+    PROBE = "probe"
+
+
+def source_of_profile(config: JudgeConfig) -> ProfileSource:
+    """Return why a judge has its profile."""
+    judge = config.judge
+    if judge.profile is not None:
+        return ProfileSource.SETTING
+    if profile_of_model(judge.model) is not None:
+        return ProfileSource.MODEL
+    return ProfileSource.DEFAULT if judge.compat is None else ProfileSource.COMPAT
 
 
 def find_profile(name: str | None, model: str | None) -> AnyProfile:
@@ -36,9 +57,10 @@ def _own_profile(path: str) -> AnyProfile:
 def profile_of(config: JudgeConfig) -> AnyProfile:
     """Return the profile of a judge, with the parser of the reference under `--compat`."""
     judge = config.judge
-    profile = find_profile(judge.profile, judge.model)
     if judge.compat is None:
-        return profile
+        return find_profile(judge.profile, judge.model)
+    # NeMo Gym asks every judge with the roles.
+    profile = find_profile(judge.profile or profile_of_model(judge.model) or ROLES_PROFILE, judge.model)
     if isinstance(profile, GradingProfile) or profile.name not in _READ_BY_THE_REFERENCE:
         raise UsageError(
             f"--compat {judge.compat} reads JSON scores, which the profile {profile.name} does not ask for."

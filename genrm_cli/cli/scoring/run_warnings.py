@@ -1,0 +1,88 @@
+"""Warnings about the results of a run, the most serious first."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from genrm_cli.cli.console import counted
+from genrm_cli.rollouts.views import BLANK, EXCLUDED, NOT_IN_TRIAL, WITH_MEDIA
+
+BASELINE_NOTICE = "judged by the built-in lexical baseline, not by a reward model: do not train on these rewards."
+_FEW_FOR_CONSISTENCY = 8
+_AGREES_FROM = 0.4  # Krippendorff's alpha; judges that share a taste reach more
+
+
+def iter_warnings(metrics: dict[str, Any]) -> Iterator[str]:
+    """Yield what a person should know before using the rewards, from the metrics of a run."""
+    if metrics["judge"]["stand_in"]:
+        yield BASELINE_NOTICE
+    if not metrics["rollouts"]:
+        yield "the input holds no rollouts."
+    elif not metrics["comparisons_planned"] and not metrics["components"]:
+        yield "nothing to compare: no group has two rollouts with a response to the same prompt."
+    yield from _panel_warnings(metrics)
+    yield from _content_warnings(metrics)
+    for name, component in (metrics["components"] or {}).items():
+        if not component["count"]:
+            yield f"the component {name} has no value in any rollout; check its table."
+    if metrics["gated"] and metrics["gated"] == metrics["reward"]["count"]:
+        yield "a gate sets every reward to 0; check the range of its component."
+    for name, count in metrics["component_failures"].items():
+        yield f"the component {name} failed in {counted(count, 'group')}; see component_failures in the scored lines."
+    yield from _consistency_warnings(metrics)
+    if "win_rate" in (metrics["components"] or {}) and metrics["strategy"] != "all_pairs":
+        yield f"win_rate is wins / comparisons judged; --strategy {metrics['strategy']} does not judge all pairs."
+    if metrics["min_reliability"] is not None and (unknown := metrics["groups_of_unknown_reliability"]):
+        yield f"--min-reliability kept {counted(unknown, 'group')} of unknown reliability: too few verdicts."
+    if metrics["estimator"] == "combined_fitted" and not metrics["weights_fitted"]:
+        yield "too few groups to fit weights to the judge: combined_fitted used those of combined."
+    if metrics["groups_not_converged"]:
+        yield f"the estimator did not converge in {counted(metrics['groups_not_converged'], 'group')}."
+    for name, count in metrics["redactions"].items():
+        yield f"{count:,} matches of {name} masked in texts sent to the judge."
+    if metrics["duplicate_rollouts"]:
+        yield f"{counted(metrics['duplicate_rollouts'], 'duplicate rollout')} (same group and rollout index)."
+    if metrics["rewards_on_defaults"]:
+        yield f"{counted(metrics['rewards_on_defaults'], 'reward')} based on default scores (--compat nemo-gym)."
+
+
+def _panel_warnings(metrics: dict[str, Any]) -> Iterator[str]:
+    """Yield a warning if the judges of a panel agree little more than by chance."""
+    alpha = None if metrics["panel"] is None else metrics["panel"]["krippendorff_alpha"]
+    if alpha is not None and alpha < _AGREES_FROM:
+        yield (
+            f"the judges of the panel do not agree (Krippendorff's alpha {alpha:.2f}; 1 = always, 0 = as by chance): "
+            "their average may mean little. Compare the judges with `genrm eval`."
+        )
+
+
+def _consistency_warnings(metrics: dict[str, Any]) -> Iterator[str]:
+    """Yield a warning if groups are too small for a share of agreeing responses to mean much."""
+    sources = (metrics["reward_made_of"] or {}).get("components", {})
+    names = [name for name, source in sources.items() if source == "responses"]
+    small = sum(count for size, count in metrics["group_sizes"].items() if 1 < int(size) < _FEW_FOR_CONSISTENCY)
+    if names and small:
+        few = f"fewer than {_FEW_FOR_CONSISTENCY} rollouts"
+        yield f"{names[0]} means little in groups of {few}; {counted(small, 'group')} of that size."
+
+
+def _content_warnings(metrics: dict[str, Any]) -> Iterator[str]:
+    """Yield what keeps rollouts from being compared, and what a judge does not see of others."""
+    if blank := metrics["blank_responses"]:
+        yield f"{counted(blank, 'response')} {_are(blank)} blank: nothing for the judge to see."
+    if truncated := metrics["truncated_responses"]:
+        yield f"{counted(truncated, 'response')} {_are(truncated)} truncated by a token, turn or time limit."
+    if left_out := metrics["groups_left_out"]:
+        yield (
+            f"a trial (--limit {metrics['limit']}): {counted(left_out, 'group')} not scored. "
+            "Run without --limit for the rest; verdicts in the journal are reused."
+        )
+    for reason, count in metrics["unscored_reasons"].items():
+        if reason not in (BLANK, EXCLUDED + NOT_IN_TRIAL):
+            yield f"{counted(count, 'rollout')} unscored: {reason}."
+    media, reasons = metrics["rollouts_with_media"], metrics["unscored_reasons"]
+    if media and not any(reason.startswith(WITH_MEDIA) for reason in reasons):
+        yield f"{counted(media, 'rollout')} with media that the judge does not see (--ignore-media)."
+
+
+def _are(count: int) -> str:
+    return "is" if count == 1 else "are"

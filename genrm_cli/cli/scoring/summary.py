@@ -1,0 +1,170 @@
+"""The summary of a run of `genrm score`: a dozen lines on a terminal, the same without a limit in a log."""
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from genrm_cli.cli.console import counted, say, say_warning, stderr_console
+from genrm_cli.cli.events import judge_text, status_text
+from genrm_cli.cli.scoring.run_warnings import iter_warnings
+from genrm_cli.cli.scoring.sample_tables import cut, show_components, show_groups
+from genrm_cli.metrics.run_metrics import RunMetrics
+from genrm_cli.storage.formats.location import sibling
+
+if TYPE_CHECKING:
+    from genrm_cli.jobs.batch import BatchReport
+
+_MAX_LINES = 12
+_MIN_WARNINGS = 2
+_LAST_LINES = 2  # an error, and `genrm: done:`
+_LABEL_WIDTH = 13
+_HIGH, _FAIR = 0.8, 0.5
+
+
+def show_summary(metrics: dict[str, Any], samples: Sequence[dict[str, Any]], *, table: bool) -> None:
+    """Show what a run gave: with `table` the rewards of the first groups and everything else that is known.
+
+    Args:
+        metrics: of one input, or of many together.
+        samples: rewards of the first groups.
+        table: whether to show them, all components, and all warnings.
+    """
+    if table:
+        if samples:
+            show_groups(list(samples), metrics["groups"])
+        if metrics["components"]:
+            show_components(metrics)
+    is_short = stderr_console.is_terminal and not table
+    lines = [f"{label:<{_LABEL_WIDTH}} {text}" for label, text in _iter_lines(metrics)]
+    for line in lines:
+        say(cut(line) if is_short else line)
+    files = list(_iter_files(metrics))
+    warnings = list(iter_warnings(metrics))
+    room = max(_MIN_WARNINGS, _MAX_LINES - _LAST_LINES - len(lines) - len(files)) if is_short else len(warnings)
+    hidden = warnings[room - 1 :] if len(warnings) > room else []
+    for warning in warnings[: len(warnings) - len(hidden)]:
+        say_warning(warning)
+    if hidden:
+        say_warning(f"and {len(hidden)} more; --table shows all of them.")
+    for label, path in files:
+        say(f"{label:<{_LABEL_WIDTH}} {path}")
+
+
+def _iter_lines(metrics: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    yield "judge", _judge_text(metrics["judge"])
+    yield "rollouts", _rollouts_text(metrics)
+    if metrics["comparisons_planned"]:
+        yield "comparisons", _comparisons_text(metrics)
+    if failures := _failures_text(metrics):
+        yield "failures", failures
+    reward = metrics["reward"]
+    if reward["count"]:
+        flat = metrics["groups_without_spread"]
+        same = f"; all equal in {counted(flat, 'group')}" if flat else ""
+        spread = f"from {reward['min']:.3f} to {reward['max']:.3f}"
+        yield "rewards", f"mean {reward['mean']:.3f}, std {reward['std']:.3f}, {spread}{same}"
+    if metrics["reward_sources"]:
+        parts = ", ".join(f"{share:.0%} {source}" for source, share in metrics["reward_sources"].items())
+        gated = f"; {counted(metrics['gated'], 'reward')} set to 0 by a gate" if metrics["gated"] else ""
+        yield "made of", f"{parts}{gated}; judgements are advisory"
+    if metrics["verdicts"] + metrics["journal_hits"]:
+        yield "reliability", _reliability_text(metrics)
+
+
+def _judge_text(judge: dict[str, Any]) -> str:
+    if judge["name"] is None:
+        return "none: no reward is made of comparisons"
+    if panel := judge.get("panel"):
+        return f"panel of {len(panel)}: " + "; ".join(map(judge_text, panel))
+    return judge_text(judge)
+
+
+def _rollouts_text(metrics: dict[str, Any]) -> str:
+    parts = [f"{metrics['scored']:,} scored"]
+    if metrics["single"]:
+        parts.append(f"{metrics['single']:,} alone with --default-score")
+    parts.append(f"{metrics['unscored']:,} unscored")
+    if metrics["rejected_lines"]:
+        parts.append(counted(metrics["rejected_lines"], "rejected line"))
+    return f"{metrics['rollouts']:,} in {counted(metrics['groups'], 'group')}: {', '.join(parts)}"
+
+
+def _comparisons_text(metrics: dict[str, Any]) -> str:
+    not_asked = metrics["failures_by_kind"].get("not_asked", 0)
+    results = verdicts_text(metrics["verdicts"], metrics["journal_hits"], metrics["failures"], not_asked)
+    retries = f" ({counted(metrics['retries'], 'retry', 'retries')})" if metrics["retries"] else ""
+    tokens = metrics["prompt_tokens"] + metrics["completion_tokens"]
+    spent = f"{counted(metrics['calls'], 'call')}{retries}, {counted(tokens, 'token')}, {metrics['wall_time_s']:.1f} s"
+    return f"{metrics['comparisons_planned']:,}: {results}; {spent}"
+
+
+def verdicts_text(verdicts: int, reused: int, failures: int, not_asked: int) -> str:
+    """Return the results of comparisons; one that was not asked is no failure to a person."""
+    parts = [counted(verdicts, "verdict")]
+    if reused:
+        parts.append(f"{reused:,} reused from an earlier run")
+    parts.append(counted(failures - not_asked, "failure"))
+    if not_asked:
+        parts.append(f"{not_asked:,} not asked")
+    return ", ".join(parts)
+
+
+def _failures_text(metrics: dict[str, Any]) -> str:
+    examples = metrics["failure_examples"]
+    kinds = {kind: count for kind, count in metrics["failures_by_kind"].items() if kind != "not_asked"}
+    return "; ".join(f"{count:,} {kind} (for example: {examples.get(kind, '')})" for kind, count in kinds.items())
+
+
+def _reliability_text(metrics: dict[str, Any]) -> str:
+    """Return how far to trust differences between rewards, in words."""
+    reliability, parts = metrics["reliability"], []
+    if not reliability["count"]:
+        parts.append("unknown: too few comparisons to measure the judge's noise")
+    else:
+        mean = reliability["mean"]
+        if mean >= _HIGH:
+            meaning = "high: reward differences are mostly real, not judge noise"
+        elif mean >= _FAIR:
+            meaning = "fair: reward differences are more real than judge noise"
+        else:
+            meaning = "low: rewards differ mostly by judge noise; raise --ring-k"
+        parts.append(f"{mean:.2f}, {meaning}")
+    if metrics["groups_noisy"]:
+        parts.append(f"mostly noise in {metrics['groups_noisy']:,} of {counted(metrics['groups'], 'group')}")
+    if metrics["pairs_in_both_orders"]:
+        parts.append(f"{metrics['flip_rate']:.1%} of pairs flip when swapped")
+    if metrics["repeat_agreement"] is not None:
+        parts.append(f"repeats agree in {metrics['repeat_agreement']:.1%}")
+    return "; ".join(parts)
+
+
+def _iter_files(metrics: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield where to look next; nothing for a stream and for many inputs, each of which was named when it was done."""
+    if metrics.get("output_mark") is None:
+        return
+    output = metrics["output"]
+    yield "output", output
+    others = [sibling(output, ".comparisons.jsonl")]
+    if metrics["rejected_lines"]:
+        others.append(sibling(output, ".rejects.jsonl"))
+    if metrics["journal"] == sibling(output, ".journal.sqlite"):
+        others.append(metrics["journal"])
+    elif metrics["journal"] is not None:
+        yield "journal", metrics["journal"]
+    yield "details", ", ".join([sibling(output, ".metrics.json"), *(uri.rpartition("/")[2] for uri in others)])
+
+
+def done_text(report: "BatchReport", metrics: RunMetrics) -> str:
+    """Return how a run ended, in one line that is easy to find in a log."""
+    verdicts = verdicts_text(metrics.verdicts, metrics.journal_hits, metrics.failed, metrics.failures["not_asked"])
+    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    calls = counted(metrics.calls, "call")
+    return f"genrm: done: {counts_text(report)}; {verdicts}, {calls}; {now}; exit {report.exit_code}"
+
+
+def counts_text(report: "BatchReport") -> str:
+    """Return how many inputs ended in which way."""
+    counts = ", ".join(f"{count} {status_text(status)}" for status, count in report.counts.items())
+    is_cut = report.fatal is not None or report.is_interrupted
+    more = " (stopped before listing all)" if is_cut and not report.is_listed else ""
+    return f"{counted(report.counts.total(), 'file')}: {counts or 'nothing to do'}{more}"

@@ -1,0 +1,150 @@
+"""Which judge made rewards: it is named before and after a run, and its results are not mixed up with another's."""
+
+import json
+from typing import Any
+
+import pytest
+from genrm_process import Call, Genrm, make_rollouts
+from judge_server_fixture import JudgeServer
+
+
+def metrics_of(genrm: Genrm) -> Any:
+    """Return the metrics of the scored input."""
+    return json.loads((genrm.folder / "in.metrics.json").read_bytes())
+
+
+@pytest.mark.parametrize(
+    ("flags", "profile", "why"),
+    [
+        (("--model", "m", "--profile", "json"), "json", "set"),
+        (("--model", "m", "--no-probe"), "nemotron-plain", "default"),
+        (("--model", "m"), "nemotron", "by probe"),
+        (("--model", "RM-R1-7B", "--no-probe", "--max-unscored", 1), "rm-r1", "by model name"),
+        (("--model", "m", "--compat", "nemo-gym"), "nemotron", "as in NeMo Gym"),
+    ],
+)
+def test_the_judge_is_named_before_the_run_and_in_its_summary(
+    genrm: Genrm, call: Call, judge_server: JudgeServer, flags: tuple[object, ...], profile: str, why: str
+) -> None:
+    """Model, profile with the reason for it, and endpoint."""
+    genrm.write("in.jsonl", make_rollouts())
+    finished = call("score", "in.jsonl", "--base-url", judge_server.base_url, *flags, "--reask", 0)
+    assert finished.code == 0, finished.err
+    named = f"{flags[1]}, profile {profile} ({why}), {judge_server.base_url}"
+    lines = finished.err.splitlines()
+    assert f"judge: {named}" in lines[:2]
+    assert f"judge         {named}" in lines[2:]
+
+
+@pytest.mark.parametrize(("roles", "profile", "calls"), [("accept", "nemotron", 2), ("ignore", "nemotron-plain", 3)])
+def test_one_call_tells_whether_an_unknown_model_knows_the_roles(
+    genrm: Genrm, call: Call, judge_server: JudgeServer, roles: str, profile: str, calls: int
+) -> None:
+    """A GenRM by another name costs no extra call, another judge costs one; the journal remembers what was found."""
+    judge_server.behave(unknown_roles=roles)
+    genrm.write("in.jsonl", make_rollouts(groups=1, size=3))
+    arguments = ("score", "in.jsonl", "--base-url", judge_server.base_url, "--model", "m")
+    assert call(*arguments).code == 0
+    assert judge_server.stats()["requests"] == calls + 3
+    before = metrics_of(genrm)
+    assert before["judge"]["profile"] == profile
+    assert "is up to date" in call(*arguments).err
+    assert call(*arguments, "--force").code == 0
+    assert judge_server.stats()["requests"] == calls + 3
+    after = metrics_of(genrm)
+    assert (after["judge"]["profile"], after["journal_hits"], after["reward"]) == (profile, 3, before["reward"])
+
+
+@pytest.mark.parametrize(
+    ("flags", "says"),
+    [
+        (("--model", "other"), "it was judged by the model m, not other"),
+        (("--model", "m", "--profile", "json"), "it was judged with the profile nemotron, not json"),
+    ],
+)
+def test_another_judges_results_are_not_replaced_unasked(
+    genrm: Genrm, call: Call, judge_server: JudgeServer, flags: tuple[str, ...], says: str
+) -> None:
+    """Another model or profile is refused with 2 and the difference, for a file and in a folder; --force replaces."""
+    genrm.write("in.jsonl", make_rollouts())
+    judge = ("--base-url", judge_server.base_url)
+    assert call("score", "in.jsonl", *judge, "--model", "m").code == 0
+    before = (genrm.folder / "in.scored.jsonl").read_bytes()
+    for given in (("in.jsonl",), (".", "--min-age", "0")):
+        refused = call("score", *given, *judge, *flags)
+        assert (refused.code, says in refused.err, "--force" in refused.err) == (2, True, True), refused.err
+        assert (genrm.folder / "in.scored.jsonl").read_bytes() == before
+    assert call("score", "in.jsonl", *judge, *flags, "-o", "other.jsonl").code == 0
+    assert call("score", "in.jsonl", *judge, *flags, "--force").code == 0
+
+
+def test_another_endpoints_results_are_not_taken_for_its_own(
+    genrm: Genrm, call: Call, judge_server: JudgeServer, start_judge: Any
+) -> None:
+    """Another endpoint may serve another judge by the same name; one that joins the first is the same judge."""
+    other = start_judge().base_url
+    genrm.write("in.jsonl", make_rollouts())
+    assert call("score", "in.jsonl", "--model", "m", "--base-url", judge_server.base_url).code == 0
+    refused = call("score", "in.jsonl", "--model", "m", "--base-url", other)
+    assert refused.code == 2
+    assert f"judged at the endpoint {judge_server.base_url}, not {other}" in refused.err
+    both = call("score", "in.jsonl", "--model", "m", "--base-url", other, "--base-url", f"{judge_server.base_url}/")
+    assert (both.code, "is up to date" in both.err) == (0, True)
+
+
+def test_other_settings_are_not_another_judge(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
+    """Another strategy scores again without --force, as before."""
+    genrm.write("in.jsonl", make_rollouts())
+    judge = ("--base-url", judge_server.base_url, "--model", "m")
+    for strategy in ("ring", "all_pairs"):
+        assert call("score", "in.jsonl", *judge, "--strategy", strategy).code == 0
+    assert metrics_of(genrm)["strategy"] == "all_pairs"
+
+
+@pytest.mark.parametrize(("ranking", "warned"), [(6, True), (1, False)])
+def test_a_panel_that_does_not_agree_is_a_warning(
+    genrm: Genrm, call: Call, judge_server: JudgeServer, start_judge: Any, ranking: int, warned: bool
+) -> None:
+    """Two judges of opposite taste agree less than by chance, and the run says so; two of one taste agree."""
+    other = start_judge()
+    judge_server.behave(script=[{"content": verdict(1 + 5 * (n % 2))} for n in range(4)])
+    other.behave(script=[{"content": verdict(abs(ranking - 1 - 5 * (n % 2)) + 1)} for n in range(4)])
+    genrm.write("in.jsonl", make_rollouts(groups=1, size=4))
+    judges = "".join(
+        f'[[judge]]\nmodel = "{name}"\nendpoint = "{server.base_url}"\nconcurrency = 1\n'
+        for name, server in (("a", judge_server), ("b", other))
+    )
+    (genrm.folder / "genrm.toml").write_text(judges)
+    finished = call("score", "in.jsonl", "--no-probe")
+    assert finished.code == 0, finished.err
+    assert ("the judges of the panel do not agree (Krippendorff's alpha -" in finished.err) == warned
+    assert "judge         panel of 2: a, profile nemotron-plain (default), " in finished.err
+
+
+def verdict(ranking: int) -> str:
+    """Return a judge's reply for the first response (ranking 1) or the second (6)."""
+    scores = (5, 1) if ranking < 4 else (1, 5)
+    return json.dumps({"score_1": scores[0], "score_2": scores[1], "ranking": ranking})
+
+
+def test_a_grader_that_cannot_be_read_is_named_with_its_component(
+    genrm: Genrm, call: Call, judge_server: JudgeServer
+) -> None:
+    """A judge that does not know rubrics ends the run with 4; the error begins with the component."""
+    genrm.write("in.jsonl", make_rollouts())
+    judge_server.behave(script=[{}] * 2, fault={"content": "I do not grade."})
+    arguments = ("--base-url", judge_server.base_url, "--model", "m", "--component", "rubric:helpfulness")
+    finished = call("score", "in.jsonl", *arguments)
+    assert finished.code == 4
+    assert "genrm: error: component rubric: the judge cannot be used: " in finished.err
+
+
+def test_a_judge_without_a_preference_ends_the_run(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
+    """The same scores for a right answer and for nonsense end it with 4 and no outputs; --no-probe goes on."""
+    judge_server.behave(verdict={"score_1": 3, "score_2": 3, "ranking": 3})
+    genrm.write("in.jsonl", make_rollouts())
+    judge = ("--base-url", judge_server.base_url, "--model", "m")
+    refused = call("score", "in.jsonl", *judge)
+    assert (refused.code, "does not prefer a right answer to nonsense" in refused.err) == (4, True)
+    assert "in.scored.jsonl" not in genrm.names()
+    assert call("score", "in.jsonl", *judge, "--no-probe").code == 0

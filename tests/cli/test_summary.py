@@ -1,0 +1,145 @@
+"""The end of a run as a person sees it on a terminal, and as a program reads it."""
+
+import json
+import os
+import pty
+import re
+import subprocess
+from typing import Any
+
+import pytest
+from genrm_process import COMMAND, Call, Genrm, make_rollouts
+from judge_server_fixture import JudgeServer
+
+from genrm_cli.cli.scoring.summary import show_summary
+
+LEXICAL = ("--judge", "lexical")
+LAST = re.compile(r"genrm: done: .*; exit (\d+)")
+
+
+def on_terminal(genrm: Genrm, *arguments: object) -> list[str]:
+    """Return the lines on a terminal of 80 columns, without colours."""
+    ours, theirs = pty.openpty()
+    environment = genrm.environment() | {"COLUMNS": "80", "TERM": "dumb", "NO_COLOR": "1"}
+    command = [*COMMAND, *map(str, arguments)]
+    process = subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=theirs, cwd=genrm.folder, env=environment
+    )
+    os.close(theirs)
+    seen = b""
+    while True:
+        try:
+            part = os.read(ours, 4096)
+        except OSError:  # the end, on Linux
+            break
+        if not part:
+            break
+        seen += part
+    os.close(ours)
+    process.communicate()
+    return [line for line in seen.decode().replace("\r\n", "\n").split("\n") if line.strip("\r \x1b[K")]
+
+
+def test_a_terminal_gets_a_dozen_lines(genrm: Genrm) -> None:
+    """However much there is to warn of, the summary and the last line are at most twelve, besides the judge's."""
+    genrm.sample("bad-lines.jsonl")
+    lines = on_terminal(genrm, "score", "bad-lines.jsonl", *LEXICAL, "--max-unscored", "1", "--component", "win_rate")
+    assert lines[0].startswith("judge: lexical")
+    assert lines[1].startswith("judge         lexical-2, the built-in baseline")
+    assert len(lines) <= 1 + 12
+    assert any(re.fullmatch(r"genrm: warning: and \d more; --table shows all of them\.", line) for line in lines)
+    assert LAST.fullmatch(lines[-1])
+
+
+def test_a_table_has_prompts_for_titles(genrm: Genrm, call: Call) -> None:
+    """--table shows the groups under their prompts, with the best rollout first; without it there is no table."""
+    genrm.write("in.jsonl", make_rollouts(groups=2, size=2))
+    finished = call("score", "in.jsonl", *LEXICAL, "--table")
+    lines = finished.err.splitlines()
+    for prompt in ("Question 0?", "Question 1?"):
+        at = next(number for number, line in enumerate(lines) if line.startswith(f"“{prompt}” 2 rollouts, "))
+        assert lines[at + 1].split() == ["reward", "rank", "advantage", "answer"]
+        assert [line.split()[1] for line in lines[at + 2 : at + 4]] == ["1", "2"]
+    assert "advantage" not in call("score", "in.jsonl", *LEXICAL, "--force").err
+
+
+def test_what_was_not_asked_is_no_failure(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
+    """With --max-calls the summary and the last line agree: no failure, and how many were not asked."""
+    genrm.write("in.jsonl", make_rollouts(groups=2, size=3))
+    judge = ("--base-url", judge_server.base_url, "--model", "m", "--no-probe")
+    finished = call("score", "in.jsonl", *judge, "--max-calls", 2)
+    assert finished.code == 6
+    *_, error, done = finished.err.splitlines()
+    assert "comparisons   6: 2 verdicts, 0 failures, 4 not asked; 2 calls, " in finished.err
+    assert "2 verdicts, 0 failures, 4 not asked, 2 calls; " in done
+    assert error.startswith("genrm: error: --max-calls stopped the run")
+    again = call("score", "in.jsonl", *judge)
+    assert "comparisons   6: 4 verdicts, 2 reused from an earlier run, 0 failures; 4 calls, " in again.err
+
+
+@pytest.mark.parametrize(
+    ("code", "arguments"),
+    [
+        (0, ("in.jsonl", *LEXICAL)),
+        (0, (".", *LEXICAL, "--min-age", "0")),
+        (2, ("in.jsonl",)),
+        (2, ("in.jsonl", *LEXICAL, "--retries", "many")),
+        (2, ("in.jsonl", "-", *LEXICAL)),
+        (3, ("missing.jsonl", *LEXICAL)),
+        (4, ("in.jsonl", "--base-url", "http://127.0.0.1:9/v1", "--model", "m")),
+        (5, ("in.jsonl", *LEXICAL, "-o", "nowhere/out.jsonl")),
+        (6, ("half.jsonl", *LEXICAL)),
+    ],
+)
+def test_the_last_line_has_the_exit_code(genrm: Genrm, call: Call, code: int, arguments: tuple[str, ...]) -> None:
+    """Whatever ends a run: errors stand before the last line, and --json has one form, with the same code."""
+    genrm.write("in.jsonl", make_rollouts(groups=1, size=2))
+    if code == 6:
+        genrm.write("half.jsonl", [{"prompt": "Why?", "completion": text} for text in ("So.", "No.", "")])
+    finished = call("score", *arguments, "--json")
+    *_, last = finished.err.splitlines()
+    found = LAST.fullmatch(last)
+    assert found is not None, last
+    assert (int(found[1]), finished.code) == (code, code)
+    assert ("genrm: error: " in finished.err) == (code != 0)
+    printed = json.loads(finished.out)
+    assert {"files", "all_listed", "error", "exit_code", "results"} <= printed.keys()
+    assert (printed["exit_code"], printed["error"] is None) == (code, code == 0)
+    for result in printed["results"]:
+        assert result.keys() >= {"input", "output", "status", "reason", "error", "exit_code", "metrics"}
+        assert (result["metrics"] is not None) == (result["status"] == "scored")
+
+
+@pytest.mark.parametrize(
+    ("mean", "word"), [(0.9, "0.90, high: "), (0.6, "0.60, fair: "), (0.2, "0.20, low: "), (None, "unknown: ")]
+)
+def test_reliability_is_said_in_words(
+    genrm: Genrm, call: Call, capsys: pytest.CaptureFixture[str], mean: float | None, word: str
+) -> None:
+    """A newcomer reads whether differences between rewards are real."""
+    genrm.write("in.jsonl", make_rollouts())
+    call("score", "in.jsonl", *LEXICAL)
+    metrics: dict[str, Any] = json.loads((genrm.folder / "in.metrics.json").read_bytes())
+    metrics["reliability"] |= {"count": int(mean is not None), "mean": mean}
+    show_summary(metrics, (), table=False)
+    assert f"reliability   {word}" in capsys.readouterr().err
+
+
+def test_an_up_to_date_input_keeps_its_metrics_in_json(genrm: Genrm, call: Call) -> None:
+    """A program that runs the same command again gets the same numbers."""
+    genrm.write("in.jsonl", make_rollouts())
+    first, second = (json.loads(call("score", "in.jsonl", *LEXICAL, "--json").out)["results"][0] for _ in range(2))
+    assert (first["status"], second["status"]) == ("scored", "up to date")
+    assert first["metrics"] == second["metrics"]
+
+
+def test_an_empty_rejects_file_replaces_an_earlier_one(genrm: Genrm, call: Call) -> None:
+    """Rejects of an earlier run do not stay beside outputs that have none."""
+    path = genrm.write("in.jsonl", make_rollouts())
+    good = path.read_bytes()
+    path.write_bytes(good + b"torn\n")
+    assert call("score", "in.jsonl", *LEXICAL).code == 0
+    assert (genrm.folder / "in.rejects.jsonl").read_bytes().count(b"\n") == 1
+    path.write_bytes(good)
+    assert call("score", "in.jsonl", *LEXICAL).code == 0
+    assert (genrm.folder / "in.rejects.jsonl").read_bytes() == b""
