@@ -215,10 +215,10 @@ def add_row(table: Table, *cells: str, style: str | None = None) -> None:
     table.add_row(*(Text(escaped_line(cell)) for cell in cells), style=style)
 
 
-def cut(text: str, width: int) -> str:
-    """Cut text to a width on the terminal."""
+def cut(text: str, width: int | None = None) -> str:
+    """Shorten text to the width of the terminal, or to another one."""
     shortened = Text(escaped_line(text))
-    shortened.truncate(width, overflow="ellipsis")
+    shortened.truncate(terminal_width() if width is None else width, overflow="ellipsis")
     return shortened.plain
 
 

@@ -4,10 +4,10 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from genrm_cli.cli.console import counted, say, say_warning, stderr_console
+from genrm_cli.cli.console import counted, cut, say, say_warning, stderr_console
 from genrm_cli.cli.events import judge_text, status_text
 from genrm_cli.cli.scoring.run_warnings import iter_warnings
-from genrm_cli.cli.scoring.sample_tables import cut, show_components, show_groups
+from genrm_cli.cli.scoring.sample_tables import show_components, show_groups
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.storage.formats.location import sibling
 
