@@ -1,0 +1,31 @@
+"""The metrics of a run as flat numbers with names that group in a tracker's charts."""
+
+from collections.abc import Mapping
+from typing import Any
+
+_COUNTS = ("groups", "rollouts", "scored", "single", "unscored", "verdicts", "journal_hits", "failures", "calls", "retries")
+_TOKENS = ("prompt_tokens", "completion_tokens", "cached_prompt_tokens")
+_SHARES = ("unscored_share", "first_place_win_rate", "flip_rate", "repeat_agreement", "tiebreak_usage_rate")
+
+
+def flat_metrics(metrics: Mapping[str, Any], cost: float | None = None) -> dict[str, float]:
+    """Return the numbers of a run's metrics; those that were not measured are left out.
+
+    Args:
+        metrics: what `metrics.summarise` returns.
+        cost: of the run's calls, in the currency of the prices; None without prices.
+    """
+    found: dict[str, Any] = {
+        **{f"reward/{name}": value for name, value in metrics["reward"].items()},
+        "reward/groups_without_spread": metrics["groups_without_spread"],
+        **{f"reliability/{name}": value for name, value in metrics["reliability"].items()},
+        "reliability/groups_noisy": metrics["groups_noisy"],
+        **{f"run/{name}": metrics[name] for name in _COUNTS},
+        **{f"run/{name}": metrics[name] for name in ("wall_time_s", "calls_per_s")},
+        **{f"judge/{name}": metrics[name] for name in _SHARES},
+        **{f"judge/latency_{name}": metrics["latency"][name] for name in ("median_s", "p99_s")},
+        **{f"failures/{kind}": count for kind, count in metrics["failures_by_kind"].items()},
+        **{f"cost/{name}": metrics[name] for name in _TOKENS},
+        "cost/total": cost,
+    }
+    return {name: float(value) for name, value in found.items() if value is not None}
