@@ -3,7 +3,18 @@
 from collections.abc import Mapping
 from typing import Any
 
-_COUNTS = ("groups", "rollouts", "scored", "single", "unscored", "verdicts", "journal_hits", "failures", "calls", "retries")
+_COUNTS = (
+    "groups",
+    "rollouts",
+    "scored",
+    "single",
+    "unscored",
+    "verdicts",
+    "journal_hits",
+    "failures",
+    "calls",
+    "retries",
+)
 _TOKENS = ("prompt_tokens", "completion_tokens", "cached_prompt_tokens")
 _SHARES = ("unscored_share", "first_place_win_rate", "flip_rate", "repeat_agreement", "tiebreak_usage_rate")
 
