@@ -389,7 +389,7 @@ def test_every_judge_family_stands_in_its_table() -> None:
 
 
 def test_every_export_format_stands_in_its_table() -> None:
-    """Each module of the folders, but the one on loading, adds one entry under its own name; the catalog explains it."""
+    """Each module of the folders, but the one on loading, adds one entry of its name; the catalog has all."""
     prefix = f"{PACKAGE}.export.formats."
     packages = {module for module, path in FILES.items() if path.name == "__init__.py"}
     modules = {module for module in TREES if module.startswith(prefix)} - packages - {f"{prefix}loading"}

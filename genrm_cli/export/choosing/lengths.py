@@ -1,9 +1,9 @@
 """Keep length out of preference pairs."""
 
-import random
 import re
 from collections import defaultdict
 from collections.abc import Sequence
+from random import Random
 
 BUCKET_CHARS = 64  # about 16 tokens
 _WORDS = re.compile(r"\w+")
@@ -22,7 +22,7 @@ def balanced(differences: Sequence[int], seed: int) -> list[bool]:
         if difference:
             sides[abs(difference) // BUCKET_CHARS][difference > 0].append(pair)
     kept = [True] * len(differences)
-    source = random.Random(f"balance {seed}")
+    source = Random(f"balance {seed}")
     for bucket in sorted(sides):
         shorter, longer = sides[bucket]
         larger, surplus = max(shorter, longer, key=len), abs(len(longer) - len(shorter))

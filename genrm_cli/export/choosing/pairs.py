@@ -1,11 +1,11 @@
 """Choose pairs of chosen and rejected responses within a group."""
 
 import math
-import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations, product
+from random import Random
 from statistics import fmean, pstdev
 
 from genrm_cli.export.candidates import Candidate, Preferences
@@ -112,7 +112,7 @@ def _select(
             typical = fmean(rewards) - 2 * pstdev(rewards)
             worse = min(others, key=lambda other: (abs(other.reward - typical), other.reward, other.index))
         case "best-random":
-            worse = random.Random(f"{options.seed} {key}").choice(others)
+            worse = Random(f"{options.seed} {key}").choice(others)
         case _:
             worse = others[-1]
     return ((best, worse),)

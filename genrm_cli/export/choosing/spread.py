@@ -1,8 +1,8 @@
 """Order rows so that those of one prompt stand far apart."""
 
-import random
 from collections.abc import Sequence
 from itertools import pairwise
+from random import Random
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +26,7 @@ def spread_order(keys: Sequence[int], seed: int) -> NDArray[np.int64]:
     starts = np.append(0, np.cumsum(counts)[:-1])
     occurrence = np.empty(len(keys), dtype=np.int64)
     occurrence[rows] = np.arange(len(keys)) - np.repeat(starts, counts)
-    source = random.Random(f"spread {seed}")
+    source = Random(f"spread {seed}")
     offsets = np.array([source.random() for _ in counts])
     places = np.array(source.sample(range(len(counts)), len(counts)))
     rounds = np.floor((occurrence + offsets[numbers]) * (counts.max() / counts[numbers])).astype(np.int64)
