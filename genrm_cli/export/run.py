@@ -58,7 +58,11 @@ def export(
     with ScoredTable() as table, Outputs(s3, overwrite=settings.output.overwrite) as outputs:
         writers = _Writers(outputs, output, format_, options)
         reading = read_scored(uris, table, options, settings, s3, stop)
-        compared = _read_comparisons(reading, table, settings, s3) if options.needs_comparisons else None
+        compared = (
+            _read_comparisons(reading, table, settings, s3)
+            if format_.unit == "pair" and options.needs_comparisons
+            else None
+        )
         maker = RowMaker(table, [each.stem for each in reading.inputs], format_, options, compared)
         validation = _validation_prompts(table, options)
         with writers:
@@ -91,7 +95,7 @@ def _check(options: ExportOptions, format_: ExportFormat, output: str, settings:
         raise UsageError(f"--reasoning separate: {format_.name} has no field for reasoning; choose keep or strip.")
     if options.split and goes_out_at_once(output):
         raise UsageError("--split writes two files, so -o must name a file.")
-    if options.needs_comparisons and options.mixed_settings and options.pairs.min_confidence is not None:
+    if format_.unit == "pair" and options.mixed_settings and options.pairs.min_confidence is not None:
         raise UsageError("--min-confidence needs one judge and one set of settings; drop --mixed-settings.")
 
 

@@ -45,11 +45,12 @@ class ParquetWriter(AbstractContextManager["ParquetWriter"]):
         from pyarrow import parquet
 
         try:
-            schemas = [self._arrow.Table.from_pylist(batch).schema for batch in self._iter_batches()]
+            schemas = (self._arrow.schema(list(self._arrow.array(batch).type)) for batch in self._iter_batches())
             schema = self._arrow.unify_schemas(schemas, promote_options="permissive")
+            row = self._arrow.struct(list(schema))
             with parquet.ParquetWriter(self._arrow.PythonFile(_Pieces(write), mode="w"), schema) as writer:
                 for batch in self._iter_batches():
-                    writer.write_table(self._arrow.Table.from_pylist(batch, schema=schema))
+                    writer.write_table(self._arrow.Table.from_struct_array(self._arrow.array(batch, type=row)))
         except self._arrow.ArrowException as error:
             raise UsageError(f"{self._uri}: a column holds several types ({error}); write JSON lines") from error
 
