@@ -153,15 +153,16 @@ def test_confidence_filters_pairs(call: Call, folder: Path) -> None:
     """A higher --min-confidence keeps fewer pairs of a noisy judge, and those with the wider gaps."""
     source = Random(1)
     lines, compared = [], []
-    for group in (f"task:{number}" for number in range(40)):
-        lines += [scored(f"{group} {index}", 5.0 - index, group=group, index=index, size=4) for index in range(4)]
-        for first, second in ((0, 1), (1, 2), (2, 3), (3, 0)):
-            gap = second - first + source.gauss(0, 1.5)
-            compared.append(verdict(first, second, 3 + gap / 3, 3 - gap / 3, group=group))
+    for group in (f"task:{number}" for number in range(60)):
+        truth = source.sample([1.0, 2.0, 3.0, 4.0, 5.0], 5)
+        lines += [scored(f"{group} {i}", reward, group=group, index=i, size=5) for i, reward in enumerate(truth)]
+        for first, second in ((0, 1), (1, 2), (2, 3), (3, 4), (4, 0), (0, 2), (1, 3), (2, 4), (3, 0), (4, 1)):
+            gap = truth[first] - truth[second] + source.gauss(0, 1.5)
+            compared.append(verdict(first, second, 3 + gap / 4, 3 - gap / 4, group=group))
     write_lines(folder / "x.scored.jsonl", lines)
     write_lines(folder / "x.comparisons.jsonl", compared)
     kept = []
-    for sure in ("0.6", "0.8"):
+    for sure in ("0.6", "0.95"):
         options = ("--pairs", "all", "--min-confidence", sure, "--force")
         assert call("export", "x.scored.jsonl", "--to", "trl-dpo", "-o", "out.jsonl", *options).code == 0
         kept.append(manifest_of(folder))
