@@ -270,6 +270,9 @@ class RowMaker:
             first = group.candidates[0]
             members = [candidate for candidate in group.candidates if candidate.prompt == first.prompt]
             self.counts.dropped["different prompts or histories"] += len(group.candidates) - len(members)
+            if self._format.name == "groups" and len(members) < 2:
+                self.counts.dropped["fewer than two usable rollouts in the group"] += 1
+                continue
             if self._format.name != "groups" and first.prompt in known:
                 self.counts.dropped["repeated prompt"] += 1
                 continue

@@ -51,7 +51,7 @@ def manifest_of(
         "left_out": dict(reading.left_out.most_common()),
         "groups": groups,
         "incomplete_groups": reading.incomplete_groups,
-        "groups_in_several_files": reading.repeated_groups,
+        "prompts_in_several_files": reading.repeated_prompts,
         "rows": dict(counts.rows),
         "dropped": {reason: count for reason, count in counts.dropped.most_common() if count},
         "neighbours_of_one_prompt": counts.neighbours,
@@ -71,9 +71,9 @@ def warnings_of(reading: Reading, counts: RowCounts, options: ExportOptions, *, 
             f"{reading.incomplete_groups:,} groups lack rollouts that they were scored with.",
         ),
         (
-            reading.repeated_groups,
-            f"{reading.repeated_groups:,} groups have a key that another file has too: rollouts of different files "
-            "were scored apart and are not paired.",
+            reading.repeated_prompts,
+            f"{reading.repeated_prompts:,} prompts are answered in several files: their rollouts were scored apart and "
+            "are not paired.",
         ),
         (reading.truncated, f"{reading.truncated:,} exported rollouts were cut off by a limit."),
         (

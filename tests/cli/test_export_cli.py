@@ -60,6 +60,13 @@ def test_every_format_is_written(call: Call, folder: Path, name: str) -> None:
     assert (folder / "out.dataset_info.json").exists() == (name == "llamafactory")
 
 
+def test_a_file_named_twice_is_read_once(call: Call, folder: Path) -> None:
+    """Two spellings of one path, and the folder that holds it, are one input."""
+    write_lines(folder / "x.scored.jsonl", GROUP)
+    assert call("export", "x.scored.jsonl", "./x.scored.jsonl", folder, "--to", "trl-dpo", "-o", "out.jsonl").code == 0
+    assert (len(read_lines(folder / "out.jsonl")), manifest_of(folder)["rollouts"]) == (1, 3)
+
+
 def test_exports_are_the_same_in_every_run(call: Call, folder: Path) -> None:
     """Two runs over one input write the same bytes, labels spread at random included."""
     lines = [scored(f"{g} {i}", float(i), group=f"task:{g}", index=i, size=4) for g in range(9) for i in range(4)]
@@ -189,7 +196,7 @@ def test_a_group_split_over_files_is_reported_and_not_joined(call: Call, folder:
     assert done.code == 0
     assert pairs_in(folder / "out.jsonl") == [("best", "middle")]
     manifest = manifest_of(folder)
-    assert (manifest["incomplete_groups"], manifest["groups_in_several_files"]) == (2, 2)
+    assert (manifest["incomplete_groups"], manifest["prompts_in_several_files"]) == (2, 1)
     assert "not paired" in done.err
 
 
@@ -402,6 +409,9 @@ def test_standard_streams(call: Call, folder: Path) -> None:
         ("--to", "trl-dpo", "-o", "out.jsonl", "--min-confidence", "1.5"),
         ("--to", "trl-dpo", "-o", "out.jsonl", "--max-length-ratio", "0.5"),
         ("--to", "trl-dpo", "-o", "s3://bucket/data/out.jsonl"),
+        ("--to", "trl-dpo", "-o", "out.jsonl", "--threshold", "3"),
+        ("--to", "trl-kto", "-o", "out.jsonl", "--min-gap", "1"),
+        ("--to", "trl-sft", "-o", "out.jsonl", "--min-confidence", "0.9"),
     ],
 )
 def test_wrong_options_are_refused(call: Call, folder: Path, options: tuple[str, ...]) -> None:

@@ -105,6 +105,7 @@ def export(
     Example: genrm export s3://bucket/rl/env/ --to trl-kto -o s3://bucket/rl/kto.parquet
     """
     from genrm_cli.export.choosing.pairs import PairOptions
+    from genrm_cli.export.formats import FORMATS
     from genrm_cli.export.options import ExportOptions
     from genrm_cli.export.run import export as run_export
 
@@ -128,6 +129,7 @@ def export(
         seed,
     )
     _refuse_out_of_range(options)
+    _refuse_idle(options, FORMATS[to].unit)
     written = invocation.settings.output
     if written.json_output and output == "-":
         raise UsageError("--json and the rows both write to stdout; name an output file with -o.")
@@ -142,6 +144,26 @@ def export(
 def _refuse_unknown(flag: str, name: str, known: Any) -> None:
     if name not in known:
         raise UsageError(f"{flag}: unknown {name!r}; expected one of {listed(known)}.")
+
+
+def _refuse_idle(options: "ExportOptions", unit: str) -> None:
+    """Refuse options that the format would ignore."""
+    pairs = options.pairs
+    uses = (
+        ("--threshold", options.threshold, ("label",)),
+        ("--min-reward", options.min_reward, ("sample",)),
+        ("--min-confidence", pairs.min_confidence, ("pair", "sample")),
+        ("--min-gap", pairs.min_gap or None, ("pair",)),
+        ("--max-length-ratio", pairs.max_length_ratio, ("pair",)),
+        ("--balance-length", options.balance_length or None, ("pair",)),
+        ("--max-similarity", options.max_similarity, ("pair",)),
+        ("--max-pairs-per-prompt", options.max_pairs_per_prompt, ("pair",)),
+    )
+    for flag, value, units in uses:
+        if value is not None and unit not in units:
+            raise UsageError(f"{flag} has no effect with --to {options.to}; drop it.")
+    if unit == "sample" and pairs.min_confidence is not None and options.min_reward is None:
+        raise UsageError("--min-confidence says how sure --min-reward must be; give both.")
 
 
 def _refuse_out_of_range(options: "ExportOptions") -> None:

@@ -16,6 +16,7 @@ from genrm_cli.export.tools import tools_of
 from genrm_cli.jobs.index import dialect_of
 from genrm_cli.rollouts.declared import Requirement, check_declared, parse_requirement
 from genrm_cli.rollouts.dialects import Score
+from genrm_cli.rollouts.grouping import digest_of_prompt
 from genrm_cli.rollouts.record import Rollout, UnreadableRecordError
 from genrm_cli.rollouts.response import has_act
 from genrm_cli.settings import Settings
@@ -29,7 +30,7 @@ from genrm_cli.storage.formats.location import (
 )
 from genrm_cli.storage.formats.records import BadLineError, parse_record
 from genrm_cli.storage.listing import iter_found, names_many
-from genrm_cli.storage.sink import exists
+from genrm_cli.storage.sink import exists, place_of
 from genrm_cli.storage.source import Source, open_source
 
 _NAMED_PROBLEMS = 3
@@ -77,7 +78,7 @@ class Reading:
         stand_in: whether any reward is the built-in baseline's.
         truncated: rollouts that a limit cut off, exported or not.
         incomplete_groups: groups some of whose lines are missing in their file.
-        repeated_groups: groups whose key another file has too.
+        repeated_prompts: prompts that groups of several files answer.
         problems: the first rejected lines.
     """
 
@@ -87,7 +88,7 @@ class Reading:
     stand_in: bool = False
     truncated: int = 0
     incomplete_groups: int = 0
-    repeated_groups: int = 0
+    repeated_prompts: int = 0
     problems: list[str] = field(default_factory=list)
 
     @property
@@ -102,18 +103,19 @@ def find_inputs(given: Sequence[str], s3: S3Options) -> list[str]:
     Raises:
         InputError: a folder, prefix or pattern without scored files.
     """
-    found: dict[str, None] = {}
+    found: dict[str, str] = {}
     for uri in given:
         if not names_many(uri):
-            found[uri] = None
+            found.setdefault(place_of(uri), uri)
             continue
         scored = [each.identity.uri for each in iter_found(uri, s3) if is_scored_file(each.identity.uri)]
         if not scored:
             raise InputError(f"{uri}: no scored files (*.scored.jsonl); run `genrm score` first")
-        found |= dict.fromkeys(scored)
+        for each in scored:
+            found.setdefault(place_of(each), each)
     if len(found) > 1 and any(map(is_stream, found)):
         raise UsageError("'-' cannot be combined with other inputs.")
-    return list(found)
+    return list(found.values())
 
 
 def side_source(uri: str, suffix: str, s3: S3Options, settings: Settings) -> Source | None:
@@ -134,15 +136,15 @@ def read_scored(
         UsageError: inputs that were scored with different settings.
     """
     reading = Reading()
-    keys: Counter[str] = Counter()
+    prompts: Counter[int] = Counter()
     for number, uri in enumerate(uris):
         one = _FileReader(number, table, options, settings, reading)
         with open_source(uri, s3, settings.input.max_line_bytes, stop) as source:
             one.read(source, _withheld(uri, s3, settings), _settings_of(uri, s3, settings))
             source.verify_unchanged()
         reading.incomplete_groups += one.count_incomplete()
-        keys.update(one.expected.keys())
-    reading.repeated_groups = sum(count for count in keys.values() if count > 1)
+        prompts.update(set(one.prompts.values()))
+    reading.repeated_prompts = sum(count > 1 for count in prompts.values())
     _refuse_mixed(reading, options)
     return reading
 
@@ -175,7 +177,8 @@ class _FileReader:
     def __init__(
         self, number: int, table: ScoredTable, options: ExportOptions, settings: Settings, reading: Reading
     ) -> None:
-        self.expected: dict[str, int] = {}
+        self.prompts: dict[str, int] = {}
+        self._expected: dict[str, int] = {}
         self._seen: Counter[str] = Counter()
         self._number = number
         self._table = table
@@ -220,7 +223,7 @@ class _FileReader:
 
     def count_incomplete(self) -> int:
         """Count the groups that have fewer rollouts in this file than they had when they were scored."""
-        return sum(self._seen[key] < size for key, size in self.expected.items())
+        return sum(self._seen[key] < size for key, size in self._expected.items())
 
     def _parse(self, raw: bytes) -> Iterator[tuple[Rollout, Score, dict[str, Any]]]:
         record = parse_record(raw)
@@ -238,8 +241,10 @@ class _FileReader:
         detail, reading = score.detail, self._reading
         key, judge = str(detail.get("group")), detail.get("judge")
         size = detail.get("group_size")
-        self.expected.setdefault(key, size if isinstance(size, int) else 0)
+        self._expected.setdefault(key, size if isinstance(size, int) else 0)
         self._seen[key] += 1
+        if key not in self.prompts and rollout.has_prompt:
+            self.prompts[key] = digest_of_prompt(rollout.prompt)
         reading.stand_in |= detail.get("stand_in") is True
         if isinstance(judge, str):
             read.judges.add(judge)
