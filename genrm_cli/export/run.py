@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 from genrm_cli.errors import InputError, UsageError
@@ -19,7 +20,9 @@ from genrm_cli.settings import Settings
 from genrm_cli.storage.formats.location import S3Options, require_rl_prefix, sibling, stem_of
 from genrm_cli.storage.formats.parquet_write import ParquetWriter
 from genrm_cli.storage.formats.records import render_document, render_record
-from genrm_cli.storage.sink import Outputs, Sink, goes_out_at_once, is_same_place
+from genrm_cli.storage.outputs import Outputs
+from genrm_cli.storage.sink import Sink, goes_out_at_once, is_same_place
+from genrm_cli.storage.source import mode_of
 
 TRAIN, VALIDATION = "train", "validation"
 _SUFFIXES = (".jsonl", ".jsonl.gz", ".jsonl.zst", ".json", ".parquet")
@@ -55,7 +58,8 @@ def export(
     for uri in uris:
         if is_same_place(uri, output):
             raise UsageError(f"the output {output} is an input; choose another output with -o.")
-    with ScoredTable() as table, Outputs(s3, overwrite=settings.output.overwrite) as outputs:
+    mode = reduce(int.__and__, map(mode_of, uris))  # as private as the most private input
+    with ScoredTable() as table, Outputs(s3, overwrite=settings.output.overwrite, mode=mode) as outputs:
         writers = _Writers(outputs, output, format_, options)
         reading = read_scored(uris, table, options, settings, s3, stop)
         compared = (

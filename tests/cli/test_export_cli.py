@@ -60,6 +60,13 @@ def test_every_format_is_written(call: Call, folder: Path, name: str) -> None:
     assert (folder / "out.dataset_info.json").exists() == (name == "llamafactory")
 
 
+def test_exports_are_as_private_as_their_inputs(call: Call, folder: Path) -> None:
+    """What only its owner may read stays so, the manifest included."""
+    write_lines(folder / "x.scored.jsonl", GROUP).chmod(0o600)
+    assert call("export", "x.scored.jsonl", "--to", "trl-dpo", "-o", "out.jsonl").code == 0
+    assert {(folder / name).stat().st_mode & 0o777 for name in ("out.jsonl", "out.manifest.json")} == {0o600}
+
+
 def test_a_file_named_twice_is_read_once(call: Call, folder: Path) -> None:
     """Two spellings of one path, and the folder that holds it, are one input."""
     write_lines(folder / "x.scored.jsonl", GROUP)
@@ -204,7 +211,7 @@ def test_a_group_split_over_files_is_reported_and_not_joined(call: Call, folder:
     ("lines", "told"),
     [
         ([{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]}], "not scored"),
-        ([{"a": 1}], "unknown shape"),
+        ([{"a": 1}], "unknown format"),
         ([], "nothing is left"),
         (GROUP[:1], "nothing is left"),
     ],
