@@ -183,7 +183,7 @@ def _show(manifest: dict[str, Any], usage: str) -> None:
     """Print the manifest for a person, and what to type at the loader."""
     rows = ", ".join(f"{count:,} {name}" for name, count in manifest["rows"].items())
     of = f"{counted(manifest['rollouts'], 'rollout')} in {counted(manifest['groups'], 'group')}"
-    say(f"{manifest['to']}: {rows} rows of {of}")
+    say(f"{manifest['to']}: rows: {rows}; from {of}")
     for title, counts in (
         ("rejected lines", manifest["rejected_reasons"]),
         ("left out", manifest["left_out"]),
