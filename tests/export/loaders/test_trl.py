@@ -1,11 +1,12 @@
 """What TRL's trainers make of our exports: their own preparation, and one step of training on it."""
 
 import re
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from trainer_sample import PLAIN, WITH_TOOLS
+from trainer_sample import PLAIN, WITH_TOOLS, Task, says
 
 import genrm_cli
 
@@ -49,9 +50,7 @@ def arguments(tmp_path):
 @pytest.fixture
 def decoded(tokenizer):
     """Return columns of token ids as a list of tuples of texts, one for each row."""
-    return lambda dataset, *columns: [
-        tuple(tokenizer.decode(row[column]) for column in columns) for row in dataset
-    ]
+    return lambda dataset, *columns: [tuple(tokenizer.decode(row[column]) for column in columns) for row in dataset]
 
 
 def triples(render, tasks):
@@ -121,7 +120,7 @@ def test_kto(export, load, arguments, decoded, tokenizer, model_folder, render, 
     assert sorted(zip(seen, trainer.train_dataset["label"], strict=True)) == sorted(
         ((prompt, answer), label) for prompt, *both in wanted for answer, label in zip(both, (True, False), strict=True)
     )
-    assert all(one[0] != other[0] for one, other in zip(seen, seen[1:], strict=False))
+    assert all(one[0] != other[0] for one, other in pairwise(seen))
     trainer.train()
 
 
@@ -214,3 +213,15 @@ def test_groups_keep_their_lists_aligned(export, load, render, suffix):
     ]
     assert [row["rewards"] for row in rows] == [[5.0, 3.0, 1.0]] * len(TASKS)
     assert [len(row[name]) for row in rows for name in ("advantages", "standard_errors", "logprobs")] == [3] * 12
+
+
+def test_a_late_tool_call_loads_from_parquet(export, load, render):
+    """Parquet has one schema for all rows: a first tool call after 10 MB, which `datasets` samples of JSON, arrives."""
+    from datasets.exceptions import DatasetGenerationError
+
+    many = [Task([says("user", f"{number} " + "long " * 20_000)], PLAIN[1].responses) for number in range(120)]
+    rows = load(export("trl-dpo", [*many, WITH_TOOLS], suffix=".parquet"))
+    assert len(rows) == 121
+    assert render(rows[120]["prompt"]) == render(WITH_TOOLS.prompt)
+    with pytest.raises(DatasetGenerationError):
+        load(export("trl-dpo", [*many, WITH_TOOLS], "--force"))

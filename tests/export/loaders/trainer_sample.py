@@ -1,4 +1,4 @@
-"""Scored lines that try a loader: a system message, earlier turns, hostile characters, tools where they are asked for."""
+"""Scored lines that try a loader: a system message, earlier turns, hostile characters, and tools."""
 
 from typing import Any, NamedTuple
 
