@@ -133,7 +133,10 @@ GRADERS = {
     "nemotron-principle": Grader(
         PROFILES["nemotron-principle"],
         1,
-        {"Final Judgement: Yes": (pytest.approx(4.8103, abs=1e-4),), "Final Judgement: No": (pytest.approx(1.1897, abs=1e-4),)},
+        {
+            "Final Judgement: Yes": (pytest.approx(4.8103, abs=1e-4),),
+            "Final Judgement: No": (pytest.approx(1.1897, abs=1e-4),),
+        },
     ),
 }
 EVERY = pytest.mark.parametrize("name", GRADERS)
