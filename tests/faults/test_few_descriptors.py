@@ -10,7 +10,7 @@ from genrm_process import COMMAND
 @pytest.mark.slow
 @pytest.mark.parametrize("limit", ["ulimit -n 256", "ulimit -Sn 256"])
 def test_few_file_descriptors_lose_no_comparison(make_scoring: MakeScoring, limit: str) -> None:
-    """With a quarter of the descriptors that are wanted, all calls are answered, and those counted are those that came."""
+    """With a quarter of the descriptors that are wanted, all calls are answered, and none is made up."""
     scoring = make_scoring(500)
     scoring.server.behave(latency_s=0.05)
     command = map(str, (*COMMAND, *scoring.arguments("--concurrency", 1_000)))
