@@ -1,8 +1,7 @@
 """Real exports, and what loaders need: a tokenizer and a tiny model made here, and no network."""
 
 import importlib.util
-import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,7 @@ Export = Callable[..., Path]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip the tests of packages that are not here; let loaders warn."""
+    """Skip the tests of packages that are not here."""
     for item in items:
         for mark in item.iter_markers("loader"):
             missing = [name for name in mark.args if importlib.util.find_spec(name) is None]
@@ -32,15 +31,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def no_hub(tmp_path_factory: pytest.TempPathFactory) -> None:
+def no_hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Keep loaders, before they are imported, off the network and out of this machine's caches."""
     home = str(tmp_path_factory.mktemp("home"))
-    for name in ("HF_HOME", "MODELSCOPE_CACHE", "XDG_CACHE_HOME", "MPLCONFIGDIR", "TORCHINDUCTOR_CACHE_DIR"):
-        os.environ[name] = home
-    for name in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "HF_HUB_DISABLE_TELEMETRY", "DO_NOT_TRACK"):
-        os.environ[name] = "1"
-    os.environ["TOKENIZERS_PARALLELISM"] = "false"
-    os.environ["TRL_EXPERIMENTAL_SILENCE"] = "1"
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("HF_HOME", "MODELSCOPE_CACHE", "XDG_CACHE_HOME", "MPLCONFIGDIR", "TORCHINDUCTOR_CACHE_DIR"):
+            patch.setenv(name, home)
+        for name in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "HF_HUB_DISABLE_TELEMETRY", "DO_NOT_TRACK"):
+            patch.setenv(name, "1")
+        patch.setenv("TOKENIZERS_PARALLELISM", "false")
+        patch.setenv("TRL_EXPERIMENTAL_SILENCE", "1")
+        yield
 
 
 @pytest.fixture
