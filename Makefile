@@ -16,6 +16,7 @@ test: $(READY)
 	$(BIN)/python -m pytest
 
 test-slow: $(READY)
+	$(BIN)/python -m pip install --quiet --editable ".[slow]"
 	$(BIN)/python -m pytest -m "slow or real_stores" --timeout 900
 
 test-all: test test-slow

@@ -5,7 +5,7 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -104,9 +104,12 @@ def _score(
     """Score all inputs, show their summary, and raise what ended the run early or failed its only input."""
     from genrm_cli.jobs.batch import score_inputs
     from genrm_cli.jobs.context import new_run
+    from genrm_cli.jobs.due.planning import Status
+    from genrm_cli.tracking.log_run import load_trackers, log_run, tracked_run
 
     settings = invocation.settings
     quiet = settings.output.quiet
+    trackers = load_trackers(settings.tracking)
     if report.alone:
         _refuse_two_products(rollouts[0], invocation)
     say_endpoint_source(invocation)
@@ -120,6 +123,8 @@ def _score(
             run_to_end(score_inputs(rollouts, run, report))
         if not quiet:
             _show_results(report, run, table=table)
+        if trackers and report.counts[Status.SCORED]:
+            log_run(trackers, tracked_run(rollouts, _totals(report, run), settings), events)
         if (error := report.only_error) is not None:
             raise error
 
@@ -127,7 +132,6 @@ def _score(
 def _show_results(report: "BatchReport", run: "RunContext", *, table: bool) -> None:
     """Show the summary of what was scored now; with `table` also of an only input that is up to date."""
     from genrm_cli.jobs.due.planning import Status
-    from genrm_cli.jobs.provenance import run_record
 
     last, alone = report.last, report.alone
     if alone and last is not None and last.status is Status.CURRENT:
@@ -137,9 +141,15 @@ def _show_results(report: "BatchReport", run: "RunContext", *, table: bool) -> N
     elif alone and last is not None and last.report is not None:
         show_summary(last.report.metrics, report.samples, table=table)
     elif not alone and report.counts[Status.SCORED]:
-        metrics = run.progress.total()
-        elapsed_s = time.monotonic() - run.started_s
-        show_summary(run_record(run.settings, metrics, run.plan, report.judges, elapsed_s), report.samples, table=table)
+        show_summary(_totals(report, run), report.samples, table=table)
+
+
+def _totals(report: "BatchReport", run: "RunContext") -> dict[str, Any]:
+    """Return the metrics of all inputs together."""
+    from genrm_cli.jobs.provenance import run_record
+
+    elapsed_s = time.monotonic() - run.started_s
+    return run_record(run.settings, run.progress.total(), run.plan, report.judges, elapsed_s)
 
 
 def _refuse_two_products(uri: str, invocation: Invocation) -> None:
