@@ -19,7 +19,7 @@ from genrm_cli.cli.options import (
     say_endpoint_source,
     with_settings,
 )
-from genrm_cli.cli.scoring.summary import counts_text, done_text, show_summary
+from genrm_cli.cli.scoring.summary import counts_text, done_text, show_rewards, show_summary
 from genrm_cli.errors import GenrmError, UsageError
 from genrm_cli.metrics.progress import RunProgress
 from genrm_cli.settings import changed
@@ -28,6 +28,8 @@ from genrm_cli.settings.file_settings import OutputSettings
 if TYPE_CHECKING:
     from genrm_cli.jobs.batch import BatchReport
     from genrm_cli.jobs.context import RunContext
+
+_MAX_TABLES = 4
 
 
 def _end_before_start(error: GenrmError, output: OutputSettings) -> None:
@@ -50,8 +52,16 @@ def score(
     ],
     invocation: Invocation,
     table: Annotated[
-        bool, typer.Option("--table", help="Show the rewards of the first groups, and all components and warnings.")
-    ] = False,
+        int,
+        typer.Option(
+            "--table",
+            metavar="N",
+            min=0,
+            max=_MAX_TABLES,
+            show_default=False,
+            help=f"Show the rewards of the first N groups (at most {_MAX_TABLES}), and all components and warnings.",
+        ),
+    ] = 0,
 ) -> int:
     """Score rollouts: compare those of each group in pairs and write every line back with its reward.
 
@@ -99,7 +109,7 @@ def _score(
     progress: RunProgress,
     invocation: Invocation,
     *,
-    table: bool,
+    table: int,
 ) -> None:
     """Score all inputs, show their summary, and raise what ended the run early or failed its only input."""
     from genrm_cli.jobs.batch import score_inputs
@@ -123,13 +133,15 @@ def _score(
             run_to_end(score_inputs(rollouts, run, report))
         if not quiet:
             _show_results(report, run, table=table)
+        elif table and report.samples:
+            show_rewards(_totals(report, run), report.samples, table)
         if trackers and report.counts[Status.SCORED]:
             log_run(trackers, tracked_run(rollouts, _totals(report, run), settings), events)
         if (error := report.only_error) is not None:
             raise error
 
 
-def _show_results(report: "BatchReport", run: "RunContext", *, table: bool) -> None:
+def _show_results(report: "BatchReport", run: "RunContext", *, table: int) -> None:
     """Show the summary of what was scored now; with `table` also of an only input that is up to date."""
     from genrm_cli.jobs.due.planning import Status
 
@@ -137,7 +149,7 @@ def _show_results(report: "BatchReport", run: "RunContext", *, table: bool) -> N
     if alone and last is not None and last.status is Status.CURRENT:
         say(f"{last.uri} is up to date ({last.reason}): {last.output}; use --force to score it again")
         if table and last.metrics is not None:
-            show_summary(last.metrics, (), table=True)
+            show_summary(last.metrics, (), table=table)
     elif alone and last is not None and last.report is not None:
         show_summary(last.report.metrics, report.samples, table=table)
     elif not alone and report.counts[Status.SCORED]:
