@@ -159,7 +159,7 @@ def _resolve(given: Mapping[str, object]) -> Settings:
     """
     values = {name: _plain(value) for name, value in given.items() if value is not None}
     if unused := sorted(_FILE_SETTINGS & values.keys()):
-        raise UsageError(f"Scorer: the setting {unused[0]!r} concerns files and has no effect here; leave it out.")
+        raise UsageError(f"Scorer: the setting {unused[0]!r} concerns files and has no effect here; remove it.")
     for message in iter_renamed((), (), values):
         warnings.warn(message, DeprecationWarning, stacklevel=3)
     if str(values.get("journal", "")).startswith("s3://"):

@@ -173,4 +173,5 @@ def counts_text(report: "BatchReport") -> str:
     counts = ", ".join(f"{count} {status_text(status)}" for status, count in report.counts.items())
     is_cut = report.fatal is not None or report.is_interrupted
     more = " (stopped before listing all)" if is_cut and not report.is_listed else ""
-    return f"{counted(report.counts.total(), 'file')}: {counts or 'nothing to do'}{more}"
+    nothing = "nothing done" if is_cut else "nothing to do"
+    return f"{counted(report.counts.total(), 'file')}: {counts or nothing}{more}"
