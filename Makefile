@@ -11,7 +11,8 @@ READY := $(VENV)/.ready
 demo: $(INSTALLED)
 	@mkdir -p out
 	@$(BIN)/genrm score sample_data/rollouts.jsonl --offline --overwrite --quiet --table 1 -o out/rollouts.scored.jsonl
-	@echo "Next, your file and your judge: $(BIN)/genrm score FILE --base-url http://localhost:8000/v1 --model MODEL"
+	@echo "Next, your file and your judge:"
+	@echo "  $(BIN)/genrm score FILE --base-url http://localhost:8000/v1 --model MODEL"
 
 test: $(READY)
 	$(BIN)/python -m pytest

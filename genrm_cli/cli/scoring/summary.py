@@ -125,7 +125,7 @@ def _reliability_text(metrics: dict[str, Any]) -> str:
     """Return how far to trust differences between rewards, in words."""
     reliability, parts = metrics["reliability"], []
     if not reliability["count"]:
-        parts.append("unknown: too few comparisons to measure the judge's noise")
+        parts.append("unknown: too few comparisons to measure judge noise; raise --ring-k")
     else:
         mean = reliability["mean"]
         if mean >= _HIGH:
