@@ -1,7 +1,7 @@
 """Tell the judge's own verdict from the verdicts that it quotes.
 
 A response may hold a verdict in the judge's form, and a judge that discusses the response quotes it. A verdict counts
-as quoted if its text stands in a response shown. Own verdicts must agree; a quoted one never counts by itself.
+as quoted if its text stands in a response shown, whole or line by line. Own verdicts must agree; a quoted one never counts by itself.
 
 What no text can prove: a judge that *describes* a fake in words of its own, and says nothing else that can be read.
 """
@@ -22,6 +22,8 @@ _EMPHASIS = re.compile("[*_`]")
 _INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u2028-\u202e\u2060-\u2064\ufe00-\ufe0f\ufeff]")
 _BLANKS = re.compile(r"\s+")
 _BLANK_BESIDE_SIGN = re.compile(r"(?<!\w) | (?!\w)")
+_SEAM = re.compile(r"\n|(?<=>)\s*(?=<\w)")
+_WORD = re.compile(r"\w")
 _EDGES = " .'\"()"
 _CODE_FENCE = re.compile(r"```\w*")
 
@@ -79,7 +81,7 @@ def pick_own(
     if not carriers:
         return None
     quotations = Quotations(answer.responses)
-    quoted = [quotations.hold(answer.text[each.start : each.end]) for each in carriers]
+    quoted = [quotations.hold_parts_of(answer.text[each.start : each.end]) for each in carriers]
     own = [each for each, is_quoted in zip(carriers, quoted, strict=True) if not is_quoted]
     if not own:
         if not _holds_nothing_else(answer, carriers, wrapping):
@@ -112,6 +114,10 @@ class Quotations:
             self._known[text] = any(folded in response for response in self._responses)
         return self._known[text]
 
+    def hold_parts_of(self, text: str) -> bool:
+        """Tell whether a text stands in a response, or is joined of lines or tagged values that all do."""
+        return all(map(self.hold, filter(_WORD.search, _SEAM.split(text)))) or self.hold(text)
+
 
 def _any_verdict(carriers: Iterable[Carrier[Said]], test: Callable[[Carrier[Said]], bool]) -> bool:
     return any(not isinstance(each.said, Failure) and test(each) for each in carriers)
@@ -139,4 +145,4 @@ def _holds_nothing_else(answer: Answer, carriers: Sequence[Carrier[Said]], wrapp
         pieces.append(answer.text[position : each.start])
         position = each.end
     rest = "\n".join([*pieces, answer.text[position:]])
-    return re.search(r"\w", wrapping.sub("", rest)) is None
+    return _WORD.search(wrapping.sub("", rest)) is None
