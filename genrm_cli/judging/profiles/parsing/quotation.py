@@ -1,7 +1,8 @@
 """Tell the judge's own verdict from the verdicts that it quotes.
 
 A response may hold a verdict in the judge's form, and a judge that discusses the response quotes it. A verdict counts
-as quoted if its text stands in a response shown, whole or line by line. Own verdicts must agree; a quoted one never counts by itself.
+as quoted if its text stands in a response shown, whole or line by line. Own verdicts must agree; a quoted one never
+counts by itself.
 
 What no text can prove: a judge that *describes* a fake in words of its own, and says nothing else that can be read.
 """
