@@ -72,6 +72,20 @@ def test_what_was_fitted_is_shown(genrm: Genrm, call: Call) -> None:
     assert "Fitted to 100 verdicts and 0 failures" in shown
 
 
+def test_a_poor_fit_is_said_in_the_json_too(genrm: Genrm, call: Call) -> None:
+    """The warnings about a judge that the model cannot imitate are in `fit.warnings`, and on stderr."""
+    judged = [
+        {"group": str(k), "i": 0, "j": 1, "score_1": one, "score_2": 6 - one, "ranking": 3, "failure": None}
+        for k in range(60)
+        for one in (1, 5)
+    ]
+    genrm.write("odd.comparisons.jsonl", judged)
+    finished = call(*QUICK, "--calls", "6", "--fit", "odd.comparisons.jsonl", "--json")
+    warnings = json.loads(finished.out)["fit"]["warnings"]
+    assert any("gap_std" in warning for warning in warnings)
+    assert all(warning in finished.err for warning in warnings)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

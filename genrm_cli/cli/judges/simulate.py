@@ -1,7 +1,7 @@
 """`genrm simulate`: estimate reward accuracy for a call budget, by plan and by estimator."""
 
 import inspect
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -118,7 +118,7 @@ def simulate(
     estimators = _known(estimator or _DEFAULT_ESTIMATORS, ESTIMATORS, "estimator")
     model, kept, fitted = _model(given, fit, judge)
     rows = [asdict(row) for row in iter_metrics(model, size, plans, estimators, groups=count, seed=start)]
-    result = {
+    result: dict[str, Any] = {
         "n": size,
         "groups": count,
         "seed": start,
@@ -131,6 +131,8 @@ def simulate(
         print_json(result)
     else:
         _print_result(result)
+    for warning in [] if result["fit"] is None else result["fit"]["warnings"]:
+        say_warning(warning)
     return 0
 
 
@@ -209,7 +211,15 @@ def _fit_record(uri: str, kept: "KeptVerdicts", fitted: "Fit") -> dict[str, Any]
         "not_fitted": [name for name in names if name not in fitted.parameters],
         "observed": fitted.observed,
         "reached": fitted.reached,
+        "warnings": list(_iter_misfits(fitted)),
     }
+
+
+def _iter_misfits(fitted: "Fit") -> Iterator[str]:
+    for name, value in fitted.observed.items():
+        reached = fitted.reached.get(name)
+        if reached is not None and abs(reached - value) > 0.1 * max(abs(value), 0.5):
+            yield f"the simulated judge does not match yours in {name}: {reached:.3g} instead of {value:.3g}."
 
 
 def _print_result(result: dict[str, Any]) -> None:
@@ -222,10 +232,6 @@ def _print_result(result: dict[str, Any]) -> None:
     print_table(_judge_table(result))
     print_text()
     print_text(_fit_text(result["fit"]))
-    for name, value in result["fit"]["observed"].items():
-        reached = result["fit"]["reached"].get(name)
-        if reached is not None and abs(reached - value) > 0.1 * max(abs(value), 0.5):
-            say_warning(f"the simulated judge does not match yours in {name}: {reached:.3g} instead of {value:.3g}.")
 
 
 def _metrics_table(rows: list[dict[str, Any]]) -> Table:
@@ -271,6 +277,8 @@ def _fit_text(fit: dict[str, Any]) -> str:
             "group keep their defaults; a comparisons file holds more. "
         )
     )
+    if fit["rollouts_known"] and "intransitivity" not in fit["fitted"]:
+        missing = "They do not tell an error about a pair (intransitivity) from quality, so that keeps its default. "
     return (
         f"Fitted to {counted(fit['verdicts'], 'verdict')} and {counted(fit['failures'], 'failure')}{by}. {missing}"
         "Verdicts cannot separate an error that all comparisons of a rollout share (misjudgement) from the truth: "
