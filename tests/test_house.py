@@ -15,6 +15,8 @@ from typing import NamedTuple
 
 import pytest
 
+from genrm_cli.catalog import EXPORT_FORMATS
+from genrm_cli.export.formats import FORMATS
 from genrm_cli.judging.lookup.builtin_profiles import PROFILES
 from genrm_cli.rollouts.dialects import DIALECTS
 
@@ -30,7 +32,7 @@ TREES = {module: ast.parse(path.read_text(encoding="utf-8")) for module, path in
 LAYERS = (
     ("__main__",),
     ("cli",),
-    ("evaluation", "simulation"),
+    ("evaluation", "simulation", "export"),
     ("jobs", "group_scorer", "scorer"),
     ("groups",),
     ("judging", "rewards", "rules", "pairing", "rollouts", "storage", "metrics"),
@@ -58,6 +60,13 @@ PURE = (
     "verdicts",
     "catalog",
     "errors",
+    "export.candidates",
+    "export.choosing",
+    "export.formats",
+    "export.messages",
+    "export.rows",
+    "export.scored.branch",
+    "export.tools",
     "simulation.fit",
     "simulation.judge",
     "simulation.observe",
@@ -90,7 +99,7 @@ HOMES = {
     "zstandard": ("storage", "judging.journal", "judging.journal_file"),
     "pyarrow": ("storage",),
     "orjson": ("storage", "jobs", "judging.client", "judging.remote"),
-    "numpy": (*PURE, "jobs.stores"),
+    "numpy": (*PURE, "jobs.stores", "export"),
     "phonenumbers": ("rollouts.private_forms",),
     "re2": ("rollouts.redaction",),
     "stdnum": ("rollouts.private_forms",),
@@ -377,6 +386,16 @@ def test_every_judge_family_stands_in_its_table() -> None:
     stems = [path.stem.replace("_", "-") for path in folder.iterdir() if path.suffix in (".py", ".toml")]
     assert sorted(stem for stem in stems if stem != "--init--") == sorted(PROFILES)
     assert [profile.name for profile in PROFILES.values()] == list(PROFILES)
+
+
+def test_every_export_format_stands_in_its_table() -> None:
+    """Each module of the folders, but the one on loading, adds one entry of its name; the catalog has all."""
+    prefix = f"{PACKAGE}.export.formats."
+    packages = {module for module, path in FILES.items() if path.name == "__init__.py"}
+    modules = {module for module in TREES if module.startswith(prefix)} - packages - {f"{prefix}loading"}
+    entries = {import_module(module).FORMAT.name: module.rpartition(".")[2] for module in modules}
+    assert {name: name.replace("-", "_") for name in FORMATS} == entries
+    assert list(FORMATS) == list(EXPORT_FORMATS)
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["score", "--help"]])

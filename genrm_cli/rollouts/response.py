@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import dropwhile
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 
 class Turn(NamedTuple):
@@ -14,6 +14,24 @@ class Turn(NamedTuple):
 
     role: str
     text: str
+
+
+class CallingTurn(Turn):
+    """A turn of a prompt that calls tools; it equals the plain turn in which the calls are written out.
+
+    Attributes:
+        words: its text without the calls.
+        calls: its calls.
+    """
+
+    words: str
+    calls: "tuple[ToolCall, ...]"
+
+    def __new__(cls, role: str, text: str, words: str = "", calls: "tuple[ToolCall, ...]" = ()) -> Self:
+        """Return a turn; `text` is that of the plain turn."""
+        turn = super().__new__(cls, role, text)
+        turn.words, turn.calls = words, calls
+        return turn
 
 
 @dataclass(frozen=True, slots=True)

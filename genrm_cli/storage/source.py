@@ -172,6 +172,16 @@ def identity_of(uri: str, s3: S3Options) -> InputIdentity:
         raise unreadable(uri, error) from error
 
 
+def mode_of(uri: str) -> int:
+    """Return what the outputs of an input may have at most: see `Source.mode`."""
+    if is_stream(uri) or is_s3(uri):
+        return _ANY_MODE
+    try:
+        return _output_mode(os.stat(parse_local_path(uri)))  # noqa: PTH116
+    except (OSError, ValueError) as error:
+        raise unreadable(uri, error) from error
+
+
 def _identity(uri: str, status: os.stat_result) -> InputIdentity:
     if not stat.S_ISREG(status.st_mode):  # a pipe yields other bytes each time
         return InputIdentity(uri)
@@ -197,6 +207,10 @@ def _mode_of(stream: BinaryIO) -> int:
         status = os.fstat(stream.fileno())
     except OSError:  # a stream without a file descriptor
         return _ANY_MODE
+    return _output_mode(status)
+
+
+def _output_mode(status: os.stat_result) -> int:
     return stat.S_IMODE(status.st_mode) & _ANY_MODE | _OWN_MODE if stat.S_ISREG(status.st_mode) else _ANY_MODE
 
 

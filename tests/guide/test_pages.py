@@ -8,6 +8,7 @@ import pytest
 from pages import GUIDE, PAGES, README, ROOT, TEXTS
 
 from genrm_cli import errors
+from genrm_cli.catalog import EXPORT_FORMATS
 from genrm_cli.cli.setup.guide import page_names
 from genrm_cli.cli.setup.settings_page import render_settings_page
 from genrm_cli.judging.lookup.builtin_profiles import PROFILES
@@ -38,6 +39,22 @@ OTHER_FLAGS = {
     "--changed",
     "--failures",
     "--tensor-parallel-size",
+    "--to",
+    "--min-gap",
+    "--pairs",
+    "--top",
+    "--min-confidence",
+    "--max-length-ratio",
+    "--balance-length",
+    "--max-similarity",
+    "--max-pairs-per-prompt",
+    "--threshold",
+    "--best-of",
+    "--min-reward",
+    "--reasoning",
+    "--branch-at",
+    "--split",
+    "--mixed-settings",
 }
 
 
@@ -93,7 +110,13 @@ def test_the_exit_codes_are_those_of_the_errors() -> None:
 
 @pytest.mark.parametrize(
     ("page", "words"),
-    [("output", FailureKind), ("input-formats", DIALECTS), ("judges", PROFILES), ("rewards", PRESETS)],
+    [
+        ("output", FailureKind),
+        ("input-formats", DIALECTS),
+        ("judges", PROFILES),
+        ("rewards", PRESETS),
+        ("export", EXPORT_FORMATS),
+    ],
 )
 def test_every_kind_format_profile_and_preset_is_explained(page, words) -> None:
     """Each name that users meet stands on the page of its subject."""

@@ -132,7 +132,7 @@ def _no_spread(batch: VerdictBatch) -> Spread:
     return Spread(np.zeros((batch.groups, batch.n)), np.zeros(batch.groups), np.zeros(batch.groups))
 
 
-def _imbalance(batch: VerdictBatch) -> Floats:
+def imbalance_of(batch: VerdictBatch) -> Floats:
     """Return [G, n] how much more often each rollout was shown first than second."""
     ones = np.ones_like(batch.score_1)
     return batch.sum_by_rollout(ones, -ones)
@@ -144,7 +144,7 @@ def _imbalance(batch: VerdictBatch) -> Floats:
 def _solve_dense(
     batch: VerdictBatch, right: Floats, weights: Weights, noise: JudgeNoise | None
 ) -> tuple[Floats, Spread]:
-    laplacian, level_part = _dense_graphs(batch)
+    laplacian, level_part = dense_graphs(batch)
     inverse = inverse_of(np.eye(batch.n) + weights.precision * laplacian + weights.level_precision * level_part)
     solution = (inverse @ right[..., None])[..., 0]
     if noise is None:
@@ -153,7 +153,7 @@ def _solve_dense(
     seen = response.slope * laplacian + response.level_slope * level_part
     spread = response.noise * laplacian
     spread += response.level_noise * level_part
-    leanings = (inverse @ _imbalance(batch)[..., None])[..., 0]
+    leanings = (inverse @ imbalance_of(batch)[..., None])[..., 0]
     noisy = weights.scale**2 * (((inverse @ spread) * inverse).sum(axis=2) + response.prompt * leanings**2)
     seen = weights.scale * inverse @ seen
     centring = _centring(batch.counts() > 0)
@@ -164,7 +164,7 @@ def _solve_dense(
     )
 
 
-def _dense_graphs(batch: VerdictBatch) -> tuple[Floats, Floats]:
+def dense_graphs(batch: VerdictBatch) -> tuple[Floats, Floats]:
     """Return L and Q, both [G, n, n]."""
     laplacian, counts = laplacian_of(batch), batch.counts()
     verdicts = np.maximum(batch.valid.sum(axis=1), 1)[:, None, None]
@@ -190,7 +190,7 @@ def _solve_sparse(
 
     See `iter_probes` for their accuracy.
     """
-    solution, spread, imbalance = np.zeros_like(right), _no_spread(batch), _imbalance(batch)
+    solution, spread, imbalance = np.zeros_like(right), _no_spread(batch), imbalance_of(batch)
     for group, (counts, (first, second, _)) in enumerate(zip(batch.counts(), batch.iter_pairs(), strict=True)):
         graph = _Graph(counts, first, second)
         matrix = graph.matrix(1.0, weights.precision, weights.level_precision)

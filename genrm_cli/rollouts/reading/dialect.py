@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from genrm_cli.rollouts.reading.fields import Record
-from genrm_cli.rollouts.record import Rollout
+from genrm_cli.rollouts.record import Rollout, UnreadableRecordError
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +21,55 @@ def whole_record(record: Record, position: int) -> Record:
     return record
 
 
+def written_scores(record: Record) -> list[Score]:
+    """Read back what `annotate_line` or `annotate_list` wrote, in the order of the rollouts.
+
+    Raises:
+        UnreadableRecordError: the line was not scored, or was changed afterwards.
+    """
+    detail = detail_of(record)
+    if "rollouts" not in detail:
+        return [Score(number_or_none(record.get("reward")), detail)]
+    field = "scores" if "previous_scores" in detail else "rewards"
+    return paired_scores(flattened(record.get(field)), detail)
+
+
+def detail_of(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the `genrm` object of a scored line.
+
+    Raises:
+        UnreadableRecordError: there is none.
+    """
+    detail = record.get("genrm")
+    if not isinstance(detail, dict):
+        raise UnreadableRecordError("not scored: it has no genrm object; run `genrm score` on it first")
+    return detail
+
+
+def paired_scores(rewards: Sequence[object], detail: Mapping[str, Any]) -> list[Score]:
+    """Return the scores of a line from its rewards and the `genrm` objects of its rollouts.
+
+    Raises:
+        UnreadableRecordError: their numbers differ.
+    """
+    details = flattened(detail.get("rollouts"))
+    if len(rewards) != len(details) or not all(isinstance(each, dict) for each in details):
+        raise UnreadableRecordError(f"{len(rewards)} rewards but {len(details)} genrm objects; score it again")
+    return [Score(number_or_none(reward), each) for reward, each in zip(rewards, details, strict=True)]
+
+
+def flattened(values: object) -> list[Any]:
+    """Return the values of a list, and of the lists in it; nothing for anything else."""
+    if not isinstance(values, list):
+        return []
+    return [each for value in values for each in (value if isinstance(value, list) else [value])]
+
+
+def number_or_none(value: object) -> float | None:
+    """Return a number as it is; None for anything else."""
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
 @dataclass(frozen=True, slots=True)
 class Dialect:
     """One way to write rollouts as lines.
@@ -32,6 +81,8 @@ class Dialect:
         annotate: set rewards and the `genrm` object in the record, one score a rollout, in the order of `read`.
             Every other field stays; a value that is replaced is kept under `genrm`.
         own_record: the fields of a record that are true of one of its rollouts, by position.
+        scores: the inverse of `annotate`: the scores of a scored record, in the order of `read`; raises
+            `UnreadableRecordError`.
         keys: the keys that `recognise` looks at.
         example: a short record in this format.
     """
@@ -41,6 +92,7 @@ class Dialect:
     read: Callable[[Record], list[Rollout]]
     annotate: Callable[[Record, Sequence[Score]], None]
     own_record: Callable[[Record, int], Record] = whole_record
+    scores: Callable[[Record], list[Score]] = written_scores
     keys: tuple[str, ...] = field(kw_only=True)
     example: Record = field(kw_only=True)
 

@@ -16,6 +16,7 @@ from genrm_cli.rollouts.reading.content import (
 from genrm_cli.rollouts.reading.reasoning import split_reasoning, strip_end_tokens
 from genrm_cli.rollouts.record import UnreadableRecordError
 from genrm_cli.rollouts.response import (
+    CallingTurn,
     Item,
     Media,
     Reasoning,
@@ -171,9 +172,11 @@ def _results_within(content: object) -> Iterator[Item]:
 def _turn_of_message(message: object) -> Turn:
     if not isinstance(message, Mapping) or not isinstance(message.get("role"), str):
         raise UnreadableRecordError("a message has no role; expected objects with role and content")
-    texts = [text_of_content(message.get("content"))]
-    texts += [call_text(call.name, call.arguments) for call in _calls_of_message(message)]
-    return Turn(_role_of(message), join_texts(texts))
+    words, calls = text_of_content(message.get("content")), tuple(_calls_of_message(message))
+    if not calls:
+        return Turn(_role_of(message), join_texts([words]))
+    written = [call_text(call.name, call.arguments) for call in calls]
+    return CallingTurn(_role_of(message), join_texts([words, *written]), words, calls)
 
 
 def _role_of(message: Json) -> str:

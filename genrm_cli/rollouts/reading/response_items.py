@@ -12,7 +12,7 @@ from genrm_cli.rollouts.reading.messages import (
     turns_of_messages,
 )
 from genrm_cli.rollouts.record import UnreadableRecordError
-from genrm_cli.rollouts.response import Item, Media, Reasoning, ToolCall, ToolResult, Turn, call_text
+from genrm_cli.rollouts.response import CallingTurn, Item, Media, Reasoning, ToolCall, ToolResult, Turn, call_text
 
 
 def items_of_response(response: object) -> tuple[Item, ...] | None:
@@ -60,7 +60,7 @@ def turns_of_item(item: Json) -> tuple[Turn, ...]:
         return ()
     if isinstance(kind, str) and kind.endswith("_call"):
         call = _call_of_item(item)
-        return (Turn("assistant", call_text(call.name, call.arguments)),)
+        return (CallingTurn("assistant", call_text(call.name, call.arguments), calls=(call,)),)
     if isinstance(kind, str) and kind.endswith("_call_output"):
         return (Turn("tool", text_of_content(item.get("output"))),)
     return turns_of_messages([item])

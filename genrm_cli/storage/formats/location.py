@@ -125,6 +125,12 @@ def is_rollout_file(uri: str) -> bool:
     return _ROLLOUT_FILE.search(uri) is not None and _SIDE_FILE.search(_without_record_suffix(uri)) is None
 
 
+def is_scored_file(uri: str) -> bool:
+    """Return whether a file found in a folder has the name of scored lines."""
+    name = _without_record_suffix(uri)
+    return name != uri and name.endswith(_SCORED_SUFFIX) and not name.endswith(f"/{_SCORED_SUFFIX}")
+
+
 def folder_of(uri: str) -> str:
     """Return the folder of a file or object: `.` for a bare name, `s3://bucket` for a key without a slash."""
     folder, slash, _ = uri.rpartition("/")

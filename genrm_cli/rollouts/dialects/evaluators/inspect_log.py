@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from genrm_cli.rollouts.reading.content import media_of_messages
-from genrm_cli.rollouts.reading.dialect import Dialect, Score
+from genrm_cli.rollouts.reading.dialect import Dialect, Score, number_or_none
 from genrm_cli.rollouts.reading.example_texts import ANSWERED, QUESTION
 from genrm_cli.rollouts.reading.fields import (
     Record,
@@ -83,6 +83,18 @@ def _annotate(record: Record, scores: Sequence[Score]) -> None:
         sample["scores"] = others | {"genrm": {"value": score.reward, "metadata": detail}}
 
 
+def _scores(record: Record) -> list[Score]:
+    """Return the scores called `genrm` of the samples."""
+    scores = []
+    for sample in _samples(record):
+        given = sample.get("scores")
+        ours = given.get("genrm") if isinstance(given, Mapping) else None
+        if not isinstance(ours, Mapping) or not isinstance(ours.get("metadata"), dict):
+            raise UnreadableRecordError("not scored: a sample has no score called genrm; run `genrm score` on it first")
+        scores.append(Score(number_or_none(ours.get("value")), ours["metadata"]))
+    return scores
+
+
 def _own_record(record: Record, position: int) -> Record:
     sample: Record = _samples(record)[position]
     return sample
@@ -94,6 +106,7 @@ DIALECT = Dialect(
     _read,
     _annotate,
     _own_record,
+    _scores,
     keys=("samples", "eval", "id", "epoch", "input", "output"),
     example={"id": "river", "epoch": 1, "input": QUESTION, "output": {"choices": [{"message": ANSWERED}]}},
 )

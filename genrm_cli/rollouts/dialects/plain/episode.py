@@ -12,7 +12,15 @@ import hashlib
 from collections.abc import Collection, Mapping, Sequence
 
 from genrm_cli.rollouts.reading.content import media_of_messages
-from genrm_cli.rollouts.reading.dialect import Dialect, Score, annotate_line, set_detail
+from genrm_cli.rollouts.reading.dialect import (
+    Dialect,
+    Score,
+    annotate_line,
+    detail_of,
+    number_or_none,
+    set_detail,
+    written_scores,
+)
 from genrm_cli.rollouts.reading.example_texts import ANSWERED, ASKED
 from genrm_cli.rollouts.reading.fields import Record, index_of, rollout_of
 from genrm_cli.rollouts.reading.messages import items_of_messages, turns_of_messages
@@ -78,6 +86,18 @@ def _annotate(record: Record, scores: Sequence[Score]) -> None:
     set_detail(record, detail)
 
 
+def _scores(record: Record) -> list[Score]:
+    """Return the score that `_annotate` wrote: the total where one was configured, else our component."""
+    reward = record.get("reward")
+    if not isinstance(reward, Mapping):
+        return written_scores(record)
+    detail, components = detail_of(record), reward.get("components")
+    if "total" in detail:
+        return [Score(number_or_none(reward.get("total_reward")), detail)]
+    name = _written_before(record).get("genrm", "genrm")
+    return [Score(number_or_none(components.get(name)) if isinstance(components, Mapping) else None, detail)]
+
+
 def _written_before(record: Record) -> dict[str, str]:
     """Return the names under which an earlier run wrote its components, by component."""
     genrm = record.get("genrm")
@@ -104,6 +124,7 @@ DIALECT = Dialect(
     _recognise,
     _read,
     _annotate,
+    scores=_scores,
     keys=("messages", "scenario"),
     example={"scenario": {"scenario_id": "river"}, "messages": [ASKED, ANSWERED]},
 )

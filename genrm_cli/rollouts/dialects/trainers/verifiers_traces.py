@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from genrm_cli.rollouts.reading.content import media_of_messages
-from genrm_cli.rollouts.reading.dialect import Dialect, Score, set_detail
+from genrm_cli.rollouts.reading.dialect import Dialect, Score, detail_of, paired_scores, set_detail
 from genrm_cli.rollouts.reading.example_texts import ANSWERED, ANSWERED_TOO, ASKED
 from genrm_cli.rollouts.reading.fields import Record, failure_of, identifier, is_truncated, rollout_of
 from genrm_cli.rollouts.reading.messages import iter_items_of_message, tool_names, turns_of_messages
@@ -113,6 +113,17 @@ def _annotate(record: Record, scores: Sequence[Score]) -> None:
     set_detail(record, detail)
 
 
+def _scores(record: Record) -> list[Score]:
+    """Return the scores that `_annotate` wrote to the traces."""
+    rewards: list[object] = []
+    for position in _trainable(record):
+        given = record["traces"][position].get("rewards")
+        ours = given.get("genrm") if isinstance(given, Mapping) else None
+        rewards.append(ours.get("score") if isinstance(ours, Mapping) else None)
+    # An episode that failed before any trace began has one score and no place for its reward.
+    return paired_scores(rewards or [None], detail_of(record))
+
+
 def _own_record(record: Record, position: int) -> Record:
     """Return the episode with one trace as `trace`, beside the task's own fields."""
     positions = _trainable(record)
@@ -126,6 +137,7 @@ DIALECT = Dialect(
     _read,
     _annotate,
     _own_record,
+    _scores,
     keys=("task", "traces"),
     example={
         "task": {"key": "river"},

@@ -1,0 +1,208 @@
+"""`genrm export`: turn scored rollouts into a data set for a trainer."""
+
+from typing import TYPE_CHECKING, Annotated, Any, cast
+
+import typer
+
+from genrm_cli.catalog import EXPORT_FORMATS, PAIR_SELECTIONS, REASONING_POLICIES, explained, listed
+from genrm_cli.cli.console import counted, number_text, percent_text, print_json, say, say_warning
+from genrm_cli.cli.options import Invocation, option, with_settings
+from genrm_cli.errors import UsageError
+
+if TYPE_CHECKING:
+    from genrm_cli.export.messages import ReasoningPolicy
+    from genrm_cli.export.options import ExportOptions
+
+_OMITTED = (
+    *("output", "output_template", "dry_run", "keep_replies", "log_json", "min_age", "leases", "lease_expiry", "lock"),
+    *("group_by", "view", "view_max_chars", "answer_field", "answer_tool", "ignore_media", "empty"),
+)
+_SHOWN = ("mean", "q25", "median", "q75")
+_PAIRS, _OTHERS = "Pairs to train on", "Other products"
+
+
+@with_settings("Input", "Output", "Storage", omit=_OMITTED)
+def export(
+    scored: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="SCORED...",
+            help="Outputs of genrm score: *.scored.jsonl (.gz, .zst), folders, s3://..., patterns; - for stdin.",
+        ),
+    ],
+    invocation: Invocation,
+    to: Annotated[str, typer.Option("--to", metavar="FORMAT", help=f"{explained(EXPORT_FORMATS)}.")],
+    output: Annotated[
+        str,
+        typer.Option(
+            "--output", "-o", metavar="OUT", help="A path or s3://bucket/rl/...: .jsonl (.gz, .zst) or .parquet."
+        ),
+    ],
+    pairs: Annotated[
+        str, typer.Option(metavar="NAME", help=f"{explained(PAIR_SELECTIONS)}.", rich_help_panel=_PAIRS)
+    ] = "best-worst",
+    top: Annotated[
+        int, typer.Option(metavar="K", min=1, help="Of top-bottom: responses at each end.", rich_help_panel=_PAIRS)
+    ] = 2,
+    min_gap: Annotated[
+        float, typer.Option(metavar="NUMBER", min=0, help="Least difference of the rewards.", rich_help_panel=_PAIRS)
+    ] = 0.0,
+    min_confidence: Annotated[
+        float | None,
+        option(
+            "P",
+            "Least probability that the judge truly prefers the chosen response. "
+            "trl-sft: that the reward is at least --min-reward.",
+            panel=_PAIRS,
+        ),
+    ] = None,
+    max_length_ratio: Annotated[
+        float | None, option("NUMBER", "Most times that one answer may be as long as the other.", panel=_PAIRS)
+    ] = None,
+    balance_length: Annotated[
+        bool,
+        typer.Option(
+            "--balance-length",
+            help="Keep as many pairs with the longer answer chosen as with the shorter, by difference of length.",
+            rich_help_panel=_PAIRS,
+        ),
+    ] = False,
+    max_similarity: Annotated[
+        float | None,
+        option("NUMBER", "Drop pairs of near-duplicates: most overlap of three-word sequences, 0 to 1.", panel=_PAIRS),
+    ] = None,
+    max_pairs_per_prompt: Annotated[int | None, option("N", "Keep those with the widest gap.", panel=_PAIRS)] = None,
+    best_of: Annotated[
+        int, typer.Option(metavar="N", min=1, help="trl-sft: responses to keep of a prompt.", rich_help_panel=_OTHERS)
+    ] = 1,
+    min_reward: Annotated[float | None, option("NUMBER", "trl-sft: least reward.", panel=_OTHERS)] = None,
+    threshold: Annotated[
+        float | None,
+        option("NUMBER", "trl-kto: label of rewards from here on is true. Default: the group's median.", panel=_OTHERS),
+    ] = None,
+    reasoning: Annotated[
+        str, typer.Option(metavar="NAME", help=f"What to do with reasoning. {explained(REASONING_POLICIES)}.")
+    ] = "keep",
+    branch_at: Annotated[
+        int | None,
+        option("N", "Export the policy's Nth turn, with what came before as prompt. Default: whole responses."),
+    ] = None,
+    split: Annotated[
+        float, typer.Option(metavar="SHARE", min=0, max=0.9, help="Share of prompts for OUT.validation.jsonl.")
+    ] = 0.0,
+    mixed_settings: Annotated[
+        bool, typer.Option("--mixed-settings", help="Accept inputs that were scored with different settings.")
+    ] = False,
+    seed: Annotated[int, typer.Option(metavar="N", help="Random seed of choices and splits.")] = 0,
+) -> int:
+    """Turn scored rollouts into a data set for a trainer, with a manifest beside it.
+
+    Never exports ties, unscored or single rollouts, defaulted verdicts, equal texts, or a chosen response that broke
+    a gate. Every drop is counted by reason.
+
+    Example: genrm export run.scored.jsonl --to trl-dpo -o pairs.jsonl --min-gap 0.5 --split 0.05
+
+    Example: genrm export s3://bucket/rl/env/ --to trl-kto -o s3://bucket/rl/kto.parquet
+    """
+    from genrm_cli.export.choosing.pairs import PairOptions
+    from genrm_cli.export.formats import FORMATS
+    from genrm_cli.export.options import ExportOptions
+    from genrm_cli.export.run import export as run_export
+
+    _refuse_unknown("--to", to, EXPORT_FORMATS)
+    _refuse_unknown("--pairs", pairs, PAIR_SELECTIONS)
+    _refuse_unknown("--reasoning", reasoning, REASONING_POLICIES)
+    chosen = PairOptions(pairs, top, min_gap, min_confidence, max_length_ratio, seed)
+    options = ExportOptions(
+        to,
+        chosen,
+        balance_length,
+        max_similarity,
+        max_pairs_per_prompt,
+        best_of,
+        min_reward,
+        threshold,
+        cast("ReasoningPolicy", reasoning),
+        branch_at,
+        split,
+        mixed_settings,
+        seed,
+    )
+    _refuse_out_of_range(options)
+    _refuse_idle(options, FORMATS[to].unit)
+    written = invocation.settings.output
+    if written.json_output and output == "-":
+        raise UsageError("--json and the rows both write to stdout; name an output file with -o.")
+    report = run_export(scored, output, options, invocation.settings)
+    if written.json_output:
+        print_json(report.manifest)
+    if not written.quiet:
+        _show(report.manifest, report.usage)
+    return 0
+
+
+def _refuse_unknown(flag: str, name: str, known: Any) -> None:
+    if name not in known:
+        raise UsageError(f"{flag}: unknown {name!r}; expected one of {listed(known)}.")
+
+
+def _refuse_idle(options: "ExportOptions", unit: str) -> None:
+    """Refuse options that the format would ignore."""
+    pairs = options.pairs
+    uses = (
+        ("--threshold", options.threshold, ("label",)),
+        ("--min-reward", options.min_reward, ("sample",)),
+        ("--min-confidence", pairs.min_confidence, ("pair", "sample")),
+        ("--min-gap", pairs.min_gap or None, ("pair",)),
+        ("--max-length-ratio", pairs.max_length_ratio, ("pair",)),
+        ("--balance-length", options.balance_length or None, ("pair",)),
+        ("--max-similarity", options.max_similarity, ("pair",)),
+        ("--max-pairs-per-prompt", options.max_pairs_per_prompt, ("pair",)),
+    )
+    for flag, value, units in uses:
+        if value is not None and unit not in units:
+            raise UsageError(f"{flag} has no effect with --to {options.to}; drop it.")
+    if unit == "sample" and pairs.min_confidence is not None and options.min_reward is None:
+        raise UsageError("--min-confidence says how sure --min-reward must be; give both.")
+
+
+def _refuse_out_of_range(options: "ExportOptions") -> None:
+    sure, ratio, alike = options.pairs.min_confidence, options.pairs.max_length_ratio, options.max_similarity
+    if sure is not None and not 0 < sure < 1:
+        raise UsageError(f"--min-confidence is {sure:g}; expected a probability between 0 and 1.")
+    if ratio is not None and ratio < 1:
+        raise UsageError(f"--max-length-ratio is {ratio:g}; expected 1 or more.")
+    if alike is not None and not 0 <= alike <= 1:
+        raise UsageError(f"--max-similarity is {alike:g}; expected 0 to 1.")
+    for flag, number in (("--max-pairs-per-prompt", options.max_pairs_per_prompt), ("--branch-at", options.branch_at)):
+        if number is not None and number < 1:
+            raise UsageError(f"{flag} is {number}; expected 1 or more.")
+
+
+def _show(manifest: dict[str, Any], usage: str) -> None:
+    """Print the manifest for a person, and what to type at the loader."""
+    rows = ", ".join(f"{count:,} {name}" for name, count in manifest["rows"].items())
+    of = f"{counted(manifest['rollouts'], 'rollout')} in {counted(manifest['groups'], 'group')}"
+    say(f"{manifest['to']}: rows: {rows}; from {of}")
+    for title, counts in (
+        ("rejected lines", manifest["rejected_reasons"]),
+        ("left out", manifest["left_out"]),
+        ("dropped", manifest["dropped"]),
+    ):
+        for reason, count in counts.items():
+            say(f"  {title}: {count:,} × {reason}")
+    kinds = (("reward", ".3f", manifest["scores"]), ("characters", ",.0f", manifest["lengths_chars"]))
+    for title, form, numbers in kinds:
+        for side, spread in numbers.items():
+            shown = (f"{name} {number_text(float(spread[name]), form)}" for name in _SHOWN)
+            say(f"{side} {title}: {', '.join(shown)}")
+    if "margins" in manifest:
+        say(f"longer answer chosen in {percent_text(manifest['longer_chosen_share'])} of the pairs of unequal length")
+    for warning in manifest["warnings"]:
+        say_warning(warning)
+    say(manifest["advisory"])
+    for uri in manifest["outputs"]:
+        say(f"rows  {uri}")
+    say("load it with:")
+    for line in usage.split("\n"):
+        say(f"  {line}")

@@ -1,0 +1,1 @@
+"""From rewards to training: data sets for trainers, made from scored rollouts."""

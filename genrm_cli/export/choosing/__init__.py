@@ -1,0 +1,1 @@
+"""Which rows to make: pairs, their balance, their order, their split."""

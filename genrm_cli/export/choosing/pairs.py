@@ -1,0 +1,158 @@
+"""Choose pairs of chosen and rejected responses within a group."""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations, product
+from random import Random
+from statistics import fmean, pstdev
+
+from genrm_cli.export.candidates import Candidate, Preferences
+
+Confidence = Callable[[int, int], float | None]
+"""Probability that the judge truly prefers the first index to the second; None where unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class PairOptions:
+    """Which pairs to make of a group.
+
+    Attributes:
+        selection: a name of `PAIR_SELECTIONS`.
+        top: of `top-bottom`.
+        min_gap: least difference of rewards.
+        min_confidence: least probability that the order is right; None for no limit.
+        max_length_ratio: most times that one answer may be as long as the other; None for no limit.
+        seed: of random choices.
+    """
+
+    selection: str = "best-worst"
+    top: int = 2
+    min_gap: float = 0.0
+    min_confidence: float | None = None
+    max_length_ratio: float | None = None
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenPair:
+    """Two candidates of a group, the chosen one first, and the probability that the order is right if it is known."""
+
+    chosen: Candidate
+    rejected: Candidate
+    confidence: float | None = None
+
+    @property
+    def gap(self) -> float:
+        """Difference of the rewards."""
+        return self.chosen.reward - self.rejected.reward
+
+
+def choose_pairs(
+    candidates: Sequence[Candidate],
+    options: PairOptions,
+    dropped: Counter[str],
+    *,
+    preferences: Preferences | None = None,
+    confidence: Confidence | None = None,
+    key: str = "",
+) -> list[ChosenPair]:
+    """Return the pairs of a group that pass all filters, the widest gap first.
+
+    A pair is never a tie, never two equal texts, never answers to two prompts, and its chosen response broke no gate.
+
+    Args:
+        candidates: of one group; fewer than two give no pair.
+        options: selection and filters.
+        dropped: counts each pair that a filter drops, by reason.
+        preferences: of the judge about pairs that it compared; needed by `compared`.
+        confidence: needed by `min_confidence`.
+        key: of the group, for random choices that do not depend on the other groups.
+    """
+    if len(candidates) < 2:
+        dropped["fewer than two usable rollouts in the group"] += 1
+        return []
+    pairs = []
+    for better, worse in _select(candidates, options, preferences or {}, dropped, key):
+        sure = confidence(better.index, worse.index) if confidence is not None else None
+        reason = _why_dropped(better, worse, options, sure, preferences)
+        if reason is None:
+            pairs.append(ChosenPair(better, worse, sure))
+        else:
+            dropped[reason] += 1
+    return sorted(pairs, key=lambda pair: (-pair.gap, pair.chosen.index, pair.rejected.index))
+
+
+def _select(
+    candidates: Sequence[Candidate],
+    options: PairOptions,
+    preferences: Preferences,
+    dropped: Counter[str],
+    key: str,
+) -> Iterable[tuple[Candidate, Candidate]]:
+    """Yield the pairs of a selection, the one with the higher reward first."""
+    ranked = sorted(candidates, key=lambda candidate: (-candidate.reward, candidate.index))
+    match options.selection:
+        case "all":
+            return combinations(ranked, 2)
+        case "compared":
+            return _compared(ranked, preferences)
+        case "top-bottom":
+            count = min(options.top, len(ranked) // 2)
+            return product(ranked[:count], ranked[-count:])
+    best = next((candidate for candidate in ranked if not candidate.is_gated), None)
+    if best is None:
+        dropped["no response of the group passes the gates"] += 1
+        return ()
+    others = [candidate for candidate in ranked if candidate is not best]
+    match options.selection:
+        case "best-typical-worst":
+            rewards = [candidate.reward for candidate in ranked]
+            typical = fmean(rewards) - 2 * pstdev(rewards)
+            worse = min(others, key=lambda other: (abs(other.reward - typical), other.reward, other.index))
+        case "best-random":
+            worse = Random(f"{options.seed} {key}").choice(others)
+        case _:
+            worse = others[-1]
+    return ((best, worse),)
+
+
+def _compared(ranked: Sequence[Candidate], preferences: Preferences) -> Iterator[tuple[Candidate, Candidate]]:
+    by_index = {candidate.index: candidate for candidate in ranked}
+    for i, j in sorted(preferences):
+        if i in by_index and j in by_index:
+            pair = sorted((by_index[i], by_index[j]), key=lambda candidate: (-candidate.reward, candidate.index))
+            yield pair[0], pair[1]
+
+
+def _why_dropped(
+    better: Candidate, worse: Candidate, options: PairOptions, sure: float | None, preferences: Preferences | None
+) -> str | None:
+    """Return why a pair is dropped, by the first filter that it fails; None if it passes all."""
+    if better.reward <= worse.reward:
+        return "tie"
+    if better.is_gated:
+        return "the chosen response broke a gate"
+    if better.prompt != worse.prompt:
+        return "different prompts or histories"
+    if better.text == worse.text:
+        return "equal texts"
+    if options.selection == "compared" and preferences is not None:
+        preferred = preferences[min(better.index, worse.index), max(better.index, worse.index)]
+        if preferred == 0:
+            return "the judge's verdicts on the pair disagree"
+        if (preferred > 0) != (better.index < worse.index):
+            return "the judge's verdict contradicts the rewards"
+    if better.reward - worse.reward < options.min_gap:
+        return "--min-gap"
+    if options.min_confidence is not None and (sure is None or sure < options.min_confidence):
+        return "--min-confidence, unknown" if sure is None else "--min-confidence"
+    if options.max_length_ratio is not None and _length_ratio(better, worse) > options.max_length_ratio:
+        return "--max-length-ratio"
+    return None
+
+
+def _length_ratio(one: Candidate, other: Candidate) -> float:
+    shorter, longer = sorted((one.chars, other.chars))
+    return longer / shorter if shorter else math.inf

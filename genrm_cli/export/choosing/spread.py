@@ -1,0 +1,39 @@
+"""Order rows so that those of one prompt stand far apart."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+from random import Random
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def spread_order(keys: Sequence[int], seed: int) -> NDArray[np.int64]:
+    """Return an order of rows in which equal keys are spread evenly.
+
+    The order consists of rounds, as many as the most frequent key has rows; each key stands at most once in a round,
+    and at the same place in all of them. Two neighbours share a key only where the rows of that key outnumber what
+    can be put between them. Time is n log n.
+
+    Args:
+        keys: of the rows, as of their prompts.
+        seed: of the first round of each key, and of the order of the keys.
+    """
+    if not len(keys):
+        return np.zeros(0, dtype=np.int64)
+    _, numbers, counts = np.unique(np.asarray(keys, dtype=np.uint64), return_inverse=True, return_counts=True)
+    rows = np.argsort(numbers, kind="stable")
+    starts = np.append(0, np.cumsum(counts)[:-1])
+    occurrence = np.empty(len(keys), dtype=np.int64)
+    occurrence[rows] = np.arange(len(keys)) - np.repeat(starts, counts)
+    source = Random(f"spread {seed}")
+    offsets = np.array([source.random() for _ in counts])
+    places = np.array(source.sample(range(len(counts)), len(counts)))
+    rounds = np.floor((occurrence + offsets[numbers]) * (counts.max() / counts[numbers])).astype(np.int64)
+    order: NDArray[np.int64] = np.lexsort((places[numbers], rounds)).astype(np.int64)
+    return order
+
+
+def count_neighbours(keys: Sequence[int]) -> int:
+    """Count the rows whose predecessor has the same key."""
+    return sum(1 for one, other in pairwise(keys) if one == other)

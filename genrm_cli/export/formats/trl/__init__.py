@@ -1,0 +1,1 @@
+"""Formats of TRL's trainers."""

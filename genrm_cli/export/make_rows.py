@@ -1,0 +1,324 @@
+"""Make the rows of an export from the table of scored rollouts."""
+
+import math
+from array import array
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from statistics import NormalDist, median
+
+from genrm_cli.export.candidates import Candidate, GroupOfCandidates
+from genrm_cli.export.choosing.lengths import balanced, similarity
+from genrm_cli.export.choosing.pairs import ChosenPair, choose_pairs
+from genrm_cli.export.choosing.spread import count_neighbours, spread_order
+from genrm_cli.export.messages import messages_of_prompt, messages_of_response
+from genrm_cli.export.options import ExportOptions
+from genrm_cli.export.rows import Answer, ExportFormat, Json, Labelled, Pair, Prompt, PromptRow, Sample, UnfitError
+from genrm_cli.export.scored.comparisons import ComparedVerdicts
+from genrm_cli.export.scored.scored_table import ScoredTable, StoredRollout, digest_of_items
+from genrm_cli.rewards.estimators.order import Posterior
+from genrm_cli.rollouts.response import Reasoning, words_of
+
+
+@dataclass(slots=True)
+class SideNumbers:
+    """Rewards, and lengths in characters, of the responses on one side of an export; 12 bytes each."""
+
+    rewards: "array[float]" = field(default_factory=lambda: array("d"))
+    chars: "array[int]" = field(default_factory=lambda: array("I"))
+
+    def add(self, candidate: Candidate) -> None:
+        """Add a response."""
+        self.rewards.append(candidate.reward)
+        self.chars.append(candidate.chars)
+
+
+@dataclass(slots=True)
+class RowCounts:
+    """What became rows, and what did not.
+
+    Attributes:
+        rows: by name of the side output, `train` or `validation`.
+        dropped: candidate rows by reason.
+        sides: numbers of the responses by side, such as `chosen` and `rejected`.
+        only_reasoning: pairs that differ in their reasoning only.
+        with_reasoning: responses that hold reasoning.
+        sessions: responses that are sessions.
+        neighbours: labelled rows whose predecessor answers the same prompt.
+    """
+
+    rows: Counter[str] = field(default_factory=Counter)
+    dropped: Counter[str] = field(default_factory=Counter)
+    sides: dict[str, SideNumbers] = field(default_factory=dict)
+    only_reasoning: int = 0
+    with_reasoning: int = 0
+    sessions: int = 0
+    neighbours: int = 0
+
+    def add_side(self, name: str, candidate: Candidate) -> None:
+        """Add a response to a side."""
+        self.sides.setdefault(name, SideNumbers()).add(candidate)
+
+
+@dataclass(frozen=True, slots=True)
+class MadeRow:
+    """A row as its format writes it, and the digest of its prompt."""
+
+    row: Json
+    prompt: int
+
+
+class RowMaker:
+    """Makes the rows of one export."""
+
+    def __init__(
+        self,
+        table: ScoredTable,
+        stems: Sequence[str],
+        format_: ExportFormat,
+        options: ExportOptions,
+        compared: ComparedVerdicts | None,
+    ) -> None:
+        self.counts = RowCounts()
+        self._table = table
+        self._stems = stems
+        self._format = format_
+        self._options = options
+        self._compared = compared
+
+    def iter_rows(self) -> Iterator[MadeRow]:
+        """Yield all rows: labelled ones spread by prompt, all others group by group."""
+        match self._format.unit:
+            case "pair":
+                return self._iter_pairs()
+            case "label":
+                return self._iter_labelled()
+            case "sample":
+                return self._iter_samples()
+            case _:
+                return self._iter_prompts()
+
+    # Pairs
+
+    def _iter_pairs(self) -> Iterator[MadeRow]:
+        made = self._iter_fit_pairs()
+        if self._options.balance_length:
+            made = self._balance(made)
+        for pair, row in made:
+            self.counts.add_side("chosen", pair.chosen)
+            self.counts.add_side("rejected", pair.rejected)
+            yield MadeRow(row, pair.chosen.prompt)
+
+    def _iter_fit_pairs(self) -> Iterator[tuple[ChosenPair, Json]]:
+        """Yield the pairs that pass every filter but the balance of lengths."""
+        used: Counter[int] = Counter()
+        known: set[int] = set()
+        limit = self._options.max_pairs_per_prompt
+        for group in self._table.iter_groups():
+            for pair in self._choose(group):
+                if limit is not None and used[pair.chosen.prompt] >= limit:
+                    self.counts.dropped["--max-pairs-per-prompt"] += 1
+                    continue
+                name = hash((pair.chosen.prompt, pair.chosen.text, pair.rejected.text))
+                if name in known:
+                    self.counts.dropped["repeated pair"] += 1
+                    continue
+                row = self._row_of_pair(pair)
+                if row is not None:
+                    known.add(name)
+                    used[pair.chosen.prompt] += 1
+                    yield pair, row
+
+    def _choose(self, group: GroupOfCandidates) -> list[ChosenPair]:
+        preferences, posterior = None, None
+        if self._compared is not None:
+            preferences = self._compared.preferences(group.number)
+            if self._options.pairs.min_confidence is not None:
+                posterior = self._compared.posterior(group.number)
+        return choose_pairs(
+            group.candidates,
+            self._options.pairs,
+            self.counts.dropped,
+            preferences=preferences,
+            confidence=partial(_confidence, posterior),
+            key=self._table.groups[group.number].key,
+        )
+
+    def _row_of_pair(self, pair: ChosenPair) -> Json | None:
+        chosen, rejected = self._table.load(pair.chosen.row), self._table.load(pair.rejected.row)
+        most = self._options.max_similarity
+        if most is not None and similarity(words_of(chosen.items), words_of(rejected.items)) > most:
+            self.counts.dropped["--max-similarity"] += 1
+            return None
+        answers = self._answer(pair.chosen, chosen), self._answer(pair.rejected, rejected)
+        row = self._render(Pair(self._prompt(pair.chosen, chosen), *answers, pair.confidence))
+        if row is not None:
+            self._note_reasoning(chosen, rejected)
+        return row
+
+    def _note_reasoning(self, *stored: StoredRollout) -> None:
+        self.counts.sessions += sum(each.is_session for each in stored)
+        reasoned = sum(any(isinstance(item, Reasoning) for item in each.items) for each in stored)
+        self.counts.with_reasoning += reasoned
+        if reasoned and len(stored) == 2:
+            one, other = (digest_of_items(each.items, with_reasoning=False) for each in stored)
+            self.counts.only_reasoning += one == other
+
+    def _balance(self, made: Iterator[tuple[ChosenPair, Json]]) -> Iterator[tuple[ChosenPair, Json]]:
+        """Drop pairs until lengths are balanced; keeps 24 bytes a pair, and renders those that stay once more."""
+        rows, sure, differences = array("Q"), array("d"), array("q")
+        for pair, _ in made:
+            rows.extend((pair.chosen.row, pair.rejected.row))
+            sure.append(math.nan if pair.confidence is None else pair.confidence)
+            differences.append(pair.chosen.chars - pair.rejected.chars)
+        self.counts.only_reasoning = self.counts.with_reasoning = self.counts.sessions = 0
+        for number, kept in enumerate(balanced(differences, self._options.seed)):
+            if not kept:
+                self.counts.dropped["--balance-length"] += 1
+                continue
+            chosen, rejected = (self._table.candidate(row) for row in rows[2 * number : 2 * number + 2])
+            pair = ChosenPair(chosen, rejected, None if math.isnan(sure[number]) else sure[number])
+            row = self._row_of_pair(pair)
+            if row is not None:
+                yield pair, row
+
+    # Labelled and plain samples
+
+    def _iter_labelled(self) -> Iterator[MadeRow]:
+        rows, prompts, labels = array("Q"), array("Q"), array("B")
+        for group in self._table.iter_groups():
+            for candidate, label in self._labels(group):
+                rows.append(candidate.row)
+                prompts.append(candidate.prompt)
+                labels.append(label)
+        order = spread_order(prompts, self._options.seed).tolist()
+        self.counts.neighbours = count_neighbours([prompts[number] for number in order])
+        for number in order:
+            candidate = self._table.candidate(rows[number])
+            stored = self._table.load(candidate.row)
+            answer = self._answer(candidate, stored)
+            row = self._render(Labelled(self._prompt(candidate, stored), answer, bool(labels[number])))
+            if row is not None:
+                self._note_reasoning(stored)
+                self.counts.add_side("wanted" if labels[number] else "unwanted", candidate)
+                yield MadeRow(row, candidate.prompt)
+
+    def _labels(self, group: GroupOfCandidates) -> Iterator[tuple[Candidate, bool]]:
+        """Yield the responses of a group that are clearly wanted or not, each text once."""
+        threshold = self._options.threshold
+        middle = median(each.reward for each in group.candidates) if threshold is None else threshold
+        known: set[tuple[int, int]] = set()
+        for candidate in group.candidates:
+            name = (candidate.prompt, candidate.text)
+            if threshold is None and candidate.reward == middle:
+                self.counts.dropped["at the median of its group"] += 1
+            elif name in known:
+                self.counts.dropped["repeated text"] += 1
+            elif candidate.reward >= middle and candidate.is_gated:
+                self.counts.dropped["a wanted response broke a gate"] += 1
+            else:
+                known.add(name)
+                yield candidate, candidate.reward >= middle
+
+    def _iter_samples(self) -> Iterator[MadeRow]:
+        used: Counter[int] = Counter()
+        known: set[tuple[int, int]] = set()
+        for group in self._table.iter_groups():
+            for candidate in sorted(group.candidates, key=lambda each: (-each.reward, each.index)):
+                reason = self._why_not_imitated(candidate, used[candidate.prompt])
+                if reason is None and (candidate.prompt, candidate.text) in known:
+                    reason = "repeated text"
+                if reason is not None:
+                    self.counts.dropped[reason] += 1
+                    continue
+                stored = self._table.load(candidate.row)
+                row = self._render(Sample(self._prompt(candidate, stored), self._answer(candidate, stored)))
+                if row is not None:
+                    known.add((candidate.prompt, candidate.text))
+                    used[candidate.prompt] += 1
+                    self._note_reasoning(stored)
+                    self.counts.add_side("kept", candidate)
+                    yield MadeRow(row, candidate.prompt)
+
+    def _why_not_imitated(self, candidate: Candidate, used: int) -> str | None:
+        """Return why a response is not imitated.
+
+        With a least confidence P, its lower confidence bound must reach the least reward: the reward less the
+        P-quantile of the normal distribution times the standard error.
+        """
+        options = self._options
+        if candidate.is_gated:
+            return "broke a gate"
+        if options.min_reward is not None:
+            sure = options.pairs.min_confidence
+            slack = 0.0
+            if sure is not None:
+                if math.isnan(candidate.error):
+                    return "--min-confidence, unknown"
+                slack = NormalDist().inv_cdf(sure) * candidate.error
+            if candidate.reward - slack < options.min_reward:
+                return "--min-reward"
+        return "--best-of" if used >= options.best_of else None
+
+    # Prompts
+
+    def _iter_prompts(self) -> Iterator[MadeRow]:
+        known: set[int] = set()
+        number = 0
+        for group in self._table.iter_groups():
+            first = group.candidates[0]
+            members = [candidate for candidate in group.candidates if candidate.prompt == first.prompt]
+            self.counts.dropped["different prompts or histories"] += len(group.candidates) - len(members)
+            if self._format.name == "groups" and len(members) < 2:
+                self.counts.dropped["fewer than two usable rollouts in the group"] += 1
+                continue
+            if self._format.name != "groups" and first.prompt in known:
+                self.counts.dropped["repeated prompt"] += 1
+                continue
+            stored = [self._table.load(candidate.row) for candidate in members]
+            answers = [self._answer(candidate, texts) for candidate, texts in zip(members, stored, strict=True)]
+            row = self._render(PromptRow(self._prompt(first, stored[0]), answers, number))
+            if row is not None:
+                known.add(first.prompt)
+                number += 1
+                for candidate, texts in zip(members, stored, strict=True):
+                    self._note_reasoning(texts)
+                    self.counts.add_side("responses", candidate)
+                yield MadeRow(row, first.prompt)
+
+    # Parts of rows
+
+    def _render(self, row: Pair | Labelled | Sample | PromptRow) -> Json | None:
+        """Return a row as its format writes it; None, counted, where the format cannot hold it."""
+        try:
+            return self._format.render(row)
+        except UnfitError as error:
+            self.counts.dropped[str(error)] += 1
+            return None
+
+    def _prompt(self, candidate: Candidate, stored: StoredRollout) -> Prompt:
+        group = self._table.group_of(candidate.row)
+        messages = messages_of_prompt(stored.prompt)
+        return Prompt(f"{candidate.prompt:016x}", messages, stored.tools, group.key, group.judge)
+
+    def _answer(self, candidate: Candidate, stored: StoredRollout) -> Answer:
+        group = self._table.group_of(candidate.row)
+        return Answer(
+            id=f"{self._stems[group.file]}/{group.key}#{candidate.index}",
+            messages=messages_of_response(stored.prompt, stored.items, self._options.reasoning),
+            reward=candidate.reward,
+            standard_error=None if math.isnan(candidate.error) else candidate.error,
+            advantage=stored.advantage,
+            logprobs=stored.logprobs,
+            is_session=stored.is_session,
+        )
+
+
+def _confidence(posterior: Posterior | None, i: int, j: int) -> float | None:
+    """Return how sure the order of two indices is; None where either has no verdict."""
+    if posterior is None:
+        return None
+    scored = posterior.scored[0]
+    known = min(i, j) >= 0 and max(i, j) < len(scored) and scored[i] and scored[j]
+    return posterior.confidence(0, i, j) if known else None

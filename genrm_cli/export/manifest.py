@@ -1,0 +1,126 @@
+"""Say what an export holds, what it was made of, and how far length tells chosen from rejected."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+
+from genrm_cli import __version__
+from genrm_cli.export.make_rows import RowCounts, SideNumbers
+from genrm_cli.export.options import ExportOptions
+from genrm_cli.export.scored.read_scored import Reading
+
+MANIFEST_FORMAT = 1
+ADVISORY = "Rewards are a model's judgement: advisory, and no substitute for review by experts before training."
+_QUANTILES = (0.0, 0.25, 0.5, 0.75, 1.0)
+
+
+def manifest_of(
+    reading: Reading,
+    counts: RowCounts,
+    options: ExportOptions,
+    groups: int,
+    outputs: Sequence[str],
+    warnings: list[str],
+) -> dict[str, Any]:
+    """Return the manifest of an export, JSON-ready."""
+    return {
+        "format": MANIFEST_FORMAT,
+        "to": options.to,
+        "advisory": ADVISORY,
+        "time": datetime.now(UTC).isoformat(timespec="seconds"),
+        "versions": {"genrm": __version__},
+        "options": asdict(options),
+        "inputs": [
+            {
+                **asdict(each.identity),
+                "sha256": each.sha256,
+                "lines": each.lines,
+                "rollouts": each.rollouts,
+                "judges": sorted(each.judges),
+                "scored_with": dict(each.settings),
+            }
+            for each in reading.inputs
+        ],
+        "outputs": list(outputs),
+        "rollouts": reading.rollouts,
+        "rejected_lines": reading.rejects.total(),
+        "rejected_reasons": dict(reading.rejects.most_common(20)),
+        "left_out": dict(reading.left_out.most_common()),
+        "groups": groups,
+        "incomplete_groups": reading.incomplete_groups,
+        "prompts_in_several_files": reading.repeated_prompts,
+        "rows": dict(counts.rows),
+        "dropped": {reason: count for reason, count in counts.dropped.most_common() if count},
+        "neighbours_of_one_prompt": counts.neighbours,
+        "scores": {name: _distribution(side.rewards) for name, side in counts.sides.items()},
+        "lengths_chars": {name: _distribution(side.chars) for name, side in counts.sides.items()},
+        **_comparison_of(counts),
+        "warnings": warnings,
+    }
+
+
+def warnings_of(reading: Reading, counts: RowCounts, options: ExportOptions, *, template_strips: bool) -> list[str]:
+    """Return what a person should know before training on an export."""
+    checks = [
+        (reading.stand_in, "judged by the built-in lexical baseline, not by a reward model: do not train on this."),
+        (
+            reading.incomplete_groups,
+            f"{reading.incomplete_groups:,} groups lack rollouts that they were scored with.",
+        ),
+        (
+            reading.repeated_prompts,
+            f"{reading.repeated_prompts:,} prompts are answered in several files: their rollouts were scored apart and "
+            "are not paired.",
+        ),
+        (reading.truncated, f"{reading.truncated:,} exported rollouts were cut off by a limit."),
+        (
+            counts.only_reasoning,
+            f"{counts.only_reasoning:,} pairs differ only in their reasoning, which the judge never saw.",
+        ),
+        (
+            template_strips and counts.with_reasoning and options.reasoning == "keep",
+            f"{counts.with_reasoning:,} responses hold reasoning: a chat template that strips it from earlier turns "
+            "may leave them without it, or empty. Try one row, or use --reasoning strip.",
+        ),
+        (
+            counts.neighbours,
+            f"{counts.neighbours:,} rows follow a row of the same prompt: one prompt has most of the rows.",
+        ),
+    ]
+    return [text for holds, text in checks if holds]
+
+
+def _distribution(values: Sequence[float]) -> dict[str, Any]:
+    numbers = np.asarray(values, dtype=np.float64)
+    if not len(numbers):
+        return {"count": 0}
+    quantiles = [round(value, 6) for value in np.quantile(numbers, _QUANTILES).tolist()]
+    return {
+        "count": len(numbers),
+        "mean": round(float(numbers.mean()), 6),
+        "std": round(float(numbers.std()), 6),
+        **dict(zip(("min", "q25", "median", "q75", "max"), quantiles, strict=True)),
+    }
+
+
+def _comparison_of(counts: RowCounts) -> dict[str, Any]:
+    """Return how chosen differ from rejected; nothing for other exports."""
+    if "chosen" not in counts.sides:
+        return {}
+    chosen, rejected = counts.sides["chosen"], counts.sides["rejected"]
+    gaps = np.asarray(chosen.rewards) - np.asarray(rejected.rewards)
+    longer = _longer(chosen, rejected)
+    return {
+        "margins": _distribution(gaps.tolist()),
+        "longer_chosen_share": None if longer is None else round(longer, 6),
+    }
+
+
+def _longer(chosen: SideNumbers, rejected: SideNumbers) -> float | None:
+    """Return the share of pairs of different lengths in which the chosen answer is the longer one."""
+    differences = np.asarray(chosen.chars, dtype=np.int64) - np.asarray(rejected.chars, dtype=np.int64)
+    uneven = int(np.count_nonzero(differences))
+    return int(np.count_nonzero(differences > 0)) / uneven if uneven else None

@@ -1,0 +1,147 @@
+"""Write the turns of a prompt and the items of a response as chat messages, in the shape of OpenAI's API."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal
+
+from genrm_cli.rollouts.response import (
+    CallingTurn,
+    Item,
+    Media,
+    Reasoning,
+    Refusal,
+    Text,
+    ToolCall,
+    ToolResult,
+    Turn,
+    join_texts,
+)
+
+Message = dict[str, Any]
+ReasoningPolicy = Literal["keep", "strip", "separate"]
+REASONING_FIELD = "reasoning_content"
+
+_ROLES = {"environment": "user"}
+
+
+def messages_of_prompt(prompt: Sequence[Turn]) -> list[Message]:
+    """Return the turns of a prompt as messages; tool calls keep their structure where the line had one."""
+    writer = _Writer("strip")
+    for turn in prompt:
+        writer.add_turn(turn)
+    return writer.messages
+
+
+def messages_of_response(prompt: Sequence[Turn], items: Iterable[Item], reasoning: ReasoningPolicy) -> list[Message]:
+    """Return a response as the messages that follow its prompt.
+
+    Arguments of calls are JSON text, so that a column of them has one type. Calls are numbered through prompt and
+    response, and results name the call they answer, the oldest first.
+
+    Args:
+        prompt: what it answers.
+        items: the response.
+        reasoning: `keep` it in the content between think tags, `strip` it, or `separate` it into `reasoning_content`.
+    """
+    writer = _Writer(reasoning)
+    for turn in prompt:
+        writer.add_turn(turn)
+    writer.end_message()
+    start = len(writer.messages)
+    for item in items:
+        writer.add(item)
+    return writer.messages[start:]
+
+
+def text_of_answer(messages: Sequence[Message]) -> str | None:
+    """Return the text of a response that is a single message without calls; None for any other."""
+    if len(messages) != 1 or messages[0]["role"] != "assistant" or "tool_calls" in messages[0]:
+        return None
+    content: str = messages[0]["content"]
+    return content
+
+
+class _Writer:
+    """Messages in progress: words and calls of the assistant share one until something else follows."""
+
+    def __init__(self, reasoning: ReasoningPolicy) -> None:
+        self.messages: list[Message] = []
+        self._reasoning = reasoning
+        self._is_open = False  # whether the last message may grow
+        self._calls = 0
+        self._unanswered: list[str] = []
+
+    def end_message(self) -> None:
+        """Let what follows begin a message of its own."""
+        self._is_open = False
+
+    def add(self, item: Item) -> None:
+        """Add an item of a response."""
+        match item:
+            case Turn():
+                self.add_turn(item)
+            case Reasoning(text):
+                self._think(text)
+            case Text(text) | Refusal(text):
+                self._say(text)
+            case ToolCall():
+                self._call(item)
+            case ToolResult(text, name):
+                self._result(text, name)
+            case Media(kind):
+                self._say(f"[{kind}]")
+
+    def add_turn(self, turn: Turn) -> None:
+        """Add a turn that the policy did not write in this response."""
+        if isinstance(turn, CallingTurn):
+            if turn.words.strip() or not self._is_open:
+                self._begin(turn.words)
+            for call in turn.calls:
+                self._call(call)
+        elif turn.role == "tool":
+            self._result(turn.text, "")
+        else:
+            self.messages.append({"role": _ROLES.get(turn.role, turn.role), "content": turn.text})
+            self._is_open = False
+
+    def _begin(self, text: str = "") -> Message:
+        self.messages.append({"role": "assistant", "content": text})
+        self._is_open = True
+        return self.messages[-1]
+
+    def _current(self, *, for_words: bool) -> Message:
+        """Return the assistant's message to add to; words after a call begin another."""
+        if not self._is_open or (for_words and "tool_calls" in self.messages[-1]):
+            return self._begin()
+        return self.messages[-1]
+
+    def _say(self, text: str) -> None:
+        message = self._current(for_words=True)
+        message["content"] = join_texts([message["content"], text])
+
+    def _think(self, text: str) -> None:
+        if self._reasoning == "strip":
+            return
+        if self._is_open and (self.messages[-1]["content"] or "tool_calls" in self.messages[-1]):
+            self._is_open = False
+        message = self._current(for_words=True)
+        if self._reasoning == "separate":
+            message[REASONING_FIELD] = message.get(REASONING_FIELD, "") + text
+        else:
+            message["content"] = f"<think>\n{text.strip()}\n</think>"
+
+    def _call(self, call: ToolCall) -> None:
+        self._calls += 1
+        name = f"call_{self._calls}"
+        self._unanswered.append(name)
+        function = {"name": call.name, "arguments": call.arguments}
+        made = {"id": name, "type": "function", "function": function}
+        self._current(for_words=False).setdefault("tool_calls", []).append(made)
+
+    def _result(self, text: str, name: str) -> None:
+        message: Message = {"role": "tool", "content": text}
+        if name:
+            message["name"] = name
+        if self._unanswered:
+            message["tool_call_id"] = self._unanswered.pop(0)
+        self.messages.append(message)
+        self._is_open = False

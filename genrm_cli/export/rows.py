@@ -1,0 +1,145 @@
+"""What formats render: pairs, labelled and plain samples, prompts with all their responses."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from genrm_cli.export.messages import Message, text_of_answer
+from genrm_cli.export.tools import Tool
+
+Json = dict[str, Any]
+Unit = Literal["pair", "label", "sample", "prompt"]
+
+
+class UnfitError(ValueError):
+    """A format cannot hold this row, or its loader would drop it; the message is the reason that is counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A response to a prompt.
+
+    Attributes:
+        id: of the rollout: file, group and index.
+        messages: what follows the prompt.
+        reward: that it was scored with.
+        standard_error: of its base score; None where unknown. Likewise `advantage`.
+        logprobs: of its tokens under the policy that wrote it; None where the line has none.
+        is_session: whether it holds turns of a client as well.
+    """
+
+    id: str
+    messages: list[Message]
+    reward: float
+    standard_error: float | None = None
+    advantage: float | None = None
+    logprobs: list[float] | None = None
+    is_session: bool = False
+
+    @property
+    def text(self) -> str:
+        """The text of a response that is one message of words.
+
+        Raises:
+            UnfitError: it holds tool calls or several messages.
+        """
+        text = text_of_answer(self.messages)
+        if text is None:
+            raise UnfitError("the format takes one answer, not tool calls or several turns")
+        return text
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """A prompt.
+
+    Attributes:
+        id: digest of its turns, equal for equal prompts.
+        messages: its turns; system and earlier ones included.
+        tools: functions that the policy could call, in OpenAI's shape.
+        group: key of the group in its scored file.
+        judge: that the group was judged by.
+    """
+
+    id: str
+    messages: list[Message]
+    tools: tuple[Tool, ...] = ()
+    group: str = ""
+    judge: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A chosen and a rejected response to a prompt; `confidence` is the probability that the order is right."""
+
+    prompt: Prompt
+    chosen: Answer
+    rejected: Answer
+    confidence: float | None = None
+
+    @property
+    def margin(self) -> float:
+        """By how much the chosen reward is higher."""
+        return self.chosen.reward - self.rejected.reward
+
+
+@dataclass(frozen=True, slots=True)
+class Labelled:
+    """A response that is wanted or not."""
+
+    prompt: Prompt
+    answer: Answer
+    label: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A response to imitate."""
+
+    prompt: Prompt
+    answer: Answer
+
+
+@dataclass(frozen=True, slots=True)
+class PromptRow:
+    """A prompt, and all responses to it that have a reward; `number` counts the prompts from 0."""
+
+    prompt: Prompt
+    answers: Sequence[Answer]
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class ExportFormat:
+    """One loader's format.
+
+    Attributes:
+        name: what `--to` takes.
+        unit: what a row is: a pair, a labelled sample, a sample or a prompt.
+        render: row → JSON object; raises `UnfitError` where the loader would refuse, drop or empty the row.
+        usage: URI of the output → what to type at the loader.
+        separates_reasoning: whether a field `reasoning_content` of a message reaches the chat template.
+        strips_reasoning: whether chat templates are known to strip kept reasoning in this loader.
+        sides: further files by suffix: URI of the output → their content.
+    """
+
+    name: str
+    unit: Unit
+    render: Callable[[Any], Json]
+    usage: Callable[[str], str]
+    separates_reasoning: bool = False
+    strips_reasoning: bool = False
+    sides: Mapping[str, Callable[[str], Json]] = field(default_factory=dict)
+
+
+def scores_of(pair: Pair) -> Json:
+    """Return the columns that say where a pair comes from; every row has all of them, with one type each."""
+    return {
+        "score_chosen": pair.chosen.reward,
+        "score_rejected": pair.rejected.reward,
+        "margin": pair.margin,
+        "prompt_id": pair.prompt.id,
+        "chosen_id": pair.chosen.id,
+        "rejected_id": pair.rejected.id,
+        "judge": pair.prompt.judge or "",
+    }

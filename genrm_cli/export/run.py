@@ -1,0 +1,206 @@
+"""Export scored rollouts: read, choose, render, and write all outputs or none."""
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+from genrm_cli.errors import InputError, UsageError
+from genrm_cli.export.choosing.split import PromptSplit
+from genrm_cli.export.formats import FORMATS
+from genrm_cli.export.make_rows import MadeRow, RowMaker
+from genrm_cli.export.manifest import manifest_of, warnings_of
+from genrm_cli.export.options import ExportOptions
+from genrm_cli.export.rows import ExportFormat, Json
+from genrm_cli.export.scored.comparisons import ComparedVerdicts
+from genrm_cli.export.scored.read_scored import Reading, Stop, find_inputs, read_scored, side_source
+from genrm_cli.export.scored.scored_table import ScoredTable
+from genrm_cli.settings import Settings
+from genrm_cli.storage.formats.location import S3Options, require_rl_prefix, sibling, stem_of
+from genrm_cli.storage.formats.parquet_write import ParquetWriter
+from genrm_cli.storage.formats.records import render_document, render_record
+from genrm_cli.storage.outputs import Outputs
+from genrm_cli.storage.sink import Sink, goes_out_at_once, is_same_place
+from genrm_cli.storage.source import mode_of
+
+TRAIN, VALIDATION = "train", "validation"
+_SUFFIXES = (".jsonl", ".jsonl.gz", ".jsonl.zst", ".json", ".parquet")
+
+
+@dataclass(frozen=True, slots=True)
+class ExportReport:
+    """A finished export: its manifest, and what to type at the loader."""
+
+    manifest: dict[str, Any]
+    usage: str
+
+
+def export(
+    given: Sequence[str], output: str, options: ExportOptions, settings: Settings, stop: Stop = lambda: False
+) -> ExportReport:
+    """Write the data set of a format, its validation split and its manifest, all of them or none.
+
+    Args:
+        given: scored files, folders, prefixes and patterns.
+        output: where the rows go.
+        options: what they hold.
+        settings: how lines are read, and where outputs may go.
+        stop: polled while inputs are read.
+
+    Raises:
+        GenrmError: its subclasses say what went wrong; no output has appeared then.
+    """
+    format_, storage = FORMATS[options.to], settings.storage
+    s3 = S3Options(storage.s3_endpoint_url, storage.s3_profile, storage.s3_region)
+    _check(options, format_, output, settings)
+    uris = find_inputs(given, s3)
+    for uri in uris:
+        if is_same_place(uri, output):
+            raise UsageError(f"the output {output} is an input; choose another output with -o.")
+    mode = reduce(int.__and__, map(mode_of, uris))  # as private as the most private input
+    with ScoredTable() as table, Outputs(s3, overwrite=settings.output.overwrite, mode=mode) as outputs:
+        writers = _Writers(outputs, output, format_, options)
+        reading = read_scored(uris, table, options, settings, s3, stop)
+        compared = (
+            _read_comparisons(reading, table, settings, s3)
+            if format_.unit == "pair" and options.needs_comparisons
+            else None
+        )
+        maker = RowMaker(table, [each.stem for each in reading.inputs], format_, options, compared)
+        validation = _validation_prompts(table, options)
+        with writers:
+            for made in maker.iter_rows():
+                name = VALIDATION if made.prompt in validation else TRAIN
+                maker.counts.rows[name] += 1
+                writers.write(name, made)
+            if not maker.counts.rows:
+                raise InputError(_nothing_left(reading, maker))
+            writers.finish()
+        warnings = warnings_of(reading, maker.counts, options, template_strips=format_.strips_reasoning)
+        if options.split and not validation:
+            warnings.append("all prompts are near-duplicates of each other: nothing was split off.")
+        manifest = manifest_of(reading, maker.counts, options, len(table.groups), writers.uris, warnings)
+        writers.write_sides(manifest)
+        outputs.commit()
+    return ExportReport(manifest, format_.usage(output))
+
+
+def _check(options: ExportOptions, format_: ExportFormat, output: str, settings: Settings) -> None:
+    """Refuse options that contradict each other, before anything is read.
+
+    Raises:
+        UsageError: names them.
+    """
+    if not output.endswith(_SUFFIXES) and not goes_out_at_once(output):
+        raise UsageError(f"{output}: name it .jsonl, .jsonl.gz, .jsonl.zst or .parquet.")
+    require_rl_prefix(output, settings.storage.any_prefix)
+    if options.reasoning == "separate" and not format_.separates_reasoning:
+        raise UsageError(f"--reasoning separate: {format_.name} has no field for reasoning; choose keep or strip.")
+    if options.split and goes_out_at_once(output):
+        raise UsageError("--split writes two files, so -o must name a file.")
+    if format_.unit == "pair" and options.mixed_settings and options.pairs.min_confidence is not None:
+        raise UsageError("--min-confidence needs one judge and one set of settings; drop --mixed-settings.")
+
+
+def _read_comparisons(reading: Reading, table: ScoredTable, settings: Settings, s3: S3Options) -> ComparedVerdicts:
+    """Read the comparisons files beside all inputs.
+
+    Raises:
+        InputError: one is missing.
+    """
+    compared = ComparedVerdicts()
+    for number, each in enumerate(reading.inputs):
+        source = side_source(each.uri, ".comparisons.jsonl", s3, settings)
+        if source is None:
+            raise InputError(
+                f"{each.uri}: --pairs compared and --min-confidence need the comparisons file beside it; "
+                "put *.comparisons.jsonl of the same run there"
+            )
+        judge = each.settings.get("judge")
+        panel = judge.get("panel") if isinstance(judge, dict) else None
+        weights = {one["name"]: float(one["weight"]) for one in panel or ()}
+        with source:
+            compared.add_file(source.iter_lines(), source.uri, number, table, weights)
+    return compared
+
+
+def _validation_prompts(table: ScoredTable, options: ExportOptions) -> set[int]:
+    if not options.split:
+        return set()
+    split = PromptSplit()
+    for group in table.iter_groups():
+        for digest, row in {candidate.prompt: candidate.row for candidate in group.candidates}.items():
+            if digest not in split:
+                split.add(digest, table.load(row).prompt)
+    return split.validation(options.split, options.seed)
+
+
+def _nothing_left(reading: Reading, maker: RowMaker) -> str:
+    drops = {**reading.left_out, **{f"dropped: {name}": count for name, count in maker.counts.dropped.items() if count}}
+    told = "; ".join(f"{count:,} × {reason}" for reason, count in drops.items()) or "the inputs are empty"
+    return f"nothing is left to export: {told}."
+
+
+class _Writers:
+    """The outputs of an export by name; use it as a context manager while rows are written."""
+
+    def __init__(self, outputs: Outputs, output: str, format_: ExportFormat, options: ExportOptions) -> None:
+        self._outputs = outputs
+        self._format = format_
+        self._output = output
+        self._by_name = {TRAIN: output}
+        if options.split:
+            self._by_name[VALIDATION] = _validation_uri(output)
+        self._sinks: dict[str, Sink] = {name: outputs.open(uri) for name, uri in self._by_name.items()}
+        self._sides: dict[str, Sink] = {}
+        self._manifest: Sink | None = None
+        if not goes_out_at_once(output):
+            self._sides = {suffix: outputs.open(_side_uri(output, suffix)) for suffix in format_.sides}
+            self._manifest = outputs.open(_side_uri(output, ".manifest.json"))
+        self._tables: dict[str, ParquetWriter] = {}
+        self._opened = ExitStack()
+
+    @property
+    def uris(self) -> list[str]:
+        """The outputs that hold rows."""
+        return list(self._by_name.values())
+
+    def __enter__(self) -> "_Writers":
+        for name, uri in self._by_name.items():
+            if uri.endswith(".parquet"):
+                self._tables[name] = self._opened.enter_context(ParquetWriter(uri))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._opened.close()
+
+    def write(self, name: str, made: MadeRow) -> None:
+        """Write a row to the output of this name."""
+        line = render_record(made.row)
+        table = self._tables.get(name)
+        if table is None:
+            self._sinks[name].write(line)
+        else:
+            table.append(line)
+
+    def finish(self) -> None:
+        """Write what only the last row completes."""
+        for name, table in self._tables.items():
+            table.write_to(self._sinks[name].write)
+
+    def write_sides(self, manifest: Json) -> None:
+        """Write the files beside the rows."""
+        for suffix, sink in self._sides.items():
+            sink.write(render_document(self._format.sides[suffix](self._output)))
+        if self._manifest is not None:
+            self._manifest.write(render_document(manifest))
+
+
+def _side_uri(output: str, suffix: str) -> str:
+    return sibling(output, suffix)
+
+
+def _validation_uri(output: str) -> str:
+    stem = stem_of(output)
+    return f"{stem}.{VALIDATION}{output[len(stem) :]}"

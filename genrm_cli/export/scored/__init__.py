@@ -1,0 +1,1 @@
+"""Scored lines and the files beside them, read."""

@@ -1,0 +1,311 @@
+"""Read scored lines into a table, and count what cannot be exported."""
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from genrm_cli.errors import InputError, UsageError
+from genrm_cli.export.candidates import LEFT_OUT
+from genrm_cli.export.options import ExportOptions
+from genrm_cli.export.scored.branch import branch_at
+from genrm_cli.export.scored.review import SUFFIX, withheld_rollouts
+from genrm_cli.export.scored.scored_table import ScoredTable
+from genrm_cli.export.tools import tools_of
+from genrm_cli.jobs.index import dialect_of
+from genrm_cli.rollouts.declared import Requirement, check_declared, parse_requirement
+from genrm_cli.rollouts.dialects import Score
+from genrm_cli.rollouts.grouping import digest_of_prompt
+from genrm_cli.rollouts.record import Rollout, UnreadableRecordError
+from genrm_cli.rollouts.response import has_act
+from genrm_cli.settings import Settings
+from genrm_cli.storage.formats.location import (
+    InputIdentity,
+    S3Options,
+    is_scored_file,
+    is_stream,
+    sibling,
+    stem_of,
+)
+from genrm_cli.storage.formats.records import BadLineError, parse_record
+from genrm_cli.storage.listing import iter_found, names_many
+from genrm_cli.storage.sink import exists, place_of
+from genrm_cli.storage.source import Source, open_source
+
+_NAMED_PROBLEMS = 3
+_SETTINGS_SHOWN = ("settings_digest", "strategy", "ring_k", "estimator", "repeats", "judge", "time", "versions")
+
+Stop = Callable[[], bool]
+
+
+@dataclass(slots=True)
+class ScoredInput:
+    """One scored file.
+
+    Attributes:
+        uri: of the file.
+        identity: of the version that was read.
+        sha256: of its lines, each with a newline; empty until it is read.
+        lines: that it holds.
+        rollouts: in them.
+        judges: names in its lines.
+        settings: how it was scored, from the metrics file beside it; empty without one.
+    """
+
+    uri: str
+    identity: InputIdentity
+    sha256: str = ""
+    lines: int = 0
+    rollouts: int = 0
+    judges: set[str] = field(default_factory=set)
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def stem(self) -> str:
+        """The name of the file without folder and suffixes."""
+        return "stdin" if is_stream(self.uri) else stem_of(self.uri).rpartition("/")[2]
+
+
+@dataclass(slots=True)
+class Reading:
+    """What was read.
+
+    Attributes:
+        inputs: the files.
+        rejects: lines that were not read, by reason.
+        left_out: rollouts that are not exported, by reason.
+        stand_in: whether any reward is the built-in baseline's.
+        truncated: rollouts that a limit cut off, exported or not.
+        incomplete_groups: groups some of whose lines are missing in their file.
+        repeated_prompts: prompts that groups of several files answer.
+        problems: the first rejected lines.
+    """
+
+    inputs: list[ScoredInput] = field(default_factory=list)
+    rejects: Counter[str] = field(default_factory=Counter)
+    left_out: Counter[str] = field(default_factory=Counter)
+    stand_in: bool = False
+    truncated: int = 0
+    incomplete_groups: int = 0
+    repeated_prompts: int = 0
+    problems: list[str] = field(default_factory=list)
+
+    @property
+    def rollouts(self) -> int:
+        """Number of rollouts in all files."""
+        return sum(each.rollouts for each in self.inputs)
+
+
+def find_inputs(given: Sequence[str], s3: S3Options) -> list[str]:
+    """Return the scored files that a command line names, each once; in folders and prefixes those named `.scored`.
+
+    Raises:
+        InputError: a folder, prefix or pattern without scored files.
+    """
+    found: dict[str, str] = {}
+    for uri in given:
+        if not names_many(uri):
+            found.setdefault(place_of(uri), uri)
+            continue
+        scored = [each.identity.uri for each in iter_found(uri, s3) if is_scored_file(each.identity.uri)]
+        if not scored:
+            raise InputError(f"{uri}: no scored files (*.scored.jsonl); run `genrm score` first")
+        for each in scored:
+            found.setdefault(place_of(each), each)
+    if len(found) > 1 and any(map(is_stream, found)):
+        raise UsageError("'-' cannot be combined with other inputs.")
+    return list(found.values())
+
+
+def side_source(uri: str, suffix: str, s3: S3Options, settings: Settings) -> Source | None:
+    """Open the file beside scored lines; None if there is none."""
+    if is_stream(uri):
+        return None
+    beside = sibling(uri, suffix)
+    return open_source(beside, s3, settings.input.max_line_bytes) if exists(beside, s3) else None
+
+
+def read_scored(
+    uris: Sequence[str], table: ScoredTable, options: ExportOptions, settings: Settings, s3: S3Options, stop: Stop
+) -> Reading:
+    """Read all inputs into the table.
+
+    Raises:
+        InputError: an input that cannot be read, or has no scored line; with `--strict`, one with a bad line.
+        UsageError: inputs that were scored with different settings.
+    """
+    reading = Reading()
+    prompts: Counter[int] = Counter()
+    for number, uri in enumerate(uris):
+        one = _FileReader(number, table, options, settings, reading)
+        with open_source(uri, s3, settings.input.max_line_bytes, stop) as source:
+            one.read(source, _withheld(uri, s3, settings), _settings_of(uri, s3, settings))
+            source.verify_unchanged()
+        reading.incomplete_groups += one.count_incomplete()
+        prompts.update(set(one.prompts.values()))
+    reading.repeated_prompts = sum(count > 1 for count in prompts.values())
+    _refuse_mixed(reading, options)
+    return reading
+
+
+def _withheld(uri: str, s3: S3Options, settings: Settings) -> dict[tuple[str, int], str]:
+    source = side_source(uri, SUFFIX, s3, settings)
+    if source is None:
+        return {}
+    with source:
+        return withheld_rollouts(source.iter_lines(), source.uri)
+
+
+def _settings_of(uri: str, s3: S3Options, settings: Settings) -> Mapping[str, Any]:
+    source = side_source(uri, ".metrics.json", s3, settings)
+    if source is None:
+        return {}
+    with source:
+        for line in source.iter_lines():
+            try:
+                record = parse_record(line.raw)
+            except BadLineError as error:
+                raise InputError(f"{source.uri}: {error}; expected the metrics of `genrm score`") from error
+            return {name: record[name] for name in _SETTINGS_SHOWN if name in record}
+    return {}
+
+
+class _FileReader:
+    """One input on its way into the table."""
+
+    def __init__(
+        self, number: int, table: ScoredTable, options: ExportOptions, settings: Settings, reading: Reading
+    ) -> None:
+        self.prompts: dict[str, int] = {}
+        self._expected: dict[str, int] = {}
+        self._seen: Counter[str] = Counter()
+        self._number = number
+        self._table = table
+        self._options = options
+        self._settings = settings
+        self._reading = reading
+        self._requirements: list[Requirement] = [parse_requirement(text) for text in settings.input.require_metadata]
+        self._withheld: Mapping[tuple[str, int], str] = {}
+
+    def read(self, source: Source, withheld: Mapping[tuple[str, int], str], scored_with: Mapping[str, Any]) -> None:
+        """Read every line.
+
+        Raises:
+            InputError: none of them is scored.
+        """
+        self._withheld = withheld
+        reading, read = self._reading, ScoredInput(source.uri, source.identity, settings=scored_with)
+        digest = hashlib.sha256()
+        first = ""
+        for line in source.iter_lines():
+            read.lines += 1
+            digest.update(line.raw + b"\n")
+            try:
+                if line.oversize is not None:
+                    raise BadLineError("longer than --max-line-bytes")
+                rollouts = self._parse(line.raw)
+            except (BadLineError, UnreadableRecordError) as error:
+                reading.rejects[str(error)] += 1
+                first = first or f"{source.unit} {line.number}: {error}"
+                if len(reading.problems) < _NAMED_PROBLEMS:
+                    reading.problems.append(f"{source.uri}: {source.unit} {line.number}: {error}")
+                continue
+            for rollout, score, record in rollouts:
+                read.rollouts += 1
+                self._add(rollout, score, record, read)
+        if read.lines and not read.rollouts:
+            raise InputError(f"{source.uri}: none of its {read.lines:,} {source.unit}s can be exported ({first})")
+        if first and self._settings.input.strict:
+            raise InputError(f"{source.uri}: --strict refuses {first}")
+        read.sha256 = digest.hexdigest()
+        reading.inputs.append(read)
+
+    def count_incomplete(self) -> int:
+        """Count the groups that have fewer rollouts in this file than they had when they were scored."""
+        return sum(self._seen[key] < size for key, size in self._expected.items())
+
+    def _parse(self, raw: bytes) -> Iterator[tuple[Rollout, Score, dict[str, Any]]]:
+        record = parse_record(raw)
+        dialect = dialect_of(record, self._settings.input)
+        rollouts, scores = dialect.read(record), dialect.scores(record)
+        if len(rollouts) != len(scores):
+            raise UnreadableRecordError(f"{len(rollouts)} rollouts but {len(scores)} scores; score it again")
+        check_declared(record, self._requirements)
+        return (
+            (rollout, score, dialect.own_record(record, position))
+            for position, (rollout, score) in enumerate(zip(rollouts, scores, strict=True))
+        )
+
+    def _add(self, rollout: Rollout, score: Score, record: dict[str, Any], read: ScoredInput) -> None:
+        detail, reading = score.detail, self._reading
+        key, judge = str(detail.get("group")), detail.get("judge")
+        size = detail.get("group_size")
+        self._expected.setdefault(key, size if isinstance(size, int) else 0)
+        self._seen[key] += 1
+        if key not in self.prompts and rollout.has_prompt:
+            self.prompts[key] = digest_of_prompt(rollout.prompt)
+        reading.stand_in |= detail.get("stand_in") is True
+        if isinstance(judge, str):
+            read.judges.add(judge)
+        reason = self._why_left_out(rollout, score)
+        if reason is None and self._options.branch_at is not None:
+            branched = branch_at(rollout, self._options.branch_at)
+            reason = LEFT_OUT["turn"] if branched is None else None
+            rollout = branched or rollout
+        if reason is not None or score.reward is None:
+            reading.left_out[reason or LEFT_OUT["unscored"]] += 1
+            return
+        reading.truncated += rollout.is_truncated
+        group = self._table.group_number(self._number, key, judge if isinstance(judge, str) else None)
+        with_reasoning = self._options.reasoning != "strip"
+        tools = tools_of(record)
+        self._table.append(group, rollout, detail, score.reward, record, tools, with_reasoning=with_reasoning)
+
+    def _why_left_out(self, rollout: Rollout, score: Score) -> str | None:
+        """Return why a rollout is not exported; None if it is."""
+        detail = score.detail
+        status = self._withheld.get((str(detail.get("group")), detail.get("index", -1)))
+        if status is not None:
+            return f"withheld by review ({status})"
+        if score.reward is None or detail.get("status") not in ("scored", "single"):
+            reason = detail.get("reason")
+            return f"{LEFT_OUT['unscored']}: {reason}" if isinstance(reason, str) else LEFT_OUT["unscored"]
+        if detail.get("status") == "single":
+            return LEFT_OUT["single"]
+        if detail.get("defaulted"):
+            return LEFT_OUT["defaulted"]
+        if rollout.excluded is not None:
+            return LEFT_OUT["excluded"]
+        if rollout.response is None:
+            return LEFT_OUT["response"]
+        if rollout.media:
+            return LEFT_OUT["media"]
+        if not rollout.has_prompt:
+            return LEFT_OUT["prompt"]
+        return None if has_act(rollout.response) else LEFT_OUT["blank"]
+
+
+def _refuse_mixed(reading: Reading, options: ExportOptions) -> None:
+    """Refuse inputs whose rewards are on different scales.
+
+    Raises:
+        UsageError: several judges or settings.
+    """
+    if options.mixed_settings:
+        return
+    judges = sorted({judge for each in reading.inputs for judge in each.judges})
+    if len(judges) > 1:
+        raise UsageError(
+            f"the inputs were scored by different judges ({', '.join(judges)}), so their rewards are on different "
+            "scales. Export them apart, or pass --mixed-settings."
+        )
+    digests: dict[str, str] = {}
+    for each in reading.inputs:
+        if digest := each.settings.get("settings_digest"):
+            digests.setdefault(digest, each.uri)
+    if len(digests) > 1:
+        raise UsageError(
+            f"the inputs were scored with different settings ({', '.join(digests.values())}). Score them alike, "
+            "export them apart, or pass --mixed-settings."
+        )

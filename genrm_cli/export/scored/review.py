@@ -1,0 +1,38 @@
+"""The review file beside scored lines: what experts say of single rollouts.
+
+`X.review.jsonl` belongs to `X.scored.jsonl`. Each line is an object with `group` and `index` of a rollout, as in its
+`genrm` object, and a `status`; of several lines about one rollout the last counts. Other keys (name, time, comment)
+are for people.
+"""
+
+from collections.abc import Iterable
+
+from genrm_cli.errors import InputError
+from genrm_cli.storage.formats.lines import Line
+from genrm_cli.storage.formats.records import BadLineError, parse_record
+
+SUFFIX = ".review.jsonl"
+APPROVED = "approved"
+STATUSES = (APPROVED, "pending", "held", "rejected")
+
+
+def withheld_rollouts(lines: Iterable[Line], uri: str) -> dict[tuple[str, int], str]:
+    """Return the rollouts that stay out of exports, by group and index, with their status.
+
+    Raises:
+        InputError: a line is not a review; a rollout that should be withheld must not slip through.
+    """
+    statuses: dict[tuple[str, int], str] = {}
+    for line in lines:
+        where = f"{uri}: line {line.number}"
+        try:
+            record = parse_record(line.raw)
+        except BadLineError as error:
+            raise InputError(f"{where}: {error}; expected an object with group, index and status") from error
+        group, index, status = record.get("group"), record.get("index"), record.get("status")
+        if not isinstance(group, str) or not isinstance(index, int) or status not in STATUSES:
+            raise InputError(
+                f"{where}: not a review; expected group (text), index (integer) and status ({', '.join(STATUSES)})"
+            )
+        statuses[group, index] = status
+    return {rollout: status for rollout, status in statuses.items() if status != APPROVED}

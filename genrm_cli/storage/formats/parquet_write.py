@@ -1,0 +1,94 @@
+"""Write records as a Parquet file, whose columns are known only when all records are."""
+
+from array import array
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from itertools import islice
+from typing import Any
+
+import orjson
+
+from genrm_cli.errors import UsageError
+from genrm_cli.storage.formats.spool import Spool
+
+_BATCH_ROWS = 1_024
+
+
+class ParquetWriter(AbstractContextManager["ParquetWriter"]):
+    """Records in a temporary file, written as Parquet at the end.
+
+    A field that some records lack is null in them; fields of one name must hold one type.
+
+    Raises:
+        UsageError: pyarrow is not installed, or a field holds several types.
+    """
+
+    def __init__(self, uri: str) -> None:
+        try:
+            import pyarrow
+        except ImportError as error:
+            raise UsageError(f"{uri}: writing Parquet needs pyarrow: pip install 'genrm-cli[parquet]'") from error
+        self._arrow = pyarrow
+        self._uri = uri
+        self._spool = Spool()
+        self._sizes = array("Q")
+
+    def __exit__(self, *_: object) -> None:
+        self._spool.close()
+
+    def append(self, line: bytes) -> None:
+        """Add a record as a JSON line; 8 bytes of memory each."""
+        self._sizes.append(self._spool.append(line)[1])
+
+    def write_to(self, write: Callable[[bytes], None]) -> None:
+        """Write the file piece by piece."""
+        from pyarrow import parquet
+
+        try:
+            schemas = (self._arrow.schema(list(self._arrow.array(batch).type)) for batch in self._iter_batches())
+            schema = self._arrow.unify_schemas(schemas, promote_options="permissive")
+            row = self._arrow.struct(list(schema))
+            with parquet.ParquetWriter(self._arrow.PythonFile(_Pieces(write), mode="w"), schema) as writer:
+                for batch in self._iter_batches():
+                    writer.write_table(self._arrow.Table.from_struct_array(self._arrow.array(batch, type=row)))
+        except self._arrow.ArrowException as error:
+            raise UsageError(f"{self._uri}: a column holds several types ({error}); write JSON lines") from error
+
+    def _iter_batches(self) -> Iterator[list[dict[str, Any]]]:
+        sizes, offset = iter(self._sizes), 0
+        while some := list(islice(sizes, _BATCH_ROWS)):
+            lines = self._spool.read(offset, sum(some))
+            offset += len(lines)
+            yield [orjson.loads(line) for line in lines.splitlines()]
+
+
+class _Pieces:
+    """A file for writing only."""
+
+    def __init__(self, write: Callable[[bytes], None]) -> None:
+        self._write = write
+        self._position = 0
+        self.closed = False
+
+    def write(self, data: bytes) -> int:
+        self._write(bytes(data))
+        self._position += len(data)
+        return len(data)
+
+    def tell(self) -> int:
+        return self._position
+
+    def flush(self) -> None:
+        """Do nothing: pieces go out at once."""
+
+    def close(self) -> None:
+        self.closed = True
+
+    def writable(self) -> bool:
+        return True
+
+    def readable(self) -> bool:
+        return False
+
+    def seekable(self) -> bool:
+        return False

@@ -1,0 +1,454 @@
+import gzip
+import json
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from genrm_process import SAMPLE_DATA, Call, Genrm
+from scored_lines import read_lines, scored, verdict, write_lines
+
+from genrm_cli.catalog import EXPORT_FORMATS
+
+GROUP = [scored("best", 5.0), scored("middle", 3.0, index=1), scored("worst", 1.0, index=2)]
+
+
+@pytest.fixture
+def folder(genrm: Genrm) -> Path:
+    """Give a test the folder of the command."""
+    return genrm.folder
+
+
+def manifest_of(folder: Path, stem: str = "out") -> dict[str, Any]:
+    """Read a manifest."""
+    manifest: dict[str, Any] = json.loads((folder / f"{stem}.manifest.json").read_text())
+    return manifest
+
+
+def pairs_in(path: Path) -> list[tuple[str, str]]:
+    """Return the chosen and rejected texts of rows in the form of TRL's DPO."""
+    return [(row["chosen"][-1]["content"], row["rejected"][-1]["content"]) for row in read_lines(path)]
+
+
+def test_what_score_wrote_is_exported(genrm: Genrm, call: Call, folder: Path) -> None:
+    """The whole way: rollouts, scores, pairs; the manifest accounts for every rollout and says who judged."""
+    assert (
+        call("score", SAMPLE_DATA / "rollouts.jsonl", "--judge", "lexical", "-o", folder / "x.scored.jsonl").code == 0
+    )
+    done = genrm.run("export", "x.scored.jsonl", "--to", "trl-dpo", "-o", "out.jsonl")
+    assert (done.code, done.out) == (0, b"")
+    rows, manifest = read_lines(folder / "out.jsonl"), manifest_of(folder)
+    assert len(rows) == manifest["rows"]["train"] == 7
+    assert manifest["rollouts"] == 36
+    assert manifest["left_out"] == {"unscored: blank response": 1}
+    assert manifest["inputs"][0]["judges"] == ["lexical"]
+    assert manifest["inputs"][0]["scored_with"]["estimator"] == "combined"
+    assert "do not train on this" in done.err
+    assert "DPOTrainer" in done.err
+    assert manifest["longer_chosen_share"] == 1.0
+    assert "longer answer chosen in 100.0 %" in done.err
+
+
+@pytest.mark.parametrize("name", EXPORT_FORMATS)
+def test_every_format_is_written(call: Call, folder: Path, name: str) -> None:
+    """Each format gives rows, a manifest, and what to type at its loader."""
+    write_lines(folder / "x.scored.jsonl", GROUP)
+    done = call("export", "x.scored.jsonl", "--to", name, "-o", "out.jsonl")
+    assert done.code == 0, done.err
+    assert read_lines(folder / "out.jsonl")
+    assert "load it with:" in done.err
+    assert (folder / "out.dataset_info.json").exists() == (name == "llamafactory")
+
+
+def test_exports_are_as_private_as_their_inputs(call: Call, folder: Path) -> None:
+    """What only its owner may read stays so, the manifest included."""
+    write_lines(folder / "x.scored.jsonl", GROUP).chmod(0o600)
+    assert call("export", "x.scored.jsonl", "--to", "trl-dpo", "-o", "out.jsonl").code == 0
+    assert {(folder / name).stat().st_mode & 0o777 for name in ("out.jsonl", "out.manifest.json")} == {0o600}
+
+
+def test_a_file_named_twice_is_read_once(call: Call, folder: Path) -> None:
+    """Two spellings of one path, and the folder that holds it, are one input."""
+    write_lines(folder / "x.scored.jsonl", GROUP)
+    assert call("export", "x.scored.jsonl", "./x.scored.jsonl", folder, "--to", "trl-dpo", "-o", "out.jsonl").code == 0
+    assert (len(read_lines(folder / "out.jsonl")), manifest_of(folder)["rollouts"]) == (1, 3)
+
+
+def test_exports_are_the_same_in_every_run(call: Call, folder: Path) -> None:
+    """Two runs over one input write the same bytes, labels spread at random included."""
+    lines = [scored(f"{g} {i}", float(i), group=f"task:{g}", index=i, size=4) for g in range(9) for i in range(4)]
+    write_lines(folder / "x.scored.jsonl", lines)
+    for name in ("trl-kto", "trl-dpo"):
+        for out in ("a.jsonl", "b.jsonl"):
+            assert (
+                call("export", "x.scored.jsonl", "--to", name, "-o", out, "--pairs", "best-random", "--force").code == 0
+            )
+        assert (folder / "a.jsonl").read_bytes() == (folder / "b.jsonl").read_bytes()
+
+
+def test_rollouts_that_must_not_be_trained_on_stay_out(call: Call, folder: Path) -> None:
+    """Unscored, single and defaulted rollouts, blank ones, and rewards that a user gave to unscored ones."""
+    bad = [
+        scored("unscored", None, index=3),
+        scored("given", 0.0, index=4, status="unscored", reason="judge failed"),
+        scored("alone", 3.0, group="task:2", status="single"),
+        scored("defaulted", 9.0, index=5, defaulted=1),
+        scored("", 0.5, index=6),
+        scored([{"role": "assistant", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}], 0.4, index=7),
+    ]
+    write_lines(folder / "x.scored.jsonl", [*GROUP, *bad])
+    assert call("export", "x.scored.jsonl", "--to", "trl-dpo", "-o", "out.jsonl", "--pairs", "all").code == 0
+    assert {text for pair in pairs_in(folder / "out.jsonl") for text in pair} == {"best", "middle", "worst"}
+    assert manifest_of(folder)["left_out"] == {
+        "unscored: no verdict": 1,
+        "unscored: judge failed": 1,
+        "alone in its group": 1,
+        "rests on a defaulted verdict": 1,
+        "blank response": 1,
+        "holds media": 1,
+    }
+
+
+def test_drops_are_counted_by_reason(call: Call, folder: Path) -> None:
+    """Ties, equal texts, gates, small gaps and caps: pairs in plus pairs out are all pairs of the group."""
+    lines = [
+        scored("a", 5.0, size=5),
+        scored("b", 5.0, index=1),
+        scored("a", 3.0, index=2),
+        scored("d", 2.9, index=3),
+        scored("e", 9.0, index=4, total={"gated_by": ["safety"]}),
+    ]
+    write_lines(folder / "x.scored.jsonl", lines)
+    options = ("--pairs", "all", "--min-gap", "0.5", "--max-pairs-per-prompt", "2")
+    assert call("export", "x.scored.jsonl", "--to", "trl-dpo", "-o", "out.jsonl", *options).code == 0
+    assert manifest_of(folder)["dropped"] == {
+        "the chosen response broke a gate": 4,
+        "tie": 1,
+        "equal texts": 1,
+        "--min-gap": 1,
+        "--max-pairs-per-prompt": 1,
+    }
+    assert pairs_in(folder / "out.jsonl") == [("a", "d"), ("b", "d")]
+
+
+def test_only_compared_pairs_whose_orders_agree(call: Call, folder: Path) -> None:
+    """`compared` takes pairs that the judge saw; contradictions and verdicts against the rewards are dropped."""
+    write_lines(folder / "x.scored.jsonl", [*GROUP, scored("last", 0.5, index=3, size=4)])
+    compared = [
+        verdict(0, 1, 5, 2),
+        verdict(1, 0, 1, 4),
+        verdict(1, 2, 4, 2),
+        verdict(2, 1, 5, 1),
+        verdict(2, 3, 2, 4),
+        verdict(0, 3, 3, 3, failure={"kind": "timeout", "detail": ""}),
+    ]
+    write_lines(folder / "x.comparisons.jsonl", compared)
+    assert call("export", "x.scored.jsonl", "--to", "trl-dpo", "-o", "out.jsonl", "--pairs", "compared").code == 0
+    assert pairs_in(folder / "out.jsonl") == [("best", "middle")]
+    assert manifest_of(folder)["dropped"] == {
+        "the judge's verdicts on the pair disagree": 1,
+        "the judge's verdict contradicts the rewards": 1,
+    }
+
+
+@pytest.mark.parametrize("options", [("--pairs", "compared"), ("--min-confidence", "0.9")])
+def test_rewards_without_comparisons_are_refused_where_these_are_needed(
+    call: Call, folder: Path, options: tuple[str, str]
+) -> None:
+    """No comparisons file, no guess: exit 3, and the missing file is named."""
+    write_lines(folder / "x.scored.jsonl", GROUP)
+    done = call("export", "x.scored.jsonl", "--to", "trl-dpo", "-o", "out.jsonl", *options)
+    assert done.code == 3
+    assert "comparisons file" in done.err
+    assert not (folder / "out.jsonl").exists()
+
+
+def test_confidence_filters_pairs(call: Call, folder: Path) -> None:
+    """A higher --min-confidence keeps fewer pairs of a noisy judge, and those with the wider gaps."""
+    source = Random(1)
+    lines, compared = [], []
+    for group in (f"task:{number}" for number in range(60)):
+        truth = source.sample([1.0, 2.0, 3.0, 4.0, 5.0], 5)
+        lines += [scored(f"{group} {i}", reward, group=group, index=i, size=5) for i, reward in enumerate(truth)]
+        for first, second in ((0, 1), (1, 2), (2, 3), (3, 4), (4, 0), (0, 2), (1, 3), (2, 4), (3, 0), (4, 1)):
+            gap = truth[first] - truth[second] + source.gauss(0, 1.5)
+            compared.append(verdict(first, second, 3 + gap / 4, 3 - gap / 4, group=group))
+    write_lines(folder / "x.scored.jsonl", lines)
+    write_lines(folder / "x.comparisons.jsonl", compared)
+    kept = []
+    for sure in ("0.6", "0.95"):
+        options = ("--pairs", "all", "--min-confidence", sure, "--force")
+        assert call("export", "x.scored.jsonl", "--to", "trl-dpo", "-o", "out.jsonl", *options).code == 0
+        kept.append(manifest_of(folder))
+    assert kept[0]["rows"]["train"] > kept[1]["rows"]["train"] > 0
+    assert kept[0]["margins"]["mean"] < kept[1]["margins"]["mean"]
+
+
+def test_files_scored_differently_are_refused(call: Call, folder: Path) -> None:
+    """Two judges are two scales: exit 2, unless --mixed-settings says that this is known."""
+    write_lines(folder / "a.scored.jsonl", GROUP)
+    write_lines(folder / "b.scored.jsonl", [line | {"genrm": line["genrm"] | {"judge": "k"}} for line in GROUP])
+    done = call("export", "a.scored.jsonl", "b.scored.jsonl", "--to", "trl-dpo", "-o", "out.jsonl")
+    assert done.code == 2
+    assert "j, k" in done.err
+    again = call("export", "a.scored.jsonl", "b.scored.jsonl", "--to", "trl-dpo", "-o", "out.jsonl", "--mixed-settings")
+    assert again.code == 0
+
+
+def test_a_group_split_over_files_is_reported_and_not_joined(call: Call, folder: Path) -> None:
+    """Rollouts of two files are not paired, although their group has one name; missing lines are counted."""
+    write_lines(folder / "a.scored.jsonl", [*GROUP[:2], scored("x", 2.0, group="task:9", size=8)])
+    write_lines(folder / "b.scored.jsonl", GROUP[2:])
+    done = call("export", folder, "--to", "trl-dpo", "-o", "out.jsonl")
+    assert done.code == 0
+    assert pairs_in(folder / "out.jsonl") == [("best", "middle")]
+    manifest = manifest_of(folder)
+    assert (manifest["incomplete_groups"], manifest["prompts_in_several_files"]) == (2, 1)
+    assert "not paired" in done.err
+
+
+@pytest.mark.parametrize(
+    ("lines", "told"),
+    [
+        ([{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]}], "not scored"),
+        ([{"a": 1}], "unknown format"),
+        ([], "nothing is left"),
+        (GROUP[:1], "nothing is left"),
+    ],
+)
+def test_an_input_without_a_row_is_an_error(call: Call, folder: Path, lines: list[Any], told: str) -> None:
+    """Unscored lines, other files and single rollouts: exit 3 with the reason, and no empty data set."""
+    write_lines(folder / "x.scored.jsonl", lines)
+    done = call("export", "x.scored.jsonl", "--to", "trl-dpo", "-o", "out.jsonl")
+    assert done.code == 3
+    assert told in done.err
+    assert [path.name for path in folder.iterdir()] == ["x.scored.jsonl"]
+
+
+def test_bad_lines_are_counted_and_refused_by_strict(call: Call, folder: Path) -> None:
+    """A broken and an unscored line cost nothing but themselves; with --strict they are exit 3."""
+    path = write_lines(folder / "x.scored.jsonl", [*GROUP, {"prompt": "a", "response": "b"}])
+    path.write_text(path.read_text() + "{broken\n")
+    assert call("export", "x.scored.jsonl", "--to", "trl-dpo", "-o", "out.jsonl").code == 0
+    assert manifest_of(folder)["rejected_lines"] == 2
+    assert call("export", "x.scored.jsonl", "--to", "trl-dpo", "-o", "new.jsonl", "--strict").code == 3
+
+
+def test_undeclared_metadata_is_refused(call: Call, folder: Path) -> None:
+    """With --require-metadata only declared rollouts are exported."""
+    declared = [line | {"metadata": {"synthetic": True}} for line in GROUP]
+    write_lines(folder / "x.scored.jsonl", [*declared, scored("real", 9.0, index=3)])
+    options = ("--require-metadata", "synthetic=true")
+    assert call("export", "x.scored.jsonl", "--to", "trl-dpo", "-o", "out.jsonl", *options).code == 0
+    assert pairs_in(folder / "out.jsonl") == [("best", "worst")]
+    assert list(manifest_of(folder)["rejected_reasons"]) == ["does not declare synthetic=true (--require-metadata)"]
+
+
+def test_rollouts_held_for_review_stay_out(call: Call, folder: Path) -> None:
+    """The last status counts; approved rollouts are exported, held and pending ones are not."""
+    write_lines(folder / "x.scored.jsonl", [*GROUP, scored("fourth", 0.5, index=3)])
+    reviews = [
+        {"group": "task:1", "index": 0, "status": "held", "by": "A. Expert"},
+        {"group": "task:1", "index": 1, "status": "held"},
+        {"group": "task:1", "index": 1, "status": "approved"},
+        {"group": "task:1", "index": 3, "status": "pending"},
+    ]
+    write_lines(folder / "x.review.jsonl", reviews)
+    assert call("export", "x.scored.jsonl", "--to", "trl-dpo", "-o", "out.jsonl").code == 0
+    assert pairs_in(folder / "out.jsonl") == [("middle", "worst")]
+    assert manifest_of(folder)["left_out"] == {"withheld by review (held)": 1, "withheld by review (pending)": 1}
+
+
+@pytest.mark.parametrize("line", ['{"group": "task:1", "index": 0, "status": "fine"}', "{", '{"status": "held"}'])
+def test_an_unreadable_review_is_refused(call: Call, folder: Path, line: str) -> None:
+    """A review that cannot be read might hold a rollout back: exit 3, nothing is exported."""
+    write_lines(folder / "x.scored.jsonl", GROUP)
+    (folder / "x.review.jsonl").write_text(line + "\n")
+    assert call("export", "x.scored.jsonl", "--to", "trl-dpo", "-o", "out.jsonl").code == 3
+    assert not (folder / "out.jsonl").exists()
+
+
+def test_the_split_is_by_prompt(call: Call, folder: Path) -> None:
+    """No prompt is on both sides, both sides are written, and together they are everything."""
+    words = [" ".join(f"w{(group * 37 + at * 101) % 997}" for at in range(9)) for group in range(40)]
+    lines = [
+        scored(f"{group} {index}", float(index), group=f"task:{group}", index=index, size=3, prompt=words[group // 2])
+        for group in range(40)
+        for index in range(3)
+    ]
+    write_lines(folder / "x.scored.jsonl", lines)
+    options = ("--split", "0.2", "--pairs", "all")
+    assert call("export", "x.scored.jsonl", "--to", "trl-dpo", "-o", "out.jsonl", *options).code == 0
+    train, validation = (
+        {row["prompt_id"] for row in read_lines(folder / name)} for name in ("out.jsonl", "out.validation.jsonl")
+    )
+    assert not train & validation
+    assert (len(train), len(validation)) == (16, 4)
+    assert manifest_of(folder)["rows"] == {"train": 96, "validation": 24}
+
+
+def test_labels_follow_median_or_threshold(call: Call, folder: Path) -> None:
+    """Without a threshold the group's median decides and is dropped; with one, rewards from there on are true."""
+    write_lines(folder / "x.scored.jsonl", GROUP)
+    call("export", "x.scored.jsonl", "--to", "trl-kto", "-o", "median.jsonl")
+    labels = {row["completion"][0]["content"]: row["label"] for row in read_lines(folder / "median.jsonl")}
+    assert labels == {"best": True, "worst": False}
+    assert manifest_of(folder, "median")["dropped"] == {"at the median of its group": 1}
+    call("export", "x.scored.jsonl", "--to", "trl-kto", "-o", "high.jsonl", "--threshold", "4")
+    labels = {row["completion"][0]["content"]: row["label"] for row in read_lines(folder / "high.jsonl")}
+    assert labels == {"best": True, "middle": False, "worst": False}
+
+
+def test_rejection_sampling_keeps_the_best_with_a_lower_bound(call: Call, folder: Path) -> None:
+    """--best-of counts per prompt; with --min-confidence the reward less its error must reach --min-reward."""
+    write_lines(folder / "x.scored.jsonl", GROUP)
+    common = ("export", "x.scored.jsonl", "--to", "trl-sft", "--best-of", "3", "--min-reward", "2.5", "--force")
+
+    def kept(*options: str) -> list[str]:
+        call(*common, "-o", "out.jsonl", *options)
+        return [row["completion"][0]["content"] for row in read_lines(folder / "out.jsonl")]
+
+    assert kept() == ["best", "middle"]
+    assert kept("--min-confidence", "0.9") == ["best"]  # 3.0 - 1.28 * 0.5 < 2.5
+    assert kept("--best-of", "1") == ["best"]
+
+
+def test_sessions_are_exported_whole_or_at_a_turn(call: Call, folder: Path) -> None:
+    """Whole sessions have all turns; at a turn only those with equal histories are paired."""
+
+    def session(first: str, second: str, reward: float, index: int) -> dict[str, Any]:
+        turns = [
+            {"role": "assistant", "content": first},
+            {"role": "user", "content": "And?"},
+            {"role": "assistant", "content": second},
+        ]
+        return scored(turns, reward, index=index, size=3, prompt="I feel low.") | {"scenario": {"scenario_id": "s"}}
+
+    lines = [session("Oh.", "good", 5.0, 0), session("Oh.", "bad", 2.0, 1), session("Hm.", "worse", 1.0, 2)]
+    write_lines(folder / "x.scored.jsonl", lines)
+    assert call("export", "x.scored.jsonl", "--to", "trl-dpo", "-o", "whole.jsonl").code == 0
+    (row,) = read_lines(folder / "whole.jsonl")
+    assert [message["role"] for message in row["chosen"]] == ["assistant", "user", "assistant"]
+    options = ("--branch-at", "2", "--pairs", "all")
+    assert call("export", "x.scored.jsonl", "--to", "trl-dpo", "-o", "turn.jsonl", *options).code == 0
+    (row,) = read_lines(folder / "turn.jsonl")
+    assert [message["content"] for message in row["prompt"]] == ["I feel low.", "Oh.", "And?"]
+    assert (row["chosen"][0]["content"], row["rejected"][0]["content"]) == ("good", "bad")
+    assert manifest_of(folder, "turn")["dropped"] == {"different prompts or histories": 2}
+
+
+def test_reasoning_that_alone_differs_is_warned_about(call: Call, folder: Path) -> None:
+    """Kept, such pairs are counted in a warning; stripped, they are equal texts and are dropped."""
+    lines = [scored("<think>a</think>Yes.", 5.0), scored("<think>b</think>Yes.", 1.0, index=1)]
+    write_lines(folder / "x.scored.jsonl", lines)
+    done = call("export", "x.scored.jsonl", "--to", "trl-dpo", "-o", "out.jsonl")
+    assert done.code == 0
+    assert "1 pairs differ only in their reasoning" in done.err
+    done = call("export", "x.scored.jsonl", "--to", "trl-dpo", "-o", "new.jsonl", "--reasoning", "strip")
+    assert (done.code, "1 × dropped: equal texts" in done.err) == (3, True)
+    done = call("export", "x.scored.jsonl", "--to", "axolotl", "-o", "new.jsonl", "--reasoning", "separate")
+    assert done.code == 2
+
+
+def test_near_copies_and_unequal_lengths_are_dropped(call: Call, folder: Path) -> None:
+    """--max-similarity compares word sequences, --max-length-ratio characters."""
+    text = "one two three four five six seven eight nine ten"
+    write_lines(folder / "x.scored.jsonl", [scored(text, 5.0), scored(f"{text} eleven", 1.0, index=1)])
+    done = call("export", "x.scored.jsonl", "--to", "trl-dpo", "-o", "out.jsonl", "--max-similarity", "0.8")
+    assert "1 × dropped: --max-similarity" in done.err
+    write_lines(folder / "x.scored.jsonl", [scored("a" * 90, 5.0), scored("b" * 30, 1.0, index=1)])
+    done = call("export", "x.scored.jsonl", "--to", "trl-dpo", "-o", "out.jsonl", "--max-length-ratio", "2")
+    assert "1 × dropped: --max-length-ratio" in done.err
+
+
+def test_balanced_lengths_are_not_a_sign_of_quality(call: Call, folder: Path) -> None:
+    """With --balance-length as many pairs have the longer answer chosen as the shorter."""
+    lines = []
+    for group in range(12):
+        long, short = f"long answer {group}", f"short {group}"
+        best, worst = (long, short) if group < 9 else (short, long)
+        lines += [
+            scored(best, 5.0, group=f"task:{group}"),
+            scored(worst, 1.0, group=f"task:{group}", index=1),
+        ]
+    write_lines(folder / "x.scored.jsonl", lines)
+    assert call("export", "x.scored.jsonl", "--to", "trl-dpo", "-o", "out.jsonl", "--balance-length").code == 0
+    manifest = manifest_of(folder)
+    assert (manifest["rows"]["train"], manifest["longer_chosen_share"]) == (6, 0.5)
+    assert manifest["dropped"] == {"--balance-length": 6}
+
+
+def test_compressed_and_parquet_outputs(call: Call, folder: Path) -> None:
+    """The suffix decides; Parquet has a column for every field, null where a row lacks it."""
+    from pyarrow import parquet
+
+    tool = {"type": "function", "function": {"name": "look"}}
+    other = [
+        line | {"tools": [tool]}
+        for line in (scored("x", 2.0, group="task:2"), scored("y", 1.0, group="task:2", index=1))
+    ]
+    write_lines(folder / "x.scored.jsonl", [*GROUP, *other])
+    assert call("export", "x.scored.jsonl", "--to", "trl-dpo", "-o", "out.parquet").code == 0
+    rows = parquet.read_table(folder / "out.parquet").to_pylist()
+    assert [row["tools"] for row in rows] == [None, json.dumps([tool])]
+    assert rows[0]["chosen"] == [{"role": "assistant", "content": "best"}]
+    assert call("export", "x.scored.jsonl", "--to", "trl-dpo", "-o", "out.jsonl.gz").code == 2  # the manifest is there
+    assert call("export", "x.scored.jsonl", "--to", "trl-dpo", "-o", "other.jsonl.gz").code == 0
+    assert len(gzip.decompress((folder / "other.jsonl.gz").read_bytes()).splitlines()) == 2
+
+
+def test_standard_streams(call: Call, folder: Path) -> None:
+    """Scored lines from stdin, rows to stdout; nothing is written beside."""
+    lines = b"".join(json.dumps(line).encode() + b"\n" for line in GROUP)
+    done = call("export", "-", "--to", "trl-dpo", "-o", "-", stdin=lines)
+    assert done.code == 0
+    assert json.loads(done.out)["margin"] == 4.0
+    assert list(folder.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--to", "nothing", "-o", "out.jsonl"),
+        ("--to", "trl-dpo", "-o", "out.csv"),
+        ("--to", "trl-dpo", "-o", "x.scored.jsonl", "--force"),
+        ("--to", "trl-dpo", "-o", "out.jsonl", "--pairs", "some"),
+        ("--to", "trl-dpo", "-o", "out.jsonl", "--min-confidence", "1.5"),
+        ("--to", "trl-dpo", "-o", "out.jsonl", "--max-length-ratio", "0.5"),
+        ("--to", "trl-dpo", "-o", "s3://bucket/data/out.jsonl"),
+        ("--to", "trl-dpo", "-o", "out.jsonl", "--threshold", "3"),
+        ("--to", "trl-kto", "-o", "out.jsonl", "--min-gap", "1"),
+        ("--to", "trl-sft", "-o", "out.jsonl", "--min-confidence", "0.9"),
+    ],
+)
+def test_wrong_options_are_refused(call: Call, folder: Path, options: tuple[str, ...]) -> None:
+    """Exit 2 before anything is written."""
+    write_lines(folder / "x.scored.jsonl", GROUP)
+    before = (folder / "x.scored.jsonl").read_bytes()
+    assert call("export", "x.scored.jsonl", *options).code == 2
+    assert (folder / "x.scored.jsonl").read_bytes() == before
+    assert [path.name for path in folder.iterdir()] == ["x.scored.jsonl"]
+
+
+def test_a_prefix_on_s3_is_exported_to_s3(genrm: Genrm, s3_bucket: Any, s3: str) -> None:
+    """All scored files under a prefix, none of the others; rows and manifest appear under rl/."""
+    aws = {
+        "AWS_ACCESS_KEY_ID": "AKTEST",
+        "AWS_SECRET_ACCESS_KEY": "SKTEST",
+        "AWS_ENDPOINT_URL": s3,
+        "AWS_DEFAULT_REGION": "us-east-1",
+    }
+    body = b"".join(json.dumps(line).encode() + b"\n" for line in GROUP)
+    for key in ("rl/env/a.scored.jsonl", "rl/env/b.scored.jsonl", "rl/env/raw.jsonl"):
+        s3_bucket.client.put_object(Bucket=s3_bucket.name, Key=key, Body=body)
+    held = b'{"group": "task:1", "index": 0, "status": "held"}\n'
+    s3_bucket.client.put_object(Bucket=s3_bucket.name, Key="rl/env/b.review.jsonl", Body=held)
+    root = f"s3://{s3_bucket.name}"
+    done = genrm.run("export", f"{root}/rl/env/", "--to", "trl-dpo", "-o", f"{root}/rl/pairs.jsonl", **aws)
+    assert done.code == 0, done.err
+    rows = s3_bucket.client.get_object(Bucket=s3_bucket.name, Key="rl/pairs.jsonl")["Body"].read().splitlines()
+    chosen = [json.loads(row)["chosen"][0]["content"] for row in rows]
+    assert chosen == ["best", "middle"]
+    manifest = s3_bucket.client.get_object(Bucket=s3_bucket.name, Key="rl/pairs.manifest.json")["Body"].read()
+    assert [each["uri"] for each in json.loads(manifest)["inputs"]] == [f"{root}/rl/env/{n}.scored.jsonl" for n in "ab"]
+    assert list(genrm.folder.iterdir()) == []

@@ -1,0 +1,200 @@
+"""The rows of every format, word for word."""
+
+import pytest
+
+from genrm_cli.export.formats import FORMATS
+from genrm_cli.export.messages import messages_of_prompt, messages_of_response
+from genrm_cli.export.rows import Answer, Labelled, Pair, Prompt, PromptRow, Sample, UnfitError
+from genrm_cli.export.tools import Tool, tools_of
+from genrm_cli.rollouts.reading.messages import items_of_messages, turns_of_messages
+from genrm_cli.rollouts.response import Reasoning, Text, ToolCall, ToolResult, Turn
+
+S, U = {"role": "system", "content": "Be brief."}, {"role": "user", "content": "2+2?"}
+A4, A5 = {"role": "assistant", "content": "4"}, {"role": "assistant", "content": "5"}
+CALL = {"id": "call_1", "type": "function", "function": {"name": "add", "arguments": '{"a": 2}'}}
+CALLING = {"role": "assistant", "content": "", "tool_calls": [CALL]}
+RESULT = {"role": "tool", "content": "4", "name": "add", "tool_call_id": "call_1"}
+
+PROMPT = Prompt("00ff", [S, U], (), "task:1", "j")
+GOOD = Answer("x/task:1#0", [A4], 4.5, 0.25, 0.7, [-0.5, -1.5])
+BAD = Answer("x/task:1#1", [A5], 2.0, None, None, None)
+PAIR = Pair(PROMPT, GOOD, BAD, 0.9)
+ROWS = {
+    "pair": PAIR,
+    "label": Labelled(PROMPT, GOOD, True),
+    "sample": Sample(PROMPT, GOOD),
+    "prompt": PromptRow(PROMPT, [GOOD, BAD], 3),
+}
+IDS = {"prompt_id": "00ff", "chosen_id": "x/task:1#0", "rejected_id": "x/task:1#1", "judge": "j"}
+SCORES = {"score_chosen": 4.5, "score_rejected": 2.0, "margin": 2.5, **IDS}
+SCORE = {"score": 4.5, "prompt_id": "00ff", "completion_id": "x/task:1#0", "judge": "j"}
+EXPLICIT = {"prompt": [S, U], "chosen": [A4], "rejected": [A5], **SCORES}
+
+GOLDEN = {
+    "trl-dpo": EXPLICIT,
+    "trl-reward": EXPLICIT,
+    "trl-kto": {"prompt": [S, U], "completion": [A4], "label": True, **SCORE},
+    "trl-sft": {"prompt": [S, U], "completion": [A4], **SCORE},
+    "trl-grpo": {"prompt": [S, U], "prompt_id": "00ff"},
+    "openrlhf": EXPLICIT,
+    "nemo-rl": {
+        "context": [S, U],
+        "completions": [
+            {"rank": 0, "completion": [A4], "reward": 4.5},
+            {"rank": 1, "completion": [A5], "reward": 2.0},
+        ],
+        **SCORES,
+    },
+    "nemo-rl-binary": {"prompt": [S, U], "chosen": "4", "rejected": "5", **SCORES},
+    "nemo-aligner-rpo": {
+        "prompt": "<extra_id_0>System\nBe brief.\n<extra_id_1>User\n2+2?\n<extra_id_1>Assistant\n",
+        "chosen_response": "4\n<extra_id_1>",
+        "rejected_response": "5\n<extra_id_1>",
+        "chosen_reward": 4.5,
+        "rejected_reward": 2.0,
+        **SCORES,
+    },
+    "verl": {
+        "data_source": "genrm",
+        "prompt": [S, U],
+        "ability": "chat",
+        "reward_model": {"style": "model", "ground_truth": ""},
+        "extra_info": {
+            "index": 3,
+            "prompt_id": "00ff",
+            "judge": "j",
+            "offline_rewards": [4.5, 2.0],
+            "offline_ids": ["x/task:1#0", "x/task:1#1"],
+        },
+    },
+    "llamafactory": {"messages": [S, U], "chosen": A4, "rejected": A5, "tools": "", **SCORES},
+    "axolotl": {"prompt": [S, U], "chosen": A4, "rejected": A5, **SCORES},
+    "ms-swift": {"messages": [S, U, A4], "rejected_response": "5", **SCORES},
+    "torchtune": {"chosen": [S, U, A4], "rejected": [S, U, A5], **SCORES},
+    "groups": {
+        "prompt": [S, U],
+        "completions": [[A4], [A5]],
+        "rewards": [4.5, 2.0],
+        "advantages": [0.7, None],
+        "standard_errors": [0.25, None],
+        "logprobs": [[-0.5, -1.5], None],
+        "completion_ids": ["x/task:1#0", "x/task:1#1"],
+        "tools": "",
+        "prompt_id": "00ff",
+        "judge": "j",
+    },
+}
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_row_is_written_as_its_loader_reads_it(name):
+    """The keys and values of `trainer-formats.md`, where each was tried with the loader."""
+    format_ = FORMATS[name]
+    assert format_.render(ROWS[format_.unit]) == GOLDEN[name]
+    assert "out.jsonl" in format_.usage("out.jsonl")
+
+
+ONE_MESSAGE = ["nemo-rl-binary", "nemo-aligner-rpo", "llamafactory", "axolotl", "ms-swift"]
+
+
+@pytest.mark.parametrize("name", ONE_MESSAGE)
+def test_a_loader_of_single_answers_gets_no_others(name):
+    """A response with tool calls is refused with a reason: the loader would drop it or train on a part of it."""
+    longer = Answer("x", [CALLING, RESULT, A4], 5.0)
+    with pytest.raises(UnfitError, match="one answer"):
+        FORMATS[name].render(Pair(PROMPT, longer, BAD))
+
+
+@pytest.mark.parametrize(
+    "name", ["openrlhf", "nemo-rl", "nemo-rl-binary", "nemo-aligner-rpo", "axolotl", "ms-swift", "torchtune"]
+)
+def test_a_loader_without_tools_gets_no_prompt_that_needs_them(name):
+    """A prompt with tool definitions is refused: the model would learn to call what it was not told of."""
+    with pytest.raises(UnfitError):
+        FORMATS[name].render(Pair(Prompt("1", [U], (Tool("{}"),)), GOOD, BAD))
+
+
+def test_llamafactory_gets_calls_in_its_own_roles():
+    """Calls and results become turns that alternate; two results after one call are joined."""
+    prompt = Prompt("1", [S, U, CALLING, RESULT, RESULT, A4, U])
+    row = FORMATS["llamafactory"].render(Pair(prompt, GOOD, BAD))
+    assert row["messages"] == [
+        S,
+        U,
+        {"role": "function_call", "content": '{"name": "add", "arguments": {"a": 2}}'},
+        {"role": "observation", "content": "4\n</tool_response>\n<tool_response>\n4"},
+        A4,
+        U,
+    ]
+
+
+@pytest.mark.parametrize("messages", [[U, U], [A4], [U, A4], [S]])
+def test_llamafactory_gets_turns_that_alternate_or_none(messages):
+    """What its converter would skip with a log line is refused here."""
+    with pytest.raises(UnfitError, match="alternate"):
+        FORMATS["llamafactory"].render(Pair(Prompt("1", messages), GOOD, BAD))
+
+
+def test_a_session_says_which_messages_the_policy_wrote():
+    """In groups the messages of a session carry a mark; those of single answers do not."""
+    session = Answer("x", [A4, U, A5], 3.0, is_session=True)
+    row = FORMATS["groups"].render(PromptRow(PROMPT, [session, BAD], 0))
+    assert [message["policy"] for message in row["completions"][0]] == [True, False, True]
+    assert row["completions"][1] == [A5]
+
+
+ITEMS = (
+    Reasoning("Hm."),
+    Text("Let me add."),
+    ToolCall("add", '{"a": 2}'),
+    ToolResult("4", "add"),
+    Reasoning("Done."),
+    Text("4"),
+)
+
+
+@pytest.mark.parametrize(
+    ("policy", "first", "last"),
+    [
+        ("keep", {"content": "<think>\nHm.\n</think>\n\nLet me add."}, {"content": "<think>\nDone.\n</think>\n\n4"}),
+        ("strip", {"content": "Let me add."}, {"content": "4"}),
+        (
+            "separate",
+            {"content": "Let me add.", "reasoning_content": "Hm."},
+            {"content": "4", "reasoning_content": "Done."},
+        ),
+    ],
+)
+def test_reasoning_is_kept_stripped_or_separated(policy, first, last):
+    """Each thought stays with the message that it precedes, or goes."""
+    messages = messages_of_response((Turn("user", "2+2?"),), ITEMS, policy)
+    assert messages == [
+        {"role": "assistant", **first, "tool_calls": [CALL]},
+        RESULT,
+        {"role": "assistant", **last},
+    ]
+
+
+def test_messages_survive_reading_and_writing():
+    """System, earlier turns, calls and results of a prompt come out as messages again, numbered through."""
+    messages = [S, U, CALLING, RESULT, A4, {"role": "user", "content": "And 3?"}]
+    turns = turns_of_messages(messages)
+    assert turns[2] == Turn("assistant", '[calls add({"a": 2})]')
+    again = messages_of_prompt(turns)
+    assert again == [*messages[:3], {key: value for key, value in RESULT.items() if key != "name"}, *messages[4:]]
+    answer = messages_of_response(turns, items_of_messages([CALLING, RESULT, A5]) or (), "keep")
+    assert [message.get("tool_call_id") for message in answer] == [None, "call_2", None]
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        {"tools": [{"type": "function", "name": "add", "parameters": {}}]},
+        {"responses_create_params": {"tools": [{"type": "function", "name": "add", "parameters": {}}]}},
+        {"request": {"tools": [{"type": "function", "function": {"name": "add", "parameters": {}}}]}},
+    ],
+)
+def test_tools_are_found_and_brought_into_one_shape(record):
+    """Definitions of the Responses API are nested as chat completions have them."""
+    assert tools_of(record) == (Tool('{"type": "function", "function": {"name": "add", "parameters": {}}}'),)
+    assert tools_of({"tools": []}) == ()

@@ -1,0 +1,152 @@
+"""Which pairs are made of a group, and which never are."""
+
+from collections import Counter
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from genrm_cli.catalog import PAIR_SELECTIONS
+from genrm_cli.export.candidates import Candidate
+from genrm_cli.export.choosing.lengths import BUCKET_CHARS, balanced
+from genrm_cli.export.choosing.pairs import PairOptions, choose_pairs
+
+
+def candidate(index, reward, *, chars=100, text=None, prompt=7, gated=False):
+    """Make a candidate; each has a text of its own unless one is given."""
+    return Candidate(index, index, reward, 0.5, reward, chars, index if text is None else text, prompt, gated)
+
+
+def chosen(rewards, selection="best-worst", dropped=None, **options):
+    """Return the indices of the pairs of a group with these rewards."""
+    pairs = choose_pairs(
+        [candidate(index, reward) for index, reward in enumerate(rewards)],
+        PairOptions(selection, **options),
+        Counter() if dropped is None else dropped,
+    )
+    return [(pair.chosen.index, pair.rejected.index) for pair in pairs]
+
+
+GROUPS = st.lists(
+    st.builds(
+        lambda reward, chars, text, prompt, gated: (reward, chars, text, prompt, gated),
+        st.sampled_from([1.0, 1.5, 2.0, 3.25, 4.0, 5.0]),
+        st.integers(0, 500),
+        st.integers(0, 5),
+        st.sampled_from([7, 7, 7, 8]),
+        st.booleans(),
+    ),
+    min_size=0,
+    max_size=9,
+).map(lambda rows: [candidate(i, r, chars=c, text=t, prompt=p, gated=g) for i, (r, c, t, p, g) in enumerate(rows)])
+OPTIONS = st.builds(
+    PairOptions,
+    st.sampled_from(sorted(PAIR_SELECTIONS)),
+    st.integers(1, 4),
+    st.sampled_from([0.0, 0.5, 1.0]),
+    st.sampled_from([None, 0.6, 0.9]),
+    st.sampled_from([None, 1.5]),
+    st.integers(0, 3),
+)
+VERDICTS = st.dictionaries(
+    st.tuples(st.integers(0, 8), st.integers(0, 8)).filter(lambda pair: pair[0] < pair[1]), st.sampled_from([-1, 0, 1])
+)
+
+
+@settings(deadline=None)
+@given(GROUPS, OPTIONS, VERDICTS, st.floats(0, 1))
+def test_no_pair_breaks_a_rule_and_every_drop_has_a_reason(group, options, verdicts, sure):
+    """Never a tie, equal texts, two prompts or a gated choice; filters hold; pairs and drops account for all."""
+    dropped = Counter()
+    pairs = choose_pairs(group, options, dropped, preferences=verdicts, confidence=lambda i, j: sure, key="g")
+    for pair in pairs:
+        better, worse = pair.chosen, pair.rejected
+        assert better.reward > worse.reward
+        assert better.text != worse.text
+        assert better.prompt == worse.prompt
+        assert not better.is_gated
+        assert pair.gap >= options.min_gap
+        assert options.min_confidence is None or sure >= options.min_confidence
+        if options.max_length_ratio is not None:
+            assert max(better.chars, worse.chars) <= options.max_length_ratio * min(better.chars, worse.chars)
+        if options.selection == "compared":
+            preferred = verdicts[min(better.index, worse.index), max(better.index, worse.index)]
+            assert preferred == (1 if better.index < worse.index else -1)
+    assert len({(pair.chosen.index, pair.rejected.index) for pair in pairs}) == len(pairs)
+    considered = {
+        "all": len(group) * (len(group) - 1) // 2,
+        "top-bottom": min(options.top, len(group) // 2) ** 2,
+        "compared": sum(max(pair) < len(group) for pair in verdicts),
+    }.get(options.selection, 1)
+    assert len(pairs) + dropped.total() == (considered if len(group) > 1 else 1)
+
+
+@settings(deadline=None)
+@given(GROUPS, OPTIONS)
+def test_the_same_group_gives_the_same_pairs(group, options):
+    """Selection is deterministic, also of random opponents, and does not depend on the order of the rollouts."""
+    first = choose_pairs(group, options, Counter(), preferences={}, key="g")
+    again = choose_pairs(group, options, Counter(), preferences={}, key="g")
+    assert first == again
+
+
+@pytest.mark.parametrize(
+    ("selection", "expected"),
+    [
+        ("best-worst", [(1, 3)]),
+        ("best-typical-worst", [(1, 3)]),
+        ("top-bottom", [(1, 3), (1, 4), (2, 3), (2, 4)]),
+    ],
+)
+def test_selections_take_the_ends_of_a_group(selection, expected):
+    """The best is chosen; the worst, or each of the worst two, is rejected."""
+    assert sorted(chosen([3.0, 5.0, 4.0, 1.0, 2.0], selection)) == expected
+
+
+def test_the_typical_worst_is_not_an_outlier():
+    """Rejected is the response nearest to mean - 2 sd, here not the single failure."""
+    rewards = [4.0 - number / 100 for number in range(30)] + [-20.0]
+    assert chosen(rewards, "best-worst") == [(0, 30)]
+    assert chosen(rewards, "best-typical-worst") == [(0, 29)]
+
+
+def test_all_pairs_come_with_the_widest_gap_first():
+    """All unequal pairs are made, each with the higher reward chosen."""
+    dropped: Counter[str] = Counter()
+    assert chosen([1.0, 3.0, 2.0, 3.0], "all", dropped) == [(1, 0), (3, 0), (1, 2), (2, 0), (3, 2)]
+    assert dropped == {"tie": 1}
+
+
+def test_a_response_that_broke_a_gate_is_rejected_only():
+    """The best that passes the gates is chosen, although one that does not has a higher reward."""
+    group = [candidate(0, 5.0, gated=True), candidate(1, 4.0), candidate(2, 1.0, gated=True)]
+    (pair,) = choose_pairs(group, PairOptions(), Counter())
+    assert (pair.chosen.index, pair.rejected.index) == (1, 2)
+
+
+def test_unknown_confidence_is_not_high_confidence():
+    """A pair whose confidence cannot be computed is dropped under a reason of its own."""
+    dropped: Counter[str] = Counter()
+    group = [candidate(0, 5.0), candidate(1, 1.0)]
+    options = PairOptions(min_confidence=0.5)
+    assert choose_pairs(group, options, dropped, confidence=lambda i, j: None) == []
+    assert dropped == {"--min-confidence, unknown": 1}
+
+
+@settings(deadline=None)
+@given(st.lists(st.integers(-300, 300), max_size=60), st.integers(0, 5))
+def test_balanced_pairs_have_as_many_longer_as_shorter_choices_in_each_bucket(differences, seed):
+    """Only the larger side of a bucket loses pairs, and no more than needed; equal lengths stay."""
+    kept = balanced(differences, seed)
+    for bucket in {abs(difference) // BUCKET_CHARS for difference in differences}:
+        here = [(d, k) for d, k in zip(differences, kept, strict=True) if d and abs(d) // BUCKET_CHARS == bucket]
+        longer, shorter = (sum(k for d, k in here if (d > 0) == side) for side in (True, False))
+        assert longer == shorter == min(sum(d > 0 for d, _ in here), sum(d < 0 for d, _ in here))
+    assert all(k for d, k in zip(differences, kept, strict=True) if d == 0)
+
+
+def test_the_random_opponent_depends_on_the_seed():
+    """Another seed rejects another response somewhere among many groups."""
+    rewards = [5.0, 1.0, 2.0, 3.0]
+    seen = {chosen(rewards, "best-random", seed=seed)[0] for seed in range(20)}
+    assert seen == {(0, other) for other in (1, 2, 3)}

@@ -1,0 +1,59 @@
+"""Scored lines as `genrm score` writes them, with rewards and verdicts of a test's choice."""
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+Json = dict[str, Any]
+
+
+def scored(
+    answer: Any,
+    reward: float | None,
+    *,
+    group: str = "task:1",
+    index: int = 0,
+    size: int = 2,
+    prompt: Any = None,
+    **more: Any,
+) -> Json:
+    """Make a scored chat line; further arguments go into its `genrm` object."""
+    answers = answer if isinstance(answer, list) else [{"role": "assistant", "content": answer}]
+    detail = {
+        "format": 1,
+        "status": "scored" if reward is not None else "unscored",
+        "reason": None if reward is not None else "no verdict",
+        "base_score": reward,
+        "standard_error": 0.5,
+        "advantage": 0.0,
+        "group": group,
+        "group_size": size,
+        "index": index,
+        "defaulted": 0,
+        "judge": "j",
+        "stand_in": False,
+        **more,
+    }
+    asked = prompt if isinstance(prompt, list) else [{"role": "user", "content": prompt or f"Question {group}?"}]
+    return {"messages": [*asked, *answers], "reward": reward, "genrm": detail}
+
+
+def verdict(
+    i: int, j: int, score_1: float, score_2: float, *, group: str = "task:1", repeat: int = 0, **more: Any
+) -> Json:
+    """Make a line of a comparisons file."""
+    ranking = 3.5 - (score_1 - score_2) / 2
+    line = {"format": 1, "group": group, "i": i, "j": j, "judge_idx": repeat, "score_1": score_1, "score_2": score_2}
+    return line | {"ranking": ranking, "failure": None, "judge": "j"} | more
+
+
+def write_lines(path: Path, lines: Iterable[Json]) -> Path:
+    """Write JSON lines."""
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    return path
+
+
+def read_lines(path: Path) -> list[Json]:
+    """Read JSON lines."""
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
