@@ -125,6 +125,23 @@ def test_reliability_is_said_in_words(
     assert f"reliability   {word}" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("ranking", "score", "warned"),
+    [(5, 2, "scores and ranking disagree in 100%"), (4, 4, "only repeats the scores"), (2, 2, None)],
+)
+def test_a_ranking_that_means_nothing_is_warned_of(
+    genrm: Genrm, call: Call, judge_server: JudgeServer, ranking: int, score: int, warned: str | None
+) -> None:
+    """A judge whose rankings contradict or repeat its scores in more than a fifth of the verdicts gets a warning."""
+    genrm.write("in.jsonl", make_rollouts())
+    judge_server.behave(verdict={"score_1": 4, "score_2": score, "ranking": ranking})
+    finished = call("score", "in.jsonl", "--base-url", judge_server.base_url, "--model", "m", "--no-probe")
+    assert finished.code == 0, finished.err
+    message = " ".join(finished.err.split())
+    expected = ["scores and ranking disagree in 100% of the verdicts", "the ranking only repeats the scores"]
+    assert [text for text in expected if text in message] == [text for text in expected if warned and warned in text]
+
+
 def test_an_up_to_date_input_keeps_its_metrics_in_json(genrm: Genrm, call: Call) -> None:
     """A program that runs the same command again gets the same numbers."""
     genrm.write("in.jsonl", make_rollouts())

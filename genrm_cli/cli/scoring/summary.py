@@ -133,6 +133,8 @@ def _reliability_text(metrics: dict[str, Any]) -> str:
         parts.append(f"mostly noise in {metrics['groups_noisy']:,} of {counted(metrics['groups'], 'group')}")
     if metrics["pairs_in_both_orders"]:
         parts.append(f"{metrics['flip_rate']:.1%} of pairs flip when swapped")
+    if metrics["contradiction_rate"]:
+        parts.append(f"scores and ranking disagree in {metrics['contradiction_rate']:.1%}")
     if metrics["repeat_agreement"] is not None:
         parts.append(f"repeats agree in {metrics['repeat_agreement']:.1%}")
     return "; ".join(parts)
