@@ -72,6 +72,24 @@ def test_what_was_fitted_is_shown(genrm: Genrm, call: Call) -> None:
     assert "Fitted to 100 verdicts and 0 failures" in shown
 
 
+def test_recorded_verdicts_are_replayed(genrm: Genrm, call: Call) -> None:
+    """A run of all pairs in both orders gives the table of plans and estimators, without a call."""
+    genrm.write("in.jsonl", make_rollouts(groups=6, size=5))
+    dense = ("--strategy", "all_pairs", "--both-orders", "--quiet")
+    assert call("score", "in.jsonl", "--judge", "lexical", *dense).code == 0
+    replay = ("simulate", "--replay", "in.comparisons.jsonl")
+    shown = call(*replay)
+    assert (shown.code, shown.err) == (0, "")
+    assert "6 groups of 5" in shown.out.decode()
+    (judge,) = json.loads(call(*replay, "--calls", "5", "--strategy", "ring", "--json").out)["judges"]
+    assert [(row["estimator"], row["calls"]) for row in judge["figures"]] == [("simple_tiebreaker", 5), ("combined", 5)]
+    assert call(*replay, "--noise", "2").err.startswith("genrm: error: --replay takes real verdicts")
+    assert call("score", "in.jsonl", "--judge", "lexical", "--force", "--quiet").code == 0
+    sparse = call(*replay)
+    assert sparse.code == 2
+    assert "--strategy all_pairs --both-orders" in sparse.err
+
+
 def test_a_poor_fit_is_said_in_the_json_too(genrm: Genrm, call: Call) -> None:
     """The warnings about a judge that the model cannot imitate are in `fit.warnings`, and on stderr."""
     judged = [
