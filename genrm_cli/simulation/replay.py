@@ -83,19 +83,24 @@ class DenseVerdicts:
         """Groups, and rollouts in each."""
         return len(self.score_1), self.score_1.shape[1]
 
+    @property
+    def columns(self) -> tuple[Floats, Floats, Floats]:
+        """Both scores and the ranking."""
+        return self.score_1, self.score_2, self.ranking
+
     def shuffled(self, generator: Generator) -> "DenseVerdicts":
         """Return the same groups, each with its rollouts in another order."""
         groups, n = self.shape
         order = np.argsort(generator.random((groups, n)), axis=1)
         rows, first, second = np.arange(groups)[:, None, None], order[:, :, None], order[:, None, :]
-        columns = (self.score_1, self.score_2, self.ranking, self.valid)
-        return DenseVerdicts(*(column[rows, first, second] for column in columns))
+        score_1, score_2, ranking = (column[rows, first, second] for column in self.columns)
+        return DenseVerdicts(score_1, score_2, ranking, self.valid[rows, first, second])
 
     def chosen(self, first: Indices, second: Indices) -> VerdictBatch:
         """Return the verdicts of [G, M] comparisons."""
         rows = np.arange(len(first))[:, None]
-        columns = (self.score_1, self.score_2, self.ranking, self.valid)
-        return VerdictBatch(self.shape[1], first, second, *(column[rows, first, second] for column in columns))
+        score_1, score_2, ranking = (column[rows, first, second] for column in self.columns)
+        return VerdictBatch(self.shape[1], first, second, score_1, score_2, ranking, self.valid[rows, first, second])
 
 
 def dense_verdicts(groups: Sequence[Verdicts]) -> DenseVerdicts | None:
@@ -116,7 +121,8 @@ def dense_verdicts(groups: Sequence[Verdicts]) -> DenseVerdicts | None:
     for number, verdicts in enumerate(dense):
         for (i, j), verdict in verdicts.items():
             table[:, number, i, j] = verdict.score_1, verdict.score_2, verdict.ranking
-    return DenseVerdicts(*table, valid=table[2] > 0)
+    score_1, score_2, ranking = table
+    return DenseVerdicts(score_1, score_2, ranking, ranking > 0)
 
 
 def replay(
