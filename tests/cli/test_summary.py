@@ -126,6 +126,32 @@ def test_reliability_is_said_in_words(
 
 
 @pytest.mark.parametrize(
+    ("plan", "mean", "text"),
+    [
+        ({"strategy": "ring", "ring_k": 1.0}, 0.52, "with --ring-k 2 about 0.68"),
+        ({"strategy": "ring", "ring_k": 2.5}, 0.5, "with --ring-k 3.5 about 0.58"),
+        ({"strategy": "circular", "ring_k": None, "repeats": 1}, 0.52, "with --strategy ring --ring-k 2 about 0.68"),
+        ({"strategy": "ring", "ring_k": 1.0}, 0.9, None),
+        ({"strategy": "ring", "ring_k": 7.0}, 0.5, None),
+        ({"strategy": "ring", "ring_k": 1.0, "estimator": "simple_tiebreaker"}, 0.5, None),
+        ({"strategy": "all_pairs", "ring_k": None}, 0.5, None),
+    ],
+)
+def test_the_summary_says_what_one_more_ring_buys(
+    genrm: Genrm, call: Call, capsys: pytest.CaptureFixture[str], plan: dict[str, Any], mean: float, text: str | None
+) -> None:
+    """Where the group has pairs left, and reliability is not high already."""
+    genrm.write("in.jsonl", make_rollouts())
+    call("score", "in.jsonl", *LEXICAL)
+    metrics: dict[str, Any] = json.loads((genrm.folder / "in.metrics.json").read_bytes())
+    metrics |= {**plan, "group_sizes": {"8": 3, "2": 1}}
+    metrics["reliability"] |= {"count": 1, "mean": mean}
+    show_summary(metrics, (), table=False)
+    message = " ".join(capsys.readouterr().err.split())
+    assert text in message if text else "about 0." not in message
+
+
+@pytest.mark.parametrize(
     ("ranking", "score", "warned"),
     [(5, 2, "scores and ranking disagree in 100%"), (4, 4, "only repeats the scores"), (2, 2, None)],
 )
