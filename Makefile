@@ -10,12 +10,15 @@ READY := $(VENV)/.ready
 
 demo: $(INSTALLED)
 	@mkdir -p out
-	$(BIN)/genrm score sample_data/rollouts.jsonl --offline --overwrite --table -o out/rollouts.scored.jsonl
+	@$(BIN)/genrm score sample_data/rollouts.jsonl --offline --overwrite --quiet --table 1 -o out/rollouts.scored.jsonl
+	@echo "Next, your file and your judge:"
+	@echo "  $(BIN)/genrm score FILE --base-url http://localhost:8000/v1 --model MODEL"
 
 test: $(READY)
 	$(BIN)/python -m pytest
 
 test-slow: $(READY)
+	$(BIN)/python -m pip install --quiet --editable ".[slow]"
 	$(BIN)/python -m pytest -m "slow or real_stores" --timeout 900
 
 test-all: test test-slow

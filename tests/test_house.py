@@ -32,7 +32,7 @@ TREES = {module: ast.parse(path.read_text(encoding="utf-8")) for module, path in
 LAYERS = (
     ("__main__",),
     ("cli",),
-    ("evaluation", "simulation", "export"),
+    ("evaluation", "simulation", "export", "tracking"),
     ("jobs", "group_scorer", "scorer"),
     ("groups",),
     ("judging", "rewards", "rules", "pairing", "rollouts", "storage", "metrics"),

@@ -42,7 +42,7 @@ from genrm_cli.storage.formats.location import require_rl_prefix
 from genrm_cli.storage.formats.records import BadLineError, parse_record, render_document
 from genrm_cli.storage.outputs import Outputs
 from genrm_cli.storage.sink import check_writable, is_same_place
-from genrm_cli.storage.source import Source, open_source
+from genrm_cli.storage.source import Source
 from genrm_cli.verdicts import Failure, FailureKind, Grades, Outcome, Verdict
 
 MAX_REJECTS = 100
@@ -77,7 +77,7 @@ async def evaluate_judge(
     _refuse_unfit(pairs_uri, result_uri, settings)
     replies = None if replies_uri is None else read_replies(replies_uri, run.s3, settings.input.max_line_bytes)
     started_s = time.monotonic()
-    with open_source(pairs_uri, run.s3, settings.input.max_line_bytes, run.stop.is_set) as source:
+    with run.open_source(pairs_uri) as source:
         provenance = provenance_of(source.identity, settings)
         if result_uri is not None:
             check_writable(result_uri, run.s3)  # before anything is paid for
@@ -219,9 +219,7 @@ def _read_pairs(source: Source, run: RunContext) -> _Pairs:
     metrics.planned_calls = metrics.planned * run.plan.judges[0].turns
     first = "; ".join(map(str, found.rejects[:_NAMED_PROBLEMS]))
     if not found.cases:
-        raise InputError(
-            f"{source.uri}: none of its {metrics.lines} lines is a labelled pair ({first or 'it is empty'})."
-        )
+        raise InputError(f"{source.uri}: no line is a labelled pair ({first or 'the file is empty'}).")
     if found.rejects and run.settings.input.strict:
         raise InputError(
             f"{source.uri}: --strict refuses {metrics.rejects} bad lines ({first}). Fix them, or drop --strict: "

@@ -66,6 +66,13 @@ class InputSettings:
         needs_trust=False,
     )
     max_line_bytes: int = setting(64_000_000, "Reject longer lines without reading them.", low=1_000, is_size=True)
+    max_unpacked: int = setting(
+        100_000_000_000,
+        "Reject compressed inputs and streams that hold more than this, for example 20GB. They are unpacked in TMPDIR, "
+        "where they take at most nine tenths of the free space.",
+        low=1,
+        is_size=True,
+    )
     strict: bool = setting(
         False,
         "Stop with exit code 3 before any call if a line is invalid or a rollout is duplicated.",
@@ -135,6 +142,17 @@ class OutputSettings:
         None, "Append events (progress, endpoints down and up, ...) to this file as JSON lines."
     )
     quiet: bool = setting(False, "Print errors only.", extra_flag="-q", is_common=True, needs_trust=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrackingSettings:
+    """Experiment trackers to log a run to; each field has the name of its tracker and of the extra to install."""
+
+    wandb: str | None = setting(None, "Log the run to this project of Weights & Biases; requires genrm-cli[wandb].")
+    mlflow: str | None = setting(None, "Log the run to this experiment of MLflow; requires genrm-cli[mlflow].")
+    tensorboard: str | None = setting(
+        None, "Log the run to a new folder inside this one, for TensorBoard; requires genrm-cli[tensorboard]."
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,6 +24,7 @@ OTHER_FLAGS = {
     "--replay",
     "--replies",
     "--reply",
+    "--response",
     "--compare",
     "--help",
     "--config",
