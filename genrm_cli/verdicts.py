@@ -104,6 +104,16 @@ def preference(verdict: Verdict) -> float:
     return verdict.score_1 - verdict.score_2 or MIDDLE_RANKING - verdict.ranking
 
 
+def contradicts_itself(verdict: Verdict) -> bool:
+    """Tell whether the scores prefer one response and the ranking the other; a tie contradicts nothing."""
+    return (verdict.score_1 - verdict.score_2) * (MIDDLE_RANKING - verdict.ranking) < 0
+
+
+def echoes_score(verdict: Verdict) -> bool:
+    """Tell whether the ranking only repeats the score of both responses (`5, 5, 5`), as small models write it."""
+    return verdict.score_1 == verdict.score_2 == verdict.ranking
+
+
 def verdict_after_swap(verdict: Verdict) -> Verdict:
     """Return the same opinion with the two responses shown in the other order."""
     return Verdict(verdict.score_2, verdict.score_1, MIN_RANKING + MAX_RANKING - verdict.ranking)

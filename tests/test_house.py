@@ -72,6 +72,7 @@ PURE = (
     "simulation.observe",
     "simulation.plans",
     "simulation.quality",
+    "simulation.replay",
     "simulation.simulate",
     "simulation.world",
 )

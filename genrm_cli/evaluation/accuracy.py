@@ -110,6 +110,8 @@ class JudgeQuality:
         accuracy_chosen_first: the same for the order that shows the chosen response first. `_second` likewise.
         accuracy_if_failures_lose: accuracy with each failure counted as wrong.
         consistent_accuracy: pairs that are right in both orders, among pairs with both verdicts.
+        judgebench_accuracy: JudgeBench's own metric: pairs with more right verdicts than wrong ones, so that an order
+            won and one tied is right, and failures count as ties. Source: Tan et al. 2024, arXiv 2410.12784, section 4.
         flip_rate: pairs whose preference changes with the order, to or from a tie included, among the same.
         first_place_preference: verdicts for the response shown first, a tie counting half, over the same; 0.5 is fair.
         first_place_p_value: probability of such a preference or a stronger one for a judge without one; exact.
@@ -133,6 +135,7 @@ class JudgeQuality:
     accuracy_chosen_second: Share
     accuracy_if_failures_lose: Share
     consistent_accuracy: Share
+    judgebench_accuracy: Share
     flip_rate: Share
     first_place_preference: Share
     first_place_p_value: float | None
@@ -176,6 +179,7 @@ def evaluate(outcomes: Sequence[PairOutcome], price_in: float = 0.0, price_out: 
         accuracy_chosen_second=share_of(outcomes, lambda outcome: outcome.chosen_second.credit),
         accuracy_if_failures_lose=share_of(outcomes, _credit_if_failures_lose),
         consistent_accuracy=consistency_of(both),
+        judgebench_accuracy=share_of(outcomes, _judgebench_credit),
         flip_rate=share_of(both, lambda outcome: float(outcome.chosen_first.result != outcome.chosen_second.result)),
         first_place_preference=share_of(both, _first_place_credit),
         first_place_p_value=_first_place_p_value(both),
@@ -268,6 +272,12 @@ def _mean_credit(outcome: PairOutcome) -> float | None:
 
 def _credit_if_failures_lose(outcome: PairOutcome) -> float | None:
     return _mean(each.credit or 0.0 for each in outcome.judgements if each.result != FailureKind.NOT_ASKED)
+
+
+def _judgebench_credit(outcome: PairOutcome) -> float | None:
+    if all(each.result == FailureKind.NOT_ASKED for each in outcome.judgements):
+        return None
+    return float(sum((each.credit or 0.0) - 0.5 for each in outcome.judgements if each.credit is not None) > 0)
 
 
 def _mean(values: Iterable[float]) -> float | None:

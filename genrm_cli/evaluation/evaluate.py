@@ -16,9 +16,10 @@ from genrm_cli.evaluation.accuracy import (
     evaluate_by_category,
     preference_of,
 )
+from genrm_cli.evaluation.replies import Replies, read_replies
 from genrm_cli.groups.check import check_settings
 from genrm_cli.groups.group import Group, JudgedGroup
-from genrm_cli.groups.judge_group import count_known, judge_groups
+from genrm_cli.groups.judge_group import count_known, iter_prompts, judge_groups
 from genrm_cli.groups.plan import GroupPlan, PairingPlan
 from genrm_cli.groups.records import outcome_record
 from genrm_cli.jobs.context import RunContext, cancelled_by_signals
@@ -29,6 +30,8 @@ from genrm_cli.jobs.provenance import input_record, judge_record, provenance_of,
 from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.open_judges import JudgeSpec, OpenJudges, open_judges
 from genrm_cli.judging.profiles.parsing.scales import verdict_of_grades
+from genrm_cli.judging.profiles.profile import Profile
+from genrm_cli.judging.requests import PairwisePrompt, Reply
 from genrm_cli.rollouts.declared import check_declared, parse_requirement
 from genrm_cli.rollouts.reading.labelled import LabelledPair, parse_pairs
 from genrm_cli.rollouts.record import Rollout, UnreadableRecordError
@@ -55,19 +58,24 @@ def without_components(settings: Settings) -> Settings:
     return changed(settings, component=(), components=(), diversity=None, total=None, only_components=False)
 
 
-async def evaluate_judge(pairs_uri: str, result_uri: str | None, run: RunContext) -> dict[str, Any]:
+async def evaluate_judge(
+    pairs_uri: str, result_uri: str | None, run: RunContext, *, replies_uri: str | None = None
+) -> dict[str, Any]:
     """Ask a judge about labelled pairs; return the result and, unless `result_uri` is None, write it there.
 
-    The settings of the run have no components; its metrics count the calls.
+    The settings of the run have no components; its metrics count the calls. With `replies_uri` nothing is asked: the
+    judge's recorded replies are read as its profile says.
 
     Raises:
         GenrmError: any failure; no result was written.
         CancelledError: the run was interrupted, by SIGTERM too.
     """
     settings = run.settings
-    check_settings(settings)
-    check_journal_place(settings)
+    if replies_uri is None:
+        check_settings(settings)
+        check_journal_place(settings)
     _refuse_unfit(pairs_uri, result_uri, settings)
+    replies = None if replies_uri is None else read_replies(replies_uri, run.s3, settings.input.max_line_bytes)
     started_s = time.monotonic()
     with run.open_source(pairs_uri) as source:
         provenance = provenance_of(source.identity, settings)
@@ -77,7 +85,10 @@ async def evaluate_judge(pairs_uri: str, result_uri: str | None, run: RunContext
             sink = None if result_uri is None else outputs.open(result_uri)
             pairs = _read_pairs(source, run)
             async with cancelled_by_signals():
-                judges = await _judge(source, pairs, result_uri or "-", run)
+                if replies is None:
+                    judges = await _judge(source, pairs, result_uri or "-", run)
+                else:
+                    judges = _take_replies(source, pairs, replies, run)
             source.verify_unchanged()
             result = _result_of(source, pairs, run, judges, time.monotonic() - started_s)
             if sink is not None:
@@ -250,10 +261,7 @@ def _refuse_repeated(pairs: list[LabelledPair], first_lines: dict[str, int]) -> 
 
 async def _judge(source: Source, pairs: _Pairs, journal_for: str, run: RunContext) -> list[JudgeSpec]:
     """Judge every pair in both orders, and return the judge as it was asked."""
-    settings, metrics = run.settings, run.metrics
-    plan = replace(
-        run.plan, pairing=PairingPlan("all_pairs", both_orders=True), lineups_in_both_orders=True, keep_replies=False
-    )
+    settings, metrics, plan = run.settings, run.metrics, _plan_of(run)
     async with (
         open_judges(run.judge_specs(), run.open_options, run.on_event) as judges,
         open_journal(journal_for, run) as journal,
@@ -272,6 +280,33 @@ async def _judge(source: Source, pairs: _Pairs, journal_for: str, run: RunContex
         if judges.is_remote:
             metrics.latencies = judges.latencies
         return judges.specs
+
+
+def _take_replies(source: Source, pairs: _Pairs, replies: Replies, run: RunContext) -> list[JudgeSpec]:
+    """Read the recorded replies on every pair; an order without one counts as not asked.
+
+    Raises:
+        UsageError: the judge is not one that compares two responses in one turn, or the replies are on other pairs.
+    """
+    plan = _plan_of(run)
+    profile = plan.judges[0].profile
+    if not isinstance(profile, Profile) or profile.render_second_turn is not None:
+        raise UsageError("--replies needs a --profile that compares two responses in one turn.")
+    for case, pair in _iter_again(source, pairs, run.settings):
+        for id_, prompt in iter_prompts(_group_of(pair), plan):
+            chosen_first = id_.shown[0] == _CHOSEN
+            text = replies.get((pair.id, chosen_first))
+            if text is not None and isinstance(prompt, PairwisePrompt):
+                case.outcomes[chosen_first] = Outcome(profile.parse_reply(Reply(text), prompt), reply_text=text)
+    if not any(case.outcomes for case in pairs.cases):
+        raise UsageError("--replies holds no reply on any of the pairs; their ids must be those of PAIRS.")
+    return run.judge_specs()
+
+
+def _plan_of(run: RunContext) -> GroupPlan:
+    """Return the plan of one pair: both orders."""
+    pairing = PairingPlan("all_pairs", both_orders=True)
+    return replace(run.plan, pairing=pairing, lineups_in_both_orders=True, keep_replies=False)
 
 
 def _group_of(pair: LabelledPair) -> Group:

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from genrm_cli.groups.check import judge_specs
 from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.pacing.budget import cost_of
 from genrm_cli.metrics.run_metrics import RunMetrics
@@ -17,13 +18,14 @@ def cost_of_run(metrics: RunMetrics, settings: Settings, journal: Journal | None
     """Return the calls, tokens and cost that remain, JSON-ready.
 
     A judge with two turns takes two calls. Tokens are estimates: 4 characters of conversation and responses a token,
-    and for replies the mean of the journal, else 1,500 a call or the limit of a reply. Retries are not included.
+    and for replies the mean of the journal, else 1,500 a call, or less where the settings or the profile limit a
+    reply. Retries are not included.
     `cost` is null without prices.
     """
     left = metrics.planned - metrics.known
     share = left / metrics.planned if metrics.planned else 0.0
     calls = max(metrics.planned, metrics.planned_calls) - max(metrics.known, metrics.known_calls)
-    a_reply = min(ASSUMED_REPLY_TOKENS, settings.judge.max_reply_tokens or ASSUMED_REPLY_TOKENS)
+    a_reply = _reply_tokens(settings)
     means = journal.mean_tokens() if journal is not None else None
     if means is not None:
         tokens_in, tokens_out = means[0] * left, means[1] * left
@@ -42,3 +44,15 @@ def cost_of_run(metrics: RunMetrics, settings: Settings, journal: Journal | None
         if priced
         else None,
     }
+
+
+def _reply_tokens(settings: Settings) -> int:
+    """Return the assumed tokens of a reply, no more than a judge may write; the mean over several judges."""
+    limits = [
+        spec.config.judge.max_reply_tokens or spec.profile.request_fields.get("max_tokens")
+        for spec in judge_specs(settings)
+        if spec.profile is not None
+    ]
+    tokens = [min(ASSUMED_REPLY_TOKENS, limit) for limit in limits if isinstance(limit, int)]
+    assumed = [*tokens, *[ASSUMED_REPLY_TOKENS] * (len(limits) - len(tokens))]
+    return round(sum(assumed) / len(assumed)) if assumed else ASSUMED_REPLY_TOKENS

@@ -11,7 +11,7 @@ from genrm_cli.metrics.intervals import wilson_interval
 from genrm_cli.metrics.latency import Latencies
 from genrm_cli.metrics.panel_metrics import PanelMetrics
 from genrm_cli.metrics.running_stats import Mergeable, RunningStats
-from genrm_cli.verdicts import Failure, Outcome, Verdict, preference
+from genrm_cli.verdicts import Failure, Outcome, Verdict, contradicts_itself, echoes_score, preference
 
 _REFERENCE_METRICS = ("mean_individual_score", "std_individual_score", "tiebreak_usage_rate")
 
@@ -82,6 +82,9 @@ class RunMetrics(Mergeable):
     first_wins: int = 0
     second_wins: int = 0
     score_ties: int = 0
+    in_order: int = 0
+    contradictions: int = 0
+    echoes: int = 0
     both_orders: Agreement = field(default_factory=Agreement)
     repeats: Agreement = field(default_factory=Agreement)
     individual_scores: RunningStats = field(default_factory=RunningStats)
@@ -137,6 +140,9 @@ class RunMetrics(Mergeable):
         self.individual_scores.add(verdict.score_2)
         self.score_ties += verdict.score_1 == verdict.score_2
         if in_order:
+            self.in_order += 1
+            self.contradictions += contradicts_itself(verdict)
+            self.echoes += echoes_score(verdict)
             lead = preference(verdict)
             self.first_wins += lead > 0
             self.second_wins += lead < 0
@@ -170,8 +176,10 @@ def summarise(metrics: RunMetrics, wall_time_s: float) -> dict[str, Any]:
     Rates are null where nothing was counted. `first_place_win_rate` is the share of decided verdicts that prefer
     the response shown first, with its 95 % interval: 0.5 for a judge without position bias over balanced pairs; null
     where no judge compares pairs, as is `flip_rate`: the share of pairs judged in both orders whose verdicts disagree.
-    `repeat_agreement` is the share of pairs of repeats that agree. `reliability` is the share of a group's spread that
-    is signal, where it is known; `groups_noisy` counts those below a half. `panel` is null for a single judge.
+    `contradiction_rate` is the share of verdicts whose scores prefer one response and whose ranking the other;
+    `echoed_ranking_rate` that of rankings that only repeat the score of both. `repeat_agreement` is the share of pairs
+    of repeats that agree. `reliability` is the share of a group's spread that is signal, where it is known;
+    `groups_noisy` counts those below a half. `panel` is null for a single judge.
     `redactions` counts each masked text of the judged groups once. `reward_sources` are the shares of the weighted
     parts of all rewards by component.
     """
@@ -223,6 +231,8 @@ def summarise(metrics: RunMetrics, wall_time_s: float) -> dict[str, Any]:
         "first_place_win_rate_interval": None if first_rate is None else list(wilson_interval(first_rate, decided)),
         "pairs_in_both_orders": metrics.both_orders.pairs,
         "flip_rate": None if agreement is None else 1.0 - agreement,
+        "contradiction_rate": metrics.contradictions / metrics.in_order if metrics.in_order else None,
+        "echoed_ranking_rate": metrics.echoes / metrics.in_order if metrics.in_order else None,
         "repeat_agreement": metrics.repeats.rate(),
         "panel": None if metrics.panel is None else metrics.panel.as_dict(),
         "reliability": metrics.reliabilities.as_dict(),

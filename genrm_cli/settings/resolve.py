@@ -189,6 +189,7 @@ def _apply_compat(chosen: dict[str, _Choice]) -> None:
     if "compat" in chosen:
         source = f"compat {chosen['compat'].value}"
         chosen.setdefault("strategy", _Choice("circular", _Rank.PRESET, source))
+        chosen.setdefault("order_balanced", _Choice(value=False, rank=_Rank.PRESET, source=source))
         chosen.setdefault("estimator", _Choice("simple_tiebreaker", _Rank.PRESET, source))
         chosen.setdefault("default_score", _Choice(REFERENCE_SCORE, _Rank.PRESET, source))
 

@@ -54,7 +54,9 @@ class PairingSettings:
         needs_trust=False,
     )
     order_balanced: bool = reward_setting(
-        False, "all_pairs: alternate which rollout is shown first.", needs_trust=False
+        True,
+        "all_pairs: show each rollout first about as often as second. Off under --compat, as in NeMo Gym.",
+        needs_trust=False,
     )
     seed: int = reward_setting(0, "Random seed for pairing.", low=0)
 

@@ -122,6 +122,8 @@ def digest_of(settings: Settings) -> str:
         for name in names
         if (value := value_of(settings, name)) != value_of(_DEFAULTS, name) or name not in _NEW_NAMES
     }
+    if settings.pairing.strategy != "all_pairs":  # it decides nothing there, and was off by default
+        deciding["order_balanced"] = False
     if rewards.default_score is None:  # outputs without lone rollouts stay up to date
         deciding["default_score"] = REFERENCE_SCORE
     elif rewards.default_score == REFERENCE_SCORE and settings.judge.compat is None:

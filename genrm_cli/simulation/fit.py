@@ -9,7 +9,7 @@ from numpy.random import default_rng
 from genrm_cli.rewards.estimators import Verdicts
 from genrm_cli.rewards.estimators.verdict_batch import Floats
 from genrm_cli.simulation.judge import JudgeModel
-from genrm_cli.simulation.observe import batches_of, observe, steps_of
+from genrm_cli.simulation.observe import batches_of, labels_of, observe, steps_of
 from genrm_cli.simulation.world import draw_world, judge_pairs, ordered_pairs
 
 _GROUPS, _SIZE, _REPEATS = 200, 8, 2
@@ -31,6 +31,15 @@ _DECIDED_BY = {
     "gap_noise": "score_noise",
     "ranking_noise": "ranking_noise",
     "shared_noise": "noise",
+    "group_bias_std": "position_bias_spread",
+    "swapped_agreement": "intransitivity",
+    "repeated_agreement": "repeating",
+}
+# Labels have a scale of their own, and one error: that of the lead.
+_DECIDED_BY_LABELS = {
+    "mean_gap": "position_bias",
+    "tie_share": "tie_width",
+    "gap_slope": "noise",
     "group_bias_std": "position_bias_spread",
     "swapped_agreement": "intransitivity",
     "repeated_agreement": "repeating",
@@ -70,9 +79,9 @@ def fit_to_verdicts(
     """
     batches = list(batches_of(groups))
     failure_share = failures / (failures + sum(map(len, groups)))
-    counted = dict(
-        zip(("score_step", "ranking_step", "failure_share"), (*steps_of(batches), failure_share), strict=True)
-    )
+    labels = labels_of(batches)
+    steps = {} if labels else dict(zip(("score_step", "ranking_step"), steps_of(batches), strict=True))
+    counted = {**steps, "labels": labels, "failure_share": failure_share}
     counted = {name: value for name, value in counted.items() if name not in fixed}
     fit = fit_judge(replace(start, **counted), observe(batches, known_rollouts=known_rollouts), fixed)
     return replace(fit, parameters=(*fit.parameters, *counted))
@@ -86,10 +95,13 @@ def fit_judge(start: JudgeModel, observed: Mapping[str, float], fixed: frozenset
     Source: the method of simulated moments (McFadden 1989), by damped Gauss-Newton with common random numbers.
     """
     replaced = {old for new, old in _REPLACES.items() if new in observed}
+    decided_by = _decided_by(start, observed)
     targets = {
-        name: value for name, value in observed.items() if name not in replaced and _DECIDED_BY[name] not in fixed
+        name: value
+        for name, value in observed.items()
+        if name in decided_by and name not in replaced and decided_by[name] not in fixed
     }
-    parameters = tuple(dict.fromkeys(_DECIDED_BY[name] for name in targets))
+    parameters = tuple(dict.fromkeys(decided_by[name] for name in targets))
     if not targets:
         return Fit(start, (), {}, {})
 
@@ -112,6 +124,17 @@ def fit_judge(start: JudgeModel, observed: Mapping[str, float], fixed: frozenset
             damping = max(damping / 5, _LEAST_DAMPING) if gain else damping * 5
     metrics = _simulated(model)
     return Fit(model, parameters, targets, {name: metrics[name] for name in targets if name in metrics})
+
+
+def _decided_by(start: JudgeModel, observed: Mapping[str, float]) -> dict[str, str]:
+    """Return the number that each metric decides."""
+    decided_by = _DECIDED_BY_LABELS if start.labels else _DECIDED_BY
+    if start.labels == 5:
+        decided_by = decided_by | {"much_share": "much_lead"}
+    if "gap_slope" in observed:
+        return decided_by
+    # Pairs without a rollout in common tell noise from what stays, but not an error about the pair from quality.
+    return decided_by | {"swapped_agreement": "noise"}
 
 
 def _slopes(

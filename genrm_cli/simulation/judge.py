@@ -21,6 +21,8 @@ class JudgeModel:
     score 2 q_2 - e/2, the ranking q_1 - q_2 + e, each with noise of its own; then all are rounded to the steps that a
     judge may write and cut at the ends of their scales. Everything is normal and linear, which no real judge is.
 
+    A judge of labels writes a label for q_1 - q_2 + e instead: a tie below `tie_width`, much better from `much_lead`.
+
     The defaults reproduce four published statistics of generative judges (a single call is right on 77.5 % of pairs,
     position 1 is chosen in 58 %, swapping flips 29 %, scores tie in 27 %) to within 0.5 points; the rest
     was chosen so that circular and ring plans of 16 rollouts come out as in the project's earlier simulation of them.
@@ -45,14 +47,18 @@ class JudgeModel:
     ranking_spread: float = _number(0.56, "Steps of ranking per unit of quality.")
     score_step: float = _number(1.0, "Scores are written in steps of this from 1; 0: any number.", high=4.0)
     ranking_step: float = _number(1.0, "Rankings are written in steps of this from 1; 0: any number.", high=5.0)
-    tie_width: float = _number(0.0, "Scores closer than this become equal (points).")
+    tie_width: float = _number(0.0, "Scores closer than this become equal (points; units of quality with labels).")
     failure_share: float = _number(0.0, "Share of the calls that fail.", high=1.0)
+    labels: float = _number(0.0, "Labels of a judge that writes no scores: 3, or 5 with much better and worse.")
+    much_lead: float = _number(2.0, "Lead in quality that 5 labels call much better.")
 
     def __post_init__(self) -> None:
         for each in fields(self):
             value, low, high = getattr(self, each.name), each.metadata["low"], each.metadata["high"]
             if not (math.isfinite(value) and low <= value <= high):
                 raise UsageError(f"{each.name.replace('_', '-')} is {value:g}; expected {_bounds_text(low, high)}.")
+        if self.labels not in (0, 3, 5):
+            raise UsageError(f"labels is {self.labels:g}; expected 3, 5, or 0 for scores.")
 
 
 def _bounds_text(low: float, high: float) -> str:

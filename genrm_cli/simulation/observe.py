@@ -6,12 +6,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import numpy as np
 
 from genrm_cli.rewards.estimators import CalibrationStatistics, VerdictBatch, Verdicts, verdict_array
-from genrm_cli.verdicts import MIDDLE_RANKING
+from genrm_cli.verdicts import MAX_SCORE, MIDDLE_RANKING, MIN_SCORE
 
 MIN_VERDICTS = 100
 _MIN_PAIRS, _MIN_GROUPS = 100, 30
 _GROUPS_AT_ONCE = 256
 _STEPS = (1.0, 0.5, 0.25)
+_THREE_LABELS = {(4.0, 2.0, 2.0), (3.0, 3.0, 3.5), (2.0, 4.0, 5.0)}
+_FIVE_LABELS = _THREE_LABELS | {(5.0, 1.0, 1.0), (1.0, 5.0, 6.0)}
 
 
 def batches_of(groups: Iterable[Verdicts]) -> Iterator[VerdictBatch]:
@@ -38,6 +40,18 @@ def steps_of(batches: Sequence[VerdictBatch]) -> tuple[float, float]:
     return score_step, ranking_step
 
 
+def labels_of(batches: Sequence[VerdictBatch]) -> int:
+    """Return how many labels a judge writes instead of scores: 3, 5 with much better and worse; 0 if it writes scores.
+
+    A profile of labels gives one verdict for each, so that gap and ranking are one number.
+    """
+    columns = [np.stack([b.score_1, b.score_2, b.ranking], axis=-1)[b.valid] for b in batches]
+    written = set(map(tuple, np.unique(np.concatenate(columns), axis=0).tolist()))
+    if written <= _THREE_LABELS:
+        return 3
+    return 5 if written <= _FIVE_LABELS else 0
+
+
 def observe(batches: Sequence[VerdictBatch], *, known_rollouts: bool = True) -> dict[str, float]:
     """Return the metrics of verdicts that a model can be fitted to, without those that need more verdicts.
 
@@ -52,6 +66,7 @@ def observe(batches: Sequence[VerdictBatch], *, known_rollouts: bool = True) -> 
         "mean_gap": float(gaps.mean()),
         "mean_score": float((one + two).mean() / 2),
         "tie_share": float((gaps == 0).mean()),
+        "much_share": float((np.abs(gaps) == MAX_SCORE - MIN_SCORE).mean()),
         "gap_std": float(gaps.std()),
         "ranking_std": float(rankings.std()),
         "score_std": float(((one + two) / 2).std()),

@@ -10,12 +10,18 @@ from genrm_cli.rewards.estimators.verdict_batch import Indices
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A strategy and its size: rings where it has them, else repeats of the whole list; `calls` in total per group."""
+    """A strategy and its size: rings where it has them, else repeats of the whole list.
+
+    Attributes:
+        calls: in total per group.
+        order_balanced: of `all_pairs`; False for the reference's order, the lower index always first.
+    """
 
     strategy: str
     calls: int
     judges: int = 1
     ring_k: float = 0.0
+    order_balanced: bool = True
 
 
 def plan_within(strategy: str, n: int, calls: int) -> Plan | None:
@@ -38,7 +44,13 @@ def indices_of(plan: Plan, n: int, groups: range, seed: int) -> tuple[Indices, I
             [
                 (comparison.i, comparison.j)
                 for comparison in plan_comparisons(
-                    n, plan.strategy, judges=plan.judges, ring_k=plan.ring_k, key=key, seed=seed
+                    n,
+                    plan.strategy,
+                    judges=plan.judges,
+                    order_balanced=plan.order_balanced,
+                    ring_k=plan.ring_k,
+                    key=key,
+                    seed=seed,
                 )
             ]
             for key in keys

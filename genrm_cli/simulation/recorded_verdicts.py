@@ -52,6 +52,20 @@ def read_verdicts(uri: str, judge: str | None = None, s3: S3Options | None = Non
     """
     if _is_sqlite(uri):
         return _read_journal(uri, judge)
+    kept = {each.judge: each for each in read_judges(uri, s3)}
+    return kept[_choose(uri, judge, {name: each.verdicts for name, each in kept.items()})]
+
+
+def read_judges(uri: str, s3: S3Options | None = None) -> list[KeptVerdicts]:
+    """Read the verdicts of each judge in a `*.comparisons.jsonl`, or in a file of recorded verdicts.
+
+    Lines of recorded verdicts have `source`, `judge`, `prompt_id`, and names of the compared systems as `i` and `j`; a
+    judge is then named `source/judge`.
+
+    Raises:
+        InputError: a line is neither.
+        StorageError: the file cannot be read.
+    """
     by_judge: dict[str | None, dict[str, dict[Comparison, Verdict]]] = defaultdict(lambda: defaultdict(dict))
     failures: Counter[str | None] = Counter()
     for where, record in _iter_comparisons(uri, s3 or S3Options()):
@@ -62,8 +76,10 @@ def read_verdicts(uri: str, judge: str | None = None, s3: S3Options | None = Non
             group[Comparison(i, j, len(group))] = verdict  # numbered anew: a file may repeat a comparison
         elif failure is not None:
             failures[record.get("judge")] += 1
-    chosen = _choose(uri, judge, {name: sum(map(len, groups.values())) for name, groups in by_judge.items()})
-    return KeptVerdicts(chosen, list(by_judge[chosen].values()), failures[chosen], known_rollouts=True)
+    return [
+        KeptVerdicts(judge, list(groups.values()), failures[judge], known_rollouts=True)
+        for judge, groups in by_judge.items()
+    ]
 
 
 def _is_sqlite(uri: str) -> bool:
@@ -91,6 +107,7 @@ def _read_journal(path: str, judge: str | None) -> KeptVerdicts:
 
 
 def _iter_comparisons(uri: str, s3: S3Options) -> Iterator[tuple[str, dict[str, Any]]]:
+    numbers: dict[tuple[str, str], dict[object, int]] = defaultdict(dict)
     with open_source(uri, s3, _MAX_LINE_BYTES) as source:
         for line in source.iter_lines():
             where = f"{uri}: line {line.number}"
@@ -98,7 +115,16 @@ def _iter_comparisons(uri: str, s3: S3Options) -> Iterator[tuple[str, dict[str, 
                 record = parse_record(line.raw)
             except BadLineError as error:
                 raise InputError(f"{where}: {error}. {_EXPECTED}") from error
-            yield where, record
+            yield where, _comparison_of(record, numbers) if "prompt_id" in record else record
+
+
+def _comparison_of(record: dict[str, Any], numbers: dict[tuple[str, str], dict[object, int]]) -> dict[str, Any]:
+    """Return a recorded verdict as a comparison; the systems of a group are numbered in the order they appear."""
+    judge, group = f"{record.get('source')}/{record.get('judge')}", str(record["prompt_id"])
+    known = numbers[judge, group]
+    places = {name: known.setdefault(record.get(name), len(known)) for name in ("i", "j")}
+    failure = {"kind": FailureKind.NO_VERDICT.value} if record.get("score_1") is None else None
+    return record | places | {"judge": judge, "group": group, "failure": failure}
 
 
 def _parse_comparison(record: dict[str, Any], where: str) -> tuple[tuple[int, int, Verdict] | None, str | None]:

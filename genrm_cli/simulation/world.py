@@ -60,6 +60,10 @@ def judge_pairs(world: World, first: Indices, second: Indices, generator: Genera
     shared, own_1, own_2, own_r = math.sqrt(model.repeating) * steady + math.sqrt(1 - model.repeating) * fresh
     error = world.lean[rows, first, second] + model.noise * shared
     quality_1, quality_2 = world.quality[rows, first], world.quality[rows, second]
+    valid = generator.random(first.shape) >= model.failure_share
+    if model.labels:
+        written = _labelled(quality_1 - quality_2 + error, model)
+        return VerdictBatch(world.truth.shape[1], first, second, *written, valid)
     level = model.mean_score + world.level[:, None]
     score_1 = level + model.score_spread * (quality_1 + error / 2 + model.score_noise * own_1)
     score_2 = level + model.score_spread * (quality_2 - error / 2 + model.score_noise * own_2)
@@ -72,7 +76,7 @@ def judge_pairs(world: World, first: Indices, second: Indices, generator: Genera
         _written(np.where(is_close, middle, score_1), model.score_step, MIN_SCORE, MAX_SCORE),
         _written(np.where(is_close, middle, score_2), model.score_step, MIN_SCORE, MAX_SCORE),
         _written(ranking, model.ranking_step, MIN_RANKING, MAX_RANKING),
-        generator.random(first.shape) >= model.failure_share,
+        valid,
     )
 
 
@@ -81,6 +85,16 @@ def ordered_pairs(groups: int, n: int, repeats: int = 1) -> tuple[Indices, Indic
     first, second = np.nonzero(~np.eye(n, dtype=np.bool_))
     shape = (groups, repeats * len(first))
     return np.broadcast_to(np.tile(first, repeats), shape), np.broadcast_to(np.tile(second, repeats), shape)
+
+
+def _labelled(lead: Floats, model: JudgeModel) -> tuple[Floats, Floats, Floats]:
+    """Return both scores and the ranking that the labels for these leads stand for."""
+    size = np.abs(lead)
+    sizes = (size >= model.tie_width).astype(float) + ((size >= model.much_lead) & (model.labels == 5))
+    gap = 2 * np.sign(lead) * sizes  # in scores, as in `scales.BETTER` and `scales.MUCH_BETTER`
+    middle = (MIN_SCORE + MAX_SCORE) / 2
+    ranking = MIDDLE_RANKING - np.sign(gap) * (sizes + 0.5)
+    return middle + gap / 2, middle - gap / 2, ranking
 
 
 def _written(values: Floats, step: float, low: float, high: float) -> Floats:

@@ -16,7 +16,10 @@ _COUNTS = (
     "retries",
 )
 _TOKENS = ("prompt_tokens", "completion_tokens", "cached_prompt_tokens")
-_SHARES = ("unscored_share", "first_place_win_rate", "flip_rate", "repeat_agreement", "tiebreak_usage_rate")
+_SHARES = (
+    *("unscored_share", "first_place_win_rate", "flip_rate", "repeat_agreement", "tiebreak_usage_rate"),
+    *("contradiction_rate", "echoed_ranking_rate"),
+)
 
 
 def flat_metrics(metrics: Mapping[str, Any], cost: float | None = None) -> dict[str, float]:

@@ -46,6 +46,55 @@ def test_a_machine_gets_one_object_and_a_file(genrm: Genrm, call: Call, judge_se
     assert genrm.names() == {"pairs.jsonl", "m.json", "m.journal.sqlite"}
 
 
+def test_recorded_replies_are_measured_without_a_call(genrm: Genrm, call: Call) -> None:
+    """Each reply is read in its own order by the profile; JudgeBench counts a win and a tie as right."""
+    pairs = [{"id": f"p{number}", **pair} for number, pair in enumerate(make_pairs(4))]
+    genrm.write("pairs.jsonl", pairs)
+    said = {
+        "p0": ("[[A>B]]", "[[B>A]]"),
+        "p1": ("[[A>B]]", "[[A=B]]"),
+        "p2": ("[[A>B]]", "[[A>B]]"),
+        "p3": ("?", "[[B>>A]]"),
+    }
+    replies = [
+        {"id": name, "chosen_first": number == 0, "reply": text}
+        for name, texts in said.items()
+        for number, text in enumerate(texts)
+    ]
+    genrm.write("replies.jsonl", replies)
+    options = ("--replies", "replies.jsonl", "--profile", "arena-hard", "--json")
+    finished = call("eval", "pairs.jsonl", *options)
+    assert finished.code == 0, finished.err
+    result = json.loads(finished.out)
+    figures = result["figures"]
+    assert (figures["judgebench_accuracy"]["value"], figures["consistent_accuracy"]["value"]) == (0.75, 1 / 3)
+    assert (figures["failures_by_kind"], result["calls"]) == ({"no_verdict": 1}, 0)
+    genrm.write("replies.jsonl", replies[:1])
+    assert json.loads(call("eval", "pairs.jsonl", *options).out)["figures"]["not_asked"] == 7
+    genrm.write("replies.jsonl", [*replies, replies[0]])
+    repeated = call("eval", "pairs.jsonl", *options)
+    assert (repeated.code, "line 9: a second reply on 'p0'" in repeated.err) == (3, True)
+
+
+def test_outputs_of_judgebench_are_recorded_replies(genrm: Genrm, call: Call) -> None:
+    """The first judgment of a line shows A first, the second B; the label says which was chosen."""
+    lines = [
+        {
+            "pair_id": label,
+            "question": f"Q {label}?",
+            "response_A": "one",
+            "response_B": "two",
+            "label": label,
+            "judgments": [{"judgment": {"response": f"[[{said}]]"}} for said in (label, swapped)],
+        }
+        for label, swapped in (("A>B", "B>A"), ("B>A", "A>B"))
+    ]
+    genrm.write("outputs.jsonl", lines)
+    finished = call("eval", "outputs.jsonl", "--replies", "outputs.jsonl", "--profile", "arena-hard", "--json")
+    assert finished.code == 0, finished.err
+    assert json.loads(finished.out)["figures"]["judgebench_accuracy"]["value"] == 1.0
+
+
 def test_pairs_come_through_a_pipe_and_the_result_goes_into_one(genrm: Genrm, call: Call) -> None:
     """`-` is stdin, `-o -` is stdout; then no table is in the way."""
     finished = call("eval", "-", "-o", "-", *LEXICAL, "--quiet", stdin=genrm.sample(PAIRS).read_bytes())

@@ -72,6 +72,38 @@ def test_what_was_fitted_is_shown(genrm: Genrm, call: Call) -> None:
     assert "Fitted to 100 verdicts and 0 failures" in shown
 
 
+def test_recorded_verdicts_are_replayed(genrm: Genrm, call: Call) -> None:
+    """A run of all pairs in both orders gives the table of plans and estimators, without a call."""
+    genrm.write("in.jsonl", make_rollouts(groups=6, size=5))
+    dense = ("--strategy", "all_pairs", "--both-orders", "--quiet")
+    assert call("score", "in.jsonl", "--judge", "lexical", *dense).code == 0
+    replay = ("simulate", "--replay", "in.comparisons.jsonl")
+    shown = call(*replay)
+    assert (shown.code, shown.err) == (0, "")
+    assert "6 groups of 5" in shown.out.decode()
+    (judge,) = json.loads(call(*replay, "--calls", "5", "--strategy", "ring", "--json").out)["judges"]
+    assert [(row["estimator"], row["calls"]) for row in judge["figures"]] == [("simple_tiebreaker", 5), ("combined", 5)]
+    assert call(*replay, "--noise", "2").err.startswith("genrm: error: --replay takes real verdicts")
+    assert call("score", "in.jsonl", "--judge", "lexical", "--force", "--quiet").code == 0
+    sparse = call(*replay)
+    assert sparse.code == 2
+    assert "--strategy all_pairs --both-orders" in sparse.err
+
+
+def test_a_poor_fit_is_said_in_the_json_too(genrm: Genrm, call: Call) -> None:
+    """The warnings about a judge that the model cannot imitate are in `fit.warnings`, and on stderr."""
+    judged = [
+        {"group": str(k), "i": 0, "j": 1, "score_1": one, "score_2": 6 - one, "ranking": 3, "failure": None}
+        for k in range(60)
+        for one in (1, 5)
+    ]
+    genrm.write("odd.comparisons.jsonl", judged)
+    finished = call(*QUICK, "--calls", "6", "--fit", "odd.comparisons.jsonl", "--json")
+    warnings = json.loads(finished.out)["fit"]["warnings"]
+    assert any("gap_std" in warning for warning in warnings)
+    assert all(warning in finished.err for warning in warnings)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

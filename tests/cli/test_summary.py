@@ -136,6 +136,49 @@ def test_reliability_is_said_in_words(
     assert f"reliability   {word}" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("plan", "mean", "text"),
+    [
+        ({"strategy": "ring", "ring_k": 1.0}, 0.52, "with --ring-k 2 about 0.68"),
+        ({"strategy": "ring", "ring_k": 2.5}, 0.5, "with --ring-k 3.5 about 0.58"),
+        ({"strategy": "circular", "ring_k": None, "repeats": 1}, 0.52, "with --strategy ring --ring-k 2 about 0.68"),
+        ({"strategy": "ring", "ring_k": 1.0}, 0.9, None),
+        ({"strategy": "ring", "ring_k": 7.0}, 0.5, None),
+        ({"strategy": "ring", "ring_k": 1.0, "estimator": "simple_tiebreaker"}, 0.5, None),
+        ({"strategy": "all_pairs", "ring_k": None}, 0.5, None),
+    ],
+)
+def test_the_summary_says_what_one_more_ring_buys(
+    genrm: Genrm, call: Call, capsys: pytest.CaptureFixture[str], plan: dict[str, Any], mean: float, text: str | None
+) -> None:
+    """Where the group has pairs left, and reliability is not high already."""
+    genrm.write("in.jsonl", make_rollouts())
+    call("score", "in.jsonl", *LEXICAL)
+    metrics: dict[str, Any] = json.loads((genrm.folder / "in.metrics.json").read_bytes())
+    metrics |= {**plan, "group_sizes": {"8": 3, "2": 1}}
+    metrics["reliability"] |= {"count": 1, "mean": mean}
+    show_summary(metrics, (), table=False)
+    message = " ".join(capsys.readouterr().err.split())
+    assert text in message if text else "about 0." not in message
+
+
+@pytest.mark.parametrize(
+    ("ranking", "score", "warned"),
+    [(5, 2, "scores and ranking disagree in 100%"), (4, 4, "only repeats the scores"), (2, 2, None)],
+)
+def test_a_ranking_that_means_nothing_is_warned_of(
+    genrm: Genrm, call: Call, judge_server: JudgeServer, ranking: int, score: int, warned: str | None
+) -> None:
+    """A judge whose rankings contradict or repeat its scores in more than a fifth of the verdicts gets a warning."""
+    genrm.write("in.jsonl", make_rollouts())
+    judge_server.behave(verdict={"score_1": 4, "score_2": score, "ranking": ranking})
+    finished = call("score", "in.jsonl", "--base-url", judge_server.base_url, "--model", "m", "--no-probe")
+    assert finished.code == 0, finished.err
+    message = " ".join(finished.err.split())
+    expected = ["scores and ranking disagree in 100% of the verdicts", "the ranking only repeats the scores"]
+    assert [text for text in expected if text in message] == [text for text in expected if warned and warned in text]
+
+
 def test_an_up_to_date_input_keeps_its_metrics_in_json(genrm: Genrm, call: Call) -> None:
     """A program that runs the same command again gets the same numbers."""
     genrm.write("in.jsonl", make_rollouts())

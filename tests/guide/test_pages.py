@@ -21,6 +21,8 @@ from genrm_cli.settings.table import all_settings
 from genrm_cli.verdicts import FailureKind
 
 OTHER_FLAGS = {
+    "--replay",
+    "--replies",
     "--reply",
     "--response",
     "--compare",

@@ -28,6 +28,18 @@ def test_tokens_are_estimated_from_text_lengths() -> None:
     }  # fmt: skip
 
 
+def test_a_reply_is_no_longer_than_the_profile_allows(tmp_path: Path) -> None:
+    """`max_tokens` of a profile's `[request]` limits the estimate, and --max-reply-tokens overrides it."""
+    own = tmp_path / "terse.toml"
+    own.write_text(
+        '[request]\nmax_tokens = 12\n[[messages]]\nrole = "user"\ncontent = "{response_1} {response_2}"\n'
+        '[verdict]\npattern = \'(?P<label>[AB])\'\nlabels = { A = "better", B = "worse" }\n'
+    )
+    given: dict[str, Any] = {"model": "m", "profile": str(own)}
+    assert plan(100, **given)["tokens_out"] == 1_200
+    assert plan(100, max_reply_tokens=40, **given)["tokens_out"] == 4_000
+
+
 def test_only_what_is_left_is_estimated() -> None:
     """Comparisons that the journal knows cost nothing: of the texts only the share that is left counts."""
     left = plan(100, known=75, chars=600_000)

@@ -12,6 +12,7 @@ from collections import Counter
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from judge_families import BETTER, MUCH, WORSE, Family, swap_letters
 from quoting_judges import iter_json_strings, iter_quoting, iter_thinking, shown_with
 from reply_mutations import Mutator
 from reply_readers import READERS, UNQUOTED
@@ -23,6 +24,10 @@ from genrm_cli.verdicts import Failure, FailureKind, Verdict
 REPLIES = int(os.environ.get("GENRM_FUZZ_REPLIES", "100000"))
 EVERY = pytest.mark.parametrize("name", READERS)
 PARTIAL = 0.2  # share of the quotations that begin late; as many end early
+BARE = {
+    "arena-hard": Family({"\n**Final Verdict: B>A**\n": WORSE, "\nFinal verdict: A>>B.\n": MUCH}, swap_letters),
+    "mt-bench": Family({"\n**Final Verdict:** B\n": WORSE, "\n### Final Verdict: A\n": BETTER}, swap_letters),
+}
 FINISHED = ("stop", "stop", "stop", "length", None)
 
 
@@ -44,10 +49,10 @@ def check(name: str, text: str, finish_reason: str | None) -> Verdict | Failure:
     return outcome
 
 
-def fuzz(name: str, count: int, seed: str) -> Counter[str]:
-    """Read so many replies; return how many became what."""
+def fuzz(name: str, count: int, seed: str, family: Family | None = None) -> Counter[str]:
+    """Read so many replies of a reader's family, or of another one; return how many became what."""
     others = [family for other, (_, family) in READERS.items() if other != name]
-    mutator = Mutator(READERS[name][1], others, f"{seed} {name}")
+    mutator = Mutator(family or READERS[name][1], others, f"{seed} {name}")
     counts: Counter[str] = Counter()
     for number, (_, text) in enumerate(mutator.iter_replies(count)):
         outcome = check(name, text, FINISHED[number % len(FINISHED)])
@@ -104,6 +109,12 @@ def test_torn_replies_are_read_honestly(name: str) -> None:
     """A sample of what the slow test reads: verdicts and failures both occur, and none is invented."""
     counts = fuzz(name, 600, "sample")
     assert 100 < counts["verdict"] < 500
+
+
+@pytest.mark.parametrize("name", BARE)
+def test_torn_final_verdicts_without_brackets_are_read_honestly(name: str) -> None:
+    """Judges that forget the brackets are read where their last verdict is whole, and none is invented."""
+    assert fuzz(name, 600, "bare", BARE[name])["verdict"] > 100
 
 
 @EVERY

@@ -55,11 +55,13 @@ def _boxed_winner(answer: str, verdict: Verdict) -> bool:
 
 
 def _labels(labels: dict[str, Verdict]) -> Callable[[str, Verdict], bool]:
-    """Check that a label of this meaning stands in double brackets, blanks aside."""
+    """Check that a label of this meaning stands in double brackets, blanks aside, or as a final verdict in its line."""
 
     def can_mean(answer: str, verdict: Verdict) -> bool:
         packed = "".join(answer.split())
-        return any(f"[[{label}]]" in packed for label, said in labels.items() if said == verdict)
+        bare = [re.sub(r"[^A-Za-z<>=:]", "", line).lower() for line in answer.split("\n")]
+        known = [label for label, said in labels.items() if said == verdict]
+        return any(f"[[{label}]]" in packed or f"finalverdict:{label.lower()}" in bare for label in known)
 
     return can_mean
 
@@ -124,8 +126,8 @@ FORMS = {
     **dict.fromkeys(("nemotron", "nemotron-plain", "nemotron-ultra", "json"), _JSON),
     "nemotron-boxed": Form(r"\\boxed", _boxed),
     "brrm": Form(r"\\boxed", _boxed_winner),
-    "arena-hard": Form(r"\[\[", _labels(_GRADES)),
-    "mt-bench": Form(r"\[\[", _WINNER),
+    "arena-hard": Form(r"\[\[|[Ff]inal", _labels(_GRADES)),
+    "mt-bench": Form(r"\[\[|[Ff]inal", _WINNER),
     "rm-r1": Form(_TAG, _tagged_winner),
     "j1": Form(f"{_TAG}|<score_", _j1),
     "think-rm": Form(_TAG, _think_rm),

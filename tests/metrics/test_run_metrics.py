@@ -71,6 +71,15 @@ def test_the_summary_of_nothing_is_honest():
     assert json.loads(json.dumps(summary, allow_nan=False)) == summary
 
 
+def test_contradictions_and_echoes_are_shares_of_the_verdicts_on_pairs():
+    """A tie contradicts nothing; grades of single responses have no ranking of their own and do not count."""
+    verdicts = [Verdict(4, 2, 5), Verdict(2, 4, 2), Verdict(5, 5, 5), Verdict(3, 3, 2), Verdict(4, 2, 3.5)]
+    metrics = metrics_of(*verdicts, *[Verdict(4, 2, 2)] * 5)
+    metrics.add_verdict(Verdict(1, 5, 1), in_order=False)
+    summary = summarise(metrics, 1.0)
+    assert (summary["contradiction_rate"], summary["echoed_ranking_rate"]) == (0.2, 0.1)
+
+
 def test_every_comparison_is_counted_once():
     """Verdicts of this run, verdicts from the journal and failures add up to what was finished."""
     metrics = metrics_of(*SEED_EXAMPLE, Failure(FailureKind.NOT_ASKED, "stopped"))

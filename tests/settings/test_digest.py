@@ -135,7 +135,7 @@ def test_a_digest_never_changes(flags: Flags, toml: str, digest: str) -> None:
 DECIDING = """
     format limit group_by view view_max_chars answer_field answer_tool ignore_media empty
     prompt_field response_field id_field
-    require_metadata strategy ring_k budget repeats both_orders order_balanced seed judge model profile
+    require_metadata strategy ring_k budget repeats both_orders seed judge model profile
     principle temperature top_p max_reply_tokens redact_pattern compat quorum disagreement estimator min_reliability
     reasoning_bonus answer_bonus top_percentile group_reasoning_length_penalty_coeff group_answer_length_penalty_coeff
     group_style_penalty_coeff default_score unscored use_principle default_ranking
@@ -157,4 +157,6 @@ def test_the_digest_covers_exactly_the_settings_that_can_change_a_reward() -> No
     digests = {name: digest for name, each in changes.items() if (digest := digest_of(each)) != digest_of(Settings())}
     assert set(digests) == set(DECIDING.split())
     assert len(set(digests.values())) == len(digests)
+    all_pairs = [digest_of(settings_from(strategy="all_pairs", order_balanced=balanced)) for balanced in (True, False)]
+    assert all_pairs[0] != all_pairs[1]
     assert digest_of(settings_from(temperature=0.0)) != digest_of(settings_from(temperature=None))

@@ -50,7 +50,7 @@ def fitted() -> Fit:
 
 def test_all_but_the_misjudgement_comes_back(fitted: Fit) -> None:
     """From groups in both orders, asked twice, every number is found that leaves a trace."""
-    assert set(fitted.parameters) == {name for name in JudgeModel.__slots__ if name != "misjudgement"}
+    assert set(fitted.parameters) == set(JudgeModel.__slots__) - {"misjudgement", "much_lead"}
     assert fitted.model.misjudgement == JudgeModel().misjudgement
     for name in fitted.parameters:
         expected = 2_000 / 20_000 if name == "failure_share" else getattr(OTHER, name)
@@ -67,11 +67,40 @@ def test_from_scores_alone_less_is_fitted() -> None:
     verdicts = [verdict for group in judged(OTHER) for verdict in group.values()]
     pairs = [{Comparison(0, 1, number): verdict for number, verdict in enumerate(verdicts)}]
     fit = fit_to_verdicts(JudgeModel(), pairs, 0, known_rollouts=False)
-    kept = {"misjudgement", "intransitivity", "position_bias_spread", "noise", "ranking_noise", "repeating"}
+    kept = {
+        "misjudgement",
+        "intransitivity",
+        "position_bias_spread",
+        "noise",
+        "ranking_noise",
+        "repeating",
+        "much_lead",
+    }
     assert set(fit.parameters) == set(JudgeModel.__slots__) - kept
     assert all(getattr(fit.model, name) == getattr(JudgeModel(), name) for name in kept)
     assert fit.reached["mean_gap"] == pytest.approx(fit.observed["mean_gap"], abs=0.03)
     assert fit.reached["tie_share"] == pytest.approx(fit.observed["tie_share"], abs=0.03)
+
+
+@pytest.mark.parametrize("labels", [3, 5])
+def test_a_judge_of_labels_is_fitted_as_one(labels: int) -> None:
+    """Its verdicts are simulated as labels, never as scores between them, with the numbers that made them."""
+    spoke = JudgeModel(labels=labels, tie_width=0.4, much_lead=1.5, noise=0.9, position_bias=-0.3)
+    fit = fit_to_verdicts(JudgeModel(), judged(spoke), 0, known_rollouts=True)
+    assert fit.model.labels == labels
+    assert ("much_lead" in fit.parameters, "score_spread" in fit.parameters) == (labels == 5, False)
+    for name in fit.parameters:
+        assert getattr(fit.model, name) == pytest.approx(getattr(spoke, name), abs=0.15), name
+
+
+def test_pairs_do_not_tell_an_error_about_the_pair_from_quality() -> None:
+    """From groups of two, intransitivity keeps its default; how far both orders agree sets the noise."""
+    fit = fit_to_verdicts(
+        JudgeModel(), judged(JudgeModel(labels=3, tie_width=0.4, noise=1.8), n=2), 0, known_rollouts=True
+    )
+    assert "intransitivity" not in fit.parameters
+    assert fit.reached["swapped_agreement"] == pytest.approx(fit.observed["swapped_agreement"], abs=0.03)
+    assert fit.model.noise > 1.4
 
 
 def test_what_was_given_stays() -> None:

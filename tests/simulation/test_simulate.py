@@ -1,5 +1,7 @@
 """Plans and estimators on a simulated judge: limits that must hold, and results of earlier simulations."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from test_judge_model import PERFECT
@@ -120,10 +122,12 @@ def test_combined_on_rings_beats_the_reference_with_every_judge(name: str) -> No
 def test_all_pairs_with_the_lower_index_first_favours_an_index() -> None:
     """Of the reference's plans one has an index bias, which a ring has not, and `combined` takes out."""
     model = JudgeModel(position_bias=1.0)
-    biased = metrics(model, "all_pairs", 120, "simple_tiebreaker")
+    one_order, balanced = replace(plan("all_pairs", 120), order_balanced=False), plan("all_pairs", 120)
+    estimators = ("simple_tiebreaker", "combined")
+    biased, combined = simulate(model, 16, [one_order], estimators, groups=400, seed=0)
     assert biased.index_bias < -0.2
-    for strategy, estimator in (("ring", "simple_tiebreaker"), ("all_pairs", "combined")):
-        found = metrics(model, strategy, 120, estimator)
+    ring = metrics(model, "ring", 120, "simple_tiebreaker")
+    for found in (combined, ring, *simulate(model, 16, [balanced], estimators, groups=400, seed=0)):
         assert abs(found.index_bias) < 4 * found.index_bias_error
 
 

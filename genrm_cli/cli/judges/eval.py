@@ -35,6 +35,7 @@ _SHARES = {
     "accuracy_equal_length": "  both equally long",
     "accuracy_if_failures_lose": "accuracy if failures lose",
     "consistent_accuracy": "consistent accuracy",
+    "judgebench_accuracy": "accuracy as in JudgeBench",
     "flip_rate": "flip rate",
     "first_place_preference": "first position preferred",
 }
@@ -62,6 +63,14 @@ def eval_(
             panel="Output",
         ),
     ] = None,
+    replies: Annotated[
+        str | None,
+        option(
+            "FILE",
+            "Measure recorded replies instead of asking: lines of id, chosen_first and reply, or JudgeBench's outputs. "
+            "--profile says how to read them.",
+        ),
+    ] = None,
     compare: Annotated[
         tuple[str, str] | None,
         option("A.json B.json", "Test whether one of two judges is significantly better, from two results."),
@@ -71,28 +80,33 @@ def eval_(
 
     Example: genrm eval pairs.jsonl --base-url http://localhost:8000/v1 --model my-genrm -o my-genrm.json
 
+    Example: genrm eval pairs.jsonl --replies replies.jsonl --profile arena-hard
+
     Example: genrm eval --compare my-genrm.json other.json
     """
     if (pairs is None) == (compare is None):
         raise UsageError("give labelled pairs (genrm eval PAIRS) or two results (genrm eval --compare A.json B.json).")
     if compare is not None:
+        if replies is not None:
+            raise UsageError("--compare reads two results; drop --replies.")
         if output is not None:
             raise UsageError("--compare writes no result; redirect --json instead of -o.")
         return _compare(*compare, invocation)
-    return _evaluate(str(pairs), output, invocation)
+    return _evaluate(str(pairs), output, replies, invocation)
 
 
-def _evaluate(pairs: str, output: str | None, invocation: Invocation) -> int:
+def _evaluate(pairs: str, output: str | None, replies: str | None, invocation: Invocation) -> int:
     from genrm_cli.evaluation.evaluate import evaluate_judge, refuse_partial, without_components
     from genrm_cli.jobs.context import new_run
 
     settings = invocation.settings
     if settings.output.json_output and output == "-":
         raise UsageError("--json and -o - both write to stdout; omit one of them.")
-    say_endpoint_source(invocation)
+    if replies is None:
+        say_endpoint_source(invocation)
     with watched(settings) as (progress, events):
         run = new_run(without_components(settings), invocation.api_keys, progress, events)
-        result = run_to_end(evaluate_judge(pairs, output, run))
+        result = run_to_end(evaluate_judge(pairs, output, run, replies_uri=replies))
     if settings.output.json_output:
         print_json(result)
     elif output != "-" and not settings.output.quiet:

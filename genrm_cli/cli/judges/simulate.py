@@ -1,7 +1,7 @@
 """`genrm simulate`: estimate reward accuracy for a call budget, by plan and by estimator."""
 
 import inspect
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,13 +19,20 @@ from genrm_cli.cli.console import (
     print_text,
     say_warning,
 )
+from genrm_cli.cli.judges.plan_options import (
+    DEFAULT_ESTIMATORS,
+    DEFAULT_STRATEGIES,
+    known_names,
+    plans_of,
+    whole_number,
+)
+from genrm_cli.cli.judges.replay import replay_verdicts
 from genrm_cli.cli.options import keyword_parameter, option, run_command, with_parameters
 from genrm_cli.errors import UsageError
 from genrm_cli.simulation.judge import JudgeModel, judge_fields
 
 if TYPE_CHECKING:
     from genrm_cli.simulation.fit import Fit
-    from genrm_cli.simulation.plans import Plan
     from genrm_cli.simulation.recorded_verdicts import KeptVerdicts
 
 SIMULATION_EPILOG = (
@@ -33,9 +40,7 @@ SIMULATION_EPILOG = (
     "to a real judge better than the absolute values do. Use --fit to bring the simulated judge closer to yours."
 )
 _JUDGE_PANEL = "The simulated judge (--fit sets these from your judge's verdicts)"
-_MIN_SIZE, _MAX_SIZE, _MAX_GROUPS, _MAX_CALLS = 2, 128, 1_000_000, 100_000
-_DEFAULT_STRATEGIES = ("circular", "all_pairs", "ring")
-_DEFAULT_ESTIMATORS = ("simple_tiebreaker", "combined")
+_MIN_SIZE, _MAX_SIZE, _MAX_GROUPS = 2, 128, 1_000_000
 
 
 def _with_judge_options(command: Callable[..., int]) -> Callable[..., None]:
@@ -70,14 +75,14 @@ def simulate(
         list[str] | None,
         option(
             "NAME",
-            f"Which pairs to compare: {listed(STRATEGIES)}. Repeatable. Default: {listed(_DEFAULT_STRATEGIES)}.",
+            f"Which pairs to compare: {listed(STRATEGIES)}. Repeatable. Default: {listed(DEFAULT_STRATEGIES)}.",
         ),
     ] = None,
     estimator: Annotated[
         list[str] | None,
         option(
             "NAME",
-            f"How verdicts become rewards: {listed(ESTIMATORS)}. Repeatable. Default: {listed(_DEFAULT_ESTIMATORS)}.",
+            f"How verdicts become rewards: {listed(ESTIMATORS)}. Repeatable. Default: {listed(DEFAULT_ESTIMATORS)}.",
         ),
     ] = None,
     groups: Annotated[str, typer.Option(metavar="N", help="Groups to simulate.")] = "4000",
@@ -91,7 +96,15 @@ def simulate(
         ),
     ] = None,
     judge: Annotated[
-        str | None, option("NAME", "With --fit: the judge whose verdicts to use, if the file has several.")
+        str | None, option("NAME", "With --fit or --replay: the judge whose verdicts to use, if the file has several.")
+    ] = None,
+    replay: Annotated[
+        str | None,
+        option(
+            "FILE",
+            "Simulate nothing: replay the plans on recorded verdicts, a *.comparisons.jsonl of a run with "
+            "--strategy all_pairs --both-orders.",
+        ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> int:
@@ -108,17 +121,24 @@ def simulate(
     Example: genrm simulate --failure-share 0.1 --position-bias 1 --strategy all_pairs
 
     Example: genrm simulate --fit rollouts.comparisons.jsonl --json > plan.json
+
+    Example: genrm simulate --replay rollouts.comparisons.jsonl
     """
+    if replay is not None:
+        if given or fit is not None:
+            raise UsageError("--replay takes real verdicts, and neither --fit nor numbers of a simulated judge.")
+        start = whole_number(seed, "--seed", 0, 2**63 - 1)
+        return replay_verdicts(replay, judge, strategy, calls, estimator, seed=start, as_json=as_json)
     from genrm_cli.simulation.quality import describe_judge
     from genrm_cli.simulation.simulate import simulate as iter_metrics
 
-    size = _whole(n, "--n", _MIN_SIZE, _MAX_SIZE)
-    count, start = _whole(groups, "--groups", 2, _MAX_GROUPS), _whole(seed, "--seed", 0, 2**63 - 1)
-    plans = _plans(size, strategy or _DEFAULT_STRATEGIES, calls)
-    estimators = _known(estimator or _DEFAULT_ESTIMATORS, ESTIMATORS, "estimator")
+    size = whole_number(n, "--n", _MIN_SIZE, _MAX_SIZE)
+    count, start = whole_number(groups, "--groups", 2, _MAX_GROUPS), whole_number(seed, "--seed", 0, 2**63 - 1)
+    plans = plans_of(size, strategy or DEFAULT_STRATEGIES, calls)
+    estimators = known_names(estimator or DEFAULT_ESTIMATORS, ESTIMATORS, "estimator")
     model, kept, fitted = _model(given, fit, judge)
     rows = [asdict(row) for row in iter_metrics(model, size, plans, estimators, groups=count, seed=start)]
-    result = {
+    result: dict[str, Any] = {
         "n": size,
         "groups": count,
         "seed": start,
@@ -131,6 +151,8 @@ def simulate(
         print_json(result)
     else:
         _print_result(result)
+    for warning in [] if result["fit"] is None else result["fit"]["warnings"]:
+        say_warning(warning)
     return 0
 
 
@@ -142,7 +164,7 @@ def _model(
     model = JudgeModel(**numbers)
     if uri is None:
         if judge is not None:
-            raise UsageError("--judge selects the verdicts for --fit; give both.")
+            raise UsageError("--judge selects the verdicts for --fit or --replay; give both.")
         return model, None, None
     from genrm_cli.simulation.fit import fit_to_verdicts
     from genrm_cli.simulation.observe import MIN_VERDICTS
@@ -155,39 +177,6 @@ def _model(
         model, kept.groups, kept.failures, known_rollouts=kept.known_rollouts, fixed=frozenset(numbers)
     )
     return fitted.model, kept, fitted
-
-
-def _plans(n: int, strategies: Sequence[str], calls: Sequence[str] | None) -> list["Plan"]:
-    """Return each plan once, ordered by strategy, then by calls."""
-    from genrm_cli.simulation.plans import plan_within
-
-    strategies = _known(strategies, STRATEGIES, "strategy")
-    pairs = n * (n - 1) // 2
-    budgets = [_whole(text, "--calls", 1, _MAX_CALLS) for text in calls or ()]
-    budgets = sorted(set(budgets or (n, 2 * n, 3 * n, 4 * n, pairs, 2 * pairs)))
-    plans = [plan_within(name, n, budget) for name in strategies for budget in budgets]
-    found = list(dict.fromkeys(plan for plan in plans if plan is not None))
-    if not found:
-        raise UsageError(f"{budgets[-1]} calls per group are too few for {', '.join(strategies)} with {n} rollouts.")
-    return found
-
-
-def _known(names: Sequence[str], known: Iterable[str], kind: str) -> list[str]:
-    """Return each name once, with hyphens as underscores."""
-    chosen = {name.replace("-", "_"): name for name in names}
-    if unknown := set(chosen) - set(known):
-        raise UsageError(f"unknown {kind} {chosen[min(unknown)]!r}; expected {', '.join(known)}.")
-    return list(chosen)
-
-
-def _whole(text: str, flag: str, low: int, high: int) -> int:
-    try:
-        number = int(text)
-    except ValueError:
-        raise UsageError(f"{flag}: {text!r} is not an integer.") from None
-    if not low <= number <= high:
-        raise UsageError(f"{flag} is {number}; expected {low} to {high}.")
-    return number
 
 
 def _number(text: str, flag: str) -> float:
@@ -209,7 +198,15 @@ def _fit_record(uri: str, kept: "KeptVerdicts", fitted: "Fit") -> dict[str, Any]
         "not_fitted": [name for name in names if name not in fitted.parameters],
         "observed": fitted.observed,
         "reached": fitted.reached,
+        "warnings": list(_iter_misfits(fitted)),
     }
+
+
+def _iter_misfits(fitted: "Fit") -> Iterator[str]:
+    for name, value in fitted.observed.items():
+        reached = fitted.reached.get(name)
+        if reached is not None and abs(reached - value) > 0.1 * max(abs(value), 0.5):
+            yield f"the simulated judge does not match yours in {name}: {reached:.3g} instead of {value:.3g}."
 
 
 def _print_result(result: dict[str, Any]) -> None:
@@ -222,10 +219,6 @@ def _print_result(result: dict[str, Any]) -> None:
     print_table(_judge_table(result))
     print_text()
     print_text(_fit_text(result["fit"]))
-    for name, value in result["fit"]["observed"].items():
-        reached = result["fit"]["reached"].get(name)
-        if reached is not None and abs(reached - value) > 0.1 * max(abs(value), 0.5):
-            say_warning(f"the simulated judge does not match yours in {name}: {reached:.3g} instead of {value:.3g}.")
 
 
 def _metrics_table(rows: list[dict[str, Any]]) -> Table:
@@ -271,6 +264,8 @@ def _fit_text(fit: dict[str, Any]) -> str:
             "group keep their defaults; a comparisons file holds more. "
         )
     )
+    if fit["rollouts_known"] and "intransitivity" not in fit["fitted"]:
+        missing = "They do not tell an error about a pair (intransitivity) from quality, so that keeps its default. "
     return (
         f"Fitted to {counted(fit['verdicts'], 'verdict')} and {counted(fit['failures'], 'failure')}{by}. {missing}"
         "Verdicts cannot separate an error that all comparisons of a rollout share (misjudgement) from the truth: "

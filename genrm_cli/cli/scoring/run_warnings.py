@@ -8,6 +8,7 @@ from genrm_cli.rollouts.views import BLANK, EXCLUDED, NOT_IN_TRIAL, WITH_MEDIA
 
 BASELINE_NOTICE = "judged by the built-in lexical baseline, not by a reward model: do not train on these rewards."
 _FEW_FOR_CONSISTENCY = 8
+_UNUSABLE_FROM = 0.2  # share of verdicts
 _AGREES_FROM = 0.4  # Krippendorff's alpha; judges that share a taste reach more
 
 
@@ -19,6 +20,7 @@ def iter_warnings(metrics: dict[str, Any]) -> Iterator[str]:
         yield "the input holds no rollouts."
     elif not metrics["comparisons_planned"] and not metrics["components"]:
         yield "nothing to compare: no group has two rollouts with a response to the same prompt."
+    yield from _verdict_warnings(metrics)
     yield from _panel_warnings(metrics)
     yield from _content_warnings(metrics)
     for name, component in (metrics["components"] or {}).items():
@@ -43,6 +45,20 @@ def iter_warnings(metrics: dict[str, Any]) -> Iterator[str]:
         yield f"{counted(metrics['duplicate_rollouts'], 'duplicate rollout')} (same group and rollout index)."
     if metrics["rewards_on_defaults"]:
         yield f"{counted(metrics['rewards_on_defaults'], 'reward')} based on default scores (--compat nemo-gym)."
+
+
+def _verdict_warnings(metrics: dict[str, Any]) -> Iterator[str]:
+    """Yield a warning if many rankings say something else than the scores, or nothing."""
+    if (metrics["contradiction_rate"] or 0) > _UNUSABLE_FROM:
+        yield (
+            f"scores and ranking disagree in {metrics['contradiction_rate']:.0%} of the verdicts: this judge may not "
+            "understand the ranking. Measure it with `genrm eval`, or try a profile that asks for labels."
+        )
+    if (metrics["echoed_ranking_rate"] or 0) > _UNUSABLE_FROM:
+        yield (
+            f"the ranking only repeats the scores (such as 5, 5, 5) in {metrics['echoed_ranking_rate']:.0%} of the "
+            "verdicts: it says nothing about the pair."
+        )
 
 
 def _panel_warnings(metrics: dict[str, Any]) -> Iterator[str]:

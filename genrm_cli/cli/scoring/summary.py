@@ -8,6 +8,7 @@ from genrm_cli.cli.console import counted, cut, say, say_warning, stderr_console
 from genrm_cli.cli.events import judge_text, status_text
 from genrm_cli.cli.scoring.run_warnings import iter_warnings
 from genrm_cli.cli.scoring.sample_tables import show_components, show_groups
+from genrm_cli.metrics.reliability import reliability_with
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.storage.formats.location import sibling
 
@@ -133,15 +134,31 @@ def _reliability_text(metrics: dict[str, Any]) -> str:
         elif mean >= _FAIR:
             meaning = "fair: reward differences are more real than judge noise"
         else:
-            meaning = "low: rewards differ mostly by judge noise; raise --ring-k"
+            meaning = "low: rewards differ mostly by judge noise"
         parts.append(f"{mean:.2f}, {meaning}")
+        parts += _one_more_ring(metrics, mean)
     if metrics["groups_noisy"]:
         parts.append(f"mostly noise in {metrics['groups_noisy']:,} of {counted(metrics['groups'], 'group')}")
     if metrics["pairs_in_both_orders"]:
         parts.append(f"{metrics['flip_rate']:.1%} of pairs flip when swapped")
+    if metrics["contradiction_rate"]:
+        parts.append(f"scores and ranking disagree in {metrics['contradiction_rate']:.1%}")
     if metrics["repeat_agreement"] is not None:
         parts.append(f"repeats agree in {metrics['repeat_agreement']:.1%}")
     return "; ".join(parts)
+
+
+def _one_more_ring(metrics: dict[str, Any], reliability: float) -> list[str]:
+    """Return what one more ring would give, where the plan has one to add, it would matter, and it can be predicted."""
+    is_predictable = metrics["estimator"].startswith("combined")  # of others, up to .1 too high in small groups
+    if metrics["strategy"] not in ("circular", "ring") or not 0 < reliability < _HIGH or not is_predictable:
+        return []
+    size = max(metrics["group_sizes"], key=lambda size: metrics["group_sizes"][size])
+    rings = metrics["ring_k"] or metrics["repeats"]  # a repeat of `circular` costs as much as a ring
+    flags = f"--ring-k {rings + 1:g}" if metrics["strategy"] == "ring" else f"--strategy ring --ring-k {rings + 1:g}"
+    if rings + 1 >= int(size):
+        return []
+    return [f"with {flags} about {reliability_with(reliability, (rings + 1) / rings):.2f}"]
 
 
 def _iter_files(metrics: dict[str, Any]) -> Iterator[tuple[str, str]]:

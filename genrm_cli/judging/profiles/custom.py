@@ -17,9 +17,12 @@ from genrm_cli.judging.requests import PairwisePrompt
 
 PLACEHOLDERS = ("conversation", "response_1", "response_2", "principle")
 
-_PLACEHOLDER = re.compile(r"\{\{(\w+)\}\}|\{([a-z]\w*)\}")
+# A placeholder within three braces, else the braces that open or close.
+_BRACES = re.compile(r"(?<=\{\{)\{[a-z]\w*\}(?=\}\})|(?P<open>\{\{?)|(?P<close>\}\}?)")
+_LITERAL = {"{": "\0", "}": "\1"}  # doubled braces of a template, until it is filled
+_PLACEHOLDER = re.compile(r"\{([a-z]\w*)\}|([\0\1])")
 _WEDGES = (" ", "_", *map(chr, range(0xA1, 0x2000)))
-_READING = 4  # increase it whenever replies are parsed or texts are rendered differently
+_READING = 5  # increase it whenever replies are parsed or texts are rendered differently
 _KEYS = {"name", "about", "request", "messages", "delimiters", "frame", "verdict"}
 
 
@@ -71,10 +74,27 @@ def _render_messages(templates: list[Message], delimiters: list[str], prompt: Pa
     safe = {word: _neutralise(text, delimiters)[0] for word, text in _texts_of(prompt).items()}
 
     def fill(match: re.Match[str]) -> str:
-        return safe[match[2]] if match[2] else "{" + match[1] + "}"
+        return safe[match[1]] if match[1] else "{" if match[2] == _LITERAL["{"] else "}"
 
     # One pass, so that placeholders within a response are never filled.
     return [{"role": message["role"], "content": _PLACEHOLDER.sub(fill, message["content"])} for message in templates]
+
+
+def _mark_literal_braces(content: str) -> str:
+    """Replace each `{{` and the `}}` that closes it by a mark; all other braces stay."""
+    opened: list[int] = []  # indices of the open braces; two of one `{{` follow each other
+    marks: dict[int, str] = {}
+    index = 0
+    while found := _BRACES.search(content, index):
+        start, index = found.span()
+        if found["open"]:
+            opened += range(start, index)
+        elif found["close"] == "}}" and len(opened) > 1 and opened[-2] == opened[-1] - 1:
+            marks |= {opened.pop(-2): _LITERAL["{"], opened.pop(): "", start: _LITERAL["}"], start + 1: ""}
+        elif found["close"]:
+            opened = opened[:-1]
+            index = start + 1
+    return "".join(marks.get(at, character) for at, character in enumerate(content))
 
 
 def _texts_of(prompt: PairwisePrompt) -> dict[str, str]:
@@ -112,8 +132,8 @@ def _parse_templates(table: Mapping[str, object], where: str) -> list[Message]:
     for message in messages:
         if not isinstance(message, Mapping) or set(message) != {"role", "content"}:
             raise UsageError(f"{where}: each of [[messages]] has a role and a content, and nothing else.")
-        templates.append({"role": str(message["role"]), "content": str(message["content"])})
-    used = {found[2] for template in templates for found in _PLACEHOLDER.finditer(template["content"]) if found[2]}
+        templates.append({"role": str(message["role"]), "content": _mark_literal_braces(str(message["content"]))})
+    used = {found[1] for template in templates for found in _PLACEHOLDER.finditer(template["content"]) if found[1]}
     if unknown := used - set(PLACEHOLDERS):
         word = min(unknown)
         known = ", ".join(PLACEHOLDERS)

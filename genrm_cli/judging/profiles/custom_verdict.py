@@ -156,9 +156,14 @@ def _text_of(pairs: Pairs, key: str) -> str:
     """Return the text of a value; of several that differ, one that is neither a number nor a label."""
     values = [value for name, value in pairs if name == key]
     texts = {
-        value if isinstance(value, str) else f"{value:.17g}" if isinstance(value, float) else "" for value in values
+        value if isinstance(value, str) else _number_text(value) if isinstance(value, float) else "" for value in values
     }
     return " and ".join(sorted(texts))
+
+
+def _number_text(number: float) -> str:
+    """Return a number as a decimal with as few places as it needs, at most nine: `8.7`, `10`."""
+    return f"{number:.9f}".rstrip("0").rstrip(".")
 
 
 def _compile(pattern: object, where: str) -> re.Pattern[str]:

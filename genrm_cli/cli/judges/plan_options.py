@@ -1,0 +1,52 @@
+"""Options of `genrm simulate` that say which plans and estimators to try."""
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from genrm_cli.catalog import STRATEGIES
+from genrm_cli.errors import UsageError
+
+if TYPE_CHECKING:
+    from genrm_cli.simulation.plans import Plan
+
+DEFAULT_STRATEGIES = ("circular", "all_pairs", "ring")
+DEFAULT_ESTIMATORS = ("simple_tiebreaker", "combined")
+_MAX_CALLS = 100_000
+
+
+def plans_of(n: int, strategies: Sequence[str], calls: Sequence[str] | None) -> list["Plan"]:
+    """Return each plan once, ordered by strategy, then by calls."""
+    from genrm_cli.simulation.plans import plan_within
+
+    strategies = known_names(strategies, STRATEGIES, "strategy")
+    pairs = n * (n - 1) // 2
+    budgets = [whole_number(text, "--calls", 1, _MAX_CALLS) for text in calls or ()]
+    budgets = sorted(set(budgets or (n, 2 * n, 3 * n, 4 * n, pairs, 2 * pairs)))
+    plans = [plan_within(name, n, budget) for name in strategies for budget in budgets]
+    found = list(dict.fromkeys(plan for plan in plans if plan is not None))
+    if not found:
+        raise UsageError(f"{budgets[-1]} calls per group are too few for {', '.join(strategies)} with {n} rollouts.")
+    return found
+
+
+def known_names(names: Sequence[str], known: Iterable[str], kind: str) -> list[str]:
+    """Return each name once, with hyphens as underscores."""
+    chosen = {name.replace("-", "_"): name for name in names}
+    if unknown := set(chosen) - set(known):
+        raise UsageError(f"unknown {kind} {chosen[min(unknown)]!r}; expected {', '.join(known)}.")
+    return list(chosen)
+
+
+def whole_number(text: str, flag: str, low: int, high: int) -> int:
+    """Return the integer that a flag gives.
+
+    Raises:
+        UsageError: it is no integer, or out of range.
+    """
+    try:
+        number = int(text)
+    except ValueError:
+        raise UsageError(f"{flag}: {text!r} is not an integer.") from None
+    if not low <= number <= high:
+        raise UsageError(f"{flag} is {number}; expected {low} to {high}.")
+    return number

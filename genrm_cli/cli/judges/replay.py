@@ -1,0 +1,99 @@
+"""`genrm simulate --replay`: plans and estimators on the recorded verdicts of real judges."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from rich.table import Table
+
+from genrm_cli.catalog import ESTIMATORS
+from genrm_cli.cli.console import add_row, counted, new_table, percent_text, print_json, print_table, print_text
+from genrm_cli.cli.judges.plan_options import DEFAULT_ESTIMATORS, DEFAULT_STRATEGIES, known_names, plans_of
+from genrm_cli.errors import UsageError
+
+if TYPE_CHECKING:
+    from genrm_cli.simulation.plans import Plan
+
+
+def replay_verdicts(
+    uri: str,
+    judge: str | None,
+    strategies: Sequence[str] | None,
+    calls: Sequence[str] | None,
+    estimators: Sequence[str] | None,
+    *,
+    seed: int,
+    as_json: bool,
+) -> int:
+    """Replay plans on the judges of a file, or on one of them, and print a table for each."""
+    from genrm_cli.simulation.recorded_verdicts import read_judges
+    from genrm_cli.simulation.replay import dense_verdicts, replay
+
+    names = known_names(estimators or DEFAULT_ESTIMATORS, ESTIMATORS, "estimator")
+    judges = {each.judge: each for each in read_judges(uri) if judge in (None, each.judge)}
+    dense = {name: found for name, kept in judges.items() if (found := dense_verdicts(kept.groups)) is not None}
+    if not dense:
+        raise UsageError(
+            f"{uri} holds no two groups{'' if judge is None else f' of {judge!r}'} of three or more rollouts with all "
+            "pairs in both orders, as `genrm score --strategy all_pairs --both-orders` makes them."
+        )
+    results = []
+    for name, found in dense.items():
+        groups, n = found.shape
+        plans = [plan for plan in plans_of(n, strategies or DEFAULT_STRATEGIES, calls) if _leaves_verdicts(plan, n)]
+        if not plans:
+            raise UsageError(f"no plan leaves verdicts of {n} rollouts unused; choose fewer --calls.")
+        rows = [asdict(row) for row in replay(name, found, plans, names, seed=seed)]
+        left_out = len(judges[name].groups) - groups
+        results.append({"judge": name, "n": n, "groups": groups, "left_out_groups": left_out, "figures": rows})
+    if as_json:
+        print_json({"file": uri, "seed": seed, "judges": results})
+    else:
+        for result in results:
+            _print_judge(result)
+        print_text(
+            "Agreement: correlation of the rewards with the consensus of the verdicts that the plan does not use; its "
+            "own noise lowers it, so compare rows with equally many calls. All: with the consensus of all verdicts. "
+            "±: half of the 95 % interval, by bootstrap over groups. Errors: their size over the standard errors."
+        )
+    return 0
+
+
+def _leaves_verdicts(plan: "Plan", n: int) -> bool:
+    """Tell whether a plan asks nothing twice and leaves verdicts that connect the rollouts."""
+    return plan.judges == 1 and plan.calls <= n * (n - 1) - 2 * n
+
+
+def _print_judge(result: dict[str, Any]) -> None:
+    left_out = f"; {counted(result['left_out_groups'], 'other group')} left out" if result["left_out_groups"] else ""
+    print_text(f"{result['judge'] or 'judge'}: {counted(result['groups'], 'group')} of {result['n']}{left_out}")
+    print_table(_table(result["figures"]))
+    print_text()
+
+
+def _table(rows: list[dict[str, Any]]) -> Table:
+    heads = ("calls", "agreement", "gain", "all", "false", "reliability", "measured", "errors")
+    table = new_table("strategy", "estimator", *heads, texts=2)
+    for row in rows:
+        add_row(
+            table,
+            row["strategy"],
+            row["estimator"],
+            str(row["calls"]),
+            _interval_text(row["agreement"]),
+            _interval_text(row["gain"], sign="+"),
+            f"{row['agreement_all']['value']:.3f}",
+            percent_text(row["false_preferences"]["value"]),
+            _number_text(row["reliability"]),
+            _number_text(row["reliability_measured"] and row["reliability_measured"]["value"]),
+            _number_text(row["error_ratio"]),
+        )
+    return table
+
+
+def _interval_text(number: dict[str, float], sign: str = "") -> str:
+    return f"{number['value']:{sign}.3f} ±{(number['high'] - number['low']) / 2:.3f}"
+
+
+def _number_text(number: float | None) -> str:
+    return "" if number is None else f"{number:.2f}"

@@ -1,0 +1,122 @@
+"""Plans and estimators on recorded verdicts: what is known of the judge comes out."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.random import default_rng
+from verdict_rows import verdicts_of
+
+from genrm_cli.metrics.reliability import reliability_with
+from genrm_cli.pairing import Comparison
+from genrm_cli.rewards.estimators import Verdicts
+from genrm_cli.simulation.judge import JudgeModel
+from genrm_cli.simulation.plans import Plan, plan_within
+from genrm_cli.simulation.recorded_verdicts import read_judges
+from genrm_cli.simulation.replay import DenseVerdicts, ReplayMetrics, dense_verdicts, replay
+from genrm_cli.simulation.world import draw_world, judge_pairs, ordered_pairs
+
+N = 6
+ESTIMATORS = ("simple_tiebreaker", "combined")
+
+
+def recorded(groups: int = 200, seed: int = 3, **numbers: float) -> DenseVerdicts:
+    """Record what a simulated judge says of all pairs in both orders."""
+    generator = default_rng(seed)
+    world = draw_world(JudgeModel(**numbers), groups, N, generator)
+    batch = judge_pairs(world, *ordered_pairs(groups, N), generator)
+    tables = np.zeros((3, groups, N, N))
+    rows = np.arange(groups)[:, None]
+    for table, column in zip(tables, (batch.score_1, batch.score_2, batch.ranking), strict=True):
+        table[rows, batch.first, batch.second] = column
+    return DenseVerdicts(*tables, valid=np.broadcast_to(~np.eye(N, dtype=np.bool_), (groups, N, N)))
+
+
+def replayed(dense: DenseVerdicts, *plans: Plan | None) -> list[ReplayMetrics]:
+    """Replay plans with both estimators."""
+    return list(replay("house", dense, [plan for plan in plans if plan is not None], ESTIMATORS, seed=1))
+
+
+def test_a_judge_without_errors_is_agreed_with() -> None:
+    """The rewards of half of its verdicts order all rollouts as the other half does."""
+    exact = recorded(
+        position_bias=0, position_bias_spread=0, misjudgement=0, intransitivity=0, noise=0, score_noise=0,
+        ranking_noise=0, leniency_spread=0, score_step=0, ranking_step=0, score_spread=0.2, ranking_spread=0.2,
+    )  # fmt: skip
+    _, combined = replayed(exact, plan_within("ring", N, 12))
+    assert combined.agreement.value > 0.99
+    assert combined.false_preferences.value < 0.03
+
+
+def test_the_better_estimator_wins_at_equal_calls() -> None:
+    """On a judge with noise, combined gains over the reference's mean, and the interval of the gain says so."""
+    simple, combined = replayed(recorded(), plan_within("ring", N, 12))
+    assert simple.gain.value == 0
+    assert combined.gain.low > 0
+    assert combined.gain.low <= combined.gain.value <= combined.gain.high
+
+
+def test_the_predicted_reliability_is_measured() -> None:
+    """Two plans without a common verdict correlate as reliability predicts, and standard errors fit the errors."""
+    _, combined = replayed(recorded(groups=600, intransitivity=0), plan_within("ring", N, 6))
+    assert combined.reliability_measured is not None
+    assert combined.reliability == pytest.approx(combined.reliability_measured.value, abs=0.07)
+    assert combined.error_ratio == pytest.approx(1, abs=0.1)
+
+
+@pytest.mark.parametrize(
+    "numbers",
+    [
+        {},
+        {"noise": 1.3},
+        {"noise": 0.3, "ranking_noise": 0.1},
+        {"labels": 3, "tie_width": 0.5},
+        {"position_bias": -1.0},
+    ],
+)
+def test_the_reliability_of_one_more_ring_is_predicted(numbers: dict[str, float]) -> None:
+    """Of combined, from one ring to two within .05, for judges of scores and of labels, with more noise and less."""
+    _, single, _, double = replayed(recorded(**numbers), plan_within("ring", N, 6), plan_within("ring", N, 12))
+    one, two = single.reliability, double.reliability
+    assert one is not None
+    assert two == pytest.approx(reliability_with(one, 2), abs=0.05)
+
+
+def test_verdicts_that_mean_nothing_agree_with_nothing() -> None:
+    """The consensus does not hold the verdicts of the plan: of noise, agreement is 0, and false as often as not."""
+    _, combined = replayed(recorded(noise=1e3, repeating=0), plan_within("ring", N, 6))
+    assert combined.agreement.low < 0.02
+    assert combined.false_preferences.value == pytest.approx(0.5, abs=0.04)
+    assert combined.agreement_all.value > 0.2
+
+
+def test_only_dense_groups_of_one_size_are_replayed() -> None:
+    """Of the size that most dense groups have; failures are left out, and of repeats the first one counts."""
+
+    def group(n: int, missing: int = 0) -> Verdicts:
+        pairs = [(i, j, 4, 2, 2) for i in range(n) for j in range(n) if i != j]
+        return verdicts_of(pairs[missing:])
+
+    repeated = dict(group(5)) | {Comparison(0, 1, 99): next(iter(verdicts_of([(0, 1, 1, 5, 6)]).values()))}
+    dense = dense_verdicts([group(5, 2), repeated, group(4), group(5, 5), {}])
+    assert dense is not None
+    assert dense.shape == (2, 5)
+    assert (int(dense.valid.sum()), dense.score_1[1, 0, 1]) == (38, 4)
+    assert dense_verdicts([group(5), group(4), group(2), group(2)]) is None
+
+
+def test_recorded_verdicts_are_read_by_source_and_judge(tmp_path: Path) -> None:
+    """Systems become rollouts of their prompt's group; a line without scores is a failure."""
+
+    def line(source: str, i: str, j: str, score: int | None) -> dict[str, Any]:
+        judged = {"source": source, "judge": "gpt", "prompt_id": "p", "i": i, "j": j}
+        return judged | {"score_1": score, "score_2": 2, "ranking": 2}
+
+    lines = [line("one", "a", "b", 4), line("two", "b", "a", 5), line("one", "c", "a", 3), line("one", "b", "a", None)]
+    path = tmp_path / "recorded.jsonl"
+    path.write_text("".join(json.dumps(each) + "\n" for each in lines))
+    one, two = read_judges(str(path))
+    assert (one.judge, two.judge, one.failures) == ("one/gpt", "two/gpt", 1)
+    assert one.groups == [verdicts_of([(0, 1, 4, 2, 2), (2, 0, 3, 2, 2)])]
