@@ -1,0 +1,183 @@
+"""Write a report: read every run, measure its groups, and put all of it into one page."""
+
+import shutil
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from pathlib import Path
+from typing import Any
+
+from genrm_cli.errors import StorageError, UsageError
+from genrm_cli.export.scored.read_scored import find_inputs
+from genrm_cli.report.blocks import Blocks
+from genrm_cli.report.figures import ComponentSums, RunFigures, figures_of
+from genrm_cli.report.group_document import Mask, group_document, prompt_beginning, rounded
+from genrm_cli.report.measure_group import GroupFigures, measure_group
+from genrm_cli.report.render_page import block_script, iter_page
+from genrm_cli.report.scored_run import ScoredRun
+from genrm_cli.report.tags import Tags
+from genrm_cli.report.trust import Trust, judge_trust
+from genrm_cli.rollouts.redaction import redactor_of
+from genrm_cli.settings import Settings
+from genrm_cli.storage.formats.location import S3Options, is_s3, stem_of
+from genrm_cli.storage.outputs import Outputs
+from genrm_cli.storage.sink import goes_out_at_once, is_same_place
+from genrm_cli.storage.source import mode_of
+
+MAX_SIZE_BYTES = 150_000_000
+_COLUMNS = "run key prompt size mean spread reliability length residual failed at".split()
+
+
+@dataclass(frozen=True, slots=True)
+class RunPage:
+    """One run on the page.
+
+    Attributes:
+        start: number of its first group on the page.
+        rejected: lines that are not scored lines.
+        alone: whether it is the only run.
+    """
+
+    number: int
+    start: int
+    figures: RunFigures
+    trust: Trust
+    groups: Sequence[GroupFigures]
+    rejected: int
+    alone: bool
+
+    def hash_of(self, key: str) -> dict[str, str | int]:
+        """Return the parameters of the link to a group."""
+        return {"group": key} if self.alone else {"group": key, "run": self.number}
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenReport:
+    """A finished report: its figures, and where it is."""
+
+    figures: dict[str, Any]
+    output: str
+    folder: str | None
+    answers: Sequence[str]
+
+
+def write_report(
+    given: Sequence[str], output: str | None, settings: Settings, max_size_bytes: int = MAX_SIZE_BYTES
+) -> WrittenReport:
+    """Write the report of scored files.
+
+    Args:
+        given: scored files, folders, prefixes and patterns.
+        output: of the page; None for a name beside an only input, `report.html` for several.
+        settings: how lines are read, what is masked, whether outputs may be replaced.
+        max_size_bytes: a larger page keeps its groups in a folder beside it.
+
+    Raises:
+        GenrmError: its subclasses say what went wrong; no page has appeared then.
+    """
+    storage = settings.storage
+    s3 = S3Options(storage.s3_endpoint_url, storage.s3_profile, storage.s3_region)
+    uris = find_inputs(given, s3)
+    target = output or (f"{stem_of(uris[0])}.report.html" if len(uris) == 1 else "report.html")
+    if any(is_same_place(uri, target) for uri in uris):
+        raise UsageError(f"the output {target} is an input; choose another output with -o.")
+    mode = reduce(int.__and__, map(mode_of, uris))  # as private as the most private input
+    patterns = settings.judge.redact_pattern
+    with Blocks() as blocks, Outputs(s3, overwrite=settings.output.overwrite, mode=mode) as outputs:
+        sink = outputs.open(target)
+        tags, rows, runs = Tags(), list[list[Any]](), list[RunPage]()
+        for number, uri in enumerate(uris):
+            start = len(rows)
+            run = _add_run(number, uri, settings, blocks, rows, alone=len(uris) == 1)
+            tags.add_run(number, start, run.figures, run.groups)
+            runs.append(run)
+        blocks.finish()
+        folder = _folder_of(target) if blocks.size_bytes > max_size_bytes else None
+        if folder is not None:
+            _write_folder(target, folder, blocks)
+        values = {
+            "title": "Report on scored rollouts",
+            "runs": runs,
+            "tags": tags.by_name,
+            "mask_patterns": patterns,
+            "dumps": [],
+            "comparison": None,
+            "qualities": [],
+        }
+        index = {
+            "runs": [{"uri": run.figures.uri} for run in runs],
+            "columns": _COLUMNS,
+            "groups": rows,
+            "tags": {name: {"label": tag.label, "groups": tag.groups} for name, tag in tags.by_name.items()},
+        }
+        for piece in iter_page(values, index, blocks, folder):
+            sink.write(piece)
+        outputs.commit()
+    figures = {"format": 1, "runs": [_run_record(run) for run in runs], "output": target}
+    return WrittenReport(figures, target, folder, [run.trust.answer for run in runs])
+
+
+def _run_record(run: RunPage) -> dict[str, Any]:
+    reasons = [{"weight": each.weight, "text": each.text} for each in run.trust.reasons]
+    return {**run.figures.as_dict(), "answer": run.trust.answer, "weight": run.trust.weight, "reasons": reasons}
+
+
+def _add_run(
+    number: int, uri: str, settings: Settings, blocks: Blocks, rows: list[list[Any]], *, alone: bool
+) -> RunPage:
+    """Read a run, pack its groups, and add their rows to the index."""
+    mask = _mask_of(settings.judge.redact_pattern)
+    start, judge, measured, components = len(rows), None, [], ComponentSums()
+    with ScoredRun(uri, settings) as run:
+        run.read()
+        for found in run.iter_groups():
+            group = replace(found, key=mask(found.key))
+            figures = measure_group(group, prompt_beginning(group, mask))
+            for each in group.rollouts:
+                components.add(each.components)
+            measured.append(figures)
+            rows.append(_row(number, figures, blocks.add(group_document(group, mask))))
+            judge = judge or group.judge
+        figures_of_run = figures_of(uri, measured, components, run.metrics, judge)
+        trust = judge_trust(figures_of_run, has_comparisons=run.has_comparisons)
+        return RunPage(number, start, figures_of_run, trust, measured, run.rejected, alone)
+
+
+def _row(run: int, group: GroupFigures, at: tuple[int, int]) -> list[Any]:
+    """Return a row of the index, as `_COLUMNS` name it."""
+    known = [reward for reward in group.rewards if reward is not None]
+    numbers = (sum(known) / len(known) if known else None, group.spread, group.reliability, group.length_effect)
+    measured = map(rounded, (*numbers, group.residual))
+    return [run, group.key, group.prompt, group.size, *measured, group.failures.total(), at]
+
+
+def _mask_of(patterns: tuple[str, ...]) -> Mask:
+    if not patterns:
+        return lambda text: text
+    redactor, counts = redactor_of(patterns), Counter[str]()
+    return lambda text: redactor.redact(text, counts)
+
+
+def _folder_of(target: str) -> str:
+    """Return the name of the folder of a page that is too large for one file.
+
+    Raises:
+        UsageError: the page does not go to a local file.
+    """
+    if is_s3(target) or goes_out_at_once(target):
+        raise UsageError("the report is larger than --max-size; write it to a local file, or raise --max-size.")
+    return f"{Path(target).name.removesuffix('.html')}_files"
+
+
+def _write_folder(target: str, folder: str, blocks: Blocks) -> None:
+    place = Path(target).parent / folder
+    try:
+        shutil.rmtree(place, ignore_errors=True)
+        place.mkdir(parents=True)
+        for number, block in enumerate(blocks):
+            (place / f"block-{number}.js").write_bytes(block_script(number, block))
+    except OSError as error:
+        raise StorageError(f"{place}: cannot be written: {error.strerror or error}") from error
+
+
