@@ -104,9 +104,9 @@ def measure_group(group: ScoredGroup, prompt: str) -> GroupFigures:
     )
 
 
-def correlation(first: Sequence[float], second: Sequence[float]) -> float | None:
-    """Return Pearson's correlation; None below three points, or where one of the two does not vary."""
-    if len(first) < _LEAST_POINTS:
+def correlation(first: Sequence[float], second: Sequence[float], least: int = _LEAST_POINTS) -> float | None:
+    """Return Pearson's correlation; None below `least` points, or where one of the two does not vary."""
+    if len(first) < least:
         return None
     a, b = np.subtract(first, np.mean(first)), np.subtract(second, np.mean(second))
     scale = math.sqrt(float(a @ a) * float(b @ b))
@@ -173,4 +173,5 @@ def _residual(pairs: Sequence[AskedComparison], leads: Sequence[float], n: int) 
     if left <= 0 or total == 0:
         return None
     errors = seen - design @ levels
-    return float(errors @ errors) / left / (total / len(leads))
+    share = float(errors @ errors) / left / (total / len(leads))
+    return share if share > 1e-12 else 0.0

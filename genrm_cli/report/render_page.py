@@ -2,7 +2,7 @@
 
 import hashlib
 from base64 import b64encode
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import files
 from typing import Any
 
@@ -10,7 +10,7 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from genrm_cli.report.blocks import Blocks, packed
-from genrm_cli.report.charts import draw_histogram
+from genrm_cli.report.charts import Point, draw_histogram, draw_series
 from genrm_cli.report.figures import Histogram
 from genrm_cli.storage.formats.records import render_record
 
@@ -39,6 +39,11 @@ def iter_page(values: Mapping[str, Any], index: dict[str, Any], blocks: Blocks, 
 def block_script(number: int, block: bytes) -> bytes:
     """Return a block as a file beside the page, where a page opened from disk may read scripts only."""
     return b'genrmBlock(%d, "%s");\n' % (number, block)
+
+
+def draw_points(points: Sequence[Point], what: str) -> Markup:
+    """Return a chart of values in time."""
+    return Markup(draw_series(points, what))  # noqa: S704  (it escapes its texts)
 
 
 def _render(values: Mapping[str, Any], *, in_folder: bool) -> str:

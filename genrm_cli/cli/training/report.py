@@ -21,7 +21,7 @@ def report(
         list[str],
         typer.Argument(
             metavar="SCORED...",
-            help="Outputs of genrm score: *.scored.jsonl (.gz, .zst), folders, s3://..., patterns.",
+            help="Outputs of genrm score: *.scored.jsonl (.gz, .zst), folders, s3://..., patterns; results of genrm eval.",
         ),
     ],
     invocation: Invocation,
@@ -35,6 +35,9 @@ def report(
             show_default=False,
         ),
     ] = None,
+    compare: Annotated[
+        bool, typer.Option("--compare", help="Match the rollouts of two inputs: whose ranks changed.")
+    ] = False,
     max_size: Annotated[
         int, typer.Option(metavar="MB", min=1, help="Above this size, groups go to a folder beside the page.")
     ] = 150,
@@ -45,10 +48,12 @@ def report(
     for a judge. --json prints the figures.
 
     Example: genrm report run.scored.jsonl -o report.html
+
+    Example: genrm report --compare before.scored.jsonl after.scored.jsonl -o report.html
     """
     from genrm_cli.report.write_report import write_report
 
-    written = write_report(scored, output, invocation.settings, max_size * 1_000_000)
+    written = write_report(scored, output, invocation.settings, compare=compare, max_size_bytes=max_size * 1_000_000)
     if invocation.settings.output.json_output:
         print_json(written.figures)
     if not invocation.settings.output.quiet:

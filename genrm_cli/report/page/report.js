@@ -45,9 +45,11 @@ function el(name, properties, ...children) {
     if (key.startsWith("on")) node.addEventListener(key.slice(2), value);
     else if (value !== null && value !== undefined && value !== false) node.setAttribute(key, value);
   }
-  node.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== ""));
+  node.append(...present(children));
   return node;
 }
+
+const present = (children) => children.flat(2).filter((child) => child !== null && child !== undefined && child !== "");
 
 const number = (value, digits = 3) => (value === null || value === undefined ? "–" : value.toFixed(digits));
 const link = (text, hash) => el("a", { href: "#" + new URLSearchParams(hash) }, text);
@@ -239,7 +241,7 @@ function shade(verdict) {
   return lead === 0 ? "" : (lead > 0 ? "first" : "second") + Math.min(3, Math.ceil(Math.abs(lead) / 1.34));
 }
 
-function matrix(group, order, words) {
+function matrix(group, order, words, elsewhere) {
   const cells = new Map();
   for (const each of group.comparisons) {
     if (each.component || each.shown.length !== 2) continue;
@@ -249,7 +251,9 @@ function matrix(group, order, words) {
   if (!cells.size) return el("p", { class: "dim" }, "No pair was compared.");
   const open = (i, j) => {
     const both = [...(cells.get(`${i},${j}`) || []), ...(cells.get(`${j},${i}`) || [])];
-    words.replaceChildren(el("h3", {}, `The judge on ${i} and ${j}`), el("div", { class: "words" }, both.map(wordsOf)));
+    const there = elsewhere(i, j);
+    words.replaceChildren(...present([el("h3", {}, `The judge on ${i} and ${j}`), el("div", { class: "words" }, both.map(wordsOf)),
+      there && [el("h3", {}, "The other run on the same two"), el("div", { class: "words" }, there.map(wordsOf))]]));
     for (const button of document.querySelectorAll(".matrix button")) {
       button.setAttribute("aria-pressed", String(button.dataset.pair === `${i},${j}`));
     }
@@ -281,11 +285,12 @@ async function showGroup(parameters) {
   const group = await readGroup(at);
   const byReward = [...group.rollouts].sort((a, b) => (b.reward ?? -Infinity) - (a.reward ?? -Infinity) || a.index - b.index);
   const words = el("div", { "aria-live": "polite" });
+  const elsewhere = await otherRun(at);
   const others = group.comparisons.filter((each) => each.component || each.shown.length !== 2);
   const step = (by) => current[current.indexOf(at) + by];
   const beside = (text, by) => (step(by) === undefined ? null : link(text, groupHash(step(by))));
   if (!current.includes(at)) current = index.groups.map((_, number) => number);
-  box.replaceChildren(
+  box.replaceChildren(...present([
     el("h2", {}, group.key),
     el("p", { class: "dim" }, `${group.rollouts.length} rollouts, reliability ${number(group.reliability, 2)}. `,
       beside("← previous (k)", -1), " ", beside("next (j) →", 1), " ",
@@ -294,10 +299,19 @@ async function showGroup(parameters) {
     el("h3", {}, "Prompt"), conversation(group.prompt, {}, 0, raw),
     el("h3", {}, "Verdicts"),
     el("p", { class: "dim" }, "Row: shown first; column: shown second; best reward first. An empty cell was not asked. Select a cell for the judge’s words."),
-    matrix(group, byReward.map((rollout) => rollout.index), words), words,
+    matrix(group, byReward.map((rollout) => rollout.index), words, elsewhere), words,
     others.length ? el("details", {}, el("summary", {}, `${others.length} other judgements`), el("div", { class: "words" }, others.map(wordsOf))) : null,
     el("h3", {}, "Responses, best first"),
-    el("div", { class: "responses" }, byReward.map((rollout) => rolloutCard(rollout, group.prompt, raw))));
+    el("div", { class: "responses" }, byReward.map((rollout) => rolloutCard(rollout, group.prompt, raw)))]));
+}
+
+async function otherRun(at) {  // what the other run of a comparison asked about two rollouts of this group
+  const found = (index.compared || {})[at];
+  if (!found) return () => null;
+  const theirs = new Map(found.rows.map(([here, there]) => [here, there]));
+  const comparisons = (await readGroup(found.other)).comparisons;
+  return (i, j) => comparisons.filter((each) => each.shown.length === 2 && !each.component &&
+    each.shown.includes(theirs.get(i)) && each.shown.includes(theirs.get(j)));
 }
 
 function comparedWith(at) {
