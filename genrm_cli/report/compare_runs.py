@@ -86,7 +86,9 @@ def compare_runs(first: Mapping[int, GroupContents], second: Mapping[int, GroupC
     correlations = [each.correlation for each in matched if each.correlation is not None]
     changed = sum(not each.same_best for each in matched)
     rollouts = sum(len(each.rows) for each in matched)
-    return Comparison(len(matched), rollouts, mean_of(correlations), share_of(changed, len(matched)), tuple(matched))
+    return Comparison(
+        len(matched), rollouts, mean_of(correlations, 1.0), share_of(changed, len(matched)), tuple(matched)
+    )
 
 
 def _match(here: GroupContents, there: GroupContents, numbers: tuple[int, int]) -> MatchedGroup:

@@ -181,14 +181,14 @@ def figures_of(
         spread=mean_of(spreads),
         spread_histogram=histogram_of(spreads, least=0.0),
         flat=share_of(sum(spread < 1e-9 for spread in spreads), len(spreads)),
-        reliability=mean_of(reliabilities),
+        reliability=mean_of(reliabilities, 1.0),
         reliability_histogram=histogram_of(reliabilities, least=0.0, most=1.0),
         noisy=share_of(sum(value < NOISY_BELOW for value in reliabilities), len(reliabilities)),
         residual=mean_of(_known(groups, "residual")),
         length_chars=mean_of([float(chars) for group in groups for chars in group.lengths_chars]),
-        length_effect=mean_of(effects),
+        length_effect=mean_of(effects, 1.0),
         length_histogram=histogram_of(effects, least=-1.0, most=1.0),
-        markup_effect=mean_of(_known(groups, "markup_effect")),
+        markup_effect=mean_of(_known(groups, "markup_effect"), 1.0),
         verdicts=verdicts,
         failed=share_of(failed, verdicts + failed),
         failures=dict(failures.most_common()),
@@ -206,8 +206,8 @@ def figures_of(
     )
 
 
-def mean_of(values: Sequence[float]) -> Mean:
-    """Return the mean with its normal 95 % interval; no interval for fewer than two values."""
+def mean_of(values: Sequence[float], bound: float = math.inf) -> Mean:
+    """Return the mean with its normal 95 % interval, within plus and minus `bound`; none for fewer than two values."""
     count = len(values)
     if not count:
         return Mean(0, None, None, None)
@@ -215,7 +215,7 @@ def mean_of(values: Sequence[float]) -> Mean:
     if count < 2:
         return Mean(count, mean, None, None)
     half = _Z_95 * deviation / math.sqrt(count - 1)
-    return Mean(count, mean, mean - half, mean + half, deviation)
+    return Mean(count, mean, max(-bound, mean - half), min(bound, mean + half), deviation)
 
 
 def share_of(count: int, of: int) -> Share:

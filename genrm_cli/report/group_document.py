@@ -1,16 +1,26 @@
 """A group as the page gets it: short lists, every text masked as the judge's were."""
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from genrm_cli.report.scored_group import AskedComparison, ScoredGroup, ScoredRollout
 from genrm_cli.rollouts.record import Rollout
+from genrm_cli.rollouts.redaction import redactor_of
 from genrm_cli.rollouts.response import Item, Media, Reasoning, ToolCall, ToolResult, Turn, call_text
 
 Mask = Callable[[str], str]
 _DIGITS = 4
 _PROMPT_CHARS = 120
 _KEY_CHARS = 200
+
+
+def mask_of(patterns: tuple[str, ...]) -> Mask:
+    """Return what masks the texts of a page: the same patterns as for a judge."""
+    if not patterns:
+        return lambda text: text
+    redactor, counts = redactor_of(patterns), Counter[str]()
+    return lambda text: redactor.redact(text, counts)
 
 
 def group_document(group: ScoredGroup, mask: Mask) -> dict[str, Any]:

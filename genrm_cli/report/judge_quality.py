@@ -40,7 +40,9 @@ def read_qualities(uris: Sequence[str], s3: S3Options) -> list[QualityTable]:
     contest = compare_results(uris[0], uris[1], s3)
     p_value, pairs = contest["p_value"], contest["pairs"]
     which = {None: "No significant difference", "a": f"{uris[0]} is better", "b": f"{uris[1]} is better"}
-    words = f"{which[contest['better']]}: p = {p_value:.3g} (exact McNemar test of consistent accuracy, {pairs:,} pairs)."
+    words = (
+        f"{which[contest['better']]}: p = {p_value:.3g} (exact McNemar test of consistent accuracy, {pairs:,} pairs)."
+    )
     return [tables[0], QualityTable(tables[1].name, tables[1].rows, words)]
 
 

@@ -1,7 +1,6 @@
 """Write a report: read every run, measure its groups, and put all of it into one page."""
 
 import shutil
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import reduce
@@ -14,14 +13,13 @@ from genrm_cli.report.blocks import Blocks
 from genrm_cli.report.compare_runs import Comparison, GroupContents, compare_runs, contents_of
 from genrm_cli.report.drift import cells_of, in_time, iter_changes, iter_series
 from genrm_cli.report.figures import FORMAT, ComponentSums, RunFigures, figures_of
-from genrm_cli.report.group_document import Mask, group_document, prompt_beginning, rounded
-from genrm_cli.report.measure_group import GroupFigures, measure_group
+from genrm_cli.report.group_document import group_document, mask_of, prompt_beginning, rounded
 from genrm_cli.report.judge_quality import read_qualities
+from genrm_cli.report.measure_group import GroupFigures, measure_group
 from genrm_cli.report.render_page import block_script, draw_points, iter_page
 from genrm_cli.report.scored_run import ScoredRun
 from genrm_cli.report.tags import Tags
 from genrm_cli.report.trust import Trust, judge_trust
-from genrm_cli.rollouts.redaction import redactor_of
 from genrm_cli.settings import Settings
 from genrm_cli.storage.formats.location import S3Options, is_s3, stem_of
 from genrm_cli.storage.outputs import Outputs
@@ -30,7 +28,7 @@ from genrm_cli.storage.source import mode_of
 
 MAX_SIZE_BYTES = 150_000_000
 _LISTED = 20
-_COLUMNS = "run key prompt size mean spread reliability length residual failed at".split()
+_COLUMNS = ["run", "key", "prompt", "size", "mean", "spread", "reliability", "length", "residual", "failed", "at"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +120,7 @@ def write_report(
             "tags": tags.by_name,
             "mask_patterns": patterns,
             "dumps": _dumps(runs) if len(runs) > 1 else [],
+            "mixed": len({(each.judge, each.settings_digest) for each in figures}) > 1,
             "changes": list(iter_changes(figures)),
             "charts": [(name, draw_points(points, name)) for name, points in iter_series(figures)],
             "comparison": comparison,
@@ -209,7 +208,7 @@ def _add_run(
     number: int, uri: str, settings: Settings, blocks: Blocks, rows: list[list[Any]], *, alone: bool, compare: bool
 ) -> RunPage:
     """Read a run, pack its groups, and add their rows to the index."""
-    mask = _mask_of(settings.judge.redact_pattern)
+    mask = mask_of(settings.judge.redact_pattern)
     start, judge, measured, components = len(rows), None, list[GroupFigures](), ComponentSums()
     contents: dict[int, GroupContents] = {}
     with ScoredRun(uri, settings) as run:
@@ -237,13 +236,6 @@ def _row(run: int, group: GroupFigures, at: tuple[int, int]) -> list[Any]:
     return [run, group.key, group.prompt, group.size, *measured, group.failures.total(), at]
 
 
-def _mask_of(patterns: tuple[str, ...]) -> Mask:
-    if not patterns:
-        return lambda text: text
-    redactor, counts = redactor_of(patterns), Counter[str]()
-    return lambda text: redactor.redact(text, counts)
-
-
 def _folder_of(target: str) -> str:
     """Return the name of the folder of a page that is too large for one file.
 
@@ -264,5 +256,3 @@ def _write_folder(target: str, folder: str, blocks: Blocks) -> None:
             (place / f"block-{number}.js").write_bytes(block_script(number, block))
     except OSError as error:
         raise StorageError(f"{place}: cannot be written: {error.strerror or error}") from error
-
-
