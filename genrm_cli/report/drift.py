@@ -3,9 +3,10 @@
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
-from genrm_cli.report.charts import Point
 from genrm_cli.report.figures import Mean, RunFigures, Share
+from genrm_cli.report.page.charts import Point
 
 _SIGNIFICANT = 0.01
 _MEASURES: dict[str, Callable[[RunFigures], Mean | Share]] = {
@@ -49,7 +50,7 @@ def in_time(runs: Sequence[RunFigures]) -> list[int]:
 def iter_changes(runs: Sequence[RunFigures]) -> Iterator[Change]:
     """Yield the change of every measure from each run to the next one in time."""
     ordered = [runs[number] for number in in_time(runs)]
-    for earlier, later in zip(ordered, ordered[1:], strict=False):
+    for earlier, later in pairwise(ordered):
         for name, measure in _MEASURES.items():
             before, after = measure(earlier), measure(later)
             p_value = _p_value(before, after)

@@ -134,7 +134,7 @@ def parse_comparison(line: Mapping[str, Any]) -> AskedComparison:
         tuple(index for index in shown if isinstance(index, int)),
         str(line.get("judge")),
         repeat if isinstance(repeat := line.get("judge_idx"), int) else 0,
-        Verdict(*known) if len(known) == 3 else None,
+        Verdict(known[0], known[1], known[2]) if len(known) == 3 else None,
         (str(failure.get("kind")), str(failure.get("detail"))) if failure else None,
         reply if isinstance(reply, str) else None,
         component if isinstance(component, str) else None,

@@ -41,7 +41,7 @@ def judge_trust(figures: RunFigures, *, has_comparisons: bool) -> Trust:
     """Return how far the rewards of a run can be trusted."""
     order = {"no": 0, "care": 1, "unknown": 2, "fine": 3}
     reasons = sorted(_iter_reasons(figures, has_comparisons), key=lambda each: order[each.weight])
-    weight = next((each.weight for each in reasons if each.weight in ("no", "care")), "fine")
+    weight: Weight = next((each.weight for each in reasons if each.weight in ("no", "care")), "fine")
     return Trust(weight, _ANSWERS[weight], tuple(reasons))
 
 

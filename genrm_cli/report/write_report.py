@@ -9,16 +9,16 @@ from typing import Any
 
 from genrm_cli.errors import StorageError, UsageError
 from genrm_cli.export.scored.read_scored import find_inputs
-from genrm_cli.report.blocks import Blocks
 from genrm_cli.report.compare_runs import Comparison, GroupContents, compare_runs, contents_of
 from genrm_cli.report.drift import cells_of, in_time, iter_changes, iter_series
 from genrm_cli.report.figures import FORMAT, ComponentSums, RunFigures, figures_of
-from genrm_cli.report.group_document import group_document, mask_of, prompt_beginning, rounded
 from genrm_cli.report.judge_quality import read_qualities
 from genrm_cli.report.measure_group import GroupFigures, measure_group
-from genrm_cli.report.render_page import block_script, draw_points, iter_page
+from genrm_cli.report.page.blocks import Blocks
+from genrm_cli.report.page.group_document import group_document, mask_of, prompt_beginning, rounded
+from genrm_cli.report.page.render_page import block_script, draw_points, iter_page
+from genrm_cli.report.page.tags import Tags
 from genrm_cli.report.scored_run import ScoredRun
-from genrm_cli.report.tags import Tags
 from genrm_cli.report.trust import Trust, judge_trust
 from genrm_cli.settings import Settings
 from genrm_cli.storage.formats.location import S3Options, is_s3, stem_of
@@ -113,6 +113,7 @@ def write_report(
             _write_folder(target, folder, blocks)
         comparison = compare_runs(runs[0].contents, runs[1].contents) if compare else None
         figures = [run.figures for run in runs]
+        changes = list(iter_changes(figures))
         qualities = read_qualities(results, s3)
         values = {
             "title": "Report on scored rollouts" if runs else "Report on judges",
@@ -121,7 +122,7 @@ def write_report(
             "mask_patterns": patterns,
             "dumps": _dumps(runs) if len(runs) > 1 else [],
             "mixed": len({(each.judge, each.settings_digest) for each in figures}) > 1,
-            "changes": list(iter_changes(figures)),
+            "changes": changes,
             "charts": [(name, draw_points(points, name)) for name, points in iter_series(figures)],
             "comparison": comparison,
             "listed": _listed(comparison, runs, rows),
@@ -141,7 +142,7 @@ def write_report(
         "format": FORMAT,
         "output": target,
         "runs": [_run_record(run) for run in runs],
-        "changes": [asdict(change) for change in values["changes"]],
+        "changes": [asdict(change) for change in changes],
         "comparison": _comparison_record(comparison, rows),
         "judges": [asdict(quality) for quality in qualities],
     }
@@ -164,11 +165,11 @@ def _is_result(uri: str) -> bool:
 
 def _dumps(runs: Sequence[RunPage]) -> list[dict[str, Any]]:
     """Return the rows of the table of dumps, in time."""
-    names = {"run": lambda run: run.number, "name": lambda run: run.figures.uri.rpartition("/")[2]}
     ordered = [runs[number] for number in in_time([run.figures for run in runs])]
     return [
         {
-            **{name: of(run) for name, of in names.items()},
+            "run": run.number,
+            "name": run.figures.uri.rpartition("/")[2],
             "time": run.figures.time,
             "judge": run.figures.judge,
             "cells": cells_of(run.figures),

@@ -11,7 +11,7 @@ from genrm_cli.cli.console import add_row, counted, new_table, number_text, prin
 from genrm_cli.settings import Settings
 
 if TYPE_CHECKING:
-    from genrm_cli.report.group_document import Mask
+    from genrm_cli.report.page.group_document import Mask
     from genrm_cli.report.scored_group import AskedComparison, ScoredGroup
 
 _BEGINNING_CHARS = 60
@@ -29,7 +29,7 @@ def show_scored(
     as_json: bool,
 ) -> None:
     """Print groups of a scored file: those of least reliability, those with failures, one, or the first."""
-    from genrm_cli.report.group_document import group_document, mask_of
+    from genrm_cli.report.page.group_document import group_document, mask_of
     from genrm_cli.report.scored_run import ScoredRun
 
     mask = mask_of(settings.judge.redact_pattern)
@@ -39,7 +39,7 @@ def show_scored(
         if failures:
             found = (each for each in found if any(one.failure for one in each.comparisons))
         if worst is None:
-            chosen = islice(found, limit)
+            chosen: Iterator[ScoredGroup] = islice(found, limit)
         else:
             known = (each for each in found if each.reliability is not None)
             chosen = iter(nsmallest(worst, known, key=lambda each: each.reliability or 0.0))
@@ -51,7 +51,7 @@ def show_scored(
 
 
 def _iter_parts(group: "ScoredGroup", mask: "Mask") -> Iterator[str | Table]:
-    from genrm_cli.report.group_document import prompt_beginning
+    from genrm_cli.report.page.group_document import prompt_beginning
 
     size = counted(len(group.rollouts), "rollout")
     yield f"=== group {mask(group.key)}: {size}, reliability {number_text(group.reliability, '.2f')}"
@@ -68,8 +68,8 @@ def _iter_parts(group: "ScoredGroup", mask: "Mask") -> Iterator[str | Table]:
     if pairs and len(ordered) <= _MAX_MATRIX:
         yield "\nverdicts (row: shown first; column: shown second; . = not asked)"
         yield _matrix([each.index for each in ordered], pairs)
-    for each in group.comparisons:
-        yield _words(each, mask)
+    for asked in group.comparisons:
+        yield _words(asked, mask)
     yield ""
 
 

@@ -21,7 +21,8 @@ def report(
         list[str],
         typer.Argument(
             metavar="SCORED...",
-            help="Outputs of genrm score: *.scored.jsonl (.gz, .zst), folders, s3://..., patterns; results of genrm eval.",
+            help="Outputs of genrm score: *.scored.jsonl (.gz, .zst), folders, s3://..., patterns. "
+            "Results of genrm eval: *.json.",
         ),
     ],
     invocation: Invocation,

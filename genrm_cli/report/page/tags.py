@@ -38,8 +38,8 @@ class Tags:
             "length": (figures.length_histogram, "a length effect"),
         }
         for number, group in enumerate(groups, start):
-            named = {
-                "reward": [reward for reward in group.rewards if reward is not None],
+            named: dict[str, list[float | None]] = {
+                "reward": list(group.rewards),
                 "spread": [group.spread],
                 "reliability": [group.reliability],
                 "length": [group.length_effect],

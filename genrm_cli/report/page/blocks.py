@@ -11,7 +11,7 @@ from genrm_cli.storage.formats.spool import Spool
 
 _GROUPS = 32
 _BLOCK_BYTES = 1 << 19
-_LEVEL = 6
+_LEVEL = 5  # of gzip; 6 takes half as long again for 2 % less
 
 
 class Blocks(AbstractContextManager["Blocks"]):

@@ -9,9 +9,9 @@ from typing import Any
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
-from genrm_cli.report.blocks import Blocks, packed
-from genrm_cli.report.charts import Point, draw_histogram, draw_series
 from genrm_cli.report.figures import Histogram
+from genrm_cli.report.page.blocks import Blocks, packed
+from genrm_cli.report.page.charts import Point, draw_histogram, draw_series
 from genrm_cli.storage.formats.records import render_record
 
 _FOLDER = files("genrm_cli") / "report" / "page"
