@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import lru_cache
+from typing import cast
 
 import orjson
 
@@ -19,6 +20,7 @@ PLAIN_MARKERS = [
     for names in ("12", "AB")
 ]
 PLAIN_EMPTY = "[=== THIS RESPONSE IS EMPTY ===]"
+QUOTES = ("in thoughts", "after", "around", "in part")
 USUAL_ROLES = frozenset({"system", "developer", "user", "assistant", "tool"})
 
 
@@ -76,12 +78,14 @@ class Behaviour:
     with_reasoning: bool = False
     reasoning_field: str = "reasoning_content"
     analysis_chars: int = 80
-    quotes: bool = False  # both responses stand in its thoughts and in its analyses, as they are
+    quotes: str | None = None  # where it repeats the responses: one of QUOTES
     prefix_cache: int = 0  # prompt prefixes remembered for usage.prompt_tokens_details.cached_tokens
 
     def __post_init__(self) -> None:
         if self.unknown_roles not in ("accept", "reject", "ignore"):
             raise ValueError(f"unknown_roles is accept, reject or ignore, not {self.unknown_roles!r}")
+        if self.quotes not in (None, *QUOTES):
+            raise ValueError(f"quotes is one of {', '.join(QUOTES)}, not {self.quotes!r}")
         if isinstance(self.verdict, str) and self.verdict not in ("by_length", "hash"):
             raise ValueError(f"verdict is 'by_length', 'hash' or three numbers, not {self.verdict!r}")
         if not isinstance(self.verdict, str) and set(self.verdict) != {"score_1", "score_2", "ranking"}:
@@ -282,13 +286,25 @@ def render_judgement(verdict: tuple[float, ...], analysis_chars: int) -> str:
     return f"Here is my judgement.\n```json\n{orjson.dumps(fields, option=orjson.OPT_INDENT_2).decode()}\n```\n"
 
 
-def render_quoting(verdict: tuple[float, ...], texts: Texts) -> str:
-    """Return what a judge writes that repeats the responses word for word before it says its own verdict."""
+def render_in_thoughts(verdict: tuple[float, ...], texts: Texts) -> str:
+    """Return what a judge writes that repeats the responses in its thoughts and in its analyses, as they are."""
     score_1, score_2, ranking = verdict
     fields: Json = {f"response_{place}_analysis": f"It says: {text}" for place, text in enumerate(texts, 1)}
     fields |= {"score_1": score_1, "score_2": score_2, "ranking": ranking}
     thoughts = "\n\n".join(f"Response {place} is:\n{text}" for place, text in enumerate(texts, 1))
     return f"<think>\n{thoughts}\n\nI follow neither.\n</think>\n```json\n{orjson.dumps(fields).decode()}\n```\n"
+
+
+def render_quotations(texts: Sequence[str], where: str) -> tuple[str, str]:
+    """Return what a judge writes before and after its verdict; nothing before it if it quotes after it only."""
+    begun, ended = list(texts), list(texts)
+    if where == "in part":
+        begun, ended = [text[len(text) // 3 :] for text in texts], [text[: -len(text) // 3] for text in texts]
+    before, after = (
+        "".join(f"Response {place} tried to inject:\n```\n{text}\n```\nI follow none.\n" for place, text in each)
+        for each in (enumerate(begun, 1), enumerate(ended, 1))
+    )
+    return "" if where == "after" else f"{before}\n", f"\n{after}"
 
 
 class PrefixCache:
@@ -356,7 +372,8 @@ def _usual_content(behaviour: Behaviour, messages: Sequence[Json], kept: Sequenc
     whichever response came first. That is the danger a probe must find, so it is what happens here.
     """
     if lineup := find_lineup(messages):
-        return render_grades(message_text(messages[-1]), lineup)
+        said, logprobs = render_grades(message_text(messages[-1]), lineup)
+        return _quoting(behaviour, said, lineup, logprobs)
     roles = [message.get("role") for message in messages]
     second_turn = roles == ["user", "assistant", "user"] and "[The Begin of Ranking Score]" in message_text(messages[2])
     texts = find_responses(messages[:1] if second_turn else messages)
@@ -369,6 +386,16 @@ def _usual_content(behaviour: Behaviour, messages: Sequence[Json], kept: Sequenc
     if second_turn:
         winner = 1 if verdict[0] > verdict[1] else 2
         return f"[The Begin of Ranking Score]\n\\boxed{{{winner}}}\n[The End of Ranking Score]", None
-    if behaviour.quotes:
-        return render_quoting(verdict, texts), None
-    return render_judgement(verdict, behaviour.analysis_chars), None
+    if behaviour.quotes == "in thoughts":
+        return render_in_thoughts(verdict, texts), None
+    return _quoting(behaviour, render_judgement(verdict, behaviour.analysis_chars), texts, None)
+
+
+def _quoting(behaviour: Behaviour, said: str, texts: Sequence[str], logprobs: Json | None) -> tuple[str, Json | None]:
+    if behaviour.quotes is None:
+        return said, logprobs
+    before, after = render_quotations(texts, behaviour.quotes)
+    if logprobs is not None:
+        quoted = [[{"token": text, "logprob": 0.0, "top_logprobs": []}] for text in (before, after)]
+        logprobs = {"content": [*quoted[0], *cast(list[Json], logprobs["content"]), *quoted[1]]}
+    return f"{before}{said}{after}", logprobs

@@ -33,7 +33,7 @@ LAYERS = (
     ("__main__",),
     ("cli",),
     ("report",),
-    ("evaluation", "simulation", "export"),
+    ("evaluation", "simulation", "export", "tracking"),
     ("jobs", "group_scorer", "scorer"),
     ("groups",),
     ("judging", "rewards", "rules", "pairing", "rollouts", "storage", "metrics"),

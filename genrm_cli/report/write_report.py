@@ -21,12 +21,13 @@ from genrm_cli.report.page.tags import Tags
 from genrm_cli.report.scored_run import ScoredRun
 from genrm_cli.report.trust import Trust, judge_trust
 from genrm_cli.settings import Settings
-from genrm_cli.storage.formats.location import S3Options, is_s3, stem_of
+from genrm_cli.storage.formats.location import S3Options, is_s3, sibling
 from genrm_cli.storage.outputs import Outputs
 from genrm_cli.storage.sink import goes_out_at_once, is_same_place
 from genrm_cli.storage.source import mode_of
 
 MAX_SIZE_BYTES = 150_000_000
+SUFFIX = ".report.html"
 _LISTED = 20
 _COLUMNS = ["run", "key", "prompt", "size", "mean", "spread", "reliability", "length", "residual", "failed", "at"]
 
@@ -94,7 +95,7 @@ def write_report(
     if compare and len(uris) != 2:
         raise UsageError(f"--compare takes two scored files; found {len(uris)}.")
     alone = len(uris) == 1 and not results
-    target = output or (f"{stem_of(uris[0])}.report.html" if alone else "report.html")
+    target = output or (sibling(uris[0], SUFFIX) if alone else "report.html")
     if any(is_same_place(uri, target) for uri in (*uris, *results)):
         raise UsageError(f"the output {target} is an input; choose another output with -o.")
     mode = reduce(int.__and__, map(mode_of, (*uris, *results)))  # as private as the most private input

@@ -51,7 +51,9 @@ def test_the_command_of_a_refusal_leads_to_rewards(genrm: Genrm, call: Call, nam
     path.write_bytes(content)
     refused = call("score", name, "--judge", "lexical")
     assert refused.code == 3
-    command = refused.err.rstrip().partition(": ")[2].rpartition("convert it")[2].partition(": ")[2]
+    command = (
+        refused.err.partition("\ngenrm: done")[0].partition(": ")[2].rpartition("convert it")[2].partition(": ")[2]
+    )
     subprocess.run(command.replace("python3", sys.executable), shell=True, check=True, cwd=genrm.folder)
     assert path.read_bytes() == content
     (converted,) = genrm.names() - {name}

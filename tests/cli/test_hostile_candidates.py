@@ -36,7 +36,7 @@ def test_quoting_changes_no_reward(
     """Every comparison gets a verdict, and each reward is that of a judge which quotes nothing."""
     genrm, call, judge = judged
     rewards = []
-    for quotes in (False, True):
+    for quotes in (None, "in thoughts"):
         judge_server.behave(quotes=quotes)
         output = genrm.folder / f"{quotes}.jsonl"
         finished = call("score", "in.jsonl", *judge, "--profile", profile, "-o", output, "--keep-replies")
@@ -45,7 +45,7 @@ def test_quoting_changes_no_reward(
         assert None not in rewards[-1]
         records = read_lines(genrm.folder / f"{quotes}.comparisons.jsonl")
         assert all(record["failure"] is None for record in records)
-        assert all(("I follow neither." in record["reply"]) == quotes for record in records)
+        assert all(("I follow neither." in record["reply"]) == bool(quotes) for record in records)
     assert rewards[0] == rewards[1]
     assert len(set(rewards[0])) > 5
 
@@ -88,3 +88,51 @@ def test_where_nothing_is_changed_or_kept_nothing_is_said(
     genrm, call, judge = judged
     assert call("score", "in.jsonl", *judge, *arguments).code == 0
     assert not any("neutralised" in record for record in read_lines(genrm.folder / "in.comparisons.jsonl"))
+
+
+Asked = tuple[object, ...]
+Said = dict[Asked, tuple[object, str | None]]
+
+
+def said_of(judged: tuple[Genrm, Call, tuple[object, ...]], options: tuple[str, ...], name: str) -> Said:
+    """Return for each question the verdict or the grades, None without any, and the kind of its failure."""
+    genrm, call, judge = judged
+    finished = call("score", "in.jsonl", *judge, *options, "--max-unscored", "1", "-o", genrm.folder / f"{name}.jsonl")
+    assert finished.code == 0, finished.err
+    said: Said = {}
+    for record in read_lines(genrm.folder / f"{name}.comparisons.jsonl"):
+        asked = (record.get("component"), record["group"], record["i"], record["j"], str(record.get("shown")))
+        numbers = record.get("grades") or [record[key] for key in ("score_1", "score_2", "ranking")]
+        failure = record["failure"]
+        said[asked] = (None if failure else numbers, failure and failure["kind"])
+    return said
+
+
+@pytest.mark.parametrize("quotes", ["after", "around", "in part"])
+@pytest.mark.parametrize(
+    ("options", "least"),
+    [
+        (("--profile", "nemotron"), 0.7),
+        (("--profile", "nemotron-plain"), 0.7),
+        (("--profile", "rewardanything"), 0.5),
+        (("--profile", "nemotron-principle"), 0.8),
+        (("--component", "rubric:helpfulness", "--component", "rubric_rank:helpfulness"), 0.8),
+    ],
+    ids=["nemotron", "nemotron-plain", "rewardanything", "nemotron-principle", "rubrics"],
+)
+def test_no_quotation_is_read_as_the_verdict(
+    judged: tuple[Genrm, Call, tuple[object, ...]],
+    judge_server: JudgeServer,
+    quotes: str,
+    options: tuple[str, ...],
+    least: float,
+) -> None:
+    """Quoted after the verdict, around it and in part: each question gets the judge's own verdict, or none."""
+    plain = said_of(judged, options, "plain")
+    judge_server.behave(quotes=quotes)
+    quoted = said_of(judged, options, "quoted")
+    assert quoted.keys() == plain.keys()
+    assert {kind for _, kind in quoted.values()} <= {None, "ambiguous", "no_verdict"}
+    read = {asked: verdict for asked, (verdict, kind) in quoted.items() if kind is None}
+    assert read == {asked: plain[asked][0] for asked in read}
+    assert least * len(plain) <= len(read)

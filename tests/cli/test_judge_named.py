@@ -115,7 +115,7 @@ def test_a_panel_that_does_not_agree_is_a_warning(
         for name, server in (("a", judge_server), ("b", other))
     )
     (genrm.folder / "genrm.toml").write_text(judges)
-    finished = call("score", "in.jsonl", "--no-probe")
+    finished = call("score", "in.jsonl", "--no-probe", "--config", "genrm.toml")
     assert finished.code == 0, finished.err
     assert ("the judges of the panel do not agree (Krippendorff's alpha -" in finished.err) == warned
     assert "judge         panel of 2: a, profile nemotron-plain (default), " in finished.err

@@ -55,10 +55,10 @@ def hostile_lines() -> list[Json]:
 
 
 CASES = {
-    "score": ("score", "in.jsonl", "--judge", "lexical"),
+    "score": ("score", "in.jsonl", "--judge", "lexical", "--table"),
     "score many": ("score", ".", "--judge", "lexical", "--min-age", "0"),
     "score to stdout": ("score", "in.jsonl", "--judge", "lexical", "-o", "-"),
-    "score --json": ("score", "in.jsonl", "--judge", "lexical", "--json"),
+    "score --json": ("score", "in.jsonl", "--judge", "lexical", "--json", "--table"),
     "dry run": ("score", ".", "--judge", "lexical", "--min-age", "0", "--dry-run"),
     "validate": ("validate", "in.jsonl"),
     "validate --json": ("validate", "in.jsonl", "--json"),

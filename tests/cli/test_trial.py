@@ -2,12 +2,19 @@ import json
 import os
 import re
 import subprocess
+from typing import Any
 
 import pytest
-from genrm_process import COMMAND, Call, Genrm, make_rollouts, read_lines
+from genrm_process import COMMAND, Call, Finished, Genrm, make_rollouts, read_lines
 from judge_server_fixture import JudgeServer
 
 LEXICAL = ("--judge", "lexical")
+
+
+def metrics_of(finished: Finished) -> dict[str, Any]:
+    """Return the metrics of the only input from what --json printed."""
+    metrics: dict[str, Any] = json.loads(finished.out)["results"][0]["metrics"]
+    return metrics
 
 
 def test_a_trial_scores_the_first_groups_and_leaves_the_rest_unscored(genrm: Genrm, call: Call) -> None:
@@ -17,7 +24,7 @@ def test_a_trial_scores_the_first_groups_and_leaves_the_rest_unscored(genrm: Gen
     finished = call("score", "in.jsonl", *LEXICAL, "--limit", 2, "--json")
     assert finished.code == 0, finished.err
     assert "a trial (--limit 2): 2 groups not scored" in finished.err
-    metrics = json.loads(finished.out)
+    metrics = metrics_of(finished)
     assert (metrics["limit"], metrics["groups_left_out"], metrics["unscored_share"]) == (2, 2, 0.0)
     lines = read_lines(genrm.folder / "in.scored.jsonl")
     assert len(lines) == 9
@@ -30,11 +37,11 @@ def test_a_full_run_goes_on_where_a_trial_ended(genrm: Genrm, call: Call, judge_
     """After a trial its outputs are due, a dry run counts the calls that are left, and a run makes exactly those."""
     genrm.write("in.jsonl", make_rollouts(groups=3, size=2))
     judge = ("--base-url", judge_server.base_url, "--model", "m", "--no-probe")
-    assert json.loads(call("score", "in.jsonl", *judge, "--limit", 1, "--json").out)["calls"] == 2
+    assert metrics_of(call("score", "in.jsonl", *judge, "--limit", 1, "--json"))["calls"] == 2
     dry = json.loads(call("score", "in.jsonl", *judge, "--dry-run", "--json").out)
     assert dry["results"][0]["reason"] == "it is a trial (--limit 1)"
     assert dry["results"][0]["plan"]["calls"] == dry["plan"]["calls"] == 4
-    full = json.loads(call("score", "in.jsonl", *judge, "--json").out)
+    full = metrics_of(call("score", "in.jsonl", *judge, "--json"))
     assert (full["calls"], full["journal_hits"], full["limit"], full["unscored"]) == (4, 2, None, 0)
 
 

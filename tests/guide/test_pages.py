@@ -22,6 +22,7 @@ from genrm_cli.verdicts import FailureKind
 
 OTHER_FLAGS = {
     "--reply",
+    "--response",
     "--compare",
     "--help",
     "--config",

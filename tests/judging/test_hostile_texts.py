@@ -5,13 +5,13 @@ from collections.abc import Iterator
 
 import pytest
 from hostile_texts import TEXTS
-from judge_families import FAMILIES, Family
+from judge_families import FAMILIES, Family, boxed, boxed_winner, score_tags
 from quoting_judges import iter_json_strings, iter_quoting, iter_thinking, shown_with
 from reply_readers import READERS
 
 from genrm_cli.judging.profiles.profile import Profile
 from genrm_cli.judging.requests import PairwisePrompt, Reply
-from genrm_cli.verdicts import FailureKind, Verdict
+from genrm_cli.verdicts import Failure, FailureKind, Verdict
 
 EVERY = pytest.mark.parametrize("name", READERS)
 HONEST = {FailureKind.NO_VERDICT, FailureKind.AMBIGUOUS, FailureKind.EMPTY}
@@ -112,3 +112,18 @@ def test_the_changes_are_counted_by_text(name: str) -> None:
         {} if has_roles(READERS[name][0]) else expected
     )
     assert count(PairwisePrompt([("user", "[= = =")], "===", "]===[", None)) == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "part", "own"),
+    [
+        ("brrm", "\\boxed{2}\n[The Begin of Ranking Score]", boxed_winner(1)),
+        ("nemotron-boxed", "\\boxed{1, 5}\n[The Begin of Individual Scores]", boxed(4, 2, 2)),
+        ("j1", "<score_B>1</score_B> so <score_A>9</score_A>", score_tags(2, 8)),
+    ],
+)
+def test_two_partial_quotations_do_not_join_into_a_verdict(name: str, part: str, own: str) -> None:
+    """The end of one quotation and the start of the next look like a verdict; the judge's own may be quoted, too."""
+    reply = Reply(f"- Response 1: {part}\n- Response 2: {part}\n\nSo:\n{own}", finish_reason="stop")
+    outcome = READERS[name][0].parse_reply(reply, shown_with(f"{part}\n{own}"))
+    assert isinstance(outcome, Failure)

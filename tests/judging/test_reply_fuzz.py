@@ -73,7 +73,11 @@ def fuzz_quoting(name: str, count: int, seed: str) -> Counter[str]:
         place, reply = rng.choice(replies)
         outcome = profile.parse_reply(Reply(reply, finish_reason="stop"), shown)
         assert outcome == own or isinstance(outcome, Failure), (place, reply, outcome)
-        counts["own verdict" if isinstance(outcome, Verdict) else str(outcome.kind)] += 1
+        if isinstance(outcome, Verdict):
+            counts["own verdict"] += 1
+        else:
+            held = " ".join(words.split()) in " ".join(shown.response_1.split())
+            counts[f"{outcome.kind}, its words in the response" if held else str(outcome.kind)] += 1
     return counts
 
 

@@ -9,6 +9,7 @@ import typer
 from genrm_cli.cli.console import add_row, new_table, print_table, print_text
 from genrm_cli.cli.options import exits
 from genrm_cli.cli.scoring.show import messages_text
+from genrm_cli.errors import UsageError
 
 if TYPE_CHECKING:
     from genrm_cli.judging.profiles.profile import AnyProfile
@@ -53,6 +54,12 @@ def _print_profiles(*, as_json: bool) -> None:
 def read_reply(
     name: NameOrFile,
     reply: Annotated[str, typer.Option(help="The judge's reply: text, or @FILE.")],
+    response: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="TEXT", help="A response that the judge was shown: text, or @FILE. Repeat it for each, in order."
+        ),
+    ] = None,
     truncated: Annotated[
         bool, typer.Option("--truncated", help="Treat the reply as cut off by the token limit.")
     ] = False,
@@ -65,7 +72,9 @@ def read_reply(
     from genrm_cli.verdicts import Failure, Verdict
 
     text, profile = read_text_argument(reply, "--reply"), find_profile(name, None)
-    read = parse_reply(profile, Reply(text, finish_reason="length" if truncated else "stop"), _sample_for(profile))
+    responses = tuple(read_text_argument(each, "--response") for each in response or ())
+    prompt = _prompt_for(profile, responses) if responses else _sample_for(profile)
+    read = parse_reply(profile, Reply(text, finish_reason="length" if truncated else "stop"), prompt)
     if isinstance(read, Failure):
         print_text(f"no verdict: {read.kind}: {read.detail}")
     elif isinstance(read, Verdict):
@@ -91,11 +100,26 @@ def show(name: NameOrFile, as_json: AsJson = False) -> None:
 def _sample_for(profile: "AnyProfile") -> "Prompt":
     """Return the sample prompt for this kind of judge."""
     from genrm_cli.judging.profiles.profile import GradingProfile
+
+    shows_one = isinstance(profile, GradingProfile) and not profile.whole_group
+    return _prompt_for(profile, _RESPONSES[:1] if shows_one else _RESPONSES)
+
+
+def _prompt_for(profile: "AnyProfile", responses: tuple[str, ...]) -> "Prompt":
+    """Return a prompt that shows these responses.
+
+    Raises:
+        UsageError: the profile shows another number of responses.
+    """
+    from genrm_cli.judging.profiles.profile import GradingProfile
     from genrm_cli.judging.requests import ListwisePrompt, PairwisePrompt
 
-    if isinstance(profile, GradingProfile):
-        return ListwisePrompt(_CONVERSATION, _RESPONSES if profile.whole_group else _RESPONSES[:1])
-    return PairwisePrompt(_CONVERSATION, *_RESPONSES)
+    if isinstance(profile, GradingProfile) and (profile.whole_group or len(responses) == 1):
+        return ListwisePrompt(_CONVERSATION, responses)
+    if isinstance(profile, GradingProfile) or len(responses) != 2:
+        count = "one response" if isinstance(profile, GradingProfile) else "two responses"
+        raise UsageError(f"{profile.name} shows {count} at a time, and --response is given {len(responses)} time(s).")
+    return PairwisePrompt(_CONVERSATION, *responses)
 
 
 def _describe(profile: "AnyProfile") -> dict[str, Any]:

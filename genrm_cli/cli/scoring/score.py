@@ -52,6 +52,9 @@ def score(
     table: Annotated[
         bool, typer.Option("--table", help="Show the rewards of the first groups, and all components and warnings.")
     ] = False,
+    report_page: Annotated[
+        bool, typer.Option("--report", help="Write <stem>.report.html beside each output; see `genrm report`.")
+    ] = False,
 ) -> int:
     """Score rollouts: compare those of each group in pairs and write every line back with its reward.
 
@@ -69,12 +72,14 @@ def score(
     if invocation.settings.input.min_age is None and sys.stderr.isatty():  # a person waits, and sees what happens
         invocation = replace(invocation, settings=changed(invocation.settings, min_age=0.0))
     output = invocation.settings.output
-    report, progress = BatchReport(alone=is_one_input(rollouts), keeps=output.json_output), RunProgress()
+    report, progress = BatchReport(alone=is_one_input(rollouts), keeps=output.json_output or report_page), RunProgress()
     try:
         if output.dry_run:
             _show_plan(rollouts, report, invocation)
             return report.exit_code
         _score(rollouts, report, progress, invocation, table=table)
+        if report_page:
+            _write_pages(report, invocation)
     except GenrmError as error:
         report.end(error)
         say_error(str(error))
@@ -83,6 +88,19 @@ def score(
         say_error(INTERRUPTED_TEXT)
     _say_end(report, progress, output)
     return report.exit_code
+
+
+def _write_pages(report: "BatchReport", invocation: Invocation) -> None:
+    """Write a page beside each output that was made, and beside an only one that is up to date."""
+    from genrm_cli.jobs.due.planning import Status
+    from genrm_cli.report.write_report import write_report
+
+    settings = changed(invocation.settings, overwrite=True)
+    for result in report.results:
+        if result.status in (Status.SCORED, Status.CURRENT) and result.output is not None:
+            written = write_report([result.output], None, settings)
+            if not settings.output.quiet:
+                say(f"{'report':<13} {written.output}")
 
 
 def _say_end(report: "BatchReport", progress: RunProgress, output: OutputSettings) -> None:

@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 from genrm_cli.judging.profiles.families import nemotron
 from genrm_cli.judging.profiles.parsing.answer import Answer, excerpt, make_failure, parse_prose
-from genrm_cli.judging.profiles.parsing.quotation import Carrier, pick_own
+from genrm_cli.judging.profiles.parsing.quotation import Carrier, Quotations, pick_own
 from genrm_cli.judging.profiles.parsing.scales import parse_decimal
 from genrm_cli.judging.profiles.profile import Message, Profile
 from genrm_cli.judging.requests import PairwisePrompt
@@ -54,10 +54,18 @@ def read_boxes(
         end = excerpt(answer.text[-40:])
         return make_failure(FailureKind.NO_VERDICT, rf"no \boxed{{}} under {title}; ends with {end}")
 
+    quotations = Quotations(answer.responses)
+
+    def read_box(fence: re.Match[str], box: re.Match[str]) -> _Numbers | Failure:
+        opening, between = fence[0][: fence.start(1) - fence.start()], fence[1][: box.start()]
+        if re.search(r"\w", _FORM.sub("", between)) and quotations.hold(opening):
+            return make_failure(FailureKind.AMBIGUOUS, f"{title}: fence and box may be of two quotations")
+        return _read_box(box[1], title, count, bounds)
+
     def find(text: str) -> list[Carrier[_Numbers]]:
         # A box alone is no proof of a quotation: many responses hold one.
         return [
-            Carrier(fence.start(), fence.start(1) + box.end(), _read_box(box[1], title, count, bounds))
+            Carrier(fence.start(), fence.start(1) + box.end(), read_box(fence, box))
             for fence in fenced.finditer(text)
             for box in _BOX.finditer(fence[1])
         ]
