@@ -16,7 +16,7 @@ test: $(READY)
 	$(BIN)/python -m pytest
 
 test-slow: $(READY)
-	$(BIN)/python -m pytest -m "slow or real_stores" --timeout 900
+	$(BIN)/python -m pytest -m "slow or real_stores or browser" --timeout 900
 
 test-all: test test-slow
 

@@ -77,9 +77,7 @@ def score(
         if output.dry_run:
             _show_plan(rollouts, report, invocation)
             return report.exit_code
-        _score(rollouts, report, progress, invocation, table=table)
-        if report_page:
-            _write_pages(report, invocation)
+        _score(rollouts, report, progress, invocation, table=table, report_page=report_page)
     except GenrmError as error:
         report.end(error)
         say_error(str(error))
@@ -97,7 +95,7 @@ def _write_pages(report: "BatchReport", invocation: Invocation) -> None:
 
     settings = changed(invocation.settings, overwrite=True)
     for result in report.results:
-        if result.status in (Status.SCORED, Status.CURRENT) and result.output is not None:
+        if result.status in (Status.SCORED, Status.CURRENT):
             written = write_report([result.output], None, settings)
             if not settings.output.quiet:
                 say(f"{'report':<13} {written.output}")
@@ -118,6 +116,7 @@ def _score(
     invocation: Invocation,
     *,
     table: bool,
+    report_page: bool,
 ) -> None:
     """Score all inputs, show their summary, and raise what ended the run early or failed its only input."""
     from genrm_cli.jobs.batch import score_inputs
@@ -126,7 +125,7 @@ def _score(
     settings = invocation.settings
     quiet = settings.output.quiet
     if report.alone:
-        _refuse_two_products(rollouts[0], invocation)
+        _refuse_streams(rollouts[0], invocation, report_page=report_page)
     say_endpoint_source(invocation)
     with contextlib.ExitStack() as stack:
         if settings.storage.lock:
@@ -138,6 +137,8 @@ def _score(
             run_to_end(score_inputs(rollouts, run, report))
         if not quiet:
             _show_results(report, run, table=table)
+        if report_page:
+            _write_pages(report, invocation)
         if (error := report.only_error) is not None:
             raise error
 
@@ -160,11 +161,16 @@ def _show_results(report: "BatchReport", run: "RunContext", *, table: bool) -> N
         show_summary(run_record(run.settings, metrics, run.plan, report.judges, elapsed_s), report.samples, table=table)
 
 
-def _refuse_two_products(uri: str, invocation: Invocation) -> None:
+def _refuse_streams(uri: str, invocation: Invocation, *, report_page: bool) -> None:
+    """Refuse what needs a file for the scored lines where they go out at once."""
     from genrm_cli.jobs.due.inputs import output_places
 
-    if invocation.settings.output.json_output and output_places(uri, invocation.settings).metrics is None:
+    if output_places(uri, invocation.settings).metrics is not None:
+        return
+    if invocation.settings.output.json_output:
         raise UsageError("--json and the scored lines both write to stdout; name an output file with -o.")
+    if report_page:
+        raise UsageError("--report writes a page beside the scored lines; name an output file with -o.")
 
 
 def _lock(rollouts: Sequence[str], invocation: Invocation) -> contextlib.AbstractContextManager[None]:
