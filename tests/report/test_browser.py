@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from scored_lines import scored, verdict, write_lines
 pytestmark = pytest.mark.browser
 HOW = "pip install playwright, and apt-get install chromium"
 CHROMIUM = next((path for path in ("/usr/bin/chromium", "/usr/bin/chromium-browser") if Path(path).exists()), None)
-INJECTIONS = [
+_INJECTIONS = [
     "<img src=x onerror=alert(1)>",
     "</script><script>alert(1)</script>",
     "[a](javascript:alert(1)) <a href=javascript:alert(1)>b</a>",
@@ -20,6 +21,8 @@ INJECTIONS = [
     "<!--blocks--> {{ 7 * 7 }} {% raw %}",
     "__proto__ constructor \u0000 \u202e",
 ]
+CORPUS = [*TEXTS, *_INJECTIONS]
+CORPUS += ["plain"] * (-len(CORPUS) % 4)  # groups of four
 
 
 @pytest.fixture(scope="module")
@@ -65,23 +68,23 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("pages")
     genrm = Genrm(folder)
     genrm.run("score", SAMPLE_DATA / "rollouts.jsonl", "--offline", "--report", "-o", "sample.scored.jsonl")
-    texts = [*TEXTS, *INJECTIONS]
     lines = [
         scored(text, float(place), group=f"<b>{place // 4}</b>", index=place % 4, prompt=text, status=text, reason=text)
-        for place, text in enumerate(texts)
+        for place, text in enumerate(CORPUS)
     ]
     replies = [
         verdict(0, 1, 5, 2, group=f"<b>{place // 4}</b>", reply=text, judge=text)
-        for place, text in enumerate(texts)
+        for place, text in enumerate(CORPUS)
         if place % 4 == 0
     ]
     write_lines(folder / "hostile.scored.jsonl", lines)
     write_lines(folder / "hostile.comparisons.jsonl", replies)
     genrm.run("report", "hostile.scored.jsonl", "-o", "hostile.html")
-    noise = "".join(chr(0x4E00 + (7919 * place * place) % 20_000) for place in range(60_000))
+    random = Random(0)
+    noise = ["".join(chr(0x4E00 + random.randrange(20_000)) for _ in range(15_000)) for _ in range(40)]
     write_lines(
         folder / "large.scored.jsonl",
-        [scored(f"{noise[place * 999 :]} needle{place}", float(place), group=f"task:{place}") for place in range(40)],
+        [scored(f"{text} needle{place}", float(place), group=f"task:{place}") for place, text in enumerate(noise)],
     )
     genrm.run("report", "large.scored.jsonl", "-o", "large.html", "--max-size", "1")
     return folder
@@ -123,9 +126,9 @@ def test_keys_and_search_find_groups(browser: Any, folder: Path) -> None:
 
 
 def test_hostile_texts_are_shown_as_text(browser: Any, folder: Path) -> None:
-    """The whole corpus as prompts, responses, judges and replies: no request, no dialog, no error, no foreign element."""
+    """The whole corpus as prompts, responses, judges and replies: no request, dialog, error or foreign element."""
     opened = Opened(browser, folder / "hostile.html")
-    keys = [f"<b>{number}</b>" for number in range((len(TEXTS) + len(INJECTIONS) + 3) // 4)]
+    keys = [f"<b>{number}</b>" for number in range(len(CORPUS) // 4)]
     opened.visit("#list=")
     opened.page.wait_for_selector("#list tbody tr")
     assert opened.page.locator("#list tbody tr").count() == len(keys)
@@ -136,7 +139,7 @@ def test_hostile_texts_are_shown_as_text(browser: Any, folder: Path) -> None:
             opened.page.locator(".matrix button").first.click()
             assert opened.page.locator("main :is(img, script, iframe, b b, i, [onload], [onerror])").count() == 0
             assert opened.page.locator("main a:not([href^='#'])").count() == 0
-    assert INJECTIONS[-1].split()[0] in opened.text
+    assert "__proto__ constructor" in opened.text
     assert opened.said == []
 
 

@@ -204,8 +204,8 @@ function itemsOf(rollout, from, raw) {
 }
 
 function rolloutCard(rollout, prompt, raw) {
-  const facts = [["rank", rollout.rank], ["advantage", rollout.advantage], ["standard error", rollout.error]]
-    .filter(([, value]) => value !== null).map(([name, value]) => `${name} ${Number.isInteger(value) ? value : number(value)}`);
+  const facts = [["rank", rollout.rank, 0], ["advantage", rollout.advantage, 3], ["standard error", rollout.error, 3]]
+    .filter(([, value]) => value !== null).map(([name, value, digits]) => `${name} ${number(value, digits)}`);
   facts.push(`${rollout.chars.toLocaleString("en")} characters`);
   if (rollout.cut) facts.push("truncated");
   const parts = Object.entries(rollout.components || {}).map(([name, value]) => `${name} ${number(value)}`);
