@@ -39,7 +39,7 @@ from genrm_cli.storage.formats.location import require_rl_prefix
 from genrm_cli.storage.formats.records import BadLineError, parse_record, render_document
 from genrm_cli.storage.outputs import Outputs
 from genrm_cli.storage.sink import check_writable, is_same_place
-from genrm_cli.storage.source import Source, open_source
+from genrm_cli.storage.source import Source
 from genrm_cli.verdicts import Failure, FailureKind, Grades, Outcome, Verdict
 
 MAX_REJECTS = 100
@@ -69,7 +69,7 @@ async def evaluate_judge(pairs_uri: str, result_uri: str | None, run: RunContext
     check_journal_place(settings)
     _refuse_unfit(pairs_uri, result_uri, settings)
     started_s = time.monotonic()
-    with open_source(pairs_uri, run.s3, settings.input.max_line_bytes, run.stop.is_set) as source:
+    with run.open_source(pairs_uri) as source:
         provenance = provenance_of(source.identity, settings)
         if result_uri is not None:
             check_writable(result_uri, run.s3)  # before anything is paid for

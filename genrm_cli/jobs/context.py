@@ -5,8 +5,8 @@ import os
 import signal
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -19,9 +19,11 @@ from genrm_cli.metrics.progress import RunProgress
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.settings import Settings
 from genrm_cli.storage.formats.location import S3Options
+from genrm_cli.storage.source import Source, open_source
 
 Result = TypeVar("Result")
 _STOP_WITHIN_S = 8.0
+_KILL_AFTER_S = 9  # the kernel ends what holds the interpreter's lock
 _INTERRUPTED = 130
 
 
@@ -61,6 +63,11 @@ class RunContext:
         """Options of the judges."""
         return open_options(self.settings, api_keys=self.api_keys, started_s=self.started_s)
 
+    def open_source(self, uri: str) -> Source:
+        """Open an input within the limits of the settings; `stop` ends its reading."""
+        limits = self.settings.input
+        return open_source(uri, self.s3, limits.max_line_bytes, self.stop.is_set, max_unpacked=limits.max_unpacked)
+
     def judge_specs(self) -> list[JudgeSpec]:
         """Return the judges to open."""
         return judge_specs(self.settings)
@@ -90,7 +97,8 @@ async def cancelled_by_signals() -> AsyncIterator[None]:
     """Let SIGTERM (cron's timeout, a spot instance's end) and SIGHUP cancel the run like Ctrl-C: verdicts are kept.
 
     Computations cannot be cancelled, so a run that has not ended after `_STOP_WITHIN_S` is ended as a kill would.
-    A signal that is ignored, as nohup ignores SIGHUP, stays so.
+    A signal that is ignored, as nohup ignores SIGHUP, stays so. Only code that holds the interpreter's lock in another
+    thread than this one outlives both.
     """
     task, loop = asyncio.current_task(), asyncio.get_running_loop()
     before = {each: signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGHUP)}
@@ -98,26 +106,48 @@ async def cancelled_by_signals() -> AsyncIterator[None]:
     if task is None or threading.current_thread() is not threading.main_thread():
         yield
         return
-    watchdog = threading.Timer(_STOP_WITHIN_S, _end_now)
-    watchdog.daemon = True
 
     def stop(*_: object) -> None:
         # Not the loop's own handler, which waits while the loop is busy.
-        if watchdog.ident is None:
-            watchdog.start()
+        signal.alarm(_KILL_AFTER_S)
         loop.call_soon_threadsafe(task.cancel)
 
-    for each in before:
-        signal.signal(each, stop)
+    with _watched(frozenset(before)):
+        for each in before:
+            signal.signal(each, stop)
+        try:
+            yield
+        finally:
+            signal.alarm(0)
+            for each, handler in before.items():
+                signal.signal(each, handler or signal.SIG_DFL)
+
+
+@contextmanager
+def _watched(signals: frozenset[int]) -> Iterator[None]:
+    """End the process some time after one of these signals, unless the block has ended by then.
+
+    A thread learns of them from the interpreter's C code, so it does not wait for the main thread's computation.
+    """
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    has_ended = threading.Event()
+
+    def watch() -> None:
+        while (sent := os.read(reading, 1)) and sent[0] not in signals:
+            pass
+        if sent and not has_ended.wait(_STOP_WITHIN_S):
+            os.write(2, b"genrm: interrupted; the journal has what was answered\n")
+            os._exit(_INTERRUPTED)  # no output has appeared in part
+
+    watchdog = threading.Thread(target=watch, name="genrm-watchdog", daemon=True)
+    watchdog.start()
+    before = signal.set_wakeup_fd(writing)
     try:
         yield
     finally:
-        watchdog.cancel()
-        for each, handler in before.items():
-            signal.signal(each, handler or signal.SIG_DFL)
-
-
-def _end_now() -> None:
-    """End the process. The journal has what was answered, and no output has appeared in part."""
-    os.write(2, b"genrm: interrupted; the journal has what was answered\n")
-    os._exit(_INTERRUPTED)
+        signal.set_wakeup_fd(before)
+        has_ended.set()
+        os.close(writing)
+        watchdog.join()
+        os.close(reading)

@@ -26,7 +26,7 @@ from genrm_cli.storage.formats.records import parse_record_exactly, render_docum
 from genrm_cli.storage.leases import Lease
 from genrm_cli.storage.outputs import Outputs
 from genrm_cli.storage.sink import Sink, exists
-from genrm_cli.storage.source import Source, open_source
+from genrm_cli.storage.source import Source
 
 NAMED_PROBLEMS = 3
 
@@ -89,8 +89,7 @@ class _Work:
     def read(self) -> None:
         """Open everything and index the input."""
         run, settings, places = self._run, self._run.settings, self._task.places
-        source = open_source(self._task.uri, run.s3, settings.input.max_line_bytes, run.stop.is_set)
-        self._source = self._opened.enter_context(source)
+        source = self._source = self._opened.enter_context(run.open_source(self._task.uri))
         provenance = provenance_of(source.identity, settings)
         self._outputs = self._opened.enter_context(
             Outputs(

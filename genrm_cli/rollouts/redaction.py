@@ -18,7 +18,8 @@ class Redactor:
     """Masks what the given patterns match: built-in names, or regular expressions.
 
     Built-in patterns run first, in a fixed order; regular expressions follow in the order given and see the marks.
-    RE2 matches them in linear time, whatever the pattern and the text.
+    RE2 finds one match in linear time, whatever the pattern and the text. To find all of them can take quadratic time:
+    with `a(.*b)?`, each of many `a` looks for a `b` to the end of its line.
     """
 
     def __init__(self, patterns: Sequence[str]) -> None:

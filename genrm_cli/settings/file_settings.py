@@ -66,6 +66,13 @@ class InputSettings:
         needs_trust=False,
     )
     max_line_bytes: int = setting(64_000_000, "Reject longer lines without reading them.", low=1_000, is_size=True)
+    max_unpacked: int = setting(
+        100_000_000_000,
+        "Reject compressed inputs and streams that hold more than this, for example 20GB. They are unpacked in TMPDIR, "
+        "where they take at most nine tenths of the free space.",
+        low=1,
+        is_size=True,
+    )
     strict: bool = setting(
         False,
         "Stop with exit code 3 before any call if a line is invalid or a rollout is duplicated.",

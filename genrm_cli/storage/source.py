@@ -17,6 +17,7 @@ from genrm_cli.storage.formats.containers import HEAD_BYTES, Container
 from genrm_cli.storage.formats.lines import Line
 from genrm_cli.storage.formats.location import InputIdentity, S3Options, is_s3, is_stream, parse_local_path
 from genrm_cli.storage.formats.spool import Spool
+from genrm_cli.storage.formats.unpacked import UnpackedLimit
 from genrm_cli.storage.input_errors import changed, unreadable
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ class Source(AbstractContextManager["Source"]):
         *,
         is_copy: bool,
         mode: int = _ANY_MODE,
+        max_unpacked: int | None = None,
     ) -> None:
         self.uri = identity.uri
         self.identity = identity
@@ -54,6 +56,7 @@ class Source(AbstractContextManager["Source"]):
         self._max_line_bytes = max_line_bytes
         self._stop = stop
         self._is_copy = is_copy
+        self._max_unpacked = max_unpacked
 
     def __exit__(self, *_: object) -> None:
         self._content.close()
@@ -67,13 +70,15 @@ class Source(AbstractContextManager["Source"]):
         """Yield every record from the start; iterations may overlap. `stop` raises `StoppedError`.
 
         Raises:
-            InputError: a kind of file that holds no readable records, or a damaged one.
+            InputError: a kind of file that holds no readable records, or a damaged one, or one that unpacks to more
+                than the limit.
         """
-        return self._container.iter_records(
+        records = self._container.iter_records(
             lambda: io.BufferedReader(_Seekable(self._content.fileno(), self._read), CHUNK_BYTES),
             self._iter_chunks(),
             self._max_line_bytes,
         )
+        return self._limited(records) if self._container.is_packed else records
 
     def verify_unchanged(self) -> None:
         """Raise `ChangedInputError` if a local file changed since it was opened; other inputs are read from a copy."""
@@ -89,6 +94,12 @@ class Source(AbstractContextManager["Source"]):
     @cached_property
     def _container(self) -> Container:
         return Container(self.uri, self._read(0, HEAD_BYTES))
+
+    def _limited(self, records: Iterator[Line]) -> Iterator[Line]:
+        limit = UnpackedLimit(self.uri, self._max_unpacked)
+        for record in records:
+            limit.add(len(record.raw))
+            yield record
 
     def _iter_chunks(self) -> Iterator[bytes]:
         offset = 0
@@ -131,27 +142,37 @@ class _Seekable(io.RawIOBase):
         return len(data)
 
 
-def open_source(uri: str, s3: S3Options, max_line_bytes: int, stop: Stop | None = None) -> Source:
+def open_source(
+    uri: str, s3: S3Options, max_line_bytes: int, stop: Stop | None = None, *, max_unpacked: int | None = None
+) -> Source:
     """Open an input; anything but an uncompressed local file is first copied, decompressed, into a temporary file.
+
+    Args:
+        uri: a local path, an S3 URI, or `-` for standard input.
+        s3: how to reach S3.
+        max_line_bytes: longer records are marked oversize.
+        stop: polled while copying and reading.
+        max_unpacked: the bytes that a stream or a compressed input may hold; None for no limit.
 
     Raises:
         ChangedInputError: the input changed while it was copied.
-        StoppedError: `stop`, polled while copying and reading, returned True.
-        InputError: a local file or stream cannot be read or decompressed.
-        StorageError: an S3 object cannot be fetched, or the disk for temporary data is full.
+        StoppedError: `stop` returned True.
+        InputError: a local file or stream cannot be read or decompressed, or holds more than `max_unpacked`.
+        StorageError: an S3 object cannot be fetched, or the disk for temporary data is full or about to be.
     """
     if is_stream(uri):
         stream = _standard_input()
-        content, mode = _copy(stream, uri, stop), _mode_of(stream)
+        content, mode = _copy(stream, uri, stop, max_unpacked), _mode_of(stream)
         return Source(InputIdentity(uri), content, max_line_bytes, stop, is_copy=True, mode=mode)
     identity, content = _download(uri, s3, stop) if is_s3(uri) else _open_local(uri)
     mode = _ANY_MODE if is_s3(uri) else _mode_of(content)
-    source = Source(identity, content, max_line_bytes, stop, is_copy=is_s3(uri), mode=mode)
+    source = Source(identity, content, max_line_bytes, stop, is_copy=is_s3(uri), mode=mode, max_unpacked=max_unpacked)
     # A pipe, as from <(...), has no size and can be read only once.
     if identity.size_bytes is not None and not is_compressed(uri):
         return source
     with source, ExitStack() as on_error:
-        copy = Source(identity, _copy(content, uri, stop), max_line_bytes, stop, is_copy=True, mode=mode)
+        unpacked = _copy(content, uri, stop, max_unpacked)
+        copy = Source(identity, unpacked, max_line_bytes, stop, is_copy=True, mode=mode)
         on_error.enter_context(copy)
         source.verify_unchanged()
         on_error.pop_all()
@@ -220,12 +241,14 @@ def _standard_input() -> BinaryIO:
     return sys.stdin.buffer
 
 
-def _copy(stream: BinaryIO, uri: str, stop: Stop | None) -> BinaryIO:
+def _copy(stream: BinaryIO, uri: str, stop: Stop | None, max_unpacked: int | None) -> BinaryIO:
     """Copy a stream, decompressed, into a temporary file."""
     with ExitStack() as on_error:
         spool = on_error.enter_context(Spool())
+        limit = UnpackedLimit(uri, max_unpacked, spool.room_bytes())
         try:
             for chunk in iter_decoded(_interruptible(stream, stop), uri):
+                limit.add(len(chunk))
                 spool.append(chunk)
         except OSError as error:
             raise unreadable(uri, error) from error

@@ -110,12 +110,12 @@ class Soak:
         return set().union(*map(outputs_of, self._dumps))
 
     def look(self) -> set[str]:
-        """Return the names of what is stored now; no metrics vouch for outputs that are missing."""
+        """Return the names of what is stored now; the scored lines appear last, after all other outputs."""
         stored = self._store.stored()
         for name in self.outputs() & set(stored):
             self.seen[name].add(stored[name])
             stem, _, kind = name.partition(".")
-            assert kind != "metrics.json" or outputs_of(stem) <= set(stored)
+            assert kind != "scored.jsonl" or outputs_of(stem) <= set(stored)
         return set(stored)
 
     def check_undisturbed(self, folder: Path) -> None:
@@ -137,7 +137,7 @@ class Soak:
 
     def _feed(self) -> None:
         """Add dumps until enough are due."""
-        due = {f"{stem}.metrics.json" for stem in self._dumps} - self.look()
+        due = {f"{stem}.scored.jsonl" for stem in self._dumps} - self.look()
         for number in range(len(self._dumps), len(self._dumps) + DUE - len(due)):
             stem, lines = f"run-{number:03}", some_rollouts(number, groups=self._rng.randint(1, self._largest))
             self._store.put(f"{stem}.jsonl", lines)

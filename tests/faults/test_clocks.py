@@ -11,10 +11,12 @@ import genrm_cli
 
 JUDGING = Path(genrm_cli.__file__).parent / "judging"
 WALL_CLOCKS = {"time", "time_ns", "now", "utcnow", "today", "localtime", "gmtime", "ctime"}
-# When a verdict was given is a date, and so may Retry-After be.
+# When a verdict was given is a date, and so may Retry-After be. Processes share no other clock than the wall's, so
+# claims expire by it; a claim that it misjudges is asked twice or waited for a few seconds.
 MAY_TELL_THE_DATE = {
     ("journal.py", "_write"),
     ("client.py", "_retry_after_s"),
+    *(("claims.py", name) for name in ("is_taken", "_write", "_renew")),
     ("clock.py", "now_s"),  # the clock of the event loop, which is monotonic
 }
 

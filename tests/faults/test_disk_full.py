@@ -1,3 +1,4 @@
+import gzip
 import subprocess
 import sys
 
@@ -71,3 +72,27 @@ def test_a_full_disk_ends_the_run_with_5_and_room_mends_it(make_scoring: MakeSco
     assert metrics["verdicts"] + metrics["journal_hits"] == 100
     assert scoring.server.stats()["repeat_answers"] <= AT_RISK
     scoring.check_undisturbed()
+
+
+def test_what_would_fill_the_disk_for_temporary_data_ends_the_run_with_5(make_scoring: MakeScoring) -> None:
+    """A small file that unpacks to more than TMPDIR has room for is refused before the disk is full."""
+    scoring = make_scoring(1)
+    (scoring.folder / "bomb.jsonl.gz").write_bytes(gzip.compress(bytes(16 << 20)))
+    mounted = 'mkdir disk && mount -t tmpfs -o size=4m tmpfs disk || exit 77\nTMPDIR=disk "$0" "$@"'
+    command = map(str, (*COMMAND, "validate", "bomb.jsonl.gz"))
+    environment = scoring.genrm.environment(PATH="/usr/sbin:/usr/bin:/sbin:/bin")
+    try:
+        finished = subprocess.run(
+            ["unshare", "--mount", "sh", "-c", mounted, *command],
+            cwd=scoring.folder,
+            env=environment,
+            capture_output=True,
+            timeout=LIMIT_S,
+            check=False,
+        )
+    except FileNotFoundError:
+        pytest.skip("no unshare on this machine")
+    if finished.returncode in (1, 77) and b"genrm" not in finished.stderr:
+        pytest.skip("this user may not mount a file system")
+    assert finished.returncode == 5, finished.stderr
+    assert b"bomb.jsonl.gz: unpacks to more than 3,7" in finished.stderr

@@ -1,7 +1,6 @@
 """Each family's verdicts are read as its table says, and nothing else is taken for one."""
 
 import random
-import time
 
 import pytest
 from hypothesis import given, settings
@@ -18,6 +17,7 @@ from judge_families import (
     swap_judgelm,
     swap_letters,
 )
+from linear_time import assert_linear
 from reply_readers import UNQUOTED
 
 from genrm_cli.judging.requests import PairwisePrompt, Reply
@@ -355,9 +355,11 @@ def test_no_torn_reply_favours_a_place(name: str) -> None:
 
 @EVERY
 def test_long_replies_are_read_in_linear_time(name: str) -> None:
-    """Half a million characters of what a verdict begins with take no longer than ordinary text."""
-    began_s = time.perf_counter()
+    """Eight times the text of what a verdict begins with takes about eight times as long."""
     for piece in ("[[", "<answer>", "<score_A>1</score_A>", "[RESULT]", "Winner:", "\\boxed{", "1 ", " ", "\n", "**"):
-        read(name, piece * (200_000 // len(piece)))
-        read(name, "[The Begin of Ranking Score]" + piece * (200_000 // len(piece)))
-    assert time.perf_counter() - began_s < 5
+        for before in ("", "[The Begin of Ranking Score]"):
+            assert_linear(
+                lambda text: read(name, text),
+                lambda chars, before=before, piece=piece: before + piece * (chars // len(piece)),
+                chars=200_000,
+            )

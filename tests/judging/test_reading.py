@@ -2,11 +2,11 @@
 
 import json
 import re
-import time
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from linear_time import assert_linear
 from reply_readers import UNQUOTED
 
 from genrm_cli.judging.profiles.parsing.answer import MAX_DETAIL_CHARS
@@ -390,9 +390,6 @@ def test_a_verdict_survives_two_swaps(verdict: Verdict) -> None:
 
 # Long and hostile inputs
 
-LONG = 500_000
-
-
 UNITS = [
     "{",
     '"',
@@ -411,13 +408,10 @@ UNITS += ["<think>", "</think>", '"score_1":', '"overall":{', '"score_1":4,', "{
 
 
 @pytest.mark.parametrize("unit", UNITS)
-def test_half_a_megabyte_of_anything_is_read_at_once(unit: str) -> None:
-    """Reading takes time linear in the text, even for text made to be slow."""
-    filler = unit * (LONG // len(unit))
-    for text in (filler, OBJECT + filler, f'{{"score_1": "{filler}'):
-        started = time.process_time()
-        read(text)
-        assert time.process_time() - started < 2  # a quarter of it as a rule; quadratic time would be many times it
+def test_reading_takes_linear_time(unit: str) -> None:
+    """Eight times the text takes about eight times as long, even for text made to be slow."""
+    for before in ("", OBJECT, '{"score_1": "'):
+        assert_linear(read, lambda chars, before=before: before + unit * (chars // len(unit)))
 
 
 @pytest.mark.parametrize("levels", [900, 1_000, 100_000])

@@ -3,6 +3,7 @@ import os
 import subprocess
 import sys
 import threading
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -195,3 +196,35 @@ def test_memory_stays_flat(tmp_path: Path) -> None:
             tracemalloc.stop()
     assert count == 65_600
     assert peak < 10 << 20
+
+
+def _bomb(path: Path, content: bytes) -> Path:
+    """Write 64 MB, or more as an archive, as a few kilobytes."""
+    if path.suffix == ".eval":
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+            for number in range(70):
+                archive.writestr(f"samples/{number}_epoch_1.json", content[:_LIMIT])
+        return path
+    return _write(path, content)
+
+
+@pytest.mark.parametrize("name", ["x.jsonl.gz", "x.jsonl.zst", "x.eval"])
+def test_an_input_that_unpacks_to_more_than_the_limit_is_refused(tmp_path: Path, name: str) -> None:
+    """A few kilobytes that unpack to 64 MB end at the limit, which the error names, and fit under a higher one."""
+    path = _bomb(tmp_path / name, b"0" * (64 << 20))
+    assert path.stat().st_size < 150_000
+
+    def count(max_unpacked: int) -> int:
+        with open_source(str(path), S3Options(), _LIMIT, max_unpacked=max_unpacked) as source:
+            return sum(1 for _ in source.iter_lines())
+
+    with pytest.raises(InputError, match=rf"{path.name}: unpacks to more than --max-unpacked 1,000,000 bytes"):
+        count(1_000_000)
+    assert count(80 << 20) == (70 if name == "x.eval" else 1)
+
+
+def test_an_uncompressed_file_has_no_limit(tmp_path: Path) -> None:
+    """A plain file is read where it is, so nothing of it is unpacked."""
+    path = _write(tmp_path / "x.jsonl", _TEXT)
+    with open_source(str(path), S3Options(), _LIMIT, max_unpacked=1) as source:
+        assert len(list(source.iter_lines())) == 3

@@ -10,7 +10,6 @@ from genrm_cli.jobs.index import Reject, index_input
 from genrm_cli.jobs.preview.estimate import estimate_run
 from genrm_cli.jobs.score_file import NAMED_PROBLEMS, refuse_unreadable
 from genrm_cli.metrics.run_metrics import RunMetrics
-from genrm_cli.storage.source import open_source
 
 
 def iter_dry_run(inputs: Sequence[str], run: RunContext) -> Iterator[FileResult]:
@@ -32,7 +31,7 @@ def _planned(result: FileResult, run: RunContext) -> FileResult:
 
     try:
         with (
-            open_source(result.uri, run.s3, run.settings.input.max_line_bytes) as source,
+            run.open_source(result.uri) as source,
             index_input(source, run, note) as index,
         ):
             refuse_unreadable(source, run.metrics, first)

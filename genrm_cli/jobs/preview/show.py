@@ -16,7 +16,6 @@ from genrm_cli.judging.profiles.profile import AnyProfile, Message, Profile, ren
 from genrm_cli.judging.requests import Prompt
 from genrm_cli.settings import Settings
 from genrm_cli.settings.panel import judges_of
-from genrm_cli.storage.source import open_source
 
 STAND_IN_PROFILE = "nemotron-plain"
 _FIRST_REPLY = "(the judge's first reply)"
@@ -112,7 +111,7 @@ def _iter_groups(uri: str, run: RunContext, key: str | None) -> Iterator[tuple[G
             rejects.append(reject)
 
     with (
-        open_source(uri, run.s3, run.settings.input.max_line_bytes) as source,
+        run.open_source(uri) as source,
         index_input(source, run, note) as index,
     ):
         for _, _, group in index.iter_groups():

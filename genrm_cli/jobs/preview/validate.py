@@ -17,7 +17,7 @@ from genrm_cli.pairing import RING_STRATEGIES
 from genrm_cli.rollouts.record import UnreadableRecordError
 from genrm_cli.settings.table import changed
 from genrm_cli.storage.formats.records import BadLineError, parse_record
-from genrm_cli.storage.source import Source, open_source
+from genrm_cli.storage.source import Source
 
 _FORMAT = 2
 
@@ -71,7 +71,7 @@ def _report_on(task: Task, run: RunContext) -> dict[str, Any]:
     settings, metrics = run.settings, run.metrics
     problems, contents = Problems(), Contents()
     with (
-        open_source(task.uri, run.s3, settings.input.max_line_bytes) as source,
+        run.open_source(task.uri) as source,
         index_input(source, run, problems.add_reject) as index,
     ):
         for _, rows, group in index.iter_groups():

@@ -7,7 +7,7 @@ nested values nor a key in the wrong place: they could be the judge's real answe
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TypeVar
 
@@ -49,14 +49,15 @@ def _read_object(
     if THINK in _without(text, carriers):
         return open_thought()
 
-    def find(text: str) -> list[Carrier[Grades]]:
+    def carriers_of(objects: Iterable[FoundObject]) -> list[Carrier[Grades]]:
         return [
-            Carrier(found.start, found.end, parse(found.pairs or ()))
-            for found in iter_objects(text, keys)
-            if _has_member(found, keys)
+            Carrier(found.start, found.end, parse(found.pairs or ())) for found in objects if _has_member(found, keys)
         ]
 
-    own = pick_own(answer, find, ignore_unreadable=False)
+    def find(text: str) -> list[Carrier[Grades]]:
+        return carriers_of(iter_objects(text, keys))
+
+    own = pick_own(answer, find, carriers=carriers_of(carriers), ignore_unreadable=False)
     if own is None:
         return make_failure(
             FailureKind.NO_VERDICT, f"no complete object with {' or '.join(keys)}; ends with {excerpt(text[-40:])}"

@@ -54,6 +54,7 @@ class Container:
 
     Attributes:
         unit: what the numbers of its records count: `line` or `item`.
+        is_packed: whether its records may be larger than the file.
 
     Raises:
         InputError: a kind of file that is not read; the message says how to convert it.
@@ -66,7 +67,8 @@ class Container:
         _refuse_others(uri, head, start)
         self._in_array = is_array(start)
         self._rewrites = self._read_binary is None and (self._in_array or is_pretty_printed(start))
-        self.unit = "line" if self._read_binary is None and not self._rewrites else "item"
+        self.is_packed = self._read_binary is not None
+        self.unit = "item" if self.is_packed or self._rewrites else "line"
 
     def iter_records(self, file: Callable[[], BinaryIO], chunks: Iterable[bytes], max_bytes: int) -> Iterator[Line]:
         """Yield the numbered records, from a file that can seek or from its bytes, whichever the container needs."""

@@ -50,7 +50,7 @@ def _read_answer(answer: Answer) -> Verdict | Failure:
     carriers = [found for found in objects if _fields_of(found.pairs)]
     if stands_outside(answer.text, THINK, carriers):
         return open_thought()
-    own = pick_own(answer, _find_carriers)
+    own = pick_own(answer, _find_carriers, carriers=_carriers_of(carriers))
     if isinstance(own, Failure):
         return own
     if own is not None:
@@ -68,9 +68,13 @@ def _read_answer(answer: Answer) -> Verdict | Failure:
 
 
 def _find_carriers(text: str) -> list[Carrier[Verdict]]:
+    return _carriers_of(iter_objects(text, KEYS))
+
+
+def _carriers_of(objects: Iterable[FoundObject]) -> list[Carrier[Verdict]]:
     return [
         Carrier(found.start, found.end, _read_fields(fields))
-        for found in iter_objects(text, KEYS)
+        for found in objects
         if (fields := _fields_of(found.pairs))
     ]
 

@@ -56,6 +56,7 @@ def pick_own(
     answer: Answer,
     find: Find[Said],
     *,
+    carriers: list[Carrier[Said]] | None = None,
     agree: Callable[[Carrier[Said], Carrier[Said]], bool] = agree_exactly,
     wrapping: re.Pattern[str] = _CODE_FENCE,
     ignore_unreadable: bool = True,
@@ -65,6 +66,7 @@ def pick_own(
     Args:
         answer: the judge's answer.
         find: finds the carriers of an answer, and of a response.
+        carriers: those of the answer, if already found.
         agree: tells whether two carriers say the same.
         wrapping: what may stand around a carrier in an answer that holds nothing else.
         ignore_unreadable: whether an own carrier that cannot be read contradicts none.
@@ -73,7 +75,7 @@ def pick_own(
         `ambiguous` if own carriers disagree, if each carrier stands in a response and the answer holds anything else,
         or if own and quoted carriers disagree and a response, spelled otherwise, says what the own ones do.
     """
-    carriers = find(answer.text)
+    carriers = find(answer.text) if carriers is None else carriers
     if not carriers:
         return None
     quotations = Quotations(answer.responses)

@@ -1,0 +1,85 @@
+"""SIGTERM ends a run within ten seconds, whatever it computes."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from genrm_process import PACKAGE_ROOT, Genrm
+
+_LIMIT_S = 30  # ten, and what a busy machine takes
+COMPUTE = """
+import asyncio, re, sys, time
+from genrm_cli.groups.tasks import in_thread
+from genrm_cli.jobs.context import cancelled_by_signals
+
+def loop():
+    print("computing", flush=True)
+    while True:
+        pass
+
+def match():
+    print("computing", flush=True)
+    re.match("(a|aa)+$", "a" * 200 + "b")
+
+async def run(kind):
+    async with cancelled_by_signals():
+        if kind == "waiting":
+            print("computing", flush=True)
+            await asyncio.sleep(1_000)
+        elif kind == "in a thread":
+            await in_thread(loop)
+        else:
+            {"loop": loop, "match": match}[kind]()
+
+asyncio.run(run(sys.argv[1]))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("computation", "code"),
+    [("waiting", 1), ("loop", 130), ("in a thread", 130), ("match", -signal.SIGALRM)],
+)
+def test_a_computation_that_never_yields_is_ended(computation: str, code: int) -> None:
+    """The watchdog ends what computes, and the kernel what holds the interpreter's lock; what waits is cancelled."""
+    child = subprocess.Popen(
+        [sys.executable, "-c", COMPUTE, computation], stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=PACKAGE_ROOT
+    )
+    assert child.stdout is not None
+    assert child.stdout.readline() == b"computing\n"
+    time.sleep(0.2)
+    child.send_signal(signal.SIGTERM)
+    _, err = child.communicate(timeout=_LIMIT_S)
+    assert child.returncode == code, err
+    assert (b"the journal has what was answered" in err) == (code == 130)
+
+
+PHASES = {
+    "score": ("--judge", "lexical", "--strategy", "all_pairs", "--no-journal"),
+    "score with redaction": ("--judge", "lexical", "--strategy", "ring", "--redact-pattern", "a(.*b)?"),
+    "dry run": ("--judge", "lexical", "--dry-run"),
+    "validate": (),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("after_s", [3.0, 8.0])
+@pytest.mark.parametrize("phase", PHASES)
+def test_sigterm_ends_every_phase(tmp_path: Path, phase: str, after_s: float) -> None:
+    """Whenever it arrives, the process ends, unless it was done, and leaves no output in part."""
+    genrm = Genrm(tmp_path / "work")
+    genrm.folder.mkdir()
+    text = "a" * 200_000 if "redaction" in phase else "Because of reasons. " * 20
+    lines = [{"prompt": "Why?", "completion": f"{n} {text}"} for n in range(40 if "redaction" in phase else 1_500)]
+    (genrm.folder / "in.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines * 4))
+    process = genrm.start(phase.split()[0].replace("dry", "score"), "in.jsonl", *PHASES[phase])
+    time.sleep(after_s)
+    process.send_signal(signal.SIGTERM)
+    _, err = process.communicate(timeout=_LIMIT_S)
+    assert process.returncode in (130, 0, -signal.SIGTERM), err  # the last while Python itself was starting
+    if process.returncode:
+        assert not [name for name in genrm.names() if "scored" in name or name.endswith(".part")]
