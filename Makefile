@@ -11,6 +11,8 @@ READY := $(VENV)/.ready
 demo: $(INSTALLED)
 	@mkdir -p out
 	$(BIN)/genrm score sample_data/rollouts.jsonl --offline --overwrite --table -o out/rollouts.scored.jsonl
+	$(BIN)/genrm report out/rollouts.scored.jsonl --force --quiet -o out/report.html
+	@echo "open out/report.html"
 
 test: $(READY)
 	$(BIN)/python -m pytest

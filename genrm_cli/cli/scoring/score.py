@@ -53,7 +53,7 @@ def score(
         bool, typer.Option("--table", help="Show the rewards of the first groups, and all components and warnings.")
     ] = False,
     report_page: Annotated[
-        bool, typer.Option("--report", help="Write <stem>.report.html beside each output; see `genrm report`.")
+        bool, typer.Option("--report", help="Write <stem>.report.html beside each output, with the judge's replies.")
     ] = False,
 ) -> int:
     """Score rollouts: compare those of each group in pairs and write every line back with its reward.
@@ -71,6 +71,8 @@ def score(
 
     if invocation.settings.input.min_age is None and sys.stderr.isatty():  # a person waits, and sees what happens
         invocation = replace(invocation, settings=changed(invocation.settings, min_age=0.0))
+    if report_page:  # the page is for the judge's words
+        invocation = replace(invocation, settings=changed(invocation.settings, keep_replies=True))
     output = invocation.settings.output
     report, progress = BatchReport(alone=is_one_input(rollouts), keeps=output.json_output or report_page), RunProgress()
     try:
