@@ -144,7 +144,7 @@ def parse_comparison(line: Mapping[str, Any]) -> AskedComparison:
 
 
 def _mapping(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
+    return value if isinstance(value, dict) else {}
 
 
 def _number(value: object) -> float | None:

@@ -1,6 +1,5 @@
 """Write a report: read every run, measure its groups, and put all of it into one page."""
 
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import reduce
@@ -111,7 +110,7 @@ def write_report(
         blocks.finish()
         folder = _folder_of(target) if blocks.size_bytes > max_size_bytes else None
         if folder is not None:
-            _write_folder(target, folder, blocks)
+            _write_folder(Path(target).parent / folder, blocks, overwrite=settings.output.overwrite)
         comparison = compare_runs(runs[0].contents, runs[1].contents) if compare else None
         figures = [run.figures for run in runs]
         changes = list(iter_changes(figures))
@@ -249,11 +248,14 @@ def _folder_of(target: str) -> str:
     return f"{Path(target).name.removesuffix('.html')}_files"
 
 
-def _write_folder(target: str, folder: str, blocks: Blocks) -> None:
-    place = Path(target).parent / folder
+def _write_folder(place: Path, blocks: Blocks, *, overwrite: bool) -> None:
+    """Write the blocks; an earlier report's are replaced, and other files are left alone."""
+    if place.exists() and not overwrite:
+        raise UsageError(f"{place} exists; pass --force to replace it, or choose another output")
     try:
-        shutil.rmtree(place, ignore_errors=True)
-        place.mkdir(parents=True)
+        place.mkdir(exist_ok=True)
+        for earlier in place.glob("block-*.js"):
+            earlier.unlink()
         for number, block in enumerate(blocks):
             (place / f"block-{number}.js").write_bytes(block_script(number, block))
     except OSError as error:

@@ -106,7 +106,7 @@ def test_a_bar_leads_to_its_groups_and_a_cell_to_the_words(browser: Any, folder:
     opened.page.wait_for_selector(".matrix button")
     opened.page.locator(".matrix button").first.click()
     assert "shown first" in opened.text
-    assert "words were not kept" in opened.text
+    assert "baseline counts words" in opened.text
     assert opened.said == []
 
 

@@ -1,7 +1,7 @@
 """A group as the page gets it: short lists, every text masked as the judge's were."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from genrm_cli.report.scored_group import AskedComparison, ScoredGroup, ScoredRollout
@@ -112,6 +112,6 @@ def _masked(value: Any, mask: Mask) -> Any:
     """Return a JSON value with every text in it masked."""
     if isinstance(value, str):
         return mask(value)
-    if isinstance(value, Mapping):
+    if isinstance(value, dict):
         return {name: _masked(each, mask) for name, each in value.items()}
     return [_masked(each, mask) for each in value] if isinstance(value, list) else value

@@ -93,6 +93,7 @@ function shownText(text, raw) {
 
 // ---- list
 
+const HEADS = ["rollouts", "mean", "spread", "reliability", "length effect", "residual", "failed"];
 const SORTS = {
   order: ["as in the file", (group, at) => at],
   reliability: ["least reliable first", (group) => group.reliability],
@@ -113,10 +114,10 @@ function sorted(numbers, name) {
 
 function row(at) {
   const group = index.groups[at];
-  const cells = [group.mean, group.spread, group.reliability, group.length, group.residual];
+  const values = [String(group.size), ...["mean", "spread", "reliability", "length", "residual"].map((name) => number(group[name])),
+    String(group.failed)];
   return el("tr", {}, el("td", {}, link(group.key, groupHash(at))), el("td", { class: "prompt", dir: "auto" }, group.prompt),
-    el("td", { class: "number" }, String(group.size)), cells.map((value) => el("td", { class: "number" }, number(value))),
-    el("td", { class: "number" }, String(group.failed)));
+    values.map((value, place) => el("td", { class: "number", "data-name": HEADS[place] }, value)));
 }
 
 function showList(parameters) {
@@ -124,7 +125,6 @@ function showList(parameters) {
   const query = parameters.get("q") || "";
   const all = tag ? tag.groups : index.groups.map((_, at) => at);
   const body = el("tbody"), note = el("p", { class: "dim" });
-  const heads = ["prompt", "rollouts", "mean", "spread", "reliability", "length effect", "residual", "failed"];
   const more = el("button", { class: "plain", onclick: () => extend() }, "Show more");
   let shown = 0;
   current = [];
@@ -135,8 +135,8 @@ function showList(parameters) {
   };
   $("list").replaceChildren(
     el("h2", {}, tag ? `Groups with ${tag.label}` : "Groups"), note,
-    el("div", { class: "scroll" }, el("table", {}, el("thead", {}, el("tr", {}, el("th", {}, "group"),
-      heads.map((head, at) => el("th", at ? { class: "number" } : {}, head)))), body)), more);
+    el("div", { class: "scroll" }, el("table", { class: "groups" }, el("thead", {}, el("tr", {}, el("th", {}, "group"), el("th", {}, "prompt"),
+      HEADS.map((head) => el("th", { class: "number" }, head)))), body)), more);
   const ordered = sorted(all, parameters.get("sort"));
   if (query) return search(ordered, query, note, extend);
   current = ordered;
@@ -233,7 +233,8 @@ function wordsOf(comparison) {
     comparison.failure ? el("p", { class: "failed" }, comparison.failure[1]) : null,
     comparison.neutralised ? el("p", { class: "warn" }, "neutralised before judging: ", JSON.stringify(comparison.neutralised)) : null,
     comparison.reply ? shownText(comparison.reply, true)
-      : el("p", { class: "dim" }, "The judge’s words were not kept: score with --keep-replies; verdicts in the journal are reused."));
+      : el("p", { class: "dim" }, comparison.judge === "lexical" ? "The built-in baseline counts words and says none."
+        : "The judge’s words were not kept: score with --keep-replies; verdicts in the journal are reused."));
 }
 
 function shade(verdict) {
