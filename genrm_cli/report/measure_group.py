@@ -42,6 +42,7 @@ class GroupFigures:
         failures: comparisons without a verdict, by kind.
         unscored: rollouts without a reward, by reason.
         duplicates: responses equal to an earlier one but for case, spaces and punctuation.
+        varying: components that tell its rollouts apart.
         stand_in: whether the built-in baseline judged it.
     """
 
@@ -65,6 +66,7 @@ class GroupFigures:
     failures: Counter[str]
     unscored: Counter[str]
     duplicates: int
+    varying: tuple[str, ...]
     stand_in: bool
 
 
@@ -100,6 +102,7 @@ def measure_group(group: ScoredGroup, prompt: str) -> GroupFigures:
         Counter(each.failure[0] for each in group.comparisons if each.failure is not None),
         Counter(each.reason or each.status for each in group.rollouts if each.reward is None),
         _duplicates(words),
+        _varying(group),
         group.stand_in,
     )
 
@@ -111,6 +114,15 @@ def correlation(first: Sequence[float], second: Sequence[float], least: int = _L
     a, b = np.subtract(first, np.mean(first)), np.subtract(second, np.mean(second))
     scale = math.sqrt(float(a @ a) * float(b @ b))
     return float(a @ b) / scale if scale > 1e-9 else None
+
+
+def _varying(group: ScoredGroup) -> tuple[str, ...]:
+    values: dict[str, set[float]] = {}
+    for each in group.rollouts:
+        for name, value in each.components.items():
+            if value is not None:
+                values.setdefault(name, set()).add(value)
+    return tuple(name for name, found in values.items() if len(found) > 1)
 
 
 def _marks(text: str) -> int:

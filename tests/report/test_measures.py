@@ -92,6 +92,17 @@ def test_length_effect_is_the_correlation_within_the_group() -> None:
     assert measured(["a", "b", "c"], [1.0, 2.0, 3.0]).length_effect is None
 
 
+def test_a_component_leads_to_the_groups_that_it_tells_apart() -> None:
+    """A component that is equal within a group adds nothing to its advantages."""
+    lines = [{"safety": 1.0, "empathy": 0.2}, {"safety": 1.0, "empathy": None}, {"safety": 1.0, "empathy": 0.4}]
+    answers = (Rollout((), (Text("a"),)) for _ in lines)
+    rollouts = [
+        parse_rollout(answer, Score(1.0, {"index": index, "components": components}))
+        for index, (answer, components) in enumerate(zip(answers, lines, strict=True))
+    ]
+    assert measure_group(parse_group("task:1", rollouts, {}, []), "").varying == ("empathy",)
+
+
 def test_rewards_of_the_baseline_are_not_to_be_trained_on() -> None:
     """The answer is no, whatever the other figures look like."""
     run = figures(group_of(["a", "bb", "c"], [1.0, 3.0, 2.0], stand_in=True, reliability=0.99))

@@ -69,6 +69,7 @@ def _marks(group: GroupFigures) -> list[tuple[str, str]]:
     )
     named = [(name, label) for name, label, holds in marks if holds and not _unknown(name, group)]
     kinds = [(f"failure-{kind}", f"failures of kind {kind}") for kind in group.failures]
+    kinds += [(f"component-{name}", f"rollouts that differ in {name}") for name in group.varying]
     return named + kinds + [(f"reason-{reason}", f"unscored: {reason}") for reason in group.unscored]
 
 
