@@ -24,7 +24,7 @@ from genrm_cli.settings.table import all_settings
 
 Result = TypeVar("Result")
 
-_FILE_PANELS = ("Input", "Output", "Storage")
+_FILE_PANELS = ("Input", "Output", "Storage", "Tracking")
 _FILE_SETTINGS = frozenset(
     {setting.key for setting in all_settings() if setting.declared.panel in _FILE_PANELS} - {"keep_replies"}
     | {"parallel_files", "segment_calls", "segment_age", "unscored", "max_unscored"}
@@ -159,7 +159,7 @@ def _resolve(given: Mapping[str, object]) -> Settings:
     """
     values = {name: _plain(value) for name, value in given.items() if value is not None}
     if unused := sorted(_FILE_SETTINGS & values.keys()):
-        raise UsageError(f"Scorer: the setting {unused[0]!r} concerns files and has no effect here; leave it out.")
+        raise UsageError(f"Scorer: the setting {unused[0]!r} concerns files and has no effect here; remove it.")
     for message in iter_renamed((), (), values):
         warnings.warn(message, DeprecationWarning, stacklevel=3)
     if str(values.get("journal", "")).startswith("s3://"):

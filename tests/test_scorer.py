@@ -19,7 +19,7 @@ import genrm_cli as genrm
 
 PROMPT = "What is 2 + 2?"
 RESPONSES = ["4", "It is four.", "It is four, as two and two make four."]
-NOT_ASKED = "none of its comparisons was asked"
+NOT_ASKED = "no comparison of the rollout was asked"
 
 
 def settings_for(server: JudgeServer, **more: object) -> dict[str, Any]:

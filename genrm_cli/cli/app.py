@@ -28,6 +28,7 @@ from genrm_cli.cli.scoring.show import show
 from genrm_cli.cli.scoring.validate import validate
 from genrm_cli.cli.setup.config import config
 from genrm_cli.cli.setup.guide import guide
+from genrm_cli.cli.setup.init import init
 from genrm_cli.cli.setup.trust import trust
 from genrm_cli.cli.training.export import export
 from genrm_cli.cli.training.report import report
@@ -81,6 +82,7 @@ app.command(cls=Command, short_help="Estimate reward accuracy for a call budget.
 app.command(cls=Command, short_help="Turn scored rollouts into a data set for a trainer.", epilog=EPILOG)(export)
 app.command(cls=Command, short_help="Write a page about scored rollouts.", epilog=EPILOG)(report)
 app.command(cls=Command, short_help="Show the effective settings and their sources.", epilog=EPILOG)(config)
+app.command(cls=Command, short_help="Write a settings file for a judge.")(init)
 app.command(cls=Command, short_help="Print a page of the user's guide.")(guide)
 app.command(cls=Command, short_help="Trust the settings file of a folder.")(trust)
 app.add_typer(journal, name="journal")

@@ -186,6 +186,24 @@ def print_text(text: str = "") -> None:
     typer.echo(escaped(text))
 
 
+def is_interactive() -> bool:
+    """Return whether a person can be asked: stdin and stderr are terminals."""
+    return sys.stdin is not None and sys.stdin.isatty() and stderr_console.is_terminal
+
+
+def ask(question: str, default: str | None = None) -> str:
+    """Ask on the terminal until there is an answer.
+
+    Raises:
+        KeyboardInterrupt: Ctrl-C or the end of the input.
+    """
+    try:
+        answer: str = typer.prompt(escaped_line(question), default=default, err=True)
+    except typer.Abort as error:
+        raise KeyboardInterrupt from error
+    return answer.strip()
+
+
 def print_markdown(text: str) -> None:
     """Print Markdown to stdout: formatted and in a pager on a terminal, as it is otherwise."""
     console = _stdout_console()

@@ -114,8 +114,8 @@ def file_text(result: dict[str, Any]) -> str:
 
 
 def status_text(status: str) -> str:
-    """Return the status of an input as people read it: one that waits for the next run was skipped in this one."""
-    return "skipped" if status == "waits" else status
+    """Return the status of an input as people read it; one that waits for the next run was skipped in this one."""
+    return {"waits": "skipped", "score": "to score"}.get(status, status)
 
 
 def _say_file(result: dict[str, Any]) -> None:
@@ -165,6 +165,7 @@ _SAID: dict[str, Callable[[dict[str, Any]], None]] = {
     "journal_damaged": _warning(
         "journal {journal}: {verdicts} damaged verdicts are not used; the judge is asked again"
     ),
+    "tracker_failed": _warning("--{tracker}: the run was not logged: {detail}"),
     "stopped": lambda fields: say_warning(
         f"stopped by --{fields['reason'].replace('_', '-')}: no more calls, partial results will be written"
     ),

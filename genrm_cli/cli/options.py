@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar, get_args
 
 import typer
 
@@ -24,7 +24,7 @@ from genrm_cli.settings.resolve import Origin, resolve_settings, unknown_variabl
 from genrm_cli.settings.sources.toml_file import SettingsFile, read_settings_file
 from genrm_cli.settings.table import all_settings
 
-ALL_PANELS: tuple[Panel, ...] = ("Input", "Pairs", "Judge", "Limits", "Journal", "Rewards", "Output", "Storage")
+ALL_PANELS: tuple[Panel, ...] = get_args(Panel)
 INTERRUPTED_TEXT = (
     "interrupted; incomplete outputs were not written. Run the same command again to continue: "
     "verdicts in the journal are reused."

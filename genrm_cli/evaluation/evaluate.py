@@ -208,9 +208,7 @@ def _read_pairs(source: Source, run: RunContext) -> _Pairs:
     metrics.planned_calls = metrics.planned * run.plan.judges[0].turns
     first = "; ".join(map(str, found.rejects[:_NAMED_PROBLEMS]))
     if not found.cases:
-        raise InputError(
-            f"{source.uri}: none of its {metrics.lines} lines is a labelled pair ({first or 'it is empty'})."
-        )
+        raise InputError(f"{source.uri}: no line is a labelled pair ({first or 'the file is empty'}).")
     if found.rejects and run.settings.input.strict:
         raise InputError(
             f"{source.uri}: --strict refuses {metrics.rejects} bad lines ({first}). Fix them, or drop --strict: "

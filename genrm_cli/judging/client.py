@@ -32,6 +32,7 @@ MAX_REPLY_BYTES = 32_000_000
 _MAX_DETAIL_CHARS = 300
 _MAX_TOKENS = 10**9  # of one reply; more is a server's mistake
 _NO_DESCRIPTOR = tuple(f"(os error {number})" for number in (errno.EMFILE, errno.ENFILE))
+_CHAT_PATH = "/chat/completions"
 _PEM_MARK = b"-----BEGIN CERTIFICATE-----"
 
 
@@ -123,10 +124,29 @@ class JudgeClient:
         Raises:
             CallError: there was no reply, or none that is a chat completion.
         """
+        return self._parse_completion(await self._call("POST", self._url, timeout_s, body))
+
+    async def list_models(self, timeout_s: float) -> list[str]:
+        """Return the names of the models that the server lists, sorted.
+
+        Raises:
+            CallError: there was no reply, or none that is a list of models.
+        """
+        url = httpx.URL(str(self._url).removesuffix(_CHAT_PATH) + "/models")
+        content = await self._call("GET", url, timeout_s)
+        try:
+            return sorted(parse_models(orjson.loads(content)))
+        except ValueError as error:
+            start = self._key.mask(content.decode("utf-8", "replace"))[:80]
+            detail = self._mask(f"not a list of models: {start!r}")
+            raise CallError(Failure(FailureKind.BAD_BODY, detail), may_pass=True) from error
+
+    async def _call(self, method: str, url: httpx.URL, timeout_s: float, body: bytes | None = None) -> bytes:
+        """Return the body of a reply with status 200, of which the whole request may take this long."""
         # The transport adds up the timeouts it is given, and takes the sum for the whole call.
         extensions = {"timeout": {"read": timeout_s}}
         started_s = time.monotonic()
-        request = httpx.Request("POST", self._url, headers=self._headers, content=body, extensions=extensions)
+        request = httpx.Request(method, url, headers=self._headers, content=body, extensions=extensions)
         try:
             response = await self._transport.handle_async_request(request)
             try:
@@ -146,7 +166,7 @@ class JudgeClient:
             raise CallError(Failure(FailureKind.BAD_BODY, detail), may_pass=True)
         if response.status_code != httpx.codes.OK:
             raise self._status_error(response, content)
-        return self._parse_completion(content)
+        return content
 
     def _connection_error(self, error: Exception) -> CallError:
         reason = self._mask(_reason(error))
@@ -224,7 +244,19 @@ def chat_url(base_url: str) -> str:
         raise UsageError(
             f"--base-url {base_url!r} is not an http(s) URL; expected something like http://localhost:8000/v1."
         )
-    return base_url.rstrip("/").removesuffix("/chat/completions") + "/chat/completions"
+    return base_url.rstrip("/").removesuffix(_CHAT_PATH) + _CHAT_PATH
+
+
+def parse_models(listing: object) -> set[str]:
+    """Parse the reply to `GET /models`; names that cannot be printed are left out.
+
+    Raises:
+        ValueError: it is not a list of models.
+    """
+    data = _object(listing).get("data")
+    if not isinstance(data, list):
+        raise ValueError("no list of models")
+    return {name for each in data if (name := _text(_object(each).get("id"))) and name.isprintable()}
 
 
 def parse_completion(completion: object) -> Reply:

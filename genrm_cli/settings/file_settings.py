@@ -145,6 +145,17 @@ class OutputSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TrackingSettings:
+    """Experiment trackers to log a run to; each field has the name of its tracker and of the extra to install."""
+
+    wandb: str | None = setting(None, "Log the run to this project of Weights & Biases; requires genrm-cli[wandb].")
+    mlflow: str | None = setting(None, "Log the run to this experiment of MLflow; requires genrm-cli[mlflow].")
+    tensorboard: str | None = setting(
+        None, "Log the run to a new folder inside this one, for TensorBoard; requires genrm-cli[tensorboard]."
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StorageSettings:
     """Access to S3, leases and locks."""
 

@@ -113,6 +113,7 @@ class LimitSettings:
         "Score only the first N groups of each input, as a trial; all other rollouts stay unscored. "
         "Its verdicts are kept in the journal for the full run.",
         low=1,
+        is_common=True,
     )
     concurrency: str = setting(
         "auto",

@@ -99,7 +99,7 @@ class RewardSettings:
     )
     default_score: float | None = reward_setting(
         None,
-        "Reward of a rollout that is alone in its group; means leave it out. Default: null, but 3 under --compat.",
+        "Reward of a rollout that is alone in its group; means exclude it. Default: null, but 3 under --compat.",
     )
     default_ranking: float = reward_setting(
         3.5, "--compat: ranking of a failed comparison, beside the default score.", low=1, high=6

@@ -10,7 +10,13 @@ from typing import Any
 
 from genrm_cli.settings.aliases import current_name, oldest_name
 from genrm_cli.settings.declare import Panel, Setting, setting_of
-from genrm_cli.settings.file_settings import InputSettings, JournalSettings, OutputSettings, StorageSettings
+from genrm_cli.settings.file_settings import (
+    InputSettings,
+    JournalSettings,
+    OutputSettings,
+    StorageSettings,
+    TrackingSettings,
+)
 from genrm_cli.settings.judge_settings import JudgeSettings, LimitSettings, PanelSettings
 from genrm_cli.settings.reward_settings import REFERENCE_SCORE, PairingSettings, RewardSettings
 
@@ -28,12 +34,14 @@ class Settings:
     rewards: RewardSettings = field(default_factory=RewardSettings)
     output: OutputSettings = field(default_factory=OutputSettings)
     storage: StorageSettings = field(default_factory=StorageSettings)
+    tracking: TrackingSettings = field(default_factory=TrackingSettings)
 
 
 # The section of the help in which a subject's settings appear.
 _PANELS: Mapping[str, Panel] = {
     **{"input": "Input", "pairing": "Pairs", "judge": "Judge", "panel": "Judge", "limits": "Limits"},
     **{"journal": "Journal", "rewards": "Rewards", "output": "Output", "storage": "Storage"},
+    "tracking": "Tracking",
 }
 # Flat names of what settings files hold as tables, with their subject and field.
 _TABLES = {

@@ -3,6 +3,7 @@
 import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from types import ModuleType
 from typing import Any
 
@@ -28,7 +29,7 @@ class Tracker:
 
 def _log_wandb(wandb: Any, project: str, run: TrackedRun) -> None:
     with wandb.init(
-        project=project, name=run.name, config=dict(run.params), settings=wandb.Settings(silent=True)
+        project=project, name=run.name, config=dict(run.params), settings=wandb.Settings(silent=True, console="off")
     ) as logged:
         logged.log(dict(run.scalars))
 
@@ -41,7 +42,8 @@ def _log_mlflow(mlflow: Any, experiment: str, run: TrackedRun) -> None:
 
 
 def _log_tensorboard(summary: Any, folder: str, run: TrackedRun) -> None:
-    writer = summary.Writer(folder)
+    # TensorBoard takes each folder for one run.
+    writer = summary.Writer(f"{folder.rstrip('/')}/{run.name}-{datetime.now(UTC):%Y%m%dT%H%M%S%fZ}")
     for name, value in run.scalars.items():
         writer.add_scalar(name, value, step=0)
     writer.close()

@@ -63,9 +63,9 @@ OTHER_MEANING = {("eval", "output")}
 PANELS_LEFT_OUT = {
     "score": (),
     "config": (),
-    "compare": ("Input", "Journal", "Storage"),
-    "validate": ("Rewards",),
-    "eval": ("Pairs", "Rewards"),
+    "compare": ("Input", "Journal", "Storage", "Tracking"),
+    "validate": ("Rewards", "Tracking"),
+    "eval": ("Pairs", "Rewards", "Tracking"),
 }
 
 

@@ -16,7 +16,7 @@ def test_components_by_flags(genrm: Genrm, call: Call) -> None:
     flags = [
         part for short in ("safety", "empathy", "rank", "field:reward.total_reward") for part in ("--component", short)
     ]
-    finished = call("score", episodes, *LEXICAL, *flags, "--table")
+    finished = call("score", episodes, *LEXICAL, *flags, "--table", "1")
     assert finished.code == 0, finished.err
     first = read_lines(genrm.folder / "episodes.scored.jsonl")[0]["genrm"]
     assert list(first["components"]) == ["genrm", "safety", "empathy", "rank", "total_reward"]

@@ -429,9 +429,9 @@ def test_a_dry_run_does_nothing(call: Call, genrm: Genrm, judge_server: JudgeSer
     assert finished.code == 0, finished.err
     assert [line.split(": ")[:2] for line in finished.out.decode().splitlines()] == [
         ["up to date", "current.jsonl"],
-        ["score", "new.jsonl -> new.scored.jsonl"],
+        ["to score", "new.jsonl -> new.scored.jsonl"],
         ["  4 comparisons", ANY],
-        ["score", "stale.jsonl -> stale.scored.jsonl"],
+        ["to score", "stale.jsonl -> stale.scored.jsonl"],
         ["  3 comparisons, 1 of them answered in an earlier run", ANY],
         ["skipped", "young.jsonl"],
     ]

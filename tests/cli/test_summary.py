@@ -47,20 +47,31 @@ def test_a_terminal_gets_a_dozen_lines(genrm: Genrm) -> None:
     assert lines[0].startswith("judge: lexical")
     assert lines[1].startswith("judge         lexical-2, the built-in baseline")
     assert len(lines) <= 1 + 12
-    assert any(re.fullmatch(r"genrm: warning: and \d more; --table shows all of them\.", line) for line in lines)
+    assert any(re.fullmatch(r"genrm: warning: and \d more; --table 1 shows all of them\.", line) for line in lines)
     assert LAST.fullmatch(lines[-1])
 
 
 def test_a_table_has_prompts_for_titles(genrm: Genrm, call: Call) -> None:
-    """--table shows the groups under their prompts, with the best rollout first; without it there is no table."""
-    genrm.write("in.jsonl", make_rollouts(groups=2, size=2))
-    finished = call("score", "in.jsonl", *LEXICAL, "--table")
+    """--table shows groups under their prompts, with the best rollout first; without it there is no table."""
+    genrm.write("in.jsonl", make_rollouts(groups=3, size=2))
+    finished = call("score", "in.jsonl", *LEXICAL, "--table", "2")
     lines = finished.err.splitlines()
     for prompt in ("Question 0?", "Question 1?"):
         at = next(number for number, line in enumerate(lines) if line.startswith(f"“{prompt}” 2 rollouts, "))
         assert lines[at + 1].split() == ["reward", "rank", "advantage", "answer"]
         assert [line.split()[1] for line in lines[at + 2 : at + 4]] == ["1", "2"]
+    assert lines.count("... and 1 more group") == 1
+    assert "Question 2?" not in finished.err
     assert "advantage" not in call("score", "in.jsonl", *LEXICAL, "--force").err
+
+
+def test_a_quiet_table_is_all_that_is_shown(genrm: Genrm, call: Call) -> None:
+    """With --quiet, --table shows who judged, the rewards and what the columns mean, and no summary."""
+    genrm.write("in.jsonl", make_rollouts(groups=1, size=2))
+    lines = call("score", "in.jsonl", *LEXICAL, "--quiet", "--table", "1").err.splitlines()
+    assert lines[0] == "judge: lexical-2, the built-in baseline"
+    assert [line.split()[0] for line in lines[-3:]] == ["reward", "rank", "advantage"]
+    assert len(lines) == 9
 
 
 def test_what_was_not_asked_is_no_failure(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:

@@ -55,10 +55,10 @@ def hostile_lines() -> list[Json]:
 
 
 CASES = {
-    "score": ("score", "in.jsonl", "--judge", "lexical", "--table"),
+    "score": ("score", "in.jsonl", "--judge", "lexical", "--table", "4"),
     "score many": ("score", ".", "--judge", "lexical", "--min-age", "0"),
     "score to stdout": ("score", "in.jsonl", "--judge", "lexical", "-o", "-"),
-    "score --json": ("score", "in.jsonl", "--judge", "lexical", "--json", "--table"),
+    "score --json": ("score", "in.jsonl", "--judge", "lexical", "--json", "--table", "4"),
     "dry run": ("score", ".", "--judge", "lexical", "--min-age", "0", "--dry-run"),
     "validate": ("validate", "in.jsonl"),
     "validate --json": ("validate", "in.jsonl", "--json"),

@@ -14,6 +14,7 @@ from genrm_cli.settings.sources.toml_file import SettingsFile, read_settings_fil
 from genrm_cli.settings.table import all_settings
 
 NEEDS_TRUST = {
+    *("wandb", "mlflow", "tensorboard"),
     *("base_url", "api_key_env", "api_key_file", "ca_bundle", "s3_endpoint_url", "s3_profile", "s3_region"),
     *("journal", "output", "output_template", "overwrite", "log_json", "any_prefix"),
 }

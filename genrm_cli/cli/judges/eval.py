@@ -182,11 +182,12 @@ def _print_comparison(comparison: dict[str, Any]) -> None:
     better = comparison["better"]
     print_text(
         f"{'no significant difference' if better is None else f'{better.upper()} is better'}: "
-        f"p = {_p_text(comparison['p_value'])} (exact McNemar test of consistent accuracy, {comparison['pairs']} pairs "
-        f"on {comparison['items']} lines that both judged)"
+        f"p = {_p_text(comparison['p_value'])} (exact McNemar test of consistent accuracy, "
+        f"{counted(comparison['pairs'], 'pair')} on {counted(comparison['items'], 'line')} that both judged)"
     )
     print_text(
-        f"accuracy alone: A is higher on {comparison['a_more_accurate']} lines, B on {comparison['b_more_accurate']}, "
+        f"accuracy alone: A is higher on {counted(comparison['a_more_accurate'], 'line')}, "
+        f"B on {counted(comparison['b_more_accurate'], 'line')}, "
         f"p = {_p_text(comparison['accuracy_p_value'])} (exact sign test)"
     )
 
@@ -199,7 +200,7 @@ def _say_notes(result: dict[str, Any], output: str | None) -> None:
     if result["rejected_lines"] > _NAMED_REJECTS:
         say_warning(f"{result['rejected_lines']} lines in total are skipped; --strict stops at them.")
     for name, count in result["redactions"].items():
-        say_warning(f"{count:,} matches of {name} masked in texts sent to the judge.")
+        say_warning(f"{counted(count, 'match', 'matches')} of {name} masked in texts sent to the judge.")
     if output is not None and output != "-":
         say(f"result        {output}")
 

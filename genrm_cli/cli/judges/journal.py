@@ -39,7 +39,7 @@ def export(path: JournalPath) -> None:
         for entry in opened.iter_entries():
             print_text(json.dumps(entry))
     if opened.damaged:
-        say_warning(f"{path}: {counted(len(opened.damaged), 'damaged verdict')} left out.")
+        say_warning(f"{path}: {counted(len(opened.damaged), 'damaged verdict')} skipped.")
 
 
 @journal.command()

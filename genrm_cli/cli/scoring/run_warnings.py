@@ -38,7 +38,7 @@ def iter_warnings(metrics: dict[str, Any]) -> Iterator[str]:
     if metrics["groups_not_converged"]:
         yield f"the estimator did not converge in {counted(metrics['groups_not_converged'], 'group')}."
     for name, count in metrics["redactions"].items():
-        yield f"{count:,} matches of {name} masked in texts sent to the judge."
+        yield f"{counted(count, 'match', 'matches')} of {name} masked in texts sent to the judge."
     if metrics["duplicate_rollouts"]:
         yield f"{counted(metrics['duplicate_rollouts'], 'duplicate rollout')} (same group and rollout index)."
     if metrics["rewards_on_defaults"]:

@@ -1,29 +1,38 @@
 """Tables of `genrm score --table`: rewards of the first groups, and the components of all."""
 
-from itertools import groupby
+from collections.abc import Sequence
+from itertools import groupby, islice
 from typing import Any
 
 from genrm_cli.cli.console import add_row, counted, cut, new_table, number_text, say, show, terminal_width
 
 _NAME_WIDTH = 24
+_PROMPT_WIDTH = 54
+_COLUMNS = (
+    "reward     the number for the trainer; higher is better",
+    "rank       1 is the best of the group",
+    "advantage  (reward - mean of the group) / standard deviation of the group",
+)
 _NUMBERS_WIDTH = 27
 _WIDTHS = (7, 4, 9)
 
 
-def show_groups(samples: list[dict[str, Any]], groups: int) -> None:
-    """Show the rewards of the first groups, each under its prompt."""
-    shown = 0
-    for key, members in groupby(samples, key=lambda sample: sample["group"]):
-        rollouts = list(members)
+def show_groups(samples: Sequence[dict[str, Any]], groups: int, limit: int) -> None:
+    """Show the rewards of the first groups, each under its prompt, and what the columns mean."""
+    members = groupby(samples, key=lambda sample: sample["group"])
+    shown = [(key, list(rollouts)) for key, rollouts in islice(members, limit)]
+    for key, rollouts in shown:
         size = rollouts[0]["size"]
-        say(cut(f"“{cut(rollouts[0]['prompt'] or '(no prompt)', 60)}” {counted(size, 'rollout')}, {key}"))
+        prompt = cut(rollouts[0]["prompt"] or "(no prompt)", _PROMPT_WIDTH)
+        say(cut(f"“{prompt}” {counted(size, 'rollout')}, {key}"))
         show(_rewards_table(rollouts))
         if size > len(rollouts):
             say(f"... and {counted(size - len(rollouts), 'more rollout')}")
         say("")
-        shown += 1
-    if groups > shown:
-        say(f"... and {counted(groups - shown, 'more group')}")
+    for line in _COLUMNS:
+        say(line)
+    if groups > len(shown):
+        say(f"... and {counted(groups - len(shown), 'more group')}")
 
 
 def _rewards_table(rollouts: list[dict[str, Any]]) -> Any:

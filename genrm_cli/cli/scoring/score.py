@@ -5,7 +5,7 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -19,7 +19,7 @@ from genrm_cli.cli.options import (
     say_endpoint_source,
     with_settings,
 )
-from genrm_cli.cli.scoring.summary import counts_text, done_text, show_summary
+from genrm_cli.cli.scoring.summary import counts_text, done_text, show_rewards, show_summary
 from genrm_cli.errors import GenrmError, UsageError
 from genrm_cli.metrics.progress import RunProgress
 from genrm_cli.settings import changed
@@ -28,6 +28,8 @@ from genrm_cli.settings.file_settings import OutputSettings
 if TYPE_CHECKING:
     from genrm_cli.jobs.batch import BatchReport
     from genrm_cli.jobs.context import RunContext
+
+_MAX_TABLES = 4
 
 
 def _end_before_start(error: GenrmError, output: OutputSettings) -> None:
@@ -50,8 +52,16 @@ def score(
     ],
     invocation: Invocation,
     table: Annotated[
-        bool, typer.Option("--table", help="Show the rewards of the first groups, and all components and warnings.")
-    ] = False,
+        int,
+        typer.Option(
+            "--table",
+            metavar="N",
+            min=0,
+            max=_MAX_TABLES,
+            show_default=False,
+            help=f"Show the rewards of the first N groups (at most {_MAX_TABLES}), and all components and warnings.",
+        ),
+    ] = 0,
     report_page: Annotated[
         bool, typer.Option("--report", help="Write <stem>.report.html beside each output, with the judge's replies.")
     ] = False,
@@ -117,15 +127,18 @@ def _score(
     progress: RunProgress,
     invocation: Invocation,
     *,
-    table: bool,
+    table: int,
     report_page: bool,
 ) -> None:
     """Score all inputs, show their summary, and raise what ended the run early or failed its only input."""
     from genrm_cli.jobs.batch import score_inputs
     from genrm_cli.jobs.context import new_run
+    from genrm_cli.jobs.due.planning import Status
+    from genrm_cli.tracking.log_run import load_trackers, log_run, tracked_run
 
     settings = invocation.settings
     quiet = settings.output.quiet
+    trackers = load_trackers(settings.tracking)
     if report.alone:
         _refuse_streams(rollouts[0], invocation, report_page=report_page)
     say_endpoint_source(invocation)
@@ -139,28 +152,37 @@ def _score(
             run_to_end(score_inputs(rollouts, run, report))
         if not quiet:
             _show_results(report, run, table=table)
+        elif table and report.samples:
+            show_rewards(_totals(report, run), report.samples, table)
+        if trackers and report.counts[Status.SCORED]:
+            log_run(trackers, tracked_run(rollouts, _totals(report, run), settings), events)
         if report_page:
             _write_pages(report, invocation)
         if (error := report.only_error) is not None:
             raise error
 
 
-def _show_results(report: "BatchReport", run: "RunContext", *, table: bool) -> None:
+def _show_results(report: "BatchReport", run: "RunContext", *, table: int) -> None:
     """Show the summary of what was scored now; with `table` also of an only input that is up to date."""
     from genrm_cli.jobs.due.planning import Status
-    from genrm_cli.jobs.provenance import run_record
 
     last, alone = report.last, report.alone
     if alone and last is not None and last.status is Status.CURRENT:
         say(f"{last.uri} is up to date ({last.reason}): {last.output}; use --force to score it again")
         if table and last.metrics is not None:
-            show_summary(last.metrics, (), table=True)
+            show_summary(last.metrics, (), table=table)
     elif alone and last is not None and last.report is not None:
         show_summary(last.report.metrics, report.samples, table=table)
     elif not alone and report.counts[Status.SCORED]:
-        metrics = run.progress.total()
-        elapsed_s = time.monotonic() - run.started_s
-        show_summary(run_record(run.settings, metrics, run.plan, report.judges, elapsed_s), report.samples, table=table)
+        show_summary(_totals(report, run), report.samples, table=table)
+
+
+def _totals(report: "BatchReport", run: "RunContext") -> dict[str, Any]:
+    """Return the metrics of all inputs together."""
+    from genrm_cli.jobs.provenance import run_record
+
+    elapsed_s = time.monotonic() - run.started_s
+    return run_record(run.settings, run.progress.total(), run.plan, report.judges, elapsed_s)
 
 
 def _refuse_streams(uri: str, invocation: Invocation, *, report_page: bool) -> None:

@@ -21,17 +21,17 @@ _LABEL_WIDTH = 13
 _HIGH, _FAIR = 0.8, 0.5
 
 
-def show_summary(metrics: dict[str, Any], samples: Sequence[dict[str, Any]], *, table: bool) -> None:
+def show_summary(metrics: dict[str, Any], samples: Sequence[dict[str, Any]], *, table: int) -> None:
     """Show what a run gave: with `table` the rewards of the first groups and everything else that is known.
 
     Args:
         metrics: of one input, or of many together.
         samples: rewards of the first groups.
-        table: whether to show them, all components, and all warnings.
+        table: how many of these groups to show, with all components and all warnings.
     """
     if table:
         if samples:
-            show_groups(list(samples), metrics["groups"])
+            show_groups(samples, metrics["groups"], table)
         if metrics["components"]:
             show_components(metrics)
     is_short = stderr_console.is_terminal and not table
@@ -45,9 +45,15 @@ def show_summary(metrics: dict[str, Any], samples: Sequence[dict[str, Any]], *, 
     for warning in warnings[: len(warnings) - len(hidden)]:
         say_warning(warning)
     if hidden:
-        say_warning(f"and {len(hidden)} more; --table shows all of them.")
+        say_warning(f"and {len(hidden)} more; --table 1 shows all of them.")
     for label, path in files:
         say(f"{label:<{_LABEL_WIDTH}} {path}")
+
+
+def show_rewards(metrics: dict[str, Any], samples: Sequence[dict[str, Any]], table: int) -> None:
+    """Show who judged, and the rewards of the first groups: what --table adds to a quiet run."""
+    say(f"judge: {_judge_text(metrics['judge'])}")
+    show_groups(samples, metrics["groups"], table)
 
 
 def _iter_lines(metrics: dict[str, Any]) -> Iterator[tuple[str, str]]:
@@ -119,7 +125,7 @@ def _reliability_text(metrics: dict[str, Any]) -> str:
     """Return how far to trust differences between rewards, in words."""
     reliability, parts = metrics["reliability"], []
     if not reliability["count"]:
-        parts.append("unknown: too few comparisons to measure the judge's noise")
+        parts.append("unknown: too few comparisons to measure judge noise; raise --ring-k")
     else:
         mean = reliability["mean"]
         if mean >= _HIGH:
@@ -167,4 +173,5 @@ def counts_text(report: "BatchReport") -> str:
     counts = ", ".join(f"{count} {status_text(status)}" for status, count in report.counts.items())
     is_cut = report.fatal is not None or report.is_interrupted
     more = " (stopped before listing all)" if is_cut and not report.is_listed else ""
-    return f"{counted(report.counts.total(), 'file')}: {counts or 'nothing to do'}{more}"
+    nothing = "nothing done" if is_cut else "nothing to do"
+    return f"{counted(report.counts.total(), 'file')}: {counts or nothing}{more}"

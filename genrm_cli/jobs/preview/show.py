@@ -129,7 +129,7 @@ def _iter_groups(uri: str, run: RunContext, key: str | None) -> Iterator[tuple[G
 
 
 def _profile_of(number: int, plan: GroupPlan, settings: Settings) -> AnyProfile:
-    """Return the profile of a judge, or of a grader; the stand-in for a judge without a profile and a model."""
+    """Return the profile of a judge, or of a grader; the default for a judge without a profile and a model."""
     if number >= len(plan.judges):
         return plan.graders[number - len(plan.judges)].profile
     profile, given = plan.judges[number].profile, judges_of(settings)[number].judge

@@ -73,7 +73,7 @@ def _parse_reading(table: Mapping[str, object], where: str) -> Reading:
     find, fields = _find_by_pattern(table, where) if "pattern" in table else _find_by_keys(table, where)
     understand = _understand_label(table, where) if "label" in fields else _understand_scores(table, fields, where)
     if table.get("must_agree", True) is not True:
-        raise UsageError(f"{where}: must_agree is {table['must_agree']!r}; verdicts must always agree: leave it out.")
+        raise UsageError(f"{where}: must_agree is {table['must_agree']!r}; verdicts must always agree; remove it.")
     return find, understand
 
 

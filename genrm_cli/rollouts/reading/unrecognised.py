@@ -22,8 +22,9 @@ _ERROR_SIGNS = {"error", "errors", "detail"}
 _PROMPT_WORDS = ("prompt", "question", "query", "instruction", "problem", "user", "input", "task", "context")
 _RESPONSE_WORDS = (
     *("response", "completion", "answer", "output", "generat", "reply", "assistant", "predict", "solution"),
-    *("candidate", "sample", "result", "text"),
+    *("candidate", "sample", "result"),
 )
+_ANY_TEXT = ("text",)
 _MAX_DEPTH = 3
 _SHOWN_KEYS = 8
 
@@ -45,6 +46,7 @@ def _advice(record: Record) -> str:
     paths = list(_iter_texts(record))
     response = _most_telling(paths, _RESPONSE_WORDS)
     prompt = _most_telling([path for path in paths if path != response], _PROMPT_WORDS)
+    response = response or _most_telling([path for path in paths if path != prompt], _ANY_TEXT)
     if len(paths) == 2 and (prompt is None) is not (response is None):  # the other text must be the other one
         prompt, response = prompt or _other(paths, response), response or _other(paths, prompt)
     if response is None or prompt is None:

@@ -1,0 +1,182 @@
+"""`genrm init`: write a settings file for a judge."""
+
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from genrm_cli.cli.console import ask, is_interactive, print_text, say, say_warning
+from genrm_cli.cli.options import exits, option, run_to_end
+from genrm_cli.errors import JudgeError, UsageError
+from genrm_cli.settings.declare import Value
+from genrm_cli.settings.judge_settings import JudgeSettings
+
+if TYPE_CHECKING:
+    from genrm_cli.judging.client import CallError
+
+_NAME = "genrm.toml"
+_TIMEOUT_S = 30.0
+_USUAL_URL = "http://localhost:8000/v1"
+_TEMPLATE = """\
+# Settings of genrm. `genrm guide settings` explains them all, and `genrm config` prints those in effect.
+# Flags and environment variables (GENRM_MODEL=...) override this file.
+
+# The judge: an OpenAI-compatible endpoint, and a model that it serves.
+base_url = {base_url}
+model = {model}
+
+# The API key is never in a file like this one: it is read from GENRM_API_KEY or OPENAI_API_KEY, or from this variable.
+{api_key_env}
+
+# How the judge is prompted and its replies are parsed. By default genrm finds out; `genrm profiles` lists the names.
+# profile = "nemotron-plain"
+
+# Comparisons: each rollout takes part in 2 x ring_k. More comparisons make more reliable rewards.
+# ring_k = 2.0
+
+# Limits of a run. Prices are per million tokens.
+# max_calls = 10000
+# price_in = 0.5
+# price_out = 1.5
+# max_cost = 20.0
+
+# The field that says which rollouts belong together, if it is not the prompt or a usual id.
+# group_by = "metadata.task"
+
+# Fields of the prompt and the response, for a format that genrm does not recognise.
+# prompt_field = "question"
+# response_field = "answer"
+"""
+
+
+@exits
+def init(
+    base_url: Annotated[
+        str | None, option("URL", "OpenAI-compatible endpoint. Default: OPENAI_BASE_URL.", "--base-url")
+    ] = None,
+    model: Annotated[str | None, option("NAME", "Model name. Default: the only one that is served.", "--model")] = None,
+    api_key_env: Annotated[
+        str | None,
+        option(
+            "NAME",
+            "Environment variable that holds the API key. Default: GENRM_API_KEY, then OPENAI_API_KEY.",
+            "--api-key-env",
+        ),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing genrm.toml.")] = False,
+) -> None:
+    """Write a commented genrm.toml for a judge into this folder, and trust it.
+
+    Asks the endpoint which models it serves. On a terminal, asks for what is not given.
+
+    Example: genrm init --base-url http://localhost:8000/v1
+    """
+    path = Path(_NAME)
+    if path.exists() and not force:
+        raise UsageError(f"{_NAME} exists; edit it, or use --force to overwrite it.")
+    judge = _judge_at(base_url, api_key_env)
+    served = _served_models(judge, needed=model is None)
+    model = _choose(served, judge.base_url[0]) if model is None else model
+    if served and model not in served:
+        say_warning(f"{judge.base_url[0]} does not list the model {model!r}; it lists {', '.join(served)}.")
+    _write(path, _render(judge, model))
+    print_text(f"{_NAME}: {model} at {judge.base_url[0]}")
+    print_text("Next: genrm validate ROLLOUTS.jsonl, then genrm score ROLLOUTS.jsonl --limit 5")
+
+
+def _judge_at(base_url: str | None, api_key_env: str | None) -> JudgeSettings:
+    """Return the settings of the judge from flags and environment; asks for an endpoint if there is none."""
+    from genrm_cli.settings.resolve import resolve_settings
+    from genrm_cli.settings.sources.toml_file import SettingsFile
+
+    flags: dict[str, Value] = {"base_url": (base_url,) if base_url else None, "api_key_env": api_key_env}
+    judge = resolve_settings(flags, os.environ, SettingsFile())[0].judge
+    if judge.base_url:
+        return judge
+    if not is_interactive():
+        raise UsageError(f"no endpoint is given; pass --base-url, for example {_USUAL_URL}, or set OPENAI_BASE_URL.")
+    return _judge_at(ask("Endpoint of the judge", _USUAL_URL), api_key_env)
+
+
+def _served_models(judge: JudgeSettings, *, needed: bool) -> list[str]:
+    """Ask the endpoint for its models.
+
+    Raises:
+        JudgeError: it gives no list although one is `needed`; otherwise that is a warning.
+    """
+    from genrm_cli.judging.client import CallError, JudgeAddress, JudgeClient
+    from genrm_cli.settings.keys import find_api_key
+
+    url = judge.base_url[0]
+    address = JudgeAddress(url, find_api_key(judge, os.environ), _TIMEOUT_S, 1, judge.ca_bundle)
+
+    async def list_models() -> list[str]:
+        async with JudgeClient(address) as client:
+            return await client.list_models(_TIMEOUT_S)
+
+    try:
+        return run_to_end(list_models())
+    except CallError as error:
+        if needed:
+            raise JudgeError(_no_list(url, error)) from error
+        say_warning(f"{url} does not list its models: {error.failure.detail}")
+        return []
+
+
+def _no_list(url: str, error: "CallError") -> str:
+    from genrm_cli.verdicts import FailureKind
+
+    remedies = {
+        FailureKind.CONNECTION: "Is the judge running? Check --base-url (it usually ends in /v1).",
+        FailureKind.AUTH: "Export its key as GENRM_API_KEY, or name another variable with --api-key-env.",
+    }
+    other = "Check --base-url (it usually ends in /v1), or name the model with --model."
+    detail = error.failure.detail.rstrip(".")
+    return f"{url} does not list its models: {detail}. {remedies.get(error.failure.kind, other)}"
+
+
+def _choose(served: Sequence[str], url: str) -> str:
+    """Return the only model, or the one that the user chooses by name or number."""
+    if not served:
+        raise JudgeError(f"{url} serves no model; start one, or name it with --model.")
+    if len(served) == 1:
+        return served[0]
+    if not is_interactive():
+        raise UsageError(f"{url} serves {len(served)} models; choose one with --model: {', '.join(served)}.")
+    for number, name in enumerate(served, 1):
+        say(f"{number:>4}  {name}")
+    while True:
+        answer = ask("Model (number or name)")
+        if answer in served:
+            return answer
+        if answer.isdecimal() and 1 <= int(answer) <= len(served):
+            return served[int(answer) - 1]
+        say_warning(f"{answer!r} is neither a number nor a name of the list.")
+
+
+def _render(judge: JudgeSettings, model: str) -> str:
+    """Return the settings file; a JSON string is a TOML string, too."""
+    named_key = (
+        '# api_key_env = "MY_KEY"' if judge.api_key_env is None else f"api_key_env = {_quoted(judge.api_key_env)}"
+    )
+    urls = ", ".join(map(_quoted, judge.base_url))
+    return _TEMPLATE.format(base_url=f"[{urls}]", model=_quoted(model), api_key_env=named_key)
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+def _write(path: Path, text: str) -> None:
+    """Write the settings file, and trust it: the user has just chosen what it holds."""
+    from genrm_cli.settings.sources.toml_file import read_settings_file
+    from genrm_cli.settings.sources.trust import trust
+
+    try:
+        path.write_text(text, encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{path}: cannot be written: {error}.") from error
+    trust(read_settings_file(None, path.parent), path.parent)

@@ -1,0 +1,67 @@
+"""Log a finished run to the trackers that its settings name."""
+
+import contextlib
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
+from functools import partial
+from typing import Any
+
+from genrm_cli import __version__
+from genrm_cli.judging.pacing.budget import cost_of
+from genrm_cli.settings import Settings
+from genrm_cli.settings.file_settings import TrackingSettings
+from genrm_cli.settings.table import digest_of
+from genrm_cli.storage.formats.location import is_stream, stem_of
+from genrm_cli.tracking.scalars import flat_metrics
+from genrm_cli.tracking.trackers import TrackedRun, load_tracker
+
+LogRun = Callable[[TrackedRun], None]
+
+
+def load_trackers(settings: TrackingSettings) -> dict[str, LogRun]:
+    """Return what logs a run to each tracker that the settings name, by its name.
+
+    Raises:
+        UsageError: the library of a tracker is not installed.
+    """
+    targets = {field.name: getattr(settings, field.name) for field in fields(settings)}
+    return {name: partial(load_tracker(name), target) for name, target in targets.items() if target}
+
+
+def tracked_run(inputs: Sequence[str], record: Mapping[str, Any], settings: Settings) -> TrackedRun:
+    """Return what trackers are told about a run: names and numbers, but no text, endpoint or key.
+
+    Args:
+        inputs: as on the command line; the first one names the run.
+        record: what `run_record` returns for all inputs together.
+        settings: of the run.
+    """
+    first = "stdin" if is_stream(inputs[0]) else stem_of(inputs[0].rstrip("/")).rpartition("/")[2]
+    judge, limits = record["judge"], settings.limits
+    profile = judge["profile"]
+    params = {
+        "judge": judge["name"],
+        "profile": ", ".join(profile) if isinstance(profile, list) else profile,
+        **{name: record[name] for name in ("strategy", "ring_k", "estimator", "repeats")},
+        "settings_digest": digest_of(settings),
+        "genrm_version": __version__,
+    }
+    cost = None
+    if limits.price_in or limits.price_out:
+        cost = cost_of(record["prompt_tokens"], record["completion_tokens"], limits.price_in, limits.price_out)
+    return TrackedRun(
+        first if len(inputs) == 1 else f"{first} and {len(inputs) - 1} more",
+        {name: value for name, value in params.items() if value is not None},
+        flat_metrics(record, cost),
+    )
+
+
+def log_run(trackers: Mapping[str, LogRun], run: TrackedRun, on_event: Callable[[str, dict[str, Any]], None]) -> None:
+    """Log a run to every tracker; one that fails is an event, because the outputs are written already."""
+    for name, log in trackers.items():
+        try:
+            with contextlib.redirect_stdout(sys.stderr):  # they print links to the run
+                log(run)
+        except Exception as error:  # noqa: BLE001  each client raises errors of its own
+            on_event("tracker_failed", {"tracker": name, "detail": f"{type(error).__name__}: {error}"})

@@ -1,0 +1,100 @@
+"""`genrm init`: a settings file from what an endpoint serves."""
+
+import os
+import pty
+import re
+import subprocess
+import tomllib
+from collections.abc import Iterator
+from contextlib import suppress
+
+import pytest
+from genrm_process import COMMAND, Call, Genrm, make_rollouts
+from judge_server_fixture import JudgeServer
+
+from genrm_cli.settings.resolve import resolve_settings
+from genrm_cli.settings.sources.toml_file import SettingsFile
+
+
+def test_the_file_that_it_writes_is_used_at_once(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
+    """With the only model of an endpoint, `genrm score` needs no more flags: the folder is trusted."""
+    finished = call("init", "--base-url", judge_server.base_url)
+    assert (finished.code, finished.err) == (0, "")
+    assert finished.out.decode().startswith(f"genrm.toml: local-judge at {judge_server.base_url}\nNext: genrm ")
+    genrm.write("in.jsonl", make_rollouts())
+    scored = call("score", "in.jsonl")
+    assert scored.code == 0, scored.err
+    assert judge_server.stats()["requests"] > 0
+
+
+def test_every_line_of_the_file_is_a_setting(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
+    """The settings in comments are valid once their mark is removed."""
+    call("init", "--base-url", judge_server.base_url, "--api-key-env", "MY_KEY", MY_KEY="k")
+    text = (genrm.folder / "genrm.toml").read_text()
+    values = tomllib.loads(re.sub(r"(?m)^# (?=\w+ = )", "", text))
+    settings, _ = resolve_settings({}, {}, SettingsFile("genrm.toml", values))
+    assert (settings.judge.api_key_env, settings.pairing.ring_k, settings.limits.max_cost) == ("MY_KEY", 2.0, 20.0)
+
+
+@pytest.mark.parametrize("name", ['a "quoted" \\ name', "org/模型-é"])
+def test_any_name_of_a_model_can_be_written(genrm: Genrm, call: Call, judge_server: JudgeServer, name: str) -> None:
+    """Quotation marks, backslashes and other scripts are kept."""
+    judge_server.behave(models=[name])
+    assert call("init", "--base-url", judge_server.base_url).code == 0
+    assert tomllib.loads((genrm.folder / "genrm.toml").read_text())["model"] == name
+
+
+def test_an_existing_file_stays_unless_forced(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
+    """A settings file is overwritten with --force only."""
+    (genrm.folder / "genrm.toml").write_text("ring_k = 3\n")
+    finished = call("init", "--base-url", judge_server.base_url)
+    assert (finished.code, (genrm.folder / "genrm.toml").read_text()) == (2, "ring_k = 3\n")
+    assert "--force" in finished.err
+    assert call("init", "--base-url", judge_server.base_url, "--force").code == 0
+    assert "ring_k = 3" not in (genrm.folder / "genrm.toml").read_text()
+
+
+def test_several_models_need_a_choice(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
+    """Without a terminal, the error lists the models; --model chooses one, and a name not listed is a warning."""
+    judge_server.behave(models=["b", "a"])
+    finished = call("init", OPENAI_BASE_URL=judge_server.base_url)
+    assert (finished.code, genrm.names()) == (2, set())
+    assert "choose one with --model: a, b." in finished.err
+    chosen = call("init", "--model", "c", OPENAI_BASE_URL=judge_server.base_url)
+    assert (chosen.code, "does not list the model 'c'; it lists a, b" in chosen.err) == (0, True)
+
+
+def test_an_endpoint_without_a_list_needs_a_model(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
+    """A wrong address is a judge error that says what to check; with --model it is a warning."""
+    wrong = judge_server.base_url.removesuffix("/v1")
+    finished = call("init", "--base-url", wrong)
+    assert (finished.code, genrm.names()) == (4, set())
+    assert "HTTP 404: Not Found. Check --base-url (it usually ends in /v1)" in finished.err
+    assert call("init", "--base-url", wrong, "--model", "m").code == 0
+
+
+def test_no_endpoint_is_a_usage_error(genrm: Genrm, call: Call) -> None:
+    """Without a terminal nobody can be asked."""
+    finished = call("init")
+    assert (finished.code, "pass --base-url" in finished.err, genrm.names()) == (2, True, set())
+
+
+def test_a_terminal_is_asked_for_endpoint_and_model(genrm: Genrm, judge_server: JudgeServer) -> None:
+    """A person answers with the endpoint, and the number of a model in the list."""
+    judge_server.behave(models=["one", "two"])
+    ours, its = pty.openpty()
+    os.write(ours, f"{judge_server.base_url}\n9\n2\n".encode())
+    environment = genrm.environment(TERM="dumb")
+    with subprocess.Popen([*COMMAND, "init"], stdin=its, stderr=its, cwd=genrm.folder, env=environment) as process:
+        os.close(its)
+        shown = b"".join(_iter_shown(ours))
+    assert process.returncode == 0, shown
+    assert b"'9' is neither a number nor a name of the list" in shown
+    assert tomllib.loads((genrm.folder / "genrm.toml").read_text())["model"] == "two"
+
+
+def _iter_shown(terminal: int) -> Iterator[bytes]:
+    """Yield what appears on a terminal, until its other end is closed."""
+    with open(terminal, "rb", buffering=0) as opened, suppress(OSError):
+        while piece := opened.read(4096):
+            yield piece

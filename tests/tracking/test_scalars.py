@@ -1,0 +1,51 @@
+"""What trackers are told about a run."""
+
+import math
+
+import pytest
+
+from genrm_cli.groups.compile import compile_plan
+from genrm_cli.jobs.provenance import run_record
+from genrm_cli.metrics.run_metrics import RunMetrics
+from genrm_cli.settings import settings_from
+from genrm_cli.settings.table import digest_of
+from genrm_cli.tracking.log_run import TrackedRun, tracked_run
+
+SETTINGS = settings_from(judge="lexical", price_in=2.0, price_out=10.0)
+
+
+def tracked(*inputs: str) -> TrackedRun:
+    """Return what trackers are told about a run that made two calls, one of which failed."""
+    metrics = RunMetrics(calls=2, prompt_tokens=1_000_000, completion_tokens=100_000)
+    metrics.failures["timeout"] = 1
+    return tracked_run(inputs, run_record(SETTINGS, metrics, compile_plan(SETTINGS), (), 4.0), SETTINGS)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "name"),
+    [
+        (("a/b/run.jsonl.gz",), "run"),
+        (("s3://bucket/rl/env/",), "env"),
+        (("-",), "stdin"),
+        (("a/one.jsonl", "two.jsonl", "three.jsonl"), "one and 2 more"),
+    ],
+)
+def test_a_run_is_named_after_its_input(inputs: tuple[str, ...], name: str) -> None:
+    """The name is that of the file or folder, without its place and suffixes."""
+    assert tracked(*inputs).name == name
+
+
+def test_the_numbers_are_finite_and_what_was_not_measured_is_left_out() -> None:
+    """Counts, failures by kind and the cost are there; the mean of no reward is not."""
+    scalars = tracked("x.jsonl").scalars
+    assert all(isinstance(value, float) and math.isfinite(value) for value in scalars.values())
+    assert (scalars["run/calls"], scalars["failures/timeout"], scalars["cost/total"]) == (2.0, 1.0, 3.0)
+    assert "reward/mean" not in scalars
+
+
+def test_the_parameters_identify_how_rewards_were_made() -> None:
+    """They name the plan and the digest of the settings, and leave out what the run has not."""
+    params = tracked("x.jsonl").params
+    assert (params["strategy"], params["estimator"]) == ("ring", "combined")
+    assert params["settings_digest"] == digest_of(SETTINGS)
+    assert None not in params.values()

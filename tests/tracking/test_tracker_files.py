@@ -1,0 +1,86 @@
+"""The files that the real trackers write, read back; `make test-slow` installs their libraries."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from genrm_process import Finished, Genrm, make_rollouts
+from judge_server_fixture import JudgeServer
+
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
+KEY = "sk-local-0123456789abcdef"
+
+
+def score_two_files(genrm: Genrm, judge_server: JudgeServer, *flags: object, **environment: str) -> dict[str, Any]:
+    """Score two files with a judge that wants a key, and return the sum of their metrics."""
+    judge_server.behave(require_key=KEY)
+    for name in ("a.jsonl", "b.jsonl"):
+        genrm.write(name, make_rollouts())
+    judge = ("--base-url", judge_server.base_url, "--model", "my-genrm")
+    finished = _run_without_errors_for_warnings(
+        genrm, "score", "a.jsonl", "b.jsonl", *judge, *flags, GENRM_API_KEY=KEY, **environment
+    )
+    assert (finished.code, finished.out) == (0, b""), finished.err
+    metrics = [json.loads((genrm.folder / f"{name}.metrics.json").read_bytes()) for name in "ab"]
+    assert all(KEY.encode() not in path.read_bytes() for path in genrm.folder.rglob("*") if path.is_file())
+    return {
+        "run/rollouts": sum(each["rollouts"] for each in metrics),
+        "run/calls": sum(each["calls"] for each in metrics),
+        "reward/count": sum(each["reward"]["count"] for each in metrics),
+        "cost/prompt_tokens": sum(each["prompt_tokens"] for each in metrics),
+    }
+
+
+def _run_without_errors_for_warnings(genrm: Genrm, *arguments: object, **environment: str) -> Finished:
+    """Run the command; warnings of the trackers' libraries are not ours."""
+    process = genrm.start(*arguments, PYTHONWARNINGS="ignore", **environment)
+    out, err = process.communicate(timeout=120)
+    return Finished(process.returncode, out, err.decode())
+
+
+def test_mlflow_has_one_run_with_the_totals(genrm: Genrm, judge_server: JudgeServer) -> None:
+    """Both inputs are one run of the experiment, with numbers, parameters, and no key."""
+    pytest.importorskip("mlflow")
+    store = genrm.folder / "store"
+    places = {"MLFLOW_TRACKING_URI": store.as_uri(), "MLFLOW_ALLOW_FILE_STORE": "true"}
+    totals = score_two_files(genrm, judge_server, "--mlflow", "rewards", **places)
+    [run] = [path.parent for path in store.glob("*/*/params")]
+    logged = {name: float((run / "metrics" / name).read_text().split()[1]) for name in totals}
+    assert logged == totals
+    params = {path.name: path.read_text() for path in (run / "params").iterdir()}
+    assert (params["judge"], params["strategy"], params["estimator"]) == ("my-genrm", "ring", "combined")
+    assert (run / "tags" / "mlflow.runName").read_text() == "a and 1 more"
+
+
+def test_tensorboard_has_one_folder_for_each_run(genrm: Genrm, judge_server: JudgeServer) -> None:
+    """A second run gets a folder of its own, and each holds the totals."""
+    accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    totals = score_two_files(genrm, judge_server, "--tensorboard", "boards/")
+    score_two_files(genrm, judge_server, "--tensorboard", "boards/", "--force")
+    folders = sorted((genrm.folder / "boards").iterdir())
+    assert [folder.name.split("-")[0] for folder in folders] == ["a and 1 more"] * 2
+    assert _read_scalars(accumulator, folders[0], totals) == totals
+
+
+def _read_scalars(accumulator: Any, folder: Path, names: dict[str, Any]) -> dict[str, float]:
+    events = accumulator.EventAccumulator(str(folder))
+    events.Reload()
+    return {name: events.Tensors(name)[0].tensor_proto.float_val[0] for name in names}
+
+
+def test_wandb_has_one_offline_run_with_the_totals(genrm: Genrm, judge_server: JudgeServer) -> None:
+    """The offline file holds the run with its project, name, numbers and parameters, and no key."""
+    pytest.importorskip("wandb")
+    totals = score_two_files(genrm, judge_server, "--wandb", "rewards", WANDB_MODE="offline")
+    [path] = genrm.folder.glob("wandb/offline-run-*/run-*.wandb")
+    data = path.read_bytes()
+    assert {name: _logged_by_wandb(data, name) for name in totals} == totals
+    assert all(word in data for word in (b"rewards", b"a and 1 more", b"settings_digest", b"my-genrm"))
+
+
+def _logged_by_wandb(data: bytes, name: str) -> float:
+    """Return a number of an offline file, which is protobuf: the field of its JSON follows that of its name."""
+    mark = bytes([len(name)]) + name.encode() + b"\x82\x01"
+    size, *value = data[data.index(mark) + len(mark) :]
+    return float(bytes(value[:size]))
