@@ -1,5 +1,5 @@
 # One command each: `make demo` shows real rewards, `make test` runs the suite. Both make their own environment.
-.PHONY: demo test test-slow test-all lint types bench guide clean
+.PHONY: demo test test-slow test-loaders test-all lint types bench guide clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -7,6 +7,9 @@ BIN := $(VENV)/bin
 # What `genrm` needs to run, and what the tests need on top; made anew when the dependencies change.
 INSTALLED := $(VENV)/.installed
 READY := $(VENV)/.ready
+# The packages of trainers, PyTorch among them, in an environment of their own.
+LOADERS := .venv-loaders
+LOADER_TESTS := tests/export/loaders
 
 demo: $(INSTALLED)
 	@mkdir -p out
@@ -22,6 +25,9 @@ test: $(READY)
 test-slow: $(READY)
 	$(BIN)/python -m pip install --quiet --editable ".[slow]"
 	$(BIN)/python -m pytest -m "slow or real_stores or browser" --timeout 900
+
+test-loaders: $(LOADERS)/.ready
+	$(LOADERS)/bin/python -m pytest $(LOADER_TESTS) -m slow -n 0 --timeout 900
 
 test-all: test test-slow
 
@@ -40,10 +46,16 @@ guide: $(INSTALLED)
 	$(BIN)/genrm guide settings > genrm_cli/guide/settings.md
 
 clean:
-	rm -rf $(VENV) out
+	rm -rf $(VENV) $(LOADERS) out
 
 $(READY): $(INSTALLED)
 	$(BIN)/python -m pip install --quiet --editable ".[dev]"
+	@touch $@
+
+$(LOADERS)/.ready: pyproject.toml $(wildcard $(LOADER_TESTS)/*.txt)
+	@$(PYTHON) -m venv $(LOADERS)
+	$(LOADERS)/bin/python -m pip install --quiet --editable ".[dev]" -r $(LOADER_TESTS)/requirements.txt
+	$(LOADERS)/bin/python -m pip install --quiet --no-deps -r $(LOADER_TESTS)/without-dependencies.txt
 	@touch $@
 
 $(INSTALLED): pyproject.toml

@@ -114,6 +114,19 @@ def test_a_loader_without_tools_gets_no_prompt_that_needs_them(name):
         FORMATS[name].render(Pair(Prompt("1", [U], (Tool("{}"),)), GOOD, BAD))
 
 
+@pytest.mark.parametrize("name", ["nemo-aligner-rpo", "axolotl", "ms-swift", "torchtune"])
+def test_a_loader_that_removes_calls_gets_no_prompt_with_them(name):
+    """Earlier calls in a prompt are refused even without definitions: the result of a call would stand alone."""
+    with pytest.raises(UnfitError, match="tool"):
+        FORMATS[name].render(Pair(Prompt("1", [U, CALLING, RESULT, A4, U]), GOOD, BAD))
+
+
+def test_nemo_aligner_gets_one_system_message():
+    """A later system message is refused: the template has no place for it."""
+    with pytest.raises(UnfitError, match="one system message"):
+        FORMATS["nemo-aligner-rpo"].render(Pair(Prompt("1", [S, U, A4, S, U]), GOOD, BAD))
+
+
 def test_llamafactory_gets_calls_in_its_own_roles():
     """Calls and results become turns that alternate; two results after one call are joined."""
     prompt = Prompt("1", [S, U, CALLING, RESULT, RESULT, A4, U])

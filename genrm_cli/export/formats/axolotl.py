@@ -11,8 +11,8 @@ from genrm_cli.export.rows import ExportFormat, Json, Pair, UnfitError, scores_o
 
 
 def _render(pair: Pair) -> Json:
-    if pair.prompt.tools:
-        raise UnfitError("Axolotl's DPO strategy does not show tool definitions to the chat template")
+    if pair.prompt.tools or any("tool_calls" in message for message in pair.prompt.messages):
+        raise UnfitError("Axolotl's DPO strategy shows neither tool definitions nor tool calls to the chat template")
     return {
         "prompt": pair.prompt.messages,
         "chosen": {"role": "assistant", "content": pair.chosen.text},

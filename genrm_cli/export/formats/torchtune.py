@@ -20,8 +20,8 @@ def _render(pair: Pair) -> Json:
 
 def _conversation(prompt: Prompt, answer: Answer) -> list[Message]:
     messages = [*prompt.messages, *answer.messages]
-    if any("tool_calls" in message for message in messages):
-        raise UnfitError("torchtune does not read tool calls")
+    if any("tool_calls" in message or message["role"] == "tool" for message in messages):
+        raise UnfitError("torchtune reads neither tool calls nor their results")
     return [{"role": message["role"], "content": message["content"]} for message in messages]
 
 

@@ -25,11 +25,11 @@ def _render(pair: Pair) -> Json:
 def _text_of(prompt: Prompt) -> str:
     if prompt.tools:
         raise UnfitError("NeMo-Aligner's template has no tools")
-    system = [message["content"] for message in prompt.messages if message["role"] == "system"]
-    text = f"{_SYSTEM}{system[0] if system else ''}\n"
-    for message in prompt.messages:
+    starts_with_system = bool(prompt.messages) and prompt.messages[0]["role"] == "system"
+    text = f"{_SYSTEM}{prompt.messages[0]['content'] if starts_with_system else ''}\n"
+    for message in prompt.messages[starts_with_system:]:
         if message["role"] == "system":
-            continue
+            raise UnfitError("NeMo-Aligner's template has one system message, at the start")
         if message["role"] not in _NAMES or "tool_calls" in message:
             raise UnfitError("NeMo-Aligner's template has no tools")
         text += f"{_TURN}{_NAMES[message['role']]}\n{message['content']}\n"
@@ -38,7 +38,7 @@ def _text_of(prompt: Prompt) -> str:
 
 def _usage(uri: str) -> str:
     return f"""model.dpo.preference_loss=rpo_bwd_kl model.data.data_prefix={{train: [{uri}], validation: [...]}}
-# the dataset raises on text over the model's length: use --max-length-ratio or cut before"""
+# it reads plain JSON lines only, and ignores a pair over the model's length with a warning"""
 
 
 FORMAT = ExportFormat("nemo-aligner-rpo", "pair", _render, _usage)
