@@ -14,15 +14,17 @@ LOADER_TESTS := tests/export/loaders
 demo: $(INSTALLED)
 	@mkdir -p out
 	@$(BIN)/genrm score sample_data/rollouts.jsonl --offline --overwrite --quiet --table 1 -o out/rollouts.scored.jsonl
+	@$(BIN)/genrm report out/rollouts.scored.jsonl --force --quiet -o out/report.html
 	@echo "Next, your file and your judge:"
 	@echo "  $(BIN)/genrm score FILE --base-url http://localhost:8000/v1 --model MODEL"
+	@echo "All groups, with every verdict: open out/report.html"
 
 test: $(READY)
 	$(BIN)/python -m pytest
 
 test-slow: $(READY)
 	$(BIN)/python -m pip install --quiet --editable ".[slow]"
-	$(BIN)/python -m pytest -m "slow or real_stores" --timeout 900
+	$(BIN)/python -m pytest -m "slow or real_stores or browser" --timeout 900
 
 test-loaders: $(LOADERS)/.ready
 	$(LOADERS)/bin/python -m pytest $(LOADER_TESTS) -m slow -n 0 --timeout 900

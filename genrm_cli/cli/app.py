@@ -31,6 +31,7 @@ from genrm_cli.cli.setup.guide import guide
 from genrm_cli.cli.setup.init import init
 from genrm_cli.cli.setup.trust import trust
 from genrm_cli.cli.training.export import export
+from genrm_cli.cli.training.report import report
 from genrm_cli.errors import INTERRUPTED
 from genrm_cli.judging.pacing.descriptors import raise_descriptor_limit
 from genrm_cli.storage.formats.printable import escaped
@@ -79,6 +80,7 @@ app.command(cls=Command, short_help="List the input formats, with examples.")(fo
 app.command(name="eval", cls=Command, short_help="Measure a judge on labelled pairs.", epilog=EPILOG)(eval_)
 app.command(cls=Command, short_help="Estimate reward accuracy for a call budget.", epilog=SIMULATION_EPILOG)(simulate)
 app.command(cls=Command, short_help="Turn scored rollouts into a data set for a trainer.", epilog=EPILOG)(export)
+app.command(cls=Command, short_help="Write a page about scored rollouts.", epilog=EPILOG)(report)
 app.command(cls=Command, short_help="Show the effective settings and their sources.", epilog=EPILOG)(config)
 app.command(cls=Command, short_help="Write a settings file for a judge.")(init)
 app.command(cls=Command, short_help="Print a page of the user's guide.")(guide)

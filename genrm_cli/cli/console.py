@@ -10,8 +10,8 @@ import threading
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import Any
 
 import typer
@@ -212,9 +212,21 @@ def print_markdown(text: str) -> None:
         return
     from rich.markdown import Markdown
 
-    os.environ.setdefault("LESS", "-FRX")  # colours, and no pager for a page that fits on the screen
-    with console.pager(styles=True):
+    with _pager(console):
         console.print(Markdown(text, hyperlinks=False))
+
+
+def print_paged(parts: Iterable[str | Table]) -> None:
+    """Print text and tables to stdout: in a pager on a terminal, as plain text otherwise."""
+    console = _stdout_console()
+    with _pager(console) if console.is_terminal else nullcontext():
+        for part in parts:
+            console.print(Text(escaped(part)) if isinstance(part, str) else part, soft_wrap=not console.is_terminal)
+
+
+def _pager(console: Console) -> AbstractContextManager[object]:
+    os.environ.setdefault("LESS", "-FRX")  # colours, and no pager for text that fits on the screen
+    return console.pager(styles=True)
 
 
 def new_table(*heads: str, texts: int = 1) -> Table:

@@ -57,6 +57,9 @@ OTHER_FLAGS = {
     "--reasoning",
     "--branch-at",
     "--split",
+    "--report",
+    "--worst",
+    "--max-size",
     "--mixed-settings",
 }
 

@@ -62,6 +62,9 @@ def score(
             help=f"Show the rewards of the first N groups (at most {_MAX_TABLES}), and all components and warnings.",
         ),
     ] = 0,
+    report_page: Annotated[
+        bool, typer.Option("--report", help="Write <stem>.report.html beside each output, with the judge's replies.")
+    ] = False,
 ) -> int:
     """Score rollouts: compare those of each group in pairs and write every line back with its reward.
 
@@ -78,13 +81,15 @@ def score(
 
     if invocation.settings.input.min_age is None and sys.stderr.isatty():  # a person waits, and sees what happens
         invocation = replace(invocation, settings=changed(invocation.settings, min_age=0.0))
+    if report_page:  # the page is for the judge's words
+        invocation = replace(invocation, settings=changed(invocation.settings, keep_replies=True))
     output = invocation.settings.output
-    report, progress = BatchReport(alone=is_one_input(rollouts), keeps=output.json_output), RunProgress()
+    report, progress = BatchReport(alone=is_one_input(rollouts), keeps=output.json_output or report_page), RunProgress()
     try:
         if output.dry_run:
             _show_plan(rollouts, report, invocation)
             return report.exit_code
-        _score(rollouts, report, progress, invocation, table=table)
+        _score(rollouts, report, progress, invocation, table=table, report_page=report_page)
     except GenrmError as error:
         report.end(error)
         say_error(str(error))
@@ -93,6 +98,19 @@ def score(
         say_error(INTERRUPTED_TEXT)
     _say_end(report, progress, output)
     return report.exit_code
+
+
+def _write_pages(report: "BatchReport", invocation: Invocation) -> None:
+    """Write a page beside each output that was made, and beside an only one that is up to date."""
+    from genrm_cli.jobs.due.planning import Status
+    from genrm_cli.report.write_report import write_report
+
+    settings = changed(invocation.settings, overwrite=True)
+    for result in report.results:
+        if result.status in (Status.SCORED, Status.CURRENT):
+            written = write_report([result.output], None, settings)
+            if not settings.output.quiet:
+                say(f"{'report':<13} {written.output}")
 
 
 def _say_end(report: "BatchReport", progress: RunProgress, output: OutputSettings) -> None:
@@ -110,6 +128,7 @@ def _score(
     invocation: Invocation,
     *,
     table: int,
+    report_page: bool,
 ) -> None:
     """Score all inputs, show their summary, and raise what ended the run early or failed its only input."""
     from genrm_cli.jobs.batch import score_inputs
@@ -121,7 +140,7 @@ def _score(
     quiet = settings.output.quiet
     trackers = load_trackers(settings.tracking)
     if report.alone:
-        _refuse_two_products(rollouts[0], invocation)
+        _refuse_streams(rollouts[0], invocation, report_page=report_page)
     say_endpoint_source(invocation)
     with contextlib.ExitStack() as stack:
         if settings.storage.lock:
@@ -137,6 +156,8 @@ def _score(
             show_rewards(_totals(report, run), report.samples, table)
         if trackers and report.counts[Status.SCORED]:
             log_run(trackers, tracked_run(rollouts, _totals(report, run), settings), events)
+        if report_page:
+            _write_pages(report, invocation)
         if (error := report.only_error) is not None:
             raise error
 
@@ -164,11 +185,16 @@ def _totals(report: "BatchReport", run: "RunContext") -> dict[str, Any]:
     return run_record(run.settings, run.progress.total(), run.plan, report.judges, elapsed_s)
 
 
-def _refuse_two_products(uri: str, invocation: Invocation) -> None:
+def _refuse_streams(uri: str, invocation: Invocation, *, report_page: bool) -> None:
+    """Refuse what needs a file for the scored lines where they go out at once."""
     from genrm_cli.jobs.due.inputs import output_places
 
-    if invocation.settings.output.json_output and output_places(uri, invocation.settings).metrics is None:
+    if output_places(uri, invocation.settings).metrics is not None:
+        return
+    if invocation.settings.output.json_output:
         raise UsageError("--json and the scored lines both write to stdout; name an output file with -o.")
+    if report_page:
+        raise UsageError("--report writes a page beside the scored lines; name an output file with -o.")
 
 
 def _lock(rollouts: Sequence[str], invocation: Invocation) -> contextlib.AbstractContextManager[None]:

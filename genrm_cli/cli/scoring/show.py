@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from genrm_cli.cli.console import counted, print_json, print_text, say
-from genrm_cli.cli.options import Invocation, with_settings
+from genrm_cli.cli.options import Invocation, option, with_settings
+from genrm_cli.cli.scoring.show_scored import show_scored
+from genrm_cli.errors import UsageError
+from genrm_cli.storage.formats.location import is_scored_file
 
 if TYPE_CHECKING:
     from genrm_cli.jobs.context import RunContext
@@ -22,13 +25,20 @@ _BEGINNING_CHARS = 80
 def show(
     rollouts: Annotated[
         str,
-        typer.Argument(metavar="ROLLOUTS", help="A JSONL file (.gz, .zst too), s3://bucket/key, or - for stdin."),
+        typer.Argument(
+            metavar="ROLLOUTS",
+            help="A JSONL file (.gz, .zst too), s3://bucket/key, or - for stdin; or a *.scored.jsonl.",
+        ),
     ],
     invocation: Invocation,
     as_judge: Annotated[
         bool, typer.Option("--as-judge", help="Print the messages of the first request about a group.")
     ] = False,
     group: Annotated[str | None, typer.Option(metavar="KEY", help="Show this group only.")] = None,
+    worst: Annotated[int | None, option("N", "Of a scored file: show the N groups of least reliability.")] = None,
+    failures: Annotated[
+        bool, typer.Option("--failures", help="Of a scored file: show groups with comparisons without a verdict.")
+    ] = False,
     limit: Annotated[int, typer.Option(metavar="N", min=1, help="Maximum number of groups.")] = 1,
     as_json: Annotated[
         bool,
@@ -37,14 +47,32 @@ def show(
 ) -> int:
     """Show the first group as rollouts, or exactly what a judge would be sent about it, without calling one.
 
+    Of an output of genrm score (*.scored.jsonl), show rewards, the matrix of verdicts and the judge's words.
+
     With --as-judge, groups about which nothing is asked are skipped. The settings are those of `genrm score`. Control
     characters are printed as escapes such as \\x1b; --json keeps them.
 
     Example: genrm show rollouts.jsonl --as-judge --group task:3 --model my-genrm
+
+    Example: genrm show rollouts.scored.jsonl --worst 3
     """
     from genrm_cli.jobs.context import new_run
     from genrm_cli.jobs.preview.show import ShownRequest, iter_shown_groups
 
+    is_scored = is_scored_file(rollouts)
+    if (worst is not None or failures) and (as_judge or not is_scored):
+        raise UsageError("--worst and --failures show a scored file: name a *.scored.jsonl, without --as-judge.")
+    if is_scored and not as_judge:
+        show_scored(
+            rollouts,
+            invocation.settings,
+            group=group,
+            worst=worst,
+            failures=failures,
+            limit=limit,
+            as_json=as_json,
+        )
+        return 0
     run = new_run(invocation.settings)
     found: Iterator[ShownRequest | ShownGroup] = (
         _iter_requests(rollouts, run, group) if as_judge else iter_shown_groups(rollouts, run, group)

@@ -1,0 +1,99 @@
+"""Scored groups in the terminal: rewards, the matrix of verdicts, and the judge's words."""
+
+from collections.abc import Iterator
+from heapq import nsmallest
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from rich.table import Table
+
+from genrm_cli.cli.console import add_row, counted, new_table, number_text, print_json, print_paged
+from genrm_cli.settings import Settings
+
+if TYPE_CHECKING:
+    from genrm_cli.report.page.group_document import Mask
+    from genrm_cli.report.scored_group import AskedComparison, ScoredGroup
+
+_BEGINNING_CHARS = 60
+_MAX_MATRIX = 24  # columns that a terminal has room for
+
+
+def show_scored(
+    uri: str,
+    settings: Settings,
+    *,
+    group: str | None,
+    worst: int | None,
+    failures: bool,
+    limit: int,
+    as_json: bool,
+) -> None:
+    """Print groups of a scored file: those of least reliability, those with failures, one, or the first."""
+    from genrm_cli.report.page.group_document import group_document, mask_of
+    from genrm_cli.report.scored_run import ScoredRun
+
+    mask = mask_of(settings.judge.redact_pattern)
+    with ScoredRun(uri, settings) as run:
+        run.read()
+        found = (each for each in run.iter_groups() if group is None or each.key == group)
+        if failures:
+            found = (each for each in found if any(one.failure for one in each.comparisons))
+        if worst is None:
+            chosen: Iterator[ScoredGroup] = islice(found, limit)
+        else:
+            known = (each for each in found if each.reliability is not None)
+            chosen = iter(nsmallest(worst, known, key=lambda each: each.reliability or 0.0))
+        if as_json:
+            for each in chosen:
+                print_json(group_document(each, mask))
+        else:
+            print_paged(part for each in chosen for part in _iter_parts(each, mask))
+
+
+def _iter_parts(group: "ScoredGroup", mask: "Mask") -> Iterator[str | Table]:
+    from genrm_cli.report.page.group_document import prompt_beginning
+
+    size = counted(len(group.rollouts), "rollout")
+    yield f"=== group {mask(group.key)}: {size}, reliability {number_text(group.reliability, '.2f')}"
+    yield f"{prompt_beginning(group, mask)}\n"
+    table = new_table("index", "response", "reward", "rank", "advantage", "error", "chars", texts=2)
+    ordered = sorted(group.rollouts, key=lambda each: (each.reward is None, -(each.reward or 0.0), each.index))
+    for each in ordered:
+        words = each.rollout.answer or ""
+        numbers = (each.reward, each.rank, each.advantage, each.standard_error, len(words))
+        beginning = " ".join(mask(words[: 4 * _BEGINNING_CHARS]).split())[:_BEGINNING_CHARS]
+        add_row(table, str(each.index), beginning or each.reason or "-", *map(number_text, numbers))
+    yield table
+    pairs = [each for each in group.comparisons if each.is_pair]
+    if pairs and len(ordered) <= _MAX_MATRIX:
+        yield "\nverdicts (row: shown first; column: shown second; . = not asked)"
+        yield _matrix([each.index for each in ordered], pairs)
+    for asked in group.comparisons:
+        yield _words(asked, mask)
+    yield ""
+
+
+def _matrix(order: list[int], pairs: "list[AskedComparison]") -> Table:
+    cells: dict[tuple[int, ...], list[str]] = {}
+    for each in pairs:
+        verdict = each.verdict
+        text = "x" if verdict is None else f"{verdict.score_1:g}-{verdict.score_2:g}"
+        cells.setdefault(each.shown, []).append(text)
+    table = new_table("", *map(str, order))
+    for first in order:
+        add_row(table, str(first), *(" ".join(cells.get((first, second), ["."])) for second in order))
+    return table
+
+
+def _words(asked: "AskedComparison", mask: "Mask") -> str:
+    shown = " and ".join(map(str, asked.shown))
+    part = f", {asked.component}" if asked.component else ""
+    if asked.verdict is not None:
+        verdict = asked.verdict
+        said = f"scores {verdict.score_1:g} and {verdict.score_2:g}, ranking {verdict.ranking:g}"
+    elif asked.failure is not None:
+        said = f"no verdict: {asked.failure[0]} ({mask(asked.failure[1])})"
+    else:
+        said = f"grades {', '.join(f'{grade:g}' for grade in asked.grades)}"
+    reply = f"\n{mask(asked.reply).strip()}" if asked.reply else ""
+    return f"\n--- {asked.judge} on {shown}{part}: {said}{reply}"

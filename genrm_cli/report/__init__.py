@@ -1,0 +1,1 @@
+"""A page about scored rollouts for a person to look at: one file, no server, no network."""

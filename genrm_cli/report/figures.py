@@ -1,0 +1,263 @@
+"""The figures of a run, from those of its groups: everything that the page shows as a number."""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+
+from genrm_cli.metrics.intervals import wilson_interval
+from genrm_cli.report.measure_group import GroupFigures
+
+FORMAT = 1
+"""Version of the figures; grows when a key changes its meaning or goes."""
+NOISY_BELOW = 0.5  # reliability
+_BINS = 24
+_LISTED = 10
+_Z_95 = 1.959963984540054
+_COST = ("calls", "prompt_tokens", "completion_tokens", "wall_time_s", "journal_hits")
+
+
+@dataclass(frozen=True, slots=True)
+class Mean:
+    """A mean over groups or rollouts with its 95 % interval; None where nothing was measured."""
+
+    count: int
+    mean: float | None
+    low: float | None
+    high: float | None
+    deviation: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A share of a count with its 95 % interval; None where nothing was counted."""
+
+    count: int
+    of: int
+    value: float | None
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Histogram:
+    """Counts between edges, the last bin closed; both empty without a value."""
+
+    edges: tuple[float, ...]
+    counts: tuple[int, ...]
+
+    def bin_of(self, value: float) -> int:
+        """Return the bin of a value that was counted."""
+        return min(max(int(np.searchsorted(self.edges, value, side="right")) - 1, 0), len(self.counts) - 1)
+
+
+@dataclass(frozen=True, slots=True)
+class RunFigures:
+    """One scored file in numbers.
+
+    Attributes:
+        uri: of the scored lines.
+        time: when they were scored; None without a metrics file, as `settings_digest`, `cost`, `panel`, `masked`.
+        partial: why the run is not whole; None if it is.
+        stand_in: whether the built-in baseline judged any group.
+        groups: with rollouts, `scored` and `unscored` of them by reason.
+        rewards: over rollouts; `spread` within groups, `reliability` and `residual` over groups.
+        flat: groups of two and more rewards that are all equal.
+        noisy: groups whose reliability is known and below a half.
+        length_effect: mean over groups of the correlation of reward and length; `markup_effect` likewise.
+        failed: comparisons without a verdict, by kind in `failures`.
+        ties: verdicts that prefer neither response.
+        first_place: verdicts for the response shown first, of those that prefer one.
+        flips: pairs judged in both orders whose preference changes.
+        circular: triples that go round in a circle, of those whose pairs were all judged.
+        repeated: responses equal to another of their group.
+        components: mean of each.
+        masked: matches of the redaction patterns that the judge was not sent, by pattern.
+        look_here: keys of the groups that stand out most, by measure.
+    """
+
+    uri: str
+    time: str | None
+    judge: str | None
+    stand_in: bool
+    settings_digest: str | None
+    partial: str | None
+    groups: int
+    rollouts: int
+    scored: int
+    unscored: Mapping[str, int]
+    rewards: Mean
+    reward_histogram: Histogram
+    spread: Mean
+    spread_histogram: Histogram
+    flat: Share
+    reliability: Mean
+    reliability_histogram: Histogram
+    noisy: Share
+    residual: Mean
+    length_chars: Mean
+    length_effect: Mean
+    length_histogram: Histogram
+    markup_effect: Mean
+    verdicts: int
+    failed: Share
+    failures: Mapping[str, int]
+    ties: Share
+    first_place: Share
+    flips: Share
+    circular: Share
+    repeated: Share
+    components: Mapping[str, Mean]
+    panel: Mapping[str, Any] | None
+    repeat_agreement: float | None
+    cost: Mapping[str, float | None]
+    masked: Mapping[str, int] | None
+    look_here: Mapping[str, tuple[str, ...]]
+    format: int = FORMAT
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the figures, JSON-ready."""
+        return asdict(self)
+
+
+@dataclass(slots=True)
+class ComponentSums:
+    """Values of components over the rollouts of a run, by name."""
+
+    values: dict[str, list[float]] = field(default_factory=dict)
+
+    def add(self, components: Mapping[str, float | None]) -> None:
+        """Add the components of a rollout."""
+        for name, value in components.items():
+            found = self.values.setdefault(name, [])
+            if value is not None:
+                found.append(value)
+
+
+def figures_of(
+    uri: str,
+    groups: Sequence[GroupFigures],
+    components: ComponentSums,
+    metrics: Mapping[str, Any],
+    judge: str | None,
+) -> RunFigures:
+    """Return the figures of a run.
+
+    Args:
+        uri: of the scored lines.
+        groups: of it.
+        components: over its rollouts.
+        metrics: the object beside the scored lines; empty without one.
+        judge: as the scored lines name it.
+    """
+    rewards = [reward for group in groups for reward in group.rewards if reward is not None]
+    spreads = _known(groups, "spread")
+    reliabilities = _known(groups, "reliability")
+    effects = _known(groups, "length_effect")
+    unscored: Counter[str] = Counter()
+    failures: Counter[str] = Counter()
+    for group in groups:
+        unscored.update(group.unscored)
+        failures.update(group.failures)
+    verdicts, failed = sum(group.verdicts for group in groups), failures.total()
+    first, second = (sum(getattr(group, f"{side}_wins") for group in groups) for side in ("first", "second"))
+    rollouts = sum(group.size for group in groups)
+    return RunFigures(
+        uri=uri,
+        time=metrics.get("time"),
+        judge=judge,
+        stand_in=any(group.stand_in for group in groups),
+        settings_digest=metrics.get("settings_digest"),
+        partial=_why_partial(metrics),
+        groups=len(groups),
+        rollouts=rollouts,
+        scored=len(rewards),
+        unscored=dict(unscored.most_common()),
+        rewards=mean_of(rewards),
+        reward_histogram=histogram_of(rewards),
+        spread=mean_of(spreads),
+        spread_histogram=histogram_of(spreads, least=0.0),
+        flat=share_of(sum(spread < 1e-9 for spread in spreads), len(spreads)),
+        reliability=mean_of(reliabilities, 1.0),
+        reliability_histogram=histogram_of(reliabilities, least=0.0, most=1.0),
+        noisy=share_of(sum(value < NOISY_BELOW for value in reliabilities), len(reliabilities)),
+        residual=mean_of(_known(groups, "residual")),
+        length_chars=mean_of([float(chars) for group in groups for chars in group.lengths_chars]),
+        length_effect=mean_of(effects, 1.0),
+        length_histogram=histogram_of(effects, least=-1.0, most=1.0),
+        markup_effect=mean_of(_known(groups, "markup_effect"), 1.0),
+        verdicts=verdicts,
+        failed=share_of(failed, verdicts + failed),
+        failures=dict(failures.most_common()),
+        ties=share_of(verdicts - first - second, verdicts),
+        first_place=share_of(first, first + second),
+        flips=share_of(sum(g.flips for g in groups), sum(g.pairs_in_both_orders for g in groups)),
+        circular=share_of(sum(g.circular for g in groups), sum(g.triples for g in groups)),
+        repeated=share_of(sum(g.duplicates for g in groups), rollouts),
+        components={name: mean_of(values) for name, values in components.values.items()},
+        panel=metrics.get("panel"),
+        repeat_agreement=metrics.get("repeat_agreement"),
+        cost={name: metrics.get(name) for name in _COST} if metrics else {},
+        masked=metrics.get("redactions"),
+        look_here=_stand_out(groups),
+    )
+
+
+def mean_of(values: Sequence[float], bound: float = math.inf) -> Mean:
+    """Return the mean with its normal 95 % interval, within plus and minus `bound`; none for fewer than two values."""
+    count = len(values)
+    if not count:
+        return Mean(0, None, None, None)
+    mean, deviation = float(np.mean(values)), float(np.std(values))
+    if count < 2:
+        return Mean(count, mean, None, None)
+    half = _Z_95 * deviation / math.sqrt(count - 1)
+    return Mean(count, mean, max(-bound, mean - half), min(bound, mean + half), deviation)
+
+
+def share_of(count: int, of: int) -> Share:
+    """Return a share with its Wilson interval."""
+    return Share(count, of, count / of, *wilson_interval(count / of, of)) if of else Share(count, of, None, None, None)
+
+
+def histogram_of(values: Sequence[float], least: float | None = None, most: float | None = None) -> Histogram:
+    """Return counts in equal bins, from `least` to `most` where given."""
+    if not values:
+        return Histogram((), ())
+    low = min(values) if least is None else least
+    high = max(values) if most is None else most
+    if high - low < 1e-9:
+        low, high = low - 0.5, high + 0.5
+    counts, edges = np.histogram(values, bins=_BINS, range=(low, high))
+    return Histogram(tuple(edges.tolist()), tuple(counts.tolist()))
+
+
+def _known(groups: Sequence[GroupFigures], name: str) -> list[float]:
+    return [value for group in groups if (value := getattr(group, name)) is not None]
+
+
+def _why_partial(metrics: Mapping[str, Any]) -> str | None:
+    if metrics.get("stopped_by"):
+        return f"--{str(metrics['stopped_by']).replace('_', '-')} stopped the run"
+    if metrics.get("limit") is not None:
+        return f"a trial of {metrics['limit']} groups (--limit)"
+    return "the run was stopped before its end" if metrics.get("partial") else None
+
+
+def _stand_out(groups: Sequence[GroupFigures]) -> dict[str, tuple[str, ...]]:
+    measures: dict[str, Callable[[GroupFigures], float | None]] = {
+        "worst reliability": lambda group: None if group.reliability is None else -group.reliability,
+        "strongest length effect": lambda group: None if group.length_effect is None else abs(group.length_effect),
+        "largest residual of the fit": lambda group: group.residual,
+        "most failures": lambda group: float(group.failures.total()) or None,
+        "most repeated responses": lambda group: float(group.duplicates) or None,
+    }
+    listed = {}
+    for name, measure in measures.items():
+        found = [(value, group.key) for group in groups if (value := measure(group)) is not None]
+        found.sort(key=lambda each: -each[0])
+        listed[name] = tuple(key for _, key in found[:_LISTED])
+    return {name: keys for name, keys in listed.items() if keys}

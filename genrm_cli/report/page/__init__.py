@@ -1,0 +1,1 @@
+"""The page: its data, its charts, its template, style and script."""

@@ -1,0 +1,60 @@
+"""Groups as compressed blocks, which the page opens one at a time."""
+
+import gzip
+from base64 import b64encode
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from typing import Any
+
+from genrm_cli.storage.formats.records import render_record
+from genrm_cli.storage.formats.spool import Spool
+
+_GROUPS = 32
+_BLOCK_BYTES = 1 << 19
+_LEVEL = 5  # of gzip; 6 takes half as long again for 2 % less
+
+
+class Blocks(AbstractContextManager["Blocks"]):
+    """Blocks of groups in a temporary file; 16 bytes of memory a block."""
+
+    def __init__(self) -> None:
+        self._spool = Spool()
+        self._spans: list[tuple[int, int]] = []
+        self._waiting: list[bytes] = []
+        self._waiting_bytes = 0
+
+    def __exit__(self, *_: object) -> None:
+        self._spool.close()
+
+    def __len__(self) -> int:
+        return len(self._spans)
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all blocks as text."""
+        return len(self._spool)
+
+    def add(self, document: dict[str, Any]) -> tuple[int, int]:
+        """Add a group; return the numbers of its block and of its place there."""
+        line = render_record(document).rstrip()
+        place = len(self._spans), len(self._waiting)
+        self._waiting.append(line)
+        self._waiting_bytes += len(line)
+        if len(self._waiting) == _GROUPS or self._waiting_bytes >= _BLOCK_BYTES:
+            self.finish()
+        return place
+
+    def finish(self) -> None:
+        """Close the last block."""
+        if self._waiting:
+            self._spans.append(self._spool.append(packed(b"[" + b",".join(self._waiting) + b"]")))
+            self._waiting, self._waiting_bytes = [], 0
+
+    def __iter__(self) -> Iterator[bytes]:
+        for span in self._spans:
+            yield self._spool.read(*span)
+
+
+def packed(data: bytes) -> bytes:
+    """Return data compressed and in base64, which cannot end a script element."""
+    return b64encode(gzip.compress(data, _LEVEL, mtime=0))

@@ -1,0 +1,86 @@
+"""Charts as SVG. Colours come from classes, as the page's policy forbids style attributes."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+
+from genrm_cli.report.figures import Histogram
+
+_WIDTH, _HEIGHT, _FOOT, _TOP = 360, 150, 18, 12
+
+
+def draw_histogram(histogram: Histogram, tag: str, what: str) -> str:
+    """Return a histogram whose bars link to the groups behind them.
+
+    Args:
+        histogram: with at least one value.
+        tag: prefix of the tags of its bins.
+        what: is counted, for readers of the titles.
+    """
+    counts, edges = histogram.counts, histogram.edges
+    top, width = max(counts), _WIDTH / len(counts)
+    bars = []
+    for number, count in enumerate(counts):
+        if count:
+            height = max(1.5, (_HEIGHT - _FOOT - _TOP) * count / top)
+            title = f"{count:,} {what} from {edges[number]:.3g} to {edges[number + 1]:.3g}"
+            bars.append(
+                f'<a href="#list={escape(tag)}-{number}"><title>{escape(title)}</title>'
+                f'<rect class="bar" x="{number * width + 0.5:.1f}" y="{_HEIGHT - _FOOT - height:.1f}" '
+                f'width="{width - 1:.1f}" height="{height:.1f}"/></a>'
+            )
+    label = f"histogram of {what}: {sum(counts):,} from {edges[0]:.3g} to {edges[-1]:.3g}"
+    return _svg(label, [*bars, *_axis(edges[0], edges[-1]), _text(0, _TOP - 3, "start", f"{top:,}")])
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A value with its interval; None where it is not measurable."""
+
+    value: float | None
+    low: float | None
+    high: float | None
+    title: str
+
+
+def draw_series(points: Sequence[Point], what: str) -> str:
+    """Return values in order with their intervals; a gap where there is no value."""
+    known = [number for p in points for number in (p.value, p.low, p.high) if number is not None]
+    if not known:
+        return ""
+    low, high = min(known), max(known)
+    span = high - low or 1.0
+    step = _WIDTH / len(points)
+
+    def y(value: float) -> float:
+        return _TOP + (_HEIGHT - _FOOT - 2 * _TOP) * (1 - (value - low) / span)
+
+    marks = []
+    for number, point in enumerate(points):
+        x = (number + 0.5) * step
+        if point.value is None:
+            continue
+        if point.low is not None and point.high is not None:
+            ends = f'x1="{x:.1f}" x2="{x:.1f}" y1="{y(point.low):.1f}" y2="{y(point.high):.1f}"'
+            marks.append(f'<line class="whisker" {ends}/>')
+        marks.append(
+            f'<circle class="dot" cx="{x:.1f}" cy="{y(point.value):.1f}" r="4">'
+            f"<title>{escape(point.title)}</title></circle>"
+        )
+    corners = [_text(0, _TOP - 3, "start", f"{high:.3g}"), _text(0, _HEIGHT - 4, "start", f"{low:.3g}")]
+    return _svg(f"{what} by dump", [*marks, *corners])
+
+
+def _svg(label: str, parts: Sequence[str]) -> str:
+    return f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{escape(label)}">{"".join(parts)}</svg>'
+
+
+def _axis(low: float, high: float) -> list[str]:
+    line_y = _HEIGHT - _FOOT
+    places = ((0, "start", low), (_WIDTH / 2, "middle", (low + high) / 2), (_WIDTH, "end", high))
+    texts = [_text(x, _HEIGHT - 4, anchor, f"{value:.3g}") for x, anchor, value in places]
+    return [f'<line class="axis" x1="0" x2="{_WIDTH}" y1="{line_y}" y2="{line_y}"/>', *texts]
+
+
+def _text(x: float, y: float, anchor: str, text: str) -> str:
+    return f'<text x="{x:g}" y="{y:g}" text-anchor="{anchor}">{escape(text)}</text>'

@@ -1,0 +1,117 @@
+"""A group as the page gets it: short lists, every text masked as the judge's were."""
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from genrm_cli.report.scored_group import AskedComparison, ScoredGroup, ScoredRollout
+from genrm_cli.rollouts.record import Rollout
+from genrm_cli.rollouts.redaction import redactor_of
+from genrm_cli.rollouts.response import Item, Media, Reasoning, ToolCall, ToolResult, Turn, call_text
+
+Mask = Callable[[str], str]
+_DIGITS = 4
+_PROMPT_CHARS = 120
+_KEY_CHARS = 200
+
+
+def mask_of(patterns: tuple[str, ...]) -> Mask:
+    """Return what masks the texts of a page: the same patterns as for a judge."""
+    if not patterns:
+        return lambda text: text
+    redactor, counts = redactor_of(patterns), Counter[str]()
+    return lambda text: redactor.redact(text, counts)
+
+
+def group_document(group: ScoredGroup, mask: Mask) -> dict[str, Any]:
+    """Return a group, JSON-ready."""
+    prompt = group.rollouts[0].rollout.prompt
+    return {
+        "key": mask(group.key),
+        "reliability": rounded(group.reliability),
+        "prompt": [[turn.role, mask(turn.text)] for turn in prompt],
+        "rollouts": [_rollout(each, prompt, mask) for each in group.rollouts],
+        "comparisons": [_comparison(each, mask) for each in group.comparisons],
+    }
+
+
+def prompt_beginning(group: ScoredGroup, mask: Mask) -> str:
+    """Return the beginning of the last turn that the group answers."""
+    prompt = group.rollouts[0].rollout.prompt
+    text = prompt[-1].text if prompt else ""
+    return " ".join(mask(text[: 8 * _PROMPT_CHARS]).split())[:_PROMPT_CHARS]
+
+
+def rounded(value: float | None) -> float | None:
+    """Return a number with the digits that a person reads."""
+    return None if value is None else round(value, _DIGITS)
+
+
+def _rollout(scored: ScoredRollout, prompt: tuple[Turn, ...], mask: Mask) -> dict[str, Any]:
+    rollout = scored.rollout
+    document: dict[str, Any] = {
+        "index": scored.index,
+        "reward": rounded(scored.reward),
+        "rank": scored.rank,
+        "advantage": rounded(scored.advantage),
+        "error": rounded(scored.standard_error),
+        "chars": len(rollout.answer or ""),
+        "items": [_item(item, mask) for item in _items(rollout)],
+    }
+    if scored.reward is None:
+        document["why"] = scored.reason or scored.status
+    if rollout.is_truncated:
+        document["cut"] = True
+    if rollout.prompt != prompt:  # episodes share only the beginning of their prompts
+        document["prompt"] = [[turn.role, mask(turn.text)] for turn in rollout.prompt]
+    if scored.components:
+        document["components"] = {name: rounded(value) for name, value in scored.components.items()}
+    if scored.notes:
+        document["notes"] = _masked(scored.notes, mask)
+    return document
+
+
+def _items(rollout: Rollout) -> tuple[Item, ...]:
+    """Return a response; a session as the turns that rules count, reasoning first."""
+    if rollout.session is None:
+        return rollout.response or ()
+    reasoning = (Reasoning(rollout.reasoning),) if rollout.reasoning else ()
+    return (*reasoning, *rollout.session)
+
+
+def _item(item: Item, mask: Mask) -> list[str]:
+    match item:
+        case Turn():
+            return ["turn", mask(item.text), item.role]
+        case ToolCall():
+            return ["call", mask(call_text(item.name, item.arguments))]
+        case ToolResult():
+            return ["result", mask(item.text), item.name]
+        case Media():
+            return ["media", item.kind]
+        case _:
+            return [type(item).__name__.lower(), mask(item.text)]
+
+
+def _comparison(asked: AskedComparison, mask: Mask) -> dict[str, Any]:
+    verdict = asked.verdict
+    document: dict[str, Any] = {"shown": asked.shown, "judge": asked.judge, "repeat": asked.repeat}
+    if verdict is not None:
+        document["verdict"] = [verdict.score_1, verdict.score_2, verdict.ranking]
+    optional = {
+        "failure": asked.failure and [asked.failure[0], mask(asked.failure[1])],
+        "reply": asked.reply and mask(asked.reply),
+        "component": asked.component,
+        "grades": asked.grades,
+        "neutralised": _masked(asked.neutralised, mask),
+    }
+    return document | {name: value for name, value in optional.items() if value}
+
+
+def _masked(value: Any, mask: Mask) -> Any:
+    """Return a JSON value with every text in it masked."""
+    if isinstance(value, str):
+        return mask(value)
+    if isinstance(value, dict):
+        return {name: _masked(each, mask) for name, each in value.items()}
+    return [_masked(each, mask) for each in value] if isinstance(value, list) else value

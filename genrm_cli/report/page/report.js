@@ -1,0 +1,381 @@
+// The pages of a report: lists of groups, one group, a search. All text enters by textContent: it is foreign.
+"use strict";
+
+const $ = (id) => document.getElementById(id);
+const SHOWN = 100, LONG_CHARS = 20000, MAX_MATRIX = 64;
+const blocks = new Map();
+const waiting = new Map();
+let index, current = [], shownAt = -1, searching = 0;
+window.genrmBlock = (number, data) => waiting.get(number)(data);
+
+// ---- data
+
+async function unpack(base64) {
+  const bytes = Uint8Array.from(atob(base64.trim()), (char) => char.charCodeAt(0));
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+  return new Response(stream).text();
+}
+
+function blockText(number) {
+  const here = $("block-" + number);
+  if (here) return unpack(here.textContent);
+  return new Promise((resolve, reject) => {  // a folder: the block is a script that hands itself over
+    const script = document.createElement("script");
+    waiting.set(number, (data) => resolve(unpack(data)));
+    script.onerror = () => reject(new Error("cannot read " + script.src + "; keep the folder beside the page"));
+    script.src = index.folder + "/block-" + number + ".js";
+    document.head.append(script);
+  });
+}
+
+async function readGroup(number) {
+  const [block, place] = index.groups[number].at;
+  if (!blocks.has(block)) {
+    if (blocks.size > 8) blocks.delete(blocks.keys().next().value);
+    blocks.set(block, JSON.parse(await blockText(block)));
+  }
+  return blocks.get(block)[place];
+}
+
+// ---- elements
+
+function el(name, properties, ...children) {
+  const node = document.createElement(name);
+  for (const [key, value] of Object.entries(properties || {})) {
+    if (key.startsWith("on")) node.addEventListener(key.slice(2), value);
+    else if (value !== null && value !== undefined && value !== false) node.setAttribute(key, value);
+  }
+  node.append(...present(children));
+  return node;
+}
+
+const present = (children) => children.flat(2).filter((child) => child !== null && child !== undefined && child !== "");
+
+const number = (value, digits = 3) => (value === null || value === undefined ? "–" : value.toFixed(digits));
+const link = (text, hash) => el("a", { href: "#" + new URLSearchParams(hash) }, text);
+const groupHash = (at) => {
+  const group = index.groups[at];
+  return index.runs.length > 1 ? { group: group.key, run: group.run } : { group: group.key };
+};
+
+function inline(text) {  // `code` and **bold**
+  return text.split(/(`[^`\n]+`|\*\*[^*\n]+\*\*)/).map((part) => {
+    if (part.length > 2 && part.startsWith("`")) return el("code", {}, part.slice(1, -1));
+    if (part.length > 4 && part.startsWith("**")) return el("strong", {}, part.slice(2, -2));
+    return part;
+  });
+}
+
+function markdown(text) {
+  const parts = text.split(/^(```[^\n]*\n[\s\S]*?(?:^```[ \t]*$|(?![\s\S])))/m);
+  return parts.filter((part) => part).map((part) => {
+    if (part.startsWith("```")) {
+      return el("pre", {}, part.replace(/^```[^\n]*\n/, "").replace(/\n?```[ \t]*$/, ""));
+    }
+    const lines = part.split("\n").map((line, at, all) => {
+      const heading = /^#{1,6} +(.*)$/.exec(line);
+      const end = at < all.length - 1 ? "\n" : "";
+      return heading ? el("h4", {}, inline(heading[1])) : [...inline(line), end];
+    });
+    return el("div", { class: "text", dir: "auto" }, lines.flat());
+  });
+}
+
+function shownText(text, raw) {
+  const box = el("div", { class: "long" });
+  const fill = (shown) => box.replaceChildren(...(raw ? [el("pre", { dir: "auto" }, shown)] : markdown(shown)));
+  fill(text.slice(0, LONG_CHARS));
+  if (text.length <= LONG_CHARS) return box;
+  const more = el("button", { class: "plain", onclick: () => { fill(text); more.remove(); } },
+    `Show all ${text.length.toLocaleString("en")} characters`);
+  return el("div", {}, box, more);
+}
+
+// ---- list
+
+const HEADS = ["rollouts", "mean", "spread", "reliability", "length effect", "residual", "failed"];
+const SORTS = {
+  order: ["as in the file", (group, at) => at],
+  reliability: ["least reliable first", (group) => group.reliability],
+  spread: ["least spread first", (group) => group.spread],
+  length: ["strongest length effect first", (group) => (group.length === null ? null : -Math.abs(group.length))],
+  residual: ["largest residual first", (group) => (group.residual === null ? null : -group.residual)],
+  failed: ["most failures first", (group) => -group.failed],
+  low: ["lowest mean reward first", (group) => group.mean],
+  high: ["highest mean reward first", (group) => (group.mean === null ? null : -group.mean)],
+};
+
+function sorted(numbers, name) {
+  const measure = (SORTS[name] || SORTS.order)[1];
+  const values = new Map(numbers.map((at) => [at, measure(index.groups[at], at)]));
+  const last = (value) => (value === null ? Infinity : value);
+  return [...numbers].sort((a, b) => last(values.get(a)) - last(values.get(b)) || a - b);
+}
+
+function row(at) {
+  const group = index.groups[at];
+  const values = [String(group.size), ...["mean", "spread", "reliability", "length", "residual"].map((name) => number(group[name])),
+    String(group.failed)];
+  return el("tr", {}, el("td", {}, link(group.key, groupHash(at))), el("td", { class: "prompt", dir: "auto" }, group.prompt),
+    values.map((value, place) => el("td", { class: "number", "data-name": HEADS[place] }, value)));
+}
+
+function showList(parameters) {
+  const tag = index.tags[parameters.get("list")];
+  const query = parameters.get("q") || "";
+  const all = tag ? tag.groups : index.groups.map((_, at) => at);
+  const body = el("tbody"), note = el("p", { class: "dim" });
+  const more = el("button", { class: "plain", onclick: () => extend() }, "Show more");
+  let shown = 0;
+  current = [];
+  const extend = () => {
+    body.append(...current.slice(shown, shown + SHOWN).map(row));
+    shown = Math.min(shown + SHOWN, current.length);
+    more.hidden = shown >= current.length;
+  };
+  $("list").replaceChildren(
+    el("h2", {}, tag ? `Groups with ${tag.label}` : "Groups"), note,
+    el("div", { class: "scroll" }, el("table", { class: "groups" }, el("thead", {}, el("tr", {}, el("th", {}, "group"), el("th", {}, "prompt"),
+      HEADS.map((head) => el("th", { class: "number" }, head)))), body)), more);
+  const ordered = sorted(all, parameters.get("sort"));
+  if (query) return search(ordered, query, note, extend);
+  current = ordered;
+  note.textContent = `${current.length.toLocaleString("en")} groups`;
+  extend();
+}
+
+async function search(numbers, query, note, extend) {
+  const mine = ++searching, wanted = query.toLowerCase();
+  let done = 0;
+  for (const at of [...numbers].sort((a, b) => a - b)) {  // in the order of the blocks
+    const group = await readGroup(at);
+    if (mine !== searching) return;
+    done += 1;
+    if (textsOf(group).some((text) => text.toLowerCase().includes(wanted))) {
+      current.push(at);
+      if (current.length <= SHOWN) extend();
+    }
+    if (done % 32 === 0 || done === numbers.length) {
+      note.textContent = `${current.length.toLocaleString("en")} of ${done.toLocaleString("en")} groups searched` +
+        ` (${numbers.length.toLocaleString("en")} in all) hold “${query}”`;
+    }
+  }
+}
+
+function* texts(group) {
+  yield group.key;
+  for (const [, text] of group.prompt) yield text;
+  for (const rollout of group.rollouts) for (const [, text] of rollout.items) yield text;
+}
+const textsOf = (group) => [...texts(group)];
+
+// ---- group
+
+function evidenceAt(notes, turn) {
+  const found = [];
+  for (const [component, given] of Object.entries(notes || {})) {
+    for (const note of Array.isArray(given) ? given : [given]) {
+      const at = note && typeof note === "object" ? note.turn : undefined;
+      if (at !== turn) continue;
+      const words = note && typeof note === "object"
+        ? [note.what, note.phrase && `“${note.phrase}”`].filter(Boolean).join(": ") || JSON.stringify(note) : String(note);
+      const effect = ["raises", "lowers", "violation"].includes(note && note.effect) ? note.effect : "";
+      found.push(el("span", { class: "evidence " + effect }, `${component} · ${words}`));
+    }
+  }
+  return found;
+}
+
+function conversation(turns, notes, from, raw) {
+  return turns.map(([role, text], at) => el("div", { class: "turn " + (role === "assistant" ? role : "") },
+    el("small", {}, role), shownText(text, raw), evidenceAt(notes, from + at)));
+}
+
+function itemsOf(rollout, from, raw) {
+  let turn = from;
+  return rollout.items.map(([kind, text, name]) => {
+    if (kind === "reasoning") return el("details", {}, el("summary", {}, "reasoning"), shownText(text, raw));
+    if (kind === "turn") return conversation([[name, text]], rollout.notes, turn++, raw);
+    if (kind === "call") return el("pre", {}, text);
+    if (kind === "result") return el("details", {}, el("summary", {}, `tool result ${name}`), shownText(text, true));
+    if (kind === "media") return el("p", { class: "dim" }, `[${text}: not shown]`);
+    return [kind === "refusal" ? el("small", {}, "refusal") : null, shownText(text, raw)];
+  }).flat();
+}
+
+function rolloutCard(rollout, prompt, raw) {
+  const facts = [["rank", rollout.rank, 0], ["advantage", rollout.advantage, 3], ["standard error", rollout.error, 3]]
+    .filter(([, value]) => value !== null).map(([name, value, digits]) => `${name} ${number(value, digits)}`);
+  facts.push(`${rollout.chars.toLocaleString("en")} characters`);
+  if (rollout.cut) facts.push("truncated");
+  const parts = Object.entries(rollout.components || {}).map(([name, value]) => `${name} ${number(value)}`);
+  const own = rollout.prompt ? rollout.prompt.slice(prompt.length ? prompt.findIndex((turn, at) =>
+    JSON.stringify(turn) !== JSON.stringify(rollout.prompt[at])) : 0) : [];
+  const from = (rollout.prompt || prompt).length;
+  return el("article", { id: "rollout-" + rollout.index },
+    el("header", {}, el("b", {}, `${rollout.index} · `, rollout.reward === null ? "no reward" : number(rollout.reward)),
+      el("div", { class: "dim" }, rollout.why || "", rollout.why ? "; " : "", facts.join(", ")),
+      el("div", { class: "dim" }, parts.join(", "))),
+    evidenceAt(rollout.notes, undefined), conversation(own, rollout.notes, from - own.length, raw),
+    itemsOf(rollout, from, raw), rollout.items.length ? null : el("p", { class: "dim" }, "no response"));
+}
+
+function wordsOf(comparison) {
+  const [first, second] = comparison.shown;
+  const verdict = comparison.verdict;
+  const said = verdict ? `scores ${verdict[0]} and ${verdict[1]}, ranking ${verdict[2]}`
+    : comparison.failure ? `no verdict: ${comparison.failure[0]}` : `grades ${(comparison.grades || []).join(", ")}`;
+  const who = comparison.shown.length > 1 ? `${first} shown first, ${comparison.shown.slice(1).join(", ")} after it` : `${first} alone`;
+  return el("article", {},
+    el("header", {}, el("b", {}, who), el("div", {}, said),
+      el("div", { class: "dim" }, [comparison.judge, comparison.component, comparison.repeat ? `repeat ${comparison.repeat}` : ""]
+        .filter(Boolean).join(", "))),
+    comparison.failure ? el("p", { class: "failed" }, comparison.failure[1]) : null,
+    comparison.neutralised ? el("p", { class: "warn" }, "neutralised before judging: ", JSON.stringify(comparison.neutralised)) : null,
+    comparison.reply ? shownText(comparison.reply, true)
+      : el("p", { class: "dim" }, comparison.judge === "lexical" ? "The built-in baseline counts words and says none."
+        : "The judge’s words were not kept: score with --keep-replies; verdicts in the journal are reused."));
+}
+
+function shade(verdict) {
+  const lead = verdict[0] - verdict[1] || 3.5 - verdict[2];
+  return lead === 0 ? "" : (lead > 0 ? "first" : "second") + Math.min(3, Math.ceil(Math.abs(lead) / 1.34));
+}
+
+function matrix(group, order, words, elsewhere) {
+  const cells = new Map();
+  for (const each of group.comparisons) {
+    if (each.component || each.shown.length !== 2) continue;
+    const place = each.shown.join();
+    cells.set(place, [...(cells.get(place) || []), each]);
+  }
+  if (!cells.size) return el("p", { class: "dim" }, "No pair was compared.");
+  const open = (i, j) => {
+    const both = [...(cells.get(`${i},${j}`) || []), ...(cells.get(`${j},${i}`) || [])];
+    const there = elsewhere(i, j);
+    words.replaceChildren(...present([el("h3", {}, `The judge on ${i} and ${j}`), el("div", { class: "words" }, both.map(wordsOf)),
+      there && [el("h3", {}, "The other run on the same two"), el("div", { class: "words" }, there.map(wordsOf))]]));
+    for (const button of document.querySelectorAll(".matrix button")) {
+      button.setAttribute("aria-pressed", String(button.dataset.pair === `${i},${j}`));
+    }
+  };
+  const cell = (i, j) => {
+    const asked = cells.get(`${i},${j}`);
+    if (!asked) return el("td", { class: i === j ? "self" : null });
+    const text = asked.map((each) => (each.verdict ? `${each.verdict[0]}–${each.verdict[1]}` : "✗")).join(" ");
+    const one = asked.find((each) => each.verdict);
+    const button = el("button", { "data-pair": `${i},${j}`, "aria-label": `${i} first, ${j} second: ${text}`, onclick: () => open(i, j) }, text);
+    return el("td", { class: one ? shade(one.verdict) : "failed" }, button);
+  };
+  if (order.length > MAX_MATRIX) {
+    const pairs = [...cells.keys()].map((place) => place.split(","));
+    return el("p", {}, pairs.map(([i, j]) => [el("button", { class: "plain", onclick: () => open(i, j) }, `${i} · ${j}`), " "]).flat());
+  }
+  return el("div", { class: "scroll" }, el("table", { class: "matrix" },
+    el("thead", {}, el("tr", {}, el("th", {}, "first \\ second"), order.map((j) => el("th", {}, String(j))))),
+    el("tbody", {}, order.map((i) => el("tr", {}, el("th", {}, String(i)), order.map((j) => cell(i, j)))))));
+}
+
+async function showGroup(parameters) {
+  const key = parameters.get("group"), run = parameters.get("run");
+  const at = index.groups.findIndex((group) => group.key === key && (run === null || String(group.run) === run));
+  const box = $("group");
+  shownAt = at;
+  if (at < 0) return box.replaceChildren(el("h2", {}, "There is no such group: ", key));
+  const raw = parameters.has("raw");
+  const group = await readGroup(at);
+  const byReward = [...group.rollouts].sort((a, b) => (b.reward ?? -Infinity) - (a.reward ?? -Infinity) || a.index - b.index);
+  const words = el("div", { "aria-live": "polite" });
+  const elsewhere = await otherRun(at);
+  const others = group.comparisons.filter((each) => each.component || each.shown.length !== 2);
+  const step = (by) => current[current.indexOf(at) + by];
+  const beside = (text, by) => (step(by) === undefined ? null : link(text, groupHash(step(by))));
+  if (!current.includes(at)) current = index.groups.map((_, number) => number);
+  box.replaceChildren(...present([
+    el("h2", {}, group.key),
+    el("p", { class: "dim" }, `${group.rollouts.length} rollouts, reliability ${number(group.reliability, 2)}. `,
+      beside("← previous (k)", -1), " ", beside("next (j) →", 1), " ",
+      link(raw ? "formatted" : "raw text", raw ? groupHash(at) : { ...groupHash(at), raw: "" })),
+    comparedWith(at),
+    el("h3", {}, "Prompt"), conversation(group.prompt, {}, 0, raw),
+    el("h3", {}, "Verdicts"),
+    el("p", { class: "dim" }, "Row: shown first; column: shown second; best reward first. An empty cell was not asked. Select a cell for the judge’s words."),
+    matrix(group, byReward.map((rollout) => rollout.index), words, elsewhere), words,
+    others.length ? el("details", {}, el("summary", {}, `${others.length} other judgements`), el("div", { class: "words" }, others.map(wordsOf))) : null,
+    el("h3", {}, "Responses, best first"),
+    el("div", { class: "responses" }, byReward.map((rollout) => rolloutCard(rollout, group.prompt, raw)))]));
+}
+
+async function otherRun(at) {  // what the other run of a comparison asked about two rollouts of this group
+  const found = (index.compared || {})[at];
+  if (!found) return () => null;
+  const theirs = new Map(found.rows.map(([here, there]) => [here, there]));
+  const comparisons = (await readGroup(found.other)).comparisons;
+  return (i, j) => comparisons.filter((each) => each.shown.length === 2 && !each.component &&
+    each.shown.includes(theirs.get(i)) && each.shown.includes(theirs.get(j)));
+}
+
+function comparedWith(at) {
+  const found = (index.compared || {})[at];
+  if (!found) return null;
+  const rows = found.rows.map(([a, b, rankA, rankB]) =>
+    el("tr", {}, [a, b, rankA, rankB].map((value) => el("td", { class: "number" }, value === null ? "–" : String(value)))));
+  return el("details", { open: "" }, el("summary", {}, `Same rollouts in run ${index.groups[found.other].run + 1}: rank correlation ${number(found.correlation, 2)}`),
+    el("p", {}, link("open the other run’s group", groupHash(found.other))),
+    el("table", {}, el("thead", {}, el("tr", {}, ["index here", "index there", "rank here", "rank there"].map((head) => el("th", {}, head)))), el("tbody", {}, rows)));
+}
+
+// ---- pages
+
+async function route() {
+  searching += 1;
+  const parameters = new URLSearchParams(location.hash.slice(1));
+  const page = parameters.has("group") ? "group" : parameters.has("list") || parameters.has("q") ? "list" : "overview";
+  for (const name of ["overview", "list", "group"]) $(name).hidden = name !== page;
+  if (page === "overview") { const there = location.hash.length > 1 && $(location.hash.slice(1)); if (there) there.scrollIntoView(); }
+  else window.scrollTo(0, 0);
+  try {
+    if (page === "list") await showList(parameters);
+    if (page === "group") await showGroup(parameters);
+  } catch (error) {
+    $(page).replaceChildren(el("p", { class: "warn" }, String(error.message || error)));
+  }
+}
+
+function listHash(changes) {
+  const now = new URLSearchParams(location.hash.slice(1));
+  const next = new URLSearchParams({ list: now.get("list") || "" });
+  for (const name of ["q", "sort"]) {
+    const value = name in changes ? changes[name] : now.get(name);
+    if (value) next.set(name, value);
+  }
+  location.hash = next;
+}
+
+function onKey(event) {
+  if (event.ctrlKey || event.metaKey || event.altKey) return;
+  if (event.target.matches("input, select")) { if (event.key === "Escape") event.target.blur(); return; }
+  const move = (by) => {
+    const next = current[current.indexOf(shownAt) + by];
+    if (!$("group").hidden && next !== undefined) location.hash = new URLSearchParams(groupHash(next));
+  };
+  if (event.key === "/") { event.preventDefault(); $("search").focus(); }
+  if (event.key === "j") move(1);
+  if (event.key === "k") move(-1);
+  if (event.key === "l") listHash({});
+  if (event.key === "o") location.hash = "";
+}
+
+async function start() {
+  index = JSON.parse(await unpack($("index").textContent));
+  index.groups = index.groups.map((row) => Object.fromEntries(index.columns.map((name, at) => [name, row[at]])));
+  for (const [name, [text]] of Object.entries(SORTS)) $("sort").append(el("option", { value: name }, text));
+  $("sort").addEventListener("change", (event) => listHash({ sort: event.target.value }));
+  $("search").addEventListener("change", (event) => listHash({ q: event.target.value.trim() }));
+  window.addEventListener("hashchange", route);
+  document.addEventListener("keydown", onKey);
+  await route();
+  document.documentElement.dataset.ready = "";
+}
+
+start();

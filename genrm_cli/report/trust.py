@@ -1,0 +1,136 @@
+"""Can I train on this? The answer in words, with its reasons."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from genrm_cli.report.figures import Mean, RunFigures, Share
+
+Weight = Literal["no", "care", "fine", "unknown"]
+_MANY, _SOME = 0.25, 0.05
+_HIGH, _FAIR = 0.8, 0.5  # reliability, as in the summary of `genrm score`
+_STRONG_LENGTH = 0.3
+_FLIPS = 0.25
+_LEANS = 0.05  # of the first place, beyond its interval
+_ANSWERS = {
+    "no": "Not as it is",
+    "care": "With care: look at the points below first",
+    "fine": "Nothing measured here speaks against it",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """One reason: how much it weighs, what it says, and the tag of the groups it is about."""
+
+    weight: Weight
+    text: str
+    tag: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Trust:
+    """The answer and its reasons, the heaviest first."""
+
+    weight: Weight
+    answer: str
+    reasons: tuple[Reason, ...]
+
+
+def judge_trust(figures: RunFigures, *, has_comparisons: bool) -> Trust:
+    """Return how far the rewards of a run can be trusted."""
+    order = {"no": 0, "care": 1, "unknown": 2, "fine": 3}
+    reasons = sorted(_iter_reasons(figures, has_comparisons), key=lambda each: order[each.weight])
+    weight: Weight = next((each.weight for each in reasons if each.weight in ("no", "care")), "fine")
+    return Trust(weight, _ANSWERS[weight], tuple(reasons))
+
+
+def _iter_reasons(figures: RunFigures, has_comparisons: bool) -> Iterator[Reason]:
+    if figures.stand_in:
+        yield Reason("no", "The built-in lexical baseline judged this, not a reward model.", "stand-in")
+    if figures.partial is not None:
+        yield Reason("no", f"Partial: {figures.partial}.", "unscored")
+    if not figures.scored:
+        yield Reason("no", "No rollout has a reward.")
+    yield from _unscored(figures)
+    yield from _spread(figures)
+    yield from _reliability(figures)
+    if not has_comparisons:
+        yield Reason("unknown", "No comparisons file beside the scored lines: what the judge said is not known.")
+    elif figures.verdicts or figures.failed.of:
+        yield from _judging(figures)
+    yield from _length(figures.length_effect)
+    if figures.repeated.count:
+        yield Reason("care", f"{figures.repeated.count:,} responses repeat another of their group.", "repeated")
+
+
+def _unscored(figures: RunFigures) -> Iterator[Reason]:
+    missing = figures.rollouts - figures.scored
+    if missing:
+        share = missing / figures.rollouts
+        weight: Weight = "no" if share > _MANY else "care" if share > _SOME else "fine"
+        yield Reason(weight, f"{missing:,} of {figures.rollouts:,} rollouts ({share:.1%}) have no reward.", "unscored")
+    else:
+        yield Reason("fine", "Every rollout has a reward.")
+
+
+def _spread(figures: RunFigures) -> Iterator[Reason]:
+    if figures.flat.value is None:
+        yield Reason("unknown", "Spread within groups: not measurable, no group has two rewards.")
+    elif figures.flat.count:
+        weight: Weight = "no" if figures.flat.value > 0.5 else "care" if figures.flat.value > _SOME else "fine"
+        text = f"In {figures.flat.count:,} of {figures.flat.of:,} groups all rewards are equal: nothing to learn there."
+        yield Reason(weight, text, "no-spread")
+
+
+def _reliability(figures: RunFigures) -> Iterator[Reason]:
+    mean = figures.reliability.mean
+    if mean is None:
+        yield Reason("unknown", "Signal or noise: not measurable with this plan; raise --ring-k or --repeats.")
+        return
+    weight: Weight = "fine" if mean >= _HIGH else "care" if mean >= _FAIR else "no"
+    words = {"fine": "mostly real", "care": "more real than noise", "no": "mostly noise"}[weight]
+    yield Reason(weight, f"Mean reliability {mean:.2f}: differences between rewards are {words}.", "noisy")
+    if figures.noisy.count and weight != "no":
+        text = f"{figures.noisy.count:,} of {figures.noisy.of:,} groups are mostly noise (reliability below 0.5)."
+        yield Reason("care", text, "noisy")
+
+
+def _judging(figures: RunFigures) -> Iterator[Reason]:
+    failed = figures.failed
+    if failed.value:
+        weight: Weight = "no" if failed.value > _MANY else "care" if failed.value > _SOME else "fine"
+        yield Reason(weight, f"{_share_text(failed)} comparisons have no verdict.", "failed")
+    first = figures.first_place
+    if first.value is not None and first.low is not None and first.high is not None:
+        leans = first.low > 0.5 + _LEANS or first.high < 0.5 - _LEANS
+        side = "first" if first.value > 0.5 else "second"
+        text = f"The response shown {side} wins {max(first.value, 1 - first.value):.1%} of {first.of:,} verdicts"
+        yield Reason("care" if leans else "fine", f"{text}; 50% is fair.")
+    flips = figures.flips
+    if flips.value is None:
+        yield Reason("unknown", "Flips when the order is swapped: not measurable, no pair was judged in both orders.")
+    elif flips.count:
+        text = f"{_share_text(flips)} pairs flip when the order is swapped."
+        yield Reason("care" if flips.value > _FLIPS else "fine", text, "flips")
+    if figures.circular.value is None:
+        yield Reason("unknown", "Circular triples: not measurable with this plan; --strategy all_pairs measures them.")
+    elif figures.circular.count:
+        yield Reason("fine", f"{_share_text(figures.circular)} triples are circular (a > b > c > a).", "circular")
+
+
+def _length(effect: Mean) -> Iterator[Reason]:
+    if effect.mean is None:
+        yield Reason("unknown", "Length effect: not measurable, no group has three rewards and lengths that differ.")
+        return
+    sure = effect.low is not None and effect.high is not None and (effect.low > 0 or effect.high < 0)
+    strong = abs(effect.mean) > _STRONG_LENGTH and sure
+    direction = "longer" if effect.mean > 0 else "shorter"
+    text = f"Reward and length correlate by {effect.mean:+.2f} within groups"
+    yield Reason(
+        "care" if strong else "fine", f"{text}: {direction} responses win." if strong else f"{text}.", "long-wins"
+    )
+
+
+def _share_text(share: Share) -> str:
+    return f"{share.count:,} of {share.of:,} ({share.value:.1%})"

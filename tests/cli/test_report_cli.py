@@ -1,0 +1,187 @@
+import base64
+import gzip
+import json
+import re
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from genrm_process import SAMPLE_DATA, Call, Genrm, make_rollouts
+from hostile_texts import TEXTS
+from judge_server_fixture import JudgeServer
+from scored_lines import scored, verdict, write_lines
+
+GROUP = [
+    scored("best answer", 5.0, size=3),
+    scored("middle", 3.0, index=1, size=3),
+    scored("low", 1.0, index=2, size=3),
+]
+FAILURE = {"score_1": None, "score_2": None, "ranking": None, "failure": {"kind": "timeout", "detail": "after 1 s"}}
+
+
+@pytest.fixture
+def run(genrm: Genrm) -> Path:
+    """Give a test a scored group with comparisons."""
+    write_lines(genrm.folder / "x.comparisons.jsonl", [verdict(0, 1, 5, 2, reply="The first."), verdict(1, 2, 4, 1)])
+    return write_lines(genrm.folder / "x.scored.jsonl", GROUP)
+
+
+def unpacked(page: str, name: str) -> Any:
+    """Return the data of an inert block of a page."""
+    found = re.search(rf'<script type="text/plain" id="{name}">([^<]*)</script>', page)
+    assert found is not None
+    return json.loads(gzip.decompress(base64.b64decode(found[1])))
+
+
+def test_the_page_of_the_sample_is_small_and_says_who_judged(genrm: Genrm, call: Call) -> None:
+    """`genrm score --report` writes a page below 150 KB beside the output; its answer names the baseline."""
+    done = call("score", SAMPLE_DATA / "rollouts.jsonl", "--offline", "--report", "-o", "x.scored.jsonl")
+    page = (genrm.folder / "x.report.html").read_text(encoding="utf-8")
+    assert done.code == 0
+    assert len(page) < 150_000
+    assert "The built-in lexical baseline judged this" in page
+    assert len(unpacked(page, "index")["groups"]) == 7
+
+
+def test_the_page_has_the_words_of_the_judge(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
+    """With --report the replies are kept, and each comparison on the page has its own."""
+    genrm.write("in.jsonl", make_rollouts(groups=1, size=3))
+    judge = ("--base-url", judge_server.base_url, "--model", "m", "--profile", "nemotron", "--no-probe")
+    assert call("score", "in.jsonl", *judge, "--report").code == 0
+    group = unpacked((genrm.folder / "in.report.html").read_text(encoding="utf-8"), "block-0")[0]
+    assert len(group["comparisons"]) == 3
+    assert all("response_1_analysis" in each["reply"] for each in group["comparisons"])
+
+
+def test_a_page_needs_a_file_beside_it(call: Call) -> None:
+    """`--report` is refused before anything is scored where the scored lines go to stdout."""
+    done = call("score", SAMPLE_DATA / "rollouts.jsonl", "--offline", "--report", "-o", "-")
+    assert (done.code, done.out) == (2, b"")
+    assert "name an output file" in done.err
+
+
+def test_the_figures_are_printed_as_json(run: Path, call: Call) -> None:
+    """The numbers of the page are those of --json; what is not measurable is null."""
+    done = call("report", run, "-o", "out.html", "--json")
+    figures = json.loads(done.out)["runs"][0]
+    assert (figures["rollouts"], figures["scored"], figures["verdicts"]) == (3, 3, 2)
+    assert figures["rewards"]["mean"] == 3.0
+    assert figures["circular"]["value"] is None
+    assert figures["cost"] == {}
+    assert figures["look_here"]["strongest length effect"] == ["task:1"]
+
+
+def test_an_existing_page_is_replaced_on_demand_only(run: Path, call: Call, genrm: Genrm) -> None:
+    """Nobody loses a page; --force replaces it."""
+    assert call("report", run).code == 0
+    assert call("report", run).code == 2
+    assert call("report", run, "--force").code == 0
+    assert "x.report.html" in genrm.names()
+
+
+def test_foreign_texts_stay_data(genrm: Genrm, call: Call) -> None:
+    """The page's markup holds no text of a rollout: those lie in compressed blocks, keys and names are escaped."""
+    texts = [*TEXTS, "</script><script>alert(1)</script>", "<img src=x onerror=alert(1)>"]
+    key = "<b onmouseover=alert(1)>'\"&"
+    lines = [scored(text, float(place), group=key, index=place) for place, text in enumerate(texts)]
+    write_lines(genrm.folder / "x.scored.jsonl", lines)
+    assert call("report", "x.scored.jsonl", "-o", "out.html").code == 0
+    page = (genrm.folder / "out.html").read_text(encoding="utf-8")
+    assert page.count("<script") == 3  # the index, one block, our own
+    assert "onerror=alert" not in page
+    assert "<b onmouseover" not in page
+    shown = [rollout["items"][0][1] for rollout in unpacked(page, "block-0")[0]["rollouts"][-2:]]
+    assert shown == texts[-2:]
+
+
+def test_the_policy_allows_our_own_script_and_no_request(run: Path, call: Call, genrm: Genrm) -> None:
+    """Nothing is fetched, and inline handlers do not run: the script is allowed by its hash."""
+    call("report", run, "-o", "out.html")
+    page = (genrm.folder / "out.html").read_text(encoding="utf-8")
+    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', page)
+    assert policy is not None
+    assert "default-src &#39;none&#39;; script-src &#39;sha256-" in policy[1]
+    assert "unsafe" not in policy[1]
+    assert re.findall(r'(?:src|href)="(?!#)', page) == []
+
+
+def test_a_page_is_masked_as_a_judge_is(genrm: Genrm, call: Call) -> None:
+    """--redact-pattern masks prompts, responses and replies, and the page says whether masking was on."""
+    write_lines(genrm.folder / "x.comparisons.jsonl", [verdict(0, 1, 5, 2, reply="jo@example.org wins")])
+    lines = [scored(f"Write to jo@example.org {n}", float(n), index=n, prompt="Who is jo@example.org?") for n in (0, 1)]
+    write_lines(genrm.folder / "x.scored.jsonl", lines)
+    call("report", "x.scored.jsonl", "-o", "plain.html")
+    call("report", "x.scored.jsonl", "-o", "masked.html", "--redact-pattern", "email")
+    plain, masked = ((genrm.folder / f"{name}.html").read_text(encoding="utf-8") for name in ("plain", "masked"))
+    assert "not masked" in plain
+    assert "are masked (email)" in masked
+    group = json.dumps(unpacked(masked, "block-0"))
+    assert "jo@example.org" not in group
+    assert group.count("[EMAIL]") == 4
+    assert "jo@example.org" not in json.dumps(unpacked(masked, "index"))
+
+
+def test_a_large_page_becomes_a_folder(genrm: Genrm, call: Call) -> None:
+    """Above --max-size the groups lie in scripts beside the page, which hand themselves over."""
+    noise = [Random(seed).randbytes(30_000).hex() for seed in range(40)]
+    lines = [scored(text, float(n), group=f"task:{n}") for n, text in enumerate(noise)]
+    write_lines(genrm.folder / "x.scored.jsonl", lines)
+    done = call("report", "x.scored.jsonl", "-o", "out.html", "--max-size", "1")
+    small = (genrm.folder / "out.html").read_text(encoding="utf-8")
+    blocks = sorted((genrm.folder / "out_files").iterdir())
+    assert "out.html and out_files/" in done.err
+    assert 'id="block-0"' not in small
+    assert "&#39;strict-dynamic&#39;" in small
+    assert len(small) < 100_000
+    assert all(path.read_text().startswith("genrmBlock(") for path in blocks)
+
+
+def test_inputs_that_are_not_scored_are_refused(genrm: Genrm, call: Call) -> None:
+    """The message names the command that scores them."""
+    genrm.sample("rollouts.jsonl")
+    done = call("report", "rollouts.jsonl", "-o", "out.html")
+    assert done.code == 3
+    assert "genrm score" in done.err
+    assert "out.html" not in genrm.names()
+
+
+def test_two_runs_are_compared(run: Path, call: Call, genrm: Genrm) -> None:
+    """--compare matches rollouts by content; it takes two runs."""
+    other = [scored("best answer", 1.0), scored("middle", 3.0, index=1), scored("low", 5.0, index=2)]
+    write_lines(genrm.folder / "y.scored.jsonl", other)
+    figures = json.loads(call("report", "--compare", run, "y.scored.jsonl", "-o", "out.html", "--json").out)
+    assert figures["comparison"]["correlation"]["mean"] == pytest.approx(-1.0)
+    assert figures["comparison"]["matched"][0]["groups"] == ["task:1", "task:1"]
+    assert call("report", "--compare", run, "-o", "one.html").code == 2
+
+
+def test_results_of_eval_are_pages_as_well(genrm: Genrm, call: Call) -> None:
+    """Accuracy by category with intervals, and the test between two judges."""
+    for name in ("a", "b"):
+        call("eval", SAMPLE_DATA / "labelled-pairs.jsonl", "--offline", "-q", "-o", f"{name}.json")
+    assert call("report", "a.json", "b.json", "-o", "out.html").code == 0
+    page = (genrm.folder / "out.html").read_text(encoding="utf-8")
+    assert "No significant difference: p = 1" in page
+    assert page.count("all pairs") == 2
+
+
+def test_the_terminal_shows_rewards_verdicts_and_words(run: Path, call: Call) -> None:
+    """`genrm show` prints the matrix of a scored group with dots where nothing was asked, and the judge's words."""
+    shown = call("show", run).out.decode()
+    assert "=== group task:1: 3 rollouts" in shown
+    assert re.search(r"^0 +\. +5-2 +\.$", shown, re.MULTILINE)
+    assert "The first." in shown
+
+
+def test_the_terminal_finds_failures_and_the_worst(genrm: Genrm, call: Call) -> None:
+    """--failures shows groups with failures only, --worst the least reliable ones; both need scored lines."""
+    lines = [scored("a", 1.0, group=f"task:{n}", reliability=n / 10) for n in (3, 1, 2)]
+    write_lines(genrm.folder / "x.scored.jsonl", lines)
+    write_lines(genrm.folder / "x.comparisons.jsonl", [verdict(0, 1, 0, 0, group="task:3") | FAILURE])
+    failed = call("show", "x.scored.jsonl", "--failures", "--limit", "9").out.decode()
+    worst = call("show", "x.scored.jsonl", "--worst", "2").out.decode()
+    assert re.findall(r"=== group (task:\d)", failed) == ["task:3"]
+    assert "no verdict: timeout (after 1 s)" in failed
+    assert re.findall(r"=== group (task:\d)", worst) == ["task:1", "task:2"]
+    assert call("show", SAMPLE_DATA / "rollouts.jsonl", "--worst", "1").code == 2

@@ -1,0 +1,160 @@
+"""The page in a real browser, offline and opened from disk."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from genrm_process import SAMPLE_DATA, Genrm
+from hostile_texts import TEXTS
+from scored_lines import scored, verdict, write_lines
+
+pytestmark = pytest.mark.browser
+HOW = "pip install playwright, and apt-get install chromium"
+CHROMIUM = next((path for path in ("/usr/bin/chromium", "/usr/bin/chromium-browser") if Path(path).exists()), None)
+_INJECTIONS = [
+    "<img src=x onerror=alert(1)>",
+    "</script><script>alert(1)</script>",
+    "[a](javascript:alert(1)) <a href=javascript:alert(1)>b</a>",
+    "```html\n<svg onload=alert(1)>\n```\n# <b>bold</b>\n**<i>x</i>** `<iframe src=//example.org>`",
+    "<!--blocks--> {{ 7 * 7 }} {% raw %}",
+    "__proto__ constructor \u0000 \u202e",
+]
+CORPUS = [*TEXTS, *_INJECTIONS]
+CORPUS += ["plain"] * (-len(CORPUS) % 4)  # groups of four
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """Start Debian's Chromium; skip where it or Playwright is missing."""
+    playwright = pytest.importorskip("playwright.sync_api", reason=f"needs {HOW}")
+    if CHROMIUM is None:
+        pytest.skip(f"needs {HOW}")
+    with playwright.sync_playwright() as started:
+        running = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield running
+        running.close()
+
+
+class Opened:
+    """A page with all that it said and asked for."""
+
+    def __init__(self, browser: Any, path: Path, *, width: int = 1400) -> None:
+        self.said: list[str] = []
+        self.page = browser.new_context(offline=True, viewport={"width": width, "height": 900}).new_page()
+        self.page.on("console", lambda message: self.said.append(message.text))
+        self.page.on("pageerror", lambda error: self.said.append(str(error)))
+        self.page.on("dialog", lambda dialog: (self.said.append("dialog"), dialog.dismiss()))
+        self.page.on("request", lambda sent: self.said.append(sent.url) if not sent.url.startswith("file:") else None)
+        self.url = path.as_uri()
+        self.visit("")
+
+    def visit(self, fragment: str) -> None:
+        """Open the page at a fragment, as a deep link does."""
+        self.page.goto("about:blank")
+        self.page.goto(self.url + fragment)
+        self.page.wait_for_selector("html[data-ready]", state="attached")
+
+    @property
+    def text(self) -> str:
+        """What is visible."""
+        return str(self.page.inner_text("main"))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Make pages: of the sample, of hostile texts, and of one too large for a file."""
+    folder = tmp_path_factory.mktemp("pages")
+    genrm = Genrm(folder)
+    genrm.run("score", SAMPLE_DATA / "rollouts.jsonl", "--offline", "--report", "-o", "sample.scored.jsonl")
+    lines = [
+        scored(text, float(place), group=f"<b>{place // 4}</b>", index=place % 4, prompt=text, status=text, reason=text)
+        for place, text in enumerate(CORPUS)
+    ]
+    replies = [
+        verdict(0, 1, 5, 2, group=f"<b>{place // 4}</b>", reply=text, judge=text)
+        for place, text in enumerate(CORPUS)
+        if place % 4 == 0
+    ]
+    write_lines(folder / "hostile.scored.jsonl", lines)
+    write_lines(folder / "hostile.comparisons.jsonl", replies)
+    genrm.run("report", "hostile.scored.jsonl", "-o", "hostile.html")
+    random = Random(0)
+    noise = ["".join(chr(0x4E00 + random.randrange(20_000)) for _ in range(15_000)) for _ in range(40)]
+    write_lines(
+        folder / "large.scored.jsonl",
+        [scored(f"{text} needle{place}", float(place), group=f"task:{place}") for place, text in enumerate(noise)],
+    )
+    genrm.run("report", "large.scored.jsonl", "-o", "large.html", "--max-size", "1")
+    return folder
+
+
+def test_the_overview_opens_from_disk_without_a_request(browser: Any, folder: Path) -> None:
+    """Nothing is fetched and no error is logged; the answer is the first thing on the page."""
+    opened = Opened(browser, folder / "sample.report.html")
+    assert "Can I train on this?" in opened.text
+    assert opened.said == []
+
+
+def test_a_bar_leads_to_its_groups_and_a_cell_to_the_words(browser: Any, folder: Path) -> None:
+    """Every number is a link: from a histogram to a list, to a group, to what the judge said of a pair."""
+    opened = Opened(browser, folder / "sample.report.html")
+    opened.page.locator("figure a").first.click()
+    opened.page.wait_for_selector("#list tbody tr")
+    opened.page.locator("#list tbody a").first.click()
+    opened.page.wait_for_selector(".matrix button")
+    opened.page.locator(".matrix button").first.click()
+    assert "shown first" in opened.text
+    assert "baseline counts words" in opened.text
+    assert opened.said == []
+
+
+def test_keys_and_search_find_groups(browser: Any, folder: Path) -> None:
+    """j opens the next group; the search looks into prompts and responses."""
+    opened = Opened(browser, folder / "sample.report.html")
+    opened.visit("#group=task%3A6")
+    first = opened.page.inner_text("#group h2")
+    opened.page.keyboard.press("j")
+    opened.page.wait_for_function("(old) => document.querySelector('#group h2').textContent !== old", arg=first)
+    opened.page.keyboard.press("/")
+    opened.page.keyboard.type("Okafor\n")
+    opened.page.wait_for_selector("#list tbody tr")
+    opened.page.wait_for_function("document.querySelector('#list p').textContent.includes('of 7 groups searched')")
+    assert opened.page.locator("#list tbody tr").count() == 1
+    assert opened.said == []
+
+
+def test_hostile_texts_are_shown_as_text(browser: Any, folder: Path) -> None:
+    """The whole corpus as prompts, responses, judges and replies: no request, dialog, error or foreign element."""
+    opened = Opened(browser, folder / "hostile.html")
+    keys = [f"<b>{number}</b>" for number in range(len(CORPUS) // 4)]
+    opened.visit("#list=")
+    opened.page.wait_for_selector("#list tbody tr")
+    assert opened.page.locator("#list tbody tr").count() == len(keys)
+    for key in keys:
+        for raw in ("", "&raw="):
+            opened.page.evaluate("(hash) => { location.hash = hash; }", f"group={key}{raw}".replace("<", "%3C"))
+            opened.page.wait_for_function("(key) => document.querySelector('#group h2')?.textContent === key", arg=key)
+            opened.page.locator(".matrix button").first.click()
+            assert opened.page.locator("main :is(img, script, iframe, b b, i, [onload], [onerror])").count() == 0
+            assert opened.page.locator("main a:not([href^='#'])").count() == 0
+    assert "__proto__ constructor" in opened.text
+    assert opened.said == []
+
+
+def test_a_large_report_reads_its_folder(browser: Any, folder: Path) -> None:
+    """Groups in a folder open from disk as well, and are searched."""
+    assert (folder / "large_files").is_dir()
+    opened = Opened(browser, folder / "large.html")
+    opened.visit("#list=&q=needle39")
+    opened.page.wait_for_function("document.querySelector('#list p').textContent.startsWith('1 of 40')")
+    assert opened.said == []
+
+
+@pytest.mark.parametrize("fragment", ["", "#list=", "#group=task%3A6"])
+def test_a_phone_shows_all_pages_without_scrolling_sideways(browser: Any, folder: Path, fragment: str) -> None:
+    """At 400 pixels nothing but tables is wider than the window, and those scroll by themselves."""
+    opened = Opened(browser, folder / "sample.report.html", width=400)
+    opened.visit(fragment)
+    assert opened.page.evaluate("document.documentElement.scrollWidth <= innerWidth")

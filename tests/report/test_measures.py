@@ -1,0 +1,175 @@
+"""What a report measures of groups and runs, and what it must not claim to know."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from genrm_cli.report.compare_runs import compare_runs, contents_of, rank_correlation
+from genrm_cli.report.drift import iter_changes
+from genrm_cli.report.figures import ComponentSums, RunFigures, figures_of, histogram_of, mean_of, share_of
+from genrm_cli.report.measure_group import GroupFigures, measure_group
+from genrm_cli.report.page.tags import Tags
+from genrm_cli.report.scored_group import ScoredGroup, parse_group, parse_rollout
+from genrm_cli.report.trust import judge_trust
+from genrm_cli.rollouts.dialects import Score
+from genrm_cli.rollouts.record import Rollout
+from genrm_cli.rollouts.response import Text, Turn
+
+
+def group_of(
+    answers: list[str], rewards: list[float | None], asked: Sequence[tuple[int, int, float, float]] = (), **detail: Any
+) -> ScoredGroup:
+    """Make a group with verdicts (first, second, score of each)."""
+    rollouts = [
+        parse_rollout(
+            Rollout((Turn("user", "Why?"),), (Text(answer),)),
+            Score(reward, {"index": index, "status": "unscored" if reward is None else "scored", **detail}),
+        )
+        for index, (answer, reward) in enumerate(zip(answers, rewards, strict=True))
+    ]
+    lines = [
+        {"i": i, "j": j, "score_1": a, "score_2": b, "ranking": 3.5 - (a - b) / 2, "judge": "j"} for i, j, a, b in asked
+    ]
+    return parse_group("task:1", rollouts, detail, lines)
+
+
+def figures(*groups: ScoredGroup, time: str = "2026-01-01", **metrics: Any) -> RunFigures:
+    """Return the figures of groups."""
+    measured = [measure_group(group, "") for group in groups]
+    return figures_of(f"{time}.scored.jsonl", measured, ComponentSums(), {"time": time, **metrics}, "j")
+
+
+def measured(answers: list[str], rewards: list[float | None], asked: Any = ()) -> GroupFigures:
+    """Measure a group."""
+    return measure_group(group_of(answers, rewards, asked), "")
+
+
+def test_a_ring_has_no_triples_to_measure() -> None:
+    """With the default plan circular triples are not measurable, which is not the same as none."""
+    ring = [(index, (index + 1) % 4, 4.0, 2.0) for index in range(4)]
+    run = figures(group_of(["a", "b", "c", "d"], [1.0, 2.0, 3.0, 4.0], ring))
+    assert run.circular.of == 0
+    assert run.circular.value is None
+    reasons = judge_trust(run, has_comparisons=True).reasons
+    assert any(each.weight == "unknown" and "triples" in each.text for each in reasons)
+
+
+def test_a_circle_among_all_pairs_is_counted() -> None:
+    """a over b, b over c and c over a is one circular triple, and no order explains any of it."""
+    found = measured(["a", "b", "c"], [1.0, 2.0, 3.0], [(0, 1, 4, 2), (1, 2, 4, 2), (2, 0, 4, 2)])
+    assert (found.triples, found.circular) == (1, 1)
+    assert found.residual == pytest.approx(3.0)  # 3 verdicts, 1 degree of freedom: all of the variation is left
+
+
+def test_a_consistent_order_leaves_no_residual() -> None:
+    """Verdicts whose gaps add up fit levels exactly; with as few verdicts as levels nothing can be said."""
+    exact = [(0, 1, 3, 2), (1, 2, 3, 2), (0, 2, 4, 2)]
+    assert measured(["a", "b", "c"], [1.0, 2.0, 3.0], exact).residual == 0.0
+    assert measured(["a", "b", "c"], [1.0, 2.0, 3.0], exact[:2]).residual is None
+
+
+def test_flips_need_both_orders() -> None:
+    """A pair judged in one order can not flip; one judged in both flips if each order prefers another response."""
+    assert measured(["a", "b"], [1.0, 2.0], [(0, 1, 4, 2)]).pairs_in_both_orders == 0
+    found = measured(["a", "b"], [1.0, 2.0], [(0, 1, 4, 2), (1, 0, 4, 2)])
+    assert (found.pairs_in_both_orders, found.flips, found.first_wins) == (1, 1, 2)
+
+
+def test_responses_that_differ_in_case_and_punctuation_only_repeat() -> None:
+    """Near-duplicates are equal words; blank responses are not duplicates of each other."""
+    assert measured(["Yes, I do!", "yes i do", "No."], [1.0, 1.0, 2.0]).duplicates == 1
+    assert measured(["", "", ""], [None, None, None]).duplicates == 0
+
+
+def test_length_effect_is_the_correlation_within_the_group() -> None:
+    """Rewards that grow with length correlate by 1; two rewards say nothing."""
+    assert measured(["a", "bb", "ccc"], [1.0, 2.0, 3.0]).length_effect == pytest.approx(1.0)
+    assert measured(["a", "bb"], [1.0, 2.0]).length_effect is None
+    assert measured(["a", "b", "c"], [1.0, 2.0, 3.0]).length_effect is None
+
+
+def test_a_component_leads_to_the_groups_that_it_tells_apart() -> None:
+    """A component that is equal within a group adds nothing to its advantages."""
+    lines = [{"safety": 1.0, "empathy": 0.2}, {"safety": 1.0, "empathy": None}, {"safety": 1.0, "empathy": 0.4}]
+    answers = (Rollout((), (Text("a"),)) for _ in lines)
+    rollouts = [
+        parse_rollout(answer, Score(1.0, {"index": index, "components": components}))
+        for index, (answer, components) in enumerate(zip(answers, lines, strict=True))
+    ]
+    assert measure_group(parse_group("task:1", rollouts, {}, []), "").varying == ("empathy",)
+
+
+def test_rewards_of_the_baseline_are_not_to_be_trained_on() -> None:
+    """The answer is no, whatever the other figures look like."""
+    run = figures(group_of(["a", "bb", "c"], [1.0, 3.0, 2.0], stand_in=True, reliability=0.99))
+    assert judge_trust(run, has_comparisons=False).weight == "no"
+
+
+def test_a_clean_run_has_nothing_against_it() -> None:
+    """Reliable, complete and varied rewards give the best answer, which claims no more than was measured."""
+    clean = group_of(["aaa", "bb", "ccc", "dd"], [1.0, 4.0, 3.5, 2.0], reliability=0.95)
+    trust = judge_trust(figures(clean), has_comparisons=False)
+    assert trust.weight == "fine"
+    assert "measured" in trust.answer
+
+
+def test_every_bar_leads_to_the_groups_behind_it() -> None:
+    """The tags of a histogram's bins cover each group that has a value, and no bin without one."""
+    groups = [group_of(["a", "bb", "ccc"], [float(k), 2.0 * k, 3.0]) for k in range(1, 6)]
+    run, tags = figures(*groups), Tags()
+    tags.add_run(0, 0, run, [measure_group(group, "") for group in groups])
+    bins = {name for name in tags.by_name if name.startswith("0-reward-")}
+    assert bins == {f"0-reward-{number}" for number, count in enumerate(run.reward_histogram.counts) if count}
+    assert set().union(*(tags.by_name[name].groups for name in bins)) == set(range(5))
+
+
+@given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=60))
+def test_a_histogram_counts_every_value_in_the_bin_that_it_names(values: list[float]) -> None:
+    """Counts add up, and `bin_of` agrees with them."""
+    histogram = histogram_of(values)
+    counted = [0] * len(histogram.counts)
+    for value in values:
+        counted[histogram.bin_of(value)] += 1
+    assert sum(histogram.counts) == len(values)
+    assert all((mine > 0) <= (theirs > 0) for mine, theirs in zip(counted, histogram.counts, strict=True))
+
+
+@given(st.lists(st.integers(-5, 5), min_size=2, max_size=12))
+def test_rank_correlation_is_one_with_any_growing_function(values: list[int]) -> None:
+    """It sees ranks only, and is unknown where nothing varies."""
+    numbers = [float(value) for value in values]
+    found = rank_correlation(numbers, [math.exp(value) for value in numbers])
+    assert found is None if len(set(numbers)) == 1 else found == pytest.approx(1.0)
+
+
+def test_means_and_shares_of_nothing_are_unknown() -> None:
+    """No figure is 0 because nothing was measured."""
+    assert mean_of([]).mean is None
+    assert mean_of([1.0]).low is None
+    assert share_of(0, 0).value is None
+
+
+def test_drift_is_told_from_chance() -> None:
+    """A mean that moves by many standard errors is significant, and an equal one is not."""
+    low, high = ([group_of(["a", "bb", "c"], [x, x + 1, x + 2]) for _ in range(40)] for x in (1.0, 2.0))
+    before, after = figures(*low), figures(*high, time="2026-01-02")
+    changes = {change.measure: change for change in iter_changes([after, before])}
+    assert changes["mean reward"].before == before.rewards.mean
+    assert changes["mean reward"].is_significant
+    assert not changes["spread within groups"].is_significant
+    assert changes["ties"].p_value is None
+
+
+def test_two_runs_are_matched_by_content() -> None:
+    """The order of the rollouts and the keys may differ; a rollout of one run only is left out."""
+    here = contents_of(group_of(["a", "b", "c"], [1.0, 2.0, 3.0]))
+    there = contents_of(group_of(["c", "a", "x", "b"], [1.0, 3.0, 9.0, 2.0]))
+    found = compare_runs({0: here}, {7: there}).matched[0]
+    assert found.numbers == (0, 7)
+    assert [(a, b) for a, b, _, _ in found.rows] == [(0, 1), (1, 3), (2, 0)]
+    assert found.correlation == pytest.approx(-1.0)
+    assert not found.same_best
