@@ -64,6 +64,7 @@ PURE = (
     "export.candidates",
     "export.choosing",
     "export.formats",
+    "export.late_fields",
     "export.messages",
     "export.rows",
     "export.scored.branch",

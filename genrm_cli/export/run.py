@@ -9,6 +9,7 @@ from typing import Any
 from genrm_cli.errors import InputError, UsageError
 from genrm_cli.export.choosing.split import PromptSplit
 from genrm_cli.export.formats import FORMATS
+from genrm_cli.export.late_fields import LateFields
 from genrm_cli.export.make_rows import MadeRow, RowMaker
 from genrm_cli.export.manifest import manifest_of, warnings_of
 from genrm_cli.export.options import ExportOptions
@@ -80,6 +81,11 @@ def export(
         warnings = warnings_of(reading, maker.counts, options, template_strips=format_.strips_reasoning)
         if options.split and not validation:
             warnings.append("all prompts are near-duplicates of each other: nothing was split off.")
+        if writers.late_fields:
+            warnings.append(
+                f"{', '.join(sorted(writers.late_fields))} first appear after 10 MB of JSON lines, where loaders based "
+                "on `datasets` fail: write .parquet instead."
+            )
         manifest = manifest_of(reading, maker.counts, options, len(table.groups), writers.uris, warnings)
         writers.write_sides(manifest)
         outputs.commit()
@@ -159,12 +165,18 @@ class _Writers:
             self._sides = {suffix: outputs.open(_side_uri(output, suffix)) for suffix in format_.sides}
             self._manifest = outputs.open(_side_uri(output, ".manifest.json"))
         self._tables: dict[str, ParquetWriter] = {}
+        self._late = {name: LateFields() for name in self._by_name}
         self._opened = ExitStack()
 
     @property
     def uris(self) -> list[str]:
         """The outputs that hold rows."""
         return list(self._by_name.values())
+
+    @property
+    def late_fields(self) -> set[str]:
+        """Fields of JSON lines that loaders based on `datasets` do not expect."""
+        return set().union(*(late.names for late in self._late.values()))
 
     def __enter__(self) -> "_Writers":
         for name, uri in self._by_name.items():
@@ -181,6 +193,7 @@ class _Writers:
         table = self._tables.get(name)
         if table is None:
             self._sinks[name].write(line)
+            self._late[name].add(made.row, len(line))
         else:
             table.append(line)
 
