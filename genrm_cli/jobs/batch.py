@@ -243,9 +243,9 @@ class _Batch:
             refuse_unscored(metrics, settings)
         except TooManyUnscoredError as too_many:
             error = too_many
-        scored = metrics.rollouts - metrics.statuses["unscored"]
-        failures = f"{metrics.failed} failures, " if metrics.failed else ""
-        reason = f"{scored} of {metrics.rollouts} rollouts, {failures}{metrics.calls} calls ({decision.reason})"
+        failures = f"failures: {metrics.failed}, " if metrics.failed else ""
+        counts = f"rollouts: {metrics.statuses['scored']} of {metrics.rollouts}, {failures}calls: {metrics.calls}"
+        reason = f"{counts} ({decision.reason})"
         if error is not None:
             reason += f"; {str(error).rstrip('.')}"
         return FileResult(task.uri, task.places.scored, Status.SCORED, reason, error, report, metrics=report.metrics)
