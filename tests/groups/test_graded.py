@@ -458,7 +458,7 @@ def test_a_killed_run_asks_nothing_twice(
     assert planned == 6 * (3 + 3 + 1 + 1)
     judge_server.reset()
     judge_server.behave(latency_s=0.03)
-    process = torn.start("score", "in.jsonl")
+    process = torn.start("score", "in.jsonl", "--config", "genrm.toml")
     judge_server.wait_until(lambda stats: stats["distinct_answered"] >= 15, limit_s=20)
     process.kill()
     process.communicate(timeout=10)
