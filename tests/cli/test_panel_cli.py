@@ -54,7 +54,7 @@ def test_each_server_of_a_panel_gets_its_own_key_and_no_other(
         assert key.encode() not in written + finished.out
         assert key not in finished.err
     metrics = metrics_of(genrm)
-    assert metrics == json.loads(finished.out)
+    assert metrics == json.loads(finished.out)["results"][0]["metrics"]
     assert [one["name"] for one in metrics["judge"]["panel"]] == ["a", "b"]
     assert [one["judge"] for one in metrics["panel"]["judges"]] == ["a", "b"]
     assert (metrics["calls"], metrics["retries"], metrics["failures"]) == (16, 0, 0)

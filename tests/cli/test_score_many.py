@@ -507,7 +507,8 @@ def test_a_second_start_is_refused_under_a_lock(genrm: Genrm, call: Call, judge_
         before = names_below(genrm.folder)
         second = call(*arguments)
         assert second.code == 5
-        (line,) = second.err.splitlines()
+        line, done = second.err.splitlines()
+        assert done.endswith("exit 5")
         assert f"the same command is still running (process {first.pid})" in line
         assert names_below(genrm.folder) == before
         assert first.poll() is None

@@ -283,16 +283,20 @@ def test_a_listing_that_is_refused_fails_alone(
 def test_an_output_that_cannot_be_put_fails_alone(
     call: Call, s3_bucket: Any, aws: dict[str, str], disturbed_s3: DisturbedS3
 ) -> None:
-    """The file whose scored lines the store refuses has no metrics and no lease left; its neighbour is done."""
+    """A file whose scored lines the store refuses keeps no lease, and the next run completes it; the other is done."""
     put(s3_bucket, "rl/a.jsonl", "rl/b.jsonl")
     disturbed_s3.rule(key_contains="a.scored.jsonl", method="PUT", answer={"code": "AccessDenied"})
     arguments = ("score", f"s3://{s3_bucket.name}/rl/", *LEXICAL, *NOW)
     finished = call(*arguments, "--s3-endpoint-url", disturbed_s3.url, **aws)
     assert finished.code == 5, finished.err
     keys = keys_in(s3_bucket)
-    assert not [key for key in keys if key.startswith("rl/a.metrics") or ".claim-" in key or "unfinished" in key]
-    assert "rl/b.metrics.json" in keys
+    assert "rl/a.scored.jsonl" not in keys
+    assert not [key for key in keys if ".claim-" in key or "unfinished" in key]
+    assert {"rl/b.metrics.json", "rl/b.scored.jsonl"} <= keys
     assert call(*arguments, **aws).code == 0
+    keys = keys_in(s3_bucket)
+    assert {"rl/a.metrics.json", "rl/a.scored.jsonl"} <= keys
+    assert not [key for key in keys if ".commit" in key and "conditional" not in key]
 
 
 @pytest.mark.slow
