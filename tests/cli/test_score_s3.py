@@ -135,6 +135,7 @@ def test_an_episode_file_of_a_nightly_run(genrm: Genrm, s3_bucket: Any, aws: dic
     arguments = ("score", f"{uri}/night.jsonl", *LEXICAL, "-o", f"{uri}/scored/night.jsonl", "--json", "--quiet")
     finished = genrm.run(*arguments, **aws)
     assert (finished.code, finished.err) == (0, "")
-    assert json.loads(finished.out) == json.loads(get(s3_bucket, f"{FOLDER}/scored/night.metrics.json"))
+    (result,) = json.loads(finished.out)["results"]
+    assert result["metrics"] == json.loads(get(s3_bucket, f"{FOLDER}/scored/night.metrics.json"))
     after = [json.loads(line) for line in get(s3_bucket, f"{FOLDER}/scored/night.jsonl").splitlines()]
     assert all("genrm" in line["reward"]["components"] for line in after)
