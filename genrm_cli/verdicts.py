@@ -130,6 +130,7 @@ class Outcome:
         prompt_tokens: summed over all replies, where the server reports them; so are the two below.
         reply_text: the content of the last reply; None if there was none.
         from_journal: True when nothing was asked: the numbers are those of the run that asked.
+        journal_key: of the reply in the journal; empty where the journal does not hold it.
         hedged: True when a straggler was asked a second time.
         turns: calls that an answer takes at least; the rest are retries.
     """
@@ -142,6 +143,7 @@ class Outcome:
     cached_tokens: int = 0
     reply_text: str | None = None
     from_journal: bool = False
+    journal_key: bytes = b""
     hedged: bool = False
     turns: int = 1
 

@@ -76,7 +76,11 @@ def comparison_record(comparison: ComparisonResult, *, with_reply: bool) -> dict
     record["judge"] = comparison.judge
     if comparison.neutralised:
         record["neutralised"] = dict(comparison.neutralised)
-    return record | {"reply": comparison.outcome.reply_text} if with_reply else record
+    if with_reply:
+        record["reply"] = comparison.outcome.reply_text
+    elif comparison.outcome.journal_key:
+        record["journal_key"] = comparison.outcome.journal_key.hex()  # where the reply can be found
+    return record
 
 
 def outcome_record(outcome: Outcome, verdict: Verdict | None) -> dict[str, Any]:

@@ -83,7 +83,8 @@ class CachedJudge:
         if (earlier := self._in_flight.get(key)) is not None:
             self._judge.dismiss(slot)
             outcome = await asyncio.shield(earlier)
-            return Outcome(outcome.result, reply_text=outcome.reply_text, from_journal=True)
+            text, stored = outcome.reply_text, outcome.journal_key
+            return Outcome(outcome.result, reply_text=text, from_journal=True, journal_key=stored)
         answered = self._in_flight[key] = asyncio.get_running_loop().create_future()
         try:
             outcome = await self._ask_unless_claimed(request, slot)

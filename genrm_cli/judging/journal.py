@@ -125,7 +125,9 @@ class Journal(AbstractContextManager["Journal"]):
             if opinion is None or (text is None and reply is not None):
                 return None
             attempts, latency_s, prompt, completion, cached = outcome[5:]
-            return Outcome(opinion, attempts, latency_s, prompt, completion, cached, text, from_journal=True)
+            known = Outcome(opinion, attempts, latency_s, prompt, completion, cached, text)
+            known.from_journal, known.journal_key = True, key
+            return known
 
     def _sound(self, key: bytes, outcome: Sequence[Any], checksum: int | None) -> Judgment | None:
         """Return the judgment of a stored row; None if the row is damaged."""
@@ -334,6 +336,7 @@ class Journal(AbstractContextManager["Journal"]):
         verdict = (key, judge, *numbers, *costs, now, self._pack(text.encode()), grades, checksum)
         row = dict(zip(VERDICT_COLUMNS, verdict, strict=True))
         earlier = self._store(execute, row)
+        outcome.journal_key = key
         if earlier is not None:
             outcome.result = earlier
         if self._has_failures:

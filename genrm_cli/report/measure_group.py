@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from genrm_cli.report.scored_group import AskedComparison, ScoredGroup
 from genrm_cli.rollouts.response import words_of
-from genrm_cli.verdicts import Verdict, preference
+from genrm_cli.verdicts import FailureKind, Verdict, preference
 
 Floats = npt.NDArray[np.float64]
 
@@ -39,7 +39,10 @@ class GroupFigures:
         verdicts: that compare two responses; `first_wins` prefer the one shown first, `second_wins` the other.
         pairs_in_both_orders: judged in both; `flips` prefer another response in each.
         triples: of rollouts whose three pairs were all judged; `circular` prefer a to b, b to c and c to a.
-        failures: comparisons without a verdict, by kind.
+        asked: requests to judges, those for verdicts on pairs and for grades alike.
+        failures: of them without an answer, by kind.
+        not_asked: requests that were planned but not made.
+        replies: requests whose replies are known.
         unscored: rollouts without a reward, by reason.
         duplicates: responses equal to an earlier one but for case, spaces and punctuation.
         varying: components that tell its rollouts apart.
@@ -63,7 +66,10 @@ class GroupFigures:
     flips: int
     triples: int
     circular: int
+    asked: int
     failures: Counter[str]
+    not_asked: int
+    replies: int
     unscored: Counter[str]
     duplicates: int
     varying: tuple[str, ...]
@@ -81,6 +87,8 @@ def measure_group(group: ScoredGroup, prompt: str) -> GroupFigures:
     leads = [preference(each.verdict) for each in pairs if each.verdict is not None]
     means, both, flips = _pair_means(pairs)
     triples, circular = _triples(means, len(rewards))
+    failures = Counter(each.failure[0] for each in group.comparisons if each.failure is not None)
+    not_asked = failures.pop(FailureKind.NOT_ASKED, 0)
     return GroupFigures(
         group.key,
         prompt,
@@ -99,7 +107,10 @@ def measure_group(group: ScoredGroup, prompt: str) -> GroupFigures:
         flips,
         triples,
         circular,
-        Counter(each.failure[0] for each in group.comparisons if each.failure is not None),
+        len(group.comparisons) - not_asked,
+        failures,
+        not_asked,
+        sum(bool(each.reply) for each in group.comparisons),
         Counter(each.reason or each.status for each in group.rollouts if each.reward is None),
         _duplicates(words),
         _varying(group),

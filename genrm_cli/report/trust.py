@@ -57,7 +57,7 @@ def _iter_reasons(figures: RunFigures, has_comparisons: bool) -> Iterator[Reason
     yield from _reliability(figures)
     if not has_comparisons:
         yield Reason("unknown", "No comparisons file beside the scored lines: what the judge said is not known.")
-    elif figures.verdicts or figures.failed.of:
+    elif figures.failed.of or figures.not_asked:
         yield from _judging(figures)
     yield from _length(figures.length_effect)
     if figures.repeated.count:
@@ -97,6 +97,8 @@ def _reliability(figures: RunFigures) -> Iterator[Reason]:
 
 
 def _judging(figures: RunFigures) -> Iterator[Reason]:
+    if figures.not_asked:
+        yield Reason("care", f"{figures.not_asked:,} planned comparisons were not asked.", "not-asked")
     failed = figures.failed
     if failed.value:
         weight: Weight = "no" if failed.value > _MANY else "care" if failed.value > _SOME else "fine"

@@ -119,10 +119,10 @@ def _evaluate(pairs: str, output: str | None, replies: str | None, invocation: I
 
 def _compare(a: str, b: str, invocation: Invocation) -> int:
     from genrm_cli.evaluation.compare_results import compare_results
-    from genrm_cli.storage.formats.location import S3Options
+    from genrm_cli.jobs.context import s3_options
 
     settings = invocation.settings
-    s3 = S3Options(settings.storage.s3_endpoint_url, settings.storage.s3_profile, settings.storage.s3_region)
+    s3 = s3_options(settings)
     comparison, quiet = compare_results(a, b, s3), settings.output.quiet
     if settings.output.json_output:
         print_json(comparison)

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from genrm_cli.jobs.context import RunContext
     from genrm_cli.jobs.preview.show import ShownGroup, ShownRequest
 
-_OMITTED = ("min_age", "leases", "lease_expiry", "lock")
+_OMITTED = ("min_age", "leases", "lease_expiry", "lock", "segment_calls", "segment_age", "only_failed")
 _BEGINNING_CHARS = 80
 
 
-@with_settings("Input", "Pairs", "Judge", "Storage", omit=_OMITTED)
+@with_settings("Input", "Pairs", "Judge", "Journal", "Storage", omit=_OMITTED)
 def show(
     rollouts: Annotated[
         str,
@@ -47,7 +47,8 @@ def show(
 ) -> int:
     """Show the first group as rollouts, or exactly what a judge would be sent about it, without calling one.
 
-    Of an output of genrm score (*.scored.jsonl), show rewards, the matrix of verdicts and the judge's words.
+    Of an output of genrm score (*.scored.jsonl), show rewards, the matrix of verdicts and the judge's words, from the
+    journal if the comparisons lack them.
 
     With --as-judge, groups about which nothing is asked are skipped. The settings are those of `genrm score`. Control
     characters are printed as escapes such as \\x1b; --json keeps them.

@@ -29,7 +29,7 @@ def show_scored(
     as_json: bool,
 ) -> None:
     """Print groups of a scored file: those of least reliability, those with failures, one, or the first."""
-    from genrm_cli.report.page.group_document import group_document, mask_of
+    from genrm_cli.report.page.group_document import group_document, mask_of, with_labels_masked
     from genrm_cli.report.scored_run import ScoredRun
 
     mask = mask_of(settings.judge.redact_pattern)
@@ -45,16 +45,16 @@ def show_scored(
             chosen = iter(nsmallest(worst, known, key=lambda each: each.reliability or 0.0))
         if as_json:
             for each in chosen:
-                print_json(group_document(each, mask))
+                print_json(group_document(with_labels_masked(each, mask), mask))
         else:
-            print_paged(part for each in chosen for part in _iter_parts(each, mask))
+            print_paged(part for each in chosen for part in _iter_parts(with_labels_masked(each, mask), mask))
 
 
 def _iter_parts(group: "ScoredGroup", mask: "Mask") -> Iterator[str | Table]:
     from genrm_cli.report.page.group_document import prompt_beginning
 
     size = counted(len(group.rollouts), "rollout")
-    yield f"=== group {mask(group.key)}: {size}, reliability {number_text(group.reliability, '.2f')}"
+    yield f"=== group {group.key}: {size}, reliability {number_text(group.reliability, '.2f')}"
     yield f"{prompt_beginning(group, mask)}\n"
     table = new_table("index", "response", "reward", "rank", "advantage", "error", "chars", texts=2)
     ordered = sorted(group.rollouts, key=lambda each: (each.reward is None, -(each.reward or 0.0), each.index))

@@ -18,19 +18,21 @@ _FOLDER = files("genrm_cli") / "report" / "page"
 _MARK = "<!--blocks-->"  # text in the page cannot hold it: the template escapes all
 
 
-def iter_page(values: Mapping[str, Any], index: dict[str, Any], blocks: Blocks, folder: str | None) -> Iterator[bytes]:
+def iter_page(
+    values: Mapping[str, Any], index: dict[str, Any], blocks: Blocks, scripts_at: str | None
+) -> Iterator[bytes]:
     """Yield the page piece by piece.
 
     Args:
         values: of the template.
         index: what the script knows of all groups.
         blocks: the groups.
-        folder: name of the folder beside the page that holds the blocks; None to hold them in the page.
+        scripts_at: beginning of the paths of scripts that hold the blocks; None to hold them in the page.
     """
-    before, after = _render(values, in_folder=folder is not None).split(_MARK)
+    before, after = _render(values, in_folder=scripts_at is not None).split(_MARK)
     yield before.encode()
-    yield _inert("index", packed(render_record({**index, "folder": folder})))
-    if folder is None:
+    yield _inert("index", packed(render_record({**index, "scripts_at": scripts_at})))
+    if scripts_at is None:
         for number, block in enumerate(blocks):
             yield _inert(f"block-{number}", block)
     yield after.encode()

@@ -23,7 +23,7 @@ function blockText(number) {
     const script = document.createElement("script");
     waiting.set(number, (data) => resolve(unpack(data)));
     script.onerror = () => reject(new Error("cannot read " + script.src + "; keep the folder beside the page"));
-    script.src = index.folder + "/block-" + number + ".js";
+    script.src = index.scripts_at + number + ".js";
     document.head.append(script);
   });
 }

@@ -62,6 +62,7 @@ def _marks(group: GroupFigures) -> list[tuple[str, str]]:
         ("no-spread", "equal rewards", group.spread is not None and group.spread < 1e-9),
         ("noisy", "mostly noise (reliability below 0.5)", (group.reliability or 0.0) < NOISY_BELOW),
         ("failed", "comparisons without a verdict", bool(group.failures)),
+        ("not-asked", "comparisons that were not asked", bool(group.not_asked)),
         ("flips", "pairs that flip when swapped", bool(group.flips)),
         ("circular", "circular triples", bool(group.circular)),
         ("long-wins", "a strong length effect", effect is not None and abs(effect) > _LENGTH_WINS),
