@@ -143,7 +143,7 @@ class Outcome:
     cached_tokens: int = 0
     reply_text: str | None = None
     from_journal: bool = False
-    journal_key: bytes = b""
+    journal_key: bytes = field(default=b"", compare=False)
     hedged: bool = False
     turns: int = 1
 

@@ -88,7 +88,7 @@ class Content:
             {
                 "run": run.number,
                 "name": run.figures.uri.rpartition("/")[2],
-                "time": run.figures.time,
+                "time": (run.figures.time or "unknown")[:16].replace("T", " "),
                 "judge": run.figures.judge,
                 "cells": cells_of(run.figures),
             }

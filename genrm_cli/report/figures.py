@@ -70,7 +70,7 @@ class RunFigures:
         length_effect: mean over groups of the correlation of reward and length; `markup_effect` likewise.
         verdicts: on pairs.
         failed: requests to judges that were not answered, by kind in `failures`; `not_asked` were only planned.
-        replies: requests whose replies are known.
+        replies: answered requests whose replies are known.
         ties: verdicts that prefer neither response.
         first_place: verdicts for the response shown first, of those that prefer one.
         flips: pairs judged in both orders whose preference changes.
@@ -163,7 +163,7 @@ def figures_of(
     spreads, effects = _known(groups, "spread"), _known(groups, "length_effect")
     reliabilities = _known(groups, "reliability")
     failures = _counted(group.failures for group in groups)
-    verdicts, asked = _total(groups, "verdicts"), _total(groups, "asked")
+    verdicts, asked, failed = _total(groups, "verdicts"), _total(groups, "asked"), sum(failures.values())
     first, second = _total(groups, "first_wins"), _total(groups, "second_wins")
     rollouts = _total(groups, "size")
     return RunFigures(
@@ -191,10 +191,10 @@ def figures_of(
         length_histogram=histogram_of(effects, least=-1.0, most=1.0),
         markup_effect=mean_of(_known(groups, "markup_effect"), 1.0),
         verdicts=verdicts,
-        failed=share_of(sum(failures.values()), asked),
+        failed=share_of(failed, asked),
         failures=failures,
         not_asked=_total(groups, "not_asked"),
-        replies=share_of(_total(groups, "replies"), asked),
+        replies=share_of(_total(groups, "replies"), asked - failed),
         ties=share_of(verdicts - first - second, verdicts),
         first_place=share_of(first, first + second),
         flips=share_of(_total(groups, "flips"), _total(groups, "pairs_in_both_orders")),
@@ -278,7 +278,7 @@ def _stand_out(groups: Sequence[GroupFigures]) -> dict[str, tuple[str, ...]]:
     measures: dict[str, Callable[[GroupFigures], float | None]] = {
         "worst reliability": lambda group: None if group.reliability is None else -group.reliability,
         "strongest length effect": lambda group: None if group.length_effect is None else abs(group.length_effect),
-        "largest residual of the fit": lambda group: group.residual,
+        "largest residual of the fit": lambda group: group.residual or None,
         "most failures": lambda group: float(group.failures.total()) or None,
         "most repeated responses": lambda group: float(group.duplicates) or None,
     }

@@ -42,7 +42,7 @@ class GroupFigures:
         asked: requests to judges, those for verdicts on pairs and for grades alike.
         failures: of them without an answer, by kind.
         not_asked: requests that were planned but not made.
-        replies: requests whose replies are known.
+        replies: answered requests whose replies are known.
         unscored: rollouts without a reward, by reason.
         duplicates: responses equal to an earlier one but for case, spaces and punctuation.
         varying: components that tell its rollouts apart.
@@ -110,7 +110,7 @@ def measure_group(group: ScoredGroup, prompt: str) -> GroupFigures:
         len(group.comparisons) - not_asked,
         failures,
         not_asked,
-        sum(bool(each.reply) for each in group.comparisons),
+        sum(bool(each.reply) and each.failure is None for each in group.comparisons),
         Counter(each.reason or each.status for each in group.rollouts if each.reward is None),
         _duplicates(words),
         _varying(group),

@@ -74,7 +74,8 @@ class ScoredRun:
         s3 = s3_options(self._settings)
         first = self._read_scored(s3)
         if not self._groups:
-            raise InputError(f"{self.uri}: none of its {self.lines:,} lines is scored ({first or 'it is empty'})")
+            found = f"none of its {self.lines:,} lines is scored ({first})" if self.lines else "it is empty"
+            raise InputError(f"{self.uri}: {found}; expected an output of `genrm score`, or a result of `genrm eval`")
         self._read_comparisons(s3)
         source = source_beside(self.uri, ".metrics.json", s3, self._settings)
         if source is not None:

@@ -106,7 +106,7 @@ def _judging(figures: RunFigures) -> Iterator[Reason]:
     first = figures.first_place
     if first.value is not None and first.low is not None and first.high is not None:
         leans = first.low > 0.5 + _LEANS or first.high < 0.5 - _LEANS
-        side = "first" if first.value > 0.5 else "second"
+        side = "first" if first.value >= 0.5 else "second"
         text = f"The response shown {side} wins {max(first.value, 1 - first.value):.1%} of {first.of:,} verdicts"
         yield Reason("care" if leans else "fine", f"{text}; 50% is fair.")
     flips = figures.flips

@@ -35,7 +35,8 @@ class WrittenReport:
     Attributes:
         folder: name of the folder beside the page; None for a page in one file.
         answers: of each run, whether one can train on it.
-        unknown_replies: requests to judges whose replies neither the comparisons nor the journal hold.
+        unknown_replies: answered requests whose replies neither the comparisons nor the journal hold.
+        rejected_lines: lines of scored files that could not be read.
     """
 
     figures: dict[str, Any]
@@ -43,6 +44,7 @@ class WrittenReport:
     folder: str | None
     answers: Sequence[str]
     unknown_replies: int
+    rejected_lines: int
 
 
 def write_report(
@@ -104,6 +106,7 @@ def write_report(
         None if folder is None else folder.name,
         [run.trust.answer for run in content.runs],
         sum(share.of - share.count for share in asked),
+        sum(run.rejected for run in content.runs),
     )
 
 

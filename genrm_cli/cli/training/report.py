@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from genrm_cli.cli.console import counted, print_json, say
+from genrm_cli.cli.console import counted, print_json, say, say_warning
 from genrm_cli.cli.options import Invocation, option, with_settings
 from genrm_cli.settings.table import all_settings
 
@@ -65,6 +65,8 @@ def report(
     if not invocation.settings.output.quiet:
         for answer in written.answers:
             say(f"can I train on this? {answer}")
+        if written.rejected_lines:
+            say_warning(f"{counted(written.rejected_lines, 'line')} could not be read; the page counts them.")
         if written.unknown_replies:
             say(
                 f"{counted(written.unknown_replies, 'reply', 'replies')} of the judge unknown to the comparisons and "

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from genrm_cli.report.figures import NOISY_BELOW, Histogram, RunFigures
 from genrm_cli.report.measure_group import GroupFigures
+from genrm_cli.report.page.charts import number_text
 
 _LENGTH_WINS = 0.5
 
@@ -80,4 +81,4 @@ def _unknown(name: str, group: GroupFigures) -> bool:
 
 def _range_text(histogram: Histogram, bin_: int) -> str:
     low, high = histogram.edges[bin_ : bin_ + 2]
-    return f"from {low:.3g} to {high:.3g}"
+    return f"from {number_text(low)} to {number_text(high)}"
