@@ -40,6 +40,8 @@ def iter_page(
 
 def block_script(number: int, block: bytes) -> bytes:
     """Return a block as a file beside the page, where a page opened from disk may read scripts only."""
+    for character, escaped in ((b"\\", b"\\\\"), (b'"', b'\\"'), (b"\n", b"\\n")):
+        block = block.replace(character, escaped)
     return b'genrmBlock(%d, "%s");\n' % (number, block)
 
 

@@ -3,6 +3,8 @@
 
 const $ = (id) => document.getElementById(id);
 const SHOWN = 100;
+const ESCAPE = 0x7f;
+const ESCAPED = { e: 0x7f, 0: 0, r: 0x0d, l: 0x3c };
 const LONG_CHARS = 20000;
 const MAX_MATRIX = 64;
 const blocks = new Map();
@@ -15,9 +17,25 @@ window.genrmBlock = (number, data) => waiting.get(number)(data);
 
 // ---- data
 
-async function unpack(base64) {
-  const bytes = Uint8Array.from(atob(base64.trim()), (char) => char.charCodeAt(0));
-  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+function bytesOf(text) {  // seven bits a character; some are escaped, as HTML would change them
+  const bytes = new Uint8Array(text.length);
+  let held = 0, bits = 0, count = 0;
+  for (let at = 0; at < text.length; at += 1) {
+    const code = text.charCodeAt(at);
+    held = (held << 7) | (code === ESCAPE ? ESCAPED[text[at += 1]] : code);
+    bits += 7;
+    if (bits >= 8) {
+      bits -= 8;
+      bytes[count] = held >> bits;
+      count += 1;
+      held &= (1 << bits) - 1;
+    }
+  }
+  return bytes.subarray(0, count);
+}
+
+async function unpack(text) {
+  const stream = new Blob([bytesOf(text)]).stream().pipeThrough(new DecompressionStream("gzip"));
   return new Response(stream).text();
 }
 
