@@ -1,6 +1,7 @@
 """What a scored group says about the signal in it; "not measurable" is None, never 0."""
 
 import math
+import string
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +17,8 @@ Floats = npt.NDArray[np.float64]
 
 _MAX_DENSE = 256  # rollouts; the fit and the triples of more would take long
 _LEAST_POINTS = 3  # for a correlation
-_PUNCTUATION = str.maketrans("", "", "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~’‘“”…")
+_PUNCTUATION = string.punctuation.encode()
+_QUOTES = "’‘“”…"
 _MARKUP = ("**", "\n#", "\n- ", "\n* ", "\n1.", "```", "\n|")
 
 
@@ -141,9 +143,16 @@ def _marks(text: str) -> int:
 
 
 def _duplicates(words: Sequence[str]) -> int:
-    plain = [" ".join(text.lower().translate(_PUNCTUATION).split()) for text in words]
-    said = [text for text in plain if text]
+    said = [plain for text in words if (plain := _plain(text))]
     return len(said) - len(set(said))
+
+
+def _plain(text: str) -> bytes:
+    """Return the words of a text: bytes, from which Python deletes characters ten times as fast."""
+    text = text.lower()
+    for quote in _QUOTES:
+        text = text.replace(quote, "")
+    return b" ".join(text.encode("utf-8", "surrogatepass").translate(None, _PUNCTUATION).split())
 
 
 def _pair_means(pairs: Sequence[AskedComparison]) -> tuple[dict[tuple[int, int], float], int, int]:

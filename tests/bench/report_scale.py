@@ -1,7 +1,7 @@
 """Measure `genrm report` on generated scored rollouts: `python tests/bench/report_scale.py 176000 FOLDER TEXT`.
 
 Writes FOLDER/report-N.scored.jsonl with comparisons (groups of 8, two comparisons a rollout, responses of about 1,500
-characters made of the sentences in TEXT), then the page, and prints seconds, peak memory and bytes. With Playwright and
+characters, passages of TEXT), then the page, and prints seconds, peak memory and bytes. With Playwright and
 Debian's Chromium it opens the page as well, and prints how long loading and opening groups take.
 """
 
@@ -35,9 +35,10 @@ def write_run(scored: Path, rollouts: int, text: str) -> None:
 
 
 def _scored_line(source: random.Random, sentences: list[str], prompt: str, group: int, index: int) -> str:
-    answer = ""
+    answer, place = "", source.randrange(len(sentences))
     while len(answer) < RESPONSE_CHARS * source.uniform(0.8, 1.1):
-        answer += source.choice(sentences) + " "
+        answer += sentences[place % len(sentences)] + " "
+        place += 1
     reward = round(source.uniform(1, 5), 4)
     detail = {
         "format": 1, "status": "scored", "reason": None, "base_score": reward, "standard_error": 0.4,
