@@ -1,7 +1,7 @@
 """Measure `genrm report` on generated scored rollouts: `python tests/bench/report_scale.py 176000 FOLDER TEXT`.
 
-Writes FOLDER/report-N.scored.jsonl with comparisons (groups of 8, two comparisons a rollout, responses of about 1,500
-characters, passages of TEXT), then the page, and prints seconds, peak memory and bytes. With Playwright and
+Writes FOLDER/report-N.scored.jsonl with comparisons (groups of 8, a ring of comparisons, responses of about 1,500
+characters that are passages of TEXT), then the page, and prints seconds, peak memory and bytes. With Playwright and
 Debian's Chromium it opens the page as well, and prints how long loading and opening groups take.
 """
 
@@ -30,8 +30,7 @@ def write_run(scored: Path, rollouts: int, text: str) -> None:
             prompt = source.choice(sentences)
             for index in range(SIZE):
                 lines.write(_scored_line(source, sentences, prompt, group, index))
-                for step in (1, 2):
-                    asked.write(_comparison_line(source, group, index, (index + step) % SIZE))
+                asked.write(_comparison_line(source, group, index, (index + 1) % SIZE))
 
 
 def _scored_line(source: random.Random, sentences: list[str], prompt: str, group: int, index: int) -> str:
@@ -43,7 +42,7 @@ def _scored_line(source: random.Random, sentences: list[str], prompt: str, group
     detail = {
         "format": 1, "status": "scored", "reason": None, "base_score": reward, "standard_error": 0.4,
         "reliability": round(source.random(), 3), "adjustments": {}, "rank": index + 1, "advantage": 0.1,
-        "group": f"prompt_id:{group}", "group_size": SIZE, "index": index, "comparisons": 4, "failed": 0,
+        "group": f"prompt_id:{group}", "group_size": SIZE, "index": index, "comparisons": 2, "failed": 0,
         "defaulted": 0, "judge": "j", "stand_in": False,
     }  # fmt: skip
     messages = [{"role": "user", "content": prompt}, {"role": "assistant", "content": answer}]
