@@ -44,6 +44,7 @@ def test_a_large_page_becomes_a_folder(genrm: Genrm, call: Call) -> None:
     assert {f"{at}{number}.js" for number in range(len(blocks))} == {f"out_files/{path.name}" for path in blocks}
 
 
+@pytest.mark.slow
 def test_a_later_page_replaces_the_blocks_and_leaves_other_files(genrm: Genrm, call: Call) -> None:
     """The folder holds the blocks of the page and what others put there; the same content keeps its names."""
     made = []
@@ -58,6 +59,7 @@ def test_a_later_page_replaces_the_blocks_and_leaves_other_files(genrm: Genrm, c
     assert (genrm.folder / "out_files" / "notes.txt").read_text() == "mine"
 
 
+@pytest.mark.slow
 def test_a_page_that_fails_leaves_no_folder(genrm: Genrm, call: Call) -> None:
     """Where the figures cannot be written neither page nor blocks appear, and an earlier report keeps its own."""
     write_large(genrm, 0)
