@@ -150,15 +150,7 @@ def figures_of(
     metrics: Mapping[str, Any],
     judge: str | None,
 ) -> RunFigures:
-    """Return the figures of a run.
-
-    Args:
-        uri: of the scored lines.
-        groups: of it.
-        components: over its rollouts.
-        metrics: the object beside the scored lines; empty without one.
-        judge: as the scored lines name it.
-    """
+    """Return the figures of a run; `metrics` is the object beside the scored lines, empty without one."""
     rewards = [reward for group in groups for reward in group.rewards if reward is not None]
     spreads, effects = _known(groups, "spread"), _known(groups, "length_effect")
     reliabilities = _known(groups, "reliability")

@@ -75,9 +75,7 @@ def write_report(
     if compare and len(uris) != 2:
         raise UsageError(f"--compare takes two scored files; found {len(uris)}.")
     target = output or (sibling(uris[0], SUFFIX) if len(uris) == 1 and not results else "report.html")
-    for uri in (*uris, *results):
-        if is_same_place(uri, target):
-            raise UsageError(f"the output {target} is an input; choose another output with -o.")
+    _refuse_inputs(target, (*uris, *results))
     mode = reduce(int.__and__, map(mode_of, (*uris, *results)))  # as private as the most private input
     overwrite = settings.output.overwrite
     with Blocks() as blocks, Outputs(s3, overwrite=overwrite, mode=mode) as outputs, ExitStack() as on_failure:
@@ -108,6 +106,11 @@ def write_report(
         sum(share.of - share.count for share in asked),
         sum(run.rejected for run in content.runs),
     )
+
+
+def _refuse_inputs(target: str, inputs: Sequence[str]) -> None:
+    if any(is_same_place(uri, target) for uri in inputs):
+        raise UsageError(f"the output {target} is an input; choose another output with -o.")
 
 
 def _read_content(
