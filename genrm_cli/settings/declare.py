@@ -21,7 +21,8 @@ class Declaration:
         panel: section of the help; the subject's unless given.
         changes_rewards: whether the digest covers it.
         key: its name in files, flags and the environment, where it differs from the field's.
-        negative: the flag that disables it, where it is not `--no-` and its name.
+        negative: the flag that disables it, if not `--no-` and its name.
+        negative_help: help of that flag, for a setting that is on by default.
         is_duration: whether it accepts values such as 90s, 15m and 2h.
         is_size: whether it accepts values such as 64MB and 1GiB.
         is_common: whether `--help` shows it; `--help-all` shows every setting.
@@ -39,6 +40,7 @@ class Declaration:
     key: str | None = None
     extra_flag: str | None = None
     negative: str | None = None
+    negative_help: str | None = None
     is_duration: bool = False
     is_size: bool = False
     is_common: bool = False

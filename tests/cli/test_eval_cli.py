@@ -107,7 +107,7 @@ def test_bad_lines_are_said_and_strict_stops_at_them(genrm: Genrm, call: Call) -
     genrm.write("pairs.jsonl", [{"prompt": "no answers"}, *make_pairs(2)])
     finished = call("eval", "pairs.jsonl", *LEXICAL)
     assert finished.code == 0
-    assert "line 1 is skipped: no labelled pair" in finished.err
+    assert "skipped line 1: no labelled pair" in finished.err
     finished = call("eval", "pairs.jsonl", *LEXICAL, "--strict")
     assert (finished.code, finished.out) == (3, b"")
     assert "line 1" in finished.err

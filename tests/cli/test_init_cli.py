@@ -89,7 +89,7 @@ def test_a_terminal_is_asked_for_endpoint_and_model(genrm: Genrm, judge_server: 
         os.close(its)
         shown = b"".join(_iter_shown(ours))
     assert process.returncode == 0, shown
-    assert b"'9' is neither a number nor a name of the list" in shown
+    assert b"'9' is neither a number nor a name from the list" in shown
     assert tomllib.loads((genrm.folder / "genrm.toml").read_text())["model"] == "two"
 
 

@@ -120,8 +120,8 @@ def test_a_reply_is_tried_against_the_responses_shown(genrm: Genrm, call: Call) 
 @pytest.mark.parametrize(
     ("name", "responses", "expected"),
     [
-        ("mt-bench", ("one",), "mt-bench shows two responses at a time, and --response is given 1 time(s)."),
-        ("nemotron-principle", ("one", "two"), "nemotron-principle shows one response at a time"),
+        ("mt-bench", ("one",), "mt-bench shows the judge two responses at a time, but --response was given 1 time(s)."),
+        ("nemotron-principle", ("one", "two"), "nemotron-principle shows the judge one response at a time"),
         ("mt-bench", ("@gone.txt", "two"), "--response: cannot read gone.txt"),
     ],
 )

@@ -83,7 +83,7 @@ def test_recorded_verdicts_are_replayed(genrm: Genrm, call: Call) -> None:
     assert "6 groups of 5" in shown.out.decode()
     (judge,) = json.loads(call(*replay, "--calls", "5", "--strategy", "ring", "--json").out)["judges"]
     assert [(row["estimator"], row["calls"]) for row in judge["figures"]] == [("simple_tiebreaker", 5), ("combined", 5)]
-    assert call(*replay, "--noise", "2").err.startswith("genrm: error: --replay takes real verdicts")
+    assert call(*replay, "--noise", "2").err.startswith("genrm: error: --replay uses recorded verdicts")
     assert call("score", "in.jsonl", "--judge", "lexical", "--force", "--quiet").code == 0
     sparse = call(*replay)
     assert sparse.code == 2
@@ -137,7 +137,7 @@ def test_files_that_cannot_be_fitted_to_are_errors(genrm: Genrm, call: Call) -> 
     assert call("score", "in.jsonl", "--judge", "lexical", "--quiet").code == 0
     few = call("simulate", "--fit", "in.comparisons.jsonl")
     assert few.code == 2
-    assert "holds 8 verdicts; a fit needs at least 100" in few.err
+    assert "contains 8 verdicts; --fit needs at least 100" in few.err
 
 
 def test_the_help_says_what_every_number_means(call: Call) -> None:

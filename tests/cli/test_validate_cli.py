@@ -20,7 +20,7 @@ def test_the_report_of_the_sample_rollouts(genrm: Genrm, call: Call, judge_serve
         "5 of 4, 2 of 8",
         f"comparisons  {comparisons} ",
         f"calls        {comparisons}, at most",
-        "cost         unknown: give --price-in",
+        "cost         unknown: set --price-in",
         f"at most {comparisons * 2 * 3}",
     ):
         assert text in report

@@ -158,7 +158,7 @@ def test_copies_are_made_up_for(cron: Cron, journal: tuple[object, ...]) -> None
     cron.s3.rule(method="PUT", key_contains=JOURNAL_PREFIX, times=1, answer=DENIED)
     finished = cron.run(*journal, uri=uri)
     assert finished.code == 0, finished.err
-    assert finished.err.count("cannot be copied") == 1
+    assert finished.err.count("cannot copy verdicts") == 1
     assert cron.asked == 40
     assert len({entry["key"] for entry in cron.copied()}) == 40
 
