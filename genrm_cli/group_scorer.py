@@ -48,7 +48,7 @@ class GroupScorer:
 
         Args:
             settings: the effective settings.
-            api_keys: of the judges that need one, by name.
+            api_keys: API keys by judge name.
             progress: reports the progress to another thread.
             on_event: called when something happens that a person or a log should know.
 
@@ -127,7 +127,7 @@ class GroupScorer:
 
         Args:
             groups: consumed lazily, unless a budget has to be divided among all of them.
-            calibration: of the judge.
+            calibration: calibration of the judge.
 
         Raises:
             GenrmError: as for `score_group`. Requests in flight are cancelled.

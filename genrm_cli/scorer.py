@@ -51,8 +51,8 @@ class Scorer(GroupScorer):
         """Check the settings; opens nothing.
 
         Args:
-            api_key: of the judge; by default `GENRM_API_KEY`, else `OPENAI_API_KEY` of the environment.
-            calibration: of the judge, from `Scorer.calibration`; the default of the methods below.
+            api_key: API key of the judge; by default `GENRM_API_KEY`, else `OPENAI_API_KEY` of the environment.
+            calibration: calibration of the judge, from `Scorer.calibration`; the default for the methods below.
             settings: named as in a settings file: `base_url`, `model`, `estimator`, `journal`, ... None stands for
                 the default. Settings files and other `GENRM_` variables are not read.
 
@@ -89,11 +89,11 @@ class Scorer(GroupScorer):
         no reward but a reason.
 
         Args:
-            prompt: as for `Group.of`, as are `responses`, `key` and `principle`.
+            prompt: see `Group.of`, also for `responses`, `key` and `principle`.
             responses: n >= 0. A single response gets no reward, or the setting `default_score`.
             key: name of the group.
             principle: the criterion to judge by.
-            calibration: of the judge; by default the scorer's own, or none.
+            calibration: calibration of the judge; by default the scorer's own, or none.
 
         Raises:
             InputError: the prompt or a response cannot be read.
@@ -118,8 +118,8 @@ class Scorer(GroupScorer):
             groups: any iterable. The next group is taken when all requests about the one before are on their way, so
                 the setting `concurrency` bounds the groups in progress, too; the texts of a finished group are
                 released. With the setting `budget`, the number of calls for all groups, they are read first.
-            calibration: of the judge; by default the scorer's own, else it is fitted to these groups as
-                `genrm score` does.
+            calibration: calibration of the judge; by default the scorer's own, or else one fitted to these groups, as
+                in `genrm score`.
 
         Raises:
             GenrmError: as for `score`. Requests in flight are cancelled.
@@ -134,9 +134,9 @@ def score(prompt: object, responses: Sequence[object], **settings: Any) -> Group
     Works in any thread. Inside a running event loop it blocks that loop; await `Scorer.score` there.
 
     Args:
-        prompt: as for `Group.of`.
-        responses: as for `Group.of`.
-        settings: as for `Scorer`; also `key` and `principle`, which concern this group.
+        prompt: see `Group.of`.
+        responses: see `Group.of`.
+        settings: see `Scorer`; also `key` and `principle` of this group.
 
     Raises:
         GenrmError: as for `Scorer` and `Scorer.score`.

@@ -105,12 +105,12 @@ def preference(verdict: Verdict) -> float:
 
 
 def contradicts_itself(verdict: Verdict) -> bool:
-    """Tell whether the scores prefer one response and the ranking the other; a tie contradicts nothing."""
+    """Return whether the scores prefer one response and the ranking the other; a tie contradicts nothing."""
     return (verdict.score_1 - verdict.score_2) * (MIDDLE_RANKING - verdict.ranking) < 0
 
 
 def echoes_score(verdict: Verdict) -> bool:
-    """Tell whether the ranking only repeats the score of both responses (`5, 5, 5`), as small models write it."""
+    """Return whether the ranking only repeats the score of both responses (`5, 5, 5`), as small models write it."""
     return verdict.score_1 == verdict.score_2 == verdict.ranking
 
 
@@ -126,7 +126,7 @@ class Outcome:
     Attributes:
         result: the verdict or grades, or why there are none.
         attempts: calls made, including retries and hedges.
-        latency_s: from the first call to the last answer, waits included.
+        latency_s: time from the first call to the last answer, including waits.
         prompt_tokens: summed over all replies, where the server reports them; so are the two below.
         reply_text: the content of the last reply; None if there was none.
         from_journal: True when nothing was asked: the numbers are those of the run that asked.

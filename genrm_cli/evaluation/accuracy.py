@@ -28,8 +28,9 @@ class Judgement:
 
     Attributes:
         result: the preference, or the kind of failure.
-        calls: by this run or the one that filled the journal; 0 for the built-in judge. Tokens are sums over them.
-        latency_s: from the first call to the last reply.
+        calls: calls made by this run, or by the run that filled the journal; 0 for the built-in judge. Tokens are
+            summed over calls.
+        latency_s: time from the first call to the last reply.
     """
 
     result: Preference | FailureKind
@@ -119,8 +120,8 @@ class JudgeQuality:
         length_bias: accuracy where the longer response is right less that where it is wrong; 0 is fair.
         failure_rate: failures among the judgements that were asked. `parse_failure_rate`: those of them where a reply
             held no readable verdict.
-        calls_per_judgement: over the judgements that cost calls. Tokens, cost and latency likewise.
-        cost_per_judgement: in the currency of the prices; None without prices.
+        calls_per_judgement: mean over the judgements that took calls. Tokens, cost and latency likewise.
+        cost_per_judgement: cost, in the currency of the prices; None without prices.
     """
 
     pairs: int

@@ -16,13 +16,13 @@ class Contest:
     """The comparison of two judges, a and b, on the pairs that both judged.
 
     Attributes:
-        pairs: that both judged in both orders. `items`: lines that they come from.
+        pairs: pairs that both judged in both orders. `items`: lines that they come from.
         left_out: pairs of both runs without all four verdicts.
         consistent_a: share of the pairs that judge a has right in both orders.
         a_better: items with more pairs right in both orders under judge a.
-        p_value: of the exact test on these two counts.
+        p_value: p-value of the exact test on these two counts.
         a_more_accurate: items on which judge a has the higher accuracy, ties and single orders counted.
-        accuracy_p_value: of the exact sign test on these two counts.
+        accuracy_p_value: p-value of the exact sign test on these two counts.
         p_value_if_failures_lose: the same over all pairs that both were asked, a missing verdict counting as wrong.
         better: `a` or `b` if p is below 0.05, else None.
     """

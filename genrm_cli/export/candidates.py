@@ -25,11 +25,11 @@ class Candidate:
 
     Attributes:
         row: number of the rollout, over all inputs.
-        index: in its group, as in the comparisons file.
-        reward: that it was scored with.
+        index: index in its group, as in the comparisons file.
+        reward: reward that it was scored with.
         error: standard error of its base score; NaN where unknown.
-        base_score: by the judge alone; NaN where unknown.
-        chars: of its answer, reasoning left out.
+        base_score: score from the judge alone; NaN if unknown.
+        chars: characters of its answer, without reasoning.
         text: digest of what is exported: equal texts, equal digests.
         prompt: digest of the prompt that it answers.
         is_gated: whether it broke a gate, and so must not be chosen.

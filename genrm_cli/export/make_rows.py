@@ -39,7 +39,7 @@ class RowCounts:
     """What became rows, and what did not.
 
     Attributes:
-        rows: by name of the side output, `train` or `validation`.
+        rows: number of rows by output, `train` or `validation`.
         dropped: candidate rows by reason.
         sides: numbers of the responses by side, such as `chosen` and `rejected`.
         only_reasoning: pairs that differ in their reasoning only.
@@ -166,7 +166,7 @@ class RowMaker:
             self.counts.only_reasoning += one == other
 
     def _balance(self, made: Iterator[tuple[ChosenPair, Json]]) -> Iterator[tuple[ChosenPair, Json]]:
-        """Drop pairs until lengths are balanced; keeps 24 bytes a pair, and renders those that stay once more."""
+        """Drop pairs until lengths are balanced; keeps 24 bytes per pair, and renders those that stay once more."""
         rows, sure, differences = array("Q"), array("d"), array("q")
         for pair, _ in made:
             rows.extend((pair.chosen.row, pair.rejected.row))

@@ -17,14 +17,14 @@ class ExportOptions:
         max_similarity: drop pairs whose answers are more alike; None for no limit.
         max_pairs_per_prompt: None for no limit.
         best_of: responses of a prompt to imitate.
-        min_reward: of a response to imitate; None for no limit. With `pairs.min_confidence` the reward must be above
-            it with that probability.
-        threshold: of the label of a response; None for the median of its group.
+        min_reward: minimum reward of a response to imitate; None for no limit. With `pairs.min_confidence` the reward
+            must be above it with that probability.
+        threshold: minimum reward for a label of true; None for the median of the group.
         reasoning: what to do with reasoning.
         branch_at: number of the policy's turn to export; None for whole responses.
         split: share of prompts for validation; 0 for no split.
         mixed_settings: accept inputs that were scored with different settings.
-        seed: of everything random.
+        seed: random seed.
     """
 
     to: str

@@ -20,11 +20,11 @@ class Answer:
     """A response to a prompt.
 
     Attributes:
-        id: of the rollout: file, group and index.
+        id: id of the rollout: file, group and index.
         messages: what follows the prompt.
-        reward: that it was scored with.
-        standard_error: of its base score; None where unknown. Likewise `advantage`.
-        logprobs: of its tokens under the policy that wrote it; None where the line has none.
+        reward: reward that it was scored with.
+        standard_error: standard error of its base score; None if unknown. Likewise `advantage`.
+        logprobs: log probabilities of its tokens under the policy that wrote it; None if the line has none.
         is_session: whether it holds turns of a client as well.
     """
 
@@ -58,7 +58,7 @@ class Prompt:
         messages: its turns; system and earlier ones included.
         tools: functions that the policy could call, in OpenAI's shape.
         group: key of the group in its scored file.
-        judge: that the group was judged by.
+        judge: the judge of the group.
     """
 
     id: str

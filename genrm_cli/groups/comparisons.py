@@ -24,7 +24,7 @@ def plan_group(key: str, answered: Sequence[int], pairing: PairingPlan) -> list[
     A server with prefix caching then reads that response once.
 
     Args:
-        key: of the group.
+        key: key of the group.
         answered: indices of the rollouts that have a response.
         pairing: which comparisons to make.
     """
@@ -48,11 +48,11 @@ def iter_requests(
     """Yield what the judges whose verdicts count are asked.
 
     Args:
-        key: of the group.
+        key: key of the group.
         answered: indices of the rollouts that have a response.
         view: the conversation, and the responses of `answered` in their order.
         principle: what to judge by.
-        plan: of the run.
+        plan: plan of the run.
     """
     if len(answered) < 2 or not plan.judges:
         return

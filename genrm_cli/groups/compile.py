@@ -92,7 +92,7 @@ def fit_budget(plan: GroupPlan, sizes: Mapping[int, int], budget: int | None) ->
     """Return the plan with the largest ring whose calls stay within the budget, if there is one.
 
     Args:
-        plan: of the run.
+        plan: plan of the run.
         sizes: number of groups for each number of rollouts with a response.
         budget: calls; None for no limit.
 

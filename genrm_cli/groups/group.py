@@ -25,7 +25,7 @@ class Group:
 
     Attributes:
         key: name of the group; with the setting `seed` it decides which rollouts are compared.
-        rollouts: in the group's order.
+        rollouts: rollouts in the group's order.
         records: the fields of each rollout, for components that read them; else empty.
         mixed_prompts: whether the prompts differ, so that nothing can be compared.
     """
@@ -81,7 +81,7 @@ class JudgedGroup:
     """Everything known of a group once its judges were asked; its texts are not needed any more.
 
     Attributes:
-        key: of the group.
+        key: key of the group.
         size: rollouts in the group.
         mixed_prompts: whether the prompts differ.
         answered: indices of the rollouts that can be compared.
@@ -91,7 +91,7 @@ class JudgedGroup:
         excluded: indices of the rollouts that count for nothing (masked, failed, superseded).
         view: the view that the judge was shown.
         shapes: lengths and style of each rollout's texts.
-        results: of every request, in the order of `RequestId` once `sort` was called.
+        results: result of every request, in the order of `RequestId` once `sort` was called.
         neutralised: changes made to the texts that a judge was shown, by kind; kept with `keep_replies`.
         columns: the components that need no judge.
         clusters: number of the cluster of each of `answered`, by n-grams; None if not asked for.

@@ -32,7 +32,7 @@ class KnownGroup:
 
     Attributes:
         requests: about the group.
-        known: those whose answer is in the journal.
+        known: requests whose answer is in the journal.
         known_calls: the calls that these took.
         judged: the whole group, where no judge has to be asked; else None.
     """
@@ -51,8 +51,8 @@ async def judge_group(group: Group, plan: GroupPlan, judges: JudgeSet) -> Judged
 
     Args:
         group: its rollouts.
-        plan: of the run.
-        judges: those of the plan, in its order, judges before graders.
+        plan: plan of the run.
+        judges: judges of the plan, in its order, judges before graders.
 
     Raises:
         GenrmError: a judge cannot be used, or the journal cannot be written. Requests in flight are cancelled.
@@ -94,8 +94,8 @@ async def judge_groups(
 
     Args:
         groups: each with a tag that names it; the next one is taken when the one before has made its requests.
-        plan: of the run.
-        judges: as for `judge_group`.
+        plan: plan of the run.
+        judges: see `judge_group`.
         on_judged: called with the tag and the result of each group, as they finish.
 
     Raises:

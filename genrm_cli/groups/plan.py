@@ -41,7 +41,7 @@ class JudgePlan:
     Attributes:
         name: what outputs call it.
         profile: how it is prompted; None for the built-in lexical judge.
-        weight: of its verdicts, relative to the other judges of a panel.
+        weight: weight of its verdicts, relative to the other judges of a panel.
     """
 
     name: str
@@ -83,9 +83,9 @@ class RewardPlan:
         min_reliability: groups below it stay unscored; None for no limit.
         single_score: base score of a rollout that is alone in its group; None to leave it unscored.
         shaping: length and style terms.
-        components: as configured, in order.
-        names: of all components of a rollout, `genrm` first where there are verdicts.
-        sources: of each component: `judge`, `rules`, `input`, `responses` or `functions`.
+        components: components in the configured order.
+        names: names of all components of a rollout, `genrm` first if there are verdicts.
+        sources: source of each component: `judge`, `rules`, `input`, `responses` or `functions`.
         from_verdicts: components that have no value without verdicts.
         total: weights and gates; `genrm` alone by default.
         is_composed: whether rewards are made of more than verdicts.
@@ -117,7 +117,7 @@ class GroupPlan:
 
     Attributes:
         pairing: which comparisons to make.
-        judges: those whose verdicts count; empty where no reward is made of verdicts.
+        judges: judges whose verdicts count; empty if no reward depends on verdicts.
         graders: judges that grade components; numbered after the judges.
         rewards: how verdicts become rewards.
         judge_name: what scored lines call the judge or the panel; None where nobody compares.
@@ -127,7 +127,7 @@ class GroupPlan:
         drops_disagreement: whether a comparison whose judges contradict each other counts as missing.
         default_score: what replaces both scores of a failed comparison (`--compat`); None for nothing.
         default_ranking: its ranking.
-        principle: of rollouts that have none of their own.
+        principle: principle for rollouts without one of their own.
         uses_own_principle: send the rollouts' own principles.
         redactor: masks what is sent to judges; None to send texts as they are.
         keep_replies: keep the judges' replies with the results.

@@ -66,10 +66,10 @@ class Reasons:
 
     Attributes:
         judged: the group.
-        plan: of the run.
+        plan: plan of the run.
         by_judge: the verdicts of each judge.
         columns: all components.
-        base_scores: as the estimator made them.
+        base_scores: base scores from the estimator.
         noisy: whether the group's reliability is below the limit.
     """
 
@@ -138,8 +138,8 @@ class _Evidence:
 
     Attributes:
         compared: rollouts with a planned comparison.
-        with_quorum: those with a comparison on which enough judges of the panel gave a verdict.
-        failures: by rollout, the kinds of the failures that cost it verdicts: of requests that showed it, and of
+        with_quorum: rollouts with a comparison on which enough judges of the panel gave a verdict.
+        failures: kinds of the failures that cost each rollout verdicts: failed requests that showed it, and failed
             grades of its opponents.
     """
 

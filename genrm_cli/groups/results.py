@@ -21,11 +21,11 @@ class RolloutScore:
     """The result of one rollout.
 
     Attributes:
-        index: of the rollout in its group.
+        index: index of the rollout in its group.
         numbers: base score, adjustments, reward, rank and advantage; None where there is no reward.
         status: `scored`, `single` or `unscored`.
         reason: why there is no reward; None if there is one.
-        standard_error: of the base score against the group's mean; None where unknown.
+        standard_error: standard error of the base score against the group's mean; None if unknown.
         comparisons: verdicts of a judge that count for it.
         failed: requests about it that failed.
         defaulted: comparisons that count with a default (`--compat`).
@@ -57,9 +57,9 @@ class ComparisonResult:
         judge: name of the judge.
         shown: indices of the rollouts shown, in the order shown: two of a pair, one alone, or a whole group.
         repeat: number of the repeat, from 0.
-        verdict: that counts; None for a failure and for grades.
+        verdict: the verdict that counts; None for a failure and for grades.
         outcome: the verdict, grades or failure, with calls, tokens and latency.
-        component: that was graded; None for a request whose verdict counts.
+        component: the component that was graded; None for a request whose verdict counts.
         neutralised: changes made to the texts shown, by kind; kept with `keep_replies`.
     """
 
@@ -103,9 +103,9 @@ class GroupRewards:
     """The rewards of a group of n rollouts; every list of n is in the order of the rollouts.
 
     Attributes:
-        key: of the group.
+        key: key of the group.
         scores: n results, with everything that is known of each rollout.
-        verdicts: those that the rewards rest on, by comparison.
+        verdicts: verdicts that the rewards rest on, by comparison.
         by_judge: the verdicts of each judge by comparison, None for a failure.
         reliability: share of the spread of the base scores that is signal, 0 to 1; None where unknown, as it is
             without a calibration.

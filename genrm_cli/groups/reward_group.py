@@ -25,8 +25,8 @@ def reward_group(judged: JudgedGroup, plan: GroupPlan, calibration: Calibration)
     """Return the rewards of a judged group.
 
     Args:
-        judged: by `judge_group`, under the same plan.
-        plan: of the run.
+        judged: result of `judge_group` under the same plan.
+        plan: plan of the run.
         calibration: what the verdicts of all groups judged so far say about the judge.
     """
     (rewards,) = reward_groups([judged], plan, calibration)

@@ -62,7 +62,7 @@ class Journal(AbstractContextManager["Journal"]):
     loses no committed entry; a power failure may lose the most recent ones. A damaged verdict counts as absent.
 
     Attributes:
-        path: of the file.
+        path: path of the file.
         claims: what the runs on this journal are asking.
         damaged: keys of the damaged verdicts met so far.
     """
@@ -71,7 +71,7 @@ class Journal(AbstractContextManager["Journal"]):
         """Open a journal, creating it if needed, or raise `StorageError`. Threads may use it in turns.
 
         Args:
-            path: of the file.
+            path: path of the file.
             copier: receives every entry that this process records, after its commit.
             read_only: record nothing; works on read-only files and file systems.
         """

@@ -189,7 +189,7 @@ def connect(path: str, *, read_only: bool = False) -> Connection:
     A file that is not SQLite raises `sqlite3.Error`; one that is not a journal of this format, `StorageError`.
 
     Args:
-        path: of the file.
+        path: path of the file.
         read_only: change no entry and no format, and open what nobody can write; otherwise the file is created if
             needed, and brought to this format.
     """

@@ -86,7 +86,7 @@ def score_response(question: str, response: str) -> float:
 
 
 def is_unfinished(text: str) -> bool:
-    """Tell whether a text stops in a code block, after a comma, on a word like "the", or in a long last line."""
+    """Return whether a text stops in a code block, after a comma, on a word like "the", or in a long last line."""
     if text[-1] in _DANGLING or text.count("```") % 2:
         return True
     last_line = text[text.rfind("\n") + 1 :]

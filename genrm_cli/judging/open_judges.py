@@ -63,12 +63,12 @@ class OpenOptions:
     """Options of a run that concern all its judges.
 
     Attributes:
-        limits: of the run.
+        limits: limits of the run.
         probe: test each judge before the first request.
         only_known: ask nothing; take verdicts from the journal alone.
         only_failed: retry failed requests only.
         with_replies: recall replies from the journal.
-        api_keys: of the judges that need one, by name; never shown, not even by `repr`.
+        api_keys: API keys by judge name; never shown, not even by `repr`.
         started_s: when the run began, by the monotonic clock; the deadline counts from then.
     """
 
@@ -106,7 +106,7 @@ class OpenJudges:
     """The open judges of a run; all its inputs share them, with their endpoints, limits and budget.
 
     Attributes:
-        latencies: of all their calls.
+        latencies: latencies of all calls.
     """
 
     def __init__(

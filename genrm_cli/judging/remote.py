@@ -40,8 +40,8 @@ class CallPolicy:
     """Timeouts and retries.
 
     Attributes:
-        call_timeout_s: for one call.
-        comparison_timeout_s: for a comparison with all its calls and waits.
+        call_timeout_s: timeout of one call.
+        comparison_timeout_s: timeout of a comparison, including all calls and waits.
         retry: retries of a call that failed in a transient way.
         reask: times to ask again when a reply holds no readable verdict.
         hedge: whether to send a straggling request a second time when slots are idle.
@@ -58,7 +58,7 @@ class RemoteJudge:
     """A judge behind HTTP endpoints.
 
     Attributes:
-        latencies: of the answered calls.
+        latencies: latencies of the answered calls.
         model: the model's name on its server.
         profile: renders its prompts and parses its replies.
         label: its name in the journal.
@@ -86,7 +86,7 @@ class RemoteJudge:
             model: the model's name on its server.
             sampling: request fields that replace the profile's.
             judge_id: name of this judge in the journal; the model's name by default.
-            all_latencies: those of all judges of the run.
+            all_latencies: latencies of all judges of the run.
         """
         self.latencies = Latencies(all_latencies)
         self.model = model

@@ -33,7 +33,7 @@ class ListwisePrompt:
 
     Attributes:
         conversation: `(role, text)` turns, oldest first; may be empty when the input did not record it.
-        responses: in the order in which they are shown; one or more, each may be empty.
+        responses: one or more responses in the order shown; each may be empty.
         principle: what to judge by, in words; None leaves it to the profile.
         background: what else the judge should know of the task, such as the goal and the constraints of a scenario.
     """
@@ -91,7 +91,7 @@ class JudgeRequest:
 
     Attributes:
         shown: the prompt.
-        body: of the HTTP request; empty for the built-in judge.
+        body: body of the HTTP request; empty for the built-in judge.
         key: sha256 of everything that changes the answer; empty for the built-in judge.
         reread_key: the key of the same request while replies were parsed otherwise; empty if there is none.
     """

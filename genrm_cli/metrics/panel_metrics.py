@@ -66,7 +66,7 @@ class PanelMetrics:
     """Counts of a panel, in memory that does not grow with the comparisons; only those of one panel can be merged.
 
     Attributes:
-        names: of the judges. Their `weights` and `comparing` follow this order.
+        names: names of the judges. Their `weights` and `comparing` follow this order.
         comparing: whether each compares two responses; False for a judge that grades them.
     """
 

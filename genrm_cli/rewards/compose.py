@@ -12,7 +12,7 @@ class RolloutReward:
     """The numbers of one rollout.
 
     Attributes:
-        base_score: from the estimator; None without a verdict, and so are reward, rank and advantage.
+        base_score: score from the estimator. Without a verdict it is None, as are reward, rank and advantage.
         adjustments: the length and style terms.
         reward: base score plus adjustments.
         rank: 1 = best of the group; equal rewards share the better rank.

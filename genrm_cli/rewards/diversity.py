@@ -15,7 +15,7 @@ def ngram_clusters(texts: Sequence[str], n: int = 3, threshold: float = 0.5) -> 
     Time grows with the square of the number of different texts, and with their length.
 
     Args:
-        texts: of any length.
+        texts: texts of any length.
         n: characters of a gram, 1 or more.
         threshold: least similarity that joins two texts, 0 to 1.
 

@@ -46,7 +46,7 @@ class TextShape:
     Attributes:
         reasoning_chars: characters of the stripped reasoning.
         answer_chars: characters of the stripped answer.
-        style_density: of the answer; 0 where it was not measured.
+        style_density: style density of the answer; 0 if not measured.
     """
 
     reasoning_chars: int
@@ -93,7 +93,7 @@ def plan_adjustments(scores: Sequence[float], shapes: Sequence[TextShape], terms
 
     Args:
         scores: base scores, n of them.
-        shapes: of n rollouts; an empty text counts as shortest for the group term but never gets the bonus.
+        shapes: shapes of the n rollouts; an empty text counts as shortest for the group term but never gets the bonus.
         terms: the weights.
     """
     n = len(scores)

@@ -25,7 +25,7 @@ class TotalTerms:
     """The terms of a total.
 
     Attributes:
-        weights: by the component's name; others do not count.
+        weights: weights by component name; components without a weight do not count.
         gates: hard constraints, any number for a component.
         clip: minimum and maximum of the total; None means no limit.
         normalise: divide by the sum of the weights of the present components: a weighted mean, between the smallest
@@ -67,7 +67,7 @@ def compose_total(
     Args:
         components: finite values by name; None and absent names are missing.
         terms: weights, gates and limits.
-        sizes: of the clusters by which components are divided before they are weighed; gates apply to the undivided
+        sizes: cluster sizes by which components are divided before they are weighted; gates apply to the undivided
             ones. A negative one counts as missing: dividing it would reward copying.
     """
     sizes = sizes or {}

@@ -1,6 +1,6 @@
 """Name the group of a rollout, and find the rollouts of an input that share one.
 
-The table holds about 64 bytes a rollout, whatever the length of its text.
+The table holds about 64 bytes per rollout, whatever the length of its text.
 """
 
 import hashlib
@@ -82,7 +82,7 @@ class GroupTable:
     """
 
     def __init__(self) -> None:
-        self._keys = array("Q")  # two words a rollout
+        self._keys = array("Q")  # two words per rollout
         self._prompts = array("Q")
         self._indices = array("q")
         self._lines = array("Q")

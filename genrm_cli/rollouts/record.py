@@ -32,7 +32,7 @@ class Rollout:
         index: the rollout's number within its group, if the line says so.
         group_attempt: the attempt at the whole group that it belongs to; a later one replaces an earlier one.
         attempt: the attempt at this rollout; likewise.
-        is_session: for an episode, whose whole session is judged, not one answer.
+        is_session: whether it is an episode, so that the whole session is judged instead of one answer.
         line_is_group: True when all rollouts of the line form one group (many responses in one line).
         is_truncated: whether a token, turn or time limit cut the response off.
         excluded: why it must not be compared (masked, failed); None if it may be.

@@ -81,7 +81,7 @@ class ShownResponse:
 
 @dataclass(frozen=True, slots=True)
 class SharedView:
-    """What a judge is shown of a group: one conversation, and one text a rollout in the group's order.
+    """What a judge is shown of a group: one conversation, and one text per rollout in the group's order.
 
     Attributes:
         conversation: the turns that all rollouts answer.

@@ -67,9 +67,9 @@ class RewardSettings:
     """Estimator, shaping terms, and the tables that define rewards.
 
     Attributes:
-        components: from `[components]` and `component`.
-        diversity: from `[diversity]`.
-        total: from `[total]`; None if the reward is the component `genrm` alone.
+        components: components from `[components]` and `component`.
+        diversity: the `[diversity]` table.
+        total: the `[total]` table; None if the reward is the component `genrm` alone.
     """
 
     estimator: str = reward_setting(

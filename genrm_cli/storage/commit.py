@@ -32,7 +32,7 @@ class CommitEntry:
 
     Attributes:
         name: within the folder of the manifest.
-        mark: of the new output.
+        mark: mark of the new output.
         staged: hidden name of the new local file, in the folder of the output; None on S3.
         replaced: mark of the local file that it replaces, if any.
     """

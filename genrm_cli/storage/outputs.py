@@ -20,7 +20,7 @@ class Outputs(AbstractContextManager["Outputs"]):
         provenance: metadata of S3 objects.
         manifest_uri: where the manifest of the commit goes; None for a single output or streams. The outputs are in
             its folder.
-        mode: of new local files, less what the umask takes.
+        mode: mode of new local files, subject to the umask.
     """
 
     def __init__(

@@ -33,7 +33,7 @@ class Source(AbstractContextManager["Source"]):
     """An input whose records can be read repeatedly.
 
     Attributes:
-        uri: as given by the user.
+        uri: URI as given by the user.
         identity: the version being read.
         mode: what its outputs may have at most: that of a local file, readable and writable for its owner.
     """

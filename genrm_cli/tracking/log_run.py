@@ -33,9 +33,9 @@ def tracked_run(inputs: Sequence[str], record: Mapping[str, Any], settings: Sett
     """Return what trackers are told about a run: names and numbers, but no text, endpoint or key.
 
     Args:
-        inputs: as on the command line; the first one names the run.
+        inputs: inputs as on the command line; the first one names the run.
         record: what `run_record` returns for all inputs together.
-        settings: of the run.
+        settings: settings of the run.
     """
     first = "stdin" if is_stream(inputs[0]) else stem_of(inputs[0].rstrip("/")).rpartition("/")[2]
     judge, limits = record["judge"], settings.limits

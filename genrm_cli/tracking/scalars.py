@@ -27,7 +27,7 @@ def flat_metrics(metrics: Mapping[str, Any], cost: float | None = None) -> dict[
 
     Args:
         metrics: what `metrics.summarise` returns.
-        cost: of the run's calls, in the currency of the prices; None without prices.
+        cost: cost of the run's calls, in the currency of the prices; None without prices.
     """
     found: dict[str, Any] = {
         **{f"reward/{name}": value for name, value in metrics["reward"].items()},

@@ -15,7 +15,7 @@ def balanced(differences: Sequence[int], seed: int) -> list[bool]:
     Args:
         differences: characters of the chosen answer less those of the rejected, one for each pair; buckets are 64
             characters wide. Pairs of equal lengths are kept.
-        seed: of which pairs of the larger side are dropped.
+        seed: random seed for the pairs of the larger side to drop.
     """
     sides: defaultdict[int, tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
     for pair, difference in enumerate(differences):

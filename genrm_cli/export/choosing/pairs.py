@@ -20,11 +20,11 @@ class PairOptions:
 
     Attributes:
         selection: a name of `PAIR_SELECTIONS`.
-        top: of `top-bottom`.
+        top: number of responses at each end, for `top-bottom`.
         min_gap: least difference of rewards.
         min_confidence: least probability that the order is right; None for no limit.
         max_length_ratio: most times that one answer may be as long as the other; None for no limit.
-        seed: of random choices.
+        seed: random seed.
     """
 
     selection: str = "best-worst"
@@ -63,12 +63,12 @@ def choose_pairs(
     A pair is never a tie, never two equal texts, never answers to two prompts, and its chosen response broke no gate.
 
     Args:
-        candidates: of one group; fewer than two give no pair.
+        candidates: candidates of one group; fewer than two give no pair.
         options: selection and filters.
         dropped: counts each pair that a filter drops, by reason.
-        preferences: of the judge about pairs that it compared; needed by `compared`.
+        preferences: preferences of the judge between pairs that it compared; needed for `compared`.
         confidence: needed by `min_confidence`.
-        key: of the group, for random choices that do not depend on the other groups.
+        key: key of the group, so that random choices do not depend on other groups.
     """
     if len(candidates) < 2:
         dropped["fewer than two usable rollouts in the group"] += 1

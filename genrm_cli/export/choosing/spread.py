@@ -16,8 +16,8 @@ def spread_order(keys: Sequence[int], seed: int) -> NDArray[np.int64]:
     can be put between them. Time is n log n.
 
     Args:
-        keys: of the rows, as of their prompts.
-        seed: of the first round of each key, and of the order of the keys.
+        keys: one key per row, such as its prompt.
+        seed: random seed for the first round of each key, and for the order of the keys.
     """
     if not len(keys):
         return np.zeros(0, dtype=np.int64)

@@ -14,7 +14,7 @@ def branch_at(rollout: Rollout, number: int) -> Rollout | None:
 
     Args:
         rollout: a session, or a response with turns of an environment.
-        number: of the policy's turn, from 1.
+        number: number of the policy's turn, from 1.
 
     Returns:
         None if the policy has fewer turns.

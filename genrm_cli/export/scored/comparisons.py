@@ -37,11 +37,11 @@ class ComparedVerdicts:
         """Read a comparisons file; failures, grades and groups that are not exported are skipped.
 
         Args:
-            lines: of the file.
-            uri: for errors.
+            lines: lines of the file.
+            uri: URI of the file, for errors.
             file: number of the scored file that it belongs to.
             table: knows the groups.
-            weights: of the judges of a panel, by name.
+            weights: weights of the judges of a panel, by name.
 
         Raises:
             InputError: a line is not a comparison.

@@ -14,7 +14,7 @@ class Column:
     """One component of all rollouts of a group.
 
     Attributes:
-        values: in the group's order; None where there is no value.
+        values: values in the group's order; None for a missing value.
         notes: the evidence of each value (phrases, quotations); empty where none is given.
         failure: why values are missing; None if nothing failed.
     """
@@ -46,7 +46,7 @@ class Clusters:
 
     Attributes:
         numbers: the cluster of each rollout; None without a response.
-        sizes: of each rollout's cluster; 1 without a response.
+        sizes: size of each rollout's cluster; 1 without a response.
         failed: whether the judge gave no clusters, so that the fallback applies.
     """
 

@@ -31,9 +31,9 @@ def iter_gradings(
     """Yield what a grader is asked about a group.
 
     Args:
-        key: of the group; decides the order in which a whole group is shown.
-        grader: who is asked, and how.
-        number: of the grader among all judges of the run.
+        key: key of the group; it determines the order in which a whole group is shown.
+        grader: the grader to ask.
+        number: number of the grader among all judges of the run.
         answered: indices of the rollouts that can be compared.
         view: the response of each rollout, as a judge may see it.
         shared: the conversation.
@@ -62,10 +62,10 @@ class GradedGroup:
     """The grades of one grader about a group.
 
     Attributes:
-        grader: who graded.
+        grader: the grader.
         answered: indices of the rollouts that can be compared.
-        losing: those of blank responses that count as the worst instead of staying unscored.
-        results: of the grader's requests.
+        losing: indices of blank responses that count as the worst instead of staying unscored.
+        results: results of the grader's requests.
     """
 
     grader: Grader

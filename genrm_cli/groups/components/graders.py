@@ -27,8 +27,8 @@ class Grader:
     Attributes:
         component: the name of its table; `diversity` for the one that finds clusters.
         kind: `rubric`, `rubric_rank` or `diversity`.
-        names: of the components that its grades become, in order; empty for `diversity`.
-        config: of the judge that is asked.
+        names: names of the components that its grades become, in order; empty for `diversity`.
+        config: settings of the judge.
         profile: how it is prompted.
         rubric_set: what it grades by; None for `diversity`.
     """

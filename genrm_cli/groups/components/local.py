@@ -53,9 +53,9 @@ def local_columns(
     """Compute the components that need neither judge nor verdict.
 
     Args:
-        rollouts: of the group.
+        rollouts: rollouts of the group.
         records: the line of each.
-        components: of all kinds; those that are not local are skipped.
+        components: components of any kind; those that are not local are skipped.
         comparable: whether the rollouts answer the same prompt; else components of a group have no values.
     """
     columns = {}

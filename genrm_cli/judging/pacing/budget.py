@@ -12,9 +12,9 @@ class Budget:
     Attributes:
         max_calls: calls in all.
         max_tokens: prompt and completion tokens, as the server counts them; calls in flight may overshoot it.
-        max_cost: in the currency of the prices; calls in flight may overshoot it.
-        price_in: of a million prompt tokens.
-        price_out: of a million completion tokens.
+        max_cost: maximum cost, in the currency of the prices; calls in flight may overshoot it.
+        price_in: price per million prompt tokens.
+        price_out: price per million completion tokens.
         reserved: calls to be made for comparisons that have begun: their second turns.
     """
 

@@ -97,7 +97,7 @@ def _read(readings: list[Reading], answer: Answer) -> Verdict | Failure:
 
 
 def _agree(one: Carrier[Verdict], other: Carrier[Verdict]) -> bool:
-    """Tell whether two verdicts of one form are equal, or of two forms name the same winner."""
+    """Return whether two verdicts of one form are equal, or of two forms name the same winner."""
     if one.form == other.form or isinstance(one.said, Failure) or isinstance(other.said, Failure):
         return one.said == other.said
     return _winner(one.said) == _winner(other.said)

@@ -39,7 +39,7 @@ def extract_answer(text: str, extraction: Extraction) -> str | None:
     so that 1,000 and 1000.0 and 1e3 are one answer. A `\boxed{` that is never closed is skipped.
 
     Args:
-        text: of any length; the forms take linear time, a pattern may take longer.
+        text: text of any length; the forms take linear time, a pattern may take longer.
         extraction: a form, or a pattern with exactly one group, which the caller has checked.
     """
     if isinstance(extraction, re.Pattern):

@@ -78,7 +78,7 @@ class Dialect:
         name: what `--format` takes.
         recognise: whether a record looks like this format; cheap, by the keys that are there.
         read: the rollouts of a record, in order; raises `UnreadableRecordError`.
-        annotate: set rewards and the `genrm` object in the record, one score a rollout, in the order of `read`.
+        annotate: set rewards and the `genrm` object in the record, one score per rollout, in the order of `read`.
             Every other field stays; a value that is replaced is kept under `genrm`.
         own_record: the fields of a record that are true of one of its rollouts, by position.
         scores: the inverse of `annotate`: the scores of a scored record, in the order of `read`; raises
@@ -120,7 +120,7 @@ def annotate_list(record: Record, scores: Sequence[Score], field: str = "rewards
 
     Args:
         record: the line.
-        scores: one a rollout.
+        scores: one per rollout.
         field: the format's name for its list of rewards.
         also: other lists of the format that restate the rewards; they get the same numbers.
     """

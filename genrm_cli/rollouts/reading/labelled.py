@@ -32,7 +32,7 @@ class LabelledPair:
             independent observation, however many pairs it holds.
         id: the line's own name for the pair, else `line:` and its number; `#1-3` behind it tells the styles of
             chosen and rejected, from 1, when the line has several.
-        category: as the line says; None if it does not.
+        category: category in the line; None if it has none.
         conversation: what both answers answer.
         chosen: the better answer, reasoning left out; may be empty.
         rejected: the other one, likewise.

@@ -69,7 +69,7 @@ def turns_of_item(item: Json) -> tuple[Turn, ...]:
 def output_items(response: object) -> list[Json]:
     """Return the items of a Responses API object's `output`, nested lists flattened.
 
-    Some environments store a list of growing histories, one a step, each beginning with the one before: then
+    Some environments store a list of growing histories, one per step, each beginning with the one before: then
     only the last counts.
 
     Raises:

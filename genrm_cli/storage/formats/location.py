@@ -47,10 +47,10 @@ class InputIdentity:
 
     Attributes:
         size_bytes: stored size, before decompression.
-        etag: of an S3 object, without quotes.
-        mtime_ns: of a local file, which programs can set to any value.
-        ctime_ns: of a local file, which the kernel sets whenever the file or its attributes change.
-        inode: of a local file; a copy has another one.
+        etag: ETag of an S3 object, without quotes.
+        mtime_ns: modification time of a local file, which programs can set to any value.
+        ctime_ns: change time of a local file, which the kernel sets whenever the file or its attributes change.
+        inode: inode of a local file; a copy has another one.
     """
 
     uri: str
@@ -74,7 +74,7 @@ class Mark:
         size_bytes: stored size, after compression.
         upload: unique id stored with the output; None for copied files and file systems without extended attributes.
         mtime_ns: modification time of a local file; None for an S3 object, which never changes in place.
-        sha256: of the stored bytes, where they were just written; not compared.
+        sha256: digest of the stored bytes, if they were just written; not compared.
     """
 
     size_bytes: int

@@ -69,7 +69,7 @@ def iter_objects(text: str, keys: tuple[str, ...]) -> Iterator[FoundObject]:
 
 
 def stands_outside(text: str, word: str, objects: Iterable[FoundObject]) -> bool:
-    """Tell whether a word occurs outside these objects; inside them it is a quotation."""
+    """Return whether a word occurs outside these objects; inside them it is a quotation."""
     position = 0
     for found in objects:
         if text.find(word, position, found.start) >= 0:

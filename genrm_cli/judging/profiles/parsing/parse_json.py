@@ -99,7 +99,7 @@ def _fields_of(pairs: Pairs | None) -> Fields:
 def _is_contradicted(
     answer: str, objects: list[FoundObject], carriers: list[FoundObject], start: int, end: int, verdict: Verdict
 ) -> bool:
-    """Tell whether text that cannot be decoded contradicts the verdict of the object from `start` to `end`.
+    """Return whether text that cannot be decoded contradicts the verdict of the object from `start` to `end`.
 
     An object that the judge quotes in a string without escaping it breaks the judge's own in two: one of them is then
     readable, and the numbers of the other precede or follow it.

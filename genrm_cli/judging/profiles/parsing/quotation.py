@@ -51,7 +51,7 @@ Find = Callable[[str], list[Carrier[Said]]]
 
 
 def agree_exactly(one: Carrier[Said], other: Carrier[Said]) -> bool:
-    """Tell whether two carriers say the same."""
+    """Return whether two carriers say the same."""
     return one.said == other.said
 
 
@@ -69,8 +69,8 @@ def pick_own(
     Args:
         answer: the judge's answer.
         find: finds the carriers of an answer, and of a response.
-        carriers: those of the answer, if already found.
-        agree: tells whether two carriers say the same.
+        carriers: the carriers of the answer, if already found.
+        agree: returns whether two carriers say the same.
         wrapping: what may stand around a carrier in an answer that holds nothing else.
         ignore_unreadable: whether an own carrier that cannot be read contradicts none.
 
@@ -109,14 +109,14 @@ class Quotations:
         self._known: dict[str, bool] = {}
 
     def hold(self, text: str) -> bool:
-        """Tell whether a text stands in a response."""
+        """Return whether a text stands in a response."""
         if text not in self._known:
             folded = _fold(text).strip(_EDGES)
             self._known[text] = any(folded in response for response in self._responses)
         return self._known[text]
 
     def hold_parts_of(self, text: str) -> bool:
-        """Tell whether a text stands in a response, or is joined of lines or tagged values that all do."""
+        """Return whether a text stands in a response, or is joined of lines or tagged values that all do."""
         return all(map(self.hold, filter(_WORD.search, _SEAM.split(text)))) or self.hold(text)
 
 
@@ -135,7 +135,7 @@ def _plain(text: str) -> str:
 
 
 def _holds_nothing_else(answer: Answer, carriers: Sequence[Carrier[Said]], wrapping: re.Pattern[str]) -> bool:
-    """Tell whether an answer consists of its verdict: it then says nothing that could introduce a quotation.
+    """Return whether an answer consists of its verdict: it then says nothing that could introduce a quotation.
 
     Not where a response holds the end of a thought: the answer may then begin within a quotation.
     """

@@ -1,4 +1,4 @@
-"""NeMo Gym: `responses_create_params` and a Responses API object as `response`, one rollout a line.
+"""NeMo Gym: `responses_create_params` and a Responses API object as `response`, one rollout per line.
 
 Source: the record format of NVIDIA NeMo Gym's `gym eval run` (formerly `ng_collect_rollouts`).
 """

@@ -1,4 +1,4 @@
-"""Chat: `messages` that end in the turn to be judged, one rollout a line."""
+"""Chat: `messages` that end in the turn to be judged, one rollout per line."""
 
 from collections.abc import Sequence
 from typing import Any

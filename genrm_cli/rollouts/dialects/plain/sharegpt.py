@@ -1,4 +1,4 @@
-"""ShareGPT: `conversations` of `from` and `value` that end in the turn to be judged, one rollout a line."""
+"""ShareGPT: `conversations` of `from` and `value` that end in the turn to be judged, one rollout per line."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""rLLM's episode files: one JSON an episode, a rollout for each of its `trajectories`.
+"""rLLM's episode files: one JSON object per episode, one rollout for each of its `trajectories`.
 
 Source: rllm-org/rllm `rllm/utils/episode_logger.py`.
 """

@@ -1,4 +1,4 @@
-"""verifiers v1 and prime-rl `traces.jsonl`: an episode a line, a rollout for each trainable trace in it.
+"""verifiers v1 and prime-rl `traces.jsonl`: one episode per line, one rollout for each trainable trace in it.
 
 A trace is a graph of messages: `nodes` of `parent`, `message`, `sampled`. The branch that ends in the last node is
 read. Source: PrimeIntellect-ai/verifiers `verifiers/v1/episode.py`, `trace.py`, `graph.py`, `cli/output.py`.

@@ -1,4 +1,4 @@
-"""verl's rollout dumps: `input`, `output`, `gts`, `score`, `step`, one rollout a line.
+"""verl's rollout dumps: `input`, `output`, `gts`, `score`, `step`, one rollout per line.
 
 The input is decoded from tokens, so it holds role words between its turns; the output of several turns likewise.
 Source: verl `trainer/ppo/ray_trainer.py`.
