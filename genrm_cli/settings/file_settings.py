@@ -1,4 +1,4 @@
-"""Settings of what is read and written: input, journal, output and storage."""
+"""Settings for input, journal, output and storage."""
 
 from dataclasses import dataclass
 
@@ -151,7 +151,7 @@ class OutputSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrackingSettings:
-    """Experiment trackers to log a run to; each field has the name of its tracker and of the extra to install."""
+    """Experiment trackers to log a run to; each field is named after its tracker and the extra to install."""
 
     wandb: str | None = setting(None, "Log the run to this project of Weights & Biases; requires genrm-cli[wandb].")
     mlflow: str | None = setting(None, "Log the run to this experiment of MLflow; requires genrm-cli[mlflow].")

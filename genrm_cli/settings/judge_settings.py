@@ -8,7 +8,7 @@ from genrm_cli.settings.declare import Value, duration, names_file, reward_setti
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeSettings:
-    """The judge: where it is and how it is prompted."""
+    """The judge: its endpoint and its prompt."""
 
     judge: str | None = reward_setting(
         None,
@@ -82,7 +82,7 @@ class JudgeSettings:
 
 @dataclass(frozen=True, slots=True)
 class PanelJudge:
-    """One `[[judge]]` table: the weight of its verdicts, and settings that override the run's, by flat name."""
+    """One `[[judge]]` table: the weight of its verdicts, and settings by flat name that override those of the run."""
 
     weight: float
     values: tuple[tuple[str, Value], ...]

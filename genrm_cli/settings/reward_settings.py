@@ -1,4 +1,4 @@
-"""Settings of the comparisons to make, and of the rewards made from their verdicts."""
+"""Settings for comparisons, and for the rewards computed from their verdicts."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from genrm_cli.settings.declare import names_file, reward_setting, setting
 _LENGTH_R, _LENGTH_A = "group_reasoning_length_penalty_coeff", "group_answer_length_penalty_coeff"
 _STYLE = "group_style_penalty_coeff"
 REFERENCE_SCORE = 3.0
-"""What NeMo Gym scores a response that is alone, and both of a failed comparison."""
+"""The score that NeMo Gym gives a response that is alone, and both responses of a failed comparison."""
 
 _BONUSES = {"reasoning_bonus": 0.5, "answer_bonus": 0.5, "top_percentile": 0.2}
 

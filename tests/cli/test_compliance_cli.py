@@ -124,7 +124,7 @@ def test_compare_masks_what_is_typed(call: Call, judge_server: JudgeServer) -> N
         ("(", "--redact-pattern", "not a regular expression"),
         ("x*", "--redact-pattern", "matches the empty string"),
         ("emails", "--redact-pattern", "Did you mean email?"),
-        ("email,phone", "--redact-pattern", "give each separately"),
+        ("email,phone", "--redact-pattern", "pass each separately"),
         ("[[a]", "--redact-pattern", "not a regular expression"),
     ],
 )

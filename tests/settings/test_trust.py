@@ -155,7 +155,7 @@ def test_the_list_is_the_users_alone(folder: Path, tmp_path: Path) -> None:
     assert (path.stat().st_mode & 0o777, path.parent.stat().st_mode & 0o777) == (0o600, 0o700)
     assert list(trust.read_trusted()) == [str(folder / "genrm.toml")]
     path.chmod(0o622)
-    with pytest.raises(UsageError, match="others can write"):
+    with pytest.raises(UsageError, match="other users can write"):
         trust.read_trusted()
 
 
