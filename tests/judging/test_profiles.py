@@ -187,5 +187,5 @@ def test_an_unknown_profile_is_refused_with_a_suggestion() -> None:
         UsageError, match=r"'nemotron_plan'.*nemotron, nemotron-boxed, nemotron-plain.*mean 'nemotron-plain'"
     ):
         profile_for("nemotron_plan", None)
-    with pytest.raises(UsageError, match=r"known are [a-z0-9, -]+\.$"):
+    with pytest.raises(UsageError, match=r"expected one of [a-z0-9, -]+\.$"):
         profile_for("zzz", "nvidia/Qwen3-Nemotron-235B-A22B-GenRM")
