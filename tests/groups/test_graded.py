@@ -240,12 +240,12 @@ def test_the_stand_in_cannot_grade(toml: str, table: str) -> None:
 @pytest.mark.parametrize(
     ("toml", "says"),
     [
-        (RUBRIC + SAFE, "component care: no judge is given"),
-        (f"{RUBRIC}endpoint = 'http://x/v1'\n{SAFE}", "component care: --base-url needs --model"),
+        (RUBRIC + SAFE, "component care: no judge given"),
+        (f"{RUBRIC}endpoint = 'http://x/v1'\n{SAFE}", "component care: --base-url requires --model"),
         (RUBRIC.replace("therapeutic", "kindness"), "unknown rubric set 'kindness'; expected therapeutic"),
         (RUBRIC.replace("therapeutic", "gone.toml"), "gone.toml: cannot read the file"),
-        (RUBRIC + RUBRIC.replace("care", "more"), "two components are called 'rubric_safety'"),
-        (f"{RUBRIC}[components.rubric_bias]\nkind = 'field'\n", "two components are called 'rubric_bias'"),
+        (RUBRIC + RUBRIC.replace("care", "more"), "two components are named 'rubric_safety'"),
+        (f"{RUBRIC}[components.rubric_bias]\nkind = 'field'\n", "two components are named 'rubric_bias'"),
     ],
 )
 def test_graders_that_cannot_be_are_refused(toml: str, says: str) -> None:

@@ -407,5 +407,5 @@ def test_only_brrm_takes_two_turns(name: str) -> None:
 def test_what_a_judge_is_not_asked_about_is_a_bug(name: str) -> None:
     """A pair is no lineup, and a lineup no pair."""
     wrong = LINEUP if isinstance(PROFILES[name], Profile) else PairwisePrompt([], "one", "two")
-    with pytest.raises(TypeError, match=f"{name} is not asked about a"):
+    with pytest.raises(TypeError, match=f"{name} does not take a"):
         render_messages(PROFILES[name], wrong)

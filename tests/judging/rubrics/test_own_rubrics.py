@@ -79,7 +79,7 @@ RUBRIC = {"title": "T", "description": "D"}
         ({"rubric": [{**RUBRIC, "polarity": "bad"}]}, "'bad'; expected positive, or negative"),
         ({"rubric": [{**RUBRIC, "polarity": ["positive"]}]}, "polarity is ['positive']"),
         ({"rubric": [{**RUBRIC, "scores": 5}]}, "scores is 5; expected a list"),
-        ({"rubric": [{**RUBRIC, "scores": [1]}]}, "fewer than two"),
+        ({"rubric": [{**RUBRIC, "scores": [1]}]}, "at least two entries"),
         ({"rubric": [{**RUBRIC, "scores": [1, 2, 1.0]}]}, "the score 1.0 is given twice"),
         ({"rubric": [{**RUBRIC, "scores": [1, "2"]}]}, "the score '2' is not a number"),
         ({"rubric": [{**RUBRIC, "scores": [0, True]}]}, "the score True is not a number"),
