@@ -124,7 +124,7 @@ def test_what_cannot_be_done_on_s3(call: Call, genrm: Genrm, s3_bucket: Any, aws
     assert "no rollout files; expected names" in empty.err
     outside = call("score", f"{bucket}/sft/", f"{bucket}/rl/", *LEXICAL, *NOW, **aws)
     assert outside.code == 2
-    assert "RL data is kept apart" in outside.err
+    assert "RL data is kept separate" in outside.err
     assert "1 scored" in last_line(outside)
     missing = call("score", "s3://no-such-bucket/rl/", f"{bucket}/rl/", *LEXICAL, *NOW, "--force", **aws)
     assert missing.code == 5

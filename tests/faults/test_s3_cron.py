@@ -347,7 +347,7 @@ def test_a_lease_that_is_taken_over_in_the_middle(cron: Cron, is_named: bool) ->
     cron.put("run.claim-2", lease_of_another_machine(60.0))
     finished = finish(process)
     assert finished.code == (5 if is_named else 0), finished.err
-    assert "another run took this lease over" in finished.err
+    assert "another run took over this lease" in finished.err
     assert cron.asked < 50
     assert cron.names() == {"run.claim-2"}
 

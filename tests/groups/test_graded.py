@@ -234,7 +234,9 @@ def test_the_stand_in_cannot_grade(toml: str, table: str) -> None:
     """The message names the table and what to give it."""
     with pytest.raises(UsageError) as caught:
         check_settings(settings_of(LEXICAL + toml))
-    assert str(caught.value) == f"[{table}] needs a real judge, not --judge lexical: set its own model and base_url."
+    assert (
+        str(caught.value) == f"[{table}] needs a real judge, not --judge lexical: set model and base_url in its table."
+    )
 
 
 @pytest.mark.parametrize(
@@ -378,7 +380,7 @@ def test_what_the_journal_lacks_stays_missing(tmp_path: Path, judge_server: Judg
 
 def test_only_components_needs_a_journal() -> None:
     """Without one there is nothing to compute from."""
-    with pytest.raises(UsageError, match="drop --no-journal"):
+    with pytest.raises(UsageError, match="omit --no-journal"):
         check_settings(settings_of("model = 'm'", only_components=True, use_journal=False))
 
 

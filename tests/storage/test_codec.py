@@ -50,7 +50,7 @@ def test_gzip_has_no_time_in_it() -> None:
 def test_torn_compressed_input_is_an_error(uri: str, kept: float) -> None:
     """A compressed input that ends in the middle is refused by name, and never read as a short one."""
     whole = _encoded([str(list(range(20_000))).encode()], uri)
-    with pytest.raises(InputError, match=rf"^{uri}: the compressed data ends in the middle"):
+    with pytest.raises(InputError, match=rf"^{uri}: the compressed data is truncated"):
         _decoded(whole[: int(len(whole) * kept)], uri)
 
 

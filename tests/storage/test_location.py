@@ -84,7 +84,7 @@ def test_nothing_stands_beside_a_stream() -> None:
 @pytest.mark.parametrize("uri", ["s3://b/sft/x.jsonl", "s3://b/x/rl/y.jsonl", "s3://rl/x.jsonl", "s3://b/rlhf/x"])
 def test_results_outside_the_rl_prefix_are_refused(uri: str) -> None:
     """The message says why, and how to do it anyway."""
-    with pytest.raises(UsageError, match=r"kept apart from supervised data.*--any-prefix"):
+    with pytest.raises(UsageError, match=r"kept separate from supervised data.*--any-prefix"):
         require_rl_prefix(uri, any_prefix=False)
     require_rl_prefix(uri, any_prefix=True)
 
@@ -182,7 +182,7 @@ def test_places_at_the_edges(template: str, uri: str, below: str, place: str) ->
 @pytest.mark.parametrize("word", ["{name}", "{}", "{DIR}"])
 def test_an_unknown_placeholder_is_refused(word: str) -> None:
     """The message says which words there are."""
-    with pytest.raises(UsageError, match=r"there is no \{.*it may hold \{dir\}, \{path\} and \{stem\}"):
+    with pytest.raises(UsageError, match=r"unknown \{.*use \{dir\}, \{path\} and \{stem\}"):
         render_place(f"{{dir}}/{word}.jsonl", "run.jsonl", ".")
 
 

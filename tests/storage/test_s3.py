@@ -169,7 +169,7 @@ def test_unknown_profile_is_a_usage_error() -> None:
 @pytest.mark.parametrize("endpoint", ["localhost:9000", "http://user:secret@ bad"])
 def test_endpoint_that_is_no_url_is_a_usage_error(endpoint: str) -> None:
     """The message says what an endpoint looks like, and hides a password in it."""
-    with pytest.raises(UsageError, match="expected for instance http://host:9000") as caught:
+    with pytest.raises(UsageError, match="expected, for example, http://host:9000") as caught:
         check_writable("s3://b1b/rl/x", S3Options(endpoint_url=endpoint))
     assert "secret" not in str(caught.value)
 
