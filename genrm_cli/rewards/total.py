@@ -1,4 +1,4 @@
-"""Combine the components of a rollout into its total reward: a weighted sum under hard constraints."""
+"""Combine the components of a rollout into its total reward: a weighted sum with hard constraints."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ class Weight(NamedTuple):
 
 
 class Gate(NamedTuple):
-    """A hard constraint: the minimum of a component, which need not have a weight."""
+    """A hard constraint: the minimum value of a component, which need not have a weight."""
 
     component: str
     least: float
@@ -43,7 +43,7 @@ class Total:
     """The total of one rollout and its derivation.
 
     Attributes:
-        value: None where a required component is missing.
+        value: the total; None if a required component is missing.
         terms: weight times component of each present component with a weight, before normalising and clipping.
         gated_by: components below their gates; a single one makes the value 0.
         missing: components whose absence leaves no value; empty when there is a value, and when all weights are 0.

@@ -73,7 +73,7 @@ def test_recorded_replies_are_measured_without_a_call(genrm: Genrm, call: Call) 
     assert json.loads(call("eval", "pairs.jsonl", *options).out)["figures"]["not_asked"] == 7
     genrm.write("replies.jsonl", [*replies, replies[0]])
     repeated = call("eval", "pairs.jsonl", *options)
-    assert (repeated.code, "line 9: a second reply on 'p0'" in repeated.err) == (3, True)
+    assert (repeated.code, "line 9: a second reply for 'p0'" in repeated.err) == (3, True)
 
 
 def test_outputs_of_judgebench_are_recorded_replies(genrm: Genrm, call: Call) -> None:
