@@ -78,8 +78,8 @@ class Adjustments:
 
     def as_dict(self) -> dict[str, float]:
         """Return the terms by name."""
-        return {name: getattr(self, name) for name in _TERMS}  # `asdict` would copy each term, and take ten times as
-        long
+        # `asdict` would copy each term, and take ten times as long.
+        return {name: getattr(self, name) for name in _TERMS}
 
 
 _TERMS = tuple(term.name for term in fields(Adjustments))
