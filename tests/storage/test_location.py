@@ -189,5 +189,5 @@ def test_an_unknown_placeholder_is_refused(word: str) -> None:
 @pytest.mark.parametrize("key", ["../run.jsonl", "x/../../../etc/run.jsonl"])
 def test_a_key_does_not_lead_out_of_a_local_folder(key: str) -> None:
     """Who may write to the bucket may not choose where files on this machine go."""
-    with pytest.raises(UsageError, match=r"'\.\.' in it"):
+    with pytest.raises(UsageError, match=r"contains '\.\.'"):
         render_place("out/{path}/{stem}.scored.jsonl", f"s3://b/rl/{key}", "s3://b/rl")

@@ -11,19 +11,19 @@ from statistics import fmean, pstdev
 from genrm_cli.export.candidates import Candidate, Preferences
 
 Confidence = Callable[[int, int], float | None]
-"""Probability that the judge truly prefers the first index to the second; None where unknown."""
+"""Probability that the judge truly prefers the first index to the second; None if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class PairOptions:
-    """Which pairs to make of a group.
+    """The pairs to make from a group.
 
     Attributes:
         selection: a name of `PAIR_SELECTIONS`.
         top: number of responses at each end, for `top-bottom`.
-        min_gap: least difference of rewards.
-        min_confidence: least probability that the order is right; None for no limit.
-        max_length_ratio: most times that one answer may be as long as the other; None for no limit.
+        min_gap: minimum difference of rewards.
+        min_confidence: minimum probability that the order is right; None for no limit.
+        max_length_ratio: maximum ratio between the lengths of the answers; None for no limit.
         seed: random seed.
     """
 
@@ -67,7 +67,7 @@ def choose_pairs(
         options: selection and filters.
         dropped: counts each pair that a filter drops, by reason.
         preferences: preferences of the judge between pairs that it compared; needed for `compared`.
-        confidence: needed by `min_confidence`.
+        confidence: needed for `min_confidence`.
         key: key of the group, so that random choices do not depend on other groups.
     """
     if len(candidates) < 2:
