@@ -152,7 +152,7 @@ def test_events_of_many_threads_are_whole_lines(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("error", [JudgeError("it is gone"), KeyboardInterrupt()])
 def test_the_end_names_what_ended_the_run(tmp_path: Path, error: BaseException) -> None:
-    """The last line of a log is the error that came out, whatever its kind."""
+    """The last line of a log is the error that ended the run, of any kind."""
     log = tmp_path / "events.jsonl"
     with pytest.raises(type(error)), Events(str(log), quiet=True):
         raise error

@@ -74,7 +74,7 @@ def test_an_endpoint_without_a_list_needs_a_model(genrm: Genrm, call: Call, judg
 
 
 def test_no_endpoint_is_a_usage_error(genrm: Genrm, call: Call) -> None:
-    """Without a terminal nobody can be asked."""
+    """Without a terminal, there is no prompt."""
     finished = call("init")
     assert (finished.code, "pass --base-url" in finished.err, genrm.names()) == (2, True, set())
 

@@ -248,7 +248,7 @@ def test_only_the_changed_input_is_scored_again(call: Call, genrm: Genrm) -> Non
 
 @pytest.mark.parametrize("damage", ["metrics deleted", "scored deleted", "scored and metrics deleted", "half-written"])
 def test_incomplete_outputs_are_made_again(call: Call, genrm: Genrm, damage: str) -> None:
-    """Outputs of which a part is missing, or that no metrics vouch for, are ours to replace."""
+    """Incomplete outputs, and outputs that no metrics vouch for, may be replaced."""
     fill(genrm, "a.jsonl", "b.jsonl")
     assert call("score", ".", *LEXICAL, *NOW).code == 0
     whole = (genrm.folder / "a.scored.jsonl").read_bytes()

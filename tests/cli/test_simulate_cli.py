@@ -61,7 +61,7 @@ def test_a_judge_is_fitted_to_what_it_said(genrm: Genrm, call: Call) -> None:
 
 
 def test_what_was_fitted_is_shown(genrm: Genrm, call: Call) -> None:
-    """Each number of the judge stands there with where it comes from."""
+    """Each number of the judge is shown with its source."""
     genrm.write("in.jsonl", make_rollouts(groups=25, size=4))
     assert call("score", "in.jsonl", "--judge", "lexical", "--quiet").code == 0
     given = [part for each in judge_fields()[:12] for part in (f"--{each.name.replace('_', '-')}", "0.5")]
@@ -129,7 +129,7 @@ def test_bad_arguments_are_errors_of_one_line(call: Call, arguments: tuple[str, 
 
 
 def test_files_that_cannot_be_fitted_to_are_errors(genrm: Genrm, call: Call) -> None:
-    """One that is not there is no input; one with a few verdicts says how many it takes."""
+    """A missing file is an input error; the error for a file with few verdicts says how many are needed."""
     missing = call("simulate", "--fit", "none.jsonl")
     assert missing.code == 3
     assert "none.jsonl" in missing.err

@@ -231,7 +231,7 @@ def test_a_stand_in_compares_while_a_real_judge_grades(tmp_path: Path, judge_ser
     ("toml", "table"), [(RUBRIC, "components.care"), (RANKED, "components.tiers"), (SORTED, "diversity")]
 )
 def test_the_stand_in_cannot_grade(toml: str, table: str) -> None:
-    """The message names the table and what to give it."""
+    """The message names the table and the settings to add."""
     with pytest.raises(UsageError) as caught:
         check_settings(settings_of(LEXICAL + toml))
     assert (

@@ -288,7 +288,7 @@ def test_what_is_no_database_is_not_touched(path: str, content: bytes) -> None:
 
 
 def test_a_damaged_journal_is_named_and_not_made_worse(path: str) -> None:
-    """When pages in the middle are garbage, reading says so with a remedy, and the file stays as it is."""
+    """If pages in the middle are garbage, reading raises an error with a remedy, and the file is unchanged."""
     with Journal(path) as journal:
         record_all(journal, {key(n): replace(GOOD, reply_text=os.urandom(500).hex()) for n in range(400)})
     content = bytearray(Path(path).read_bytes())
@@ -544,7 +544,7 @@ def test_the_copier_gets_what_was_committed_and_nothing_twice(path: str, tmp_pat
 
 
 def test_a_new_journal_is_private(tmp_path: Path) -> None:
-    """It holds the judge's replies: neither it nor its side files can be read by others, whatever the umask."""
+    """It contains the judge's replies: other users cannot read it or its side files, for any umask."""
     before = os.umask(0)
     try:
         with Journal(str(tmp_path / "j.sqlite")) as journal:

@@ -54,7 +54,7 @@ def test_the_security_page_names_what_needs_trust() -> None:
 
 
 def test_text_and_booleans_that_declare_nothing_need_trust() -> None:
-    """Whoever adds a setting says that it is harmless, or it is not."""
+    """A new setting needs trust unless it is declared harmless."""
     for setting in all_settings():
         if setting.declared.needs_trust is None and not setting.declared.choices:
             assert setting.needs_trust("another value") == (setting.type in (str, bool)), setting.name

@@ -41,7 +41,7 @@ def output(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 def take(output: str, expiry_s: float = 60.0, s3: S3Options = _S3) -> Lease:
-    """Take a lease that nobody has."""
+    """Take a free lease."""
     lease = Leases(s3, expiry_s).take(output)
     assert isinstance(lease, Lease), lease
     return lease

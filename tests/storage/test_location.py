@@ -70,7 +70,7 @@ def test_stem_drops_only_known_suffixes(uri: str, stem: str) -> None:
 
 
 def test_sibling_stands_in_the_same_folder() -> None:
-    """A sibling has the stem's folder and name, whatever the output's suffixes were."""
+    """A sibling has the folder and name of the stem, for any suffixes of the output."""
     assert sibling("s3://b/rl/run-7.scored.jsonl.gz", ".metrics.json") == "s3://b/rl/run-7.metrics.json"
     assert sibling("d/run.jsonl", ".scored.jsonl") == "d/run.scored.jsonl"
 
@@ -97,7 +97,7 @@ def test_results_under_rl_and_local_results_are_allowed(uri: str) -> None:
 
 @given(PLACES, FOLDERS, NAMES, RECORD_SUFFIXES)
 def test_rollouts_are_known_by_their_name(place: str, folders: str, name: str, suffix: str) -> None:
-    """Any JSON lines are rollouts, whatever their folder is called; with the mark of a side file they are not."""
+    """Any JSON lines file is a rollout file, in any folder, unless it is named like a side file."""
     folder = f"{place}{folders}/" if folders else place
     if not name.endswith(SIDE_SUFFIXES):
         assert is_rollout_file(f"{folder}{name}{suffix}")
