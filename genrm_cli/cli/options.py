@@ -57,13 +57,13 @@ class Invocation:
 OnError = Callable[[GenrmError, OutputSettings], None]
 
 
-def say_no_more(error: GenrmError, output: OutputSettings) -> None:
+def keep_silent(error: GenrmError, output: OutputSettings) -> None:
     """Print nothing more about an error."""
     del error, output
 
 
 def with_settings(
-    *panels: Panel, omit: Iterable[str] = (), on_error: OnError = say_no_more
+    *panels: Panel, omit: Iterable[str] = (), on_error: OnError = keep_silent
 ) -> Callable[[Callable[..., int]], Callable[..., None]]:
     """Add an option for each setting of these panels to a command.
 

@@ -78,7 +78,7 @@ async def judge_group(group: Group, plan: GroupPlan, judges: JudgeSet) -> Judged
                         continue
                     outcome = Outcome(Failure(FailureKind.NOT_ASKED, f"stopped by {judge.stopped_by}"))
                 _take(judged, id_, outcome, plan, judges)
-                await judges.yield_now_and_then()
+                await judges.yield_regularly()
     except BaseExceptionGroup as errors:
         raise first_error_of(errors) from None
     judged.sort()

@@ -80,7 +80,7 @@ class JudgeSet:
     def __getitem__(self, number: int) -> Judge:
         return self._judges[number]
 
-    async def yield_now_and_then(self) -> None:
+    async def yield_regularly(self) -> None:
         """Yield to the event loop after a number of outcomes without a wait."""
         self._known_in_a_row += 1
         if self._known_in_a_row % _KNOWN_IN_A_ROW == 0:

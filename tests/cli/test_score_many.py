@@ -131,7 +131,7 @@ def test_two_inputs_with_one_output(call: Call, genrm: Genrm) -> None:
         ((".", "--output-template", "{dir}/all.scored.jsonl"), "add {stem}"),
         ((".", "--output-template", "{dir}/{stem}.rewards.jsonl"), "use the suffix .scored.jsonl"),
         ((".", "--output-template", "scored/{stem}.jsonl.gz"), "use the suffix .scored.jsonl"),
-        ((".", "--output-template", "{folder}/{stem}.scored.jsonl"), "there is no {folder}"),
+        ((".", "--output-template", "{folder}/{stem}.scored.jsonl"), "unknown {folder}"),
         ((".", "--output-template", "s3://bucket/sft/{stem}.scored.jsonl"), "RL data is kept separate"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",

@@ -87,7 +87,7 @@ def read_reply(
 @profiles.command()
 @exits
 def show(name: NameOrFile, as_json: AsJson = False) -> None:
-    """Print a sample prompt and the other request fields."""
+    """Print a sample prompt, exactly as the judge receives it."""
     from genrm_cli.judging.lookup.find_profile import find_profile
     from genrm_cli.judging.profiles.profile import Profile, render_messages
 

@@ -69,8 +69,7 @@ def score(
     """Score rollouts: compare the rollouts of each group in pairs, and write every line back with its reward.
 
     Also writes <stem>.metrics.json, <stem>.comparisons.jsonl and, if any line is bad, <stem>.rejects.jsonl. All files
-    appear together at the end, or none does. Skips inputs that are up to date: outputs from the same input and
-    settings exist.
+    appear together at the end, or none does. Skips inputs that are up to date: already scored with the same settings.
 
     Example: genrm score rollouts.jsonl --base-url http://localhost:8000/v1 --model my-genrm
 

@@ -8,7 +8,7 @@ from genrm_cli.groups.components.columns import Column
 from genrm_cli.groups.components.graders import Grader
 from genrm_cli.judging.requests import ListwisePrompt, Prompt, RequestId
 from genrm_cli.judging.rubrics.grading import grades_of_empty
-from genrm_cli.judging.rubrics.ranking import grades_of_sole
+from genrm_cli.judging.rubrics.ranking import grades_of_single
 from genrm_cli.rollouts.views import SharedView
 from genrm_cli.verdicts import Failure, FailureKind, Grades, Outcome
 
@@ -87,7 +87,7 @@ class GradedGroup:
         if index not in self.answered:
             return None
         if self.grader.kind == "rubric_rank" and not count_gradings(self.grader, self.answered):
-            return grades_of_sole().values
+            return grades_of_single().values
         if index not in self._graded:
             return None
         request, grades = self._graded[index]

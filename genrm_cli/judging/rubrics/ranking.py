@@ -48,7 +48,7 @@ def ranking_profile(rubric_set: RubricSet) -> GradingProfile:
     )
 
 
-def grades_of_sole() -> Grades:
+def grades_of_single() -> Grades:
     """Return the grade of a single response, for which no judge is asked: 1."""
     return Grades(values_of_tiers([[0]]))
 
