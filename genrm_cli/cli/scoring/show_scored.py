@@ -1,4 +1,4 @@
-"""Scored groups in the terminal: rewards, the matrix of verdicts, and the judge's words."""
+"""Scored groups in the terminal: rewards, the matrix of verdicts, and the judge's replies."""
 
 from collections.abc import Iterator
 from heapq import nsmallest
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from genrm_cli.report.scored_group import AskedComparison, ScoredGroup
 
 _BEGINNING_CHARS = 60
-_MAX_MATRIX = 24  # columns that a terminal has room for
+_MAX_MATRIX = 24  # columns that fit on a terminal
 
 
 def show_scored(
@@ -28,7 +28,7 @@ def show_scored(
     limit: int,
     as_json: bool,
 ) -> None:
-    """Print groups of a scored file: those of least reliability, those with failures, one, or the first."""
+    """Print groups of a scored file: those with the lowest reliability, those with failures, one, or the first."""
     from genrm_cli.report.page.group_document import group_document, mask_of, with_labels_masked
     from genrm_cli.report.scored_run import ScoredRun
 

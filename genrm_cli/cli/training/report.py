@@ -1,4 +1,4 @@
-"""`genrm report`: write a page about scored rollouts."""
+"""`genrm report`: write an HTML report about scored rollouts."""
 
 from typing import Annotated
 
@@ -33,22 +33,22 @@ def report(
             "--output",
             "-o",
             metavar="OUT.html",
-            help="The page. Default: <stem>.report.html beside the input, report.html for several.",
+            help="Path of the page. Default: <stem>.report.html beside the input, report.html for several inputs.",
             show_default=False,
         ),
     ] = None,
     compare: Annotated[
-        bool, typer.Option("--compare", help="Match the rollouts of two inputs: whose ranks changed.")
+        bool, typer.Option("--compare", help="Match the rollouts of two inputs, and show whose ranks changed.")
     ] = False,
     figures: Annotated[str | None, option("OUT.json", "Also write the figures of the page to this file.")] = None,
     max_size: Annotated[
-        int, typer.Option(metavar="MB", min=1, help="Above this size, groups go to a folder beside the page.")
+        int, typer.Option(metavar="MB", min=1, help="Maximum size of the page. Above it, groups go to a folder.")
     ] = 150,
 ) -> int:
     """Write one HTML file about scored rollouts: how far to trust the rewards, and every group with its verdicts.
 
-    The page needs no server and no network. Replies of the judge that the comparisons lack come from the journal. The
-    page shows the texts of the rollouts: --redact-pattern masks them as it does for a judge. --json prints the figures.
+    The page needs no server and no network. Replies that the comparisons lack come from the journal. The page contains
+    the texts of the rollouts; --redact-pattern masks them as it does for a judge. --json prints the figures.
 
     Example: genrm report run.scored.jsonl -o report.html
 

@@ -36,11 +36,11 @@ class ScoredInput:
     """One scored file.
 
     Attributes:
-        uri: of the file.
-        identity: of the version that was read.
-        sha256: of its lines, each with a newline; empty until it is read.
-        lines: that it holds.
-        rollouts: in them.
+        uri: URI of the file.
+        identity: identity of the version that was read.
+        sha256: digest of its lines, each with a newline; empty until the file is read.
+        lines: number of lines.
+        rollouts: number of rollouts.
         judges: names in its lines.
         settings: how it was scored, from the metrics file beside it; empty without one.
     """
