@@ -197,7 +197,7 @@ TOKENS = st.builds(
 )
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(st.lists(TOKENS, max_size=6), st.sampled_from(["stop", "length"]))
 def test_no_log_probabilities_raise_or_leave_the_scale(tokens: list[dict[str, Any]], finish_reason: str) -> None:
     """Whatever numbers a server sends, a grade is within 1 and 5, or there is none."""
@@ -311,7 +311,7 @@ WORDS = st.sampled_from(
 )
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(st.one_of(st.lists(WORDS, max_size=14).map(" ".join), st.text(max_size=60)), st.sampled_from(["stop", "length"]))
 def test_no_text_raises_or_makes_a_grade_out_of_range(text: str, finish_reason: str) -> None:
     """Fragments of rankings in any order give a failure, or one grade for each response within 1 and 5."""

@@ -281,7 +281,7 @@ def mutants(draw, name):
 
 
 @pytest.mark.parametrize("name", DIALECTS)
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None)
 @given(st.data())
 def test_any_object_is_read_or_refused(name, data):
     """Whatever JSON object a line holds, reading it as any dialect gives rollouts or the one error."""

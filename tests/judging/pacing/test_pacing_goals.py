@@ -21,7 +21,7 @@ def typical_s(count: int, **behaviour: float) -> float:
     return median(run.took_s for run in runs)
 
 
-@pytest.mark.parametrize("share", [0.01, 0.05, 0.1])
+@pytest.mark.parametrize("share", [*(pytest.param(share, marks=pytest.mark.slow) for share in (0.01, 0.05)), 0.1])
 @pytest.mark.parametrize("capacity", [pytest.param(64, marks=pytest.mark.slow), 10_000])
 def test_random_refusals_cost_little(share: float, capacity: int) -> None:
     """1 to 10 % of calls refused at random: at most 1.3 times the time without, with or without a full server."""
