@@ -9,9 +9,9 @@ from judge_server_fixture import JudgeServer
 from genrm_cli.judging.lookup.builtin_profiles import PROFILES
 
 
-def test_profiles_are_listed_with_what_they_are(genrm: Genrm) -> None:
+def test_profiles_are_listed_with_what_they_are(call: Call) -> None:
     """A line for each family, on stdout, with its scale and its sampling."""
-    finished = genrm.run("profiles")
+    finished = call("profiles")
     assert (finished.code, finished.err) == (0, "")
     lines = finished.out.decode().splitlines()
     assert {line.split()[0] for line in lines if line[:1].strip()} == {"profile", *PROFILES}
@@ -102,7 +102,7 @@ def test_a_profile_of_ones_own_is_shown_tried_and_used(genrm: Genrm, call: Call,
     metrics = json.loads((genrm.folder / "in.metrics.json").read_bytes())
     assert metrics["judge"]["profile"] == "house"
     (genrm.folder / "house.toml").write_text(OWN.replace("[verdict]", "[verdict]\nwrong = 1"))
-    refused = genrm.run("score", "in.jsonl", *judge)
+    refused = call("score", "in.jsonl", *judge)
     assert (refused.code, "house.toml: [verdict]: unknown key 'wrong'" in refused.err) == (2, True), refused.err
 
 
