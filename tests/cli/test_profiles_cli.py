@@ -102,7 +102,7 @@ def test_a_profile_of_ones_own_is_shown_tried_and_used(genrm: Genrm, call: Call,
     metrics = json.loads((genrm.folder / "in.metrics.json").read_bytes())
     assert metrics["judge"]["profile"] == "house"
     (genrm.folder / "house.toml").write_text(OWN.replace("[verdict]", "[verdict]\nwrong = 1"))
-    refused = call("score", "in.jsonl", *judge)
+    refused = genrm.run("score", "in.jsonl", *judge)
     assert (refused.code, "house.toml: [verdict]: unknown key 'wrong'" in refused.err) == (2, True), refused.err
 
 
