@@ -21,7 +21,7 @@ _START_LIMIT_S = 60
 
 def pytest_configure(config: pytest.Config) -> None:
     """Try fewer examples of each property where slow tests are left out."""
-    settings.register_profile("fast", max_examples=30)
+    settings.register_profile("fast", max_examples=15)
     settings.load_profile("fast" if "not slow" in config.option.markexpr else "default")
 
 

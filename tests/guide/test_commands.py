@@ -39,9 +39,7 @@ def workplace(genrm: Genrm, call: Call, judge_server: JudgeServer) -> Path:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_runs(
-    name: str, workplace: Path, call: Call, judge_server: JudgeServer, s3_bucket: Any
-) -> None:
+def test_every_command_runs(name: str, workplace: Path, call: Call, judge_server: JudgeServer, s3_bucket: Any) -> None:
     """A command that a page shows ends with exit code 0 where its files and its judge exist."""
     body = b"".join(json.dumps(line).encode() + b"\n" for line in make_rollouts())
     s3_bucket.client.put_object(Bucket=s3_bucket.name, Key=f"{PREFIX}/run-7.jsonl", Body=body)

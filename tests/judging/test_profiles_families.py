@@ -3,7 +3,7 @@
 import random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from judge_families import (
     BETTER,
@@ -75,7 +75,6 @@ def test_a_mirrored_reply_is_the_swapped_verdict(name: str) -> None:
 
 
 @EVERY
-@settings(max_examples=40)
 @given(data=st.data(), before=PROSE, after=PROSE)
 def test_prose_around_a_verdict_changes_nothing(name: str, data: st.DataObject, before: str, after: str) -> None:
     """Whatever is said beside it, where the family lets a judge say something."""
@@ -84,7 +83,6 @@ def test_prose_around_a_verdict_changes_nothing(name: str, data: st.DataObject, 
 
 
 @EVERY
-@settings(max_examples=40)
 @given(prose=PROSE)
 def test_prose_alone_is_no_verdict(name: str, prose: str) -> None:
     """Text without a verdict fails, and says that there is none; cut off, it is truncated."""

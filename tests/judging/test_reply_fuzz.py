@@ -10,7 +10,7 @@ import re
 from collections import Counter
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from judge_families import BETTER, MUCH, WORSE, Family, swap_letters
 from quoting_judges import iter_json_strings, iter_quoting, iter_thinking, shown_with
@@ -125,7 +125,6 @@ def test_torn_quotations_are_never_the_verdict(name: str) -> None:
 
 
 @EVERY
-@settings(max_examples=30)
 @given(data=st.data(), before=st.text(max_size=80), after=st.text(max_size=80))
 def test_any_text_around_a_verdict_changes_nothing(name: str, data: st.DataObject, before: str, after: str) -> None:
     """Where a family lets its judges say more, and whatever it is, as long as no verdict begins in it."""
@@ -139,7 +138,6 @@ def test_any_text_around_a_verdict_changes_nothing(name: str, data: st.DataObjec
 
 
 @EVERY
-@settings(max_examples=30)
 @given(text=st.text(max_size=120))
 def test_text_in_which_no_verdict_begins_holds_none(name: str, text: str) -> None:
     """Any text but one of the family's form is a failure, of a kind that says so."""

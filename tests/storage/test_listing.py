@@ -89,7 +89,7 @@ _NAMES = st.text("ab.[", min_size=1, max_size=3).filter(lambda name: name.strip(
 _PARTS = st.one_of(st.just("**"), st.text("ab.*?[]!", min_size=1, max_size=4)).filter(lambda part: part.strip("."))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(deadline=None)
 @given(st.lists(st.lists(_NAMES, min_size=1, max_size=3), max_size=8), st.lists(_PARTS, min_size=1, max_size=3))
 @example([["a", "b", "a"], [".a", "b"], ["a"]], ["**", "**"])
 @example([["a", "a", "b"], ["a", "b"]], ["**", "a", "**", "b"])
