@@ -37,7 +37,7 @@ def test_mixed_faults_cost_little() -> None:
     )
 
 
-@pytest.mark.parametrize(("per_s", "count"), [(5, 300), (20, 672), (100, 1_000)])
+@pytest.mark.parametrize(("per_s", "count"), [(5, 300), pytest.param(20, 672, marks=pytest.mark.slow), (100, 1_000)])
 @pytest.mark.parametrize("refusal_s", [0.002, pytest.param(0.03, marks=pytest.mark.slow)])
 def test_a_token_bucket_is_emptied(per_s: float, count: int, refusal_s: float) -> None:
     """5, 20 or 100 calls a second let through: at most 1.2 times the ideal time."""
