@@ -436,7 +436,7 @@ def test_score_works_in_several_threads_at_once(judge_server: JudgeServer) -> No
     assert len({tuple(call.result().rewards) for call in calls}) == 1
 
 
-@pytest.mark.parametrize("inside_a_loop", [False, True])
+@pytest.mark.parametrize("inside_a_loop", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_an_interrupt_ends_the_call(judge_server: JudgeServer, inside_a_loop: bool) -> None:
     """Ctrl-C raises KeyboardInterrupt at once and leaves no thread and no request behind."""
     judge_server.behave(fault={"hang": True})

@@ -6,6 +6,7 @@ import pty
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 
 import pytest
 from genrm_process import Call, Genrm, Json
@@ -122,17 +123,21 @@ def test_no_text_controls_the_terminal(genrm: Genrm) -> None:
         check_safe(text + "title" if name in SILENT else text)
 
 
-def test_no_reply_of_a_server_controls_the_terminal(genrm: Genrm, judge_server: JudgeServer) -> None:
+def test_no_reply_of_a_server_controls_the_terminal(
+    genrm: Genrm, judge_server: JudgeServer, start_judge: Callable[[], JudgeServer]
+) -> None:
     """Neither do an error page, the message of an error, and the names of models that a server lists."""
-    judge = ("--base-url", judge_server.base_url, "--model", "m", "--retries", "0", "--give-up-after", "1s")
-    rest = ("--force", "--no-journal", "--reask", "0")
-    for number, fault in enumerate(({"status": 400, "body": HOSTILE}, {"content": HOSTILE})):
-        judge_server.behave(fault=fault)
-        folder = genrm.folder / f"fault {number}"
-        folder.mkdir()
-        commands = (("score", "in.jsonl", *judge, probe, *rest) for probe in ("--probe", "--no-probe"))
-        for text in on_terminal(Genrm(folder), *commands):
-            check_safe(text)
+    other = start_judge()
+    judge_server.behave(fault={"status": 400, "body": HOSTILE})
+    other.behave(fault={"content": HOSTILE})
+    more = ("--model", "m", "--retries", "0", "--give-up-after", "1s", "--force", "--no-journal", "--reask", "0")
+    commands = [
+        ("score", "in.jsonl", "--base-url", server.base_url, probe, *more)
+        for server in (judge_server, other)
+        for probe in ("--probe", "--no-probe")
+    ]
+    for text in on_terminal(genrm, *commands):
+        check_safe(text)
 
 
 @pytest.mark.parametrize("name", ["validate", "show --as-judge", "missing file", "unknown option"])

@@ -61,6 +61,7 @@ def test_a_judge_that_queues_in_silence_is_not_flooded(capacity: int, seed: int)
     assert max(levels) <= 2 * capacity * 1.2  # a try upwards is a fifth
 
 
+@pytest.mark.slow
 def test_time_does_not_carry_the_level_away() -> None:
     """Chance gains of single epochs do not add up: half an hour later the level is below twice the capacity of 32."""
     run = simulation(SimulatedJudge(32), 0)
