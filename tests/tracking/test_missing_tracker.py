@@ -23,7 +23,7 @@ def test_a_missing_library_ends_the_run_before_any_call(
 
 
 def test_a_tracker_that_fails_is_a_warning(genrm: Genrm, call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The rewards are written and the exit code stays 0, whatever a client raises."""
+    """The rewards are written and the exit code stays 0, for any error of a client."""
 
     def init(**_: object) -> None:
         raise OSError("disk full")
