@@ -27,22 +27,23 @@ def write_rollouts(path: Path, rollouts: int) -> None:
     """Write rollouts of 4 KB in groups of 8, the groups interleaved as a rollout server writes them."""
     rng = random.Random(rollouts)
     words = [f"word{number}" for number in range(400)]
+    answers = [" ".join(rng.choices(words, k=550)) for _ in range(100)]
     groups = rollouts // 8
     with path.open("w") as file:
         for number in range(rollouts):
-            answer = " ".join(rng.choices(words, k=550))
+            answer = f"{number} {rng.choice(answers)}"
             line = {"_ng_task_index": number % groups, "_ng_rollout_index": number // groups}
             file.write(json.dumps({**line, "prompt": f"Question {number % groups}?", "completion": answer}) + "\n")
 
 
 @pytest.mark.slow
 def test_memory_does_not_grow_with_the_text(tmp_path: Path) -> None:
-    """40,000 rollouts of 4 KB (160 MB) raise the peak by at most 200 bytes a rollout over 800 of them."""
+    """20,000 rollouts of 4 KB (80 MB) raise the peak by at most 200 bytes a rollout over 800 of them."""
     small, large = tmp_path / "small.jsonl", tmp_path / "large.jsonl"
     write_rollouts(small, 800)
-    write_rollouts(large, 40_000)
-    assert large.stat().st_size > 40_000 * 4_000
-    assert growth_bytes(small, large, "ring") < 200 * 40_000 + 8_000_000  # buffers of their full size
+    write_rollouts(large, 20_000)
+    assert large.stat().st_size > 20_000 * 4_000
+    assert growth_bytes(small, large, "ring") < 200 * 20_000 + 8_000_000  # buffers of their full size
 
 
 @pytest.mark.slow

@@ -4,7 +4,7 @@ import random
 import sys
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from genrm_cli.rollouts.dialects import DIALECTS
@@ -264,7 +264,6 @@ def test_the_table_keeps_no_text(chars):
     assert sum(sys.getsizeof(column) for column in columns) < 100 * 2000
 
 
-@settings(max_examples=20)
 @given(st.integers(0, 2**32))
 def test_groups_do_not_depend_on_other_groups(seed):
     """Adding rollouts of other tasks leaves the order within a group as it was."""

@@ -6,7 +6,7 @@ from collections.abc import Coroutine
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from virtual_time import run_in_virtual_time
 
@@ -355,7 +355,6 @@ def test_whoever_goes_away_leaves_no_gap() -> None:
 
 
 @given(seed=st.integers(0, 2**32), limits=st.lists(st.integers(1, 4), min_size=1, max_size=3))
-@settings(max_examples=40, deadline=None)
 def test_no_slot_is_lost_or_made_up(seed: int, limits: list[int]) -> None:
     """With tasks that come, wait, end in every way and are cancelled at any time, all slots are there at the end."""
     dice = random.Random(seed)
