@@ -43,6 +43,8 @@ class GroupScorer:
         api_keys: Mapping[str, str],
         progress: RunProgress | None = None,
         on_event: OnEvent = ignore_event,
+        *,
+        resumes: bool = False,
     ) -> None:
         """Check and compile the settings; opens nothing.
 
@@ -51,12 +53,14 @@ class GroupScorer:
             api_keys: of the judges that need one, by name.
             progress: reports the progress to another thread.
             on_event: called when something happens that a person or a log should know.
+            resumes: keep asking after the judge was down for `give_up_after`, as a server does.
 
         Raises:
             UsageError: the settings name no judge, contradict each other, or cannot be compiled.
         """
         check_settings(settings)
         self._settings, self._api_keys, self._on_event = settings, api_keys, on_event
+        self._resumes = resumes
         self._plan = compile_plan(settings)
         self._progress = progress or RunProgress()
         self._statistics = CalibrationStatistics()
@@ -75,7 +79,7 @@ class GroupScorer:
         """
         if self._open_judges is not None:
             raise RuntimeError(_ALREADY_OPEN)
-        options = open_options(self._settings, api_keys=self._api_keys)
+        options = open_options(self._settings, api_keys=self._api_keys, resumes=self._resumes)
         opening = open_judges(judge_specs(self._settings), options, self._on_event)
         async with AsyncExitStack() as resources:
             judges = self._open_judges = await resources.enter_async_context(opening)
@@ -88,7 +92,9 @@ class GroupScorer:
                 self._progress.pace = judges
             await judges.settle(journal)
             await judges.probe()
+            self._plan = self._plan.with_profiles([spec.profile for spec in judges.specs if spec.compares])
             self._judges = judges.with_journal(journal, self.metrics.add_outcome)
+            self.journal = journal
             self._loop = asyncio.get_running_loop()
             self._resources = resources.pop_all()
         return self

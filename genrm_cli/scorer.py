@@ -24,7 +24,7 @@ from genrm_cli.settings.table import all_settings
 
 Result = TypeVar("Result")
 
-_FILE_PANELS = ("Input", "Output", "Storage", "Tracking")
+_FILE_PANELS = ("Input", "Output", "Storage", "Tracking", "Server")
 _FILE_SETTINGS = frozenset(
     {setting.key for setting in all_settings() if setting.declared.panel in _FILE_PANELS} - {"keep_replies"}
     | {"parallel_files", "segment_calls", "segment_age", "unscored", "max_unscored"}

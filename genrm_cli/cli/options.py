@@ -25,6 +25,7 @@ from genrm_cli.settings.sources.toml_file import SettingsFile, read_settings_fil
 from genrm_cli.settings.table import all_settings
 
 ALL_PANELS: tuple[Panel, ...] = get_args(Panel)
+RUN_PANELS = tuple(panel for panel in ALL_PANELS if panel != "Server")
 INTERRUPTED_TEXT = (
     "interrupted; incomplete outputs were not written. Run the same command again to continue: "
     "verdicts in the journal are reused."

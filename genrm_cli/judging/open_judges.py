@@ -70,6 +70,7 @@ class OpenOptions:
         with_replies: recall replies from the journal.
         api_keys: of the judges that need one, by name; never shown, not even by `repr`.
         started_s: when the run began, by the monotonic clock; the deadline counts from then.
+        resumes: keep asking after the judge was down for `give_up_after`, as a server does.
     """
 
     limits: LimitSettings
@@ -79,6 +80,7 @@ class OpenOptions:
     with_replies: bool = False
     api_keys: Mapping[str, str] = field(default_factory=dict, repr=False)
     started_s: float = field(default_factory=time.monotonic)
+    resumes: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,7 +310,9 @@ class _Opener:
                 if self._clients is not None:
                     await self._clients.enter_async_context(client)
                 endpoints.append(Endpoint(base_url, client, _limit(limits)))
-            self._pools[identity] = EndpointPool(endpoints, limits.give_up_after, self._on_event)
+            self._pools[identity] = EndpointPool(
+                endpoints, limits.give_up_after, self._on_event, resumes=self._options.resumes
+            )
         return self._pools[identity]
 
     def remote(self, spec: JudgeSpec, profile: AnyProfile, pool: EndpointPool) -> RemoteJudge:

@@ -1,0 +1,81 @@
+"""Run the server until it is told to stop."""
+
+import asyncio
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from genrm_cli.errors import UsageError
+from genrm_cli.settings.serve_settings import ServeSettings
+
+Address = tuple[str, int]
+_BACKLOG = 4_096
+
+
+class _Server(uvicorn.Server):
+    """A server that leaves signals to us."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Install no handlers."""
+        yield
+
+
+def parse_address(listen: str) -> Address:
+    """Return host and port of `--listen`.
+
+    Raises:
+        UsageError: it is not HOST:PORT.
+    """
+    host, _, port = listen.rpartition(":")
+    if not host or not port.isdecimal() or int(port) > 65_535:
+        raise UsageError(f"--listen {listen}: expected HOST:PORT, for example 127.0.0.1:8330.")
+    return host.strip("[]"), int(port)
+
+
+def listen_on(address: Address) -> socket.socket:
+    """Open the listening socket.
+
+    Raises:
+        UsageError: the address cannot be used.
+    """
+    host, port = address
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        return socket.create_server(address, family=family, backlog=_BACKLOG)
+    except OSError as error:
+        raise UsageError(f"--listen {host}:{port}: {error.strerror or error}.") from error
+
+
+async def run_server(app: ASGIApp, listening: socket.socket, settings: ServeSettings, drain: Callable[[], Any]) -> None:
+    """Serve until SIGTERM or Ctrl-C; then drain, and close the connections."""
+    config = uvicorn.Config(
+        app,
+        log_config=None,
+        access_log=False,
+        lifespan="off",
+        server_header=False,
+        date_header=False,
+        timeout_keep_alive=75,
+        timeout_graceful_shutdown=5,
+        ssl_certfile=settings.tls_cert,
+        ssl_keyfile=settings.tls_key,
+    )
+    server = _Server(config)
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for each in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(each, stopping.set)
+    serving = asyncio.ensure_future(server.serve([listening]))
+    stop = asyncio.ensure_future(stopping.wait())
+    await asyncio.wait({serving, stop}, return_when=asyncio.FIRST_COMPLETED)
+    if not serving.done():
+        await drain()
+    server.should_exit = True
+    await serving
+    stop.cancel()

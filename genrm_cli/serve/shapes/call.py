@@ -1,0 +1,67 @@
+"""What a shape is given and what it returns; no HTTP library."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from genrm_cli.serve.service import RewardService
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One request.
+
+    Attributes:
+        body: as it was sent.
+        parameters: of the path.
+        service: judges groups and cohorts.
+        on_failure: what the user sends where a number is required and none is known; None for the trainer's error.
+        is_gone: whether the client has left.
+    """
+
+    body: bytes
+    parameters: Mapping[str, str]
+    service: RewardService
+    on_failure: float | None
+    is_gone: Callable[[], Awaitable[bool]]
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What is sent back.
+
+    Attributes:
+        content: JSON.
+        status: of HTTP.
+        headers: further ones.
+    """
+
+    content: Any
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+class NoRewardError(Exception):
+    """A rollout has no reward, and the shape requires a number."""
+
+
+Handler = Callable[[Call], Awaitable[Reply]]
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """One endpoint of a shape."""
+
+    method: str
+    path: str
+    handle: Handler
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The wire shape of one trainer, or one of our own."""
+
+    name: str
+    routes: Sequence[Route]

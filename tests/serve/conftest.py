@@ -1,0 +1,31 @@
+"""The fixture `genrm`, and a server that the tests of one worker share."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from genrm_process import Genrm
+from judge_server_fixture import JudgeServer
+from served import Served, judge_flags, serving
+
+
+@pytest.fixture
+def genrm(tmp_path: Path) -> Genrm:
+    """Give a test the command, and an empty folder to run it in."""
+    folder = tmp_path / "work"
+    folder.mkdir()
+    return Genrm(folder)
+
+
+@pytest.fixture(scope="session")
+def shared_server(judge_process: JudgeServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """Keep one server with the judge of the tests; names of groups must be unique in all tests."""
+    folder = tmp_path_factory.mktemp("serve")
+    with serving(Genrm(folder), *judge_flags(judge_process.base_url), "--retries", "0", "--drain", "0.1s") as served:
+        yield served
+
+
+@pytest.fixture
+def served(shared_server: Served, judge_server: JudgeServer) -> Served:
+    """Give a test the shared server, its judge back to its usual behaviour."""
+    return shared_server
