@@ -133,6 +133,10 @@ class ArrivingGroup:
         judged.results = await _results_of(requests, timeout_s)
         return judged
 
+    def release(self) -> None:
+        """Drop all texts and results, once nothing more is asked about the group."""
+        self._asked, self._arrived, self._planned = {}, {}, None
+
     async def judge_late(self, stored: JudgedGroup, group: Group, late: int, timeout_s: float | None) -> JudgedGroup:
         """Judge one more rollout against a group that was judged without it.
 

@@ -1,15 +1,18 @@
 """Groups and cohorts of a server: who waits for what, and when a group is judged."""
 
 import asyncio
+import hashlib
 import time
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from genrm_cli.groups.arriving import ArrivingGroup
 from genrm_cli.groups.group import Group, JudgedGroup
 from genrm_cli.groups.plan import GroupPlan
+from genrm_cli.groups.results import GroupRewards
 from genrm_cli.rollouts.grouping import group_key
-from genrm_cli.serve.answers import GroupAnswer
+from genrm_cli.serve.answers import CalibrationRecord, GroupAnswer
 from genrm_cli.serve.cohorts.cohort import Cohort, DisagreementError, Joining
 from genrm_cli.serve.cohorts.member import Member
 from genrm_cli.serve.served_scorer import ServedScorer
@@ -18,6 +21,8 @@ from genrm_cli.settings.serve_settings import ServeSettings
 
 RETRY_AFTER_S = 5
 _LOOK_S = 0.05
+_TOGETHER_S = 0.02
+_MOST_TOGETHER = 64
 
 
 class BusyError(Exception):
@@ -41,9 +46,17 @@ class _Known:
     arriving: ArrivingGroup
     answer: "asyncio.Future[GroupAnswer]"
     opened_s: float
+    is_cohort: bool
     deadline: asyncio.TimerHandle | None = None
     judged: JudgedGroup | None = None
+    requests: int = 0
     late: dict[str, "asyncio.Task[GroupAnswer]"] = field(default_factory=dict)
+
+    def release_texts(self) -> None:
+        """Drop what only a late member needs."""
+        self.judged = None
+        self.arriving.release()
+        self.cohort.release_texts()
 
 
 class RewardService:
@@ -64,6 +77,8 @@ class RewardService:
         self._unanswered = 0
         self._being_judged = 0
         self._draining = False
+        self._ready: list[_Known] = []
+        self._kept: deque[_Known] = deque()
         self._tasks: set[asyncio.Task[None]] = set()
 
     @property
@@ -152,7 +167,7 @@ class RewardService:
 
     def _begin(self, among: dict[str, _Known], cohort: Cohort, member: Member) -> _Known:
         arriving = self._scorer.arriving(group_key(member.rollout, 1), cohort.size)
-        known = _Known(cohort, arriving, asyncio.get_running_loop().create_future(), time.monotonic())
+        known = _Known(cohort, arriving, asyncio.get_running_loop().create_future(), time.monotonic(), among is self._cohorts)
         among[cohort.name] = known
         self._unanswered += 1
         return known
@@ -185,43 +200,67 @@ class RewardService:
         known.cohort.close()
         if known.deadline is not None:
             known.deadline.cancel()
-        task = asyncio.ensure_future(self._conclude(known, deadline_s))
+        known.requests = self.plan.count_requests(len(known.cohort.members))
+        self._being_judged += known.requests
+        task = asyncio.ensure_future(self._judge(known, deadline_s))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _conclude(self, known: _Known, deadline_s: float | None) -> None:
-        members = known.cohort.in_order()
-        requests = self.plan.count_requests(len(members))
-        self._being_judged += requests
+    async def _judge(self, known: _Known, deadline_s: float | None) -> None:
         try:
-            group = _group_of(members)
-            known.judged = await known.arriving.judge(group, deadline_s)
-            answer = self._answer(known, members, group, known.judged)
+            known.judged = await known.arriving.judge(_group_of(known.cohort.in_order()), deadline_s)
         except Exception as error:  # noqa: BLE001  (whoever waits gets it)
-            self._forget(known)
-            known.answer.set_exception(error)
-            known.answer.exception()
-        else:
-            self._count(known, answer)
-            known.answer.set_result(answer)
-            if answer.has_reward:
-                asyncio.get_running_loop().call_later(self._settings.keep, self._forget, known)
-            else:
-                self._forget(known)  # a repeated request judges it again
-        finally:
-            self._unanswered -= 1
-            self._being_judged -= requests
+            self._being_judged -= known.requests
+            self._fail(known, error)
+            return
+        self._being_judged -= known.requests
+        self._ready.append(known)
+        if len(self._ready) >= _MOST_TOGETHER or not self._being_judged:
+            self._conclude_ready()
+        elif len(self._ready) == 1:
+            asyncio.get_running_loop().call_later(_TOGETHER_S, self._conclude_ready)
 
-    def _count(self, known: _Known, answer: GroupAnswer) -> None:
+    def _conclude_ready(self) -> None:
+        """Answer the groups that have been judged; several together cost little more than one."""
+        ready, self._ready = self._ready, []
+        if not ready:
+            return
+        judged = []
+        for known in ready:
+            members = known.cohort.in_order()
+            if known.judged is not None:
+                judged.append((_digest_of(known.cohort.name, members), _group_of(members), known.judged))
+        try:
+            results, calibration = self._scorer.conclude(judged)
+        except Exception as error:  # noqa: BLE001  (whoever waits gets it)
+            for known in ready:
+                self._fail(known, error)
+            return
+        for known, rewards in zip(ready, results, strict=True):
+            self._answer(known, _answer_of(known, known.cohort.in_order(), rewards, calibration))
+
+    def _answer(self, known: _Known, answer: GroupAnswer) -> None:
+        self._unanswered -= 1
         self.metrics.groups += 1
         self.metrics.partial += answer.status == "partial"
         self.metrics.failed += answer.status == "failed"
         self.metrics.wasted += known.arriving.wasted
+        known.answer.set_result(answer.without_comparisons() if known.is_cohort else answer)
+        if not answer.has_reward:
+            self._forget(known)  # a repeated request judges it again
+            return
+        if known.cohort.is_complete:
+            known.release_texts()
+        asyncio.get_running_loop().call_later(self._settings.keep, self._forget, known)
+        self._kept.append(known)
+        while len(self._kept) > self._settings.max_cohorts:
+            self._forget(self._kept.popleft())
 
-    def _answer(self, known: _Known, members: Sequence[Member], group: Group, judged: JudgedGroup) -> GroupAnswer:
-        rewards, calibration = self._scorer.conclude(group, judged)
-        ids = tuple(member.id for member in members)
-        return GroupAnswer(known.cohort.name, ids, known.cohort.size, rewards, calibration)
+    def _fail(self, known: _Known, error: Exception) -> None:
+        self._unanswered -= 1
+        self._forget(known)
+        known.answer.set_exception(error)
+        known.answer.exception()  # nobody may be waiting
 
     def _forget(self, known: _Known) -> None:
         for among in (self._groups, self._cohorts):
@@ -249,7 +288,22 @@ class RewardService:
             raise RuntimeError("a cohort was answered before it was judged")
         index = [each.id for each in members].index(member.id)
         judged = await known.arriving.judge_late(stored, group, index, None)
-        return self._answer(known, members, group, judged)
+        rewards, calibration = self._scorer.reward_late(judged)
+        return _answer_of(known, members, rewards, calibration)
+
+
+def _answer_of(
+    known: _Known, members: Sequence[Member], rewards: GroupRewards, calibration: CalibrationRecord
+) -> GroupAnswer:
+    ids = tuple(member.id for member in members)
+    return GroupAnswer(known.cohort.name, ids, known.cohort.size, rewards, calibration)
+
+
+def _digest_of(name: str, members: Sequence[Member]) -> bytes:
+    digest = hashlib.sha256(name.encode())
+    for member in members:
+        digest.update(member.id.encode() + b"\0" + member.digest)
+    return digest.digest()[:16]
 
 
 def _group_of(members: Sequence[Member]) -> Group:

@@ -3,7 +3,7 @@
 from genrm_cli.rollouts.record import UnreadableRecordError
 from genrm_cli.serve.shapes.call import Call, Json, Reply, Route, Shape
 from genrm_cli.serve.shapes.fields import deadline_of, identifier_of, line_of, member_of, parse_body, size_of
-from genrm_cli.serve.shapes.render import group_metrics, response_record
+from genrm_cli.serve.shapes.render import response_record
 
 
 async def _join(call: Call) -> Reply:
@@ -19,7 +19,7 @@ async def _join(call: Call) -> Reply:
         "group_status": answer.status,
         **response_record(member_id, answer.score_of(member_id), answer),
         "members": list(answer.ids),
-        "metrics": group_metrics(answer),
+        "metrics": answer.counts,
         "calibration": answer.calibration.as_dict(),
     }
     return Reply(content)

@@ -22,7 +22,7 @@ async def _compare(call: Call) -> Reply:
     name = digest_of(record).hex()[:32]
     if as_gym:
         pairs = enumerate(zip(group.rollouts, group.records, strict=True))
-        members = [Member(str(place), line, rollout, digest_of(line)) for place, (rollout, line) in pairs]
+        members = [Member.of(str(place), line, rollout, digest_of(line)) for place, (rollout, line) in pairs]
     else:
         lines = _lines(record, name)
         members = [member_of(str(place), line) for place, line in enumerate(lines)]
