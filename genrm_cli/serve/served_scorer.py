@@ -72,6 +72,10 @@ class ServedScorer(GroupScorer):
         """Calls in flight."""
         return 0 if self._open_judges is None else self._open_judges.in_flight
 
+    async def is_ready(self, timeout_s: float) -> bool:
+        """Whether the judges can be asked."""
+        return self._open_judges is not None and await self._open_judges.is_reachable(timeout_s)
+
     def arriving(self, key: str, size: int | None) -> ArrivingGroup:
         """Begin a group; with its size, `ArrivingGroup.add` may ask early."""
         return ArrivingGroup(key, self._plan, self._open_set(), size)

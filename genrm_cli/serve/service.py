@@ -11,6 +11,7 @@ from genrm_cli.groups.arriving import ArrivingGroup
 from genrm_cli.groups.group import Group, JudgedGroup
 from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.groups.results import GroupRewards
+from genrm_cli.judging.open_judges import OnEvent, ignore_event
 from genrm_cli.rollouts.grouping import group_key
 from genrm_cli.serve.answers import CalibrationRecord, GroupAnswer
 from genrm_cli.serve.cohorts.cohort import Cohort, DisagreementError, Joining
@@ -67,7 +68,8 @@ class RewardService:
         waiting: requests that wait for an answer.
     """
 
-    def __init__(self, scorer: ServedScorer, settings: ServeSettings) -> None:
+    def __init__(self, scorer: ServedScorer, settings: ServeSettings, on_event: OnEvent = ignore_event) -> None:
+        self._on_event = on_event
         self.metrics = ServiceMetrics()
         self.waiting = 0
         self._scorer = scorer
@@ -85,6 +87,11 @@ class RewardService:
     def open_groups(self) -> int:
         """Groups and cohorts that have no answer yet."""
         return self._unanswered
+
+    @property
+    def being_judged(self) -> int:
+        """Comparisons of groups whose members have come, and that have no answer yet."""
+        return self._being_judged
 
     @property
     def plan(self) -> GroupPlan:
@@ -158,8 +165,9 @@ class RewardService:
     def _enter(self, known: _Known, member: Member, size: int, declared: Sequence[str]) -> Joining:
         try:
             joining = known.cohort.join(member, size, declared)
-        except DisagreementError:
+        except DisagreementError as error:
             self.metrics.disagreements += 1
+            self._on_event("disagreement", {"group": known.cohort.name, "detail": str(error)})
             raise
         self.metrics.repeated += joining is Joining.REPEATED
         self.metrics.late += joining is Joining.LATE
@@ -167,7 +175,8 @@ class RewardService:
 
     def _begin(self, among: dict[str, _Known], cohort: Cohort, member: Member) -> _Known:
         arriving = self._scorer.arriving(group_key(member.rollout, 1), cohort.size)
-        known = _Known(cohort, arriving, asyncio.get_running_loop().create_future(), time.monotonic(), among is self._cohorts)
+        answer = asyncio.get_running_loop().create_future()
+        known = _Known(cohort, arriving, answer, time.monotonic(), is_cohort=among is self._cohorts)
         among[cohort.name] = known
         self._unanswered += 1
         return known
@@ -188,11 +197,14 @@ class RewardService:
 
     def _refuse(self, message: str, *, draining: bool = False) -> None:
         self.metrics.refused += 1
+        self._on_event("refused", {"detail": message})
         raise BusyError(message, RETRY_AFTER_S, draining=draining)
 
     def _end_waiting(self, known: _Known) -> None:
         """Close a cohort whose deadline has passed."""
         self.metrics.deadlines += 1
+        cohort = known.cohort
+        self._on_event("deadline", {"group": cohort.name, "size": cohort.size, "came": len(cohort.members)})
         self._close(known)
 
     def _close(self, known: _Known, deadline_s: float | None = None) -> None:
@@ -214,6 +226,8 @@ class RewardService:
             self._fail(known, error)
             return
         self._being_judged -= known.requests
+        if known.answer.done():  # given up while draining
+            return
         self._ready.append(known)
         if len(self._ready) >= _MOST_TOGETHER or not self._being_judged:
             self._conclude_ready()
@@ -245,6 +259,11 @@ class RewardService:
         self.metrics.partial += answer.status == "partial"
         self.metrics.failed += answer.status == "failed"
         self.metrics.wasted += known.arriving.wasted
+        if answer.rewards.rewards and answer.counts["reward_spread"] is not None:
+            self.metrics.spread_sum += answer.counts["reward_spread"]
+            self.metrics.spread_count += 1
+        waited_s = round(time.monotonic() - known.opened_s, 3)
+        self._on_event("group", {"group": answer.name, "status": answer.status, "waited_s": waited_s, **answer.counts})
         known.answer.set_result(answer.without_comparisons() if known.is_cohort else answer)
         if not answer.has_reward:
             self._forget(known)  # a repeated request judges it again
@@ -257,6 +276,8 @@ class RewardService:
             self._forget(self._kept.popleft())
 
     def _fail(self, known: _Known, error: Exception) -> None:
+        if known.answer.done():
+            return
         self._unanswered -= 1
         self._forget(known)
         known.answer.set_exception(error)
@@ -268,11 +289,32 @@ class RewardService:
                 del among[known.cohort.name]
 
     async def drain(self) -> None:
-        """Take no further group; wait until all open ones are answered, at most as long as `--drain` says."""
+        """Take no further group; wait until all open ones are answered, at most as long as `--drain` says.
+
+        Whoever still waits then is told to ask again: the journal keeps what the judge has answered.
+        """
         self._draining = True
+        self._on_event("draining", {"open": self._unanswered, "waiting": self.waiting})
         ends_s = time.monotonic() + self._settings.drain
         while self._unanswered and time.monotonic() < ends_s:
             await asyncio.sleep(_LOOK_S)
+        for known in self._open():
+            self._fail(known, BusyError("the server is shutting down", RETRY_AFTER_S, draining=True))
+
+    def _open(self) -> list[_Known]:
+        every = (*self._groups.values(), *self._cohorts.values())
+        return [known for known in every if not known.answer.done()]
+
+    @property
+    def oldest_s(self) -> float:
+        """Age of the oldest group without an answer; 0 if there is none."""
+        now_s = time.monotonic()
+        return max((now_s - known.opened_s for known in self._open()), default=0.0)
+
+    @property
+    def is_draining(self) -> bool:
+        """Whether no further group is taken."""
+        return self._draining
 
     async def _late_answer(self, known: _Known, member: Member) -> GroupAnswer:
         if member.id not in known.late:

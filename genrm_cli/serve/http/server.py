@@ -3,8 +3,10 @@
 import asyncio
 import signal
 import socket
+import ssl
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from ipaddress import ip_address
 from typing import Any
 
 import uvicorn
@@ -12,6 +14,7 @@ from starlette.types import ASGIApp
 
 from genrm_cli.errors import UsageError
 from genrm_cli.settings.serve_settings import ServeSettings
+from genrm_cli.settings.sources.keys import TOKEN_VARIABLE
 
 Address = tuple[str, int]
 _BACKLOG = 4_096
@@ -38,18 +41,38 @@ def parse_address(listen: str) -> Address:
     return host.strip("[]"), int(port)
 
 
-def listen_on(address: Address) -> socket.socket:
+def listen_on(settings: ServeSettings, *, has_token: bool) -> socket.socket:
     """Open the listening socket.
 
     Raises:
-        UsageError: the address cannot be used.
+        UsageError: the address cannot be used, or is public without a token and without `--allow-public`.
     """
-    host, port = address
+    host, port = parse_address(settings.listen)
     try:
-        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        return socket.create_server(address, family=family, backlog=_BACKLOG)
+        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        if not (ip_address(address[0]).is_loopback or has_token or settings.allow_public):
+            raise UsageError(
+                f"--listen {settings.listen} is reachable from other machines, and anybody could ask the judge. Set a "
+                f"token in {TOKEN_VARIABLE}, or pass --allow-public if the network is yours alone."
+            )
+        return socket.create_server(address[:2], family=family, backlog=_BACKLOG)
     except OSError as error:
-        raise UsageError(f"--listen {host}:{port}: {error.strerror or error}.") from error
+        raise UsageError(f"--listen {settings.listen}: {error.strerror or error}.") from error
+
+
+def check_tls(settings: ServeSettings) -> None:
+    """Check certificate and key.
+
+    Raises:
+        UsageError: one is missing, or they cannot be used.
+    """
+    if (settings.tls_cert is None) != (settings.tls_key is None):
+        raise UsageError("--tls-cert and --tls-key need each other.")
+    if settings.tls_cert is not None:
+        try:
+            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(settings.tls_cert, settings.tls_key)
+        except (OSError, ssl.SSLError) as error:
+            raise UsageError(f"--tls-cert {settings.tls_cert}: {error.strerror or error}.") from error
 
 
 async def run_server(app: ASGIApp, listening: socket.socket, settings: ServeSettings, drain: Callable[[], Any]) -> None:
