@@ -7,6 +7,7 @@ from genrm_cli.jobs.journals import asks_anybody
 from genrm_cli.judging.open_judges import OnEvent
 from genrm_cli.serve.http.app import build_app
 from genrm_cli.serve.http.server import check_tls, listen_on, run_server
+from genrm_cli.serve.record.recorder import Recorder
 from genrm_cli.serve.served_scorer import ServedScorer
 from genrm_cli.serve.service import RewardService
 from genrm_cli.settings import Settings, changed
@@ -40,12 +41,23 @@ async def serve(
     check_tls(settings.serve)
     with listen_on(settings.serve, has_token=token is not None) as listening:
         async with scorer:
-            service = RewardService(scorer, settings.serve, on_event)
+            recorder = await _open_recorder(settings, scorer, on_event)
+            service = RewardService(scorer, settings.serve, on_event, recorder)
             host, port = listening.getsockname()[:2]
             scheme = "http" if settings.serve.tls_cert is None else "https"
             on_ready(f"{scheme}://{host}:{port}")
             app = build_app(service, scorer, settings.serve, token)
             await run_server(app, listening, settings.serve, service.drain)
+            if recorder is not None:
+                await recorder.close()
+
+
+async def _open_recorder(settings: Settings, scorer: ServedScorer, on_event: OnEvent) -> Recorder | None:
+    if settings.serve.record is None:
+        return None
+    recorder = Recorder(settings.serve.record, settings, scorer.plan, scorer.specs, on_event)
+    await recorder.open()
+    return recorder
 
 
 def _with_journal(settings: Settings) -> Settings:

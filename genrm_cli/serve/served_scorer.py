@@ -10,7 +10,7 @@ from genrm_cli.groups.group import Group, JudgedGroup
 from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.groups.results import GroupRewards
 from genrm_cli.groups.reward_group import reward_verdicts, verdicts_of
-from genrm_cli.judging.open_judges import OnEvent, ignore_event
+from genrm_cli.judging.open_judges import JudgeSpec, OnEvent, ignore_event
 from genrm_cli.metrics.latency import Latencies
 from genrm_cli.serve.answers import CalibrationRecord
 from genrm_cli.serve.running_calibration import RunningCalibration
@@ -56,6 +56,11 @@ class ServedScorer(GroupScorer):
     def plan(self) -> GroupPlan:
         """The compiled plan."""
         return self._plan
+
+    @property
+    def specs(self) -> list[JudgeSpec]:
+        """The judges as they are asked."""
+        return [] if self._open_judges is None else self._open_judges.specs
 
     @property
     def latest(self) -> CalibrationRecord:

@@ -16,6 +16,7 @@ from genrm_cli.rollouts.grouping import group_key
 from genrm_cli.serve.answers import CalibrationRecord, GroupAnswer
 from genrm_cli.serve.cohorts.cohort import Cohort, DisagreementError, Joining
 from genrm_cli.serve.cohorts.member import Member
+from genrm_cli.serve.record.recorder import Recorder
 from genrm_cli.serve.served_scorer import ServedScorer
 from genrm_cli.serve.service_metrics import ServiceMetrics
 from genrm_cli.settings.serve_settings import ServeSettings
@@ -68,7 +69,14 @@ class RewardService:
         waiting: requests that wait for an answer.
     """
 
-    def __init__(self, scorer: ServedScorer, settings: ServeSettings, on_event: OnEvent = ignore_event) -> None:
+    def __init__(
+        self,
+        scorer: ServedScorer,
+        settings: ServeSettings,
+        on_event: OnEvent = ignore_event,
+        recorder: Recorder | None = None,
+    ) -> None:
+        self._recorder = recorder
         self._on_event = on_event
         self.metrics = ServiceMetrics()
         self.waiting = 0
@@ -246,12 +254,22 @@ class RewardService:
                 judged.append((_digest_of(known.cohort.name, members), _group_of(members), known.judged))
         try:
             results, calibration = self._scorer.conclude(judged)
+            self._record([(known.cohort.in_order(), known.judged) for known in ready], results)
         except Exception as error:  # noqa: BLE001  (whoever waits gets it)
             for known in ready:
                 self._fail(known, error)
             return
         for known, rewards in zip(ready, results, strict=True):
             self._answer(known, _answer_of(known, known.cohort.in_order(), rewards, calibration))
+
+    def _record(
+        self, groups: Sequence[tuple[Sequence[Member], JudgedGroup | None]], results: Sequence[GroupRewards]
+    ) -> None:
+        if self._recorder is None:
+            return
+        for (members, judged), rewards in zip(groups, results, strict=True):
+            if judged is not None and any(score.reward is not None for score in rewards.scores):
+                self._recorder.add(members, judged, rewards)
 
     def _answer(self, known: _Known, answer: GroupAnswer) -> None:
         self._unanswered -= 1
@@ -331,6 +349,8 @@ class RewardService:
         index = [each.id for each in members].index(member.id)
         judged = await known.arriving.judge_late(stored, group, index, None)
         rewards, calibration = self._scorer.reward_late(judged)
+        if self._recorder is not None:
+            self._recorder.add_late(member, rewards, index)
         return _answer_of(known, members, rewards, calibration)
 
 

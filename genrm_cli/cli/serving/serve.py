@@ -17,7 +17,7 @@ _OMITTED = (
 )
 _SEVERAL_WORKERS = (
     "{source}: genrm serve runs as one process, because one process owns the cohorts. To use more, start several "
-    "servers, each on a port of its own, and send all requests of a group to the same one: by a hash of the group id, in the "
+    "servers on ports of their own, and send all requests of a group to one of them: by a hash of the group id, in the "
     "client or in the proxy (nginx: `hash $group_id consistent;`)."
 )
 
