@@ -18,12 +18,18 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-sys.path[:0] = [str(Path(__file__).resolve().parent.parent), str(Path(__file__).resolve().parent.parent / "serve")]
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "serve"))
 
 import httpx
 from genrm_process import Genrm
 from judge_server_fixture import JudgeServer
 from served import Served, judge_flags
+
+from genrm_cli.serve.http.app import build_app
+from genrm_cli.serve.served_scorer import ServedScorer
+from genrm_cli.serve.service import RewardService
+from genrm_cli.settings import Settings, settings_from
 
 RESPONSE_CHARS = 2_900
 _FILLER = "word " * (RESPONSE_CHARS // 5)
@@ -226,6 +232,81 @@ async def hold(port: int, cohorts: int, size: int, rate: float, served: Served) 
     print(f"peak memory {peak_mb(served.pid):.0f} MB; CPU at the end {cpu_of(served.pid) - begun:.1f} s", flush=True)
 
 
+async def post_here(app: Any, path: str, body: bytes) -> tuple[int, bytes]:
+    """Make a request without a socket: what uvicorn would hand to the application."""
+    status, parts, has_sent = 0, [], False
+
+    async def receive() -> dict[str, Any]:
+        nonlocal has_sent
+        if has_sent:
+            await asyncio.Event().wait()
+        has_sent = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    async def send(message: dict[str, Any]) -> None:
+        nonlocal status
+        status = message.get("status", status)
+        parts.append(message.get("body", b""))
+
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": path,
+        "raw_path": path.encode(),
+        "query_string": b"",
+        "headers": [],
+    }
+    await app(scope | {"root_path": "", "scheme": "http", "http_version": "1.1"}, receive, send)
+    return status, b"".join(parts)
+
+
+def bench_asgi(cohorts: int, size: int, rate: float) -> None:
+    """Print the same as `waiting`, in one process without sockets: for more requests than descriptors."""
+    with tempfile.TemporaryDirectory() as folder, judging() as judge:
+        settings = settings_from(
+            base_url=(judge.base_url,),
+            model="judge",
+            profile="nemotron",
+            probe=False,
+            journal=f"{folder}/journal.sqlite",
+        )
+        asyncio.run(_hold_here(settings, cohorts, size, rate))
+
+
+async def _hold_here(settings: Settings, cohorts: int, size: int, rate: float) -> None:
+    async with ServedScorer(settings, {}) as scorer:
+        app = build_app(RewardService(scorer, settings.serve), scorer, settings.serve)
+
+        def post(cohort: int, place: int) -> asyncio.Task[tuple[int, bytes]]:
+            path = f"/v1/cohorts/w{cohort}/members/{place}"
+            return asyncio.ensure_future(post_here(app, path, member_body(cohort, place, size)))
+
+        waiting = []
+        for cohort in range(cohorts):
+            waiting.append([post(cohort, place) for place in range(size - 1)])
+            await asyncio.sleep(0)
+        while scorer.metrics.verdicts < cohorts * (size - 2):
+            await asyncio.sleep(0.5)
+        print(f"{cohorts * (size - 1)} requests wait, peak memory {peak_mb(os.getpid()):.0f} MB, clients included")
+        overheads: list[float] = []
+
+        async def complete(cohort: int) -> None:
+            started = time.perf_counter()
+            for each in [*waiting[cohort], post(cohort, size - 1)]:
+                status, reply = await each
+                assert status == 200, reply
+                overheads.append(time.perf_counter() - started)
+
+        tasks = []
+        for cohort in range(cohorts):
+            tasks.append(asyncio.ensure_future(complete(cohort)))
+            await asyncio.sleep(1 / rate)
+        await asyncio.gather(*tasks)
+        quantiles = statistics.quantiles(overheads, n=100)
+        print(f"{len(overheads)} answered; median {1e3 * quantiles[49]:.0f} ms, p99 {1e3 * quantiles[98]:.0f} ms")
+        print(f"peak memory {peak_mb(os.getpid()):.0f} MB, clients included")
+
+
 @contextlib.contextmanager
 def judging() -> Iterator[JudgeServer]:
     """Keep a judge that answers at once."""
@@ -250,13 +331,16 @@ def serving_here(genrm: Genrm, *flags: str) -> Iterator[Served]:
 def main() -> None:
     """Run one of the measurements."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=["cpu", "waiting"])
+    parser.add_argument("what", choices=["cpu", "waiting", "asgi"])
     parser.add_argument("--cohorts", type=int, default=2_000)
     parser.add_argument("--size", type=int, default=16)
     parser.add_argument("--rate", type=float, default=20.0, help="cohorts completed a second")
     given = parser.parse_args()
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    if given.what == "asgi":
+        bench_asgi(given.cohorts, given.size, given.rate)
+        return
     most = (hard - 500) // given.size
     if given.what == "cpu":
         bench_cpu(min(given.cohorts, 400), given.size)

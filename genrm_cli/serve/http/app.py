@@ -1,12 +1,12 @@
 """Route requests to the shapes, and turn their errors into replies."""
 
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route as HttpRoute
+from starlette.routing import Router
+from starlette.types import Receive, Scope, Send
 
 from genrm_cli.errors import GenrmError, InputError
 from genrm_cli.rollouts.record import UnreadableRecordError
@@ -25,41 +25,38 @@ from genrm_cli.storage.formats.records import BadLineError
 
 def build_app(
     service: RewardService, scorer: ServedScorer, settings: ServeSettings, token: str | None = None
-) -> Starlette:
-    """Return the ASGI application: the routes of all shapes, and those for whoever operates the server."""
-    answerer = _Answerer(service, RoundsService(service, settings.keep), settings, Gate(settings.max_body, token))
+) -> Router:
+    """Return the ASGI application: the routes of all shapes, and those for whoever operates the server.
+
+    It is a bare router: the layers of a whole Starlette application would take memory for every request that waits.
+    """
+    gate, rounds = Gate(settings.max_body, token), RoundsService(service, settings.keep)
     routes = [
-        HttpRoute(route.path, answerer.handler_of(route), methods=[route.method])
+        HttpRoute(route.path, _Endpoint(route, service, rounds, settings, gate), methods=[route.method])
         for shape in SHAPES.values()
         for route in shape.routes
     ]
-    return Starlette(routes=[*routes, *operation_routes(service, scorer, answerer.gate)])
+    return Router([*routes, *operation_routes(service, scorer, gate)])
 
 
 @dataclass(frozen=True, slots=True)
-class _Answerer:
-    """Answers the requests of all shapes."""
+class _Endpoint:
+    """One endpoint of a shape."""
 
+    route: Route
     service: RewardService
     rounds: RoundsService
     settings: ServeSettings
     gate: Gate
 
-    def handler_of(self, route: Route) -> Callable[[Request], Awaitable[Response]]:
-        async def handle(request: Request) -> Response:
-            return self.gate.refusal(request) or await self._answer(route, request)
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive)
+        response = self.gate.refusal(request) or await self._answer(request)
+        await response(scope, receive, send)
 
-        return handle
-
-    async def _answer(self, route: Route, request: Request) -> Response:
-        try:
-            body = await self.gate.read(request)
-        except TooLargeError:
-            return self.gate.too_large()
-        except ClientDisconnect:
-            return Response(status_code=400)
+    async def _answer(self, request: Request) -> Response:
         call = Call(
-            body,
+            b"",
             request.path_params,
             request.query_params,
             self.service,
@@ -68,7 +65,13 @@ class _Answerer:
             request.is_disconnected,
         )
         try:
-            return response_of(await route.handle(call))
+            call.body = await self.gate.read(request)
+        except TooLargeError:
+            return self.gate.too_large()
+        except ClientDisconnect:
+            return Response(status_code=400)
+        try:
+            return response_of(await self.route.handle(call))
         except (UnreadableRecordError, BadLineError, InputError) as error:
             return error_response(422, "unreadable", str(error))
         except DisagreementError as error:

@@ -7,13 +7,14 @@ from genrm_cli.serve.shapes.render import response_record
 
 
 async def _join(call: Call) -> Reply:
-    body = parse_body(call.body)
+    body = parse_body(call.take_body())
     name = identifier_of(call.parameters["group_id"], "the group id")
     member_id = identifier_of(call.parameters["member_id"], "the member id")
     size = size_of(body.get("size"))
     member = member_of(member_id, line_of(name, body, body))
-    declared = _declared(body, size)
-    answer = await call.service.join(name, size, member, declared=declared, deadline_s=deadline_of(body))
+    joining = call.service.join(name, size, member, declared=_declared(body, size), deadline_s=deadline_of(body))
+    del body, member  # the cohort has what it needs of them
+    answer = await joining
     content: Json = {
         "group_id": name,
         "group_status": answer.status,

@@ -14,9 +14,10 @@ from genrm_cli.serve.shapes.numbers import number_of
 
 
 async def _compare(call: Call) -> Reply:
-    record = parse_body(call.body)
+    body = call.take_body()
+    record = parse_body(body)
     as_gym = call.service.plan.shows_as_gym
-    group = parse_request(call.body, "the request", as_gym=as_gym)
+    group = parse_request(body, "the request", as_gym=as_gym)
     if not group.rollouts:
         return Reply({"rewards": [], "comparison_results": None, "metrics": None})
     name = digest_of(record).hex()[:32]

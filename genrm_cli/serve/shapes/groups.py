@@ -9,7 +9,7 @@ MAX_RESPONSES = 1_024
 
 
 async def _judge(call: Call) -> Reply:
-    body = parse_body(call.body)
+    body = parse_body(call.take_body())
     responses = body.get("responses")
     if not isinstance(responses, list) or not 1 <= len(responses) <= MAX_RESPONSES:
         raise UnreadableRecordError(f"responses is not a list of 1 to {MAX_RESPONSES} responses")
