@@ -6,6 +6,7 @@ python tests/bench/serve_load.py cpu|waiting|asgi; never run by the test suite.
 import argparse
 import asyncio
 import contextlib
+import gc
 import json
 import os
 import re
@@ -274,6 +275,17 @@ def bench_asgi(cohorts: int, size: int, rate: float) -> None:
 
 
 async def _hold_here(settings: Settings, cohorts: int, size: int, rate: float) -> None:
+    pauses: list[float] = []
+    begun = 0.0
+
+    def watch(phase: str, info: dict[str, int]) -> None:
+        nonlocal begun
+        if phase == "start":
+            begun = time.perf_counter()
+        elif info["generation"] == 2:
+            pauses.append(time.perf_counter() - begun)
+
+    gc.callbacks.append(watch)
     async with ServedScorer(settings, {}) as scorer:
         app = build_app(RewardService(scorer, settings.serve), scorer, settings.serve)
 
@@ -303,6 +315,7 @@ async def _hold_here(settings: Settings, cohorts: int, size: int, rate: float) -
             await asyncio.sleep(1 / rate)
         await asyncio.gather(*tasks)
         quantiles = statistics.quantiles(overheads, n=100)
+        print(f"collections of the oldest generation: {len(pauses)}, longest {1e3 * max(pauses, default=0):.0f} ms")
         print(f"{len(overheads)} answered; median {1e3 * quantiles[49]:.0f} ms, p99 {1e3 * quantiles[98]:.0f} ms")
         print(f"peak memory {peak_mb(os.getpid()):.0f} MB, clients included")
 

@@ -30,6 +30,14 @@ def test_members_wait_for_their_cohort(served):
     assert {reply["group_status"] for reply in replies} == {"scored"}
 
 
+def test_a_group_id_may_have_slashes(served):
+    """As in `step-1/prompt-2`, encoded or not."""
+    replies = [
+        each.json() for each in (*begin(served, "step/1", [0], 2, ["a"]), *begin(served, "step%2F1", [1], 2, ["b c"]))
+    ]
+    assert [reply["group_id"] for reply in replies] == ["step/1"] * 2
+
+
 def test_comparisons_start_before_the_last_member_comes(served, judge_server):
     """With three members of four, the judge has been asked about the pairs that are certain."""
     waiting = begin(served, "early", [0, 1, 2], 4)

@@ -172,7 +172,7 @@ def test_the_cohort_size_is_a_setting(limited):
 def test_on_failure_sends_the_users_number(limited, judge_server):
     """Where a number is required, only if the user says so; it is counted. Elsewhere a failure stays null."""
     judge_server.behave(fault={"status": 400})
-    bodies = [{"prompt": "Why?", "response": text, "label": "failing"} for text in texts(2)]
+    bodies = [{"prompt": "Why?", "response": text, "label": "failing"} for text in texts(2, "failing")]
     assert [reply.json() for reply in post_all(limited, "/slime", bodies)] == [0.5, 0.5]
-    assert limited.group(messages="Why?", responses=[{"text": "a"}, {"text": "b c"}])["rewards"] == [None, None]
+    assert limited.group(messages="Why?", responses=[{"text": "fails"}, {"text": "b c"}])["rewards"] == [None, None]
     assert "genrm_default_rewards_total 2.0" in limited.get("/metrics").text

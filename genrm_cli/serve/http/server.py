@@ -18,6 +18,7 @@ from genrm_cli.settings.sources.keys import TOKEN_VARIABLE
 
 Address = tuple[str, int]
 _BACKLOG = 4_096
+_ENDING = (signal.SIGTERM, signal.SIGINT)
 
 
 class _Server(uvicorn.Server):
@@ -76,9 +77,10 @@ def check_tls(settings: ServeSettings) -> None:
 
 
 async def run_server(app: ASGIApp, listening: socket.socket, settings: ServeSettings, drain: Callable[[], Any]) -> None:
-    """Serve until SIGTERM or Ctrl-C; then drain, and close the connections."""
+    """Serve until SIGTERM or Ctrl-C; then drain, and close the connections. A second signal ends the process."""
     config = uvicorn.Config(
         app,
+        ws="none",
         log_config=None,
         access_log=False,
         lifespan="off",
@@ -92,11 +94,13 @@ async def run_server(app: ASGIApp, listening: socket.socket, settings: ServeSett
     server = _Server(config)
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
-    for each in (signal.SIGTERM, signal.SIGINT):
+    for each in _ENDING:
         loop.add_signal_handler(each, stopping.set)
     serving = asyncio.ensure_future(server.serve([listening]))
     stop = asyncio.ensure_future(stopping.wait())
     await asyncio.wait({serving, stop}, return_when=asyncio.FIRST_COMPLETED)
+    for each in _ENDING:
+        loop.remove_signal_handler(each)
     if not serving.done():
         await drain()
     server.should_exit = True

@@ -38,4 +38,4 @@ def _declared(body: Json, size: int) -> list[str]:
     return ids
 
 
-SHAPE = Shape("cohorts", (Route("POST", "/v1/cohorts/{group_id}/members/{member_id}", _join),))
+SHAPE = Shape("cohorts", (Route("POST", "/v1/cohorts/{group_id:path}/members/{member_id}", _join),))
