@@ -62,6 +62,12 @@ OTHER_FLAGS = {
     "--worst",
     "--max-size",
     "--mixed-settings",
+    "--workers",
+    "--group-rm",
+    "--rm-type",
+    "--rm-url",
+    "--remote",
+    "--reward",
 }
 
 
