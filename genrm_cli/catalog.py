@@ -113,6 +113,16 @@ PAIR_SELECTIONS: Mapping[str, str] = {
     "best-random": "the best against a random other",
 }
 
+ENVIRONMENTS: Mapping[str, str] = {
+    "therapeutic_session": "a counsellor, who is the policy, and a simulated client",
+}
+
+COUNSELLORS: Mapping[str, str] = {
+    "bad": "dismissive and accusing",
+    "fair": "polite and shallow",
+    "good": "listens, asks, and works towards the outcomes",
+}
+
 REASONING_POLICIES: Mapping[str, str] = {
     "keep": "in the text, between think tags",
     "strip": "left out",

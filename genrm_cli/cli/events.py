@@ -165,6 +165,9 @@ _SAID: dict[str, Callable[[dict[str, Any]], None]] = {
     "journal_damaged": _warning(
         "journal {journal}: {verdicts} damaged verdicts are not used; the judge is asked again"
     ),
+    "collecting": lambda fields: say(
+        f"sessions {fields['sessions']:,}/{fields['planned']:,}, {fields['turns']:,} turns, {fields['calls']:,} calls"
+    ),
     "tracker_failed": _warning("--{tracker}: the run was not logged: {detail}"),
     "stopped": lambda fields: say_warning(
         f"stopped by --{fields['reason'].replace('_', '-')}: no more calls, partial results will be written"

@@ -124,6 +124,10 @@ class Environment(Protocol[ScenarioT, StateT]):
         """Changes whenever the same answers would give another episode."""
 
     @property
+    def identity(self) -> Mapping[str, object]:
+        """What else decides its episodes, JSON-ready: who plays the environment's part, and its limits."""
+
+    @property
     def models(self) -> Mapping[str, str]:
         """The roles that it asks, each with what they do; empty if it needs no model."""
 

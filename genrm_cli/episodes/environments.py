@@ -6,8 +6,9 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
+from genrm_cli.episodes.play import Act, scripted
 from genrm_cli.episodes.therapeutic.client import Client
-from genrm_cli.episodes.therapeutic.counsellors import CounsellorWords
+from genrm_cli.episodes.therapeutic.counsellors import CounsellorWords, scripted_turn
 from genrm_cli.episodes.therapeutic.model_client import ModelClient
 from genrm_cli.episodes.therapeutic.reading import turn_reader
 from genrm_cli.episodes.therapeutic.scripted_client import ClientWords, ScriptedClient
@@ -45,6 +46,12 @@ def scripted_client() -> ScriptedClient:
 def counsellor_words() -> CounsellorWords:
     """Return the sentences of the scripted counsellors."""
     return CounsellorWords(**_table("counsellor_words"))
+
+
+def scripted_policy(kind: str) -> Act:
+    """Return a scripted counsellor, a name of `COUNSELLORS`, as a policy."""
+    words = counsellor_words()
+    return scripted(lambda state, repeat: scripted_turn(kind, words, state, repeat))
 
 
 def sample_scenarios() -> str:

@@ -8,7 +8,6 @@ from genrm_cli.episodes.therapeutic.session import SessionState, rule_scenario
 from genrm_cli.rules.transcript import CLIENT, sentences_of
 from genrm_cli.rules.words import stems
 
-COUNSELLORS = ("bad", "fair", "good")
 _LISTENING_TURNS = 2
 
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 from genrm_cli.episodes.therapeutic.mood import LONGEST_STEP, ClientState
 from genrm_cli.episodes.therapeutic.scenario import SessionScenario
@@ -17,6 +18,8 @@ FAULTS = {
     "unread": "the reader's labels could not be read",
 }
 
+_LEAST_PAIRS = 3
+_WORD = re.compile(r"[\w']+")
 _ALIKE, _TOLD, _NEARLY_ALL = 0.85, 0.6, 0.8
 _RESISTS, _IN_DISTRESS = 0.5, 0.6
 _TOLERANCE = 1e-6
@@ -29,13 +32,14 @@ _THERAPIST = re.compile(
     re.IGNORECASE,
 )
 _GIVES_IN = re.compile(
-    r"\byou(?:'re| are) (?:absolutely |completely |so |totally )?right\b|\bi(?:'ll| will) (?:do|try) (?:that|it|exactly)\b"
+    r"\byou(?:'re| are) (?:absolutely |completely |so |totally )?right\b"
+    r"|\bi(?:'ll| will) (?:do|try) (?:that|it|exactly)\b"
     r"|\bthat makes (?:so much|perfect|total) sense\b|\bthank you so much\b|\bi feel (?:so )?much better\b",
     re.IGNORECASE,
 )
 _GREAT = re.compile(
-    r"\bi(?:'m| am| feel) (?:(?:so|really|much|all|totally|completely) ){0,2}(?:better now|great|happy|fine now|wonderful"
-    r"|relieved|healed|cured)\b|\beverything is (?:fine|great|good) now\b",
+    r"\bi(?:'m| am| feel) (?:(?:so|really|much|all|totally|completely) ){0,2}"
+    r"(?:better now|great|happy|fine now|wonderful|relieved|healed|cured)\b|\beverything is (?:fine|great|good) now\b",
     re.IGNORECASE,
 )
 
@@ -58,10 +62,12 @@ def client_faults(scenario: SessionScenario, messages: Sequence[Turn], state: Cl
 
 
 def _repeats(said: Sequence[str]) -> bool:
-    seen: list[frozenset[str]] = []
+    """Whether a reply has nearly the same pairs of words as an earlier one; people do say "yes" twice."""
+    seen: list[frozenset[tuple[str, str]]] = []
     for text in said:
-        words = text.lower().split()
-        pairs = frozenset(f"{one} {other}" for one, other in zip(words, words[1:], strict=False)) or frozenset(words)
+        pairs = frozenset(pairwise(_WORD.findall(text.lower())))
+        if len(pairs) < _LEAST_PAIRS:
+            continue
         if any(len(pairs & other) > _ALIKE * len(pairs | other) for other in seen):
             return True
         seen.append(pairs)
@@ -86,6 +92,6 @@ def _mood_jumps(replies: Sequence[str], state: ClientState) -> bool:
 
 
 def _steps(state: ClientState) -> Iterator[float]:
-    for before, after in zip(state.moods, state.moods[1:], strict=False):
+    for before, after in pairwise(state.moods):
         yield from map(abs, (after.trust - before.trust, after.distress - before.distress))
         yield abs(after.resistance - before.resistance)

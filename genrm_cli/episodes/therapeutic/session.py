@@ -72,6 +72,13 @@ class TherapeuticSession:
     version: str = "therapeutic_session_v1"
 
     @property
+    def identity(self) -> Mapping[str, object]:
+        """Who plays the client; a scripted one is a stand-in."""
+        client = self.client
+        limit = {} if self.max_turns is None else {"max_turns": self.max_turns}
+        return {"name": client.name, "version": client.version, "scripted": client.is_scripted, **limit}
+
+    @property
     def models(self) -> Mapping[str, str]:
         """The client's models."""
         return self.client.models
