@@ -33,7 +33,7 @@ LAYERS = (
     ("__main__",),
     ("cli",),
     ("report",),
-    ("evaluation", "simulation", "export", "tracking"),
+    ("evaluation", "simulation", "export", "tracking", "episodes"),
     ("jobs", "group_scorer", "scorer"),
     ("groups",),
     ("judging", "rewards", "rules", "pairing", "rollouts", "storage", "metrics"),
@@ -61,6 +61,12 @@ PURE = (
     "verdicts",
     "catalog",
     "errors",
+    "episodes.choosing",
+    "episodes.counts",
+    "episodes.environment",
+    "episodes.episode",
+    "episodes.record",
+    "episodes.therapeutic",
     "export.candidates",
     "export.choosing",
     "export.formats",
@@ -118,7 +124,13 @@ HOMES = {
     "re2": ("rollouts.redaction",),
     "stdnum": ("rollouts.private_forms",),
     "sqlite3": ("judging.journal", "judging.journal_file"),
-    "tomllib": ("settings.sources", "rules.phrase_list", "judging.lookup"),
+    "tomllib": (
+        "settings.sources",
+        "rules.phrase_list",
+        "judging.lookup",
+        "episodes.environments",
+        "episodes.scenario_file",
+    ),
 }
 ENVIRONMENT_HOMES = ("settings", "cli")
 # The user's own async functions run in a worker thread, which has no event loop.

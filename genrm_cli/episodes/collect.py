@@ -13,7 +13,8 @@ from typing import Any
 from genrm_cli.episodes.agents import POLICY, AgentConfig, Answer, RunStoppedError, open_agents
 from genrm_cli.episodes.counts import CollectCounts
 from genrm_cli.episodes.environment import PRIVATE_DATA, Environment, EpisodeScenario
-from genrm_cli.episodes.play import Act, EpisodeSlot, Played, asked_policy, play_episode
+from genrm_cli.episodes.episode import EpisodeSlot, Played
+from genrm_cli.episodes.play import Act, asked_policy, play_episode
 from genrm_cli.episodes.record import RunRecord, digest_of_json, episode_record
 from genrm_cli.errors import StorageError, TooManyUnscoredError, UsageError
 from genrm_cli.groups.tasks import first_error_of

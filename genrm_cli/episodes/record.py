@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from genrm_cli.episodes.environment import Environment, ScenarioT, StateT
-from genrm_cli.episodes.play import Played
+from genrm_cli.episodes.episode import Played
 
 GENERATOR = "genrm collect"
 ADVISORY = "Simulated session and automatic scores: advisory, to be reviewed by experts before training."
