@@ -33,6 +33,7 @@ class Rollout:
         group_attempt: the attempt at the whole group that it belongs to; a later one replaces an earlier one.
         attempt: the attempt at this rollout; likewise.
         is_session: for an episode, whose whole session is judged, not one answer.
+        opens_freely: for an episode whose group may begin with other words; all others of a group answer one prompt.
         line_is_group: True when all rollouts of the line form one group (many responses in one line).
         is_truncated: whether a token, turn or time limit cut the response off.
         excluded: why it must not be compared (masked, failed); None if it may be.
@@ -48,6 +49,7 @@ class Rollout:
     group_attempt: int = 0
     attempt: int = 0
     is_session: bool = False
+    opens_freely: bool = False
     line_is_group: bool = False
     is_truncated: bool = False
     excluded: str | None = None

@@ -31,7 +31,7 @@ BLANK = "blank response"
 EXCLUDED = "excluded: "  # begins a reason, as the next one
 NOT_IN_TRIAL = "not in the trial (--limit)"
 WITH_MEDIA = "holds media that the judge cannot see: "
-READING_VERSION = 2  # raise it when responses are read or shown differently: outputs of earlier versions become stale
+READING_VERSION = 3  # raise it when responses are read or shown differently: outputs of earlier versions become stale
 
 _FENCE = re.compile(r"```[a-z]{0,10}\n(?P<body>.*?)```", re.DOTALL)
 _LEAST_SHOWN = 40  # characters of a text that a cut leaves at least

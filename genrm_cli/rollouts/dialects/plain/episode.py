@@ -46,6 +46,7 @@ def _read(record: Record) -> list[Rollout]:
             task=_group_of(record) or task_of(record),
             index=_index_of(record),
             is_session=True,
+            opens_freely=True,
             prompt_media=media_of_messages(messages[:opening]),
         )
     ]
