@@ -111,6 +111,7 @@ PAIR_SELECTIONS: Mapping[str, str] = {
     "all": "every two",
     "compared": "those that the judge compared directly",
     "best-random": "the best against a random other",
+    "teacher-student": "the best of a teacher's against each of the policy's",
 }
 
 ENVIRONMENTS: Mapping[str, str] = {

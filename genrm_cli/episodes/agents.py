@@ -22,6 +22,9 @@ from genrm_cli.settings.reward_settings import REFERENCE_SCORE
 from genrm_cli.verdicts import MIDDLE_RANKING, Failure, FailureKind, Outcome
 
 POLICY = "policy"
+TRUNK = "trunk"
+"""The policy of the turns before a branch, where it is another."""
+
 _VERSION = 1
 _FLAGS = ("base-url", "model", "api-key-env")
 
@@ -129,7 +132,9 @@ def _spec(role: str, agent: AgentConfig, judge: JudgeSettings, limits: LimitSett
         ca_bundle=judge.ca_bundle,
     )
     config = JudgeConfig(role, 1.0, settings, limits, REFERENCE_SCORE, MIDDLE_RANKING)
-    return JudgeSpec(config, ChatProfile(role, _VERSION, "takes part in episodes", {}), compares=False)
+    # Both ask for turns of a policy, so that a journal gives the turns of one to the other.
+    profile = POLICY if role == TRUNK else role
+    return JudgeSpec(config, ChatProfile(profile, _VERSION, "takes part in episodes", {}), compares=False)
 
 
 def _with_flags(message: str, agents: Sequence[tuple[str, AgentConfig]]) -> str:
@@ -137,7 +142,7 @@ def _with_flags(message: str, agents: Sequence[tuple[str, AgentConfig]]) -> str:
     role = next((role for role, _ in agents if message.startswith(f"{role}:")), None)
     if role is None:
         return message
-    of = POLICY if role == POLICY else "client"
+    of = role if role in (POLICY, TRUNK) else "client"
     for flag in _FLAGS:
         message = message.replace(f"--{flag}", f"--{of}-{flag}")
     return message.replace("the judge", "the model").replace("--max-reply-tokens", f"--{of}-max-tokens")

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from genrm_cli.episodes.agents import POLICY, AgentConfig, Answer, RunStoppedError, open_agents
+from genrm_cli.episodes.agents import POLICY, TRUNK, AgentConfig, Answer, RunStoppedError, open_agents
 from genrm_cli.episodes.counts import CollectCounts
 from genrm_cli.episodes.environment import PRIVATE_DATA, Environment, EpisodeScenario
 from genrm_cli.episodes.episode import EpisodeSlot, Played
@@ -49,6 +49,7 @@ class CollectOptions:
         policy: the model behind it; None for a scripted one.
         base_model: what the policy was trained from; None if it is not said.
         role: `policy`, or `teacher` for episodes to imitate.
+        trunk: the policy of the turns before `branch_at`; None for the policy itself.
         client: the models that play the environment's part, by role.
         episodes: of each scenario and variant: a group.
         variants: of the client in each scenario.
@@ -64,6 +65,7 @@ class CollectOptions:
     policy: AgentConfig | None = None
     base_model: str | None = None
     role: str = POLICY
+    trunk: AgentConfig | None = None
     client: Mapping[str, AgentConfig] = field(default_factory=dict)
     episodes: int = 4
     variants: int = 1
@@ -75,7 +77,8 @@ class CollectOptions:
     @property
     def agents(self) -> list[tuple[str, AgentConfig]]:
         """The models that take part, by role."""
-        return ([] if self.policy is None else [(POLICY, self.policy)]) + list(self.client.items())
+        policies = ((POLICY, self.policy), (TRUNK, self.trunk))
+        return [(role, agent) for role, agent in policies if agent is not None] + list(self.client.items())
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +112,7 @@ def places_of(output: str, settings: Settings, role: str) -> _Places:
         raise UsageError(f"-o {output}: episodes go to an uncompressed .jsonl file, which other loaders read, too.")
     require_rl_prefix(output, settings.storage.any_prefix)
     folders = output.lower().split("/")[:-1]
-    if (role == TEACHER) is not any(TEACHER in folder for folder in folders):
+    if (role == TEACHER) is not (TEACHER in folders):
         raise UsageError(
             f"-o {output}: episodes of a teacher go below a folder or prefix named {TEACHER}, and no others; "
             f"for example {'s3://bucket/rl/pixelated' if is_s3(output) else 'runs'}/{TEACHER}/run_01.jsonl."
@@ -222,6 +225,7 @@ class _Collecting:
                 for name in ("run_id", "policy_name", "base_model", "role", "episodes", "variants", "seed")
             },
             "branch_at": options.branch_at,
+            "trunk": None if options.trunk is None else options.trunk.as_record(),
             "keep_faulty": options.keep_faulty,
         }
         return digest_of_json(deciding)
@@ -265,7 +269,8 @@ class _Collecting:
         started_s = time.monotonic()
         with _Records(self._counts.planned) as records:
             async with self._open() as agents:
-                act = scripted_policy if scripted_policy is not None else asked_policy(agents)
+                trunk_turns = 0 if self._options.trunk is None else (self._options.branch_at or 1) - 1
+                act = scripted_policy if scripted_policy is not None else asked_policy(agents, trunk_turns)
                 await self._play_all(act, agents, records)
             wall_time_s = time.monotonic() - started_s
             return await self._run.in_thread(lambda: self._write(records, lease, wall_time_s))

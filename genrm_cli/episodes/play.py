@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from genrm_cli.episodes.agents import POLICY, Answer
+from genrm_cli.episodes.agents import POLICY, TRUNK, Answer
 from genrm_cli.episodes.environment import (
     CLIENT_FAILED,
     CONTEXT_TOO_LONG,
@@ -112,10 +112,10 @@ def scripted(turn_of: Callable[[Any, int], str]) -> Act:
     return act
 
 
-def asked_policy(answer: Answer) -> Act:
-    """Return the policy behind an endpoint."""
+def asked_policy(answer: Answer, trunk_turns: int = 0) -> Act:
+    """Return the policy behind an endpoint; another one has the first turns."""
 
     async def act(state: Any, repeat: int) -> Outcome:
-        return await answer(POLICY, state.messages, repeat)
+        return await answer(TRUNK if state.turn_index < trunk_turns else POLICY, state.messages, repeat)
 
     return act

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from statistics import NormalDist
 
 Preferences = Mapping[tuple[int, int], int]
 """By two indices i < j: 1 where the judge prefers i in each order asked, -1 where j, 0 where it contradicts itself."""
@@ -33,6 +34,7 @@ class Candidate:
         text: digest of what is exported: equal texts, equal digests.
         prompt: digest of the prompt that it answers.
         is_gated: whether it broke a gate, and so must not be chosen.
+        is_teacher: whether a teacher made it, to be imitated by the policy.
     """
 
     row: int
@@ -44,6 +46,14 @@ class Candidate:
     text: int
     prompt: int
     is_gated: bool
+    is_teacher: bool = False
+
+    def lower_bound(self, confidence: float | None) -> float:
+        """Return the bound that the reward exceeds with this probability; the reward itself without one.
+
+        It is the reward less the quantile of the normal distribution times the standard error; NaN if that is unknown.
+        """
+        return self.reward if confidence is None else self.reward - NormalDist().inv_cdf(confidence) * self.error
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,8 @@ class ExportOptions:
         max_similarity: drop pairs whose answers are more alike; None for no limit.
         max_pairs_per_prompt: None for no limit.
         best_of: responses of a prompt to imitate.
-        min_reward: of a response to imitate; None for no limit. With `pairs.min_confidence` the reward must be above
-            it with that probability.
+        min_reward: of a response to imitate; None for no limit. With `pairs.min_confidence` responses are ranked by
+            the bound that their reward exceeds with that probability, and the bound must reach it.
         threshold: of the label of a response; None for the median of its group.
         reasoning: what to do with reasoning.
         branch_at: number of the policy's turn to export; None for whole responses.

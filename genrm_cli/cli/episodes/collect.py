@@ -65,6 +65,14 @@ def collect(
             rich_help_panel=_POLICY,
         ),
     ] = "policy",
+    trunk_base_url: Annotated[
+        list[str] | None,
+        option("URL", "Endpoint of another policy, which has the turns before --branch-at.", panel=_POLICY),
+    ] = None,
+    trunk_model: Annotated[
+        str | None,
+        option("NAME", "Its model name; with its --journal, its turns are not asked again.", panel=_POLICY),
+    ] = None,
     scripted_policy: Annotated[
         str | None,
         option("NAME", f"A counsellor without a model, for demos and tests: {explained(COUNSELLORS)}.", panel=_POLICY),
@@ -149,7 +157,9 @@ def collect(
         raise UsageError("pass --policy-base-url and --policy-model, or --scripted-policy to try without a model.")
     if branch_at is not None and scripted_policy is not None:
         raise UsageError("--branch-at needs a policy that answers differently each time; drop --scripted-policy.")
-    policy = client = None
+    if bool(trunk_base_url) and (branch_at is None or scripted_policy is not None):
+        raise UsageError("--trunk-base-url needs --branch-at and a policy of its own at --policy-base-url.")
+    policy = client = trunk = None
     if policy_base_url:
         policy = _agent("policy", policy_base_url, policy_model, policy_api_key_env, only_named=False)
         policy = replace(policy, temperature=policy_temperature, top_p=policy_top_p, max_tokens=policy_max_tokens)
@@ -157,6 +167,10 @@ def collect(
         shares_key = policy is None or set(client_base_url) <= set(policy.base_url)
         client = _agent("client", client_base_url, client_model, client_api_key_env, only_named=not shares_key)
         client = replace(client, temperature=client_temperature, max_tokens=client_max_tokens)
+    if trunk_base_url and policy is not None:
+        shares_key = set(trunk_base_url) <= set(policy.base_url)
+        trunk = _agent("trunk", trunk_base_url, trunk_model, policy_api_key_env, only_named=not shares_key)
+        trunk = replace(trunk, temperature=policy_temperature, top_p=policy_top_p, max_tokens=policy_max_tokens)
     name = run_id or _stem(output)
     options = CollectOptions(
         output=output.replace(_RUN_ID, name),
@@ -165,6 +179,7 @@ def collect(
         policy=policy,
         base_model=base_model,
         role=policy_role,
+        trunk=trunk,
         client={} if client is None else {READER: replace(client, temperature=0.0), SPEAKER: client},
         episodes=episodes,
         variants=variants,

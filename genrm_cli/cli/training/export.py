@@ -52,7 +52,7 @@ def export(
         option(
             "P",
             "Least probability that the judge truly prefers the chosen response. "
-            "trl-sft: that the reward is at least --min-reward.",
+            "trl-sft: rank by the bound that the reward exceeds with it, which --min-reward then limits.",
             panel=_PAIRS,
         ),
     ] = None,
@@ -162,8 +162,6 @@ def _refuse_idle(options: "ExportOptions", unit: str) -> None:
     for flag, value, units in uses:
         if value is not None and unit not in units:
             raise UsageError(f"{flag} has no effect with --to {options.to}; drop it.")
-    if unit == "sample" and pairs.min_confidence is not None and options.min_reward is None:
-        raise UsageError("--min-confidence says how sure --min-reward must be; give both.")
 
 
 def _refuse_out_of_range(options: "ExportOptions") -> None:
