@@ -65,6 +65,7 @@ PURE = (
     "episodes.counts",
     "episodes.environment",
     "episodes.episode",
+    "episodes.gym_adapter",
     "episodes.record",
     "episodes.therapeutic",
     "export.candidates",

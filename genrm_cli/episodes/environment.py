@@ -6,7 +6,7 @@ yields an `Ask` and goes on with the answer, so the same environment runs in a f
 
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from genrm_cli.rollouts.response import Turn
 
@@ -160,44 +160,6 @@ class Environment(Protocol[ScenarioT, StateT]):
 
     def parse_state(self, given: Mapping[str, object]) -> StateT:
         """Parse what `render_state` returned, or raise `ValueError`."""
-
-
-@dataclass(frozen=True, slots=True)
-class Observation(Generic[StateT]):
-    """What `step` of a Gym-like server returns.
-
-    Attributes:
-        state: after the step.
-        text: what the policy hears; empty if nobody answered.
-        components: of the reward so far.
-        total: the reward so far.
-        terminated: whether the episode ended by itself.
-        truncated: whether a limit cut it off.
-        info: end reason and turn index.
-    """
-
-    state: StateT
-    text: str
-    components: Mapping[str, float]
-    total: float | None
-    terminated: bool
-    truncated: bool
-    info: Mapping[str, object]
-
-
-def observe(environment: Environment[ScenarioT, StateT], state: StateT) -> Observation[StateT]:
-    """Return what a Gym-like server says after `reset` or `step`."""
-    end = state.end
-    components = environment.components(state)
-    return Observation(
-        state,
-        state.messages[-1].text if state.messages and state.messages[-1].role == "user" else "",
-        components,
-        environment.total(components),
-        terminated=end is not None and not end.truncated,
-        truncated=end is not None and end.truncated,
-        info={"turn_index": state.turn_index} | ({} if end is None else {"end_reason": end.reason, "ended_by": end.by}),
-    )
 
 
 def first_repeated_scenario(scenarios: Iterable[EpisodeScenario]) -> str | None:
