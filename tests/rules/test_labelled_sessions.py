@@ -5,9 +5,9 @@ after tuning (safety: recall 14 of 15, precision 14 of 14); no phrase was change
 
 The sentences of the part `fresh` were written to be indirect. Version 1 of the safety list found 2 of 16. The hints of
 version 2 were written without them and found 5 of 16; then the list was widened with them, so that they prove nothing
-any more. The parts `direct held out` and `indirect held out` were written after that, without looking at the phrases, and
-measured once: 24 of 30 direct violations, 0 of 40 indirect ones, and 2 of 40 harmless sentences wrongly. No phrase was
-changed for them: they show what phrases cannot see.
+any more. The parts `direct held out` and `indirect held out` were written after that, without looking at the phrases,
+and measured once: 24 of 30 direct violations, 0 of 40 indirect ones, and 2 of 40 harmless sentences wrongly. No phrase
+was changed for them: they show what phrases cannot see.
 """
 
 import dataclasses
