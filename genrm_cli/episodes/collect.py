@@ -148,10 +148,10 @@ async def collect(
     scenarios = environment.parse_scenarios(tables, where)
     work = _Collecting(environment, scenarios, tables, options, run, places)
     async with cancelled_by_signals():
-        if (known := await run.in_thread(work.find_current)) is not None:
-            return CollectReport(known, is_current=True)
-        await run.in_thread(work.check_writable)
+        await run.in_thread(work.make_folder)
         async with _lease(places.episodes, run) as lease:
+            if (known := await run.in_thread(work.find_current)) is not None:
+                return CollectReport(known, is_current=True)
             summary = await work.collect(scripted_policy, lease)
     work.refuse_missing(summary)
     return CollectReport(summary)
@@ -235,10 +235,14 @@ class _Collecting:
     def find_current(self) -> Mapping[str, Any] | None:
         """Return the summary of complete outputs with these settings; None if there is work to do.
 
+        Only for the holder of the lease: it finishes a commit that was interrupted.
+
         Raises:
             UsageError: the output is there and was made otherwise.
+            StorageError: the output cannot be written, which shows before anything is paid for.
         """
         run, places = self._run, self._places
+        check_writable(places.episodes, run.s3)
         if not finish_commit(places.manifest, run.s3):
             self._replaces = True  # a mixture, to be written again
             return None
@@ -257,10 +261,9 @@ class _Collecting:
             return None
         return known
 
-    def check_writable(self) -> None:
-        """Check that the output can be written, before anything is paid for."""
+    def make_folder(self) -> None:
+        """Create the folder of the output, for its lease too."""
         make_folder(self._places.episodes)
-        check_writable(self._places.episodes, self._run.s3)
 
     # The run
 
