@@ -1,16 +1,16 @@
 """Collect episodes: play many sessions at once and write those that are episodes, in order, whole or not at all."""
 
 import asyncio
-import json
 import time
-from array import array
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from genrm_cli.episodes.agents import POLICY, TRUNK, AgentConfig, Answer, RunStoppedError, open_agents
+from genrm_cli.episodes.agents import Answer, RunStoppedError, open_agents
+from genrm_cli.episodes.collect_options import TEACHER, CollectOptions
+from genrm_cli.episodes.collected_files import SUMMARY_FORMAT, EpisodePlaces, EpisodeRecords, places_of, read_summary
 from genrm_cli.episodes.counts import CollectCounts
 from genrm_cli.episodes.environment import PRIVATE_DATA, Environment, EpisodeScenario
 from genrm_cli.episodes.episode import EpisodeSlot, Played
@@ -23,62 +23,13 @@ from genrm_cli.jobs.due.leasing import leased
 from genrm_cli.jobs.journals import check_journal_place, open_journal_at, turns_path
 from genrm_cli.jobs.provenance import versions_record
 from genrm_cli.rollouts.redaction import redactor_of
-from genrm_cli.settings.table import Settings
-from genrm_cli.storage.commit import MANIFEST_SUFFIX, finish_commit
-from genrm_cli.storage.formats.location import S3Options, is_s3, is_stream, require_rl_prefix, sibling
-from genrm_cli.storage.formats.records import render_document, render_record
-from genrm_cli.storage.formats.spool import Spool
+from genrm_cli.storage.commit import finish_commit
+from genrm_cli.storage.formats.records import render_document
 from genrm_cli.storage.leases import HeldLease, Lease, Leases
-from genrm_cli.storage.objects import read_object
 from genrm_cli.storage.outputs import Outputs
 from genrm_cli.storage.sink import check_writable, exists, make_folder
 
-SUMMARY_FORMAT = 1
-TEACHER = "teacher"
 _PROGRESS_EVERY_S = 30.0
-
-
-@dataclass(frozen=True, slots=True)
-class CollectOptions:
-    """What to collect.
-
-    Attributes:
-        output: of the episodes: a path or an S3 URI, uncompressed `.jsonl`.
-        run_id: name of the run.
-        policy_name: what records call the policy.
-        policy: the model behind it; None for a scripted one.
-        base_model: what the policy was trained from; None if it is not said.
-        role: `policy`, or `teacher` for episodes to imitate.
-        trunk: the policy of the turns before `branch_at`; None for the policy itself.
-        client: the models that play the environment's part, by role.
-        episodes: of each scenario and variant: a group.
-        variants: of the client in each scenario.
-        seed: of everything random.
-        in_flight: sessions that are played at once.
-        branch_at: the policy's turn at which the episodes of a group part; None for episodes that share nothing.
-        keep_faulty: write episodes in which the simulated client was at fault, too.
-    """
-
-    output: str
-    run_id: str
-    policy_name: str
-    policy: AgentConfig | None = None
-    base_model: str | None = None
-    role: str = POLICY
-    trunk: AgentConfig | None = None
-    client: Mapping[str, AgentConfig] = field(default_factory=dict)
-    episodes: int = 4
-    variants: int = 1
-    seed: int = 0
-    in_flight: int = 512
-    branch_at: int | None = None
-    keep_faulty: bool = False
-
-    @property
-    def agents(self) -> list[tuple[str, AgentConfig]]:
-        """The models that take part, by role."""
-        policies = ((POLICY, self.policy), (TRUNK, self.trunk))
-        return [(role, agent) for role, agent in policies if agent is not None] + list(self.client.items())
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,37 +38,6 @@ class CollectReport:
 
     summary: Mapping[str, Any]
     is_current: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class _Places:
-    """The outputs of a run."""
-
-    episodes: str
-    failures: str
-    summary: str
-
-    @property
-    def manifest(self) -> str:
-        return sibling(self.episodes, MANIFEST_SUFFIX)
-
-
-def places_of(output: str, settings: Settings, role: str) -> _Places:
-    """Return the outputs of a run.
-
-    Raises:
-        UsageError: the output is compressed, a stream, outside `rl/` on S3, or mixes a teacher's with a policy's.
-    """
-    if is_stream(output) or not output.endswith(".jsonl"):
-        raise UsageError(f"-o {output}: episodes go to an uncompressed .jsonl file, which other loaders read, too.")
-    require_rl_prefix(output, settings.storage.any_prefix)
-    folders = output.lower().split("/")[:-1]
-    if (role == TEACHER) is not (TEACHER in folders):
-        raise UsageError(
-            f"-o {output}: episodes of a teacher go below a folder or prefix named {TEACHER}, and no others; "
-            f"for example {'s3://bucket/rl/pixelated' if is_s3(output) else 'runs'}/{TEACHER}/run_01.jsonl."
-        )
-    return _Places(output, sibling(output, "_failures.jsonl"), sibling(output, ".collect.json"))
 
 
 async def collect(
@@ -178,7 +98,7 @@ class _Collecting:
         tables: Sequence[Mapping[str, object]],
         options: CollectOptions,
         run: RunContext,
-        places: _Places,
+        places: EpisodePlaces,
     ) -> None:
         self._environment = environment
         self._scenarios = scenarios
@@ -248,7 +168,7 @@ class _Collecting:
             return None
         if not exists(places.episodes, run.s3):
             return None
-        known = _read_summary(places.summary, run.s3)
+        known = read_summary(places.summary, run.s3)
         if known is None or known.get("settings_digest") != self._digest:
             if self._replaces:
                 return None
@@ -270,7 +190,7 @@ class _Collecting:
     async def collect(self, scripted_policy: Act | None, lease: Lease | None) -> Mapping[str, Any]:
         """Play all episodes, write the outputs and return the summary."""
         started_s = time.monotonic()
-        with _Records(self._counts.planned) as records:
+        with EpisodeRecords(self._counts.planned) as records:
             async with self._open() as agents:
                 trunk_turns = 0 if self._options.trunk is None else (self._options.branch_at or 1) - 1
                 act = scripted_policy if scripted_policy is not None else asked_policy(agents, trunk_turns)
@@ -292,7 +212,7 @@ class _Collecting:
         ):
             yield opened.ask
 
-    async def _play_all(self, act: Act, answer: Answer, records: "_Records") -> None:
+    async def _play_all(self, act: Act, answer: Answer, records: "EpisodeRecords") -> None:
         slots = self._iter_slots()
 
         async def work() -> None:
@@ -330,7 +250,7 @@ class _Collecting:
                     yield EpisodeSlot(index, scenario, variant, options.seed, number, options.branch_at or 1)
                     index += 1
 
-    def _enter(self, played: Played[Any, Any], records: "_Records") -> None:
+    def _enter(self, played: Played[Any, Any], records: "EpisodeRecords") -> None:
         """Render an episode and put its record aside."""
         counts, environment, slot = self._counts, self._environment, played.slot
         counts.turns += played.state.turn_index
@@ -368,7 +288,7 @@ class _Collecting:
 
     # After the run
 
-    def _write(self, records: "_Records", lease: Lease | None, wall_time_s: float) -> Mapping[str, Any]:
+    def _write(self, records: "EpisodeRecords", lease: Lease | None, wall_time_s: float) -> Mapping[str, Any]:
         run, places = self._run, self._places
         summary = self._summary(wall_time_s)
         provenance = {"run-id": self._options.run_id, "settings-digest": self._digest}
@@ -439,52 +359,5 @@ class _Collecting:
             )
 
 
-class _Records:
-    """The rendered records of a run by index; about 32 bytes of memory each, the text in a temporary file."""
-
-    def __init__(self, planned: int) -> None:
-        self._spool = Spool()
-        self._episodes = (array("Q", bytes(8 * planned)), array("Q", bytes(8 * planned)))
-        self._failures = (array("Q", bytes(8 * planned)), array("Q", bytes(8 * planned)))
-        self.has_failures = False
-
-    def __enter__(self) -> "_Records":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._spool.close()
-
-    def add_episode(self, index: int, record: dict[str, Any]) -> None:
-        """Put an episode aside."""
-        self._episodes[0][index], self._episodes[1][index] = self._spool.append(render_record(record))
-
-    def add_failure(self, index: int, record: dict[str, Any]) -> None:
-        """Put a session aside that is not written as an episode."""
-        self.has_failures = True
-        self._failures[0][index], self._failures[1][index] = self._spool.append(render_record(record))
-
-    def iter_episodes(self) -> Iterator[bytes]:
-        """Yield the episodes in order."""
-        yield from self._lines(self._episodes)
-
-    def iter_failures(self) -> Iterator[bytes]:
-        """Yield the other sessions in order."""
-        yield from self._lines(self._failures)
-
-    def _lines(self, places: tuple["array[int]", "array[int]"]) -> Iterator[bytes]:
-        for offset, length in zip(*places, strict=True):
-            if length:
-                yield self._spool.read(offset, length)
-
-
 async def _nobody(role: str, conversation: Sequence[Any], repeat: int) -> Any:
     raise UsageError(f"the environment asks its {role}, but no model plays it; pass --client-base-url.")
-
-
-def _read_summary(uri: str, s3: S3Options) -> dict[str, Any] | None:
-    content = read_object(uri, s3)
-    try:
-        summary = None if content is None else json.loads(content)
-    except ValueError:
-        return None
-    return summary if isinstance(summary, dict) and summary.get("format") == SUMMARY_FORMAT else None

@@ -34,9 +34,9 @@ class EpisodeSlot(Generic[ScenarioT]):
         return f"{self.scenario.scenario_id}/v{self.variant}{branch}"
 
     def repeat_at(self, turn_index: int) -> int:
-        """Return what tells this episode's calls of the policy from those of the others; 0 for shared ones."""
+        """Return what tells this episode's calls of the policy from those of the others; its group shares a trunk."""
         own = self.number + 1 if turn_index + 1 >= self.branch_at else 0
-        return self.seed << 32 | own
+        return self.client_repeat << 32 | own
 
     @property
     def client_repeat(self) -> int:

@@ -7,12 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from guessing_game import GuessingGame
+from guessing_game import GuessingGame, Secret
 from judge_server_fixture import JudgeServer
 
 from genrm_cli.episodes.agents import AgentConfig
-from genrm_cli.episodes.collect import CollectOptions, CollectReport, collect, places_of
+from genrm_cli.episodes.collect import CollectReport, collect
+from genrm_cli.episodes.collect_options import CollectOptions
+from genrm_cli.episodes.collected_files import places_of
 from genrm_cli.episodes.environments import scripted_policy, therapeutic_session
+from genrm_cli.episodes.episode import EpisodeSlot
 from genrm_cli.episodes.play import scripted
 from genrm_cli.episodes.scenario_file import read_scenario_tables
 from genrm_cli.episodes.therapeutic.model_client import READER, SPEAKER
@@ -352,3 +355,13 @@ def test_a_teacher_answers_where_the_student_stood(tmp_path: Path, judge_server:
     assert len({json.dumps(record["messages"][:6]) for record in (*students, *teachers)}) == 1
     assert len({record["metadata"]["group"] for record in (*students, *teachers)}) == 1
     assert len({record["messages"][6]["content"] for record in (*students, *teachers)}) == 8
+
+
+def test_no_two_episodes_share_a_call_of_the_policy() -> None:
+    """Scenario aside, variant, seed and number each make calls of their own; only a trunk is shared by its group."""
+    secret = Secret("x", 1)
+    slots = [EpisodeSlot(0, secret, v, s, n) for v in range(3) for s in range(3) for n in range(3)]
+    assert len({slot.repeat_at(0) for slot in slots}) == len(slots)
+    branches = [EpisodeSlot(0, secret, v, 0, n, branch_at=3) for v in range(2) for n in range(3)]
+    assert len({slot.repeat_at(1) for slot in branches}) == 2
+    assert len({slot.repeat_at(2) for slot in branches}) == 6

@@ -18,7 +18,8 @@ from genrm_cli.settings.keys import find_api_key
 
 if TYPE_CHECKING:
     from genrm_cli.episodes.agents import AgentConfig
-    from genrm_cli.episodes.collect import CollectOptions, CollectReport
+    from genrm_cli.episodes.collect import CollectReport
+    from genrm_cli.episodes.collect_options import CollectOptions
 
 _OMITTED = ("output", "dry_run", "use_journal", "only_failed")
 _POLICY, _CLIENT, _EPISODES = "Policy", "Simulated client", "Episodes"
@@ -104,12 +105,16 @@ def collect(
         str, typer.Option(metavar="NAME", help=f"{explained(ENVIRONMENTS)}.", rich_help_panel=_EPISODES)
     ] = next(iter(ENVIRONMENTS)),
     episodes: Annotated[
-        int, typer.Option(metavar="N", min=1, help="Sessions of a group.", rich_help_panel=_EPISODES)
+        int, typer.Option(metavar="N", min=1, max=1_000_000, help="Sessions of a group.", rich_help_panel=_EPISODES)
     ] = 4,
     variants: Annotated[
         int,
         typer.Option(
-            metavar="N", min=1, help="Variants of the client in each scenario, each a group.", rich_help_panel=_EPISODES
+            metavar="N",
+            min=1,
+            max=1_000_000,
+            help="Variants of the client in each scenario, each a group.",
+            rich_help_panel=_EPISODES,
         ),
     ] = 1,
     client_seed: Annotated[
@@ -141,7 +146,7 @@ def collect(
 
     Example: genrm collect samples --scripted-policy good -o demo.jsonl
     """
-    from genrm_cli.episodes.collect import CollectOptions
+    from genrm_cli.episodes.collect_options import CollectOptions
     from genrm_cli.episodes.therapeutic.model_client import READER, SPEAKER
 
     if environment not in ENVIRONMENTS:
