@@ -84,7 +84,7 @@ class Agents:
             slot = await judge.admit()
             outcome = None if slot is None else await judge.ask(request, slot)
         else:
-            await self._judges.yield_now_and_then()
+            await self._judges.yield_regularly()
         if outcome is None or _was_stopped(outcome):
             raise RunStoppedError(judge.stopped_by or "deadline")
         return outcome

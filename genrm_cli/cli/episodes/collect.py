@@ -239,7 +239,7 @@ def _collect(
     from genrm_cli.jobs.context import new_run
 
     written = invocation.settings.output
-    with Events(written.log_json, quiet=written.quiet, unsaid=("judge",)) as events:
+    with Events(written.log_json, quiet=written.quiet, log_only=("judge",)) as events:
         run = new_run(invocation.settings, {}, None, events)
         tables = read_scenario_tables(scenarios, run.s3)
         built = BUILT[environment](scripted=not options.client, max_turns=max_turns)
