@@ -39,6 +39,18 @@ def _place_of(scored_uri: str, settings: Settings) -> str:
     return sibling(scored_uri, ".journal.sqlite")
 
 
+def turns_path(episodes_uri: str, settings: Settings) -> str:
+    """Return the journal file of collected episodes, which resumes them at any turn, so there always is one.
+
+    It has a name of its own, so that the journal beside it is that of the verdicts on these episodes.
+    """
+    if settings.journal.journal is not None and not is_s3(settings.journal.journal):
+        return settings.journal.journal
+    if settings.journal.journal is not None or is_s3(episodes_uri):
+        return str(state_folder() / f"{_digest(episodes_uri)}.turns.sqlite")
+    return sibling(episodes_uri, ".turns.sqlite")
+
+
 def check_journal_place(settings: Settings) -> None:
     """Refuse a journal on S3 outside `rl/`: it holds the judge's replies.
 
@@ -68,7 +80,18 @@ async def open_journal(scored_uri: str, run: RunContext) -> AsyncIterator[Journa
     if path is None:
         yield None
         return
-    folder = segments_folder(scored_uri, run.settings)
+    async with open_journal_at(path, scored_uri, run) as journal:
+        yield journal
+
+
+@asynccontextmanager
+async def open_journal_at(path: str, output_uri: str, run: RunContext) -> AsyncIterator[Journal]:
+    """Open the journal file of an output, with the segments of other machines.
+
+    Raises:
+        StorageError: as for `open_journal`.
+    """
+    folder = segments_folder(output_uri, run.settings)
     if folder is None:
         with Journal(path) as journal:
             yield journal

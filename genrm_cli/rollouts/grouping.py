@@ -124,7 +124,7 @@ class GroupTable:
         self._keys.append(int.from_bytes(digest[8:], "little"))
         # Episodes of one scenario may open differently; their common part is found when the group is read.
         if prompt is None:
-            prompt = 0 if rollout.is_session else digest_of_prompt(rollout.prompt)
+            prompt = 0 if rollout.opens_freely else digest_of_prompt(rollout.prompt)
         self._prompts.append(prompt)
         self._indices.append(_NO_INDEX if rollout.index is None else rollout.index)
         self._lines.append(place.line)
