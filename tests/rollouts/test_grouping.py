@@ -199,9 +199,9 @@ def test_one_task_index_with_two_prompts_is_two_groups():
     table = table_of(rollout("a"), rollout("a", prompt=HOW), rollout("b"), rollout("a"), rollout("a", prompt=HOW))
     groups = list(table.iter_groups())
     assert sorted(groups) == [[0, 3], [1, 4], [2]]
-    suffixes = [table.key_suffix(rows) for rows in sorted(groups)]
-    assert len(set(suffixes)) == 3
-    assert suffixes[2] == ""
+    keys = [table.key_of(rows, "a") for rows in sorted(groups)]
+    assert len(set(keys)) == 3
+    assert keys[2] == "a"
     assert not any(table.prompts_differ(rows) for rows in groups)
 
 
