@@ -173,6 +173,10 @@ class GroupTable:
         """Return the position of a row's rollout in the input."""
         return Place(self._lines[row], self._positions[row], self._file_of(row))
 
+    def line(self, row: int) -> int:
+        """Return the number of a row's line in its file."""
+        return self._lines[row]
+
     def file_rows(self, file: int) -> range:
         """Return the rows of a file."""
         end = self._file_starts[file + 1] if file + 1 < len(self._file_starts) else len(self)
@@ -199,6 +203,11 @@ class GroupTable:
         """Return the shard that a group belongs to, from 0, by a hash of its key: the same on every machine."""
         told_apart = self._prompt_of(rows) if self._split[rows[0]] == _WAS_SPLIT else 0
         return (self._keys[rows[0]] ^ told_apart) % shards
+
+    def prompts(self) -> "Words":
+        """Return the digests of the prompts of the rollouts that can be compared, each once."""
+        prompts, answered = np.frombuffer(self._prompts, np.uint64), np.frombuffer(self._answered, np.uint8)
+        return np.unique(prompts[(answered > 0) & (prompts > 0)])
 
     def leave_out(self, rows: list[int]) -> None:
         """Leave a group out: a trial ends before it."""
@@ -321,7 +330,6 @@ class GroupTable:
             self._split[row] = _WAS_SPLIT
         return list(groups.values())
 
-
     def _formed(self) -> "_Groups":
         """Return the groups, after forming them."""
         if self._groups is None:
@@ -355,6 +363,26 @@ class GroupTable:
 
 
 Words = NDArray[np.uint64]
+
+
+class TornPrompts:
+    """Counts the prompts that several inputs answer: groups that are torn over files, if these belong together.
+
+    Keeps 8 bytes for each prompt of an input.
+    """
+
+    def __init__(self) -> None:
+        self._prompts: list[Words] = []
+
+    def add(self, prompts: Words) -> None:
+        """Add the digests of the prompts of an input, each once."""
+        self._prompts.append(prompts)
+
+    def count(self) -> int:
+        """Return how many prompts several inputs answer."""
+        if not self._prompts:
+            return 0
+        return int((np.unique(np.concatenate(self._prompts), return_counts=True)[1] > 1).sum())
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,6 +73,13 @@ class InputSettings:
         low=1,
         is_size=True,
     )
+    together: bool = setting(
+        False,
+        "Score all files as one input, so that groups may span files. Each file gets its own scored lines; the other "
+        "outputs and the journal are those of the set.",
+        is_common=True,
+        needs_trust=False,
+    )
     strict: bool = setting(
         False,
         "Stop with exit code 3 before any call if a line is invalid or a rollout is duplicated.",
@@ -124,6 +131,10 @@ class OutputSettings:
         "{dir}/{stem}.scored.jsonl",
         "Output for each input: {dir} is its folder, {path} that folder relative to the given prefix, {stem} its name "
         "without suffix.",
+    )
+    set_name: str = setting(
+        "together",
+        "With --together: name of the set's metrics, comparisons, rejects and journal, in the folder of its outputs.",
     )
     overwrite: bool = setting(
         False,

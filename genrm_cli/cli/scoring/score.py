@@ -84,7 +84,8 @@ def score(
     if report_page:  # the page is for the judge's words
         invocation = replace(invocation, settings=changed(invocation.settings, keep_replies=True))
     output = invocation.settings.output
-    report, progress = BatchReport(alone=is_one_input(rollouts), keeps=output.json_output or report_page), RunProgress()
+    alone = is_one_input(rollouts) or invocation.settings.input.together
+    report, progress = BatchReport(alone=alone, keeps=output.json_output or report_page), RunProgress()
     try:
         if output.dry_run:
             _show_plan(rollouts, report, invocation)
@@ -133,13 +134,16 @@ def _score(
     """Score all inputs, show their summary, and raise what ended the run early or failed its only input."""
     from genrm_cli.jobs.batch import score_inputs
     from genrm_cli.jobs.context import new_run
+    from genrm_cli.jobs.due.inputs import is_one_input
     from genrm_cli.jobs.due.planning import Status
     from genrm_cli.tracking.log_run import load_trackers, log_run, tracked_run
 
     settings = invocation.settings
     quiet = settings.output.quiet
     trackers = load_trackers(settings.tracking)
-    if report.alone:
+    if report_page and settings.input.together and not is_one_input(rollouts):
+        raise UsageError("--report reads each scored file on its own, but groups of a set span files; drop --report.")
+    if is_one_input(rollouts):
         _refuse_streams(rollouts[0], invocation, report_page=report_page)
     say_endpoint_source(invocation)
     with contextlib.ExitStack() as stack:

@@ -10,7 +10,7 @@ from genrm_cli.cli.scoring.run_warnings import iter_warnings
 from genrm_cli.cli.scoring.sample_tables import show_components, show_groups
 from genrm_cli.metrics.reliability import reliability_with
 from genrm_cli.metrics.run_metrics import RunMetrics
-from genrm_cli.storage.formats.location import sibling
+from genrm_cli.storage.formats.location import folder_of, sibling
 
 if TYPE_CHECKING:
     from genrm_cli.jobs.batch import BatchReport
@@ -163,10 +163,11 @@ def _one_more_ring(metrics: dict[str, Any], reliability: float) -> list[str]:
 
 def _iter_files(metrics: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield where to look next; nothing for a stream and for many inputs, each of which was named when it was done."""
-    if metrics.get("output_mark") is None:
+    files = metrics.get("files")
+    if metrics.get("output_mark") is None and not files:
         return
     output = metrics["output"]
-    yield "output", output
+    yield "output", f"{len(files):,} files in {folder_of(output)}" if files else output
     others = [sibling(output, ".comparisons.jsonl")]
     if metrics["rejected_lines"]:
         others.append(sibling(output, ".rejects.jsonl"))
