@@ -12,6 +12,7 @@ from genrm_cli.groups.components.local import reads_record
 from genrm_cli.groups.group import Group
 from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.jobs.context import RunContext
+from genrm_cli.jobs.shards import Shard
 from genrm_cli.jobs.sources import Sources
 from genrm_cli.jobs.stores import TextStore
 from genrm_cli.metrics.run_metrics import RunMetrics
@@ -62,6 +63,7 @@ class InputIndex:
     """The rollouts of an input, in groups. Use it as a context manager.
 
     Attributes:
+        shard: whose groups are asked about; None for all.
         sources: the files.
         lines: how many each of them has.
         unit: what their numbers count: `line`, or `item` of a container.
@@ -70,8 +72,16 @@ class InputIndex:
         largest_group: comparisons of the group that needs most.
     """
 
-    def __init__(self, sources: Sources, plan: GroupPlan, settings: InputSettings, metrics: RunMetrics) -> None:
+    def __init__(
+        self,
+        sources: Sources,
+        plan: GroupPlan,
+        settings: InputSettings,
+        metrics: RunMetrics,
+        shard: Shard | None = None,
+    ) -> None:
         self.sources = sources
+        self.shard = shard
         self.lines: list[int] = []
         self.unit = "line"
         self.metrics = metrics
@@ -123,9 +133,15 @@ class InputIndex:
         place = self.table.place(row)
         return f"{self.sources.uris[place.file]}:{place.line}" if self.sources.are_many else str(place.line)
 
-    def iter_groups(self) -> Iterator[tuple[int, list[int], Group]]:
-        """Yield number, rows and texts of each group, groups by first appearance."""
+    def iter_rows(self) -> Iterator[tuple[int, list[int]]]:
+        """Yield number and rows of each group that is asked about, groups by first appearance."""
         for number, rows in enumerate(self.table.iter_groups()):
+            if self.shard is None or self.table.shard_of(rows, self.shard.count) == self.shard.number:
+                yield number, rows
+
+    def iter_groups(self) -> Iterator[tuple[int, list[int], Group]]:
+        """Yield the same groups with their texts."""
+        for number, rows in self.iter_rows():
             yield number, rows, self.read_group(rows)
 
 
@@ -140,7 +156,7 @@ def index_input(sources: Sources, run: RunContext, on_reject: Callable[[Reject],
     Raises:
         UsageError: not one comparison fits into the budget.
     """
-    index = InputIndex(sources, run.plan, run.settings.input, run.metrics)
+    index = InputIndex(sources, run.plan, run.settings.input, run.metrics, run.shard)
     try:
         names = sources.names() if sources.are_many else [None]
         for number, name in enumerate(names):
@@ -242,7 +258,7 @@ def count_groups(index: InputIndex, metrics: RunMetrics) -> None:
     """Count the groups of an input and what is planned for them."""
     table, plan = index.table, index.plan
     metrics.contradicting_ids += table.contradicting_ids
-    for rows in table.iter_groups():
+    for _, rows in index.iter_rows():
         metrics.groups += 1
         metrics.group_sizes[len(rows)] += 1
         metrics.duplicates += len(table.duplicates(rows))

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
@@ -71,6 +71,25 @@ async def score_task(
         return await run.in_thread(lambda: work.write(judges.specs, lease, journal))
     finally:
         await run.in_thread(work.close)
+
+
+async def ask_task(task: Task, run: RunContext, judges: OpenJudges) -> None:
+    """Ask about the groups of a shard; verdicts and failures go to the journal, and no output is written.
+
+    Raises:
+        GenrmError: as for `score_task`.
+    """
+    first: list[Reject] = []
+    with ExitStack() as opened:
+        sources = opened.enter_context(task.sources(run))
+        index = opened.enter_context(await run.in_thread(lambda: index_input(sources, run, first.append)))
+        refuse_unreadable(index, first[:NAMED_PROBLEMS])
+        if run.settings.input.strict:
+            refuse_problems(index, first[:NAMED_PROBLEMS])
+        # Components that need no judge are for the run that concludes.
+        index.plan = replace(index.plan, rewards=replace(index.plan.rewards, components=()))
+        async with open_journal(task.places.scored, run) as journal:
+            await judge_input(index, task.uri, run, judges, journal)
 
 
 class _Work:
@@ -173,6 +192,11 @@ def refuse_unscored(metrics: RunMetrics, settings: Settings) -> None:
         raise TooManyUnscoredError(
             f"the journal lacks {not_asked} answers, and --only-components asks for none: the outputs are partial. "
             "Drop --only-components to ask for them."
+        )
+    if metrics.stopped_by == "conclude":
+        raise TooManyUnscoredError(
+            f"the journals of the shards lack {not_asked} answers: the outputs are partial. "
+            "Run the missing or stopped shards again, then --conclude."
         )
     if metrics.stopped_by is not None:
         raise TooManyUnscoredError(

@@ -17,6 +17,7 @@ class CachedJudge:
     Args:
         only_failed: ask only requests that failed before.
         only_known: ask nothing.
+        with_failures: recall failures, too.
         with_replies: recall the judge's replies, too; this takes longer.
     """
 
@@ -27,9 +28,11 @@ class CachedJudge:
         *,
         only_failed: bool = False,
         only_known: bool = False,
+        with_failures: bool = False,
         with_replies: bool = True,
     ) -> None:
         self._only_known = only_known
+        self._with_failures = with_failures
         self._with_replies = with_replies
         self._judge = judge
         self._journal = journal
@@ -48,8 +51,11 @@ class CachedJudge:
     def recall(self, request: JudgeRequest) -> Outcome | None:
         """Return the stored outcome."""
         known = self._journal.recall(request.key, with_reply=self._with_replies) or self._read_again(request)
+        if known is None and self._with_failures:
+            known = self._journal.recall_failure(request.key)
         if known is None and self._only_known:
-            return Outcome(Failure(FailureKind.NOT_ASKED, "not in the journal (--only-components)"))
+            flag = "--conclude" if self._with_failures else "--only-components"
+            return Outcome(Failure(FailureKind.NOT_ASKED, f"not in the journal ({flag})"))
         if known is None and self._only_failed and not self._has_failed(request):
             return Outcome(Failure(FailureKind.NOT_ASKED, "never asked before (--only-failed)"))
         return known

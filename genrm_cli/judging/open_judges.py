@@ -66,6 +66,7 @@ class OpenOptions:
         limits: of the run.
         probe: test each judge before the first request.
         only_known: ask nothing; take verdicts from the journal alone.
+        with_failures: take failures from the journal, too.
         only_failed: retry failed requests only.
         with_replies: recall replies from the journal.
         api_keys: of the judges that need one, by name; never shown, not even by `repr`.
@@ -75,6 +76,7 @@ class OpenOptions:
     limits: LimitSettings
     probe: bool = True
     only_known: bool = False
+    with_failures: bool = False
     only_failed: bool = False
     with_replies: bool = False
     api_keys: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -136,6 +138,7 @@ class OpenJudges:
             journal,
             only_failed=options.only_failed,
             only_known=options.only_known,
+            with_failures=options.with_failures,
             with_replies=options.with_replies,
         )
 

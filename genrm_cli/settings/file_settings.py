@@ -105,8 +105,8 @@ class JournalSettings:
 
     journal: str | None = setting(
         None,
-        "File that records every verdict; later runs ask only for verdicts that it lacks. With s3://bucket/rl/.../, "
-        "verdicts are also copied there in segments, so that another machine can continue. "
+        "File that records every verdict, or a folder for such files; later runs ask only for verdicts that it lacks. "
+        "With s3://bucket/rl/.../, verdicts are also copied there in segments, so that another machine can continue. "
         "Default: <stem>.journal.sqlite beside a local output, otherwise in the user's state folder.",
     )
     segment_calls: int = setting(200, "Journal on S3: maximum number of verdicts between two copies.", low=1)
@@ -115,6 +115,17 @@ class JournalSettings:
         True, "Record verdicts in a journal and reuse recorded ones.", negative="--no-journal", needs_trust=False
     )
     only_failed: bool = setting(False, "Retry failed comparisons only; ask nothing new.", needs_trust=False)
+    shard: str | None = setting(
+        None,
+        "Ask only about the groups of shard I of N (0/4 to 3/4), with a share of all limits, and record the results in "
+        "the shard's own journal. Nothing else is written: run --conclude after all shards.",
+        needs_trust=False,
+    )
+    conclude: bool = setting(
+        False,
+        "Ask nothing, and write the outputs from what the shards recorded, failures included.",
+        needs_trust=False,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -175,6 +175,8 @@ def _show_results(report: "BatchReport", run: "RunContext", *, table: int) -> No
         say(f"{last.uri} is up to date ({last.reason}): {last.output}; use --force to score it again")
         if table and last.metrics is not None:
             show_summary(last.metrics, (), table=table)
+    elif alone and last is not None and last.status is Status.ASKED:
+        say(file_text(last.as_dict()))
     elif alone and last is not None and last.report is not None:
         show_summary(last.report.metrics, report.samples, table=table)
     elif not alone and report.counts[Status.SCORED]:
@@ -215,11 +217,13 @@ def _show_plan(rollouts: Sequence[str], report: "BatchReport", invocation: Invoc
     from genrm_cli.jobs.context import new_run
     from genrm_cli.jobs.preview.dry_run import iter_dry_run
     from genrm_cli.jobs.preview.estimate import total_of
+    from genrm_cli.jobs.shards import check_shards
 
     settings, costs = invocation.settings, []
     with Events(settings.output.log_json, quiet=settings.output.quiet) as events:
         run = new_run(settings, invocation.api_keys, None, events)
         check_settings(settings)
+        check_shards(settings)
         for result in iter_dry_run(rollouts, run):
             report.enter(result)
             cost = "" if result.plan is None else f"\n  {plan_text(result.plan)}"

@@ -122,6 +122,8 @@ def iter_tasks(
 def _set_of(members: Sequence[Task], settings: Settings) -> Task:
     """Return the set that files form; a problem of one of them is one of the set."""
     name = settings.output.set_name
+    if "/" in name or name.strip(".") == "":
+        raise UsageError(f"--set-name {name!r} is not the beginning of a file name; choose one such as 'epoch-3'.")
     problem = next((task.problem for task in members if task.problem is not None), None)
     if problem is not None:
         return Task(name, _NO_PLACES, problem=problem)

@@ -34,6 +34,7 @@ class Status(StrEnum):
 
     SCORE = "score"  # to be scored
     SCORED = "scored"
+    ASKED = "asked"  # about a shard's groups, for another run to conclude
     CURRENT = "up to date"
     WAITS = "waits"  # for the next run
     FAILED = "failed"
