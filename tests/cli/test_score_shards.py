@@ -72,7 +72,7 @@ def run_shards(call: Call, *given: str, count: int = SHARDS, **environment: str)
 
 
 @pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("fault_share", [0.0, 0.2])
+@pytest.mark.parametrize("fault_share", [pytest.param(0.0, marks=pytest.mark.slow), 0.2])
 def test_shards_give_the_outputs_of_a_single_run(
     call: Call, genrm: Genrm, judge_server: JudgeServer, case: str, fault_share: float
 ) -> None:
@@ -171,7 +171,9 @@ def test_a_stopped_shard_goes_on_where_it_was(call: Call, genrm: Genrm, judge_se
     assert stopped.code == 6
     assert judge_server.stats()["requests"] == 4
     assert [finished.code for finished in run_shards(call, *given, count=2)] == [0, 0, 0]
-    assert judge_server.stats()["requests"] == json.loads((genrm.folder / "in.metrics.json").read_bytes())["journal_hits"]
+    assert (
+        judge_server.stats()["requests"] == json.loads((genrm.folder / "in.metrics.json").read_bytes())["journal_hits"]
+    )
 
 
 def test_shards_keep_the_limit_of_the_run(call: Call, genrm: Genrm, judge_server: JudgeServer) -> None:
@@ -203,7 +205,9 @@ def test_a_shard_reuses_what_an_earlier_run_asked(call: Call, genrm: Genrm, judg
     given = ("score", "in.jsonl", *arguments(judge_server, "--no-probe", "--profile", "nemotron-plain"))
     assert call(*given, "--max-calls", "5").code == 6
     assert [finished.code for finished in run_shards(call, *given, count=2)] == [0, 0, 0]
-    assert judge_server.stats()["requests"] == json.loads((genrm.folder / "in.metrics.json").read_bytes())["journal_hits"]
+    assert (
+        judge_server.stats()["requests"] == json.loads((genrm.folder / "in.metrics.json").read_bytes())["journal_hits"]
+    )
 
 
 @pytest.mark.parametrize(

@@ -35,6 +35,8 @@ def workplace(tmp_path: Path, judge_server: JudgeServer) -> Genrm:
     shutil.copytree(SAMPLE_DATA, genrm.folder / "sample_data")
     shutil.copy(SAMPLE_DATA / "rollouts.jsonl", genrm.folder)
     shutil.copy(SAMPLE_DATA / "labelled-pairs.jsonl", genrm.folder / "pairs.jsonl")
+    for number in range(2):
+        genrm.write(f"rollouts-rs{number}-chunk0.jsonl", make_rollouts()[number::2])
     genrm.write("mine.jsonl", [{"question": "Why?", "samples": {"text": text}} for text in ("Because.", "No idea.")])
     shim = tmp_path / "bin" / "genrm"
     shim.parent.mkdir()

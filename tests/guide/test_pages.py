@@ -61,6 +61,17 @@ OTHER_FLAGS = {
     "--worst",
     "--max-size",
     "--mixed-settings",
+    *(
+        "--job-name",
+        "--array",
+        "--cpus-per-task",
+        "--mem",
+        "--time",
+        "--requeue",
+        "--parsable",
+        "--dependency",
+        "--wrap",
+    ),
 }
 
 
