@@ -77,7 +77,6 @@ class InputSettings:
         False,
         "Score all files as one input, so that groups may span files. Each file gets its own scored lines; the other "
         "outputs and the journal are those of the set.",
-        is_common=True,
         needs_trust=False,
     )
     strict: bool = setting(
