@@ -17,6 +17,14 @@ PAGE = PAGES["scale"]
 SHARDS = 4
 
 
+@pytest.fixture
+def genrm(tmp_path: Path) -> Genrm:
+    """Give a test the command, and an empty folder to run it in."""
+    folder = tmp_path / "work"
+    folder.mkdir()
+    return Genrm(folder)
+
+
 def write_shards(genrm: Genrm) -> None:
     """Write the rollouts of each prompt into four files."""
     lines = make_rollouts(groups=6, size=4)
