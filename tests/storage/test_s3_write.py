@@ -18,7 +18,7 @@ from genrm_cli.storage.sink import mark_of, open_sink
 _S3 = S3Options()
 _URI = "s3://bucket/rl/x.jsonl"
 _PART = 8 << 20
-_LIMIT_S = 10
+_LIMIT_S = 60
 _UPLOAD = b"<InitiateMultipartUploadResult><UploadId>U1</UploadId></InitiateMultipartUploadResult>"
 _COMPLETED = b"<CompleteMultipartUploadResult><ETag>x</ETag></CompleteMultipartUploadResult>"
 _LISTING = b"<ListBucketResult></ListBucketResult>"

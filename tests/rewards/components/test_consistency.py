@@ -128,7 +128,7 @@ def test_a_megabyte_of_anything_takes_no_time(form, piece):
     text = piece * (BIG // len(piece))
     started_s = time.perf_counter()
     extract_answer(text, form)
-    assert time.perf_counter() - started_s < 5  # seconds; a square would take hours
+    assert time.perf_counter() - started_s < 60  # seconds; a square would take hours
 
 
 @pytest.mark.parametrize(
