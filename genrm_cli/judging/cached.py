@@ -78,10 +78,10 @@ class CachedJudge:
         known.result = self._judge.read(Reply(known.reply_text, finish_reason="stop"), request)
         return None if isinstance(known.result, Failure) else known
 
-    async def admit(self) -> Slot | None:
+    async def admit(self, lane: int | None = None) -> Slot | None:
         """Wait for permission to ask once more."""
         await self._journal.room()
-        return await self._judge.admit()
+        return await self._judge.admit(lane)
 
     async def ask(self, request: JudgeRequest, slot: Slot) -> Outcome:
         """Ask, and store the outcome before returning it; equal requests in flight are asked once."""

@@ -125,7 +125,9 @@ class OpenJudges:
         self, journal: Journal | None, on_outcome: Callable[[Outcome], None] = lambda outcome: None
     ) -> JudgeSet:
         """Return the judges in the plan's order, each behind the journal, if any."""
-        return JudgeSet([self._with_journal(judge.remote, journal) for judge in self._judges], on_outcome)
+        lanes = max((len(pool.endpoints) for pool in self._pools()), default=1)
+        judges = [self._with_journal(judge.remote, journal) for judge in self._judges]
+        return JudgeSet(judges, on_outcome, max(1, lanes))
 
     def _with_journal(self, remote: RemoteJudge | None, journal: Journal | None) -> Judge:
         if remote is None:

@@ -99,6 +99,7 @@ class Endpoint:
     Attributes:
         first_trial_s: wait before an unhealthy endpoint is tried; doubles with each trial that fails.
         last_trial_s: the longest of these waits.
+        opened_at_s: when it last had a free slot after it was full.
     """
 
     name: str
@@ -107,6 +108,7 @@ class Endpoint:
     first_trial_s: float = 1.0
     last_trial_s: float = 30.0
     in_flight: int = 0
+    opened_at_s: float = 0.0
     down: bool = False
     _suspect: bool = False
     _failed_last: bool = False
