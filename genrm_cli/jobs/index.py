@@ -28,6 +28,7 @@ from genrm_cli.storage.formats.records import BadLineError, parse_record
 from genrm_cli.storage.source import Source
 
 _SHOWN_CHARS = 200
+NAMED_PROBLEMS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +114,9 @@ class InputIndex:
         self.metrics.with_media += bool(rollout.media)
         self.metrics.stripped_tokens += rollout.stripped_tokens
         prompt = digest_of_gym_input(record) if self.plan.shows_as_gym else None
-        self.table.append(key, rollout, place, compared=reason is None, may_split=self._may_split, prompt=prompt)
+        # A line that is a group of a set stays one, whatever other files ask.
+        may_split = self._may_split and not (rollout.line_is_group and self.sources.are_many)
+        self.table.append(key, rollout, place, compared=reason is None, may_split=may_split, prompt=prompt)
         self._texts.append(key, rollout, own)
 
     def read_group(self, rows: Sequence[int]) -> Group:
@@ -143,6 +146,15 @@ class InputIndex:
         """Yield the same groups with their texts."""
         for number, rows in self.iter_rows():
             yield number, rows, self.read_group(rows)
+
+
+class FirstRejects(list[Reject]):
+    """The first few lines that could not be read, for an error; call it with each."""
+
+    def __call__(self, reject: Reject) -> None:
+        """Keep a reject if it is one of the first."""
+        if len(self) < NAMED_PROBLEMS:
+            self.append(reject)
 
 
 def index_input(sources: Sources, run: RunContext, on_reject: Callable[[Reject], None]) -> InputIndex:

@@ -11,7 +11,15 @@ from genrm_cli.errors import InputError, TooManyUnscoredError
 from genrm_cli.groups.reasons import ALONE_IN_GROUP
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.jobs.due.inputs import Task
-from genrm_cli.jobs.index import InputIndex, Reject, dialect_of, index_input, iter_duplicates
+from genrm_cli.jobs.index import (
+    NAMED_PROBLEMS,
+    FirstRejects,
+    InputIndex,
+    Reject,
+    dialect_of,
+    index_input,
+    iter_duplicates,
+)
 from genrm_cli.jobs.journals import open_journal
 from genrm_cli.jobs.judge_input import judge_input
 from genrm_cli.jobs.provenance import ScoredFile, metrics_of, provenance_of
@@ -29,8 +37,6 @@ from genrm_cli.storage.leases import Lease
 from genrm_cli.storage.outputs import Outputs
 from genrm_cli.storage.sink import Sink, exists
 from genrm_cli.storage.source import Source
-
-NAMED_PROBLEMS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,13 +85,13 @@ async def ask_task(task: Task, run: RunContext, judges: OpenJudges) -> None:
     Raises:
         GenrmError: as for `score_task`.
     """
-    first: list[Reject] = []
+    first = FirstRejects()
     with ExitStack() as opened:
         sources = opened.enter_context(task.sources(run))
-        index = opened.enter_context(await run.in_thread(lambda: index_input(sources, run, first.append)))
-        refuse_unreadable(index, first[:NAMED_PROBLEMS])
+        index = opened.enter_context(await run.in_thread(lambda: index_input(sources, run, first)))
+        refuse_unreadable(index, first)
         if run.settings.input.strict:
-            refuse_problems(index, first[:NAMED_PROBLEMS])
+            refuse_problems(index, first)
         # Components that need no judge are for the run that concludes.
         index.plan = replace(index.plan, rewards=replace(index.plan.rewards, components=()))
         async with open_journal(task.places.scored, run) as journal:
@@ -127,11 +133,10 @@ class _Work:
                 self._sinks[name] = self._outputs.open(uri)
         if not sources.are_many:
             self._sinks["scored"] = self._outputs.open(places.scored)
-        first: list[Reject] = []
+        first = FirstRejects()
 
         def reject(bad: Reject) -> None:
-            if len(first) < NAMED_PROBLEMS:
-                first.append(bad)
+            first(bad)
             _write_record(self._sinks.get("rejects"), bad.as_dict())
 
         self.index = self._opened.enter_context(index_input(sources, run, reject))

@@ -143,8 +143,8 @@ class GroupTable:
         # Episodes of one scenario may open differently: what they share is found when the group is read.
         if prompt is None:
             prompt = 0 if rollout.is_session else digest_of_prompt(rollout.prompt)
-        if self._spans_files and prompt and rollout.principle is not None:  # the prompt may become the key
-            prompt = digest_of_prompt((Turn(f"{prompt:016x}", rollout.principle),))
+        if self._spans_files:  # the prompt may become the key
+            prompt = _prompt_as_key(prompt, rollout)
         self._prompts.append(prompt)
         self._indices.append(_NO_INDEX if rollout.index is None else rollout.index)
         self._lines.append(place.line)
@@ -360,6 +360,13 @@ class GroupTable:
         moved = np.isin(prompts, np.concatenate(contradicting)) & (split > 0)
         keys[moved], split[moved] = prompts[moved], _BY_PROMPT
         return True
+
+
+def _prompt_as_key(prompt: int, rollout: Rollout) -> int:
+    """Return the digest of a prompt with the principle; 0 for no prompt, which is the same as no other."""
+    if not prompt or not rollout.has_prompt:
+        return 0
+    return prompt if rollout.principle is None else digest_of_prompt((Turn(f"{prompt:016x}", rollout.principle),))
 
 
 Words = NDArray[np.uint64]

@@ -6,9 +6,9 @@ from dataclasses import replace
 from genrm_cli.errors import GenrmError
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.jobs.due.planning import Decision, FileResult, Status, plan_inputs
-from genrm_cli.jobs.index import Reject, index_input
+from genrm_cli.jobs.index import FirstRejects, index_input
 from genrm_cli.jobs.preview.estimate import estimate_run
-from genrm_cli.jobs.score_file import NAMED_PROBLEMS, refuse_unreadable
+from genrm_cli.jobs.score_file import refuse_unreadable
 from genrm_cli.metrics.run_metrics import RunMetrics
 
 
@@ -25,16 +25,11 @@ def iter_dry_run(inputs: Sequence[str], run: RunContext) -> Iterator[FileResult]
 
 def _planned(decision: Decision, run: RunContext) -> FileResult:
     result = decision.result()
-    first: list[Reject] = []
-
-    def note(reject: Reject) -> None:
-        if len(first) < NAMED_PROBLEMS:
-            first.append(reject)
-
+    first = FirstRejects()
     try:
         with (
             decision.task.sources(run) as sources,
-            index_input(sources, run, note) as index,
+            index_input(sources, run, first) as index,
         ):
             refuse_unreadable(index, first)
             return replace(result, plan=estimate_run(index, run, decision.task.places.scored))

@@ -13,9 +13,9 @@ from genrm_cli.groups.check import judge_specs
 from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.jobs.due.planning import Status, plan_inputs
-from genrm_cli.jobs.index import InputIndex, Reject, index_input
+from genrm_cli.jobs.index import FirstRejects, InputIndex, index_input
 from genrm_cli.jobs.preview.estimate import estimate_run, total_of
-from genrm_cli.jobs.score_file import NAMED_PROBLEMS, refuse_unreadable
+from genrm_cli.jobs.score_file import refuse_unreadable
 from genrm_cli.jobs.shards import Shard
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.settings import Settings
@@ -167,11 +167,11 @@ def plan_fleets(
             raise decision.error
         if decision.status is not Status.SCORE:
             continue
-        counts, first = RunMetrics(), list[Reject]()
+        counts, first = RunMetrics(), FirstRejects()
         of_input = replace(run, metrics=counts)
         began_s = time.monotonic()
-        with decision.task.sources(of_input) as sources, index_input(sources, of_input, first.append) as index:
-            refuse_unreadable(index, first[:NAMED_PROBLEMS])
+        with decision.task.sources(of_input) as sources, index_input(sources, of_input, first) as index:
+            refuse_unreadable(index, first)
             read_s += time.monotonic() - began_s
             rollouts += counts.rollouts
             for fleet in fleets:
