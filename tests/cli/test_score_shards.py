@@ -107,6 +107,8 @@ def test_panels_and_judged_components_are_sharded_alike(call: Call, genrm: Genrm
     remove_outputs(genrm.folder)
     assert [finished.code for finished in run_shards(call, *given, **NAMED)] == [0] * (SHARDS + 1)
     assert outputs_of(genrm.folder) == whole
+    graded = {line["component"] for line in whole[1] if line.get("component") and line["failure"] is None}
+    assert graded == {"care", "tiers"}
 
 
 def test_shards_of_a_set_of_files_on_s3(
