@@ -192,9 +192,8 @@ class GroupTable:
         """
         if not len(self):
             return
-        formed = self._formed()
-        for start, end in zip(formed.starts.tolist(), formed.ends.tolist(), strict=True):
-            for members in self._split_by_prompt(formed.rows[start:end].tolist()):
+        for rows in self._formed():
+            for members in self._split_by_prompt(rows.tolist()):
                 if all(self._indices[row] != _NO_INDEX for row in members):
                     members.sort(key=lambda row: (self._indices[row], row))
                 yield members
@@ -349,16 +348,19 @@ class GroupTable:
         split = np.frombuffer(self._split, dtype=np.uint8)
         counts = (np.frombuffer(self._answered, dtype=np.uint8) > 0) & (split > 0) & (prompts > 0)
         contradicting: list[Words] = []
-        for start, end in zip(groups.starts, groups.ends, strict=True):
-            rows = groups.rows[start:end]
-            own = prompts[rows[counts[rows]]] if end - start > 1 else prompts[:0]
+        for rows in groups:
+            own = prompts[rows[counts[rows]]] if len(rows) > 1 else prompts[:0]
             if len(own) > 1 and (own != own[0]).any():
                 contradicting.append(np.unique(own))
         self._contradicting_ids = len(contradicting)
         if not contradicting:
             return False
-        moved = np.isin(prompts, np.concatenate(contradicting)) & (split > 0)
-        keys[moved], split[moved] = prompts[moved], _BY_PROMPT
+        theirs = np.unique(np.concatenate(contradicting))
+        for start in range(0, len(prompts), _BLOCK_ROWS):
+            block = slice(start, start + _BLOCK_ROWS)
+            nearest = theirs[np.searchsorted(theirs[:-1], prompts[block])]
+            moved = (nearest == prompts[block]) & (split[block] > 0)
+            keys[block][moved], split[block][moved] = prompts[block][moved], _BY_PROMPT
         return True
 
 
@@ -399,6 +401,11 @@ class _Groups:
     rows: NDArray[np.uint32]
     starts: NDArray[np.int64]
     ends: NDArray[np.int64]
+
+    def __iter__(self) -> Iterator[NDArray[np.uint32]]:
+        """Yield the rows of each group."""
+        for start, end in zip(self.starts, self.ends, strict=True):
+            yield self.rows[start:end]
 
 
 def _groups_of(keys: Words) -> _Groups:

@@ -136,7 +136,7 @@ def test_a_set_is_up_to_date_until_one_of_its_files_changes(call: Call, genrm: G
     """An unchanged set is skipped in whatever order its files are named; a changed or a further file is a reason."""
     write_shards(genrm.folder, ["a.jsonl", "b.jsonl"])
     assert call("score", "a.jsonl", "b.jsonl", *OFFLINE).code == 0
-    assert "1 up to date" in call("score", "b.jsonl", "a.jsonl", *OFFLINE).err
+    assert "a set of 2 files: 1 up to date" in call("score", "b.jsonl", "a.jsonl", *OFFLINE).err
     write(genrm.folder / "c.jsonl", [rollout(0, 9, "One more")])
     assert "1 scored" in call("score", "a.jsonl", "b.jsonl", "c.jsonl", *OFFLINE).err
     write(genrm.folder / "c.jsonl", [rollout(0, 9, "Another one")])

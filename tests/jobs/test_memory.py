@@ -46,7 +46,7 @@ def test_memory_does_not_grow_with_the_text(tmp_path: Path) -> None:
         write_rollouts([tmp_path / name / f"{part}.jsonl" for part in range(16)], rollouts)
     assert sum(path.stat().st_size for path in (tmp_path / "large").iterdir()) > 40_000 * 4_000
     growth = growth_bytes(tmp_path / "small", tmp_path / "large", "ring")
-    assert growth < 100 * 40_000 + 8_000_000  # buffers of their full size
+    assert growth < 100 * 40_000 + 12_000_000  # buffers of their full size
 
 
 @pytest.mark.slow

@@ -192,4 +192,8 @@ def counts_text(report: "BatchReport") -> str:
     is_cut = report.fatal is not None or report.is_interrupted
     more = " (stopped before listing all)" if is_cut and not report.is_listed else ""
     nothing = "nothing done" if is_cut else "nothing to do"
-    return f"{counted(report.counts.total(), 'file')}: {counts or nothing}{more}"
+    last = report.last
+    inputs = counted(report.counts.total(), "file")
+    if last is not None and last.files > 1:
+        inputs = f"a set of {last.files:,} files"
+    return f"{inputs}: {counts or nothing}{more}"
