@@ -18,9 +18,9 @@ class Outputs(AbstractContextManager["Outputs"]):
         s3: connection options.
         overwrite: whether existing outputs may be replaced.
         provenance: metadata of S3 objects.
-        manifest_uri: where the manifest of the commit goes; None for a single output or streams. The outputs are in
-            its folder, or in folders of it.
-        mode: of new local files, less what the umask takes.
+        manifest_uri: URI of the manifest of the commit, in the folder of the outputs or above it; None for a single
+            output or streams.
+        mode: mode of new local files, subject to the umask.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class Outputs(AbstractContextManager["Outputs"]):
         self._places: set[str] = set()
 
     def __exit__(self, *_: object) -> None:
-        with ExitStack() as aborts:  # an abort that fails must not prevent the others
+        with ExitStack() as aborts:  # a failing abort must not prevent the others
             for sink in self._sinks:
                 aborts.callback(sink.abort)
 
@@ -62,7 +62,7 @@ class Outputs(AbstractContextManager["Outputs"]):
             one_of_many: whether many outputs wait to be published together.
 
         Raises:
-            UsageError: two outputs have one name, or the output exists and must not be replaced.
+            UsageError: two outputs have the same name, or the output exists and must not be replaced.
         """
         place = place_of(uri)
         if place in self._places:
@@ -80,7 +80,7 @@ class Outputs(AbstractContextManager["Outputs"]):
         return sink
 
     def discard(self, sink: Sink) -> None:
-        """Leave an output out of those that appear."""
+        """Drop an output, so that it does not appear."""
         self._sinks.remove(sink)
         self._places.discard(place_of(sink.uri))
         sink.abort()

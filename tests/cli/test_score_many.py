@@ -131,8 +131,8 @@ def test_two_inputs_with_one_output(call: Call, genrm: Genrm) -> None:
         ((".", "--output-template", "{dir}/all.scored.jsonl"), "add {stem}"),
         ((".", "--output-template", "{dir}/{stem}.rewards.jsonl"), "use the suffix .scored.jsonl"),
         ((".", "--output-template", "scored/{stem}.jsonl.gz"), "use the suffix .scored.jsonl"),
-        ((".", "--output-template", "{folder}/{stem}.scored.jsonl"), "there is no {folder}"),
-        ((".", "--output-template", "s3://bucket/sft/{stem}.scored.jsonl"), "RL data is kept apart"),
+        ((".", "--output-template", "{folder}/{stem}.scored.jsonl"), "unknown {folder}"),
+        ((".", "--output-template", "s3://bucket/sft/{stem}.scored.jsonl"), "RL data is kept separate"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
@@ -248,7 +248,7 @@ def test_only_the_changed_input_is_scored_again(call: Call, genrm: Genrm) -> Non
 
 @pytest.mark.parametrize("damage", ["metrics deleted", "scored deleted", "scored and metrics deleted", "half-written"])
 def test_incomplete_outputs_are_made_again(call: Call, genrm: Genrm, damage: str) -> None:
-    """Outputs of which a part is missing, or that no metrics vouch for, are ours to replace."""
+    """Incomplete outputs, and outputs that no metrics vouch for, may be replaced."""
     fill(genrm, "a.jsonl", "b.jsonl")
     assert call("score", ".", *LEXICAL, *NOW).code == 0
     whole = (genrm.folder / "a.scored.jsonl").read_bytes()

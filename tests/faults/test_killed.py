@@ -39,7 +39,7 @@ def test_a_hundred_kills_on_disk(
 
 
 def test_sigterm_ends_soon_with_everything_journaled(scoring: Scoring) -> None:
-    """SIGTERM among calls that hang: 130 within 10 s, every answer in the journal, nothing else left behind."""
+    """SIGTERM during hanging calls: exit code 130 within 10 s, every answer in the journal, nothing else left."""
     scoring.server.behave(script=[{}] * 10, fault={"hang": True})
     process = scoring.start("--concurrency", 4)
     scoring.server.wait_until(lambda stats: stats["hangs"] == 4)

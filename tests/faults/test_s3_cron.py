@@ -2,12 +2,12 @@ import json
 import os
 import random
 import signal
-import subprocess
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+from forked_genrm import ForkedGenrm
 from genrm_process import Json
 from judge_server_fixture import JudgeServer
 from s3_cron import JOURNAL_PREFIX, PREFIX, Cron, body_of, finish, outputs_of, some_rollouts
@@ -100,10 +100,10 @@ def test_a_hundred_kills_of_four_runners(cron: Cron, tmp_path: Path, soak_rng: r
         *("--concurrency", in_flight, "--parallel-files", 1),
     )
 
-    def start() -> "subprocess.Popen[bytes]":
+    def start() -> ForkedGenrm:
         if soak_rng.random() < 0.5:
             cron.move()
-        return cron.start(*arguments)
+        return cron.fork(*arguments)
 
     for disturbance in DISTURBANCES:
         cron.s3.rule(**disturbance, seed=soak_rng.getrandbits(32))
@@ -124,7 +124,7 @@ def test_a_hundred_kills_of_four_runners(cron: Cron, tmp_path: Path, soak_rng: r
 
 @pytest.mark.slow
 def test_a_lease_of_another_machine_is_waited_for_until_it_expires(cron: Cron) -> None:
-    """While it stands a found file waits and a named one fails with 5; after its expiry it is taken over."""
+    """While a lease is held, a found file waits and a named one fails with 5; after its expiry, it is taken over."""
     uri = cron.put("run.jsonl", some_rollouts(0))
     cron.put("run.claim-4", lease_of_another_machine(4.0))
     found, named = cron.run(), cron.run(uri=uri)
@@ -158,7 +158,7 @@ def test_copies_are_made_up_for(cron: Cron, journal: tuple[object, ...]) -> None
     cron.s3.rule(method="PUT", key_contains=JOURNAL_PREFIX, times=1, answer=DENIED)
     finished = cron.run(*journal, uri=uri)
     assert finished.code == 0, finished.err
-    assert finished.err.count("cannot be copied") == 1
+    assert finished.err.count("cannot copy verdicts") == 1
     assert cron.asked == 40
     assert len({entry["key"] for entry in cron.copied()}) == 40
 
@@ -238,7 +238,7 @@ def test_a_token_that_expires_in_the_middle(cron: Cron) -> None:
 
 
 def test_a_store_that_asks_to_slow_down(cron: Cron, journal: tuple[object, ...]) -> None:
-    """A few 503s everywhere cost time, and nothing else."""
+    """A few 503s everywhere cost only time."""
     cron.put("run.jsonl", some_rollouts(0))
     for method in ("PUT", "GET", "HEAD", "DELETE"):
         cron.s3.rule(method=method, after=1, times=1, answer={"code": "SlowDown"})
@@ -327,7 +327,7 @@ def test_slow_storage_does_not_slow_the_judge(cron: Cron, journal: tuple[object,
 
 @pytest.mark.slow
 def test_renewals_that_fail_for_a_while_do_no_harm(cron: Cron) -> None:
-    """A lease that cannot be renewed is kept as long as nobody takes it over."""
+    """A lease that cannot be renewed stays valid until another run takes it over."""
     cron.put("run.jsonl", some_rollouts(0, groups=2))
     cron.judge.behave(latency_s=0.7)
     cron.s3.rule(method="PUT", key_contains=".claim-", after=1, answer=DENIED)
@@ -347,7 +347,7 @@ def test_a_lease_that_is_taken_over_in_the_middle(cron: Cron, is_named: bool) ->
     cron.put("run.claim-2", lease_of_another_machine(60.0))
     finished = finish(process)
     assert finished.code == (5 if is_named else 0), finished.err
-    assert "another run took this lease over" in finished.err
+    assert "another run took over this lease" in finished.err
     assert cron.asked < 50
     assert cron.names() == {"run.claim-2"}
 
@@ -393,7 +393,7 @@ def test_sigterm_while_the_store_is_down(cron: Cron, journal: tuple[object, ...]
 
 @pytest.mark.slow
 def test_sigterm_while_a_lease_is_taken(cron: Cron) -> None:
-    """A lease that is made while the run is told to end is given up again."""
+    """A lease that is taken while the run is being stopped is released again."""
     cron.put("run.jsonl", some_rollouts(0))
     cron.s3.rule(method="PUT", key_contains=".claim-", delay_s=1.0)
     process = cron.start()

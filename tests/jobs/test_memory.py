@@ -28,11 +28,12 @@ def write_rollouts(paths: list[Path], rollouts: int) -> None:
     """Write rollouts of 4 KB in groups of 8, the groups interleaved as a rollout server writes them, over files."""
     rng = random.Random(rollouts)
     words = [f"word{number}" for number in range(400)]
+    answers = [" ".join(rng.choices(words, k=550)) for _ in range(100)]
     groups = rollouts // 8
     for part, path in enumerate(paths):
         with path.open("w") as file:
             for number in range(part, rollouts, len(paths)):
-                answer = " ".join(rng.choices(words, k=550))
+                answer = f"{number} {rng.choice(answers)}"
                 line = {"_ng_task_index": number % groups, "_ng_rollout_index": number // groups}
                 line |= {"prompt": f"Question {number % groups}?", "completion": answer}
                 file.write(json.dumps(line) + "\n")
@@ -40,13 +41,13 @@ def write_rollouts(paths: list[Path], rollouts: int) -> None:
 
 @pytest.mark.slow
 def test_memory_does_not_grow_with_the_text(tmp_path: Path) -> None:
-    """40,000 rollouts of 4 KB in 16 files (160 MB) raise the peak by at most 100 bytes each over 800 in 16 files."""
-    for name, rollouts in (("small", 800), ("large", 40_000)):
+    """20,000 rollouts of 4 KB in 16 files (80 MB) raise the peak by at most 100 bytes each over 800 in 16 files."""
+    for name, rollouts in (("small", 800), ("large", 20_000)):
         (tmp_path / name).mkdir()
         write_rollouts([tmp_path / name / f"{part}.jsonl" for part in range(16)], rollouts)
-    assert sum(path.stat().st_size for path in (tmp_path / "large").iterdir()) > 40_000 * 4_000
+    assert sum(path.stat().st_size for path in (tmp_path / "large").iterdir()) > 20_000 * 4_000
     growth = growth_bytes(tmp_path / "small", tmp_path / "large", "ring")
-    assert growth < 100 * 40_000 + 12_000_000  # buffers of their full size
+    assert growth < 100 * 20_000 + 10_000_000  # buffers of their full size
 
 
 @pytest.mark.slow

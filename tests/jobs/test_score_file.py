@@ -98,7 +98,7 @@ def test_the_order_of_lines_that_are_numbered_does_not_matter(tmp_path: Path, na
     assert by_line(one) == by_line(other)
 
 
-@settings(max_examples=4, deadline=None)
+@settings(max_examples=4)
 @given(st.data())
 def test_interleaved_groups_are_told_apart(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     """However the lines of groups are mixed, each line gets the reward that its group alone would give it."""

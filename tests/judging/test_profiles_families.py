@@ -3,7 +3,7 @@
 import random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from judge_families import (
     BETTER,
@@ -75,26 +75,24 @@ def test_a_mirrored_reply_is_the_swapped_verdict(name: str) -> None:
 
 
 @EVERY
-@settings(max_examples=40)
 @given(data=st.data(), before=PROSE, after=PROSE)
 def test_prose_around_a_verdict_changes_nothing(name: str, data: st.DataObject, before: str, after: str) -> None:
-    """Whatever is said beside it, where the family lets a judge say something."""
+    """A verdict is found beside any other text, if the family allows other text."""
     words = data.draw(st.sampled_from(sorted(FAMILIES[name].says)))
     assert read(name, embed(name, words, before, after)) == FAMILIES[name].says[words]
 
 
 @EVERY
-@settings(max_examples=40)
 @given(prose=PROSE)
 def test_prose_alone_is_no_verdict(name: str, prose: str) -> None:
-    """Text without a verdict fails, and says that there is none; cut off, it is truncated."""
+    """Text without a verdict is `no_verdict`; if it is cut off, it is `truncated`."""
     assert kind_of(read(name, prose)) in (NO_VERDICT, EMPTY)
     assert kind_of(read(name, prose, "length")) is TRUNCATED
 
 
 @EVERY
 def test_what_is_no_answer_is_no_verdict(name: str) -> None:
-    """Nothing, blanks, thoughts alone, and a thought without an end, whatever verdict stands in them."""
+    """Empty text, blanks, thoughts alone and unclosed thoughts give no verdict, even if they contain one."""
     words = next(iter(FAMILIES[name].says))
     assert kind_of(read(name, "")) is EMPTY
     assert kind_of(read(name, " \n")) is EMPTY
@@ -109,7 +107,7 @@ def test_what_is_no_answer_is_no_verdict(name: str) -> None:
 
 @EVERY
 def test_a_verdict_that_is_cut_in_two_is_truncated(name: str) -> None:
-    """A reply that ends within its verdict has none, at whatever character it ends."""
+    """A reply cut at any character of its verdict has no verdict."""
     for words in FAMILIES[name].says:
         for end in range(1, len(words)):
             outcome = read(name, words[:end], "length")
@@ -353,7 +351,7 @@ BY_LETTERS = ("arena-hard", "mt-bench", "rm-r1", "prometheus-2", "rubric-rm")
 def test_no_torn_reply_favours_a_place(name: str) -> None:
     """With A and B exchanged throughout, any reply is read as the swapped verdict, or fails in the same way."""
     rng = random.Random(f"mirror {name}")
-    for _ in range(5_000):
+    for _ in range(1_500):
         text = mutated(rng)
         outcome, mirrored = read(name, text), read(name, swap_letters(text))
         if isinstance(outcome, Verdict):
@@ -370,5 +368,4 @@ def test_long_replies_are_read_in_linear_time(name: str) -> None:
             assert_linear(
                 lambda text: read(name, text),
                 lambda chars, before=before, piece=piece: before + piece * (chars // len(piece)),
-                chars=200_000,
             )

@@ -96,7 +96,7 @@ def test_missing_bucket_is_told_from_a_missing_key(s3_bucket: Any) -> None:
 
 def test_upload_to_a_bucket_that_vanished_is_a_storage_error(s3_bucket: Any) -> None:
     """A refusal is a `StorageError`, both for a single put at commit and for parts."""
-    for size in (10, 40 << 20):
+    for size in (10, 17 << 20):
         sink = open_sink(f"s3://{s3_bucket.name}-not/rl/x.jsonl", _S3, overwrite=True)
         with pytest.raises(StorageError, match="no such bucket"):  # noqa: PT012
             sink.write(bytes(size))
@@ -134,7 +134,7 @@ def test_torn_compressed_object_is_an_input_error(s3_bucket: Any) -> None:
     """An object that is truncated inside its compression is an `InputError`."""
     data = gzip.compress(os.urandom(50_000))[:-20]
     s3_bucket.client.put_object(Bucket=s3_bucket.name, Key="rl/x.jsonl.gz", Body=data)
-    with pytest.raises(InputError, match="ends in the middle"):
+    with pytest.raises(InputError, match="is truncated"):
         open_source(f"s3://{s3_bucket.name}/rl/x.jsonl.gz", _S3, _LIMIT)
 
 
@@ -169,7 +169,7 @@ def test_unknown_profile_is_a_usage_error() -> None:
 @pytest.mark.parametrize("endpoint", ["localhost:9000", "http://user:secret@ bad"])
 def test_endpoint_that_is_no_url_is_a_usage_error(endpoint: str) -> None:
     """The message says what an endpoint looks like, and hides a password in it."""
-    with pytest.raises(UsageError, match="expected for instance http://host:9000") as caught:
+    with pytest.raises(UsageError, match="expected, for example, http://host:9000") as caught:
         check_writable("s3://b1b/rl/x", S3Options(endpoint_url=endpoint))
     assert "secret" not in str(caught.value)
 

@@ -342,7 +342,7 @@ def test_stream_has_no_mark() -> None:
 
 @pytest.mark.parametrize("size", [10, _PART])
 def test_object_carries_where_it_comes_from(s3_bucket: Any, size: int) -> None:
-    """Provenance is in the object's metadata, whatever characters it has, cut to what S3 takes."""
+    """Provenance with any characters is in the metadata of the object, cut to the size that S3 accepts."""
     provenance = {
         "settings-digest": "ab12",
         "input-uri": "s3://b/ü %41/\n名.jsonl ",

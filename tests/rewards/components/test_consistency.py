@@ -1,18 +1,17 @@
 """Responses to final answers, and answers to the share that agrees."""
 
 import re
-import time
 from collections import Counter
 from fractions import Fraction
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from linear_time import assert_linear
 
 from genrm_cli.rewards.components.consistency import AnswerForm, consistency_values, extract_answer
 
 ANSWERS = st.lists(st.none() | st.sampled_from("abc"), max_size=9)
-BIG = 1_000_000
 
 
 @pytest.mark.parametrize(
@@ -38,7 +37,7 @@ BIG = 1_000_000
     ],
 )
 def test_the_last_box(text, answer):
-    """The last box that is closed, whatever braces it holds; one that holds nothing is no answer."""
+    """The last closed box counts, with any braces in it; an empty box is not an answer."""
     assert extract_answer(text, AnswerForm.BOXED) == answer
 
 
@@ -88,7 +87,7 @@ def test_the_last_number(text, answer):
     ],
 )
 def test_the_text_after_the_label(text, answer):
-    """What stands in the line after the last "answer:", or in the next line with something in it."""
+    """The rest of the line after the last "answer:" counts, or else the next non-empty line."""
     assert extract_answer(text, AnswerForm.LABELLED) == answer
 
 
@@ -97,7 +96,7 @@ def test_the_text_after_the_label(text, answer):
     [("#### 1\n#### 2", "2"), ("#### 1,000.", "1000"), ("#### x\n####", None), ("nothing", None)],
 )
 def test_a_pattern_of_the_users(text, answer):
-    """The group of the last match; one that is empty or took no part is no answer."""
+    """The group of the last match counts; an empty or unmatched group is not an answer."""
     assert extract_answer(text, re.compile(r"####(?: (.*))?")) == answer
 
 
@@ -123,12 +122,9 @@ def test_any_text_has_an_answer_or_none(text, form):
     "piece",
     [r"\boxed{", "{", "}", r"\boxed{1}", "9", "1,111", "1 ", "-", ".", "answer:", "answer*", " \n", "answer: \n"],
 )
-def test_a_megabyte_of_anything_takes_no_time(form, piece):
-    """Time grows with the length of a text, not with its square."""
-    text = piece * (BIG // len(piece))
-    started_s = time.perf_counter()
-    extract_answer(text, form)
-    assert time.perf_counter() - started_s < 60  # seconds; a square would take hours
+def test_reading_takes_time_linear_in_the_text(form, piece):
+    """Eight times the text takes about eight times as long, whatever it repeats."""
+    assert_linear(lambda text: extract_answer(text, form), lambda chars: piece * (chars // len(piece)))
 
 
 @pytest.mark.parametrize(
