@@ -20,7 +20,7 @@ from genrm_cli.jobs.index import (
     index_input,
     iter_duplicates,
 )
-from genrm_cli.jobs.journals import open_journal
+from genrm_cli.jobs.journaling.journals import open_journal
 from genrm_cli.jobs.judge_input import judge_input
 from genrm_cli.jobs.provenance import ScoredFile, metrics_of, provenance_of
 from genrm_cli.jobs.sources import Sources
