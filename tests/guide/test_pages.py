@@ -62,7 +62,7 @@ OTHER_FLAGS = {
     "--worst",
     "--max-size",
     "--mixed-settings",
-    *("--workers", "--latency", "--measured"),
+    *("--latency", "--measured"),
     *(
         "--job-name",
         "--array",
@@ -74,6 +74,12 @@ OTHER_FLAGS = {
         "--dependency",
         "--wrap",
     ),
+    "--workers",
+    "--group-rm",
+    "--rm-type",
+    "--rm-url",
+    "--remote",
+    "--reward",
 }
 
 

@@ -12,8 +12,8 @@ import typer
 from genrm_cli.cli.console import print_json, print_text, say, say_error, showing_progress
 from genrm_cli.cli.events import Events, file_text, plan_text
 from genrm_cli.cli.options import (
-    ALL_PANELS,
     INTERRUPTED_TEXT,
+    RUN_PANELS,
     Invocation,
     run_to_end,
     say_endpoint_source,
@@ -41,7 +41,7 @@ def _end_before_start(error: GenrmError, output: OutputSettings) -> None:
     _say_end(report, RunProgress(), output)
 
 
-@with_settings(*ALL_PANELS, on_error=_end_before_start)
+@with_settings(*RUN_PANELS, on_error=_end_before_start)
 def score(
     rollouts: Annotated[
         list[str],

@@ -44,7 +44,18 @@ class EndpointPool:
         stopped_by: why no more calls are made (`deadline`, `max_calls`, ...); None while the run continues.
     """
 
-    def __init__(self, endpoints: list[Endpoint], give_up_after_s: float, on_event: OnEvent) -> None:
+    def __init__(
+        self, endpoints: list[Endpoint], give_up_after_s: float, on_event: OnEvent, *, resumes: bool = False
+    ) -> None:
+        """Begin without a call.
+
+        Args:
+            endpoints: at least one, unless nothing is ever asked.
+            give_up_after_s: how long no endpoint may answer before the requests that wait are given up.
+            on_event: told of endpoints that go down and come back.
+            resumes: whether later requests may wait again, as in a server; otherwise the run is given up with them.
+        """
+        self._resumes = resumes
         self.endpoints = endpoints
         self.stopped_by: str | None = None
         self._give_up_after_s = give_up_after_s
@@ -67,6 +78,11 @@ class EndpointPool:
     def in_flight(self) -> int:
         """Calls in flight at all endpoints."""
         return sum(endpoint.in_flight for endpoint in self.endpoints)
+
+    @property
+    def is_up(self) -> bool:
+        """Whether any endpoint is up."""
+        return any(not endpoint.down for endpoint in self.endpoints)
 
     @property
     def limit(self) -> int:
@@ -298,11 +314,18 @@ class EndpointPool:
 
     def _give_up(self) -> None:
         names = ", ".join(endpoint.name for endpoint in self.endpoints)
-        self._given_up = JudgeError(
+        silent = (
             f"the judge has not answered for {self._give_up_after_s:g} s (--give-up-after): {names}: "
-            f"{self._last_detail}. Run the same command again once it is back: verdicts in the journal are reused."
+            f"{self._last_detail}."
         )
-        self._over.set()
+        if self._resumes:
+            error = JudgeError(silent)
+            self._failing_since_s = None  # until the next call fails
+        else:
+            error = self._given_up = JudgeError(
+                f"{silent} Run the same command again once it is back: verdicts in the journal are reused."
+            )
+            self._over.set()
         for future in chain(*self._lines()):
             if not future.done():
-                future.set_exception(self._given_up)
+                future.set_exception(error)
