@@ -31,6 +31,8 @@ def workplace(genrm: Genrm, call: Call, judge_server: JudgeServer) -> Path:
     shutil.copytree(SAMPLE_DATA, genrm.folder / "sample_data")
     shutil.copy(SAMPLE_DATA / "rollouts.jsonl", genrm.folder)
     shutil.copy(SAMPLE_DATA / "labelled-pairs.jsonl", genrm.folder / "pairs.jsonl")
+    for number in range(2):
+        genrm.write(f"rollouts-rs{number}-chunk0.jsonl", make_rollouts()[number::2])
     genrm.write("mine.jsonl", [{"question": "Why?", "samples": {"text": text}} for text in ("Because.", "No idea.")])
     judge = ("--base-url", judge_server.base_url, "--model", "my-genrm")
     call("score", "rollouts.jsonl", *judge, "-o", "earlier.jsonl", "--journal", "rollouts.journal.sqlite")
