@@ -61,23 +61,27 @@ def judge_pairs(world: World, first: Indices, second: Indices, generator: Genera
     error = world.lean[rows, first, second] + model.noise * shared
     quality_1, quality_2 = world.quality[rows, first], world.quality[rows, second]
     valid = generator.random(first.shape) >= model.failure_share
+    breaks_tie, contradicts = generator.random((2, *first.shape)) < np.array(
+        [model.ties_broken, model.contradictions]
+    ).reshape(2, 1, 1)
     if model.labels:
         written = _labelled(quality_1 - quality_2 + error, model)
         return VerdictBatch(world.truth.shape[1], first, second, *written, valid)
     level = model.mean_score + world.level[:, None]
     score_1 = level + model.score_spread * (quality_1 + error / 2 + model.score_noise * own_1)
     score_2 = level + model.score_spread * (quality_2 - error / 2 + model.score_noise * own_2)
-    ranking = MIDDLE_RANKING - model.ranking_spread * (quality_1 - quality_2 + error + model.ranking_noise * own_r)
+    lead = model.ranking_spread * (quality_1 - quality_2 + error + model.ranking_noise * own_r)
     is_close, middle = np.abs(score_1 - score_2) < model.tie_width, (score_1 + score_2) / 2
-    return VerdictBatch(
-        world.truth.shape[1],
-        first,
-        second,
-        _written(np.where(is_close, middle, score_1), model.score_step, MIN_SCORE, MAX_SCORE),
-        _written(np.where(is_close, middle, score_2), model.score_step, MIN_SCORE, MAX_SCORE),
-        _written(ranking, model.ranking_step, MIN_RANKING, MAX_RANKING),
-        valid,
+    score_1, score_2 = (
+        _written(np.where(is_close, middle, score), model.score_step, MIN_SCORE, MAX_SCORE)
+        for score in (score_1, score_2)
     )
+    score_1, score_2 = _apart(score_1, score_2, np.where(breaks_tie, lead, 0.0), model.score_step)
+    ranking = _written(MIDDLE_RANKING - lead, model.ranking_step, MIN_RANKING, MAX_RANKING)
+    gaps = score_1 - score_2
+    is_softened = (gaps * (MIDDLE_RANKING - ranking) < 0) & ~contradicts
+    ranking = np.where(is_softened, MIDDLE_RANKING - np.sign(gaps) / 2, ranking)
+    return VerdictBatch(world.truth.shape[1], first, second, score_1, score_2, ranking, valid)
 
 
 def ordered_pairs(groups: int, n: int, repeats: int = 1) -> tuple[Indices, Indices]:
@@ -95,6 +99,14 @@ def _labelled(lead: Floats, model: JudgeModel) -> tuple[Floats, Floats, Floats]:
     middle = (MIN_SCORE + MAX_SCORE) / 2
     ranking = MIDDLE_RANKING - np.sign(gap) * (sizes + 0.5)
     return middle + gap / 2, middle - gap / 2, ranking
+
+
+def _apart(score_1: Floats, score_2: Floats, lead: Floats, step: float) -> tuple[Floats, Floats]:
+    """Move equal scores one step apart where there is a lead: the better one up, or at the top the other one down."""
+    by = np.where(score_1 == score_2, step * np.sign(lead), 0.0)
+    is_top = score_1 + step > MAX_SCORE
+    up_1, up_2 = np.maximum(by, 0.0), np.maximum(-by, 0.0)
+    return np.where(is_top, score_1 - up_2, score_1 + up_1), np.where(is_top, score_2 - up_1, score_2 + up_2)
 
 
 def _written(values: Floats, step: float, low: float, high: float) -> Floats:

@@ -4,7 +4,7 @@
 takes. `estimate` works on one group, `estimate_many` on many, `ESTIMATORS` on a `VerdictBatch`.
 """
 
-from genrm_cli.rewards.estimators.calibration import Calibration, CalibrationStatistics, JudgeNoise, Weights
+from genrm_cli.rewards.estimators.calibration import Calibration, CalibrationStatistics
 from genrm_cli.rewards.estimators.estimate import (
     ESTIMATORS,
     Estimate,
@@ -12,6 +12,7 @@ from genrm_cli.rewards.estimators.estimate import (
     estimate_many,
     estimate_simple_tiebreaker,
 )
+from genrm_cli.rewards.estimators.judge_noise import JudgeNoise, Weights
 from genrm_cli.rewards.estimators.verdict_batch import (
     BatchEstimate,
     VerdictBatch,
