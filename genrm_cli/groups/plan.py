@@ -95,7 +95,7 @@ class RewardPlan:
         divided: components that are divided by the size of a cluster.
     """
 
-    estimator: str = "combined"
+    estimator: str = "adaptive"
     min_reliability: float | None = None
     single_score: float | None = None
     shaping: ShapingTerms = field(default_factory=ShapingTerms)

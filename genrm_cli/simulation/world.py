@@ -2,15 +2,16 @@
 
 import math
 from dataclasses import dataclass
+from statistics import NormalDist
 
 import numpy as np
 from numpy.random import Generator
 
-from genrm_cli.rewards.estimators.verdict_batch import Floats, Indices, VerdictBatch
+from genrm_cli.rewards.estimators.verdict_batch import Flags, Floats, Indices, VerdictBatch
 from genrm_cli.simulation.judge import JudgeModel
 from genrm_cli.verdicts import MAX_RANKING, MAX_SCORE, MIDDLE_RANKING, MIN_RANKING, MIN_SCORE
 
-_NOISES = 4  # shared, of score 1, of score 2, of the ranking
+_NOISES = 6  # shared, of score 1, of score 2, of the ranking; whether a tie is broken, whether a ranking contradicts
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +24,7 @@ class World:
         quality: [G, n] the truth with the judge's misjudgement.
         level: [G] leniency to the group, in points.
         lean: [G, n, n] steady preference for the first of an ordered pair.
-        noise: [4, G, n, n] the part of the noises that recurs in repeats, of standard deviation 1.
+        noise: [6, G, n, n] the part of the noises that recurs in repeats, of standard deviation 1.
     """
 
     model: JudgeModel
@@ -57,13 +58,11 @@ def judge_pairs(world: World, first: Indices, second: Indices, generator: Genera
     model, rows = world.model, np.arange(len(first))[:, None]
     fresh = generator.standard_normal((_NOISES, *first.shape))
     steady = world.noise[:, rows, first, second]
-    shared, own_1, own_2, own_r = math.sqrt(model.repeating) * steady + math.sqrt(1 - model.repeating) * fresh
+    noises = math.sqrt(model.repeating) * steady + math.sqrt(1 - model.repeating) * fresh
+    shared, own_1, own_2, own_r, of_tie, of_contradiction = noises
     error = world.lean[rows, first, second] + model.noise * shared
     quality_1, quality_2 = world.quality[rows, first], world.quality[rows, second]
     valid = generator.random(first.shape) >= model.failure_share
-    breaks_tie, contradicts = generator.random((2, *first.shape)) < np.array(
-        [model.ties_broken, model.contradictions]
-    ).reshape(2, 1, 1)
     if model.labels:
         written = _labelled(quality_1 - quality_2 + error, model)
         return VerdictBatch(world.truth.shape[1], first, second, *written, valid)
@@ -76,10 +75,11 @@ def judge_pairs(world: World, first: Indices, second: Indices, generator: Genera
         _written(np.where(is_close, middle, score), model.score_step, MIN_SCORE, MAX_SCORE)
         for score in (score_1, score_2)
     )
-    score_1, score_2 = _apart(score_1, score_2, np.where(breaks_tie, lead, 0.0), model.score_step)
+    is_broken = ~is_close & _happens(of_tie, model.ties_broken)
+    score_1, score_2 = _apart(score_1, score_2, np.where(is_broken, lead, 0.0), model.score_step)
     ranking = _written(MIDDLE_RANKING - lead, model.ranking_step, MIN_RANKING, MAX_RANKING)
     gaps = score_1 - score_2
-    is_softened = (gaps * (MIDDLE_RANKING - ranking) < 0) & ~contradicts
+    is_softened = (gaps * (MIDDLE_RANKING - ranking) < 0) & ~_happens(of_contradiction, model.contradictions)
     ranking = np.where(is_softened, MIDDLE_RANKING - np.sign(gaps) / 2, ranking)
     return VerdictBatch(world.truth.shape[1], first, second, score_1, score_2, ranking, valid)
 
@@ -99,6 +99,12 @@ def _labelled(lead: Floats, model: JudgeModel) -> tuple[Floats, Floats, Floats]:
     middle = (MIN_SCORE + MAX_SCORE) / 2
     ranking = MIDDLE_RANKING - np.sign(gap) * (sizes + 0.5)
     return middle + gap / 2, middle - gap / 2, ranking
+
+
+def _happens(noise: Floats, share: float) -> Flags:
+    """Return what happens in this share of standard normal noise."""
+    is_below: Flags = noise < (NormalDist().inv_cdf(share) if 0 < share < 1 else math.copysign(math.inf, share - 0.5))
+    return is_below
 
 
 def _apart(score_1: Floats, score_2: Floats, lead: Floats, step: float) -> tuple[Floats, Floats]:

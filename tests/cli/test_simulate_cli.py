@@ -16,12 +16,12 @@ def test_a_table_says_what_calls_buy(call: Call) -> None:
     finished = call(*QUICK, "--calls", "6", "--calls", "12", "--strategy", "circular", "--strategy", "ring")
     assert (finished.code, finished.err) == (0, "")
     lines = finished.out.decode().splitlines()
-    rows = [line.split()[:3] for line in lines[1:9]]
+    rows = [line.split()[:3] for line in lines[1:13]]
     assert rows == [
         [strategy, estimator, calls]
         for strategy in ("circular", "ring")
         for calls in ("6", "12")
-        for estimator in ("simple_tiebreaker", "combined")
+        for estimator in ("simple_tiebreaker", "combined", "adaptive")
     ]
     assert "position 1 chosen in 58" in finished.out.decode()
 
@@ -33,7 +33,7 @@ def test_the_json_holds_everything(call: Call) -> None:
     result = json.loads(finished.out)
     assert set(result["judge"]) == {each.name for each in judge_fields()}
     assert (result["judge"]["noise"], result["seed"], result["n"], result["fit"]) == (2.0, 5, 6, None)
-    assert [row["calls"] for row in result["figures"]] == [15, 15, 30, 30]
+    assert [row["calls"] for row in result["figures"]] == [15, 15, 15, 30, 30, 30]
     assert all(0 < row["correlation_error"] < 0.1 for row in result["figures"])
     assert call(*arguments).out == finished.out
 
@@ -82,7 +82,11 @@ def test_recorded_verdicts_are_replayed(genrm: Genrm, call: Call) -> None:
     assert (shown.code, shown.err) == (0, "")
     assert "6 groups of 5" in shown.out.decode()
     (judge,) = json.loads(call(*replay, "--calls", "5", "--strategy", "ring", "--json").out)["judges"]
-    assert [(row["estimator"], row["calls"]) for row in judge["figures"]] == [("simple_tiebreaker", 5), ("combined", 5)]
+    assert [(row["estimator"], row["calls"]) for row in judge["figures"]] == [
+        ("simple_tiebreaker", 5),
+        ("combined", 5),
+        ("adaptive", 5),
+    ]
     assert call(*replay, "--noise", "2").err.startswith("genrm: error: --replay takes real verdicts")
     assert call("score", "in.jsonl", "--judge", "lexical", "--force", "--quiet").code == 0
     sparse = call(*replay)

@@ -150,7 +150,9 @@ def _reliability_text(metrics: dict[str, Any]) -> str:
 
 def _one_more_ring(metrics: dict[str, Any], reliability: float) -> list[str]:
     """Return what one more ring would give, where the plan has one to add, it would matter, and it can be predicted."""
-    is_predictable = metrics["estimator"].startswith("combined")  # of others, up to .1 too high in small groups
+    is_predictable = metrics["estimator"].startswith(
+        ("adaptive", "combined")
+    )  # of others, up to .1 too high in small groups
     if metrics["strategy"] not in ("circular", "ring") or not 0 < reliability < _HIGH or not is_predictable:
         return []
     size = max(metrics["group_sizes"], key=lambda size: metrics["group_sizes"][size])

@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import dataclass
-from statistics import NormalDist
 
 import numpy as np
 
@@ -22,12 +21,11 @@ _TYPICAL_SHARES = np.array([0.12, 0.0, 0.88, 0.0])
 _TYPICAL_SPREAD = 2.0
 _TYPICAL_VERDICTS, _TYPICAL_PAIRS = 32, 512
 
-_LOGISTIC_STD = 15 * math.pi / (16 * math.sqrt(3))  # of the normal distribution nearest to the logistic one
-_MOST_SHARED = 0.45  # correlation of two leads with one rollout in common; 0.5 is a judge without error
-_TERMS = 8
-_ROUNDS = 60
-_NODES, _NODE_WEIGHTS = np.polynomial.hermite_e.hermegauss(31)
-_NORMAL = NormalDist()
+_LOGISTIC_VARIANCE = math.pi**2 / 3
+_MOST_SHARED = 0.48  # correlation of two leads with one rollout in common; 0.5 is a judge without error
+_HALVINGS, _ROUNDS, _NEAR_ENOUGH = 9, 60, 1e-5
+_NODES, _NODE_WEIGHTS = np.polynomial.hermite_e.hermegauss(21)
+_NODE_WEIGHTS /= _NODE_WEIGHTS.sum()
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,86 +101,61 @@ def choices_of(counts: LabelCounts) -> Choices:
     """Return the typical judge of labels, adapted to the labels of a run: the more of them, the closer.
 
     The shares of the labels and the position preference follow from their counts; how far labels follow the qualities
-    from what two verdicts with one rollout in common share. That is averaged with the typical judge's as a
-    correlation of leads, which the signs of two normal leads reveal.
-
-    Source: the tetrachoric series, K. Pearson, Phil. Trans. R. Soc. A 195 (1900) 1.
+    from the covariance of two labels with one rollout in common. It is averaged with the typical judge's as a
+    correlation of the leads behind the labels.
     """
     total = counts.sizes.sum()
     shares = (counts.sizes + _TYPICAL_VERDICTS * _TYPICAL_SHARES) / (total + _TYPICAL_VERDICTS)
     mean = counts.mean * total / (total + _TYPICAL_VERDICTS)
-    typical = _correlation_of(_TYPICAL_SPREAD)
-    shared = typical
+    choices, shared = _choices(shares, mean, _TYPICAL_SPREAD), _correlation_of(_TYPICAL_SPREAD)
     if counts.noise is not None:
-        seen = _shared_by(counts.noise.signal, shares, mean)
-        shared = (counts.pairs * seen + _TYPICAL_PAIRS * typical) / (counts.pairs + _TYPICAL_PAIRS)
-    return _choices(shares, mean, _LOGISTIC_STD * math.sqrt(shared / (1 - 2 * shared)))
+        low, high = 0.0, _MOST_SHARED
+        for _ in range(_HALVINGS):
+            middle = (low + high) / 2
+            choices = _choices(shares, mean, _spread_of(middle), choices)
+            low, high = (middle, high) if _covariance(choices) < counts.noise.signal else (low, middle)
+        shared = (counts.pairs * low + _TYPICAL_PAIRS * shared) / (counts.pairs + _TYPICAL_PAIRS)
+    return _choices(shares, mean, _spread_of(shared), choices)
 
 
 def _correlation_of(spread: float) -> float:
-    """Return the correlation of two leads with one rollout in common."""
-    return spread**2 / (2 * spread**2 + _LOGISTIC_STD**2)
+    """Return the correlation of two leads with one rollout in common, each with a logistic error."""
+    return spread**2 / (2 * spread**2 + _LOGISTIC_VARIANCE)
 
 
-def _shared_by(signal: float, shares: Floats, mean: float) -> float:
-    """Return the correlation of leads for which labels share this covariance."""
-    values = [-value for value in reversed(_VALUES[1:])] + list(_VALUES)
-    ahead = _share_ahead(shares, mean)
-    probabilities = [*(shares[:0:-1] * (1 - ahead)), shares[0], *(shares[1:] * ahead)]
-    below = np.cumsum(probabilities)[:-1]
-    cuts = [
-        (_NORMAL.inv_cdf(float(share)), step)
-        for share, step in zip(below, np.diff(values), strict=True)
-        if 1e-9 < share < 1 - 1e-9
-    ]
-    squares = [
-        sum(step * _NORMAL.pdf(0) * math.exp(-cut * cut / 2) * _hermite(term - 1, cut) for cut, step in cuts) ** 2
-        / math.factorial(term)
-        for term in range(1, _TERMS + 1)
-    ]
-    low, high = 0.0, _MOST_SHARED
-    for _ in range(40):
-        middle = (low + high) / 2
-        reached = sum(square * middle**term for term, square in enumerate(squares, 1))
-        low, high = (middle, high) if reached < signal else (low, middle)
-    return low
+def _spread_of(correlation: float) -> float:
+    return math.sqrt(correlation * _LOGISTIC_VARIANCE / (1 - 2 * correlation))
 
 
-def _share_ahead(shares: Floats, mean: float) -> float:
-    """Return the share of the labels other than ties that prefer the first, the same for every size."""
-    size = float(shares @ np.array(_VALUES))
-    return min(0.999, max(0.001, (1 + mean / size) / 2))
+def _covariance(choices: Choices) -> float:
+    """Return the covariance of two labels with one rollout in common, in the same position."""
+    leads = choices.spread * (_NODES[:, None] - _NODES) + choices.position
+    by_rollout = choices.moments(leads)[1] @ _NODE_WEIGHTS
+    return float(_NODE_WEIGHTS @ by_rollout**2 - (_NODE_WEIGHTS @ by_rollout) ** 2)
 
 
-def _hermite(degree: int, at: float) -> float:
-    """Return a Hermite polynomial, in the form for the standard normal distribution."""
-    before, value = 0.0, 1.0
-    for n in range(degree):
-        before, value = value, at * value - n * before
-    return value
-
-
-def _choices(shares: Floats, mean: float, spread: float) -> Choices:
+def _choices(shares: Floats, mean: float, spread: float, start: Choices | None = None) -> Choices:
     """Return the choices with these shares of sizes and this mean, between rollouts of the prior.
 
     By iterative proportional fitting of the weights and Newton steps on the position, over a quadrature.
     """
     used = [size for size in range(SIZES) if shares[size] > 0]
-    values = [-_VALUES[size] for size in reversed(used) if size] + [_VALUES[size] for size in used]
-    sizes = [size for size in reversed(used) if size] + used
-    logs, position = {size: math.log(shares[size]) for size in used}, 0.0
-    leads, weights = math.sqrt(2) * spread * _NODES, _NODE_WEIGHTS / _NODE_WEIGHTS.sum()
+    sizes = np.array([size for size in reversed(used) if size] + used)
+    values = np.sign(np.arange(len(sizes)) - len(used) + 1) * np.array(_VALUES)[sizes]
+    logs, position = (np.log(shares[sizes]), 0.0) if start is None else (np.array(start.log_weights), start.position)
+    leads = math.sqrt(2) * spread * _NODES
     for _ in range(_ROUNDS):
-        odds = np.multiply.outer(leads + position, values) + [logs[size] for size in sizes]
+        odds = np.multiply.outer(leads + position, values) + logs
         odds = np.exp(odds - odds.max(axis=1, keepdims=True))
         odds /= odds.sum(axis=1, keepdims=True)
-        reached, means = weights @ odds, odds @ values
-        steepness = float(weights @ (odds @ np.square(values) - means**2))
-        position += min(1.0, max(-1.0, (mean - float(weights @ means)) / steepness))
-        for size in used:
-            share = sum(float(part) for part, its in zip(reached, sizes, strict=True) if its == size)
-            logs[size] += math.log(shares[size] / share)
-    return Choices(tuple(values), tuple(logs[size] for size in sizes), position, spread)
+        reached, means = _NODE_WEIGHTS @ odds, odds @ values
+        steepness = float(_NODE_WEIGHTS @ (odds @ values**2 - means**2))
+        step = float(np.clip((mean - _NODE_WEIGHTS @ means) / steepness, -1.0, 1.0))
+        changes = np.log(shares[sizes] / np.bincount(sizes, reached)[sizes])
+        position, logs = position + step, logs + changes
+        if max(abs(step), float(np.abs(changes).max())) < _NEAR_ENOUGH:
+            break
+    return Choices(tuple(values.tolist()), tuple(logs.tolist()), position, spread)
 
 
 TYPICAL_LABELS = _choices(_TYPICAL_SHARES, 0.0, _TYPICAL_SPREAD)

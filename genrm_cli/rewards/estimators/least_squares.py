@@ -64,9 +64,8 @@ def combine_fitted(batch: VerdictBatch, calibration: Calibration) -> BatchEstima
 
 def combine_adapted(batch: VerdictBatch, calibration: Calibration) -> BatchEstimate:
     """Combine with the weights of the typical judge, adapted to this one, on a scale that does not depend on it."""
-    adapted = calibration.adapted
-    weights = weights_of(adapted, QUALITY_POINTS) or Weights(scale=QUALITY_POINTS)
-    return _combine(batch, calibration, weights, None if calibration.noise is None else adapted, QUALITY_POINTS)
+    weights = weights_of(calibration.adapted, QUALITY_POINTS) or Weights(scale=QUALITY_POINTS)
+    return _combine(batch, calibration, weights, calibration.noise, QUALITY_POINTS)
 
 
 def _scale_of(noise: JudgeNoise | None) -> float:
