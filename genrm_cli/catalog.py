@@ -14,6 +14,9 @@ STRATEGIES: Mapping[str, str] = {
     "random": "pairs chosen at random",
 }
 
+RING_STRATEGIES = frozenset({"ring", "swap", "random"})
+"""Strategies with a number of rings."""
+
 ESTIMATORS: Mapping[str, str] = {
     "simple_tiebreaker": "mean of a rollout's scores, as in NeMo Gym",
     "adaptive": "scores and rankings, or labels, weighted as far as the judge's own verdicts show them to be right",

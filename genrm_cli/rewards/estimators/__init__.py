@@ -13,8 +13,10 @@ from genrm_cli.rewards.estimators.estimate import (
     estimate_simple_tiebreaker,
 )
 from genrm_cli.rewards.estimators.judge_noise import JudgeNoise, Weights
+from genrm_cli.rewards.estimators.panel import RunStatistics, estimate_panel
 from genrm_cli.rewards.estimators.verdict_batch import (
     BatchEstimate,
+    Floats,
     VerdictBatch,
     Verdicts,
     batch_of,
@@ -27,13 +29,16 @@ __all__ = [
     "Calibration",
     "CalibrationStatistics",
     "Estimate",
+    "Floats",
     "JudgeNoise",
+    "RunStatistics",
     "VerdictBatch",
     "Verdicts",
     "Weights",
     "batch_of",
     "estimate",
     "estimate_many",
+    "estimate_panel",
     "estimate_simple_tiebreaker",
     "verdict_array",
 ]

@@ -71,6 +71,8 @@ class Calibration:
         adapted: the typical judge, adapted to the verdicts: near it with few of them, near `noise` with many.
         labels: model of a judge of labels, adapted likewise; None for a judge of scores.
         label_noise: of the values of its labels; None with too few verdicts.
+        judges: of each judge, where judges answer different comparisons; else empty.
+        agreement: correlations of the qualities that these judges see.
     """
 
     groups: int = 0
@@ -85,6 +87,8 @@ class Calibration:
     adapted: JudgeNoise = TYPICAL
     labels: Choices | None = None
     label_noise: WinNoise | None = None
+    judges: "tuple[Calibration, ...]" = ()
+    agreement: tuple[tuple[float, ...], ...] = ()
 
     @property
     def signal_sought(self) -> bool:
