@@ -158,7 +158,7 @@ def test_judges_can_share_the_pairs(tmp_path: Path, judge_server: JudgeServer) -
     asked = [record["judge"] for record in comparisons]
     assert (asked.count("a"), asked.count("b"), metrics["comparisons_planned"]) == (6, 15, 21)
     assert [(one["verdicts"], one["failures"]) for one in metrics["panel"]["judges"]] == [(6, 0), (15, 0)]
-    assert all(line["status"] == "scored" for line in lines)
+    assert all(line["genrm"]["status"] == "scored" for line in lines)
     assert score(tmp_path, 6, panel=panel)[0]["calls"] == 0
 
 

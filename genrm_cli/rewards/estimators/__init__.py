@@ -13,7 +13,7 @@ from genrm_cli.rewards.estimators.estimate import (
     estimate_simple_tiebreaker,
 )
 from genrm_cli.rewards.estimators.judge_noise import JudgeNoise, Weights
-from genrm_cli.rewards.estimators.panel import RunStatistics, estimate_panel
+from genrm_cli.rewards.estimators.shared_pairs import RunStatistics, estimate_panel
 from genrm_cli.rewards.estimators.verdict_batch import (
     BatchEstimate,
     Floats,

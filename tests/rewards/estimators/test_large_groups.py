@@ -9,7 +9,7 @@ from genrm_cli.pairing import STRATEGIES, plan_comparisons
 from genrm_cli.rewards.estimators import CalibrationStatistics, estimate, least_squares, strengths
 from genrm_cli.rewards.estimators.sparse import EXACT, PairMatrix
 
-NAMES = ["combined", "combined_fitted", "bradley_terry"]
+NAMES = ["adaptive", "combined", "combined_fitted", "bradley_terry"]
 
 
 @pytest.fixture(scope="module")

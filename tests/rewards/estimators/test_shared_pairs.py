@@ -72,6 +72,6 @@ def test_a_rollout_that_one_judge_saw_has_a_score():
     seen = verdicts_of([(0, 1, 5, 1, 1)])
     (made,) = estimate_panel([(4, [seen, verdicts_of([(1, 2, 4, 2, 2)])])], Calibration())
     assert [score is None for score in made.base_scores] == [False, False, False, True]
-    assert made.base_scores[0] > made.base_scores[1] > made.base_scores[2]
+    assert made.base_scores[0] > made.base_scores[1]
     (empty,) = estimate_panel([(3, [{}, {}])], Calibration())
     assert (empty.base_scores, empty.reliability) == ([None] * 3, None)
