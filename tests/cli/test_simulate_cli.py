@@ -94,6 +94,34 @@ def test_recorded_verdicts_are_replayed(genrm: Genrm, call: Call) -> None:
     assert "--strategy all_pairs --both-orders" in sparse.err
 
 
+def test_prices_make_a_table_of_panels(genrm: Genrm, call: Call) -> None:
+    """`--price` names judges of the file; a judge that it does not hold, and a price that is none, are refused."""
+    scores = {"score_1": 4, "score_2": 3, "ranking": 3, "failure": None}
+    pairs = [(i, j) for i in range(4) for j in range(4) if i != j]
+    lines = [
+        {"group": group, "i": i, "j": j, "judge": judge, **scores, "score_1": 1 + (i + int(group)) % 4}
+        for judge in ("dear", "cheap")
+        for group in "0123"
+        for i, j in pairs
+    ]
+    genrm.write("both.jsonl", lines)
+    replay = ("simulate", "--replay", "both.jsonl", "--price", "dear=20")
+    finished = call(*replay, "--price", "cheap=1", "--json")
+    assert finished.code == 0, finished.err
+    rows = json.loads(finished.out)["figures"]
+    assert [(row["second"], row["rings"], row["cost"]) for row in rows] == [(None, 1.0, 80.0), ("cheap", 1.0, 86.0)]
+    assert "and on all pairs" in call(*replay, "--price", "cheap=1").out.decode()
+    for arguments, message in (
+        ((*replay, "--price", "other=1"), "holds no verdict of 'other'"),
+        ((*replay, "--price", "cheap"), "--price 'cheap' is not a judge with the price"),
+        (("simulate", "--price", "dear=1"), "--price needs --replay"),
+        (replay, "holds no two groups"),
+    ):
+        refused = call(*arguments)
+        assert refused.code == 2
+        assert message in " ".join(refused.err.split())
+
+
 def test_a_poor_fit_is_said_in_the_json_too(genrm: Genrm, call: Call) -> None:
     """The warnings about a judge that the model cannot imitate are in `fit.warnings`, and on stderr."""
     judged = [

@@ -4,7 +4,8 @@
 pairs in both orders, the model that `--fit` fits to its verdicts, and the table of `genrm simulate --replay`
 (strategy, calls, estimator, agreement with the consensus of all verdicts, and of the unused ones with the lower end of
 its interval). The judges are GPT-4 on seven systems' answers to Open Assistant prompts (QLoRA study), four judges on
-five systems' answers to the Vicuna questions (PRD study), and a small model of our own.
+five systems' answers to the Vicuna questions (PRD study), and a small model of our own. Two rings of five are all
+pairs, which stand there once.
 """
 
 import json

@@ -106,6 +106,14 @@ def simulate(
             "--strategy all_pairs --both-orders.",
         ),
     ] = None,
+    price: Annotated[
+        list[str] | None,
+        option(
+            "JUDGE=PRICE",
+            "With --replay: the price of one call of a judge. Repeatable. Shows what a cheaper judge on all pairs adds "
+            "to a dearer one on rings.",
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> int:
     """Estimate reward accuracy for a call budget.
@@ -128,7 +136,9 @@ def simulate(
         if given or fit is not None:
             raise UsageError("--replay takes real verdicts, and neither --fit nor numbers of a simulated judge.")
         start = whole_number(seed, "--seed", 0, 2**63 - 1)
-        return replay_verdicts(replay, judge, strategy, calls, estimator, seed=start, as_json=as_json)
+        return replay_verdicts(replay, judge, strategy, calls, estimator, price, seed=start, as_json=as_json)
+    if price:
+        raise UsageError("--price needs --replay, with the verdicts of several judges.")
     from genrm_cli.simulation.quality import describe_judge
     from genrm_cli.simulation.simulate import simulate as iter_metrics
 
