@@ -37,6 +37,7 @@ OTHER_FLAGS = {
     "--table",
     "--history",
     "--fit",
+    "--price",
     "--older-than",
     "--offline",
     "--changed",
