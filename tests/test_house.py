@@ -32,8 +32,8 @@ TREES = {module: ast.parse(path.read_text(encoding="utf-8")) for module, path in
 LAYERS = (
     ("__main__",),
     ("cli",),
-    ("report",),
-    ("evaluation", "simulation", "export", "tracking"),
+    ("export", "report"),
+    ("evaluation", "simulation", "tracking"),
     ("jobs", "group_scorer", "scorer"),
     ("groups",),
     ("judging", "rewards", "rules", "pairing", "rollouts", "storage", "metrics"),

@@ -13,7 +13,7 @@ _STRONG_LENGTH = 0.3
 _FLIPS = 0.25
 _LEANS = 0.05  # of the first place, beyond its interval
 _ANSWERS = {
-    "no": "Not as it is",
+    "no": "Not in its current state",
     "care": "With care: look at the points below first",
     "fine": "Nothing measured here speaks against it",
 }
@@ -56,12 +56,14 @@ def _iter_reasons(figures: RunFigures, has_comparisons: bool) -> Iterator[Reason
     yield from _spread(figures)
     yield from _reliability(figures)
     if not has_comparisons:
-        yield Reason("unknown", "No comparisons file beside the scored lines: what the judge said is not known.")
-    elif figures.verdicts or figures.failed.of:
+        yield Reason("unknown", "No comparisons file beside the scored lines: the judge's replies are unknown.")
+    elif figures.failed.of or figures.not_asked:
         yield from _judging(figures)
     yield from _length(figures.length_effect)
     if figures.repeated.count:
-        yield Reason("care", f"{figures.repeated.count:,} responses repeat another of their group.", "repeated")
+        yield Reason(
+            "care", f"{figures.repeated.count:,} responses duplicate another response in their group.", "repeated"
+        )
 
 
 def _unscored(figures: RunFigures) -> Iterator[Reason]:
@@ -97,6 +99,8 @@ def _reliability(figures: RunFigures) -> Iterator[Reason]:
 
 
 def _judging(figures: RunFigures) -> Iterator[Reason]:
+    if figures.not_asked:
+        yield Reason("care", f"{figures.not_asked:,} planned comparisons were not asked.", "not-asked")
     failed = figures.failed
     if failed.value:
         weight: Weight = "no" if failed.value > _MANY else "care" if failed.value > _SOME else "fine"
@@ -104,7 +108,7 @@ def _judging(figures: RunFigures) -> Iterator[Reason]:
     first = figures.first_place
     if first.value is not None and first.low is not None and first.high is not None:
         leans = first.low > 0.5 + _LEANS or first.high < 0.5 - _LEANS
-        side = "first" if first.value > 0.5 else "second"
+        side = "first" if first.value >= 0.5 else "second"
         text = f"The response shown {side} wins {max(first.value, 1 - first.value):.1%} of {first.of:,} verdicts"
         yield Reason("care" if leans else "fine", f"{text}; 50% is fair.")
     flips = figures.flips

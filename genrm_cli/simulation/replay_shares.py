@@ -1,4 +1,4 @@
-"""Replay a panel on recorded verdicts: a dear judge on some pairs, with and without a cheap one on all of them."""
+"""Replay a panel on recorded verdicts: an expensive judge on some pairs, with and without a cheap one on all."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
