@@ -12,7 +12,6 @@ from genrm_cli.rewards.estimators import RunStatistics, VerdictBatch, Verdicts, 
 from genrm_cli.rewards.estimators.verdict_batch import Floats
 from genrm_cli.simulation.plans import Plan, indices_of, plan_within
 from genrm_cli.simulation.quality import correlations
-from genrm_cli.simulation.recorded_verdicts import KeptVerdicts
 from genrm_cli.simulation.replay import (
     BOOTSTRAP,
     DRAWS,
@@ -28,6 +27,9 @@ from genrm_cli.verdicts import Verdict
 
 _RINGS = (1.0, 1.5, 2.0)
 _SHUFFLE = 3
+
+NamedGroups = Mapping[str, Verdicts]
+"""The verdicts of a judge by the name of the group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,18 +57,18 @@ class PanelReplay:
     reliability: float | None
 
 
-def replay_shares(judges: Sequence[KeptVerdicts], prices: Mapping[str, float], *, seed: int) -> Iterator[PanelReplay]:
+def replay_shares(
+    judges: Mapping[str, NamedGroups], prices: Mapping[str, float], *, seed: int
+) -> Iterator[PanelReplay]:
     """Yield each judge alone, and with each cheaper judge on all pairs, over the groups that both answered."""
-    priced = {judge.judge: judge for judge in judges if judge.judge is not None and judge.judge in prices}
-    for first, second in permutations(sorted(priced, key=lambda name: -prices[name]), 2):
-        if prices[first] > prices[second] and (pair := _common(priced[first], priced[second])) is not None:
+    for first, second in permutations(sorted(prices, key=lambda name: -prices[name]), 2):
+        if prices[first] > prices[second] and (pair := _common(judges[first], judges[second])) is not None:
             yield from _of_pair((first, second), pair, prices, seed)
 
 
-def _common(first: KeptVerdicts, second: KeptVerdicts) -> tuple[DenseVerdicts, DenseVerdicts] | None:
+def _common(first: NamedGroups, second: NamedGroups) -> tuple[DenseVerdicts, DenseVerdicts] | None:
     """Return the dense verdicts of two judges on the groups that both answered; None without two of one size."""
-    by_name = [dict(zip(each.names, each.groups, strict=True)) for each in (first, second)]
-    names = [name for name in by_name[0] if name in by_name[1]]
+    by_name, names = (first, second), [name for name in first if name in second]
     groups = [(by_name[0][name], by_name[1][name]) for name in names]
     alike = [both for both in groups if _members(both[0]) == _members(both[1])]
     sizes = [len(_members(one)) for one, _ in alike]

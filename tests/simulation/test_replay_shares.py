@@ -33,7 +33,9 @@ def record(path: Path, *, alike: bool) -> str:
 
 def replayed(path: Path, *, alike: bool) -> list[PanelReplay]:
     """Replay both judges."""
-    return list(replay_shares(read_judges(record(path, alike=alike)), PRICES, seed=1))
+    kept = read_judges(record(path, alike=alike))
+    judges = {str(each.judge): dict(zip(each.names, each.groups, strict=True)) for each in kept}
+    return list(replay_shares(judges, PRICES, seed=1))
 
 
 def test_a_cheap_judge_of_the_same_opinion_pays(tmp_path: Path) -> None:

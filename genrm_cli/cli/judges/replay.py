@@ -81,10 +81,10 @@ def _replay_shares(uri: str, prices: Sequence[tuple[str, float]], *, seed: int, 
     from genrm_cli.simulation.recorded_verdicts import read_judges
     from genrm_cli.simulation.replay_shares import replay_shares
 
-    judges = {each.judge: each for each in read_judges(uri)}
+    judges = {str(kept.judge): dict(zip(kept.names, kept.groups, strict=True)) for kept in read_judges(uri)}
     if unknown := [name for name, _ in prices if name not in judges]:
         raise UsageError(f"{uri} holds no verdict of {unknown[0]!r}; it has those of {', '.join(map(str, judges))}.")
-    rows = [asdict(row) for row in replay_shares(list(judges.values()), dict(prices), seed=seed)]
+    rows = [asdict(row) for row in replay_shares(judges, dict(prices), seed=seed)]
     if not rows:
         raise UsageError(
             f"{uri} holds no two groups of three or more rollouts that two judges of different prices compared in all "
