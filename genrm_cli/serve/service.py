@@ -76,6 +76,10 @@ class RewardService:
         """The compiled plan."""
         return self._scorer.plan
 
+    def knows(self, name: str) -> bool:
+        """Whether a cohort of this name is open or kept."""
+        return name in self._cohorts
+
     async def join(
         self, name: str, size: int, member: Member, *, declared: Sequence[str] = (), deadline_s: float | None = None
     ) -> GroupAnswer:

@@ -302,7 +302,9 @@ def test_an_output_that_cannot_be_put_fails_alone(
 @pytest.mark.slow
 def test_three_thousand_keys(genrm: Genrm, s3_bucket: Any, aws: dict[str, str], tmp_path: Path) -> None:
     """All of 3,000 keys are found, and --dry-run over 400 of them takes no more memory than over 40."""
-    keys = [f"rl/{'few/' if number < 40 else 'some/' if number < 400 else ''}{number:05}.jsonl" for number in range(3000)]
+    keys = [
+        f"rl/{'few/' if number < 40 else 'some/' if number < 400 else ''}{number:05}.jsonl" for number in range(3000)
+    ]
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda key: put(s3_bucket, key), keys))
     tasks = iter_tasks([f"s3://{s3_bucket.name}/rl/"], Settings(), S3Options())

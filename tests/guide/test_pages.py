@@ -61,6 +61,11 @@ OTHER_FLAGS = {
     "--worst",
     "--max-size",
     "--mixed-settings",
+    "--group-rm",
+    "--rm-type",
+    "--rm-url",
+    "--remote",
+    "--reward",
 }
 
 

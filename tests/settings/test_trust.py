@@ -17,6 +17,7 @@ NEEDS_TRUST = {
     *("wandb", "mlflow", "tensorboard"),
     *("base_url", "api_key_env", "api_key_file", "ca_bundle", "s3_endpoint_url", "s3_profile", "s3_region"),
     *("journal", "output", "output_template", "overwrite", "log_json", "any_prefix"),
+    *("listen", "token_env", "allow_public", "tls_cert", "tls_key", "record"),
 }
 BY_VALUE = {
     "principle": ("Be kind.", "@/etc/passwd"),

@@ -13,6 +13,7 @@ from genrm_cli.rollouts.record import UnreadableRecordError
 from genrm_cli.serve.cohorts.cohort import DisagreementError
 from genrm_cli.serve.http.operation import operation_routes
 from genrm_cli.serve.http.replies import error_response, response_of
+from genrm_cli.serve.rounds_service import RoundsService
 from genrm_cli.serve.service import RETRY_AFTER_S, BusyError, RewardService
 from genrm_cli.serve.shapes import SHAPES
 from genrm_cli.serve.shapes.call import Call, NoRewardError, Route
@@ -24,20 +25,23 @@ Answer = Callable[[Request], Awaitable[Response]]
 
 def build_app(service: RewardService, settings: ServeSettings) -> Starlette:
     """Return the ASGI application."""
+    rounds = RoundsService(service, settings.keep)
     routes = [
-        HttpRoute(route.path, partial(_answer, route, service, settings), methods=[route.method])
+        HttpRoute(route.path, partial(_answer, route, service, rounds, settings), methods=[route.method])
         for shape in SHAPES.values()
         for route in shape.routes
     ]
     return Starlette(routes=[*routes, *operation_routes(service)])
 
 
-async def _answer(route: Route, service: RewardService, settings: ServeSettings, request: Request) -> Response:
+async def _answer(
+    route: Route, service: RewardService, rounds: RoundsService, settings: ServeSettings, request: Request
+) -> Response:
     try:
         body = await request.body()
     except ClientDisconnect:
         return Response(status_code=400)
-    call = Call(body, request.path_params, service, settings.on_failure, request.is_disconnected)
+    call = Call(body, request.path_params, request.query_params, service, rounds, settings, request.is_disconnected)
     try:
         return response_of(await route.handle(call))
     except (UnreadableRecordError, BadLineError, InputError) as error:

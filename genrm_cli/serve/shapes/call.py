@@ -4,7 +4,9 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from genrm_cli.serve.rounds_service import RoundsService
 from genrm_cli.serve.service import RewardService
+from genrm_cli.settings.serve_settings import ServeSettings
 
 Json = dict[str, Any]
 
@@ -16,15 +18,19 @@ class Call:
     Attributes:
         body: as it was sent.
         parameters: of the path.
+        query: parameters behind the path.
         service: judges groups and cohorts.
-        on_failure: what the user sends where a number is required and none is known; None for the trainer's error.
+        rounds: of trainers that do not name their groups anew in each step.
+        settings: of the server.
         is_gone: whether the client has left.
     """
 
     body: bytes
     parameters: Mapping[str, str]
+    query: Mapping[str, str]
     service: RewardService
-    on_failure: float | None
+    rounds: RoundsService
+    settings: ServeSettings
     is_gone: Callable[[], Awaitable[bool]]
 
 

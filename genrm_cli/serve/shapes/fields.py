@@ -9,6 +9,7 @@ import orjson
 from genrm_cli.rollouts.dialects import DIALECTS, recognise
 from genrm_cli.rollouts.record import UnreadableRecordError
 from genrm_cli.serve.cohorts.member import Member
+from genrm_cli.serve.shapes.call import Call
 from genrm_cli.storage.formats.records import parse_record
 
 Json = dict[str, Any]
@@ -46,6 +47,23 @@ def size_of(value: object, name: str = "size") -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 65_536:
         raise UnreadableRecordError(f"{name} is not an integer between 1 and 65536")
     return value
+
+
+def cohort_size_of(value: object, call: Call) -> int:
+    """Return the size of a cohort: as the request has it, as its URL says (`?size=8`), or as `--cohort-size` does.
+
+    Raises:
+        UnreadableRecordError: none says it, or it is not a size.
+    """
+    if value is not None:
+        return size_of(value)
+    if (size := call.query.get("size")) is not None:
+        return size_of(int(size) if size.isdecimal() else size, "?size")
+    if call.settings.cohort_size is None:
+        raise UnreadableRecordError(
+            "the size of the cohort is not known; start the server with --cohort-size N, or add ?size=N to the URL"
+        )
+    return call.settings.cohort_size
 
 
 def deadline_of(record: Mapping[str, Any]) -> float | None:
