@@ -60,9 +60,7 @@ class RewardClient:
     try_for_s: float = 300.0
     reply_timeout_s: float = 3_600.0
 
-    async def score_group(
-        self, messages: object, responses: Sequence[object], *, principle: str | None = None
-    ) -> Json:
+    async def score_group(self, messages: object, responses: Sequence[object], *, principle: str | None = None) -> Json:
         """Return the reply of `POST /v1/groups`; `rewards` has a number or None for each response.
 
         Args:
@@ -96,25 +94,23 @@ class RewardClient:
         return await self._post(path, _body(messages, principle, size=size, **_response(response)))
 
     async def _post(self, path: str, body: Json) -> Json:
-        """Send until the server answers. Every endpoint is idempotent, so a lost reply may be asked for again."""
-        ends_s = time.monotonic() + self.try_for_s
-        pause_s = 0.5
+        """Send until the server answers: every endpoint is idempotent, so a lost reply may be asked for again."""
+        pause_s, failing_since_s = 0.5, None
         while True:
-            sent_s = time.monotonic()
             try:
                 reply = await self._send(path, body)
-                error, after_s = _error_in(reply), _pause_of(reply, pause_s)
+                if reply.is_success:
+                    return dict(reply.json())
+                error, wait_s = _error_in(reply), _pause_of(reply, pause_s)
+                if reply.status_code not in _RETRIED:
+                    raise RewardServerError(f"{self.url}{path}: {error}")
             except httpx.TransportError as lost:
-                reply, error, after_s = None, f"{type(lost).__name__}: {lost}".rstrip(": "), pause_s
-            if error is None and reply is not None:
-                return dict(reply.json())
-            if reply is not None and reply.status_code not in _RETRIED:
-                raise RewardServerError(f"{self.url}{path}: {error}")
-            if reply is None and time.monotonic() - sent_s > self.try_for_s:
-                ends_s = time.monotonic() + self.try_for_s  # it was up meanwhile: a long wait was cut off
-            if time.monotonic() + after_s > ends_s:
-                raise RewardServerError(f"{self.url}{path}: no answer for {self.try_for_s:g} s: {error}")
-            await asyncio.sleep(after_s * random.uniform(1, 1.2))
+                error, wait_s = f"{type(lost).__name__} {lost}".rstrip(), pause_s
+            now_s = time.monotonic()
+            failing_since_s = failing_since_s or now_s
+            if now_s + wait_s - failing_since_s > self.try_for_s:
+                raise RewardServerError(f"{self.url}{path}: no answer for {self.try_for_s:g} s; the last: {error}")
+            await asyncio.sleep(wait_s * random.uniform(1, 1.2))
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 
     async def _send(self, path: str, body: Json) -> httpx.Response:
@@ -140,9 +136,7 @@ def _response(response: object) -> Json:
     return {"text": response} if response is None or isinstance(response, str) else {"item": response}
 
 
-def _error_in(reply: httpx.Response) -> str | None:
-    if reply.is_success:
-        return None
+def _error_in(reply: httpx.Response) -> str:
     try:
         said = reply.json()["error"]["message"]
     except (ValueError, LookupError, TypeError):

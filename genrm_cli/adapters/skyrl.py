@@ -40,8 +40,11 @@ class GenrmGenerator(GeneratorInterface):  # type: ignore[misc]
         for row, each in enumerate(ids):
             groups.setdefault(each.instance_id, []).append(row)
         asked = (self._score(prompts[rows[0]], [texts[row] for row in rows]) for rows in groups.values())
-        rewards = dict(zip(sum(groups.values(), []), sum(await asyncio.gather(*asked), []), strict=True))
-        return {**output, "rewards": [rewards[row] for row in range(len(texts))]}
+        rewards = [0.0] * len(texts)
+        for rows, found in zip(groups.values(), await asyncio.gather(*asked), strict=True):
+            for row, reward in zip(rows, found, strict=True):
+                rewards[row] = reward
+        return {**output, "rewards": rewards}
 
     async def _score(self, prompt: Any, responses: list[str]) -> list[float]:
         reply: Json = await self._client.score_group(prompt, responses)

@@ -1,8 +1,6 @@
-"""Forward each rollout to the cohort endpoint of `genrm serve`. This file needs NeMo Gym and nothing else."""
+"""Forward each rollout to `genrm serve`, which waits for its cohort. This file needs NeMo Gym and nothing else."""
 
 import asyncio
-import hashlib
-import json
 import os
 import time
 from typing import Any
@@ -52,11 +50,12 @@ class GenrmServe(SimpleResourcesServer):  # type: ignore[misc]
 
     config: GenrmServeConfig
 
-    async def verify(self, body: GenrmVerifyRequest) -> GenrmVerifyResponse:
+    async def verify(self, body: GenrmVerifyRequest) -> Any:
         """Return the row with its reward.
 
         Raises:
             JudgeError: it has none; the row goes to the failures file.
+            RuntimeError: genrm serve refuses the request.
         """
         row = body.model_dump(mode="json")
         try:
@@ -69,39 +68,26 @@ class GenrmServe(SimpleResourcesServer):  # type: ignore[misc]
         return GenrmVerifyResponse(**row, reward=reward)
 
     async def _reward_of(self, row: dict[str, Any]) -> float:
-        asked = row["responses_create_params"]
-        task = row.get("_ng_task_index", row.get("prompt_id"))
-        principle = row.get("principle")
-        member = row.get("_ng_rollout_index", _digest(row["response"]))
-        messages = asked["input"]
-        if asked.get("instructions"):
-            turns = [{"role": "user", "content": messages}] if isinstance(messages, str) else messages
-            messages = [{"role": "system", "content": asked["instructions"]}, *turns]
-        question = {"size": self.config.num_rollouts_per_prompt, "messages": messages, "item": row["response"]}
-        if principle is not None:
-            question["principle"] = principle
-        group = _digest([task, asked["input"], principle])
-        reply = await self._post(f"/v1/cohorts/{group}/members/{member}", question)
-        if reply["reward"] is None:
-            raise JudgeError(reply["reason"])
-        return float(reply["reward"])
+        answered = await self._post("/verify", row | {"cohort_size": self.config.num_rollouts_per_prompt})
+        if answered.get("_ng_failure_class"):
+            raise JudgeError(answered["_ng_failure_judge_error"])
+        return float(answered["reward"])
 
-    async def _post(self, path: str, question: dict[str, Any]) -> dict[str, Any]:
+    async def _post(self, path: str, row: dict[str, Any]) -> dict[str, Any]:
         """Send until the server answers; a repeated request gets the same answer."""
         token = os.environ.get(self.config.genrm_token_env)
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         ends_s = time.monotonic() + self.config.try_for_s
         while True:
-            reply = await request("POST", self.config.genrm_url + path, json=question, headers=headers)
+            reply = await request("POST", self.config.genrm_url + path, json=row, headers=headers)
             if reply.ok:
                 return dict(await reply.json())
-            if reply.status not in (429, 503) or time.monotonic() > ends_s:
-                raise JudgeError(f"genrm serve: {reply.status} {await reply.text()}")
+            said = f"genrm serve: {reply.status} {await reply.text()}"
+            if reply.status not in (429, 503):
+                raise RuntimeError(said)
+            if time.monotonic() > ends_s:
+                raise JudgeError(said)
             await asyncio.sleep(float(reply.headers.get("Retry-After", 5)))
-
-
-def _digest(value: Any) -> str:
-    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:32]
 
 
 if __name__ == "__main__":
