@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import pytest
 from hypothesis import settings
 
-pytest_plugins = ["judge_server_fixture", "s3_disturber_fixture", "s3_stores_fixture"]
+pytest_plugins = ["judge_server_fixture", "s3_disturber_fixture", "s3_stores_fixture", "trainers_fixture"]
 
 _START_LIMIT_S = 30
 

@@ -87,6 +87,8 @@ class RewardClient:
     ) -> Json:
         """Wait for the cohort of a response, and return the reply; `reward` is a number or None.
 
+        Ids hold no slash.
+
         Raises:
             RewardServerError: as for `score_group`.
         """
