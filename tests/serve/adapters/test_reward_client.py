@@ -95,7 +95,7 @@ def test_the_token_is_sent():
 def test_a_refusal_is_an_error_at_once(served):
     """It says what the server says."""
     client = RewardClient(served.url)
-    with pytest.raises(RewardServerError, match="422: a response has either text or item|neither a text nor a list"):
+    with pytest.raises(RewardServerError, match="422: messages is neither a text nor a list"):
         asyncio.run(client.score_group("", ["a", "b"]))
 
 

@@ -33,7 +33,7 @@ def train(served, model_folder, *launcher, rows):
         check=False,
     )
     assert ended.returncode == 0, ended.stderr[-3000:]
-    records = [json.loads(line) for line in ended.stdout.splitlines() if line.startswith("{")]
+    records = [json.loads(line) for line in ended.stdout.splitlines() if line.startswith('{"')]
     (log,) = [record["log"] for record in records if "log" in record]
     return [record for record in records if "rank" in record], log
 
@@ -88,14 +88,31 @@ def test_an_error_reaches_the_trainer():
 
 
 def test_async_grpo_scores_a_group(served):
-    """The rollout worker of `AsyncGRPOTrainer` (trl 1.16.0) gives one group a call, in a spawned process."""
-    from trl.experimental.async_grpo import async_rollout_worker as worker
+    """The rollout loop of `AsyncGRPOTrainer` (trl 1.16.0) gives one group a call; None gets no advantage."""
+    from accelerate import PartialState
+    from trl.experimental.async_grpo.async_rollout_worker import RolloutGroup, TrainingSequence, _AsyncRolloutLoop
 
     from genrm_cli.adapters.trl import GenrmReward
 
+    PartialState()  # as in the spawned process
     reward = pickle.loads(pickle.dumps(GenrmReward()))
-    given = texts(3, "async")
-    loop = worker.AsyncRolloutLoop.__new__(worker.AsyncRolloutLoop)
-    assert loop is not None
-    scored = asyncio.run(asyncio.to_thread(reward, prompts=["Why?"] * 3, completions=given, completion_ids=[[1]] * 3))
+    loop = object.__new__(_AsyncRolloutLoop)
+    loop.reward_funcs, loop.reward_func_names, loop._env_reward_types = [reward], ["genrm"], []
+    given = [*texts(3, "async"), ""]
+    group = RolloutGroup(
+        prompts=[[{"role": "user", "content": "Why?"}]] * 4,
+        reward_kwargs={},
+        completions=[[{"role": "assistant", "content": text}] for text in given],
+        completions_ids=[[1]] * 4,
+        completions_sequences=[[TrainingSequence([1, 2], [0, 1], [0.0, -1.0], number)] for number in range(4)],
+        tool_call_counts=[0] * 4,
+        tool_failure_counts=[0] * 4,
+        model_version=0,
+        group_id=0,
+        env_rewards=[None] * 4,
+        rollout_rewards=[None] * 4,
+    )
+    *scored, unscored = [sample.advantage for sample in asyncio.run(loop._score_group(group))]
     assert scored == sorted(scored)
+    assert scored[0] < 0 < scored[2]
+    assert unscored == 0
