@@ -22,7 +22,7 @@ pytestmark = [
 
 @pytest.fixture
 def run(monkeypatch):
-    """Run a coroutine with an HTTP client of NeMo Gym, which it keeps for one event loop, and settings without files."""
+    """Run a coroutine with an HTTP client of NeMo Gym, which it keeps for one event loop."""
     from nemo_gym import server_utils
 
     monkeypatch.setenv("NEMO_GYM_CONFIG_DICT", "{}")
