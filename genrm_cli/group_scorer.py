@@ -35,6 +35,7 @@ class GroupScorer:
 
     Attributes:
         metrics: counts over all groups scored so far.
+        journal: while the scorer is open and keeps one.
     """
 
     def __init__(
@@ -67,6 +68,7 @@ class GroupScorer:
         self._resources = AsyncExitStack()
         self._open_judges: OpenJudges | None = None
         self._judges: JudgeSet | None = None
+        self.journal: Journal | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self.metrics = self._progress.begin()
 
@@ -107,7 +109,7 @@ class GroupScorer:
     def _forget_judges(self) -> None:
         if self._open_judges is not None:
             self.metrics.stopped_by = self._open_judges.stopped_by
-        self._open_judges = self._judges = None
+        self._open_judges = self._judges = self.journal = None
 
     @property
     def calibration(self) -> Calibration:

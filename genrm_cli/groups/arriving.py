@@ -7,6 +7,7 @@ a task of its own: it starts as soon as it is certain, and it outlives whoever w
 import asyncio
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from genrm_cli.errors import JudgeError
@@ -47,7 +48,7 @@ class ArrivingGroup:
         self._plan = plan
         self._judges = judges
         self._asked: dict[_Asked, asyncio.Task[Outcome]] = {}
-        self._arrived: dict[int, tuple[Rollout, Mapping[str, Any] | None]] = {}
+        self._shown: dict[int, PairwisePrompt] = {}
         self._pairwise = [number for number, judge in enumerate(plan.judges) if judge.grading is None]
         self._expected = [] if size is None else list(range(size))
         self._planned: dict[int, list[Comparison]] | None = None
@@ -58,14 +59,20 @@ class ArrivingGroup:
         They are those that are planned if all rollouts arrive and can be compared. A rollout that cannot changes the
         plan from then on.
         """
-        self._arrived[index] = rollout, record
         if self._plan.why_not_compared(rollout) is not None:
             self._expected.remove(index)
             self._planned = None
             return
+        self._shown[index] = self._show(rollout, record)
         for comparison in self._plan_of(index):
-            if comparison.i in self._arrived and comparison.j in self._arrived:
+            if comparison.i in self._shown and comparison.j in self._shown:
                 self._ask_early(comparison)
+
+    def _show(self, rollout: Rollout, record: Mapping[str, Any] | None) -> PairwisePrompt:
+        """Return a rollout as it will be shown first, unless another one of its group changes the view of all."""
+        group = Group(self._key, [rollout], [] if record is None else [record])
+        view, principle, _ = shown_to_judges(group, (0,), self._plan, Counter())
+        return PairwisePrompt(view.conversation, view.responses[0], "", principle)
 
     def _plan_of(self, index: int) -> Sequence[Comparison]:
         """Return the planned comparisons of a rollout; after a change of the plan, all of them."""
@@ -79,12 +86,7 @@ class ArrivingGroup:
         return planned
 
     def _ask_early(self, comparison: Comparison) -> None:
-        pair = [self._arrived[comparison.i], self._arrived[comparison.j]]
-        records = [record for _, record in pair if record is not None]
-        group = Group(self._key, [rollout for rollout, _ in pair], records)
-        view, principle, _ = shown_to_judges(group, (0, 1), self._plan, Counter())
-        first, second = view.responses
-        prompt = PairwisePrompt(view.conversation, first, second, principle)
+        prompt = replace(self._shown[comparison.i], response_2=self._shown[comparison.j].response_1)
         for number in self._pairwise:
             self._ask(number, comparison.judge_idx, prompt)
 
@@ -132,6 +134,10 @@ class ArrivingGroup:
         self.wasted = len(self._asked) - len(set(requests.values()))
         judged.results = await _results_of(requests, timeout_s)
         return judged
+
+    def release(self) -> None:
+        """Drop all texts and results, once nothing more is asked about the group."""
+        self._asked, self._shown, self._planned = {}, {}, None
 
     async def judge_late(self, stored: JudgedGroup, group: Group, late: int, timeout_s: float | None) -> JudgedGroup:
         """Judge one more rollout against a group that was judged without it.

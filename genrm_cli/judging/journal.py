@@ -30,6 +30,7 @@ from genrm_cli.judging.journal_file import (
     sound_opinion,
     transaction,
 )
+from genrm_cli.judging.kept_sums import KeptSums
 from genrm_cli.verdicts import Failure, Judgment, Outcome
 
 _REPLY_LEVEL = 3
@@ -64,6 +65,7 @@ class Journal(AbstractContextManager["Journal"]):
     Attributes:
         path: of the file.
         claims: what the runs on this journal are asking.
+        sums: that servers keep beside the verdicts.
         damaged: keys of the damaged verdicts met so far.
     """
 
@@ -90,6 +92,7 @@ class Journal(AbstractContextManager["Journal"]):
             # Most journals have no failures: then a new verdict has none to delete.
             self._has_failures = self._connection.execute("SELECT 1 FROM failures LIMIT 1").fetchone() is not None
         self.claims = Claims(self._connection, self._errors)
+        self.sums = KeptSums(self._connection, self._errors)
 
     def __exit__(self, *_: object) -> None:
         self.close()

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from genrm_cli.judging.cached import CachedJudge
-from genrm_cli.judging.client import JudgeAddress, JudgeClient
+from genrm_cli.judging.client import CallError, JudgeAddress, JudgeClient
 from genrm_cli.judging.engine import Judge, JudgeSet, LexicalJudge
 from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.lookup.find_profile import ProfileSource
@@ -25,7 +25,7 @@ from genrm_cli.metrics.latency import Latencies
 from genrm_cli.settings.judge_settings import JudgeSettings, LimitSettings
 from genrm_cli.settings.panel import JudgeConfig
 from genrm_cli.settings.resolve import concurrency_of
-from genrm_cli.verdicts import Outcome
+from genrm_cli.verdicts import FailureKind, Outcome
 
 AUTO_CEILING = 4_096
 GRACE_S = 60.0
@@ -161,6 +161,10 @@ class OpenJudges:
         """Calls that may be in flight, of all judges."""
         return sum(pool.limit for pool in self._pools())
 
+    async def is_reachable(self, timeout_s: float) -> bool:
+        """Whether each judge has an endpoint that is up, or one that responds again."""
+        return all([pool.is_up or await _responds(pool, timeout_s) for pool in self._pools()])
+
     def _pools(self) -> list[EndpointPool]:
         return list({id(judge.pool): judge.pool for judge in self._judges if judge.pool is not None}.values())
 
@@ -229,6 +233,18 @@ class OpenJudges:
             known=judge.verdict_with_roles,
             on_event=self._on_event if judge.spec.roles is None else ignore_event,  # said when it was settled
         )
+
+
+async def _responds(pool: EndpointPool, timeout_s: float) -> bool:
+    """Whether any endpoint responds to a request that costs nothing."""
+    for endpoint in pool.endpoints:
+        try:
+            await endpoint.client.list_models(timeout_s)
+        except CallError as error:
+            if error.failure.kind in (FailureKind.CONNECTION, FailureKind.TIMEOUT):
+                continue
+        return True
+    return False
 
 
 def _announced(spec: JudgeSpec) -> dict[str, Any]:

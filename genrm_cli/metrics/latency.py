@@ -40,11 +40,15 @@ class Latencies:
                 break
         return float(_LEAST_S * _STEP ** (bucket - 0.5))
 
-    def as_dict(self) -> dict[str, float | dict[str, int] | None]:
-        """Return median, 99th percentile and a histogram by upper bounds that double, in seconds."""
+    def doubling_buckets(self) -> list[tuple[float, int]]:
+        """Return a histogram: upper bounds that double, in seconds, each with its own count."""
         histogram: Counter[float] = Counter()
         for bucket, count in self._buckets.items():
             latency_s = _LEAST_S * _STEP ** (bucket - 0.5)
             histogram[2.0 ** math.ceil(math.log2(latency_s))] += count
-        shown = {f"{bound:g}": histogram[bound] for bound in sorted(histogram)}
+        return [(bound, histogram[bound]) for bound in sorted(histogram)]
+
+    def as_dict(self) -> dict[str, float | dict[str, int] | None]:
+        """Return median, 99th percentile and a histogram by upper bounds that double, in seconds."""
+        shown = {f"{bound:g}": count for bound, count in self.doubling_buckets()}
         return {"median_s": self.quantile_s(0.5), "p99_s": self.quantile_s(0.99), "histogram_s": shown}

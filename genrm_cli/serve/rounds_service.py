@@ -1,7 +1,7 @@
 """Cohorts of trainers that do not name their groups anew in each step."""
 
 import asyncio
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from genrm_cli.groups.results import RolloutScore
 from genrm_cli.serve.answers import GroupAnswer
@@ -50,8 +50,7 @@ class RoundsService:
         try:
             async with group.turn:
                 ticket = await self._admit(group.rounds, size, member, is_gone, member.id if is_named else None)
-            known = Member(ticket.member_id, member.line, member.rollout, member.digest)
-            answer = await self._service.join(ticket.round, size, known)
+            answer = await self._service.join(ticket.round, size, replace(member, id=ticket.member_id))
             score = answer.score_of(ticket.member_id)
             ticket.has_left = score.reward is None or await is_gone()  # without a reward it will ask again
             ticket.is_delivered = ticket.is_delivered or not ticket.has_left

@@ -18,6 +18,8 @@ class ServiceMetrics:
         refused: requests answered with 429, or with 503 while draining.
         wasted: comparisons made early that the whole group did not need.
         defaults_sent: rewards that `--on-failure` replaced.
+        spread_sum: highest less lowest reward, summed over the groups that have one.
+        spread_count: these groups.
     """
 
     groups: int = 0
@@ -30,3 +32,5 @@ class ServiceMetrics:
     refused: int = 0
     wasted: int = 0
     defaults_sent: int = 0
+    spread_sum: float = 0.0
+    spread_count: int = 0

@@ -61,6 +61,7 @@ OTHER_FLAGS = {
     "--worst",
     "--max-size",
     "--mixed-settings",
+    "--workers",
     "--group-rm",
     "--rm-type",
     "--rm-url",

@@ -4,9 +4,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from genrm_process import Genrm
+from genrm_here import call_here
+from genrm_process import Call, Genrm
 from judge_server_fixture import JudgeServer
-from served import Served, judge_flags, serving
+from served import TOKEN, Served, judge_flags, serving
 
 
 @pytest.fixture
@@ -15,6 +16,14 @@ def genrm(tmp_path: Path) -> Genrm:
     folder = tmp_path / "work"
     folder.mkdir()
     return Genrm(folder)
+
+
+@pytest.fixture
+def call(genrm: Genrm, monkeypatch: pytest.MonkeyPatch) -> Call:
+    """Give a test the command within this process."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(genrm.state_folder))
+    monkeypatch.chdir(genrm.folder)
+    return lambda *arguments, **environment: call_here(arguments, environment)
 
 
 @pytest.fixture(scope="session")
@@ -29,3 +38,19 @@ def shared_server(judge_process: JudgeServer, tmp_path_factory: pytest.TempPathF
 def served(shared_server: Served, judge_server: JudgeServer) -> Served:
     """Give a test the shared server, its judge back to its usual behaviour."""
     return shared_server
+
+
+@pytest.fixture(scope="session")
+def limited_server(judge_process: JudgeServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """Keep a server with a token and with small limits."""
+    folder = tmp_path_factory.mktemp("limited")
+    flags = ["--cohort-size", "2", "--on-failure", "0.5", "--keep", "0.3s", "--max-body", "20000", "--queue", "1"]
+    flags += ["--max-cohorts", "3", "--retries", "0", "--drain", "0.1s"]
+    with serving(Genrm(folder), *judge_flags(judge_process.base_url), *flags, GENRM_SERVE_TOKEN=TOKEN) as served:
+        yield served
+
+
+@pytest.fixture
+def limited(limited_server: Served, judge_server: JudgeServer) -> Served:
+    """Give a test the limited server, its judge back to its usual behaviour."""
+    return limited_server

@@ -12,6 +12,7 @@ import httpx
 from genrm_process import Genrm
 
 Json = dict[str, Any]
+TOKEN = "token-of-the-tests"
 READY_LIMIT_S = 300.0
 REPLY_LIMIT_S = 300.0
 
@@ -30,7 +31,9 @@ class Served:
             self._process.kill()
             raise RuntimeError("".join(self.messages))
         self.url = next(line for line in self.messages if "listening on" in line).split()[-1]
-        self.client = httpx.Client(base_url=self.url, timeout=REPLY_LIMIT_S, trust_env=False)
+        token = environment.get("GENRM_SERVE_TOKEN")
+        self.headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+        self.client = httpx.Client(base_url=self.url, timeout=REPLY_LIMIT_S, trust_env=False, headers=self.headers)
         self._log = log
 
     def _read(self) -> None:
@@ -68,17 +71,25 @@ class Served:
         assert reply.status_code == 200, reply.text
         return reply.json()
 
+    def begin(self, path: str, body: object) -> "Waiting":
+        """Send a request in a thread of its own."""
+        return Waiting(self.url, path, body, self.headers)
+
     def begin_member(self, group: str, member: object, **fields: Any) -> "Waiting":
         """Send a member in a thread of its own."""
-        return Waiting(self.url, f"/v1/cohorts/{group}/members/{member}", fields)
+        return self.begin(f"/v1/cohorts/{group}/members/{member}", fields)
 
     def events(self) -> list[Json]:
         """Return what the server logged so far."""
         return [json.loads(line) for line in self._log.read_text().splitlines()]
 
+    def signal(self) -> None:
+        """Ask the server to end, as a supervisor would."""
+        self._process.send_signal(signal.SIGTERM)
+
     def terminate(self) -> int:
         """End the server as a supervisor would, and return its exit code."""
-        self._process.send_signal(signal.SIGTERM)
+        self.signal()
         return self.wait()
 
     def wait(self) -> int:
@@ -109,10 +120,10 @@ class Served:
 class Waiting:
     """A request in a thread of its own."""
 
-    def __init__(self, url: str, path: str, body: object) -> None:
+    def __init__(self, url: str, path: str, body: object, headers: dict[str, str]) -> None:
         self._reply: httpx.Response | None = None
         self._error: httpx.HTTPError | None = None
-        self._client = httpx.Client(base_url=url, timeout=REPLY_LIMIT_S, trust_env=False)
+        self._client = httpx.Client(base_url=url, timeout=REPLY_LIMIT_S, trust_env=False, headers=headers)
         self._thread = threading.Thread(target=self._ask, args=(path, json.dumps(body)), daemon=True)
         self._thread.start()
 

@@ -13,7 +13,7 @@ from genrm_cli.serve.cohorts.member import Member, in_order
 def member(id_, text="text", prompt="Why?", principle=None):
     """Make a member whose digest is its text."""
     rollout = Rollout((Turn("user", prompt),), (Text(text),), principle)
-    return Member(str(id_), {"text": text}, rollout, text.encode())
+    return Member.of(str(id_), {"text": text}, rollout, text.encode())
 
 
 def test_a_cohort_is_complete_with_its_last_member():

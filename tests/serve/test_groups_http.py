@@ -125,6 +125,7 @@ def test_compare_without_a_judge_is_an_error_to_be_retried(served, judge_server)
     assert "no reward" in reply.json()["error"]["message"]
 
 
+@pytest.mark.slow
 def test_compat_gives_the_numbers_of_nemo_gym(genrm, judge_server):
     """`--compat nemo-gym` over HTTP and `genrm compare` on the same request agree in every number."""
     request = compare_request("compat")
@@ -133,11 +134,3 @@ def test_compat_gives_the_numbers_of_nemo_gym(genrm, judge_server):
         served = compat.post("/compare", request).json()
     compared = genrm.run("compare", "-", "--json", *flags, stdin=json.dumps(request).encode())
     assert served == json.loads(compared.out)
-
-
-def test_on_failure_sends_the_users_number(genrm, judge_server):
-    """Only where a number is required, only if the user says so."""
-    with serving(genrm, *judge_flags(judge_server.base_url), "--on-failure", "0.5", "--retries", "0") as defaulting:
-        judge_server.behave(fault={"status": 400})
-        assert defaulting.post("/compare", compare_request("x")).json()["rewards"] == [0.5] * 3
-        assert defaulting.group(messages="Why?", responses=responses(2, "y"))["rewards"] == [None, None]

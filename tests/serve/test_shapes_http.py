@@ -2,14 +2,14 @@
 
 import httpx
 import pytest
-from served import Waiting, judge_flags, serving, texts
+from served import texts
 
 TEMPLATE = "<|im_start|>user\n{}<|im_end|>\n<|im_start|>assistant\n"
 
 
 def post_all(served, path, bodies):
     """Post each body in a thread of its own; their replies in order."""
-    return [each.reply() for each in [Waiting(served.url, path, body) for body in bodies]]
+    return [each.reply() for each in [served.begin(path, body) for body in bodies]]
 
 
 def gym_row(task, place, text, **fields):
@@ -163,8 +163,16 @@ def test_a_shape_without_a_size_says_how_to_give_it(served):
     assert "?size=N" in reply.text
 
 
-def test_the_cohort_size_is_a_setting(genrm, judge_server):
+def test_the_cohort_size_is_a_setting(limited):
     """`--cohort-size` serves trainers that cannot say it."""
-    with serving(genrm, *judge_flags(judge_server.base_url), "--cohort-size", "2") as sized:
-        bodies = [{"prompt": "Why?", "response": text, "label": "b"} for text in texts(2)]
-        assert [reply.status_code for reply in post_all(sized, "/slime", bodies)] == [200, 200]
+    bodies = [{"prompt": "Why?", "response": text, "label": "sized"} for text in texts(2)]
+    assert [reply.status_code for reply in post_all(limited, "/slime", bodies)] == [200, 200]
+
+
+def test_on_failure_sends_the_users_number(limited, judge_server):
+    """Where a number is required, only if the user says so; it is counted. Elsewhere a failure stays null."""
+    judge_server.behave(fault={"status": 400})
+    bodies = [{"prompt": "Why?", "response": text, "label": "failing"} for text in texts(2, "failing")]
+    assert [reply.json() for reply in post_all(limited, "/slime", bodies)] == [0.5, 0.5]
+    assert limited.group(messages="Why?", responses=[{"text": "fails"}, {"text": "b c"}])["rewards"] == [None, None]
+    assert "genrm_default_rewards_total 2.0" in limited.get("/metrics").text

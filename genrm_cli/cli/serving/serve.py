@@ -10,10 +10,16 @@ from genrm_cli.cli.console import say
 from genrm_cli.cli.events import Events
 from genrm_cli.cli.options import Invocation, run_to_end, say_endpoint_source, with_settings
 from genrm_cli.errors import UsageError
+from genrm_cli.settings.sources.keys import find_token
 
 _OMITTED = (
     *("output", "output_template", "overwrite", "dry_run", "unscored", "max_unscored", "parallel_files"),
     *("deadline", "budget", "only_components", "only_failed", "json_output", "limit", "segment_calls", "segment_age"),
+)
+_SEVERAL_WORKERS = (
+    "{source}: genrm serve runs as one process, because one process owns the cohorts. To use more, start several "
+    "servers on ports of their own, and send all requests of a group to one of them: by a hash of the group id, in the "
+    "client or in the proxy (nginx: `hash $group_id consistent;`)."
 )
 
 
@@ -36,6 +42,7 @@ def serve(
             show_default=False,
         ),
     ] = None,
+    workers: Annotated[int, typer.Option("--workers", hidden=True)] = 1,
 ) -> int:
     """Serve rewards to running trainers over HTTP.
 
@@ -45,6 +52,7 @@ def serve(
 
     Example: genrm serve --offline --listen 127.0.0.1:8330
     """
+    _refuse_several_workers(workers)
     try:
         from genrm_cli.serve.run import serve as serve_until_stopped
     except ModuleNotFoundError as error:
@@ -54,6 +62,7 @@ def serve(
     if self_test is not None or self_test_url is not None:
         return _test_itself(invocation, self_test, self_test_url)
     settings = invocation.settings
+    token = find_token(settings.serve.token_env)
     say_endpoint_source(invocation)
     with Events(settings.output.log_json, quiet=settings.output.quiet) as events:
 
@@ -62,7 +71,7 @@ def serve(
             if not settings.output.quiet:
                 say(f"genrm: listening on {url}")
 
-        run_to_end(serve_until_stopped(settings, invocation.api_keys, events, say_ready))
+        run_to_end(serve_until_stopped(settings, invocation.api_keys, token, events, say_ready))
     return 0
 
 
@@ -72,7 +81,7 @@ def _test_itself(invocation: Invocation, trainer: str | None, url: str | None) -
     if trainer not in SELF_TESTS:
         raise UsageError(f"--self-test {trainer or '(not given)'}: expected one of {', '.join(SELF_TESTS)}.")
     settings = invocation.settings
-    token = os.environ.get(settings.serve.token_env or "GENRM_SERVE_TOKEN")
+    token = find_token(settings.serve.token_env)
 
     def say_check(claim: str) -> None:
         if not settings.output.quiet:
@@ -86,3 +95,12 @@ def _test_itself(invocation: Invocation, trainer: str | None, url: str | None) -
     if not settings.output.quiet:
         say(f"genrm: rewards reach {trainer} as it needs them")
     return 0
+
+
+def _refuse_several_workers(workers: int) -> None:
+    """Refuse what would split cohorts among processes."""
+    concurrency = os.environ.get("WEB_CONCURRENCY", "1")
+    if workers != 1:
+        raise UsageError(_SEVERAL_WORKERS.format(source="--workers"))
+    if concurrency.strip() not in ("", "0", "1"):
+        raise UsageError(_SEVERAL_WORKERS.format(source="WEB_CONCURRENCY"))

@@ -70,6 +70,11 @@ class EndpointPool:
         return sum(endpoint.in_flight for endpoint in self.endpoints)
 
     @property
+    def is_up(self) -> bool:
+        """Whether any endpoint is up."""
+        return any(not endpoint.down for endpoint in self.endpoints)
+
+    @property
     def limit(self) -> int:
         """Calls that may be in flight at the endpoints that are up."""
         return sum(endpoint.limit.limit for endpoint in self.endpoints if not endpoint.down)

@@ -98,6 +98,10 @@ class Cohort:
         """Settle the members; whoever comes now is late."""
         self.is_closed = True
 
+    def release_texts(self) -> None:
+        """Drop the texts of a cohort that takes no late member."""
+        self.members = {id_: member.without_texts() for id_, member in self.members.items()}
+
     @property
     def is_complete(self) -> bool:
         """Whether all members came in time."""

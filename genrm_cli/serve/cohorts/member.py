@@ -1,8 +1,8 @@
 """A member of a cohort, and the order of members."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 from genrm_cli.rollouts.grouping import digest_of_prompt
 from genrm_cli.rollouts.record import Rollout
@@ -17,17 +17,26 @@ class Member:
         line: the rollout as a line of a file would hold it.
         rollout: as `genrm score` reads that line.
         digest: of the line: equal lines, equal digests.
+        task: prompt and principle, which all members of a cohort share.
     """
 
     id: str
     line: Mapping[str, Any]
     rollout: Rollout
     digest: bytes
+    task: tuple[int, str | None]
 
-    @property
-    def task(self) -> tuple[int, str | None]:
-        """Prompt and principle, which all members of a cohort share."""
-        return digest_of_prompt(self.rollout.prompt), self.rollout.principle
+    @classmethod
+    def of(cls, id_: str, line: Mapping[str, Any], rollout: Rollout, digest: bytes) -> Self:
+        """Return a member; its task is that of its rollout."""
+        return cls(id_, line, rollout, digest, (digest_of_prompt(rollout.prompt), rollout.principle))
+
+    def without_texts(self) -> Self:
+        """Return what tells a repeated request of the member from another one."""
+        return replace(self, line={}, rollout=_NO_ROLLOUT)
+
+
+_NO_ROLLOUT = Rollout((), None)
 
 
 def in_order(ids: Iterable[str]) -> list[str]:

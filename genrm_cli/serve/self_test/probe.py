@@ -47,12 +47,11 @@ class Probe:
         return list(await asyncio.gather(*(self.post(path, body) for path, body in requests)))
 
     async def _send(self, method: str, path: str, body: Json | None) -> Any:
-        url = f"{self._client.base_url}".rstrip("/") + path
         try:
             reply = await self._client.request(method, path, content=None if body is None else json.dumps(body))
         except httpx.TransportError as error:
-            raise UsageError(f"{method} {url}: no answer ({type(error).__name__}). Is genrm serve running?") from error
-        said = f"{method} {url}: {reply.status_code} {reply.text[:300]}"
+            raise self._unanswered(f"{method} {path}", error) from error
+        said = f"{method} {path}: {reply.status_code} {reply.text[:300]}"
         if reply.status_code in (401, 403):
             raise UsageError(f"{said}. Set GENRM_SERVE_TOKEN to the token of the server.")
         if reply.status_code in _BUSY:
@@ -63,6 +62,22 @@ class Probe:
             return reply.json()
         except ValueError as error:
             raise GenrmError(f"{said}: not JSON") from error
+
+    async def check_token(self) -> None:
+        """Check that the server refuses a request with another token.
+
+        Raises:
+            UsageError: nobody answers.
+            GenrmError: it takes the request.
+        """
+        try:
+            reply = await self._client.post("/v1/groups", headers={"Authorization": "Bearer another"})
+        except httpx.TransportError as error:
+            raise self._unanswered("POST /v1/groups", error) from error
+        self.check("a refusal of another token", reply.status_code == 401, reply.status_code)
+
+    def _unanswered(self, request: str, error: Exception) -> UsageError:
+        return UsageError(f"{request} at {self._client.base_url}: no answer ({type(error).__name__}). Does it run?")
 
     def check(self, claim: str, holds: bool, found: object) -> None:
         """Tell a claim that holds.

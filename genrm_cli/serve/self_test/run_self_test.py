@@ -32,7 +32,10 @@ async def probe_server(trainer: str, url: str, token: str | None, on_check: OnCh
     headers = {} if token is None else {"Authorization": f"Bearer {token}"}
     timeout = httpx.Timeout(30.0, read=REPLY_LIMIT_S)
     async with httpx.AsyncClient(base_url=url, headers=headers, timeout=timeout, trust_env=False) as client:
-        await TRAINERS[trainer](Probe(client, f"self-test-{uuid.uuid4().hex[:12]}", on_check))
+        probe = Probe(client, f"self-test-{uuid.uuid4().hex[:12]}", on_check)
+        if token is not None:
+            await probe.check_token()
+        await TRAINERS[trainer](probe)
 
 
 async def probe_own_server(
@@ -52,7 +55,7 @@ async def probe_own_server(
         settings, listen="127.0.0.1:0", tls_cert=None, tls_key=None, record=None, use_journal=False, drain=0.0
     )
     ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-    serving = asyncio.ensure_future(serve(settings, api_keys, on_event, ready.set_result))
+    serving = asyncio.ensure_future(serve(settings, api_keys, token, on_event, ready.set_result))
     either: set[asyncio.Future[Any]] = {serving, ready}
     await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
     try:

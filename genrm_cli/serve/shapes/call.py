@@ -11,12 +11,12 @@ from genrm_cli.settings.serve_settings import ServeSettings
 Json = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Call:
     """One request.
 
     Attributes:
-        body: as it was sent.
+        body: as it was sent; `take_body` empties it, as thousands of requests may wait for long.
         parameters: of the path.
         query: parameters behind the path.
         service: judges groups and cohorts.
@@ -32,6 +32,11 @@ class Call:
     rounds: RoundsService
     settings: ServeSettings
     is_gone: Callable[[], Awaitable[bool]]
+
+    def take_body(self) -> bytes:
+        """Return the body, and forget it."""
+        body, self.body = self.body, b""
+        return body
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,15 +14,16 @@ from genrm_cli.serve.shapes.numbers import number_of
 
 
 async def _compare(call: Call) -> Reply:
-    record = parse_body(call.body)
+    body = call.take_body()
+    record = parse_body(body)
     as_gym = call.service.plan.shows_as_gym
-    group = parse_request(call.body, "the request", as_gym=as_gym)
+    group = parse_request(body, "the request", as_gym=as_gym)
     if not group.rollouts:
         return Reply({"rewards": [], "comparison_results": None, "metrics": None})
     name = digest_of(record).hex()[:32]
     if as_gym:
         pairs = enumerate(zip(group.rollouts, group.records, strict=True))
-        members = [Member(str(place), line, rollout, digest_of(line)) for place, (rollout, line) in pairs]
+        members = [Member.of(str(place), line, rollout, digest_of(line)) for place, (rollout, line) in pairs]
     else:
         lines = _lines(record, name)
         members = [member_of(str(place), line) for place, line in enumerate(lines)]

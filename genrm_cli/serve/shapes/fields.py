@@ -113,7 +113,7 @@ def member_of(id_: str, line: Json, dialect: str = "completion") -> Member:
     rollouts = recognised.read(line)
     if len(rollouts) != 1:
         raise UnreadableRecordError(f"holds {len(rollouts)} responses, expected one")
-    return Member(id_, line, rollouts[0], digest_of(line))
+    return Member.of(id_, line, rollouts[0], digest_of(line))
 
 
 def digest_of(value: object) -> bytes:

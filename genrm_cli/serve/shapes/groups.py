@@ -3,13 +3,13 @@
 from genrm_cli.rollouts.record import UnreadableRecordError
 from genrm_cli.serve.shapes.call import Call, Json, Reply, Route, Shape
 from genrm_cli.serve.shapes.fields import deadline_of, digest_of, identifier_of, line_of, member_of, parse_body
-from genrm_cli.serve.shapes.render import comparison_record, group_metrics, response_record
+from genrm_cli.serve.shapes.render import comparison_record, response_record
 
 MAX_RESPONSES = 1_024
 
 
 async def _judge(call: Call) -> Reply:
-    body = parse_body(call.body)
+    body = parse_body(call.take_body())
     responses = body.get("responses")
     if not isinstance(responses, list) or not 1 <= len(responses) <= MAX_RESPONSES:
         raise UnreadableRecordError(f"responses is not a list of 1 to {MAX_RESPONSES} responses")
@@ -32,7 +32,7 @@ async def _judge(call: Call) -> Reply:
         "standard_errors": [score.standard_error for score in scores],
         "responses": [response_record(id_, score, answer) for id_, score in zip(ids, scores, strict=True)],
         "comparisons": [comparison_record(each, answer) for each in answer.rewards.comparisons],
-        "metrics": group_metrics(answer),
+        "metrics": answer.counts,
         "calibration": answer.calibration.as_dict(),
     }
     return Reply(content)

@@ -19,7 +19,7 @@ _TASK = "_ng_task_index"
 
 
 async def _verify(call: Call) -> Reply:
-    row = parse_body(call.body)
+    row = parse_body(call.take_body())
     member = member_of("", row, "nemo_gym")
     index = member.rollout.index
     if index is not None:
@@ -47,13 +47,13 @@ def _judge_error(message: str) -> Json:
 
 
 async def _seed_session(call: Call) -> Reply:
-    given = parse_body(call.body) if call.body.strip() else {}
+    given = parse_body(call.take_body()) if call.body.strip() else {}
     session = given.get("resources_session_id")
     return Reply({} if session is None else {"resources_session_id": session})
 
 
 async def _aggregate_metrics(call: Call) -> Reply:
-    rows = parse_body(call.body).get("verify_responses")
+    rows = parse_body(call.take_body()).get("verify_responses")
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise UnreadableRecordError("verify_responses is not a list of objects")
     tasks: dict[Any, list[Mapping[str, Any]]] = defaultdict(list)

@@ -16,7 +16,7 @@ _SHORTEST_OVERLAP = 16  # characters of a truncated prompt that the query must b
 
 
 async def _reward(call: Call) -> Reply:
-    body = parse_body(call.body)
+    body = parse_body(call.take_body())
     queries, prompts, labels = (body.get(name) for name in _LISTS)
     if not isinstance(queries, list) or not isinstance(prompts, list) or len(queries) != len(prompts):
         raise UnreadableRecordError("query and prompts are not lists of the same length")

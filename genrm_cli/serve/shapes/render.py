@@ -36,22 +36,3 @@ def comparison_record(comparison: ComparisonResult, answer: GroupAnswer) -> Json
     if comparison.component is not None:
         record["component"] = comparison.component
     return record | outcome_record(comparison.outcome, comparison.verdict)
-
-
-def group_metrics(answer: GroupAnswer) -> Json:
-    """Return the counts of a group."""
-    comparisons, rewards = answer.rewards.comparisons, answer.rewards
-    known = [reward for reward in rewards.rewards if reward is not None]
-    mean = sum(known) / len(known) if known else None
-    return {
-        "size": answer.size,
-        "came": len(answer.ids),
-        "scored": len(known),
-        "comparisons": len(comparisons),
-        "failed": len(rewards.failures),
-        "from_journal": sum(each.outcome.from_journal for each in comparisons),
-        "calls": sum(each.outcome.attempts for each in comparisons if not each.outcome.from_journal),
-        "reliability": rewards.reliability,
-        "reward_mean": mean,
-        "reward_spread": max(known) - min(known) if known else None,
-    }

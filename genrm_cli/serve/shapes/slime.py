@@ -10,7 +10,7 @@ from genrm_cli.serve.shapes.numbers import number_of
 
 
 async def _reward(call: Call) -> Reply:
-    body = parse_body(call.body)
+    body = parse_body(call.take_body())
     score, answer = await join_sample(Sample(body.get("prompt"), body.get("response"), body.get("label")), call)
     return Reply(number_of(score, answer, call))
 
