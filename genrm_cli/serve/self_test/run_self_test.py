@@ -8,6 +8,7 @@ from typing import Any
 
 import httpx
 
+from genrm_cli.errors import GenrmError
 from genrm_cli.judging.open_judges import OnEvent
 from genrm_cli.serve.run import serve
 from genrm_cli.serve.self_test.probe import REPLY_LIMIT_S, OnCheck, Probe
@@ -35,7 +36,10 @@ async def probe_server(trainer: str, url: str, token: str | None, on_check: OnCh
         probe = Probe(client, f"self-test-{uuid.uuid4().hex[:12]}", on_check)
         if token is not None:
             await probe.check_token()
-        await TRAINERS[trainer](probe)
+        try:
+            await TRAINERS[trainer](probe)
+        except (LookupError, TypeError, AttributeError) as error:  # a reply of another form
+            raise GenrmError(f"expected a reply as {trainer} reads it; it lacks {error}") from error
 
 
 async def probe_own_server(
