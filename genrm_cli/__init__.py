@@ -7,7 +7,7 @@ from importlib import import_module
 
 __version__ = "0.1.0"
 
-TYPE_CHECKING = False  # as in `typing`, whose import takes longer than everything else here
+TYPE_CHECKING = False  # the same as in `typing`, whose import would take longer than all else here
 if TYPE_CHECKING:
     from genrm_cli.errors import (
         GenrmError,
@@ -49,7 +49,7 @@ def __dir__() -> list[str]:
     return __all__
 
 
-if not TYPE_CHECKING:  # a type checker would take every name for one of the package
+if not TYPE_CHECKING:  # otherwise type checkers would accept any name
 
     def __getattr__(name: str) -> object:
         if name not in _MODULES:

@@ -1,7 +1,7 @@
-"""Names that users type, each with the line that explains it.
+"""Names that users type, each with a one-line explanation.
 
-Help texts and checks of settings are made from these tables. The tables of implementations elsewhere have exactly
-these names, in this order.
+Help texts and settings checks use these tables. The tables of implementations elsewhere have exactly these names, in
+this order.
 """
 
 from collections.abc import Iterable, Mapping
@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 STRATEGIES: Mapping[str, str] = {
     "circular": "each rollout against the next in its group: N comparisons for N rollouts",
     "all_pairs": "each rollout against every other: N(N-1)/2",
-    "ring": "each rollout against equally many others, first as often as second: N times --ring-k",
+    "ring": "each rollout against the same number of others, as often first as second: N times --ring-k",
     "swap": "like ring with half as many pairs, each in both orders",
     "random": "pairs chosen at random",
 }
@@ -61,12 +61,12 @@ COMPONENT_KINDS: Mapping[str, str] = {
     "rubric": "grades by a judge, one component for each rubric of a set",
     "rubric_rank": "a judge's ranking of the group by a rubric set",
     "rule": "a deterministic check of a session",
-    "field": "a number in the record",
+    "field": "a number from the record",
     "python": "a Python function",
 }
 
 RULES: Mapping[str, str] = {
-    "safety": "responds to risk as a crisis protocol asks",
+    "safety": "responds to risk as a crisis protocol requires",
     "empathy": "shows empathy",
     "bias": "avoids stereotypes",
     "task_completion": "reaches the outcomes that the scenario expects",
@@ -106,16 +106,16 @@ EXPORT_FORMATS: Mapping[str, str] = {
 
 PAIR_SELECTIONS: Mapping[str, str] = {
     "best-worst": "the best against the worst",
-    "best-typical-worst": "the best against the one nearest to mean - 2 sd",
+    "best-typical-worst": "the best against the one nearest to mean - 2 std",
     "top-bottom": "each of the best --top against each of the worst --top",
-    "all": "every two",
-    "compared": "those that the judge compared directly",
-    "best-random": "the best against a random other",
+    "all": "every pair",
+    "compared": "pairs that the judge compared directly",
+    "best-random": "the best against a random other response",
 }
 
 REASONING_POLICIES: Mapping[str, str] = {
     "keep": "in the text, between think tags",
-    "strip": "left out",
+    "strip": "omitted",
     "separate": "in the field reasoning_content",
 }
 

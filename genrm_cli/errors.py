@@ -1,14 +1,14 @@
-"""Every error a user can meet, each with its exit code.
+"""All errors that users see, each with its exit code.
 
     GenrmError                   1  (a bug, if nothing more precise is raised)
     ├── UsageError               2  a flag, a setting, a combination of them
     ├── InputError               3  rollouts that cannot be read
-    │   └── ChangedInputError    3  another version of them came while they were read
+    │   └── ChangedInputError 3 rollouts that changed while they were read
     ├── JudgeError               4  a judge that cannot be reached or refuses
-    ├── StorageError             5  bytes that cannot be listed, fetched or kept
+    ├── StorageError             5  data that cannot be listed, read or written
     └── TooManyUnscoredError     6  the run is done, but too many rollouts stayed unscored
 
-A message is one paragraph: where, what was found, what was expected, what to do next.
+A message is one paragraph: the location, what was found, what was expected, and what to do next.
 """
 
 from collections.abc import Iterable
@@ -18,7 +18,7 @@ INTERRUPTED = 130
 
 
 class GenrmError(Exception):
-    """Base of all errors that genrm raises on purpose."""
+    """Base class of all errors that genrm raises on purpose."""
 
     exit_code = 1
 
@@ -46,7 +46,7 @@ class JudgeError(GenrmError):
 
 
 class StorageError(GenrmError):
-    """Bytes cannot be listed, fetched or kept."""
+    """Data cannot be listed, read or written."""
 
     exit_code = 5
 
@@ -58,7 +58,7 @@ class TooManyUnscoredError(GenrmError):
 
 
 class StoppedError(Exception):
-    """The caller asked to stop, and knows why: no error a user meets, so without an exit code."""
+    """The caller asked to stop. Users never see it, so it has no exit code."""
 
 
 _FROM_WORST = (1, 4, 5, 2, 3, 6, 0)

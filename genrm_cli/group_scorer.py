@@ -47,13 +47,13 @@ class GroupScorer:
         *,
         resumes: bool = False,
     ) -> None:
-        """Check and compile the settings; opens nothing.
+        """Check and compile the settings; open nothing.
 
         Args:
             settings: the effective settings.
-            api_keys: of the judges that need one, by name.
-            progress: reports the progress to another thread.
-            on_event: called when something happens that a person or a log should know.
+            api_keys: API keys by judge name.
+            progress: progress that another thread may read.
+            on_event: called for events that a user or a log should see.
             resumes: keep asking after the judge was down for `give_up_after`, as a server does.
 
         Raises:
@@ -113,7 +113,7 @@ class GroupScorer:
 
     @property
     def calibration(self) -> Calibration:
-        """The calibration of the judge on all groups scored so far; pass it on to score later groups with it."""
+        """The calibration of the judge on all groups scored so far; pass it on to score later groups."""
         return self._statistics.fit()
 
     async def score_group(self, group: Group, *, calibration: Calibration | None = None) -> GroupRewards:
@@ -131,14 +131,14 @@ class GroupScorer:
     async def score_groups(
         self, groups: Iterable[Group], *, calibration: Calibration | None = None
     ) -> list[GroupRewards]:
-        """Compare the rollouts of many groups, by default with the calibration that is fitted to them.
+        """Compare the rollouts of many groups, by default with a calibration fitted to them.
 
         Args:
-            groups: consumed lazily, unless a budget has to be divided among all of them.
-            calibration: of the judge.
+            groups: the groups; consumed lazily, unless a budget must be divided among them.
+            calibration: calibration of the judge.
 
         Raises:
-            GenrmError: as for `score_group`. Requests in flight are cancelled.
+            GenrmError: see `score_group`. Requests in flight are cancelled.
             RuntimeError: the scorer is not open.
         """
         judges, plan = self._open_set(), self._plan
@@ -167,7 +167,7 @@ class GroupScorer:
         return self._judges
 
     def _begin(self, group: Group, plan: GroupPlan) -> Group:
-        """Count a group that is going to be judged."""
+        """Count a group before it is judged."""
         metrics, size = self.metrics, len(group.rollouts)
         metrics.groups += 1
         metrics.rollouts += size

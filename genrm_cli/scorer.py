@@ -29,7 +29,7 @@ _FILE_SETTINGS = frozenset(
     {setting.key for setting in all_settings() if setting.declared.panel in _FILE_PANELS} - {"keep_replies"}
     | {"parallel_files", "segment_calls", "segment_age", "unscored", "max_unscored"}
 )
-_NO_JUDGE = "Scorer: no judge is given. Pass base_url and model, or judge='lexical' to try the built-in baseline."
+_NO_JUDGE = "Scorer: no judge given. Pass base_url and model, or judge='lexical' to try the built-in baseline."
 
 
 class Scorer(GroupScorer):
@@ -39,25 +39,25 @@ class Scorer(GroupScorer):
             result = await scorer.score("What is 2 + 2?", ["4", "5", "It is 4."])
         print(result.rewards)
 
-    All groups share the judge's connections, limits, budget and journal. `deadline` counts from the opening. A scorer
-    belongs to the event loop that opened it; tasks of that loop may use it at once. A closed scorer can be opened
-    again.
+    All groups share the judge's connections, limits, budget and journal. `deadline` starts when the scorer is opened.
+    A scorer belongs to the event loop that opened it; tasks of that loop may use it concurrently. A closed scorer can
+    be opened again.
 
     Attributes:
         metrics: counts over all groups scored so far.
     """
 
     def __init__(self, *, api_key: str | None = None, calibration: Calibration | None = None, **settings: Any) -> None:
-        """Check the settings; opens nothing.
+        """Check the settings; open nothing.
 
         Args:
-            api_key: of the judge; by default `GENRM_API_KEY`, else `OPENAI_API_KEY` of the environment.
-            calibration: of the judge, from `Scorer.calibration`; the default of the methods below.
-            settings: named as in a settings file: `base_url`, `model`, `estimator`, `journal`, ... None stands for
-                the default. Settings files and other `GENRM_` variables are not read.
+            api_key: API key of the judge; by default `GENRM_API_KEY`, else `OPENAI_API_KEY` of the environment.
+            calibration: calibration of the judge, from `Scorer.calibration`; the default for the methods below.
+            settings: settings by their name in a settings file: `base_url`, `model`, `estimator`, `journal`, ... None
+                means the default. Settings files and other `GENRM_` variables are not read.
 
         Raises:
-            UsageError: a setting is unknown, concerns files only, or has a wrong value; or no judge is given.
+            UsageError: a setting is unknown, concerns files only, or has a wrong value; or there is no judge.
         """
         with _errors_with_keywords():
             checked = _resolve(settings)
@@ -85,15 +85,15 @@ class Scorer(GroupScorer):
     ) -> GroupRewards:
         """Compare the responses to one prompt and return their rewards.
 
-        A failed request never raises: it is one of the result's `failures`, and a response without any verdict has
-        no reward but a reason.
+        A failed request never raises: it is in `failures` of the result, and a response without any verdict has a
+        reason instead of a reward.
 
         Args:
-            prompt: as for `Group.of`, as are `responses`, `key` and `principle`.
+            prompt: see `Group.of`, also for `responses`, `key` and `principle`.
             responses: n >= 0. A single response gets no reward, or the setting `default_score`.
             key: name of the group.
             principle: the criterion to judge by.
-            calibration: of the judge; by default the scorer's own, or none.
+            calibration: calibration of the judge; by default the scorer's own, or none.
 
         Raises:
             InputError: the prompt or a response cannot be read.
@@ -115,14 +115,14 @@ class Scorer(GroupScorer):
         """Compare the rollouts of many groups and return the result of each, in the order of the groups.
 
         Args:
-            groups: any iterable. The next group is taken when all requests about the one before are on their way, so
-                the setting `concurrency` bounds the groups in progress, too; the texts of a finished group are
-                released. With the setting `budget`, the number of calls for all groups, they are read first.
-            calibration: of the judge; by default the scorer's own, else it is fitted to these groups as
-                `genrm score` does.
+            groups: any iterable. The next group is taken when all requests of the previous one have been made, so the
+                setting `concurrency` also limits the groups in progress. The texts of a finished group are released.
+                With the setting `budget`, the number of calls for all groups, all groups are read first.
+            calibration: calibration of the judge; by default the scorer's own, or else one fitted to these groups, as
+                in `genrm score`.
 
         Raises:
-            GenrmError: as for `score`. Requests in flight are cancelled.
+            GenrmError: see `score`. Requests in flight are cancelled.
         """
         with _errors_with_keywords():
             return await super().score_groups(groups, calibration=calibration or self._given_calibration)
@@ -134,12 +134,12 @@ def score(prompt: object, responses: Sequence[object], **settings: Any) -> Group
     Works in any thread. Inside a running event loop it blocks that loop; await `Scorer.score` there.
 
     Args:
-        prompt: as for `Group.of`.
-        responses: as for `Group.of`.
-        settings: as for `Scorer`; also `key` and `principle`, which concern this group.
+        prompt: see `Group.of`.
+        responses: see `Group.of`.
+        settings: see `Scorer`; also `key` and `principle` of this group.
 
     Raises:
-        GenrmError: as for `Scorer` and `Scorer.score`.
+        GenrmError: see `Scorer` and `Scorer.score`.
     """
     group = Group.of(prompt, responses, key=settings.pop("key", None))
     scorer = Scorer(**settings)
@@ -152,10 +152,10 @@ def score(prompt: object, responses: Sequence[object], **settings: Any) -> Group
 
 
 def _resolve(given: Mapping[str, object]) -> Settings:
-    """Return the settings that keywords give.
+    """Return the settings from keywords.
 
     Raises:
-        UsageError: names the keyword.
+        UsageError: a keyword is unknown or its value is wrong.
     """
     values = {name: _plain(value) for name, value in given.items() if value is not None}
     if unused := sorted(_FILE_SETTINGS & values.keys()):
@@ -169,7 +169,7 @@ def _resolve(given: Mapping[str, object]) -> Settings:
 
 
 def _plain(value: object) -> object:
-    """Return a value as a settings file would hold it."""
+    """Return a value as it would appear in a settings file."""
     if isinstance(value, os.PathLike):
         return os.fspath(value)
     return list(value) if isinstance(value, tuple) else value
@@ -177,7 +177,7 @@ def _plain(value: object) -> object:
 
 @contextmanager
 def _errors_with_keywords() -> Iterator[None]:
-    """Name keywords instead of flags in error messages."""
+    """Replace flags by keywords in error messages."""
     try:
         yield
     except GenrmError as error:

@@ -1,4 +1,4 @@
-"""Verdicts and failures: what a judge says of two responses, or why it says nothing. Never a made-up number."""
+"""Verdicts and failures: what a judge says about two responses, or why there is no verdict. Never a made-up number."""
 
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
@@ -10,13 +10,13 @@ MIDDLE_RANKING = 3.5
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A judge's opinion on two responses, by place in the prompt.
+    """A judge's opinion of two responses, by their position in the prompt.
 
     Attributes:
         score_1: helpfulness of the response shown first, 1 to 5, higher is better.
         score_2: the same for the response shown second.
         ranking: 1 = first much better ... 6 = second much better; 3.5 is the middle.
-        defaulted: True when a number is a default that the user asked for (`--compat`), not the judge's.
+        defaulted: whether a number is a default that the user asked for (`--compat`) instead of the judge's.
     """
 
     score_1: float
@@ -25,18 +25,18 @@ class Verdict:
     defaulted: bool = field(default=False, compare=False)
 
     def __reduce__(self) -> tuple[object, ...]:
-        # Runs keep many of them on disk: the way of frozen dataclasses takes five times as long.
+        # Runs store many of them on disk: the default for frozen dataclasses takes five times as long.
         return Verdict, (self.score_1, self.score_2, self.ranking, self.defaulted)
 
 
 @dataclass(frozen=True, slots=True)
 class Grades:
-    """A judge's numbers on what it was shown in a lineup.
+    """A judge's grades of the responses that it was shown.
 
     Attributes:
-        values: one for each response, in the order shown, or one for each thing that was asked of a single response;
-            finite, on the scale that the profile states.
-        notes: the judge's reasons or quotations, one for each value, or none.
+        values: one per response, in the order shown, or one per rubric of a single response; finite, on the scale of
+            the profile.
+        notes: the judge's reasons or quotations, one per value, or none.
     """
 
     values: tuple[float, ...]
@@ -47,7 +47,7 @@ Judgment = Verdict | Grades
 
 
 class FailureKind(StrEnum):
-    """Why a comparison gave no verdict. The values appear in metrics and comparison records."""
+    """Why a comparison has no verdict. The values appear in metrics and comparison records."""
 
     CONNECTION = "connection"  # refused, reset, DNS, TLS
     TIMEOUT = "timeout"
@@ -61,16 +61,16 @@ class FailureKind(StrEnum):
     NO_VERDICT = "no_verdict"
     AMBIGUOUS = "ambiguous"
     OUT_OF_RANGE = "out_of_range"
-    NOT_ASKED = "not_asked"  # the run was stopped before (deadline, budget), or only failures were asked again
+    NOT_ASKED = "not_asked"  # the run was stopped first (deadline, budget), or only failures were retried
 
     @property
     def is_transient(self) -> bool:
-        """Whether a later run may get a verdict where this one got none."""
+        """Whether a later run may get a verdict where this one did not."""
         return self in _TRANSIENT
 
     @property
     def is_parse_failure(self) -> bool:
-        """Whether the judge replied and its reply holds no verdict."""
+        """Whether the judge replied, but without a verdict."""
         return self in _PARSE_FAILURES
 
 
@@ -90,32 +90,32 @@ _PARSE_FAILURES = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A comparison that gave no verdict. It is data, and never becomes a score."""
+    """A comparison without a verdict. It is data, and never becomes a score."""
 
     kind: FailureKind
     detail: str
 
 
 def preference(verdict: Verdict) -> float:
-    """Return by how much the first response is preferred: by the scores, on equal ones by the ranking.
+    """Return how strongly the first response is preferred: by the scores or, if these are equal, by the ranking.
 
-    Above 0 the first is preferred, below 0 the second, at 0 neither.
+    Positive: the first is preferred; negative: the second; 0: neither.
     """
     return verdict.score_1 - verdict.score_2 or MIDDLE_RANKING - verdict.ranking
 
 
 def contradicts_itself(verdict: Verdict) -> bool:
-    """Tell whether the scores prefer one response and the ranking the other; a tie contradicts nothing."""
+    """Return whether the scores prefer one response and the ranking the other; a tie contradicts nothing."""
     return (verdict.score_1 - verdict.score_2) * (MIDDLE_RANKING - verdict.ranking) < 0
 
 
 def echoes_score(verdict: Verdict) -> bool:
-    """Tell whether the ranking only repeats the score of both responses (`5, 5, 5`), as small models write it."""
+    """Return whether the ranking only repeats the score of both responses (`5, 5, 5`), as small models write it."""
     return verdict.score_1 == verdict.score_2 == verdict.ranking
 
 
 def verdict_after_swap(verdict: Verdict) -> Verdict:
-    """Return the same opinion with the two responses shown in the other order."""
+    """Return the same opinion with the two responses in the other order."""
     return Verdict(verdict.score_2, verdict.score_1, MIN_RANKING + MAX_RANKING - verdict.ranking)
 
 
@@ -124,14 +124,15 @@ class Outcome:
     """The result of one request.
 
     Attributes:
-        result: the verdict or grades, or why there are none.
+        result: the verdict or grades, or the failure.
         attempts: calls made, including retries and hedges.
-        latency_s: from the first call to the last answer, waits included.
-        prompt_tokens: summed over all replies, where the server reports them; so are the two below.
+        latency_s: time from the first call to the last answer, including waits.
+        prompt_tokens: sum over all replies, if the server reports them; likewise the two below.
         reply_text: the content of the last reply; None if there was none.
-        from_journal: True when nothing was asked: the numbers are those of the run that asked.
-        hedged: True when a straggler was asked a second time.
-        turns: calls that an answer takes at least; the rest are retries.
+        from_journal: whether the result comes from the journal: the numbers are those of the run that asked.
+        journal_key: key of the reply in the journal; empty if the journal does not contain it.
+        hedged: whether a straggling request was sent a second time.
+        turns: minimum number of calls for an answer; all others are retries.
     """
 
     result: Judgment | Failure
@@ -142,6 +143,7 @@ class Outcome:
     cached_tokens: int = 0
     reply_text: str | None = None
     from_journal: bool = False
+    journal_key: bytes = field(default=b"", compare=False)
     hedged: bool = False
     turns: int = 1
 

@@ -16,7 +16,7 @@ from hypothesis import settings
 
 pytest_plugins = ["judge_server_fixture", "s3_disturber_fixture", "s3_stores_fixture", "trainers_fixture"]
 
-_START_LIMIT_S = 30
+_START_LIMIT_S = 60
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 SERVER_PATH = Path(__file__).with_name("judge_server.py")
-START_LIMIT_S = 20.0
+START_LIMIT_S = 60.0
 
 
 class JudgeServer:
@@ -75,7 +75,7 @@ class JudgeServer:
         """Return the counters since the last reset and the last 50 requests."""
         return self._control("GET", "stats")
 
-    def wait_until(self, condition: Callable[[dict[str, Any]], bool], limit_s: float = 10.0) -> dict[str, Any]:
+    def wait_until(self, condition: Callable[[dict[str, Any]], bool], limit_s: float = 60.0) -> dict[str, Any]:
         """Return the first stats that meet the condition."""
         give_up_at = time.monotonic() + limit_s
         while not condition(stats := self.stats()):
@@ -117,7 +117,7 @@ class JudgeServer:
         self._process = None
 
     def _control(self, method: str, name: str, fields: dict[str, Any] | None = None) -> dict[str, Any]:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         try:
             body = None if fields is None else json.dumps(fields)
             connection.request(method, f"/control/{name}", body, {"Connection": "close"})

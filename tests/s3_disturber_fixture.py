@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 SERVER_PATH = Path(__file__).with_name("s3_disturber.py")
-START_LIMIT_S = 20.0
+START_LIMIT_S = 60.0
 
 
 class DisturbedS3:
@@ -73,7 +73,7 @@ class DisturbedS3:
         self._process.stdout.close()
 
     def _control(self, method: str, name: str, fields: dict[str, Any] | None = None) -> Any:
-        connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=10)
+        connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=60)
         try:
             body = None if fields is None else json.dumps(fields)
             connection.request(method, f"/-/{name}", body, {"Connection": "close"})

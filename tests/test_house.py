@@ -33,8 +33,8 @@ TREES = {module: ast.parse(path.read_text(encoding="utf-8")) for module, path in
 LAYERS = (
     ("__main__",),
     ("cli",),
-    ("report",),
-    ("evaluation", "simulation", "export", "tracking", "serve", "adapters"),
+    ("export", "report"),
+    ("evaluation", "simulation", "tracking", "serve", "adapters"),
     ("jobs", "group_scorer", "scorer"),
     ("groups",),
     ("judging", "rewards", "rules", "pairing", "rollouts", "storage", "metrics"),

@@ -87,7 +87,7 @@ class RewardClient:
     ) -> Json:
         """Wait for the cohort of a response, and return the reply; `reward` is a number or None.
 
-        Ids hold no slash.
+        The member id holds no slash.
 
         Raises:
             RewardServerError: as for `score_group`.

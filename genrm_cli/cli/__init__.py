@@ -1,1 +1,1 @@
-"""The `genrm` command: Typer and Rich, one file a command."""
+"""The `genrm` command: Typer and Rich, one file per command."""

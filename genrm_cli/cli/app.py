@@ -1,6 +1,6 @@
 """The `genrm` command and its subcommands.
 
-Commands import the modules that do the work when they run: numpy, the HTTP library and boto3 would slow `--help` down.
+Commands import heavy modules only when they run: numpy, the HTTP library and boto3 would slow down `--help`.
 """
 
 import contextlib
@@ -40,7 +40,7 @@ from genrm_cli.storage.formats.printable import escaped
 
 @contextlib.contextmanager
 def _escaping_arguments() -> Iterator[None]:
-    """Escape control characters in the messages of Typer's own errors, which quote what was typed."""
+    """Escape control characters in Typer's own error messages, which quote the command line."""
     try:
         yield
     except Exception as error:
@@ -82,7 +82,7 @@ app.command(cls=Command, short_help="List the input formats, with examples.")(fo
 app.command(name="eval", cls=Command, short_help="Measure a judge on labelled pairs.", epilog=EPILOG)(eval_)
 app.command(cls=Command, short_help="Estimate reward accuracy for a call budget.", epilog=SIMULATION_EPILOG)(simulate)
 app.command(cls=Command, short_help="Turn scored rollouts into a data set for a trainer.", epilog=EPILOG)(export)
-app.command(cls=Command, short_help="Write a page about scored rollouts.", epilog=EPILOG)(report)
+app.command(cls=Command, short_help="Write an HTML report about scored rollouts.", epilog=EPILOG)(report)
 app.command(cls=Command, short_help="Show the effective settings and their sources.", epilog=EPILOG)(config)
 app.command(cls=Command, short_help="Write a settings file for a judge.")(init)
 app.command(cls=Command, short_help="Print a page of the user's guide.")(guide)
@@ -103,17 +103,17 @@ def _root(
         bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
     ] = False,
 ) -> None:
-    """Hold the options of `genrm` itself; the app has its help."""
+    """Define the options of `genrm` itself. Its help text is on the app."""
 
 
 def main() -> None:
     """Run the command line and end the process.
 
-    The interpreter is not shut down: threads of the HTTP library that still need it would abort the process, and
-    cancelled calls cannot be called back.
+    Skips the shutdown of the interpreter: HTTP threads that still need it would abort the process, and calls in flight
+    cannot be interrupted.
     """
     # SIGTERM (cron's timeout) and SIGHUP (a closed terminal) end a run like Ctrl-C: verdicts are kept, partial outputs
-    # are not. nohup ignores SIGHUP, and so does the run then.
+    # are not. Under nohup, the run ignores SIGHUP.
     for ending in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(ending) is not signal.SIG_IGN:
             signal.signal(ending, signal.default_int_handler)
@@ -124,7 +124,7 @@ def main() -> None:
     try:
         app(prog_name="genrm")
     except SystemExit as ending:
-        # Rich and Click exit with 1 when the reader of the help is gone (`| head`).
+        # Rich and Click exit with 1 when the reader of the help closes the pipe (`| head`).
         code = 0 if isinstance(ending.__context__, BrokenPipeError) else ending.code
     except KeyboardInterrupt:
         code = INTERRUPTED

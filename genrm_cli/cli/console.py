@@ -1,7 +1,7 @@
 """Messages and progress on stderr, with colour and motion only on a terminal; tables and JSON on stdout.
 
-All that a command prints passes here, and here control characters become escapes such as \\x1b, on a terminal, in a
-pipe and in a file alike: texts of models, names of files and replies of servers could otherwise control the terminal.
+All output of the commands passes through this module. It replaces control characters with escapes such as \\x1b on
+terminals, in pipes and in files, because model output, file names and server replies could control the terminal.
 """
 
 import os
@@ -68,7 +68,7 @@ def say_traceback() -> None:
 def showing_progress(progress: RunProgress, on_event: OnEvent, *, quiet: bool) -> Iterator[None]:
     """Show the progress of a run: a live line on a terminal, otherwise a plain line every 30 s.
 
-    `on_event` receives it as `progress` every 30 s in both cases.
+    In both cases, `on_event` receives a `progress` event every 30 s.
     """
     started_s = time.monotonic()
     done = threading.Event()
@@ -187,12 +187,12 @@ def print_text(text: str = "") -> None:
 
 
 def is_interactive() -> bool:
-    """Return whether a person can be asked: stdin and stderr are terminals."""
+    """Return whether the user can be prompted: stdin and stderr are terminals."""
     return sys.stdin is not None and sys.stdin.isatty() and stderr_console.is_terminal
 
 
 def ask(question: str, default: str | None = None) -> str:
-    """Ask on the terminal until there is an answer.
+    """Prompt on the terminal until the user answers.
 
     Raises:
         KeyboardInterrupt: Ctrl-C or the end of the input.
@@ -205,7 +205,7 @@ def ask(question: str, default: str | None = None) -> str:
 
 
 def print_markdown(text: str) -> None:
-    """Print Markdown to stdout: formatted and in a pager on a terminal, as it is otherwise."""
+    """Print Markdown to stdout: formatted, in a pager, on a terminal; unchanged otherwise."""
     console = _stdout_console()
     if not console.is_terminal:
         typer.echo(text, nl=False)
@@ -241,12 +241,12 @@ def new_table(*heads: str, texts: int = 1) -> Table:
 
 
 def add_row(table: Table, *cells: str, style: str | None = None) -> None:
-    """Add a row of plain text: names may contain what Rich would read as markup."""
+    """Add a row of plain text, because names may look like Rich markup."""
     table.add_row(*(Text(escaped_line(cell)) for cell in cells), style=style)
 
 
 def cut(text: str, width: int | None = None) -> str:
-    """Shorten text to the width of the terminal, or to another one."""
+    """Shorten text to a width; by default, the terminal's."""
     shortened = Text(escaped_line(text))
     shortened.truncate(terminal_width() if width is None else width, overflow="ellipsis")
     return shortened.plain
@@ -258,12 +258,12 @@ def terminal_width() -> int:
 
 
 def counted(count: int, noun: str, plural: str | None = None) -> str:
-    """Return a number and its noun, as in `1 group` and `2 groups`."""
+    """Return a count with its noun, as in `1 group` and `2 groups`."""
     return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
 
 
 def number_text(value: float | None, form: str = ".3f") -> str:
-    """Return a formatted number, `-` for None; an integer is shown as it is."""
+    """Return a formatted number, `-` for None. Integers are not rounded."""
     if value is None:
         return "-"
     return str(value) if isinstance(value, int) else format(value, form)

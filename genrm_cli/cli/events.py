@@ -15,16 +15,16 @@ from genrm_cli.settings import Settings
 
 
 class Events:
-    """Receives events of a run; may be called from several threads."""
+    """Print and log the events of a run; safe to call from several threads."""
 
-    def __init__(self, log_path: str | None, *, quiet: bool, unsaid: Iterable[str] = ()) -> None:
-        """Open the log, if any. With `quiet`, print errors only; events in `unsaid` are only logged.
+    def __init__(self, log_path: str | None, *, quiet: bool, log_only: Iterable[str] = ()) -> None:
+        """Open the log, if any. With `quiet`, print errors only; events in `log_only` are only logged.
 
         Raises:
             StorageError: the log cannot be opened.
         """
         self._quiet = quiet
-        self._unsaid = set(unsaid)
+        self._log_only = set(log_only)
         self._lock = threading.Lock()
         self._log: TextIO | None = None
         if log_path is not None:
@@ -46,9 +46,9 @@ class Events:
     def __call__(self, event: str, fields: dict[str, Any]) -> None:
         """Print and log an event."""
         wanted = not self._quiet or fields.get("exit_code", 0) != 0
-        if wanted and event not in self._unsaid and (tell := _SAID.get(event)) is not None:
+        if wanted and event not in self._log_only and (tell := _SAID.get(event)) is not None:
             if event in _SAID_ONCE:
-                self._unsaid.add(event)
+                self._log_only.add(event)
             tell(fields)
         with self._lock:
             self._write({"time": round(time.time(), 3), "event": event, **fields})
@@ -71,9 +71,9 @@ class Events:
 def watched(settings: Settings) -> Iterator[tuple[RunProgress, Events]]:
     """Print and log the events and the progress of a run."""
     progress, quiet = RunProgress(), settings.output.quiet
-    unsaid = ("judge",) if settings.output.json_output else ()  # the result of `eval` names it
+    log_only = ("judge",) if settings.output.json_output else ()  # the result of `eval` names it
     with (
-        Events(settings.output.log_json, quiet=quiet, unsaid=unsaid) as events,
+        Events(settings.output.log_json, quiet=quiet, log_only=log_only) as events,
         showing_progress(progress, events, quiet=quiet),
     ):
         yield progress, events
@@ -89,7 +89,7 @@ _WHY_PROFILE = {
 
 
 def judge_text(judge: dict[str, Any]) -> str:
-    """Return who judges, with its profile and why it has it, and where it is, in one line."""
+    """Describe the judge in one line: its name, its profile and how that was chosen, and its endpoints."""
     if judge["profile"] is None:
         return f"{judge['name']}, the built-in baseline"
     why = _WHY_PROFILE[judge["profile_from"]]
@@ -114,7 +114,7 @@ def file_text(result: dict[str, Any]) -> str:
 
 
 def status_text(status: str) -> str:
-    """Return the status of an input as people read it; one that waits for the next run was skipped in this one."""
+    """Return the status of an input for display. An input that waits for the next run shows as skipped."""
     return {"waits": "skipped", "score": "to score"}.get(status, status)
 
 
@@ -139,16 +139,16 @@ _SAID: dict[str, Callable[[dict[str, Any]], None]] = {
     "judge": lambda fields: say(f"judge: {judge_text(fields)}"),
     "plan": lambda fields: say(plan_text(fields)),
     "probing": lambda fields: say(
-        f"probing {', '.join(fields['endpoints'])} (at most {fields['call_timeout_s']:g} s a call)"
+        f"probing {', '.join(fields['endpoints'])} (at most {fields['call_timeout_s']:g} s per call)"
     ),
     "probe": _say_probe,
     "endpoint_down": _warning("{endpoint} is marked unhealthy: {detail}"),
     "endpoint_up": lambda fields: say(f"{fields['endpoint']} is healthy again"),
-    "paused": _warning("the judge is down ({detail}); giving up if it is not back in {give_up_after_s:g} s"),
+    "paused": _warning("the judge is down ({detail}); giving up unless it recovers within {give_up_after_s:g} s"),
     "file": _say_file,
     "claims_uncertain": _warning(
-        "the store of {output} ignores conditional writes (If-None-Match), so leases are not safe: each is written and "
-        "counts if it still exists two seconds later. Do not start two runs at the same moment."
+        "the store of {output} ignores conditional writes (If-None-Match), so leases are not safe: a lease counts if "
+        "it still exists two seconds after it was written. Do not start two runs at the same moment."
     ),
     "claim_left": _warning(
         "a lease could not be released ({detail}); it stays until it expires. The role needs s3:DeleteObject for "
@@ -159,14 +159,12 @@ _SAID: dict[str, Callable[[dict[str, Any]], None]] = {
     ),
     "nothing_found": _warning("{input}: no rollout files; expected names such as run.jsonl or run.jsonl.gz."),
     "copy_failing": _warning(
-        "verdicts cannot be copied to {folder} at the moment ({detail}); they are kept locally and copied when the "
-        "store works again"
+        "cannot copy verdicts to {folder} ({detail}); they stay in the local journal and are copied when the store "
+        "recovers"
     ),
-    "journal_damaged": _warning(
-        "journal {journal}: {verdicts} damaged verdicts are not used; the judge is asked again"
-    ),
+    "journal_damaged": _warning("journal {journal}: ignoring {verdicts} damaged verdicts; the judge is asked again"),
     "tracker_failed": _warning("--{tracker}: the run was not logged: {detail}"),
     "stopped": lambda fields: say_warning(
-        f"stopped by --{fields['reason'].replace('_', '-')}: no more calls, partial results will be written"
+        f"stopped by --{fields['reason'].replace('_', '-')}: making no more calls and writing partial results"
     ),
 }

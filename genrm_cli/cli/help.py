@@ -24,7 +24,7 @@ class Command(TyperCommand):
         super().__init__(*arguments, **more)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write the options: those that matter most, or all by subject."""
+        """Write the options: the common ones, or all of them by subject."""
         sections: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
         brief = _ALL not in ctx.meta and any(parameter.name == "help_all" for parameter in self.params)
         for parameter in self.get_params(ctx):
@@ -42,7 +42,7 @@ class Command(TyperCommand):
 
 
 def _names(parameter: str, shown: str) -> str:
-    """Return how the help names a parameter: a switch by the flag that changes its default, no types in brackets."""
+    """Return the name of a parameter in the help, without its type: for a switch, the flag that changes its default."""
     on, _, off = shown.partition(" / ")
     return _TYPE.sub("", off if off and parameter in _ON else on)
 

@@ -41,9 +41,9 @@ EPILOG = (
 
 @dataclass(frozen=True, slots=True)
 class Invocation:
-    """The settings of one call of a command, their origins, and the API keys by name of the judge.
+    """One invocation of a command: its settings, their origins, and the API keys by judge name.
 
-    `settings_path` is that of the settings file; empty without one.
+    `settings_path` is the path of the settings file, or empty without one.
     """
 
     settings: Settings
@@ -58,22 +58,22 @@ class Invocation:
 OnError = Callable[[GenrmError, OutputSettings], None]
 
 
-def say_no_more(error: GenrmError, output: OutputSettings) -> None:
-    """Leave an error as it was printed."""
+def keep_silent(error: GenrmError, output: OutputSettings) -> None:
+    """Print nothing more about an error."""
     del error, output
 
 
 def with_settings(
-    *panels: Panel, omit: Iterable[str] = (), on_error: OnError = say_no_more
+    *panels: Panel, omit: Iterable[str] = (), on_error: OnError = keep_silent
 ) -> Callable[[Callable[..., int]], Callable[..., None]]:
     """Add an option for each setting of these panels to a command.
 
     The command takes its own parameters and an `Invocation` as `invocation`, and returns its exit code.
 
     Args:
-        panels: of the settings to add.
+        panels: the panels of the settings to add.
         omit: names of settings to leave out.
-        on_error: called after an error was printed; with the flags alone if the settings cannot be resolved.
+        on_error: called after an error is printed, with the flags alone if the settings cannot be resolved.
     """
     settings = [s for s in all_settings() if s.declared.panel in panels and s.name not in omit]
 
@@ -149,14 +149,14 @@ def _warn_of_names(flags: dict[str, Any], file: SettingsFile) -> None:
     for warning in iter_renamed(given, os.environ, {key.replace("-", "_") for key in file.values}):
         say_warning(warning)
     for name in unknown_variables(os.environ):
-        say_warning(f"{name} is set, but is not a setting; `genrm config` lists all.")
+        say_warning(f"{name} is set, but is not a setting; `genrm config` lists all settings.")
 
 
 def run_command(command: Callable[[], int], on_error: Callable[[GenrmError], None] = lambda error: None) -> int:
     """Run a command and return its exit code; print its error, and call `on_error`."""
     try:
         code = command()
-        if sys.stdout is not None:  # it may be closed
+        if sys.stdout is not None:  # the parent process may have closed it
             sys.stdout.flush()
     except GenrmError as error:
         say_error(str(error))
@@ -166,17 +166,17 @@ def run_command(command: Callable[[], int], on_error: Callable[[GenrmError], Non
         say_error(INTERRUPTED_TEXT)
         return INTERRUPTED
     except BrokenPipeError:
-        # The reader of stdout closed it (`| head`). Python would report that once more at exit.
+        # The reader of stdout closed the pipe (`| head`). Python would report that again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except OSError as error:  # of stdout; all other I/O raises errors of genrm
+    except OSError as error:  # from stdout; all other I/O raises GenrmError
         say_error(f"cannot write to stdout: {error.strerror}.")
         return StorageError.exit_code
     return code
 
 
 def run_to_end(work: Coroutine[Any, Any, Result]) -> Result:
-    """Run work in a new event loop; a cancellation, by SIGTERM too, becomes a KeyboardInterrupt."""
+    """Run work in a new event loop. A cancellation, also by SIGTERM, raises KeyboardInterrupt."""
     import asyncio
 
     try:
@@ -208,12 +208,12 @@ def _old_parameters(settings: Iterable[Setting]) -> Iterator[inspect.Parameter]:
 
 
 def _annotation_of(setting: Setting) -> Any:
-    # Text for every other type: `convert` handles flags, environment and file alike.
+    # Other types are text: `convert` handles flags, environment and file alike.
     return list[str] if setting.is_many else bool if setting.type is bool else str
 
 
 def option(metavar: str, text: str, *names: str, panel: str | None = None) -> Any:
-    """Return an option of a command, whose help does not show the default."""
+    """Return an option of a command. Its help does not show the default."""
     return typer.Option(*names, metavar=metavar, help=text, rich_help_panel=panel, show_default=False)
 
 
@@ -225,7 +225,7 @@ def keyword_parameter(name: str, annotation: Any, option: Any) -> inspect.Parame
 
 
 def _completion_of(setting: Setting) -> Callable[[str], list[str]] | None:
-    """Return what completes a value in the shell, for settings with names to choose from."""
+    """Return the shell completion of a setting that has choices, otherwise None."""
     if setting.name == "profile":
         return _complete_profile
     choices = setting.declared.choices
@@ -250,6 +250,8 @@ _METAVARS = {str: "TEXT", int: "N", float: "NUMBER", bool: None}
 
 
 def _help_of(setting: Setting) -> str:
+    if setting.declared.negative_help:  # the help names the flag that disables the setting
+        return setting.declared.negative_help
     default = setting.default
     if default in (None, ()) or isinstance(default, bool) or "Default" in setting.declared.help:
         return setting.declared.help
@@ -257,7 +259,7 @@ def _help_of(setting: Setting) -> str:
 
 
 def _offline_parameter(settings: Iterable[Setting]) -> Iterator[inspect.Parameter]:
-    """Yield the flag that is short for `--judge lexical`, for commands that take a judge."""
+    """Yield `--offline`, a shorthand for `--judge lexical`, for commands that take a judge."""
     if any(setting.name == "judge" for setting in settings):
         offline = typer.Option(
             "--offline", help="Use the built-in lexical baseline instead of a judge: no model, no network."

@@ -28,8 +28,9 @@ class Judgement:
 
     Attributes:
         result: the preference, or the kind of failure.
-        calls: by this run or the one that filled the journal; 0 for the built-in judge. Tokens are sums over them.
-        latency_s: from the first call to the last reply.
+        calls: calls made by this run, or by the run that filled the journal; 0 for the built-in judge. Tokens are
+            summed over calls.
+        latency_s: time from the first call to the last reply.
     """
 
     result: Preference | FailureKind
@@ -54,7 +55,7 @@ class PairOutcome:
     """The results of one labelled pair.
 
     Attributes:
-        item: names the line; pairs of one line are not independent of each other.
+        item: identifies the line; pairs of one line are not independent of each other.
         chosen_first: the result with the chosen response shown first. `chosen_second` likewise.
     """
 
@@ -83,10 +84,10 @@ class PairOutcome:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """The mean over some pairs, 0 to 1, with its 95 % interval; None without a pair.
+    """The mean over some pairs, 0 to 1, with its 95 % interval; None without pairs.
 
     Attributes:
-        items: lines that the pairs come from; the interval counts those of one line as one observation.
+        items: number of lines with these pairs; the interval counts the pairs of one line as one observation.
     """
 
     value: float | None = None
@@ -98,29 +99,33 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class JudgeQuality:
-    """The quality of a judge on some pairs. A rate is None where nothing was counted.
+    """The quality of a judge on some pairs. A rate is None if nothing was counted.
 
     Attributes:
-        pairs: labelled pairs; each is judged in both orders.
-        items: lines that they come from.
-        verdicts: judgements with a verdict. `ties`: those of them that prefer neither response.
-        failures: judgements without a verdict, except those that were never asked.
-        not_asked: judgements that were never asked (a budget, a deadline); no other number counts them.
-        accuracy: right judgements among those with a verdict, a tie counting half; a pair's orders are averaged first.
-        accuracy_chosen_first: the same for the order that shows the chosen response first. `_second` likewise.
+        pairs: number of labelled pairs, each judged in both orders.
+        items: number of lines with these pairs.
+        verdicts: number of judgements with a verdict. `ties`: those that prefer neither response.
+        failures: number of judgements without a verdict, except those that were never asked.
+        not_asked: number of judgements that were never asked (budget, deadline); no other number counts them.
+        accuracy: share of right judgements among those with a verdict; a tie counts half, and the orders of a pair are
+            averaged first.
+        accuracy_chosen_first: accuracy in the order that shows the chosen response first. `_second` likewise.
         accuracy_if_failures_lose: accuracy with each failure counted as wrong.
-        consistent_accuracy: pairs that are right in both orders, among pairs with both verdicts.
-        judgebench_accuracy: JudgeBench's own metric: pairs with more right verdicts than wrong ones, so that an order
-            won and one tied is right, and failures count as ties. Source: Tan et al. 2024, arXiv 2410.12784, section 4.
-        flip_rate: pairs whose preference changes with the order, to or from a tie included, among the same.
-        first_place_preference: verdicts for the response shown first, a tie counting half, over the same; 0.5 is fair.
-        first_place_p_value: probability of such a preference or a stronger one for a judge without one; exact.
-        accuracy_longer_chosen: accuracy where the chosen response is the longer one. `_shorter`, `_equal` likewise.
-        length_bias: accuracy where the longer response is right less that where it is wrong; 0 is fair.
-        failure_rate: failures among the judgements that were asked. `parse_failure_rate`: those of them where a reply
-            held no readable verdict.
-        calls_per_judgement: over the judgements that cost calls. Tokens, cost and latency likewise.
-        cost_per_judgement: in the currency of the prices; None without prices.
+        consistent_accuracy: share of pairs that are right in both orders, among pairs with both verdicts.
+        judgebench_accuracy: JudgeBench's own metric: pairs with more right verdicts than wrong ones, so a win in one
+            order and a tie in the other are right, and failures count as ties. Source: Tan et al. 2024, arXiv
+            2410.12784, section 4.
+        flip_rate: share of the same pairs whose preference changes with the order, including to or from a tie.
+        first_place_preference: share of verdicts for the response shown first, over the same pairs; a tie counts half,
+            and 0.5 is fair.
+        first_place_p_value: exact probability of at least this preference for an unbiased judge.
+        accuracy_longer_chosen: accuracy on pairs whose chosen response is the longer one. `_shorter`, `_equal`
+            likewise.
+        length_bias: accuracy where the longer response is right, minus accuracy where it is wrong; 0 is fair.
+        failure_rate: share of failures among the judgements that were asked. `parse_failure_rate`: share of those
+            without a readable verdict in the reply.
+        calls_per_judgement: mean over the judgements that took calls. Tokens, cost and latency likewise.
+        cost_per_judgement: cost, in the currency of the prices; None without prices.
     """
 
     pairs: int
@@ -153,7 +158,7 @@ class JudgeQuality:
 
 
 def preference_of(verdict: Verdict, *, chosen_first: bool) -> Preference:
-    """Return the response that a verdict prefers, by its scores or, if these are equal, its ranking."""
+    """Return the response that a verdict prefers, by the scores or, if these are equal, the ranking."""
     lead = preference(verdict)
     if not lead:
         return Preference.TIE
@@ -161,7 +166,7 @@ def preference_of(verdict: Verdict, *, chosen_first: bool) -> Preference:
 
 
 def evaluate(outcomes: Sequence[PairOutcome], price_in: float = 0.0, price_out: float = 0.0) -> JudgeQuality:
-    """Measure the quality of a judge; prices are those of a million tokens of prompts and replies."""
+    """Measure the quality of a judge. Prices are per million tokens of prompts and replies."""
     both = [outcome for outcome in outcomes if outcome.has_both]
     longer = accuracy_of([outcome for outcome in outcomes if outcome.chosen_chars > outcome.rejected_chars])
     shorter = accuracy_of([outcome for outcome in outcomes if outcome.chosen_chars < outcome.rejected_chars])
@@ -198,7 +203,7 @@ def evaluate(outcomes: Sequence[PairOutcome], price_in: float = 0.0, price_out: 
 def evaluate_by_category(
     outcomes: Sequence[PairOutcome], price_in: float = 0.0, price_out: float = 0.0
 ) -> dict[str, JudgeQuality]:
-    """Measure the quality of a judge by category; the name of pairs without one is empty."""
+    """Measure the quality of a judge by category; pairs without a category have an empty name."""
     by_name: dict[str, list[PairOutcome]] = {}
     for outcome in outcomes:
         by_name.setdefault(outcome.category or "", []).append(outcome)
@@ -237,8 +242,8 @@ class _Counts:
 def share_of(outcomes: Iterable[PairOutcome], value_of: Callable[[PairOutcome], float | None]) -> Share:
     """Average over the pairs that have a value from 0 to 1.
 
-    The interval counts the pairs of a line as one observation. Lines of unequal size count as fewer: as many lines of
-    one pair as would give a mean of the same variance.
+    The interval counts the pairs of a line as one observation. If the sizes of lines differ, they count as fewer: the
+    number of one-pair lines whose mean has the same variance.
 
     Source: L. Kish, Survey Sampling (1965), section 11.7: (sum of weights)^2 / sum of squared weights.
     """
@@ -257,7 +262,7 @@ def share_of(outcomes: Iterable[PairOutcome], value_of: Callable[[PairOutcome], 
 
 
 def accuracy_of(outcomes: Iterable[PairOutcome]) -> Share:
-    """Return the share of right judgements; the orders of a pair that have a verdict are averaged first."""
+    """Return the share of right judgements, after averaging the orders of each pair that have a verdict."""
     return share_of(outcomes, _mean_credit)
 
 
@@ -286,7 +291,7 @@ def _mean(values: Iterable[float]) -> float | None:
 
 
 def _first_place_credit(outcome: PairOutcome) -> float:
-    """Return the share of a pair's two verdicts that prefers the response shown first."""
+    """Return the share of a pair's two verdicts that prefer the response shown first."""
     second_for_first = 1.0 - CREDIT[Preference(outcome.chosen_second.result)]
     return fmean((CREDIT[Preference(outcome.chosen_first.result)], second_for_first))
 

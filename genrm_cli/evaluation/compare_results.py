@@ -1,4 +1,4 @@
-"""Compare two judges by the results of their evaluations."""
+"""Compare two judges by their evaluation results."""
 
 from dataclasses import asdict
 from typing import Any
@@ -18,7 +18,7 @@ def compare_results(a_uri: str, b_uri: str, s3: S3Options) -> dict[str, Any]:
     """Compare two judges by two result files of `genrm eval`.
 
     Raises:
-        InputError: a file is not such a result, or no pair was judged by both in both orders.
+        InputError: a file is not such a result, or both judges did not judge any pair in both orders.
         StorageError: a file cannot be read.
     """
     a, b = _read_result(a_uri, s3), _read_result(b_uri, s3)
@@ -44,7 +44,7 @@ def _read_result(uri: str, s3: S3Options) -> dict[str, Any]:
     try:
         return parse_record(content)
     except BadLineError as error:
-        raise InputError(f"{uri}: {error}. Expected a result that `genrm eval PAIRS -o {uri}` wrote.") from error
+        raise InputError(f"{uri}: {error}. Expected a result written by `genrm eval PAIRS -o {uri}`.") from error
 
 
 def _outcomes_of(result: dict[str, Any], uri: str) -> dict[str, PairOutcome]:

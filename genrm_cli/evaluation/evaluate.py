@@ -54,7 +54,7 @@ _CHOSEN = 0  # index of the chosen response of a pair
 
 
 def without_components(settings: Settings) -> Settings:
-    """Return settings without components: a settings file may be shared with `genrm score`."""
+    """Return settings without components, because a settings file may be shared with `genrm score`."""
     return changed(settings, component=(), components=(), diversity=None, total=None, only_components=False)
 
 
@@ -63,12 +63,12 @@ async def evaluate_judge(
 ) -> dict[str, Any]:
     """Ask a judge about labelled pairs; return the result and, unless `result_uri` is None, write it there.
 
-    The settings of the run have no components; its metrics count the calls. With `replies_uri` nothing is asked: the
-    judge's recorded replies are read as its profile says.
+    The settings of the run have no components; its metrics count the calls. With `replies_uri`, no judge is asked: its
+    recorded replies are parsed by its profile.
 
     Raises:
         GenrmError: any failure; no result was written.
-        CancelledError: the run was interrupted, by SIGTERM too.
+        CancelledError: the run was interrupted, also by SIGTERM.
     """
     settings = run.settings
     if replies_uri is None:
@@ -101,13 +101,13 @@ def refuse_partial(result: dict[str, Any]) -> None:
     """Refuse the result of a run that was stopped early or has no verdict.
 
     Raises:
-        TooManyUnscoredError: names the reason.
+        TooManyUnscoredError: the message names the reason.
     """
     if result["partial"]:
         raise TooManyUnscoredError(
             f"the run was stopped by --{result['stopped_by'].replace('_', '-')}: the metrics are partial, "
-            f"{result['figures']['not_asked']} judgements were not asked. Run the same command again: "
-            "verdicts in the journal are not asked again."
+            f"{result['figures']['not_asked']} judgements were not asked. Run the same command again to continue: "
+            "verdicts in the journal are reused."
         )
     if not result["figures"]["verdicts"]:
         kinds = ", ".join(f"{count} × {kind}" for kind, count in result["figures"]["failures_by_kind"].items())
@@ -116,7 +116,7 @@ def refuse_partial(result: dict[str, Any]) -> None:
 
 @dataclass(slots=True)
 class _Case:
-    """A pair without its texts, and its outcomes by whether the chosen response was shown (or graded) first."""
+    """A pair without its texts, and its outcomes by order: whether the chosen response was shown (or graded) first."""
 
     line: int
     pair: LabelledPair
@@ -125,7 +125,7 @@ class _Case:
     outcomes: dict[bool, Outcome] = field(default_factory=dict)
 
     def take(self, judged: JudgedGroup) -> None:
-        """Take the results of the judged pair."""
+        """Store the results of the judged pair."""
         for request, outcome in judged.results:
             self.outcomes[request.shown[0] == _CHOSEN] = outcome
 
@@ -187,8 +187,8 @@ def _refuse_unfit(pairs_uri: str, result_uri: str | None, settings: Settings) ->
         )
     if (compat := settings.judge.compat) is not None:
         raise UsageError(
-            f"--compat {compat} replaces missing verdicts with defaults, which says nothing about a judge; "
-            "drop it (`genrm config` shows where it came from)."
+            f"--compat {compat} replaces missing verdicts with defaults, which say nothing about a judge; omit it "
+            "(`genrm config` shows its source)."
         )
     if result_uri is None:
         return
@@ -198,10 +198,10 @@ def _refuse_unfit(pairs_uri: str, result_uri: str | None, settings: Settings) ->
 
 
 def _read_pairs(source: Source, run: RunContext) -> _Pairs:
-    """Read all pairs once, keeping no text.
+    """Read all pairs once, without keeping texts.
 
     Raises:
-        InputError: no line holds a pair, or --strict refuses a bad line.
+        InputError: no line is a pair, or --strict refuses a bad line.
     """
     found, metrics = _Pairs(), run.metrics
 
@@ -222,8 +222,8 @@ def _read_pairs(source: Source, run: RunContext) -> _Pairs:
         raise InputError(f"{source.uri}: no line is a labelled pair ({first or 'the file is empty'}).")
     if found.rejects and run.settings.input.strict:
         raise InputError(
-            f"{source.uri}: --strict refuses {metrics.rejects} bad lines ({first}). Fix them, or drop --strict: "
-            "the rest is then evaluated."
+            f"{source.uri}: --strict refuses {metrics.rejects} bad lines ({first}). Fix them, or omit --strict to "
+            "evaluate the rest."
         )
     return found
 
@@ -231,7 +231,7 @@ def _read_pairs(source: Source, run: RunContext) -> _Pairs:
 def _iter_pairs(
     source: Source, settings: Settings, on_reject: Callable[[Reject], None]
 ) -> Iterator[tuple[int, LabelledPair]]:
-    """Yield the pairs of all lines that can be read, each with its line number; a repeated pair is a bad line."""
+    """Yield the pairs of all readable lines, each with its line number. A repeated pair is a bad line."""
     requirements = [parse_requirement(text) for text in settings.input.require_metadata]
     first_lines: dict[str, int] = {}
     for line in source.iter_lines():
@@ -260,7 +260,7 @@ def _refuse_repeated(pairs: list[LabelledPair], first_lines: dict[str, int]) -> 
 
 
 async def _judge(source: Source, pairs: _Pairs, journal_for: str, run: RunContext) -> list[JudgeSpec]:
-    """Judge every pair in both orders, and return the judge as it was asked."""
+    """Judge every pair in both orders, and return the judge with its chosen profile."""
     settings, metrics, plan = run.settings, run.metrics, _plan_of(run)
     async with (
         open_judges(run.judge_specs(), run.open_options, run.on_event) as judges,
@@ -283,10 +283,10 @@ async def _judge(source: Source, pairs: _Pairs, journal_for: str, run: RunContex
 
 
 def _take_replies(source: Source, pairs: _Pairs, replies: Replies, run: RunContext) -> list[JudgeSpec]:
-    """Read the recorded replies on every pair; an order without one counts as not asked.
+    """Read the recorded replies on every pair. An order without a reply counts as not asked.
 
     Raises:
-        UsageError: the judge is not one that compares two responses in one turn, or the replies are on other pairs.
+        UsageError: the judge does not compare two responses in one turn, or the replies are for other pairs.
     """
     plan = _plan_of(run)
     profile = plan.judges[0].profile
@@ -299,7 +299,7 @@ def _take_replies(source: Source, pairs: _Pairs, replies: Replies, run: RunConte
             if text is not None and isinstance(prompt, PairwisePrompt):
                 case.outcomes[chosen_first] = Outcome(profile.parse_reply(Reply(text), prompt), reply_text=text)
     if not any(case.outcomes for case in pairs.cases):
-        raise UsageError("--replies holds no reply on any of the pairs; their ids must be those of PAIRS.")
+        raise UsageError("--replies contains no reply for any of the pairs; its ids must match those of PAIRS.")
     return run.judge_specs()
 
 
@@ -321,14 +321,14 @@ def _iter_again(source: Source, found: _Pairs, settings: Settings) -> Iterator[t
     """Yield the pairs of the first pass with their texts."""
     for case, again in zip_longest(found.cases, _iter_pairs(source, settings, lambda bad: None)):
         if case is None or again is None or again[1].key != case.pair.key:
-            raise ChangedInputError(f"{source.uri}: changed while being read; run again when nothing writes to it")
+            raise ChangedInputError(f"{source.uri}: changed while being read; run again once nothing writes to it")
         yield case, again[1]
 
 
 async def _prepare(
     judges: OpenJudges, journal: Journal | None, source: Source, pairs: _Pairs, plan: GroupPlan, run: RunContext
 ) -> None:
-    """Announce the plan, and probe a judge that has to be asked."""
+    """Announce the plan, and probe the judge if it must be asked."""
     if not judges.is_remote:
         return
     metrics = run.metrics

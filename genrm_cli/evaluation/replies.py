@@ -1,4 +1,4 @@
-"""Read recorded replies of a judge to labelled pairs, to measure it without calling it."""
+"""Read recorded replies of a judge to labelled pairs, to measure it without making calls."""
 
 from typing import Any
 
@@ -29,7 +29,7 @@ def read_replies(uri: str, s3: S3Options, max_line_bytes: int) -> Replies:
             except (BadLineError, KeyError, TypeError, IndexError) as error:
                 raise InputError(f"{where}: no recorded reply ({error!r}); {_EXPECTED}.") from error
             if repeated := found.keys() & replies.keys():
-                raise InputError(f"{where}: a second reply on {next(iter(repeated))[0]!r} in the same order.")
+                raise InputError(f"{where}: a second reply for {next(iter(repeated))[0]!r} in the same order.")
             replies |= found
     return replies
 

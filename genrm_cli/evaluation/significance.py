@@ -16,14 +16,14 @@ class Contest:
     """The comparison of two judges, a and b, on the pairs that both judged.
 
     Attributes:
-        pairs: that both judged in both orders. `items`: lines that they come from.
-        left_out: pairs of both runs without all four verdicts.
-        consistent_a: share of the pairs that judge a has right in both orders.
-        a_better: items with more pairs right in both orders under judge a.
-        p_value: of the exact test on these two counts.
+        pairs: pairs that both judged in both orders. `items`: lines that they come from.
+        left_out: number of pairs of both runs without all four verdicts.
+        consistent_a: share of the pairs for which judge a is right in both orders.
+        a_better: number of items on which judge a has more pairs right in both orders.
+        p_value: p-value of the exact test on these two counts.
         a_more_accurate: items on which judge a has the higher accuracy, ties and single orders counted.
-        accuracy_p_value: of the exact sign test on these two counts.
-        p_value_if_failures_lose: the same over all pairs that both were asked, a missing verdict counting as wrong.
+        accuracy_p_value: p-value of the exact sign test on these two counts.
+        p_value_if_failures_lose: the same over all pairs that both were asked; a missing verdict counts as wrong.
         better: `a` or `b` if p is below 0.05, else None.
     """
 
@@ -49,9 +49,9 @@ def compare_judges(a: Mapping[str, PairOutcome], b: Mapping[str, PairOutcome]) -
 
     The test counts whether a pair is right in both orders: one yes or no per pair, as McNemar's test needs. Single
     orders would be two observations of one pair. A line with several pairs counts once, for the judge with more of
-    them right; with one pair per line this is McNemar's test, otherwise the sign test that generalises it. A judge that
-    decides by position loses to one that guesses consistently; the sign test on the accuracies of the items shows
-    whether it is also less accurate. Outcomes are given by the keys of the pairs.
+    them right; with one pair per line this is McNemar's test, otherwise the sign test that generalises it. A judge
+    that decides by position loses to one that guesses consistently. The sign test on item accuracies shows whether it
+    is also less accurate. Outcomes are by pair key.
     """
     shared = [(a[key], b[key]) for key in a if key in b]
     asked = [(one, other) for one, other in shared if _asked(one) and _asked(other)]
@@ -91,7 +91,7 @@ def _credit(outcome: PairOutcome) -> float:
 def _wins(
     pairs: Iterable[tuple[PairOutcome, PairOutcome]], value_of: Callable[[PairOutcome], float]
 ) -> tuple[int, int]:
-    """Count the items on which the sum over the pairs is greater for the first judge, and for the second."""
+    """Count the items on which the sum over pairs is greater for the first judge, and for the second."""
     leads: dict[str, float] = {}
     for one, other in pairs:
         leads[one.item] = leads.get(one.item, 0.0) + value_of(one) - value_of(other)

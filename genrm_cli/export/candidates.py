@@ -1,10 +1,10 @@
-"""What is known of a scored rollout without its texts."""
+"""What is known about a scored rollout, without its texts."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 Preferences = Mapping[tuple[int, int], int]
-"""By two indices i < j: 1 where the judge prefers i in each order asked, -1 where j, 0 where it contradicts itself."""
+"""By two indices i < j: 1 if the judge prefers i in every order asked, -1 if j, 0 if it contradicts itself."""
 
 LEFT_OUT = {
     "unscored": "unscored",
@@ -21,18 +21,18 @@ LEFT_OUT = {
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A rollout that can be exported; rewards of one group are comparable.
+    """A rollout that can be exported. Rewards of one group are comparable.
 
     Attributes:
         row: number of the rollout, over all inputs.
-        index: in its group, as in the comparisons file.
-        reward: that it was scored with.
-        error: standard error of its base score; NaN where unknown.
-        base_score: by the judge alone; NaN where unknown.
-        chars: of its answer, reasoning left out.
-        text: digest of what is exported: equal texts, equal digests.
-        prompt: digest of the prompt that it answers.
-        is_gated: whether it broke a gate, and so must not be chosen.
+        index: index in its group, as in the comparisons file.
+        reward: reward that it was scored with.
+        error: standard error of its base score; NaN if unknown.
+        base_score: score from the judge alone; NaN if unknown.
+        chars: characters of its answer, without reasoning.
+        text: digest of the exported text; equal texts have equal digests.
+        prompt: digest of its prompt.
+        is_gated: whether it broke a gate, so that it must not be chosen.
     """
 
     row: int

@@ -1,6 +1,6 @@
 """Fields of JSON lines that appear too late for `datasets`.
 
-Source: datasets 5.2.0, `packaged_modules/json/json.py`: it takes the fields of a file from its first 10 MiB.
+Source: datasets 5.2.0, `packaged_modules/json/json.py`: it infers the fields of a file from its first 10 MiB.
 """
 
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ _INFERRED_BYTES = 10 << 20
 
 
 class LateFields:
-    """Finds the fields, also nested ones, that no row in the first 10 MiB of a file has."""
+    """Find the fields, including nested ones, that no row in the first 10 MiB of a file has."""
 
     def __init__(self) -> None:
         self._known: set[str] = set()

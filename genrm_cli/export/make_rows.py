@@ -23,7 +23,7 @@ from genrm_cli.rollouts.response import Reasoning, words_of
 
 @dataclass(slots=True)
 class SideNumbers:
-    """Rewards, and lengths in characters, of the responses on one side of an export; 12 bytes each."""
+    """Rewards and lengths in characters of the responses on one side of an export; 12 bytes each."""
 
     rewards: "array[float]" = field(default_factory=lambda: array("d"))
     chars: "array[int]" = field(default_factory=lambda: array("I"))
@@ -36,16 +36,16 @@ class SideNumbers:
 
 @dataclass(slots=True)
 class RowCounts:
-    """What became rows, and what did not.
+    """The numbers of rows, and of what was dropped.
 
     Attributes:
-        rows: by name of the side output, `train` or `validation`.
+        rows: number of rows by output, `train` or `validation`.
         dropped: candidate rows by reason.
         sides: numbers of the responses by side, such as `chosen` and `rejected`.
-        only_reasoning: pairs that differ in their reasoning only.
-        with_reasoning: responses that hold reasoning.
-        sessions: responses that are sessions.
-        neighbours: labelled rows whose predecessor answers the same prompt.
+        only_reasoning: number of pairs that differ only in their reasoning.
+        with_reasoning: number of responses with reasoning.
+        sessions: number of responses that are sessions.
+        neighbours: number of labelled rows whose predecessor answers the same prompt.
     """
 
     rows: Counter[str] = field(default_factory=Counter)
@@ -63,14 +63,14 @@ class RowCounts:
 
 @dataclass(frozen=True, slots=True)
 class MadeRow:
-    """A row as its format writes it, and the digest of its prompt."""
+    """A row in its output format, and the digest of its prompt."""
 
     row: Json
     prompt: int
 
 
 class RowMaker:
-    """Makes the rows of one export."""
+    """Make the rows of one export."""
 
     def __init__(
         self,
@@ -111,7 +111,7 @@ class RowMaker:
             yield MadeRow(row, pair.chosen.prompt)
 
     def _iter_fit_pairs(self) -> Iterator[tuple[ChosenPair, Json]]:
-        """Yield the pairs that pass every filter but the balance of lengths."""
+        """Yield the pairs that pass all filters except the balance of lengths."""
         used: Counter[int] = Counter()
         known: set[int] = set()
         limit = self._options.max_pairs_per_prompt
@@ -166,7 +166,7 @@ class RowMaker:
             self.counts.only_reasoning += one == other
 
     def _balance(self, made: Iterator[tuple[ChosenPair, Json]]) -> Iterator[tuple[ChosenPair, Json]]:
-        """Drop pairs until lengths are balanced; keeps 24 bytes a pair, and renders those that stay once more."""
+        """Drop pairs until lengths are balanced; keeps 24 bytes per pair, and renders the remaining pairs again."""
         rows, sure, differences = array("Q"), array("d"), array("q")
         for pair, _ in made:
             rows.extend((pair.chosen.row, pair.rejected.row))
@@ -205,7 +205,7 @@ class RowMaker:
                 yield MadeRow(row, candidate.prompt)
 
     def _labels(self, group: GroupOfCandidates) -> Iterator[tuple[Candidate, bool]]:
-        """Yield the responses of a group that are clearly wanted or not, each text once."""
+        """Yield the responses of a group that are clearly wanted or unwanted, each text once."""
         threshold = self._options.threshold
         middle = median(each.reward for each in group.candidates) if threshold is None else threshold
         known: set[tuple[int, int]] = set()
@@ -244,8 +244,8 @@ class RowMaker:
     def _why_not_imitated(self, candidate: Candidate, used: int) -> str | None:
         """Return why a response is not imitated.
 
-        With a least confidence P, its lower confidence bound must reach the least reward: the reward less the
-        P-quantile of the normal distribution times the standard error.
+        With a minimum confidence P, its lower confidence bound must reach the minimum reward. The bound is the reward
+        minus the P-quantile of the normal distribution times the standard error.
         """
         options = self._options
         if candidate.is_gated:
@@ -290,7 +290,7 @@ class RowMaker:
     # Parts of rows
 
     def _render(self, row: Pair | Labelled | Sample | PromptRow) -> Json | None:
-        """Return a row as its format writes it; None, counted, where the format cannot hold it."""
+        """Return a row in its output format; None, counted, if the format cannot represent it."""
         try:
             return self._format.render(row)
         except UnfitError as error:
@@ -316,7 +316,7 @@ class RowMaker:
 
 
 def _confidence(posterior: Posterior | None, i: int, j: int) -> float | None:
-    """Return how sure the order of two indices is; None where either has no verdict."""
+    """Return the confidence in the order of two indices; None if either has no verdict."""
     if posterior is None:
         return None
     scored = posterior.scored[0]

@@ -1,4 +1,4 @@
-"""Say what an export holds, what it was made of, and how far length tells chosen from rejected."""
+"""The manifest of an export: its contents, its sources, and how far length separates chosen from rejected."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -63,7 +63,7 @@ def manifest_of(
 
 
 def warnings_of(reading: Reading, counts: RowCounts, options: ExportOptions, *, template_strips: bool) -> list[str]:
-    """Return what a person should know before training on an export."""
+    """Return what the user should know before training on an export."""
     checks = [
         (reading.stand_in, "judged by the built-in lexical baseline, not by a reward model: do not train on this."),
         (
@@ -72,8 +72,8 @@ def warnings_of(reading: Reading, counts: RowCounts, options: ExportOptions, *, 
         ),
         (
             reading.repeated_prompts,
-            f"{reading.repeated_prompts:,} prompts are answered in several files: their rollouts were scored apart and "
-            "are not paired.",
+            f"{reading.repeated_prompts:,} prompts are answered in several files: their rollouts were scored "
+            "separately and are not paired.",
         ),
         (reading.truncated, f"{reading.truncated:,} exported rollouts were cut off by a limit."),
         (
@@ -82,8 +82,8 @@ def warnings_of(reading: Reading, counts: RowCounts, options: ExportOptions, *, 
         ),
         (
             template_strips and counts.with_reasoning and options.reasoning == "keep",
-            f"{counts.with_reasoning:,} responses hold reasoning: a chat template that strips it from earlier turns "
-            "may leave them without it, or empty. Try one row, or use --reasoning strip.",
+            f"{counts.with_reasoning:,} responses contain reasoning: a chat template that strips reasoning from "
+            "earlier turns may leave them without it, or empty. Try one row, or use --reasoning strip.",
         ),
         (
             counts.neighbours,
@@ -107,7 +107,7 @@ def _distribution(values: Sequence[float]) -> dict[str, Any]:
 
 
 def _comparison_of(counts: RowCounts) -> dict[str, Any]:
-    """Return how chosen differ from rejected; nothing for other exports."""
+    """Return how chosen differ from rejected responses; empty for other exports."""
     if "chosen" not in counts.sides:
         return {}
     chosen, rejected = counts.sides["chosen"], counts.sides["rejected"]

@@ -38,7 +38,7 @@ def messages_of_response(prompt: Sequence[Turn], items: Iterable[Item], reasonin
     response, and results name the call they answer, the oldest first.
 
     Args:
-        prompt: what it answers.
+        prompt: the prompt.
         items: the response.
         reasoning: `keep` it in the content between think tags, `strip` it, or `separate` it into `reasoning_content`.
     """
@@ -53,7 +53,7 @@ def messages_of_response(prompt: Sequence[Turn], items: Iterable[Item], reasonin
 
 
 def text_of_answer(messages: Sequence[Message]) -> str | None:
-    """Return the text of a response that is a single message without calls; None for any other."""
+    """Return the text of a response that is a single message without calls; None for all others."""
     if len(messages) != 1 or messages[0]["role"] != "assistant" or "tool_calls" in messages[0]:
         return None
     content: str = messages[0]["content"]
@@ -61,17 +61,17 @@ def text_of_answer(messages: Sequence[Message]) -> str | None:
 
 
 class _Writer:
-    """Messages in progress: words and calls of the assistant share one until something else follows."""
+    """Messages in progress. Text and calls of the assistant share a message until something else follows."""
 
     def __init__(self, reasoning: ReasoningPolicy) -> None:
         self.messages: list[Message] = []
         self._reasoning = reasoning
-        self._is_open = False  # whether the last message may grow
+        self._is_open = False  # whether more may be added to the last message
         self._calls = 0
         self._unanswered: list[str] = []
 
     def end_message(self) -> None:
-        """Let what follows begin a message of its own."""
+        """Make the next item begin a new message."""
         self._is_open = False
 
     def add(self, item: Item) -> None:
@@ -109,7 +109,7 @@ class _Writer:
         return self.messages[-1]
 
     def _current(self, *, for_words: bool) -> Message:
-        """Return the assistant's message to add to; words after a call begin another."""
+        """Return the assistant message to add to. Text after a call begins a new message."""
         if not self._is_open or (for_words and "tool_calls" in self.messages[-1]):
             return self._begin()
         return self.messages[-1]

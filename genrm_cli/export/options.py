@@ -1,4 +1,4 @@
-"""What an export should hold."""
+"""The options of an export."""
 
 from dataclasses import dataclass, field
 
@@ -11,20 +11,20 @@ class ExportOptions:
     """The options of one export.
 
     Attributes:
-        to: a name of `FORMATS`.
-        pairs: which pairs to make of a group.
-        balance_length: keep as many pairs with the longer answer chosen as with the shorter.
-        max_similarity: drop pairs whose answers are more alike; None for no limit.
-        max_pairs_per_prompt: None for no limit.
-        best_of: responses of a prompt to imitate.
-        min_reward: of a response to imitate; None for no limit. With `pairs.min_confidence` the reward must be above
-            it with that probability.
-        threshold: of the label of a response; None for the median of its group.
+        to: a name from `FORMATS`.
+        pairs: the pairs to make from a group.
+        balance_length: keep equal numbers of pairs in which the longer and the shorter answer is chosen.
+        max_similarity: maximum similarity of the answers of a pair; None for no limit.
+        max_pairs_per_prompt: maximum number of pairs per prompt; None for no limit.
+        best_of: number of responses per prompt to imitate.
+        min_reward: minimum reward of a response to imitate; None for no limit. With `pairs.min_confidence` the reward
+            must be above it with that probability.
+        threshold: minimum reward for a label of true; None for the median of the group.
         reasoning: what to do with reasoning.
         branch_at: number of the policy's turn to export; None for whole responses.
         split: share of prompts for validation; 0 for no split.
         mixed_settings: accept inputs that were scored with different settings.
-        seed: of everything random.
+        seed: random seed.
     """
 
     to: str
@@ -43,5 +43,5 @@ class ExportOptions:
 
     @property
     def needs_comparisons(self) -> bool:
-        """Whether pairs are chosen by the judge's own comparisons."""
+        """Whether the choice of pairs needs the judge's own comparisons."""
         return self.pairs.selection == "compared" or self.pairs.min_confidence is not None

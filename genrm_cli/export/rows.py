@@ -1,4 +1,4 @@
-"""What formats render: pairs, labelled and plain samples, prompts with all their responses."""
+"""Rows to render: pairs, labelled and plain samples, prompts with all their responses."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ Unit = Literal["pair", "label", "sample", "prompt"]
 
 
 class UnfitError(ValueError):
-    """A format cannot hold this row, or its loader would drop it; the message is the reason that is counted."""
+    """A format cannot represent this row, or its loader would drop it. The message is the reason that is counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,12 +20,12 @@ class Answer:
     """A response to a prompt.
 
     Attributes:
-        id: of the rollout: file, group and index.
-        messages: what follows the prompt.
-        reward: that it was scored with.
-        standard_error: of its base score; None where unknown. Likewise `advantage`.
-        logprobs: of its tokens under the policy that wrote it; None where the line has none.
-        is_session: whether it holds turns of a client as well.
+        id: id of the rollout: file, group and index.
+        messages: the messages after the prompt.
+        reward: reward that it was scored with.
+        standard_error: standard error of its base score; None if unknown. Likewise `advantage`.
+        logprobs: log probabilities of its tokens under the policy that wrote it; None if the line has none.
+        is_session: whether it also contains turns of a client.
     """
 
     id: str
@@ -41,7 +41,7 @@ class Answer:
         """The text of a response that is one message of words.
 
         Raises:
-            UnfitError: it holds tool calls or several messages.
+            UnfitError: it has tool calls or several messages.
         """
         text = text_of_answer(self.messages)
         if text is None:
@@ -55,10 +55,10 @@ class Prompt:
 
     Attributes:
         id: digest of its turns, equal for equal prompts.
-        messages: its turns; system and earlier ones included.
-        tools: functions that the policy could call, in OpenAI's shape.
+        messages: its turns, including system and earlier turns.
+        tools: functions that the policy could call, in OpenAI's format.
         group: key of the group in its scored file.
-        judge: that the group was judged by.
+        judge: the judge of the group.
     """
 
     id: str
@@ -79,13 +79,13 @@ class Pair:
 
     @property
     def margin(self) -> float:
-        """By how much the chosen reward is higher."""
+        """The chosen reward minus the rejected one."""
         return self.chosen.reward - self.rejected.reward
 
 
 @dataclass(frozen=True, slots=True)
 class Labelled:
-    """A response that is wanted or not."""
+    """A response labelled as wanted or unwanted."""
 
     prompt: Prompt
     answer: Answer
@@ -102,7 +102,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class PromptRow:
-    """A prompt, and all responses to it that have a reward; `number` counts the prompts from 0."""
+    """A prompt, and all of its responses with a reward; `number` counts the prompts from 0."""
 
     prompt: Prompt
     answers: Sequence[Answer]
@@ -114,10 +114,10 @@ class ExportFormat:
     """One loader's format.
 
     Attributes:
-        name: what `--to` takes.
-        unit: what a row is: a pair, a labelled sample, a sample or a prompt.
-        render: row → JSON object; raises `UnfitError` where the loader would refuse, drop or empty the row.
-        usage: URI of the output → what to type at the loader.
+        name: value of `--to`.
+        unit: kind of row: a pair, a labelled sample, a sample or a prompt.
+        render: row → JSON object; raises `UnfitError` if the loader would refuse, drop or empty the row.
+        usage: URI of the output → code that loads it.
         separates_reasoning: whether a field `reasoning_content` of a message reaches the chat template.
         strips_reasoning: whether chat templates are known to strip kept reasoning in this loader.
         sides: further files by suffix: URI of the output → their content.
@@ -133,7 +133,7 @@ class ExportFormat:
 
 
 def scores_of(pair: Pair) -> Json:
-    """Return the columns that say where a pair comes from; every row has all of them, with one type each."""
+    """Return the columns that identify the origin of a pair. Every row has all of them, each with one type."""
     return {
         "score_chosen": pair.chosen.reward,
         "score_rejected": pair.rejected.reward,

@@ -15,8 +15,10 @@ from genrm_cli.export.manifest import manifest_of, warnings_of
 from genrm_cli.export.options import ExportOptions
 from genrm_cli.export.rows import ExportFormat, Json
 from genrm_cli.export.scored.comparisons import ComparedVerdicts
-from genrm_cli.export.scored.read_scored import Reading, Stop, find_inputs, read_scored, side_source
+from genrm_cli.export.scored.read_scored import Reading, Stop, read_scored
 from genrm_cli.export.scored.scored_table import ScoredTable
+from genrm_cli.jobs.context import s3_options
+from genrm_cli.jobs.scored_files import find_scored, source_beside
 from genrm_cli.settings import Settings
 from genrm_cli.storage.formats.location import S3Options, require_rl_prefix, sibling, stem_of
 from genrm_cli.storage.formats.parquet_write import ParquetWriter
@@ -52,10 +54,9 @@ def export(
     Raises:
         GenrmError: its subclasses say what went wrong; no output has appeared then.
     """
-    format_, storage = FORMATS[options.to], settings.storage
-    s3 = S3Options(storage.s3_endpoint_url, storage.s3_profile, storage.s3_region)
+    format_, s3 = FORMATS[options.to], s3_options(settings)
     _check(options, format_, output, settings)
-    uris = find_inputs(given, s3)
+    uris = find_scored(given, s3)
     for uri in uris:
         if is_same_place(uri, output):
             raise UsageError(f"the output {output} is an input; choose another output with -o.")
@@ -117,7 +118,7 @@ def _read_comparisons(reading: Reading, table: ScoredTable, settings: Settings, 
     """
     compared = ComparedVerdicts()
     for number, each in enumerate(reading.inputs):
-        source = side_source(each.uri, ".comparisons.jsonl", s3, settings)
+        source = source_beside(each.uri, ".comparisons.jsonl", s3, settings)
         if source is None:
             raise InputError(
                 f"{each.uri}: --pairs compared and --min-confidence need the comparisons file beside it; "

@@ -1,4 +1,4 @@
-"""Refuse settings that no run can work with, before anything is read or paid for."""
+"""Refuse settings that cannot work, before anything is read or paid for."""
 
 from genrm_cli.errors import UsageError
 from genrm_cli.groups.compile import asks_for_verdicts, compile_rewards
@@ -12,29 +12,29 @@ from genrm_cli.settings import Settings
 from genrm_cli.settings.panel import JudgeConfig, judges_of
 
 NO_JUDGE = (
-    "no judge is given. Pass --base-url http://HOST:PORT/v1 and --model NAME for a real one, "
-    "or --judge lexical to try the pipeline with the built-in baseline."
+    "no judge given. Pass --base-url http://HOST:PORT/v1 and --model NAME for a real judge, or --judge lexical to "
+    "try the pipeline with the built-in baseline."
 )
 
 
 def check_settings(settings: Settings) -> None:
-    """Refuse settings that name no judge, one that cannot be asked, or rewards that cannot be computed.
+    """Refuse settings without a judge, with a judge that cannot be asked, or with rewards that cannot be computed.
 
     Raises:
-        UsageError: says what to pass.
+        UsageError: the message says what to pass.
     """
     compile_rewards(settings)
     given = settings.input
     if (given.prompt_field or given.id_field) and given.response_field is None:
-        raise UsageError("--prompt-field and --id-field need --response-field: the field of the response.")
+        raise UsageError("--prompt-field and --id-field require --response-field.")
     pairing = settings.pairing
     if pairing.budget is not None and pairing.strategy not in RING_STRATEGIES:
         raise UsageError(
-            f"--budget chooses the size of a ring, which --strategy {pairing.strategy} does not have; "
-            "drop one of them, or use --max-calls as a hard limit."
+            f"--budget chooses the size of a ring, which --strategy {pairing.strategy} does not have; omit one of "
+            "them, or use --max-calls as a hard limit."
         )
     if settings.rewards.only_components and not settings.journal.use_journal:
-        raise UsageError("--only-components takes verdicts from the journal; drop --no-journal.")
+        raise UsageError("--only-components takes verdicts from the journal; omit --no-journal.")
     for spec in judge_specs(settings, with_profiles=False):
         try:
             _check_judge(spec.config, only_known=settings.rewards.only_components)
@@ -46,7 +46,8 @@ def check_settings(settings: Settings) -> None:
         if grader.config.judge.judge is not None:
             table = "[diversity]" if grader.kind == DIVERSITY else f"[components.{grader.component}]"
             raise UsageError(
-                f"{table} needs a real judge, not --judge {grader.config.judge.judge}: set its own model and base_url."
+                f"{table} needs a real judge, not --judge {grader.config.judge.judge}: set model and base_url in its "
+                "table."
             )
 
 
@@ -54,14 +55,14 @@ def _check_judge(config: JudgeConfig, *, only_known: bool) -> None:
     judge = config.judge
     if judge.judge is not None:
         if judge.base_url:
-            raise UsageError(f"--judge {judge.judge} and --base-url exclude each other; drop one of them.")
+            raise UsageError(f"--judge {judge.judge} and --base-url exclude each other; omit one of them.")
         return
     if only_known and judge.model is None:
-        raise UsageError("--only-components needs --model: the judge whose verdicts to take from the journal.")
+        raise UsageError("--only-components requires --model: the judge whose verdicts to take from the journal.")
     if not judge.base_url and not only_known:
         raise UsageError(NO_JUDGE)
     if judge.model is None:
-        raise UsageError("--base-url needs --model: the judge's name, as its server lists it under /v1/models.")
+        raise UsageError("--base-url requires --model: the name of the judge, as its server lists it under /v1/models.")
     for base_url in judge.base_url:
         chat_url(base_url)
     profile_of(config)
@@ -71,7 +72,7 @@ def judge_specs(settings: Settings, *, with_profiles: bool = True) -> list[Judge
     """Return the judges to open, those that compare before the graders of components.
 
     Raises:
-        UsageError: a profile cannot be found; not with `with_profiles=False`, which leaves them out.
+        UsageError: a profile cannot be found; not with `with_profiles=False`, which omits profiles.
     """
     specs = []
     for config in judges_of(settings) if asks_for_verdicts(settings) else ():
@@ -85,7 +86,7 @@ def judge_specs(settings: Settings, *, with_profiles: bool = True) -> list[Judge
 
 
 def open_options(settings: Settings, **given: object) -> OpenOptions:
-    """Return the options that concern all judges of a run."""
+    """Return the options that apply to all judges of a run."""
     return OpenOptions(
         limits=settings.limits,
         probe=settings.judge.probe,

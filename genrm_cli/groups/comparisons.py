@@ -1,4 +1,4 @@
-"""The comparisons of a group: what its judges are asked, and the verdicts that count."""
+"""The comparisons of a group: the requests to its judges, and the verdicts that count."""
 
 import math
 import random
@@ -19,14 +19,14 @@ JudgeVerdicts = Mapping[Comparison, Sequence[Verdict | None]]
 
 
 def plan_group(key: str, answered: Sequence[int], pairing: PairingPlan) -> list[Comparison]:
-    """Plan the comparisons of a group; those that share a first response follow one another.
+    """Plan the comparisons of a group; those that share a first response are adjacent.
 
     A server with prefix caching then reads that response once.
 
     Args:
-        key: of the group.
+        key: key of the group.
         answered: indices of the rollouts that have a response.
-        pairing: which comparisons to make.
+        pairing: the plan of comparisons.
     """
     planned = plan_comparisons(
         len(answered),
@@ -45,14 +45,14 @@ def plan_group(key: str, answered: Sequence[int], pairing: PairingPlan) -> list[
 def iter_requests(
     key: str, answered: Sequence[int], view: SharedView, principle: str | None, plan: GroupPlan
 ) -> Iterator[tuple[RequestId, Prompt]]:
-    """Yield what the judges whose verdicts count are asked.
+    """Yield the requests to the judges whose verdicts count.
 
     Args:
-        key: of the group.
+        key: key of the group.
         answered: indices of the rollouts that have a response.
         view: the conversation, and the responses of `answered` in their order.
-        principle: what to judge by.
-        plan: of the run.
+        principle: the criterion to judge by.
+        plan: plan of the run.
     """
     if len(answered) < 2 or not plan.judges:
         return
@@ -79,7 +79,7 @@ def _iter_lineups(
             yield RequestId(number, repeat, tuple(answered))
             yield RequestId(number, repeat, tuple(reversed(answered)))
         else:
-            # The position in the row matters to a judge: each repeat shows another row, the same in every run.
+            # The position matters to a judge: each repeat shows a different order, the same in every run.
             order = list(answered)
             random.Random(f"{key} {repeat}").shuffle(order)
             yield RequestId(number, repeat, tuple(order))
@@ -88,7 +88,7 @@ def _iter_lineups(
 def verdicts_by_judge(judged: JudgedGroup, plan: GroupPlan) -> JudgeVerdicts:
     """Return the verdicts of each judge, by repeat, first and second rollout.
 
-    A judge that grades responses is asked about each once; its verdict on a pair is made of the two grades.
+    A judge that grades responses is asked about each once; the two grades give its verdict on a pair.
     """
     pairs: dict[Comparison, list[Verdict | None]] = {}
     grades: dict[tuple[int, int, int], float] = {}
@@ -119,9 +119,9 @@ def _add_graded(
     judged: JudgedGroup,
     plan: GroupPlan,
 ) -> None:
-    """Add the verdicts that grades make."""
+    """Add the verdicts derived from grades."""
     if not plan.compares_pairs and len(judged.answered) > 1:
-        # Grades are paid for already, and make a verdict on every pair.
+        # Grades are already paid for, and give a verdict on every pair.
         strategy = "all_pairs" if len(judged.answered) <= MAX_GRADED_ALL_PAIRS else "ring"
         pairing = PairingPlan(
             strategy,
@@ -152,8 +152,8 @@ def verdict_of(outcome: Outcome, plan: GroupPlan) -> Verdict | None:
 def used_verdicts(by_judge: JudgeVerdicts, plan: GroupPlan) -> Verdicts:
     """Return the verdicts that the rewards rest on: repeat by repeat, by first and then by second rollout.
 
-    A panel's verdict is the weighted mean of its judges'. With `both_orders` a verdict counts only if the one on the
-    other order does: half a pair would bring the judge's preference for a position into the rewards.
+    A panel's verdict is the weighted mean of its judges'. With `both_orders`, a verdict counts only if that of the
+    other order does: half a pair would carry the judge's position preference into the rewards.
     """
     join = _joiner(plan)
     joined = {comparison: join(verdicts) for comparison, verdicts in by_judge.items()}
@@ -171,7 +171,7 @@ def swapped(comparison: Comparison) -> Comparison:
 
 
 def _joiner(plan: GroupPlan) -> Callable[[Sequence[Verdict | None]], Verdict | None]:
-    """Return what joins the verdicts of all judges, None where too few of them agree."""
+    """Return a function that joins the verdicts of all judges, or returns None if too few agree."""
     if not plan.is_panel:
         return lambda verdicts: verdicts[0]
 

@@ -75,12 +75,12 @@ def _view(given: InputSettings) -> ViewOptions:
 
 
 def asks_for_verdicts(settings: Settings) -> bool:
-    """Whether pairs have to be judged."""
+    """Whether pairs must be judged."""
     return needs_verdicts(settings.rewards.components, settings.rewards.total)
 
 
 def judge_name(settings: Settings) -> str | None:
-    """Return the name of the judge: its model, those of a panel, or the lexical judge; None where none compares."""
+    """Return the name of the judge: its model, those of a panel, or the lexical judge; None if no judge compares."""
     if not asks_for_verdicts(settings):
         return None
     if settings.panel.judges:
@@ -92,12 +92,12 @@ def fit_budget(plan: GroupPlan, sizes: Mapping[int, int], budget: int | None) ->
     """Return the plan with the largest ring whose calls stay within the budget, if there is one.
 
     Args:
-        plan: of the run.
-        sizes: number of groups for each number of rollouts with a response.
-        budget: calls; None for no limit.
+        plan: plan of the run.
+        sizes: number of groups by number of rollouts with a response.
+        budget: number of calls; None for no limit.
 
     Raises:
-        UsageError: not one comparison fits into the budget.
+        UsageError: the budget does not allow a single comparison.
     """
     if budget is None:
         return plan
@@ -171,7 +171,7 @@ def _component_names(settings: Settings) -> tuple[str, ...]:
     names += [name for grader in graders_in(settings) for name in grader.names]
     names = [name for index, name in enumerate(names) if name != GENRM or index == 0]
     if (twice := next((name for name in names if names.count(name) > 1), None)) is not None:
-        raise UsageError(f"two components are called {twice!r}; rename one of them.")
+        raise UsageError(f"two components are named {twice!r}; rename one of them.")
     return tuple(names)
 
 

@@ -22,7 +22,7 @@ def count_group(metrics: RunMetrics, judged: JudgedGroup, rewards: GroupRewards,
     in_order = plan.compares_pairs
     for verdict in rewards.verdicts.values():
         metrics.add_verdict(verdict, in_order=in_order)
-    if in_order:  # of two grades the other order says the same
+    if in_order:  # with grades, the other order gives the same verdict
         metrics.both_orders.add(_pairs_of_orders(rewards.verdicts))
     metrics.repeats.add(_pairs_of_repeats(rewards.verdicts))
     metrics.redactions.update(judged.redactions)
@@ -69,7 +69,7 @@ def _count_components(metrics: RunMetrics, rewards: GroupRewards, plan: GroupPla
         if total.value is None:
             continue
         metrics.gated += bool(total.gated_by)
-        for name, term in () if total.gated_by else total.terms.items():  # a gated reward is made of nothing
+        for name, term in () if total.gated_by else total.terms.items():  # a gated reward has no source
             metrics.shares[plan.rewards.sources[name]] += abs(term)
 
 
@@ -86,7 +86,7 @@ def _count_panel(metrics: RunMetrics, judged: JudgedGroup, rewards: GroupRewards
 
 
 def _own_scores(judged: JudgedGroup, rewards: GroupRewards, number: int) -> list[float | None]:
-    """Return the base scores that the verdicts of one judge alone would give."""
+    """Return the base scores from the verdicts of one judge alone."""
     own = {comparison: given for comparison, all_ in rewards.by_judge.items() if (given := all_[number]) is not None}
     return estimate("simple_tiebreaker", judged.size, own, Calibration()).base_scores
 
@@ -100,7 +100,7 @@ def _pairs_of_orders(verdicts: Verdicts) -> Iterator[tuple[Verdict, Verdict]]:
 
 
 def _pairs_of_repeats(verdicts: Verdicts) -> Iterator[tuple[Verdict, Verdict]]:
-    """Yield the verdicts on each two repeats of a comparison."""
+    """Yield the verdicts on every two repeats of a comparison."""
     for (i, j, repeat), verdict in verdicts.items():
         for earlier in range(repeat):
             if (other := verdicts.get(Comparison(i, j, earlier))) is not None:

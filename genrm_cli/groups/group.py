@@ -1,4 +1,4 @@
-"""A group before and after its judges were asked."""
+"""A group before and after it was judged."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -24,10 +24,10 @@ class Group:
     """The rollouts of one task; `Group.of` builds one from a prompt and its responses.
 
     Attributes:
-        key: name of the group; with the setting `seed` it decides which rollouts are compared.
-        rollouts: in the group's order.
-        records: the fields of each rollout, for components that read them; else empty.
-        mixed_prompts: whether the prompts differ, so that nothing can be compared.
+        key: name of the group; together with the setting `seed`, it determines which rollouts are compared.
+        rollouts: rollouts in the group's order.
+        records: fields of each rollout, for components that read them; otherwise empty.
+        mixed_prompts: whether the prompts differ, so that no rollouts can be compared.
     """
 
     key: str
@@ -44,7 +44,7 @@ class Group:
         Args:
             prompt: a string, or a list of messages (`{"role": ..., "content": ...}`).
             responses: n responses, n >= 0. Each is a string, a message, a list of messages, an object of the
-                Responses API, or None where the generation failed.
+                Responses API, or None if the generation failed.
             key: name of the group; by default a hash of the prompt.
             principle: the criterion to judge by; by default the setting `principle`.
 
@@ -78,22 +78,22 @@ def _parse_response(index: int, response: object) -> tuple[Item, ...] | None:
 
 @dataclass(slots=True)
 class JudgedGroup:
-    """Everything known of a group once its judges were asked; its texts are not needed any more.
+    """Everything known about a group after it was judged; its texts are no longer needed.
 
     Attributes:
-        key: of the group.
+        key: key of the group.
         size: rollouts in the group.
         mixed_prompts: whether the prompts differ.
         answered: indices of the rollouts that can be compared.
         has_response: whether each rollout has a response.
         not_compared: why each rollout cannot be compared; None for those that can.
-        blank: indices of the rollouts that did nothing a judge could see.
-        excluded: indices of the rollouts that count for nothing (masked, failed, superseded).
+        blank: indices of the rollouts without anything that a judge could see.
+        excluded: indices of the rollouts that do not count (masked, failed, superseded).
         view: the view that the judge was shown.
         shapes: lengths and style of each rollout's texts.
-        results: of every request, in the order of `RequestId` once `sort` was called.
-        neutralised: changes made to the texts that a judge was shown, by kind; kept with `keep_replies`.
-        columns: the components that need no judge.
+        results: result of every request, in the order of `RequestId` once `sort` was called.
+        neutralised: changes to the texts that a judge was shown, by kind; recorded with `keep_replies`.
+        columns: components that need no judge.
         clusters: number of the cluster of each of `answered`, by n-grams; None if not asked for.
         redactions: matches masked in the texts that the judges were shown, by name; each text counts once.
     """

@@ -28,13 +28,13 @@ Tag = TypeVar("Tag")
 
 @dataclass(frozen=True, slots=True)
 class KnownGroup:
-    """What is known of a group without asking.
+    """What is known about a group without asking.
 
     Attributes:
-        requests: about the group.
-        known: those whose answer is in the journal.
-        known_calls: the calls that these took.
-        judged: the whole group, where no judge has to be asked; else None.
+        requests: requests about the group.
+        known: requests whose answer is in the journal.
+        known_calls: number of calls that these took.
+        judged: the judged group, if no judge needs to be asked; otherwise None.
     """
 
     requests: int
@@ -44,15 +44,16 @@ class KnownGroup:
 
 
 async def judge_group(group: Group, plan: GroupPlan, judges: JudgeSet) -> JudgedGroup:
-    """Ask the judges about a group and return everything known of it.
+    """Ask the judges about a group and return everything known about it.
 
-    Several groups may be judged at once; they share the judges' limits, budget and journal, and take their turns in
-    the order of the calls. When the run is stopped (deadline, budget), the rest of the requests fails as `not_asked`.
+    Several groups may be judged concurrently; they share the judges' limits, budget and journal, and make their
+    requests in the order of these calls. When the run is stopped (deadline, budget), the remaining requests fail as
+    `not_asked`.
 
     Args:
-        group: its rollouts.
-        plan: of the run.
-        judges: those of the plan, in its order, judges before graders.
+        group: the group.
+        plan: plan of the run.
+        judges: judges of the plan, in its order, judges before graders.
 
     Raises:
         GenrmError: a judge cannot be used, or the journal cannot be written. Requests in flight are cancelled.
@@ -77,7 +78,7 @@ async def judge_group(group: Group, plan: GroupPlan, judges: JudgeSet) -> Judged
                         continue
                     outcome = Outcome(Failure(FailureKind.NOT_ASKED, f"stopped by {judge.stopped_by}"))
                 _take(judged, id_, outcome, plan, judges)
-                await judges.yield_now_and_then()
+                await judges.yield_regularly()
     except BaseExceptionGroup as errors:
         raise first_error_of(errors) from None
     judged.sort()
@@ -93,13 +94,14 @@ async def judge_groups(
     """Judge many groups; memory does not grow with their number.
 
     Args:
-        groups: each with a tag that names it; the next one is taken when the one before has made its requests.
-        plan: of the run.
-        judges: as for `judge_group`.
-        on_judged: called with the tag and the result of each group, as they finish.
+        groups: groups, each with a tag that names it. The next group is taken once the previous one has made its
+            requests.
+        plan: plan of the run.
+        judges: see `judge_group`.
+        on_judged: called with the tag and the result of each group as it finishes.
 
     Raises:
-        GenrmError: as `judge_group`, or raised by `groups` or `on_judged`.
+        GenrmError: see `judge_group`; or raised by `groups` or `on_judged`.
     """
 
     async def judge(tag: Tag, group: Group) -> None:
@@ -109,7 +111,7 @@ async def judge_groups(
         async with asyncio.TaskGroup() as tasks:
             for tag, group in groups:
                 tasks.create_task(judge(tag, group))
-                await asyncio.sleep(0)  # lets the group take its turn
+                await asyncio.sleep(0)  # let the group make its requests
                 async with judges.turn:
                     pass
     except BaseExceptionGroup as errors:
@@ -117,9 +119,9 @@ async def judge_groups(
 
 
 def recall_group(group: Group, plan: GroupPlan, judges: JudgeSet) -> KnownGroup:
-    """Judge a group from what is known, without asking; the arguments are those of `judge_group`.
+    """Judge a group from what is known, without asking. Takes the arguments of `judge_group`.
 
-    Blocks, and calls functions of the user's.
+    Blocks, and calls the user's functions.
 
     Raises:
         StorageError: the journal cannot be read.
@@ -145,7 +147,7 @@ def recall_group(group: Group, plan: GroupPlan, judges: JudgeSet) -> KnownGroup:
 
 
 def count_known(group: Group, plan: GroupPlan, judges: JudgeSet) -> KnownGroup:
-    """Count the requests about a group, and those of them whose answers are known; computes nothing else."""
+    """Count the requests about a group, and those with known answers; compute nothing else."""
     judged = begin_group(group, plan)
     requests = known = known_calls = 0
     for id_, prompt in iter_requests_of(judged, group, plan):
@@ -159,12 +161,12 @@ def count_known(group: Group, plan: GroupPlan, judges: JudgeSet) -> KnownGroup:
 
 
 def iter_prompts(group: Group, plan: GroupPlan) -> Iterator[tuple[RequestId, Prompt]]:
-    """Yield what would be asked about a group, in order; the arguments are those of `judge_group`."""
+    """Yield the requests about a group, in order. Takes the arguments of `judge_group`."""
     return iter_requests_of(begin_group(group, plan), group, plan)
 
 
 def begin_group(group: Group, plan: GroupPlan) -> JudgedGroup:
-    """Return what is known of a group before any request."""
+    """Return what is known about a group before any request."""
     reasons = tuple(map(plan.why_not_compared, group.rollouts))
     answered = () if group.mixed_prompts else tuple(index for index, reason in enumerate(reasons) if reason is None)
     with_style = plan.rewards.shaping.group_style_penalty_coeff > 0
@@ -192,7 +194,7 @@ def begin_group(group: Group, plan: GroupPlan) -> JudgedGroup:
 
 
 def compute_local(judged: JudgedGroup, group: Group, plan: GroupPlan) -> None:
-    """Compute the components that need no judge; may take its time, and call functions of the user's."""
+    """Compute the components that need no judge; may be slow, and calls the user's functions."""
     records = group.records or [{} for _ in group.rollouts]
     rows = [index for index in range(judged.size) if index not in judged.excluded]
     if not rows:
@@ -207,7 +209,7 @@ def compute_local(judged: JudgedGroup, group: Group, plan: GroupPlan) -> None:
 
 
 def iter_requests_of(judged: JudgedGroup, group: Group, plan: GroupPlan) -> Iterator[tuple[RequestId, Prompt]]:
-    """Yield what is asked about a group; the first number of an id counts judges, then graders."""
+    """Yield the requests about a group; the first number of an id counts judges, then graders."""
     if not judged.answered or not plan.count_requests(len(judged.answered)):
         return
     view, principle, backgrounds = view_for_judges(judged, group, plan)
@@ -223,7 +225,7 @@ def iter_requests_of(judged: JudgedGroup, group: Group, plan: GroupPlan) -> Iter
 def view_for_judges(
     judged: JudgedGroup, group: Group, plan: GroupPlan
 ) -> tuple[SharedView, str | None, Mapping[int, str | None]]:
-    """Return what leaves this machine, masked if the plan says so; lengths are measured on the texts as they are."""
+    """Return the texts that leave this machine, masked if so planned; lengths are measured before masking."""
     judged.redactions = Counter()
     return shown_to_judges(group, judged.answered, plan, judged.redactions)
 
@@ -249,7 +251,7 @@ def shown_to_judges(
 
 
 def _view_of(group: Group, answered: Sequence[int], plan: GroupPlan) -> SharedView:
-    """Return what a judge is shown of the rollouts that can be compared, before masking."""
+    """Return the view of the rollouts that can be compared, before masking."""
     if not answered:
         return SharedView((), [])
     if _is_shown_as_gym(group, plan):
@@ -262,7 +264,7 @@ def _is_shown_as_gym(group: Group, plan: GroupPlan) -> bool:
 
 
 def _measured_texts(group: Group, plan: GroupPlan) -> Iterator[tuple[str, str]]:
-    """Yield reasoning and answer of each rollout, whose lengths and style count."""
+    """Yield the reasoning and answer of each rollout, to measure their lengths and style."""
     if _is_shown_as_gym(group, plan):
         yield from map(gym_texts_of_record, group.records)
     else:
@@ -289,5 +291,5 @@ def _take(judged: JudgedGroup, id_: RequestId, outcome: Outcome, plan: GroupPlan
 def without_reply(outcome: Outcome, plan: GroupPlan) -> Outcome:
     """Drop the judge's reply, unless the plan keeps it."""
     if not plan.keep_replies:
-        outcome.reply_text = None  # the journal has it; all replies of a run would fill a disk
+        outcome.reply_text = None  # the journal has them; all replies of a run would fill a disk
     return outcome

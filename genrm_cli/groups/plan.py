@@ -1,4 +1,4 @@
-"""The compiled plan of a run: everything the core needs to know, settled before the first group."""
+"""The compiled plan of a run: everything that the core needs to know before the first group."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,12 +15,12 @@ from genrm_cli.settings.components import Component, Diversity
 from genrm_cli.verdicts import MIDDLE_RANKING
 
 GENRM = "genrm"
-MAX_GRADED_ALL_PAIRS = 256  # rollouts; a larger group that is only graded is compared along rings
+MAX_GRADED_ALL_PAIRS = 256  # rollouts; larger groups that are only graded are compared along rings
 
 
 @dataclass(frozen=True, slots=True)
 class PairingPlan:
-    """Which comparisons to make; the fields are the settings of the same names."""
+    """The comparisons to make. The fields are the settings of the same names."""
 
     strategy: str = "ring"
     ring_k: float = 1.0
@@ -36,12 +36,12 @@ class PairingPlan:
 
 @dataclass(frozen=True, slots=True)
 class JudgePlan:
-    """One judge whose verdicts the rewards rest on.
+    """A judge whose verdicts the rewards depend on.
 
     Attributes:
-        name: what outputs call it.
-        profile: how it is prompted; None for the built-in lexical judge.
-        weight: of its verdicts, relative to the other judges of a panel.
+        name: its name in outputs.
+        profile: its profile; None for the built-in lexical judge.
+        weight: weight of its verdicts, relative to the other judges of a panel.
     """
 
     name: str
@@ -55,13 +55,13 @@ class JudgePlan:
 
     @property
     def turns(self) -> int:
-        """Calls that one of its answers takes."""
+        """Number of calls for one of its answers."""
         return 1 if self.profile is None else count_turns(self.profile)
 
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """What one judge is asked about a group.
+    """The requests to one judge about a group.
 
     Attributes:
         requests: how many.
@@ -81,18 +81,18 @@ class RewardPlan:
     Attributes:
         estimator: verdicts → base scores.
         min_reliability: groups below it stay unscored; None for no limit.
-        single_score: base score of a rollout that is alone in its group; None to leave it unscored.
+        single_score: base score of a rollout that is alone in its group; None leaves it unscored.
         shaping: length and style terms.
-        components: as configured, in order.
-        names: of all components of a rollout, `genrm` first where there are verdicts.
-        sources: of each component: `judge`, `rules`, `input`, `responses` or `functions`.
-        from_verdicts: components that have no value without verdicts.
+        components: components in the configured order.
+        names: names of all components of a rollout, `genrm` first if there are verdicts.
+        sources: source of each component: `judge`, `rules`, `input`, `responses` or `functions`.
+        from_verdicts: components without a value if there are no verdicts.
         total: weights and gates; `genrm` alone by default.
-        is_composed: whether rewards are made of more than verdicts.
+        is_composed: whether rewards depend on more than verdicts.
         has_total: whether a total was configured.
         optional: components that may be missing.
         diversity: near-duplicates share their reward; None to leave them.
-        divided: components that are divided by the size of a cluster.
+        divided: components that are divided by the cluster size.
     """
 
     estimator: str = "combined"
@@ -113,27 +113,27 @@ class RewardPlan:
 
 @dataclass(frozen=True, slots=True)
 class GroupPlan:
-    """Everything the core needs to know of a run.
+    """Everything that the core needs to know about a run.
 
     Attributes:
         pairing: which comparisons to make.
-        judges: those whose verdicts count; empty where no reward is made of verdicts.
+        judges: judges whose verdicts count; empty if no reward depends on verdicts.
         graders: judges that grade components; numbered after the judges.
         rewards: how verdicts become rewards.
-        judge_name: what scored lines call the judge or the panel; None where nobody compares.
+        judge_name: name of the judge or the panel in scored lines; None if no judge compares.
         is_baseline: whether the judge is the built-in lexical one, whose rewards must not be trained on.
         is_panel: whether several judges answer every comparison.
-        quorum: verdicts that a comparison needs to count.
+        quorum: number of verdicts that a comparison needs to count.
         drops_disagreement: whether a comparison whose judges contradict each other counts as missing.
-        default_score: what replaces both scores of a failed comparison (`--compat`); None for nothing.
-        default_ranking: its ranking.
-        principle: of rollouts that have none of their own.
+        default_score: replaces both scores of a failed comparison (`--compat`); None for no default.
+        default_ranking: replaces its ranking.
+        principle: principle for rollouts without one of their own.
         uses_own_principle: send the rollouts' own principles.
-        redactor: masks what is sent to judges; None to send texts as they are.
+        redactor: masks texts sent to judges; None sends them unchanged.
         keep_replies: keep the judges' replies with the results.
-        lineups_in_both_orders: show a whole group as it is and reversed, instead of shuffled.
+        lineups_in_both_orders: show a whole group in its own order and reversed, instead of shuffled.
         view: how responses are shown to judges.
-        ignore_media: compare responses with images or files, which a judge of text does not see.
+        ignore_media: compare responses with images or files, which a text judge does not see.
         blank_loses: give blank responses the lowest score of their group instead of leaving them unscored.
         shows_as_gym: show exactly what NeMo Gym shows (`--compat`).
     """
@@ -162,28 +162,28 @@ class GroupPlan:
     def why_not_compared(self, rollout: Rollout) -> str | None:
         """Return why a rollout cannot be compared; None if it can.
 
-        NeMo Gym compares whatever has a response; of several attempts it has only the last.
+        NeMo Gym compares everything with a response; of several attempts, it has only the last.
         """
         if self.shows_as_gym and not rollout.is_left_out:
             return None if rollout.response is not None else why_not_compared(rollout, self.view)
         return why_not_compared(rollout, self.view, ignore_media=self.ignore_media)
 
     def with_profiles(self, profiles: Sequence[AnyProfile | None]) -> "GroupPlan":
-        """Return the plan with other profiles for its judges, in their order."""
+        """Return the plan with other profiles for its judges, in order."""
         pairs = zip(self.judges, profiles, strict=True)
         return replace(self, judges=tuple(replace(judge, profile=profile) for judge, profile in pairs))
 
     @property
     def compares_pairs(self) -> bool:
-        """Whether any judge is shown two responses, one first and one second."""
+        """Whether any judge is shown pairs of responses."""
         return any(judge.grading is None for judge in self.judges)
 
     def efforts(self, n: int) -> list[Effort]:
-        """Return what each judge is asked about n rollouts with a response; nothing when n < 2."""
+        """Return the effort of each judge for n rollouts with a response; empty if n < 2."""
         return [] if n < 2 else [self._effort(judge, n) for judge in self.judges]
 
     def turns_of(self, number: int) -> int:
-        """Return the calls that one answer of a judge takes, graders counted after the judges."""
+        """Return the number of calls for one answer of a judge; graders are numbered after the judges."""
         return self.judges[number].turns if number < len(self.judges) else 1
 
     def _effort(self, judge: JudgePlan, n: int) -> Effort:
@@ -195,9 +195,9 @@ class GroupPlan:
         return Effort(n * repeats, 1, 1)
 
     def count_gradings(self, n: int) -> int:
-        """Count the requests of all graders about n rollouts with a response, at most."""
+        """Return the maximum number of requests to all graders for n rollouts with a response."""
         return sum(n if grader.kind == "rubric" else int(n > 1) for grader in self.graders)
 
     def count_requests(self, n: int) -> int:
-        """Count all requests about n rollouts with a response, at most."""
+        """Return the maximum number of requests for n rollouts with a response."""
         return sum(effort.requests for effort in self.efforts(n)) + self.count_gradings(n)

@@ -28,7 +28,7 @@ DISAGREEMENT = "the judges of the panel contradict each other on all of its comp
 
 @dataclass(frozen=True, slots=True)
 class ResultCounts:
-    """Comparisons of each rollout that count, requests about it that failed, and defaults among the former."""
+    """For each rollout: comparisons that count, failed requests, and defaults among the former."""
 
     comparisons: list[int]
     failed: list[int]
@@ -45,8 +45,8 @@ def count_results(judged: JudgedGroup, used: Verdicts, judges: int) -> ResultCou
 
     Args:
         judged: the group.
-        used: the verdicts that count.
-        judges: how many judges compare; requests to graders of components are not counted.
+        used: verdicts that count.
+        judges: number of judges that compare; requests to graders of components are not counted.
     """
     counts = ResultCounts([0] * judged.size, [0] * judged.size, [0] * judged.size)
     for (i, j, _), verdict in used.items():
@@ -62,14 +62,14 @@ def count_results(judged: JudgedGroup, used: Verdicts, judges: int) -> ResultCou
 
 @dataclass(slots=True)
 class Reasons:
-    """Finds the reason why a rollout of a group has no reward.
+    """Find the reason why a rollout of a group has no reward.
 
     Attributes:
         judged: the group.
-        plan: of the run.
+        plan: plan of the run.
         by_judge: the verdicts of each judge.
         columns: all components.
-        base_scores: as the estimator made them.
+        base_scores: base scores from the estimator.
         noisy: whether the group's reliability is below the limit.
     """
 
@@ -82,7 +82,7 @@ class Reasons:
     _evidence: "_Evidence | None" = None
 
     def of(self, index: int, total: Total | None) -> str:
-        """Return the reason of one rollout, for a person."""
+        """Return the reason for one rollout, in words."""
         if index in self.judged.excluded:
             return self.judged.not_compared[index] or ""
         missing = () if total is None else total.missing
@@ -119,7 +119,7 @@ class Reasons:
         return DISAGREEMENT if plan.drops_disagreement else NO_BOTH_ORDERS
 
     def _follows_from_verdicts(self, index: int, name: str) -> bool:
-        """Whether a component is missing for a reason that keeps verdicts missing, too."""
+        """Whether a component is missing for the same reason as verdicts."""
         source = self.plan.rewards.sources[name]
         if self.judged.not_compared[index] is not None and source in ("judge", "rules", "responses"):
             return True
@@ -134,12 +134,12 @@ class Reasons:
 
 @dataclass(frozen=True, slots=True)
 class _Evidence:
-    """What a group's requests say of its rollouts.
+    """What the requests about a group say about its rollouts.
 
     Attributes:
         compared: rollouts with a planned comparison.
-        with_quorum: those with a comparison on which enough judges of the panel gave a verdict.
-        failures: by rollout, the kinds of the failures that cost it verdicts: of requests that showed it, and of
+        with_quorum: rollouts with a comparison on which enough judges of the panel gave a verdict.
+        failures: kinds of the failures that cost each rollout verdicts: failed requests that showed it, and failed
             grades of its opponents.
     """
 

@@ -1,4 +1,4 @@
-"""Results as they are written: the `genrm` object of a scored line, and the lines of the comparisons file."""
+"""Records of results: the `genrm` object of a scored line, and the lines of the comparisons file."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from genrm_cli.rewards.total import Total
 from genrm_cli.verdicts import Failure, Grades, Outcome, Verdict
 
 FORMAT = 1
-"""Version of both forms; grows when a key changes its meaning or goes."""
+"""Version of both formats; increased when a key changes its meaning or is removed."""
 
 
 def score_record(score: RolloutScore, rewards: GroupRewards, plan: GroupPlan) -> dict[str, Any]:
@@ -40,7 +40,7 @@ def score_record(score: RolloutScore, rewards: GroupRewards, plan: GroupPlan) ->
 
 
 def _composition_record(index: int, total: Total, rewards: GroupRewards, plan: GroupPlan) -> dict[str, Any]:
-    """Return what the reward of a rollout is made of."""
+    """Return the composition of a rollout's reward."""
     columns, terms = rewards.columns, plan.rewards.total
     record: dict[str, Any] = {
         "components": {name: column.values[index] for name, column in columns.items()},
@@ -76,11 +76,15 @@ def comparison_record(comparison: ComparisonResult, *, with_reply: bool) -> dict
     record["judge"] = comparison.judge
     if comparison.neutralised:
         record["neutralised"] = dict(comparison.neutralised)
-    return record | {"reply": comparison.outcome.reply_text} if with_reply else record
+    if with_reply:
+        record["reply"] = comparison.outcome.reply_text
+    elif comparison.outcome.journal_key:
+        record["journal_key"] = comparison.outcome.journal_key.hex()  # where the reply can be found
+    return record
 
 
 def outcome_record(outcome: Outcome, verdict: Verdict | None) -> dict[str, Any]:
-    """Return the result of one request, JSON-ready; the verdict is the one that counts for it."""
+    """Return the result of one request, JSON-ready, with the verdict that counts for it."""
     failure = outcome.result if isinstance(outcome.result, Failure) else None
     grades = {"grades": list(outcome.result.values)} if isinstance(outcome.result, Grades) else {}
     return {
@@ -97,7 +101,7 @@ def outcome_record(outcome: Outcome, verdict: Verdict | None) -> dict[str, Any]:
 
 
 def _indices_record(shown: tuple[int, ...]) -> dict[str, Any]:
-    """Return which rollouts were shown: `i` first and `j` second, `i` alone, or all in the order shown."""
+    """Return the indices of the rollouts shown: `i` first and `j` second, `i` alone, or all in the order shown."""
     if len(shown) > 2:
         return {"i": None, "j": None, "shown": list(shown)}
     return {"i": shown[0], "j": shown[1] if len(shown) == 2 else None}

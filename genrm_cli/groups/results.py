@@ -1,4 +1,4 @@
-"""The result of a group: rewards, and what each rests on."""
+"""The result of a group: its rewards, and what they are based on."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -21,15 +21,15 @@ class RolloutScore:
     """The result of one rollout.
 
     Attributes:
-        index: of the rollout in its group.
-        numbers: base score, adjustments, reward, rank and advantage; None where there is no reward.
+        index: index of the rollout in its group.
+        numbers: base score, adjustments, reward, rank and advantage; None without a reward.
         status: `scored`, `single` or `unscored`.
         reason: why there is no reward; None if there is one.
-        standard_error: of the base score against the group's mean; None where unknown.
-        comparisons: verdicts of a judge that count for it.
-        failed: requests about it that failed.
-        defaulted: comparisons that count with a default (`--compat`).
-        total: how components became the reward; None where verdicts alone did.
+        standard_error: standard error of the base score against the group's mean; None if unknown.
+        comparisons: number of verdicts that count for it.
+        failed: number of failed requests about it.
+        defaulted: number of comparisons that count with a default (`--compat`).
+        total: how components became the reward; None if the reward comes from verdicts alone.
     """
 
     index: int
@@ -44,7 +44,7 @@ class RolloutScore:
 
     @property
     def reward(self) -> float | None:
-        """The number that a trainer reads; None for an unscored rollout."""
+        """The number for the trainer; None for an unscored rollout."""
         return self.numbers.reward
 
 
@@ -57,9 +57,9 @@ class ComparisonResult:
         judge: name of the judge.
         shown: indices of the rollouts shown, in the order shown: two of a pair, one alone, or a whole group.
         repeat: number of the repeat, from 0.
-        verdict: that counts; None for a failure and for grades.
+        verdict: the verdict that counts; None for a failure and for grades.
         outcome: the verdict, grades or failure, with calls, tokens and latency.
-        component: that was graded; None for a request whose verdict counts.
+        component: the component that was graded; None for a request whose verdict counts.
         neutralised: changes made to the texts shown, by kind; kept with `keep_replies`.
     """
 
@@ -79,7 +79,7 @@ class ComparisonResult:
 
 
 def results_of(judged: JudgedGroup, plan: GroupPlan) -> list[ComparisonResult]:
-    """Return the requests about a group and their results, those of judges before those of graders."""
+    """Return the requests about a group and their results, judges before graders."""
     results = []
     for request, outcome in judged.results:
         grader = None if request.judge < len(plan.judges) else plan.graders[request.judge - len(plan.judges)]
@@ -103,15 +103,15 @@ class GroupRewards:
     """The rewards of a group of n rollouts; every list of n is in the order of the rollouts.
 
     Attributes:
-        key: of the group.
-        scores: n results, with everything that is known of each rollout.
-        verdicts: those that the rewards rest on, by comparison.
+        key: key of the group.
+        scores: n results, with everything known about each rollout.
+        verdicts: verdicts that the rewards rest on, by comparison.
         by_judge: the verdicts of each judge by comparison, None for a failure.
         reliability: share of the spread of the base scores that is signal, 0 to 1; None where unknown, as it is
             without a calibration.
         converged: whether the estimator converged.
-        columns: all components by name; empty where rewards are made of verdicts alone.
-        clusters: near-duplicates; None where diversity is not configured.
+        columns: all components by name; empty if rewards come from verdicts alone.
+        clusters: near-duplicates; None if diversity is not configured.
         comparisons: every request about the group, with its verdict, grades or failure.
     """
 
@@ -127,7 +127,7 @@ class GroupRewards:
 
     @property
     def rewards(self) -> list[float | None]:
-        """n rewards; None for an unscored rollout, never a number that stands for a failure.
+        """n rewards; None for an unscored rollout, never a number in place of a failure.
 
         They are on the scale of the judge's scores, 1 to 5, unless components, length or style terms change it.
         """
@@ -143,15 +143,15 @@ class GroupRewards:
 
     @property
     def standard_errors(self) -> list[float | None]:
-        """n standard errors of the base scores against the group mean; None where unknown.
+        """n standard errors of the base scores against the group mean; None if unknown.
 
-        They follow from the noise of the judge and so need a calibration.
+        They depend on the noise of the judge, and so require a calibration.
         """
         return [score.standard_error for score in self.scores]
 
     @property
     def reasons(self) -> list[str | None]:
-        """n reasons why a rollout has no reward; None for one that has."""
+        """n reasons why a rollout has no reward; None for a rollout with a reward."""
         return [score.reason for score in self.scores]
 
     @property

@@ -1,4 +1,4 @@
-"""Turn everything known of a group into the reward of each rollout, or the reason why it has none."""
+"""Turn everything known about a group into the reward of each rollout, or the reason why it has none."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -25,16 +25,16 @@ def reward_group(judged: JudgedGroup, plan: GroupPlan, calibration: Calibration)
     """Return the rewards of a judged group.
 
     Args:
-        judged: by `judge_group`, under the same plan.
-        plan: of the run.
-        calibration: what the verdicts of all groups judged so far say about the judge.
+        judged: result of `judge_group` under the same plan.
+        plan: plan of the run.
+        calibration: calibration of the judge on the verdicts of all groups judged so far.
     """
     (rewards,) = reward_groups([judged], plan, calibration)
     return rewards
 
 
 def reward_groups(groups: Sequence[JudgedGroup], plan: GroupPlan, calibration: Calibration) -> list[GroupRewards]:
-    """Return the rewards of several groups, as `reward_group` would of each; together they cost less."""
+    """Return the rewards of several groups, like `reward_group` for each, but faster."""
     return reward_verdicts([verdicts_of(judged, plan) for judged in groups], plan, calibration)
 
 
@@ -60,8 +60,8 @@ def verdicts_of(judged: JudgedGroup, plan: GroupPlan) -> JudgedVerdicts:
 
 
 def reward_verdicts(groups: Sequence[JudgedVerdicts], plan: GroupPlan, calibration: Calibration) -> list[GroupRewards]:
-    """Return the rewards of several groups whose verdicts are known; otherwise like `reward_groups`."""
-    # Where verdicts are made of grades alone, a base score is the mean of the rollout's own grades.
+    """Return the rewards of several groups with known verdicts; otherwise like `reward_groups`."""
+    # If verdicts come from grades alone, a base score is the mean of the rollout's own grades.
     estimator = plan.rewards.estimator if plan.compares_pairs else "simple_tiebreaker"
     known = calibration if plan.compares_pairs else Calibration()
     estimates = estimate_many(estimator, [(group.judged.size, group.used) for group in groups], known)
@@ -73,7 +73,7 @@ def reward_verdicts(groups: Sequence[JudgedVerdicts], plan: GroupPlan, calibrati
 
 @dataclass(slots=True)
 class _Work:
-    """One group on its way to rewards."""
+    """The state of one group while its rewards are computed."""
 
     judged: JudgedGroup
     plan: GroupPlan
@@ -125,7 +125,7 @@ class _Work:
         return compose_rewards(base_scores, judged.shapes, terms.shaping)
 
     def _has_default(self) -> bool:
-        """Whether the only rollout of the group gets the user's default."""
+        """Whether the only rollout of the group gets the user's default score."""
         judged = self.judged
         is_alone = judged.size == 1 and judged.not_compared[0] is None and not judged.lacks_group
         return is_alone and self.plan.rewards.single_score is not None
@@ -204,9 +204,9 @@ def _totals(
 
 
 def _omitted(columns: Mapping[str, Column], judged: JudgedGroup, rewards: RewardPlan) -> set[str]:
-    """Return the optional components that a rollout of the group lacks: no rollout of the group gets them.
+    """Return the optional components that a rollout of the group lacks. They are dropped for the whole group.
 
-    Those that have one would be ahead by what the others lack.
+    Otherwise they would favour the rollouts that have them.
     """
     rows = [index for index in range(judged.size) if judged.has_response[index] and index not in judged.excluded]
     return {name for name in rewards.optional if any(columns[name].values[index] is None for index in rows)}

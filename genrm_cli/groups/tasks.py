@@ -1,4 +1,4 @@
-"""Tasks: blocking work beside the event loop, and the first error of many."""
+"""Tasks: blocking work in threads, and the first error of several tasks."""
 
 import asyncio
 from collections.abc import Callable
@@ -12,7 +12,7 @@ async def in_thread(work: Callable[[], Result], on_cancel: Callable[[], None] | 
 
     Args:
         work: what to run.
-        on_cancel: tells the work to end soon.
+        on_cancel: asks the work to end soon.
     """
     task = asyncio.ensure_future(asyncio.to_thread(work))
     try:

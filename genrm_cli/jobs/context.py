@@ -55,8 +55,7 @@ class RunContext:
     @property
     def s3(self) -> S3Options:
         """Options of S3."""
-        storage = self.settings.storage
-        return S3Options(storage.s3_endpoint_url, storage.s3_profile, storage.s3_region)
+        return s3_options(self.settings)
 
     @property
     def open_options(self) -> OpenOptions:
@@ -75,6 +74,12 @@ class RunContext:
     async def in_thread(self, work: Callable[[], Result]) -> Result:
         """Run blocking work beside the event loop; if the run is interrupted, the work is told to stop."""
         return await in_thread(work, self.stop.set)
+
+
+def s3_options(settings: Settings) -> S3Options:
+    """Return how the settings reach S3."""
+    storage = settings.storage
+    return S3Options(storage.s3_endpoint_url, storage.s3_profile, storage.s3_region)
 
 
 def new_run(

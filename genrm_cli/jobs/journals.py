@@ -1,18 +1,20 @@
 """Locate and open the journal of each output."""
 
 import hashlib
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
+from genrm_cli.errors import InputError
 from genrm_cli.groups.compile import asks_for_verdicts
-from genrm_cli.jobs.context import RunContext
-from genrm_cli.jobs.replica import JournalReplica
+from genrm_cli.jobs.context import RunContext, s3_options
+from genrm_cli.jobs.replica import JournalReplica, take_in_segments
 from genrm_cli.judging.journal import Journal
 from genrm_cli.settings import Settings
 from genrm_cli.settings.panel import graders_of
 from genrm_cli.settings.resolve import state_folder
-from genrm_cli.storage.formats.location import is_s3, require_rl_prefix, sibling, stem_of
+from genrm_cli.storage.formats.location import is_s3, is_stream, require_rl_prefix, sibling, stem_of
 from genrm_cli.storage.sink import goes_out_at_once
 
 
@@ -26,8 +28,10 @@ def journal_path(scored_uri: str, settings: Settings) -> str | None:
 
     It lies beside a local output, and in the user's state folder for S3 objects and streams.
     """
-    if not settings.journal.use_journal or not asks_anybody(settings):
-        return None
+    return _place_of(scored_uri, settings) if settings.journal.use_journal and asks_anybody(settings) else None
+
+
+def _place_of(scored_uri: str, settings: Settings) -> str:
     if settings.journal.journal is not None and not is_s3(settings.journal.journal):
         return settings.journal.journal
     if settings.journal.journal is not None or is_s3(scored_uri) or goes_out_at_once(scored_uri):
@@ -75,6 +79,32 @@ async def open_journal(scored_uri: str, run: RunContext) -> AsyncIterator[Journa
                 yield journal
     if journal.damaged:
         run.on_event("journal_damaged", {"journal": path, "verdicts": len(journal.damaged)})
+
+
+@contextmanager
+def open_known_journal(scored_uri: str, settings: Settings) -> Iterator[Journal | None]:
+    """Open the journal of an output for reading, on S3 with the segments of all machines; None if there is none.
+
+    Raises:
+        InputError: the journal that the settings name does not exist.
+        StorageError: it cannot be read.
+    """
+    if not settings.journal.use_journal or is_stream(scored_uri):
+        yield None
+        return
+    named, path = settings.journal.journal, _place_of(scored_uri, settings)
+    folder = segments_folder(scored_uri, settings)
+    if folder is not None:
+        with TemporaryDirectory() as temporary, Journal(f"{temporary}/journal.sqlite") as journal:
+            take_in_segments(folder, journal, s3_options(settings))
+            yield journal
+    elif Path(path).exists():
+        with Journal(path, read_only=True) as journal:
+            yield journal
+    elif named is not None:
+        raise InputError(f"{path}: no such journal; pass another with --journal, or --no-journal to do without replies")
+    else:
+        yield None
 
 
 def known_journal(scored_uri: str, settings: Settings) -> Path | None:

@@ -83,11 +83,7 @@ class JournalReplica:
         Raises:
             StorageError: a segment cannot be read or written.
         """
-        for found in iter_named(self._folder, self._run.s3):
-            uri = found.identity.uri
-            content = read_object(uri, self._run.s3) if uri.endswith(_SUFFIX) else None
-            if content is not None:
-                journal.take_in(_entries_of(uri, content), uri)
+        take_in_segments(self._folder, journal, self._run.s3)
         uncopied = (orjson.dumps(entry) for entry in journal.iter_uncopied())
         while batch := list(islice(uncopied, self._most)):
             self._write(batch, self._run.s3)
@@ -140,6 +136,19 @@ def _switch(event: asyncio.Event, on: bool) -> None:
         event.set()
     else:
         event.clear()
+
+
+def take_in_segments(folder_uri: str, journal: Journal, s3: S3Options) -> None:
+    """Import the segments that all machines copied to a folder.
+
+    Raises:
+        StorageError: a segment cannot be read.
+    """
+    for found in iter_named(folder_uri, s3):
+        uri = found.identity.uri
+        content = read_object(uri, s3) if uri.endswith(_SUFFIX) else None
+        if content is not None:
+            journal.take_in(_entries_of(uri, content), uri)
 
 
 def _entries_of(uri: str, content: bytes) -> list[dict[str, Any]]:

@@ -17,7 +17,7 @@ class CachedJudge:
     Args:
         only_failed: ask only requests that failed before.
         only_known: ask nothing.
-        with_replies: recall the judge's replies, too; this takes longer.
+        with_replies: also recall the judge's replies, which takes longer.
     """
 
     def __init__(
@@ -55,25 +55,25 @@ class CachedJudge:
         return known
 
     def _has_failed(self, request: JudgeRequest) -> bool:
-        """Return whether the request was made before; it has no verdict."""
+        """Return whether the request was made before, without a verdict."""
         former = request.reread_key
         if self._journal.has_failed(request.key) or not former:
             return self._journal.has_failed(request.key)
         return self._journal.has_failed(former) or self._journal.recall(former) is not None
 
     def _read_again(self, request: JudgeRequest) -> Outcome | None:
-        """Parse the stored reply to a request whose replies were parsed otherwise; None if it holds no verdict now."""
+        """Parse the stored reply to a request whose replies were parsed differently; None if it has no verdict now."""
         if not request.reread_key:
             return None
         known = self._journal.recall(request.reread_key, with_reply=True)
         if known is None or not known.reply_text:
             return None
-        # What was stored had been parsed, so it was not cut off before its verdict.
+        # A stored reply was parsed once, so it was not cut off before its verdict.
         known.result = self._judge.read(Reply(known.reply_text, finish_reason="stop"), request)
         return None if isinstance(known.result, Failure) else known
 
     async def admit(self) -> Slot | None:
-        """Wait for permission to ask once more."""
+        """Wait for permission to make another call."""
         await self._journal.room()
         return await self._judge.admit()
 
@@ -83,7 +83,8 @@ class CachedJudge:
         if (earlier := self._in_flight.get(key)) is not None:
             self._judge.dismiss(slot)
             outcome = await asyncio.shield(earlier)
-            return Outcome(outcome.result, reply_text=outcome.reply_text, from_journal=True)
+            text, stored = outcome.reply_text, outcome.journal_key
+            return Outcome(outcome.result, reply_text=text, from_journal=True, journal_key=stored)
         answered = self._in_flight[key] = asyncio.get_running_loop().create_future()
         try:
             outcome = await self._ask_unless_claimed(request, slot)
@@ -95,7 +96,7 @@ class CachedJudge:
         return outcome
 
     async def _ask_unless_claimed(self, request: JudgeRequest, slot: Slot | None) -> Outcome:
-        """Ask, unless another run on this journal does: then take its verdict, or ask when it ends without one."""
+        """Ask, unless another run on this journal is asking: then use its verdict, or ask once it ends without one."""
         key, claims = request.key, self._journal.claims
         gives_up_at_s = time.monotonic() + self._judge.call_timeout_s
         try:
@@ -123,7 +124,7 @@ class CachedJudge:
         return Outcome(Failure(FailureKind.NOT_ASKED, f"stopped by {self.stopped_by}"))
 
     async def _until_free(self, key: bytes, gives_up_at_s: float) -> None:
-        """Wait while another run is asking, but no longer than one call may take."""
+        """Wait while another run is asking, at most for the timeout of one call."""
         while self._journal.claims.is_taken(key) and self.stopped_by is None and time.monotonic() < gives_up_at_s:
             await asyncio.sleep(LOOK_S)
 

@@ -1,6 +1,6 @@
-"""Claims: what the runs on one journal are asking right now, so that no two of them ask the same.
+"""Claims: the requests in progress of all runs on one journal, so that no two runs make the same request.
 
-A claim expires unless its run renews it, so a killed run holds up the others for a few seconds at most.
+A claim expires unless its run renews it, so a killed run delays the others for a few seconds at most.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ EXPIRY_S = 5.0
 _RENEWAL_S = 1.5
 LOOK_S = 0.2
 
-# A claim that lasts longer than any claim does was written before the clock was set back.
+# A claim that expires too late was written before the clock was set back.
 _IS_LIVE = "expires_at > :now AND expires_at <= :now + 2 * :expiry"
 _TAKE = f"""
 INSERT INTO claims VALUES (:key, :run, :now + :expiry) ON CONFLICT (key) DO UPDATE
@@ -25,7 +25,7 @@ _OTHERS = f"SELECT key FROM claims WHERE run <> :run AND {_IS_LIVE} AND key NOT 
 
 
 class Claims:
-    """The claims of one run, and what it knows of the other runs' claims."""
+    """The claims of one run, and its view of the claims of other runs."""
 
     def __init__(self, connection: Connection, errors: JournalErrors) -> None:
         self._connection = connection
@@ -42,7 +42,8 @@ class Claims:
         self._looked_at_s = -LOOK_S
 
     async def take(self, key: bytes) -> bool:
-        """Claim a request; return False if another run claims it. Claims of one turn of the loop share a commit.
+        """Claim a request; return False if another run has claimed it. Claims made in one turn of the loop share a
+        commit.
 
         Raises:
             StorageError: the journal cannot be written.
@@ -60,13 +61,13 @@ class Claims:
         return True
 
     def give_back(self, key: bytes) -> None:
-        """Drop a claim, with the next commit: a verdict that is stored tells others sooner."""
+        """Drop a claim with the next commit. Other runs see a stored verdict sooner."""
         if key in self._held:
             self._held.discard(key)
             self._given_back.append(key)
 
     def is_taken(self, key: bytes) -> bool:
-        """Return whether another run was asking at the last look, which is no older than `LOOK_S`.
+        """Return whether another run was asking at the last check, at most `LOOK_S` ago.
 
         Raises:
             StorageError: the journal cannot be read.
@@ -80,7 +81,7 @@ class Claims:
         return key in self._others
 
     def close(self) -> None:
-        """Drop all claims; those that cannot be dropped expire."""
+        """Drop all claims. Claims that cannot be dropped expire."""
         if self._timer is not None:
             self._timer.cancel()
         if self._has_claimed:
@@ -89,7 +90,7 @@ class Claims:
         self._has_claimed = False
 
     def _commit(self) -> None:
-        """Write what was wanted in this turn, and tell who got it."""
+        """Write the claims of this turn, and tell each waiter whether it got its claim."""
         taken, self._taken = self._taken, None
         wanted, self._wanted = self._wanted, []
         if taken is None or taken.done():
@@ -117,7 +118,7 @@ class Claims:
             self._timer = loop.call_later(_RENEWAL_S, self._renew)
 
     def _renew(self) -> None:
-        """Renew what is held. A failure is no reason to end the run: others may then ask the same."""
+        """Renew the claims held. A failure does not end the run: other runs may then make the same requests."""
         self._timer = None
         if self._loop is None:
             return

@@ -1,8 +1,9 @@
-"""The one place that speaks HTTP: one request to an OpenAI-compatible judge, one reply or one reason.
+"""The only module that uses HTTP: one request to an OpenAI-compatible judge gives one reply or one reason.
 
-httpx's own connection pool does work in proportion to all its connections at every call (10 ms a call at 1,024,
-43 ms at 4,096); the pyreqwest transport does not. It is called without httpx's client, whose redirects, cookies and
-authentication are not wanted here and cost as much as the call. Nothing outside this file knows either library.
+The cost of a call through httpx's own connection pool grows with the number of connections (10 ms per call at 1,024,
+43 ms at 4,096); with the pyreqwest transport it does not. The transport is used without httpx's client, whose
+redirects, cookies and authentication are not needed here and cost as much as the call. No other module depends on
+either library.
 """
 
 import errno
@@ -30,7 +31,7 @@ from genrm_cli.verdicts import Failure, FailureKind
 
 MAX_REPLY_BYTES = 32_000_000
 _MAX_DETAIL_CHARS = 300
-_MAX_TOKENS = 10**9  # of one reply; more is a server's mistake
+_MAX_TOKENS = 10**9  # of one reply; a longer one is a mistake of the server
 _NO_DESCRIPTOR = tuple(f"(os error {number})" for number in (errno.EMFILE, errno.ENFILE))
 _CHAT_PATH = "/chat/completions"
 _PEM_MARK = b"-----BEGIN CERTIFICATE-----"
@@ -38,7 +39,7 @@ _PEM_MARK = b"-----BEGIN CERTIFICATE-----"
 
 @dataclass(frozen=True, slots=True)
 class JudgeAddress:
-    """Where a judge is and how it is reached. The key is never shown, not even by `repr`."""
+    """The address of a judge and how to reach it. The key is never shown, not even by `repr`."""
 
     base_url: str
     api_key: str | None
@@ -51,14 +52,14 @@ class JudgeAddress:
 
 
 class CallError(Exception):
-    """A call gave no reply.
+    """A call that got no reply.
 
     Attributes:
         failure: what happened, with the key masked.
         may_pass: whether the same call may work later (429, 5xx, auth, timeouts, connection faults).
-        retry_after_s: what the server asked to wait, if it did.
-        overloaded: whether the server said that it has too much to do (503).
-        was_sent: False when this process could open no connection for lack of file descriptors.
+        retry_after_s: the wait that the server asked for, if any.
+        overloaded: whether the server reported overload (503).
+        was_sent: False if this process had no file descriptor left for a connection.
     """
 
     def __init__(
@@ -79,13 +80,13 @@ class CallError(Exception):
 
 
 class JudgeClient:
-    """A shared client for one endpoint, with a connection pool as large as the concurrency.
+    """A shared client of one endpoint, with a connection pool as large as the concurrency.
 
     Redirects are not followed, so the key never travels to another host.
     """
 
     def __init__(self, address: JudgeAddress) -> None:
-        """Prepare the client; no connection is opened yet.
+        """Prepare the client; open no connection yet.
 
         Raises:
             UsageError: the URL is not http(s), or the CA bundle cannot be read.
@@ -101,7 +102,7 @@ class JudgeClient:
 
     @property
     def base_url(self) -> str:
-        """Where the judge is, as the user wrote it."""
+        """The base URL of the judge, as the user wrote it."""
         return self._address.base_url
 
     async def __aenter__(self) -> Self:
@@ -113,16 +114,16 @@ class JudgeClient:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Close the client; calls that were cancelled may go on until the process ends."""
+        """Close the client. Cancelled calls may continue until the process ends."""
         await self._transport.aclose()
 
     async def complete(self, body: bytes, timeout_s: float) -> Reply:
-        """Send one chat completion request and return what the judge said.
+        """Send one chat completion request and return the reply.
 
-        A call that is cancelled goes on at the server: the transport ends it only by its timeout.
+        A cancelled call continues on the server: the transport ends it only at its timeout.
 
         Raises:
-            CallError: there was no reply, or none that is a chat completion.
+            CallError: there was no reply, or it is not a chat completion.
         """
         return self._parse_completion(await self._call("POST", self._url, timeout_s, body))
 
@@ -130,7 +131,7 @@ class JudgeClient:
         """Return the names of the models that the server lists, sorted.
 
         Raises:
-            CallError: there was no reply, or none that is a list of models.
+            CallError: there was no reply, or it is not a list of models.
         """
         url = httpx.URL(str(self._url).removesuffix(_CHAT_PATH) + "/models")
         content = await self._call("GET", url, timeout_s)
@@ -142,8 +143,8 @@ class JudgeClient:
             raise CallError(Failure(FailureKind.BAD_BODY, detail), may_pass=True) from error
 
     async def _call(self, method: str, url: httpx.URL, timeout_s: float, body: bytes | None = None) -> bytes:
-        """Return the body of a reply with status 200, of which the whole request may take this long."""
-        # The transport adds up the timeouts it is given, and takes the sum for the whole call.
+        """Return the body of a reply with status 200; the timeout covers the whole request."""
+        # The transport adds up its timeouts, and applies the sum to the whole call.
         extensions = {"timeout": {"read": timeout_s}}
         started_s = time.monotonic()
         request = httpx.Request(method, url, headers=self._headers, content=body, extensions=extensions)
@@ -154,7 +155,8 @@ class JudgeClient:
             finally:
                 await response.aclose()
         except (httpx.TimeoutException, RequestTimeoutError) as error:
-            # The library makes no difference, but what ended before the call's time ended by the connection's.
+            # The library does not distinguish the two, but a call that ended before its own timeout ended at that of
+            # the connection.
             if time.monotonic() - started_s < timeout_s:
                 raise self._connection_error(error) from error
             detail = self._mask(f"no reply within {timeout_s:.3g} s ({_reason(error)})")
@@ -170,7 +172,7 @@ class JudgeClient:
 
     def _connection_error(self, error: Exception) -> CallError:
         reason = self._mask(_reason(error))
-        # A name that cannot be looked up for lack of a descriptor fails like one that does not exist.
+        # Without a free descriptor, a name lookup fails like that of a name that does not exist.
         was_sent = not (any(words in reason for words in _NO_DESCRIPTOR) or is_exhausted())
         return CallError(Failure(FailureKind.CONNECTION, reason), may_pass=True, was_sent=was_sent)
 
@@ -195,9 +197,9 @@ class JudgeClient:
         except (orjson.JSONDecodeError, ValueError) as error:
             start = self._key.mask(content.decode("utf-8", "replace"))[:80]
             detail = self._mask(f"not a chat completion ({error}): {start!r}")
-            # A proxy's HTML page with status 200 is gone when the server behind it is back.
+            # A proxy's HTML page with status 200 disappears once the server behind it is back.
             raise CallError(Failure(FailureKind.BAD_BODY, detail), may_pass=True) from error
-        # Answers are kept. Masked when parsed, as JSON may write the key's characters in several ways.
+        # Answers are stored. Mask them after parsing, as JSON has several ways to write the characters of the key.
         text, reasoning = self._key.mask(reply.text), self._key.mask(reply.reasoning)
         return (
             reply
@@ -209,8 +211,7 @@ class JudgeClient:
         return _shorten(self._key.mask(text))
 
 
-# Keys, routes (and redirects, to a login) and models are put right while a run waits; what is said of one request is
-# not.
+# Keys, routes (and redirects to a login) and models can be fixed while a run waits; a fault of one request cannot.
 _PASSING_STATUSES = (401, 403, 404, 408, 409, 425, 429)
 _KIND_OF_STATUS = {
     400: FailureKind.REFUSED,
@@ -227,19 +228,19 @@ def chat_url(base_url: str) -> str:
     """Return the URL of chat completions below a base URL such as http://localhost:8000/v1.
 
     Raises:
-        UsageError: it is not an http(s) URL, or carries a user name or password.
+        UsageError: it is not an http(s) URL, or contains a user name or password.
     """
     try:
         parts = urlsplit(base_url)
         host = parts.hostname
         _ = parts.port
         if host and parts.scheme in ("http", "https"):
-            # Both libraries parse it again at every call, each with rules of its own for hosts.
+            # Both libraries parse it again at every call, each with its own rules for hosts.
             _ = httpx.URL(base_url).host, Url(base_url)
     except (ValueError, httpx.InvalidURL) as error:
         raise UsageError(f"--base-url {base_url!r} is not a URL: {error}.") from error
     if parts.username or parts.password:
-        raise UsageError("--base-url holds a user name or password; pass a key with --api-key-env instead.")
+        raise UsageError("--base-url contains a user name or password; pass a key with --api-key-env instead.")
     if parts.scheme not in ("http", "https") or not host:
         raise UsageError(
             f"--base-url {base_url!r} is not an http(s) URL; expected something like http://localhost:8000/v1."
@@ -248,7 +249,7 @@ def chat_url(base_url: str) -> str:
 
 
 def parse_models(listing: object) -> set[str]:
-    """Parse the reply to `GET /models`; names that cannot be printed are left out.
+    """Parse the reply to `GET /models`, omitting names that cannot be printed.
 
     Raises:
         ValueError: it is not a list of models.
@@ -263,7 +264,7 @@ def parse_completion(completion: object) -> Reply:
     """Parse a chat completion object. The choice with index 0 counts, or the first if none has it.
 
     Raises:
-        ValueError: it has no choice with a message, or reports an error, alone or beside a half-finished reply.
+        ValueError: it has no choice with a message, or reports an error, even beside a half-finished reply.
     """
     try:
         choices = completion["choices"]  # type: ignore[index]
@@ -304,7 +305,7 @@ def _thinking_in(content: object) -> str:
 
 
 def _tokens(logprobs: object) -> tuple[tuple[str, dict[str, float]], ...]:
-    """Take the tokens with those that were likely in their places; none if they are not what they should be."""
+    """Return the tokens, each with the likely tokens in its place; none if the data is malformed."""
     content = _object(logprobs).get("content")
     if not isinstance(content, list):
         return ()
@@ -314,7 +315,7 @@ def _tokens(logprobs: object) -> tuple[tuple[str, dict[str, float]], ...]:
 
 
 def _likely(token: dict[str, object]) -> dict[str, float]:
-    """Return the tokens that were likely in the place of this one, itself among them; without what is no number."""
+    """Return the tokens that were likely in the place of this one, itself included; skip anything but numbers."""
     top = token.get("top_logprobs")
     likely: dict[str, float] = {}
     for each in map(_object, [token, *(top if isinstance(top, list) else [])]):
@@ -342,7 +343,7 @@ def _transport(address: JudgeAddress) -> HttpxTransport:
         ClientBuilder()
         .max_connections(address.max_connections)
         .connect_timeout(timedelta(seconds=address.connect_timeout_s))
-        # Waiting for a free connection is not the judge's time.
+        # Waiting for a free connection does not count as the judge's time.
         .pool_timeout(timedelta(days=30))
         .tcp_keepalive(timedelta(seconds=30))
         .follow_redirects(False)
@@ -353,13 +354,13 @@ def _transport(address: JudgeAddress) -> HttpxTransport:
             builder = builder.add_root_certificate_pem(certificates)
         except (OSError, PyreqwestError) as error:
             raise UsageError(f"--ca-bundle {address.ca_bundle}: cannot be used: {error}.") from error
-        if _PEM_MARK not in certificates:  # the library takes any bytes, and trusts nobody more
-            raise UsageError(f"--ca-bundle {address.ca_bundle}: holds no certificate in PEM form.")
+        if _PEM_MARK not in certificates:  # the library accepts any bytes, without trusting anyone more
+            raise UsageError(f"--ca-bundle {address.ca_bundle}: contains no certificate in PEM format.")
     return HttpxTransport(builder.build())
 
 
 async def _read_bounded(response: httpx.Response) -> bytes | None:
-    """Read a body; None when it is longer than a reply may be."""
+    """Read a body; None if it exceeds the limit of a reply."""
     chunks, size_bytes = [], 0
     async for chunk in response.aiter_raw():
         chunks.append(chunk)
@@ -371,7 +372,7 @@ async def _read_bounded(response: httpx.Response) -> bytes | None:
 
 def _message_in(content: bytes, key: KeyMask) -> str:
     """Find the server's own words in an error body, in one line: OpenAI's, vLLM's or FastAPI's shape, else the text."""
-    # Masked before it is cut: half of a key would be harder to find.
+    # Mask it before it is cut: half a key would be harder to find.
     text = key.mask(content[:20_000].decode("utf-8", "replace"))[:2_000].strip()
     try:
         body = orjson.loads(content)
@@ -384,7 +385,7 @@ def _message_in(content: bytes, key: KeyMask) -> str:
 
 
 def _shorten(text: str) -> str:
-    """Cut a long text in its middle: servers put what happened first or, after a trace, last."""
+    """Cut the middle out of a long text: servers put the error first or, after a trace, last."""
     if len(text) <= _MAX_DETAIL_CHARS:
         return text
     kept_chars = (_MAX_DETAIL_CHARS - 3) // 2

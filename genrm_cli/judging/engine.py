@@ -9,14 +9,14 @@ from genrm_cli.judging.pacing.pool import Slot
 from genrm_cli.judging.requests import JudgeRequest, PairwisePrompt, Prompt
 from genrm_cli.verdicts import Failure, FailureKind, Outcome
 
-_KNOWN_IN_A_ROW = 64  # outcomes without waiting before control returns to the event loop
+_KNOWN_IN_A_ROW = 64  # outcomes without a wait before control returns to the event loop
 
 
 class Judge(Protocol):
     """Answers requests."""
 
     def prepare(self, shown: Prompt, judge_idx: int) -> JudgeRequest:
-        """Render a request; `judge_idx` numbers its repeats."""
+        """Render a request; `judge_idx` is the number of its repeat."""
         ...
 
     def recall(self, request: JudgeRequest) -> Outcome | None:
@@ -24,11 +24,11 @@ class Judge(Protocol):
         ...
 
     async def admit(self) -> Slot | None:
-        """Wait for permission to ask once more; None if the run was stopped."""
+        """Wait for permission to make another call; None if the run was stopped."""
         ...
 
     async def ask(self, request: JudgeRequest, slot: Slot) -> Outcome:
-        """Ask. Never raises for a failed call: that is a `Failure`."""
+        """Ask. A failed call does not raise: it is a `Failure`."""
         ...
 
     @property
@@ -43,12 +43,12 @@ class LexicalJudge:
     stopped_by = None
 
     def prepare(self, shown: Prompt, judge_idx: int) -> JudgeRequest:
-        """Keep the prompt; repeats are answered alike."""
+        """Keep the prompt; all repeats get the same answer."""
         del judge_idx
         return JudgeRequest(shown)
 
     def recall(self, request: JudgeRequest) -> Outcome:
-        """Judge a pair; other prompts are refused."""
+        """Judge a pair; refuse other prompts."""
         if not isinstance(request.shown, PairwisePrompt):
             return Outcome(Failure(FailureKind.REFUSED, "the built-in judge compares pairs only"))
         return Outcome(judge_lexically(request.shown))
@@ -80,8 +80,8 @@ class JudgeSet:
     def __getitem__(self, number: int) -> Judge:
         return self._judges[number]
 
-    async def yield_now_and_then(self) -> None:
-        """Yield to the event loop after a number of outcomes that needed no waiting."""
+    async def yield_regularly(self) -> None:
+        """Yield to the event loop after a number of outcomes without a wait."""
         self._known_in_a_row += 1
         if self._known_in_a_row % _KNOWN_IN_A_ROW == 0:
             await asyncio.sleep(0)

@@ -1,7 +1,7 @@
 """Journal of verdicts: a local SQLite file from which interrupted and later runs resume.
 
-Several processes may share one file. SQLite locks serialise their writes, and of two verdicts on one request the first
-one stored counts for both. Not for network file systems, whose locks cannot be trusted.
+Several processes may share one file. SQLite locks serialise their writes. If two of them get a verdict on one request,
+the first one stored counts for both. Do not use it on network file systems, whose locks are unreliable.
 """
 
 import asyncio
@@ -53,7 +53,7 @@ class Copier(Protocol):
         """Add an entry, as yielded by `Journal.iter_entries`."""
 
     async def room(self) -> None:
-        """Wait while too many entries are not copied yet."""
+        """Wait while too many entries have not been copied yet."""
 
 
 class Journal(AbstractContextManager["Journal"]):
@@ -63,17 +63,17 @@ class Journal(AbstractContextManager["Journal"]):
     loses no committed entry; a power failure may lose the most recent ones. A damaged verdict counts as absent.
 
     Attributes:
-        path: of the file.
-        claims: what the runs on this journal are asking.
-        sums: that servers keep beside the verdicts.
-        damaged: keys of the damaged verdicts met so far.
+        path: path of the file.
+        claims: requests in progress of the runs on this journal.
+        sums: sums that servers keep beside the verdicts.
+        damaged: keys of the damaged verdicts found so far.
     """
 
     def __init__(self, path: str, copier: Copier | None = None, *, read_only: bool = False) -> None:
-        """Open a journal, creating it if needed, or raise `StorageError`. Threads may use it in turns.
+        """Open a journal, creating it if needed, or raise `StorageError`. Any thread may use it, one at a time.
 
         Args:
-            path: of the file.
+            path: path of the file.
             copier: receives every entry that this process records, after its commit.
             read_only: record nothing; works on read-only files and file systems.
         """
@@ -103,12 +103,12 @@ class Journal(AbstractContextManager["Journal"]):
 
     @property
     def has_verdicts(self) -> bool:
-        """Whether the journal holds any verdict; unlike `len`, this takes no time."""
+        """Whether the journal has any verdict; unlike `len`, this is fast."""
         with self._errors:
             return self._connection.execute("SELECT 1 FROM verdicts LIMIT 1").fetchone() is not None
 
     def knows_judge(self, label: str) -> bool:
-        """Whether one of the first verdicts is by this judge; a longer search could read the whole file."""
+        """Whether one of the first verdicts is by this judge. A full search could read the whole file."""
         with self._errors:
             found = self._connection.execute(
                 "SELECT 1 FROM (SELECT judge FROM verdicts LIMIT 1000) WHERE judge = ? LIMIT 1", (label,)
@@ -116,9 +116,9 @@ class Journal(AbstractContextManager["Journal"]):
             return found.fetchone() is not None
 
     def recall(self, key: bytes, *, with_reply: bool = False) -> Outcome | None:
-        """Return the stored verdict of a request, or None; the judge's reply is decompressed on demand only."""
+        """Return the stored verdict of a request, or None; the judge's reply is decompressed only on demand."""
         with self._errors:
-            # All rows are fetched, as an unfinished statement would keep a read transaction open.
+            # Fetch all rows: an unfinished statement would keep a read transaction open.
             rows = self._reader.execute(_READ_WITH_REPLY if with_reply else _READ_VERDICT, (key,)).fetchall()
             if not rows:
                 return None
@@ -128,7 +128,9 @@ class Journal(AbstractContextManager["Journal"]):
             if opinion is None or (text is None and reply is not None):
                 return None
             attempts, latency_s, prompt, completion, cached = outcome[5:]
-            return Outcome(opinion, attempts, latency_s, prompt, completion, cached, text, from_journal=True)
+            known = Outcome(opinion, attempts, latency_s, prompt, completion, cached, text)
+            known.from_journal, known.journal_key = True, key
+            return known
 
     def _sound(self, key: bytes, outcome: Sequence[Any], checksum: int | None) -> Judgment | None:
         """Return the judgment of a stored row; None if the row is damaged."""
@@ -139,7 +141,7 @@ class Journal(AbstractContextManager["Journal"]):
 
     def _reply_text(self, key: bytes, reply: bytes) -> str | None:
         """Return a stored reply; None if it is damaged."""
-        frame = self._unpacker.decompressobj()  # `decompress` takes a frame's word that it is empty
+        frame = self._unpacker.decompressobj()  # `decompress` trusts a frame that claims to be empty
         try:
             text = frame.decompress(reply).decode()
         except (zstandard.ZstdError, UnicodeDecodeError, TypeError):
@@ -186,7 +188,7 @@ class Journal(AbstractContextManager["Journal"]):
     def statistics(self) -> dict[str, Any]:
         """Return the counts of verdicts and failures by judge, with tokens, times (Unix seconds) and size.
 
-        `judges` count damaged verdicts, too.
+        `judges` also count damaged verdicts.
         """
         with self._errors:
             rows = self._connection.execute(
@@ -213,7 +215,7 @@ class Journal(AbstractContextManager["Journal"]):
             return sum(sound_opinion(key, outcome, checksum) is None for key, *outcome, checksum in rows)
 
     def mean_tokens(self) -> tuple[float, float] | None:
-        """Return the mean prompt and completion tokens, over verdicts whose server reported them; None without any."""
+        """Return the mean prompt and completion tokens of verdicts whose server reported them; None without any."""
         with self._errors:
             row = self._connection.execute(
                 "SELECT avg(prompt_tokens), avg(completion_tokens) FROM verdicts WHERE completion_tokens > 0"
@@ -248,7 +250,7 @@ class Journal(AbstractContextManager["Journal"]):
     def take_in(self, entries: Iterable[dict[str, Any]], origin: str = "another journal's copy") -> None:
         """Store entries of another journal, as `iter_entries` yields them; existing entries are kept.
 
-        If one is invalid, nothing is stored, and a `StorageError` names `origin`. Damaged verdicts are left out.
+        If one is invalid, nothing is stored, and a `StorageError` names `origin`. Damaged verdicts are skipped.
         """
         with self._errors, transaction(self._connection) as execute:
             execute(_COPIED)
@@ -311,7 +313,7 @@ class Journal(AbstractContextManager["Journal"]):
             with transaction(self._connection) as execute:
                 stored = [self._write_entry(execute, entry, now) for entry in batch]
         except sqlite3.Error:
-            self._batch = batch + self._batch  # closing tries again: these verdicts were paid for
+            self._batch = batch + self._batch  # `close` tries again: these verdicts were paid for
             raise
         if self._copier is not None:
             for row in stored:
@@ -338,6 +340,7 @@ class Journal(AbstractContextManager["Journal"]):
         verdict = (key, judge, *numbers, *costs, now, self._pack(text.encode()), grades, checksum)
         row = dict(zip(VERDICT_COLUMNS, verdict, strict=True))
         earlier = self._store(execute, row)
+        outcome.journal_key = key
         if earlier is not None:
             outcome.result = earlier
         if self._has_failures:
@@ -345,7 +348,7 @@ class Journal(AbstractContextManager["Journal"]):
         return _readable(row, text) if earlier is None else None
 
     def _store(self, execute: Execute, row: dict[str, Any]) -> Judgment | None:
-        """Store a verdict, unless an earlier one exists that is not damaged: return that one then."""
+        """Store a verdict, unless an earlier one exists that is not damaged; return that one instead."""
         values = list(row.values())
         if insert_row(execute, "verdicts", values):
             return None

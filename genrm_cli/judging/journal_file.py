@@ -23,7 +23,7 @@ from genrm_cli.verdicts import MAX_RANKING, MAX_SCORE, MIN_RANKING, MIN_SCORE, G
 FORMAT = 3
 _APPLICATION_ID = 0x67656E72  # tells our files from other SQLite files
 _BUSY_TIMEOUT_S = 30.0
-_CACHE_KIB = 8 << 10  # keys are hashes, so recalls jump about: SQLite's default of 2 MB costs a third more time
+_CACHE_KIB = 8 << 10  # keys are hashes, so reads are random: with SQLite's default of 2 MB they take a third longer
 _SWITCH_PAUSE_S = 0.02
 Connection = sqlite3.Connection
 Execute = Callable[..., sqlite3.Cursor]
@@ -52,13 +52,13 @@ DROP TABLE verdicts_of_format_1;
 """,  # noqa: S608  (our own names)
     2: f"ALTER TABLE verdicts ADD COLUMN checksum INTEGER; {_NEW_TABLES}",
 }
-# Older formats as the current one, for readers that must not change the file.
+# Views of older formats as the current one, for readers that must not change the file.
 _VIEW_OF_FORMAT = {1: "*, NULL AS grades, NULL AS checksum", 2: "*, NULL AS checksum"}
 VERDICT_COLUMNS = (
     "key", "judge", "score_1", "score_2", "ranking", "defaulted", "attempts", "latency_s", "prompt_tokens",
     "completion_tokens", "cached_tokens", "answered_at", "reply", "grades", "checksum",
 )  # fmt: skip
-# What a recalled outcome is made of; the checksum covers it.
+# The columns of a recalled outcome, which the checksum covers.
 OUTCOME_COLUMNS = (
     "score_1", "score_2", "ranking", "defaulted", "grades", "attempts", "latency_s", "prompt_tokens",
     "completion_tokens", "cached_tokens",
@@ -77,24 +77,24 @@ class JournalErrors:
         self._path = path
 
     def __enter__(self) -> None:
-        """Do nothing: a plain class, as a generator would cost a tenth of a recall."""
+        """Do nothing. This is a plain class because a generator would cost a tenth of a recall."""
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, sqlite3.OperationalError):
             remedy = "check that it is a file in an existing folder with free disk space; its contents are unchanged"
             if "locked" in str(error) or "busy" in str(error):
-                remedy = "another process holds it; wait for it, or give this run its own with --journal"
+                remedy = "another process has locked it; wait for it, or name another journal with --journal"
             raise StorageError(f"journal {self._path}: {error}; {remedy}.") from error
         # SQLite's own messages may quote bytes of a damaged file.
         if isinstance(error, sqlite3.DatabaseError | zstandard.ZstdError | UnicodeDecodeError):
             raise StorageError(
-                f"journal {self._path}: {error}. It is damaged or not a journal; nothing in it was changed. "
-                "Move it away, or name another one with --journal."
+                f"journal {self._path}: {error}. It is damaged or not a journal; its contents are unchanged. Move it "
+                "away, or name another journal with --journal."
             ) from error
 
 
 def parse_row(entry: dict[str, Any]) -> dict[str, Any]:
-    """Return the checked row of an entry, its reply still text; SQLite itself would store any type in any column."""
+    """Return the checked row of an entry, with the reply as text. SQLite would store any type in any column."""
     if not isinstance(entry, dict):
         raise TypeError(f"{entry!r:.40}")
     columns = VERDICT_COLUMNS if "reply" in entry else FAILURE_COLUMNS
@@ -112,7 +112,7 @@ def parse_row(entry: dict[str, Any]) -> dict[str, Any]:
 
 
 def columns_of(opinion: Judgment) -> tuple[float | None, float | None, float | None, bool, str | None]:
-    """Return the columns of a judgment: three numbers, whether they are defaults, and grades as JSON."""
+    """Return the columns of a judgment: three numbers, whether they are defaults, and the grades as JSON."""
     if isinstance(opinion, Verdict):
         return opinion.score_1, opinion.score_2, opinion.ranking, opinion.defaulted, None
     return None, None, None, False, json.dumps({"values": opinion.values, "notes": opinion.notes})
@@ -127,7 +127,7 @@ def opinion_of(score_1: float, score_2: float, ranking: float, defaulted: int, g
 
 
 def checksum_of(key: bytes, outcome: Sequence[Any]) -> int:
-    """Return the checksum of a key and its `OUTCOME_COLUMNS`; other types than theirs raise TypeError."""
+    """Return the checksum of a key and its `OUTCOME_COLUMNS`; other types raise TypeError."""
     score_1, score_2, ranking, defaulted, grades, *costs = outcome
     try:
         numbers = _NUMBERS.pack(score_1 or 0.0, score_2 or 0.0, ranking or 0.0, defaulted, *costs)
@@ -149,7 +149,7 @@ def sound_opinion(key: bytes, outcome: Sequence[Any], checksum: int | None) -> J
         return None
     if isinstance(opinion, Grades):
         return opinion if all(map(math.isfinite, opinion.values)) else None
-    # NeMo Gym's own parsing accepts any number, so a checksum vouches for those outside the scale.
+    # NeMo Gym's own parsing accepts any number, so a checksum confirms those outside the scale.
     return opinion if checksum is not None or _is_within_scale(opinion) else None
 
 
@@ -184,21 +184,21 @@ def transaction(connection: Connection) -> Iterator[Execute]:
 
 
 def connect(path: str, *, read_only: bool = False) -> Connection:
-    """Open the file of a journal; threads may use the connection in turns.
+    """Open the file of a journal; any thread may use the connection, one at a time.
 
     A file that is not SQLite raises `sqlite3.Error`; one that is not a journal of this format, `StorageError`.
 
     Args:
-        path: of the file.
-        read_only: change no entry and no format, and open what nobody can write; otherwise the file is created if
-            needed, and brought to this format.
+        path: path of the file.
+        read_only: change neither entries nor format; works on read-only files. Otherwise the file is created if
+            needed, and converted to this format.
     """
     if not Path(path).parent.is_dir():
         raise sqlite3.OperationalError("its folder does not exist")
     if read_only:
         return _connect_for_reading(path)
-    with contextlib.suppress(OSError):  # SQLite explains what it cannot open
-        # It holds the judge's replies. SQLite would let others read it, and gives its side files the same mode.
+    with contextlib.suppress(OSError):  # SQLite then explains why it cannot open the path
+        # It contains the judge's replies. SQLite would let others read it, and gives its side files the same mode.
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
     connection = sqlite3.connect(path, timeout=_BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False)
     try:
@@ -216,15 +216,15 @@ def _set_factories(connection: Connection) -> None:
 
 
 def _decoded(text: bytes) -> str:
-    return text.decode(errors="replace")  # of a damaged row, whose checksum tells
+    return text.decode(errors="replace")  # of a damaged row, which the checksum reveals
 
 
 def _connect_for_reading(path: str) -> Connection:
-    """Open a file that another process may be writing, or that nobody can write."""
+    """Open a file that another process may be writing, or that is read-only."""
     log = Path(path + "-wal")
     try:
         return _opened_as(path, "mode=rw")  # which SQLite takes for a wish
-    except sqlite3.OperationalError:  # where the folder is read-only, the index of the write-ahead log has no place
+    except sqlite3.OperationalError:  # in a read-only folder, the index of the write-ahead log cannot be created
         if not log.exists() or not log.stat().st_size:
             return _opened_as(path, "immutable=1")
     with tempfile.TemporaryDirectory() as folder:
@@ -232,8 +232,8 @@ def _connect_for_reading(path: str) -> Connection:
         for suffix in ("", "-wal"):
             shutil.copyfile(path + suffix, copy + suffix)
         with closing(sqlite3.connect(copy)) as connection:
-            connection.execute("PRAGMA journal_mode = DELETE")  # takes the log in
-        return _opened_as(copy, "immutable=1")  # open, it outlives its folder
+            connection.execute("PRAGMA journal_mode = DELETE")  # merges the log into the file
+        return _opened_as(copy, "immutable=1")  # while open, it outlives its folder
 
 
 def _opened_as(path: str, query: str) -> Connection:
@@ -260,11 +260,11 @@ def _check_format(connection: Connection, path: str) -> tuple[int, int]:
     application = connection.execute("PRAGMA application_id").fetchone()[0]
     version = connection.execute("PRAGMA user_version").fetchone()[0]
     if tables and application != _APPLICATION_ID:
-        raise StorageError(f"{path} is an SQLite file but not a genrm journal; name another one with --journal.")
+        raise StorageError(f"{path} is an SQLite file, but not a genrm journal; name another file with --journal.")
     if tables and not 1 <= version <= FORMAT:
         raise StorageError(
-            f"journal {path} has format {version}, this genrm reads format {FORMAT}. Use the genrm that wrote it, "
-            "or name another journal with --journal."
+            f"journal {path} has format {version}, but this version of genrm reads format {FORMAT}. Use the version "
+            "that wrote it, or name another journal with --journal."
         )
     return tables, version
 
@@ -286,7 +286,7 @@ def _prepare(connection: Connection, path: str) -> None:
 
 
 def _switch_to_wal(connection: Connection) -> None:
-    """Switch the file to a write-ahead log, and wait for processes that open it at the same time.
+    """Switch the file to a write-ahead log, waiting for processes that open it at the same time.
 
     SQLite refuses the switch while another process reads, ignoring the busy timeout, to avoid a deadlock.
     """

@@ -1,6 +1,6 @@
-"""The built-in judge: it counts words, without a model or a network.
+"""The built-in judge, which counts words, without a model or a network.
 
-It is for trying the pipeline, for CI, and a baseline that any real judge must beat. It is not a reward model: a
+It is for trying out the pipeline, for CI, and as a baseline that any real judge must beat. It is not a reward model: a
 policy trained on its scores learns to write topical, varied, finished text and nothing else. It ignores principles and
 knows stop words and refusals in English only.
 """
@@ -14,10 +14,10 @@ from genrm_cli.judging.requests import PairwisePrompt
 from genrm_cli.verdicts import MAX_SCORE, MIDDLE_RANKING, MIN_SCORE, Verdict
 
 LEXICAL_VERSION = "lexical-2"  # increase it when any score changes: it is part of the key of stored verdicts
-READ_CHARS = 65_536  # of longer texts the start and the last 2,048 characters are read, which bounds time and memory
+READ_CHARS = 65_536  # of longer texts, only the start and the last 2,048 characters are read, to bound time and memory
 _TAIL_CHARS, _OPENING_CHARS = 2_048, 320
 
-# Scripts written without spaces between words are counted by the character: kana, Han, Thai to Khmer.
+# Scripts written without spaces between words (kana, Han, Thai to Khmer) are counted by character.
 _UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]")
 _PUNCTUATION = ".,:;!?…。，、！？।؟()[]{}<>\"'`“”‘’*_#|=+-–—/\\$"
 _SENTENCE_ENDS, _DANGLING = ".!?\n。！？।؟", frozenset(",;:-–—([{、，")
@@ -53,7 +53,7 @@ def rank_difference(score_1: float, score_2: float) -> float:
 
 
 def question_of(conversation: Sequence[tuple[str, str]]) -> str:
-    """Return the last user turn, else the last turn, else nothing."""
+    """Return the last user turn, else the last turn, else an empty text."""
     last_turn = conversation[-1][1] if conversation else ""
     return next((text for role, text in reversed(conversation) if role == "user"), last_turn)
 
@@ -72,7 +72,7 @@ def score_response(question: str, response: str) -> float:
     said = _content_of(distinct)
     shared = len(asked & said)
     own = len(said) - shared
-    # A good answer may share no word with its question ("Paris."), and a long question need not be repeated in full.
+    # A good answer may share no word with its question ("Paris."), and need not repeat a long question in full.
     coverage = max(0.15, min(1.0, shared / min(len(asked), 8))) if asked else 1.0
     length = min(1.0, count / 30) if count <= 500 else max(0.4, 500 / count)
     flow = min(1.0, 40 * max(1, sum(map(text.count, _SENTENCE_ENDS))) / count)
@@ -86,7 +86,7 @@ def score_response(question: str, response: str) -> float:
 
 
 def is_unfinished(text: str) -> bool:
-    """Tell whether a text stops in a code block, after a comma, on a word like "the", or in a long last line."""
+    """Return whether a text stops in a code block, after a comma, on a word like "the", or in a long last line."""
     if text[-1] in _DANGLING or text.count("```") % 2:
         return True
     last_line = text[text.rfind("\n") + 1 :]

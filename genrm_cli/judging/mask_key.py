@@ -1,4 +1,4 @@
-"""Mask an API key in whatever a server echoes: as it is, in pieces, or encoded."""
+"""Mask an API key in whatever a server echoes: plain, in pieces, or encoded."""
 
 import base64
 import html
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from urllib.parse import quote, unquote
 
 MASK = "[key]"
-LEAST_SECRET_CHARS = 8  # "x" and "EMPTY" are given to servers that want no key, and may well be part of an answer
+LEAST_SECRET_CHARS = 8  # "x" and "EMPTY" are for servers that need no key, and may well be part of an answer
 _BLOCK_CHARS = 4
 _ESCAPE = re.compile(r"%[0-9A-Fa-f]{2}|&#?\w+;")
 
@@ -23,7 +23,7 @@ class KeyMask:
         self._blocks = {block: form for form in self._forms for block in _iter_blocks(form)}
 
     def mask(self, text: str) -> str:
-        """Return the text without the key; text that hides it behind escapes comes back decoded."""
+        """Return the text without the key; text that contains it with escapes is returned decoded."""
         text = self._mask_plain(text)
         if self._forms and _ESCAPE.search(text):
             decoded = unquote(html.unescape(text))
@@ -51,7 +51,7 @@ def _iter_forms(key: str) -> Iterator[str]:
     yield raw.hex()
     if quote(key, safe="") != key:
         yield quote(key, safe="")
-    # Base64 depends on the place modulo 3, and on what surrounds the key at its ends.
+    # Base64 depends on the offset modulo 3, and on the text next to the key.
     for before in range(3):
         encoded = base64.b64encode(b"\0" * before + raw).decode().rstrip("=")
         whole = encoded[(0, 2, 3)[before] : len(encoded) - ((before + len(raw)) % 3 != 0)]

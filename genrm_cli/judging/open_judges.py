@@ -45,10 +45,9 @@ class JudgeSpec:
     Attributes:
         config: its settings.
         profile: how it is prompted; None for the built-in lexical judge.
-        compares: whether it must prefer the better of two responses when probed; False for a grader of components.
+        compares: whether it must prefer the better response when probed; False for a grader of components.
         source: why it has this profile.
-        roles: another profile, to be used instead if the judge turns out to know its roles; None to settle on
-            `profile`.
+        roles: profile to use instead, if the judge turns out to know its roles; None to use `profile` in any case.
     """
 
     config: JudgeConfig
@@ -63,13 +62,13 @@ class OpenOptions:
     """Options of a run that concern all its judges.
 
     Attributes:
-        limits: of the run.
+        limits: limits of the run.
         probe: test each judge before the first request.
-        only_known: ask nothing; take verdicts from the journal alone.
+        only_known: ask nothing; use verdicts from the journal only.
         only_failed: retry failed requests only.
         with_replies: recall replies from the journal.
-        api_keys: of the judges that need one, by name; never shown, not even by `repr`.
-        started_s: when the run began, by the monotonic clock; the deadline counts from then.
+        api_keys: API keys by judge name; never shown, not even by `repr`.
+        started_s: start of the run, by the monotonic clock; the deadline counts from it.
         resumes: keep asking after the judge was down for `give_up_after`, as a server does.
     """
 
@@ -89,7 +88,7 @@ class OpenJudge:
 
     Attributes:
         with_roles: the same judge with the profile `roles`, until one of the two is chosen.
-        verdict_with_roles: what it answered when that profile was tried.
+        verdict_with_roles: its answer when that profile was tried.
     """
 
     spec: JudgeSpec
@@ -108,7 +107,7 @@ class OpenJudges:
     """The open judges of a run; all its inputs share them, with their endpoints, limits and budget.
 
     Attributes:
-        latencies: of all their calls.
+        latencies: latencies of all calls.
     """
 
     def __init__(
@@ -124,7 +123,7 @@ class OpenJudges:
     def with_journal(
         self, journal: Journal | None, on_outcome: Callable[[Outcome], None] = lambda outcome: None
     ) -> JudgeSet:
-        """Return the judges in the plan's order, each behind the journal, if any."""
+        """Return the judges in the order of the plan, each behind the journal, if there is one."""
         return JudgeSet([self._with_journal(judge.remote, journal) for judge in self._judges], on_outcome)
 
     def _with_journal(self, remote: RemoteJudge | None, journal: Journal | None) -> Judge:
@@ -170,14 +169,14 @@ class OpenJudges:
 
     @property
     def specs(self) -> list[JudgeSpec]:
-        """The judges as they are asked: with the profiles that were chosen for them."""
+        """The judges, with the profiles that were chosen for them."""
         return [judge.spec for judge in self._judges]
 
     async def settle(self, journal: Journal | None = None) -> None:
         """Choose the profile of each judge whose model is not known, once, and announce the judges.
 
-        The journal tells how such a judge was asked before. Otherwise it is asked once with the GenRMs' roles: only a
-        model that was trained on them answers with a verdict, because nothing else in the request asks for one.
+        The journal shows how such a judge was asked before. Otherwise it is asked once with the GenRM roles: only a
+        model trained on them answers with a verdict, because nothing else in the request asks for one.
         """
         async with self._probing:
             if self._settled:
@@ -231,7 +230,7 @@ class OpenJudges:
             compares=judge.spec.compares,
             name=None if judge.spec.compares else judge.spec.config.name,
             known=judge.verdict_with_roles,
-            on_event=self._on_event if judge.spec.roles is None else ignore_event,  # said when it was settled
+            on_event=self._on_event if judge.spec.roles is None else ignore_event,  # announced when it was chosen
         )
 
 
@@ -248,7 +247,7 @@ async def _responds(pool: EndpointPool, timeout_s: float) -> bool:
 
 
 def _announced(spec: JudgeSpec) -> dict[str, Any]:
-    """Return who judges, how it is prompted and why, and where it is; for a person or a log."""
+    """Return the judge, its profile and the reason for it, and its endpoints, for a user or a log."""
     judge = spec.config.judge
     return {
         "name": spec.config.name,
@@ -264,7 +263,7 @@ def _announced(spec: JudgeSpec) -> dict[str, Any]:
 async def open_judges(
     specs: Sequence[JudgeSpec], options: OpenOptions, on_event: OnEvent = ignore_event
 ) -> AsyncIterator[OpenJudges]:
-    """Open the judges of a run; those with the same endpoints, key and limit share them.
+    """Open the judges of a run. Judges with the same endpoints, key and limit share them.
 
     Raises:
         UsageError: an endpoint's URL or a CA bundle cannot be used.

@@ -27,21 +27,21 @@ _REMEDIES = {
     FailureKind.TIMEOUT: "It accepts connections but does not answer; look at its log, or pass --no-probe.",
     FailureKind.AUTH: "Export its key as GENRM_API_KEY, or name another variable with --api-key-env.",
     FailureKind.REFUSED: f"Check --model; if it does not know the judge's roles (SGLang), try {_PLAIN}.",
-    FailureKind.BAD_BODY: "Something else answers there; check --base-url (it usually ends in /v1).",
+    FailureKind.BAD_BODY: "Something else answers at this address; check --base-url (it usually ends in /v1).",
     FailureKind.TRUNCATED: "Give it room with --max-reply-tokens.",
     FailureKind.EMPTY: "Give it room with --max-reply-tokens, or check its reasoning parser.",
 }
 _OTHER_REMEDY = "Check --base-url (it usually ends in /v1) and --model; --no-probe skips this test."
 _TOO_LONG_WORDS = ("max_tokens", "context length", "context size")  # vLLM's and llama.cpp's
 _TOO_LONG_REMEDY = "Lower --max-reply-tokens, or serve the judge with a longer context."
-_LOGPROBS_WORD = "logprobs"  # vLLM's, of a number above its limit, and ours, of a reply without them
+_LOGPROBS_WORD = "logprobs"  # vLLM's for a number above its limit, and ours for a reply without them
 _LOGPROBS_REMEDY = "This profile needs the log probabilities of the 20 likeliest tokens (vLLM: --max-logprobs 20)."
 _UNREAD_REMEDY = f"The profile may not fit this judge; try {_PLAIN}. --no-probe skips this test."
 _INSANE_REMEDY = (
-    "Its rewards would mean nothing: try another --profile or a stronger judge. --no-probe uses it all the same."
+    "Its rewards would be meaningless: try another --profile or a stronger judge. --no-probe uses it anyway."
 )
 _WITHOUT_ROLES = {
-    _REMEDIES[FailureKind.REFUSED]: "Check --model, and whether the server knows all fields of the request.",
+    _REMEDIES[FailureKind.REFUSED]: "Check --model, and whether the server supports all fields of the request.",
     _UNREAD_REMEDY: "The profile may not fit this judge; `genrm profiles` lists others. --no-probe skips this test.",
 }
 
@@ -65,28 +65,28 @@ async def probe_judge(
     known: KnownAnswer | None = None,
     on_event: OnEvent = lambda event, fields: None,
 ) -> str | None:
-    """Ask the judge about a good and a bad answer, and again with the two swapped, at every endpoint.
+    """Ask the judge about a good and a bad answer, and again with the two swapped, on every endpoint.
 
-    Checks that each endpoint answers, that the reply holds a verdict, and that the verdict follows the swap. If it does
-    not, the size of a longer prompt tells whether the responses reach the model at all.
+    Checks that each endpoint answers, that the reply contains a verdict, and that the verdict follows the swap. If it
+    does not, the token count of a longer prompt shows whether the responses reach the model at all.
 
     An endpoint that is down is marked unhealthy while others work; the run tries it again later. An endpoint that
-    answers wrongly ends the run, because it would go on to.
+    answers wrongly ends the run, because it would keep doing so.
 
     Args:
         judge: the judge, with its profile.
         endpoints: its endpoints.
-        timeout_s: limit of one call; the `probing` event says it, as a slow judge may need all of it.
+        timeout_s: timeout of one call; the `probing` event reports it, because a slow judge may need all of it.
         compares: whether the better answer must get the better verdict; False for a grader of something else.
-        name: what errors call it, for example a component's grader; None to name its model alone.
+        name: its name in errors, for example that of a component; None to name only its model.
         known: an answer of this judge to the first request, which is not made again.
-        on_event: told that the probe begins.
+        on_event: called when the probe begins.
 
     Returns:
         A warning about endpoints that are down; None if all is well.
 
     Raises:
-        JudgeError: an endpoint answers wrongly, or all are down; says what was tried and what to change.
+        JudgeError: an endpoint answers wrongly, or all are down. The message says what was tried and what to change.
     """
     names = [endpoint.name for endpoint in endpoints]
     on_event("probing", {"endpoints": names, "model": judge.model, "call_timeout_s": timeout_s})
@@ -107,10 +107,11 @@ async def probe_judge(
 async def answer_to_roles(
     judge: RemoteJudge, endpoints: Sequence[Endpoint], timeout_s: float, on_event: OnEvent
 ) -> KnownAnswer | None:
-    """Show a judge a good and a bad answer in a profile of GenRM roles, at the first endpoint that answers.
+    """Show a judge a good and a bad answer with the GenRM roles, on the first endpoint that answers.
 
     Returns:
-        The answer if it is a verdict for the good one; None if the profile does not fit the judge, or nobody answers.
+        The answer if it is a verdict for the good one; None if the profile does not fit the judge, or no endpoint
+        answers.
     """
     names = [endpoint.name for endpoint in endpoints]
     on_event("probing", {"endpoints": names, "model": judge.model, "call_timeout_s": timeout_s})
@@ -133,7 +134,7 @@ class _DownError(JudgeError):
 
 
 class _UnreadError(JudgeError):
-    """A reply holds no verdict."""
+    """A reply contains no verdict."""
 
     def __init__(self, message: str, reply: Reply) -> None:
         super().__init__(message)
@@ -163,7 +164,7 @@ async def _compare_both_orders(
             first = await _ask(judge, endpoint, _shown(judge, _GOOD, _BAD), timeout_s)
         second = await _ask(judge, endpoint, _shown(judge, _BAD, _GOOD), timeout_s)
     except _UnreadError as error:
-        # A model that is shown nothing but the question answers that.
+        # A model that sees only the question answers it.
         if await _prompt_grows(judge, endpoint, error.reply, timeout_s) is False:
             raise _dropping(
                 judge, endpoint, "it gives no verdict, and longer responses make its prompt no longer"
@@ -180,7 +181,7 @@ async def _compare_both_orders(
 
 
 def _in_words(judgment: Judgment) -> str:
-    """Return the numbers of a verdict or grades, those of the response shown first before the others."""
+    """Return the numbers of a verdict or of grades, in the order shown."""
     if isinstance(judgment, Verdict):
         return f"scores {judgment.score_1:g} and {judgment.score_2:g}, ranking {judgment.ranking:g}"
     return "grades " + ", ".join(f"{value:g}" for value in judgment.values)
@@ -198,7 +199,7 @@ def _shown(judge: RemoteJudge, one: str, other: str) -> Prompt:
 
 
 def _follows(first: Judgment, second: Judgment) -> bool:
-    """Whether both judgments prefer the good answer, which only the first one was shown first."""
+    """Whether both judgments prefer the good answer, which is shown first only in the first of them."""
     if isinstance(first, Verdict) and isinstance(second, Verdict):
         return preference(first) > 0 > preference(second)
     if isinstance(first, Grades) and isinstance(second, Grades):
@@ -213,7 +214,7 @@ async def _ask(
 ) -> tuple[Reply, Judgment] | None:
     """Ask once and parse the reply, with one retry of a transient failure; None if the endpoint is busy.
 
-    Of two turns the first reply is returned: its prompt holds the responses and no words of the model.
+    With two turns, return the first reply: its prompt contains the responses, but no words of the model.
     """
     question = judge.prepare(shown, 0)
     failure = Failure(FailureKind.NO_VERDICT, "not asked")
@@ -240,7 +241,7 @@ async def _ask(
     unusable = _unusable(judge, endpoint, f"{failure.kind}: {failure.detail}", remedy)
     if unread is not None:
         raise _UnreadError(str(unusable), unread)
-    # A key or a URL of something else is for the user to correct, although a run would wait for it.
+    # A wrong key or URL is for the user to correct, although a run would wait for it.
     passes = failure.kind.is_transient and failure.kind not in (FailureKind.AUTH, FailureKind.BAD_BODY)
     raise _DownError(str(unusable)) if passes else unusable
 
@@ -254,7 +255,7 @@ def _remedy(judge: RemoteJudge, endpoint: Endpoint, failure: Failure, question: 
         return _LOGPROBS_REMEDY
     remedy = _REMEDIES.get(failure.kind, _UNREAD_REMEDY if failure.kind.is_parse_failure else _OTHER_REMEDY)
     roles = {message["role"] for message in render_messages(judge.profile, question.shown)}
-    # A profile that is plain already would not be helped by another plain one.
+    # If the profile is already plain, another plain one does not help.
     return remedy if roles - _USUAL_ROLES else _WITHOUT_ROLES.get(remedy, remedy)
 
 

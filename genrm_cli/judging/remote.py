@@ -40,11 +40,11 @@ class CallPolicy:
     """Timeouts and retries.
 
     Attributes:
-        call_timeout_s: for one call.
-        comparison_timeout_s: for a comparison with all its calls and waits.
-        retry: retries of a call that failed in a transient way.
-        reask: times to ask again when a reply holds no readable verdict.
-        hedge: whether to send a straggling request a second time when slots are idle.
+        call_timeout_s: timeout of one call.
+        comparison_timeout_s: timeout of a comparison, including all calls and waits.
+        retry: retries of a call that failed transiently.
+        reask: number of times to ask again if a reply has no readable verdict.
+        hedge: whether to resend a straggling request while slots are idle.
     """
 
     call_timeout_s: float
@@ -58,7 +58,7 @@ class RemoteJudge:
     """A judge behind HTTP endpoints.
 
     Attributes:
-        latencies: of the answered calls.
+        latencies: latencies of the answered calls.
         model: the model's name on its server.
         profile: renders its prompts and parses its replies.
         label: its name in the journal.
@@ -82,11 +82,11 @@ class RemoteJudge:
             pool: the endpoints.
             profile: renders the prompts and parses the replies.
             policy: timeouts and retries.
-            budget: what the run may still spend.
+            budget: the remaining budget of the run.
             model: the model's name on its server.
             sampling: request fields that replace the profile's.
             judge_id: name of this judge in the journal; the model's name by default.
-            all_latencies: those of all judges of the run.
+            all_latencies: latencies of all judges of the run.
         """
         self.latencies = Latencies(all_latencies)
         self.model = model
@@ -107,12 +107,12 @@ class RemoteJudge:
 
     @property
     def stopped_by(self) -> str | None:
-        """Why no more questions are asked; None while the run goes on."""
+        """Why no more requests are made; None while the run continues."""
         return self._pool.stopped_by
 
     @property
     def call_timeout_s(self) -> float:
-        """What one call may take."""
+        """Timeout of one call."""
         return self._policy.call_timeout_s
 
     def set_deadline(self, deadline_s: float, grace_s: float) -> None:
@@ -124,18 +124,18 @@ class RemoteJudge:
             asyncio.get_running_loop().call_later(deadline_s, self._pool.stop, "deadline")
 
     def may_ask(self) -> bool:
-        """Whether calls may be made: the run has not been stopped, and something is left to spend."""
+        """Whether calls may be made: the run has not been stopped, and some budget is left."""
         self._stop_when_used_up(self._turns)
         return self._pool.stopped_by is None
 
     def prepare(self, shown: Prompt, judge_idx: int) -> JudgeRequest:
-        """Build the request, and the key: a sha256 over everything that changes the answer and nothing else."""
+        """Build the request and its key: a sha256 over everything that changes the answer, and nothing else."""
         body = self._body_of(render_messages(self.profile, shown))
         asked = b"%d\n" % judge_idx + body
         return JudgeRequest(shown, body, *(hashlib.sha256(identity + asked).digest() for identity in self._identities))
 
     def _body_of(self, messages: list[Message]) -> bytes:
-        # `default`: a profile's nested fields are read-only mappings, which orjson does not know.
+        # `default`: nested fields of a profile are read-only mappings, which orjson cannot serialise.
         return orjson.dumps(self._request_fields | {"messages": messages}, default=dict)
 
     def read(self, reply: Reply, question: JudgeRequest) -> Judgment | Failure:
@@ -157,7 +157,7 @@ class RemoteJudge:
         return replace(question, body=self._body_of(messages))
 
     def recall(self, question: JudgeRequest) -> Outcome | None:
-        """Return None: nothing is known without asking."""
+        """Return None: no outcome is known in advance."""
         del question
         return None
 
@@ -169,7 +169,7 @@ class RemoteJudge:
         return slot
 
     def dismiss(self, slot: Slot) -> None:
-        """Return a slot of `admit` that is not needed."""
+        """Return an unused slot from `admit`."""
         self._budget.reserved -= self._turns - 1
         self._give_back(slot)
 
@@ -188,7 +188,7 @@ class RemoteJudge:
         except CallError as error:
             outcome.result = error.failure
         except TimeoutError:
-            pass  # only waits are cut off here: a call in flight ends by its own timeout, a little sooner
+            pass  # cuts off waits only: a call in flight ends slightly earlier, at its own timeout
         finally:
             self._budget.reserved -= self._turns - outcome.turns
         if outcome.result is _NOT_ASKED:
@@ -204,10 +204,10 @@ class RemoteJudge:
     async def _converse(
         self, question: JudgeRequest, slot: Slot | None, outcome: Outcome, gives_up_at_s: float
     ) -> None:
-        """Ask in one turn or two, and again while the reply is unparsable and retries are left.
+        """Ask in one or two turns, and again while the reply is unparsable and retries are left.
 
         Raises:
-            CallError: a call failed for good.
+            CallError: a call failed permanently.
         """
         for _ in range(1 + self._policy.reask):
             slot = slot or await self._slot_in_time(gives_up_at_s)
@@ -224,7 +224,7 @@ class RemoteJudge:
             slot = None
 
     async def _slot_for_second_turn(self, outcome: Outcome, gives_up_at_s: float) -> Slot | None:
-        """Wait for a slot; the first second turn of a comparison was reserved, so a used-up budget allows it."""
+        """Wait for a slot. The first second turn of a comparison is reserved, so even a used-up budget allows it."""
         if outcome.turns == self._turns:
             return await self._slot_in_time(gives_up_at_s)
         slot = await self._pool.acquire_second_turn()
@@ -238,12 +238,12 @@ class RemoteJudge:
         return slot
 
     async def _next_slot(self, calls: int = 1, *, retry: bool) -> Slot | None:
-        """Wait for a slot for a call, if the budget has room for `calls`; None when the run was stopped."""
+        """Wait for a slot for a call, if the budget has room for `calls`; None if the run was stopped."""
         self._stop_when_used_up(calls)
         slot = await self._pool.acquire(retry=retry)
         if slot is None:
             return None
-        # What was left before the wait may have gone to others meanwhile.
+        # Others may have used the rest of the budget during the wait.
         if self._stop_when_used_up(calls):
             self._pool.release_unused(slot)
             return None
@@ -251,7 +251,7 @@ class RemoteJudge:
         return slot
 
     async def _slot_in_time(self, gives_up_at_s: float) -> Slot | None:
-        """Wait for a slot for a further call of a comparison; None also when the comparison's time is over."""
+        """Wait for a slot for another call of a comparison; None also if the comparison has timed out."""
         slot = await self._next_slot(retry=True)
         if slot is not None and clock.now_s() >= gives_up_at_s:
             self._give_back(slot)
@@ -265,7 +265,7 @@ class RemoteJudge:
         return limit is not None
 
     async def _call(self, question: JudgeRequest, slot: Slot | None, outcome: Outcome, gives_up_at_s: float) -> Reply:
-        """Make a call, again while its failures are transient and tries are left; no slot is held while it waits.
+        """Make a call, and retry transient failures while retries are left. Waits hold no slot.
 
         Raises:
             CallError: the last failure.
@@ -275,13 +275,13 @@ class RemoteJudge:
         error = CallError(before if isinstance(before, Failure) else _NOT_ASKED, may_pass=True)
         while slot is not None:
             try:
-                # A prompt that breaks the judge every time must not decide whether an endpoint is healthy.
+                # A prompt that always breaks the judge must not decide whether an endpoint is healthy.
                 reply = await self._send(self._trial if slot.on_trial else question, slot, outcome, gives_up_at_s)
             except CallError as failure:
                 error = failure
             else:
                 if not slot.on_trial:
-                    outcome.result = before  # the reply makes up for the failures before it
+                    outcome.result = before  # the reply cancels the failures before it
                     _add_usage(outcome, reply)
                     return reply
                 slot = await self._slot_in_time(gives_up_at_s)
@@ -291,21 +291,21 @@ class RemoteJudge:
             backoffs += not (is_busy and slot.endpoint.limit.adapts)
             if not error.may_pass or failed_tries > self._policy.retry.retries:
                 break
-            outcome.result = error.failure  # stands if the comparison's time ends in a wait
-            # Unseeded on purpose: processes that failed together must not wait alike. No result depends on it.
+            outcome.result = error.failure  # used if the comparison times out during a wait
+            # Deliberately unseeded: processes that failed together must not retry together. No result depends on it.
             wait_s = self._policy.retry.wait_s(backoffs, error.retry_after_s, random.random())
             await self._pool.pause(wait_s, holds_back=error_ending(error) is not Ending.BROKEN)
             slot = await self._slot_in_time(gives_up_at_s)
         raise error
 
     async def _send(self, question: JudgeRequest, slot: Slot, outcome: Outcome, gives_up_at_s: float) -> Reply:
-        """Send one request; send it a second time if it straggles and a slot is idle."""
+        """Send one request, and a second time if it straggles and a slot is idle."""
         first = self._exchange(question, slot, outcome, gives_up_at_s)
         if slot.on_trial or not self._policy.hedge:
             return await first
 
         def ask_again() -> Asking | None:
-            # Not worth stopping the run for, and nobody waits for it.
+            # Not worth stopping the run, and nobody waits for it.
             spare = self._pool.acquire_idle() if self._budget.used_up() is None else None
             if spare is None:
                 return None
@@ -328,7 +328,7 @@ class RemoteJudge:
             _raise_if_cancelled()
             raise
         except BaseException:
-            self._pool.release_unused(slot)  # cancelled: that says nothing about the endpoint
+            self._pool.release_unused(slot)  # cancelled, which says nothing about the endpoint
             raise
         self.latencies.add(clock.now_s() - started_s)
         self._budget.count_reply(reply)
@@ -336,7 +336,7 @@ class RemoteJudge:
         return reply
 
     def _timeout_s(self, gives_up_at_s: float) -> float:
-        """Return the timeout of a call: its own limit, or the rest of the comparison's or the run's time."""
+        """Return the timeout of a call: its own, or the time left to the comparison or the run."""
         now_s = clock.now_s()
         left_s = [self._policy.call_timeout_s, gives_up_at_s - now_s]
         if self._last_call_ends_s is not None:
@@ -345,9 +345,9 @@ class RemoteJudge:
 
 
 def _raise_if_cancelled() -> None:
-    """Raise what the transport swallows when a call fails at the moment in which it is cancelled.
+    """Raise the cancellation that the transport swallows if a call fails while it is cancelled.
 
-    Without it a run that is being ended would wait for a further try.
+    Otherwise a run that is ending would wait for another retry.
     """
     task = asyncio.current_task()
     if task is not None and task.cancelling():
@@ -355,7 +355,7 @@ def _raise_if_cancelled() -> None:
 
 
 def error_ending(error: CallError) -> Ending:
-    """Return what a failed call says about its endpoint."""
+    """Return what a failed call reveals about its endpoint."""
     if not error.was_sent:
         return Ending.NOT_SENT
     if error.overloaded:
@@ -364,7 +364,7 @@ def error_ending(error: CallError) -> Ending:
         return Ending.TIMED_OUT
     if error.failure.kind == FailureKind.RATE_LIMITED:
         return Ending.BUSY
-    # What cannot pass is about this request; what can is about the endpoint.
+    # A permanent failure concerns this request; a transient one concerns the endpoint.
     return Ending.BROKEN if error.may_pass else Ending.REFUSED
 
 

@@ -1,4 +1,4 @@
-"""What a judge is shown, what it replies, and the result of asking it."""
+"""Prompts for a judge, its replies, and requests."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -7,13 +7,13 @@ from typing import NamedTuple
 
 @dataclass(frozen=True, slots=True)
 class PairwisePrompt:
-    """What the judge is shown: a conversation and two responses to it.
+    """A prompt with a conversation and two responses to it.
 
     Attributes:
-        conversation: `(role, text)` turns, oldest first; may be empty when the input did not record it.
+        conversation: `(role, text)` turns, oldest first; may be empty if the input did not record it.
         response_1: text shown first; may be empty.
         response_2: text shown second; may be empty.
-        principle: what to judge by, in words; None leaves it to the profile.
+        principle: the criterion to judge by, in words; None leaves it to the profile.
     """
 
     conversation: Sequence[tuple[str, str]]
@@ -29,13 +29,13 @@ class PairwisePrompt:
 
 @dataclass(frozen=True, slots=True)
 class ListwisePrompt:
-    """What a judge is shown when it does not compare a pair: a conversation and one response, or those of a group.
+    """A prompt for a judge that does not compare pairs: a conversation and one response, or those of a group.
 
     Attributes:
-        conversation: `(role, text)` turns, oldest first; may be empty when the input did not record it.
-        responses: in the order in which they are shown; one or more, each may be empty.
-        principle: what to judge by, in words; None leaves it to the profile.
-        background: what else the judge should know of the task, such as the goal and the constraints of a scenario.
+        conversation: `(role, text)` turns, oldest first; may be empty if the input did not record it.
+        responses: one or more responses in the order shown; each may be empty.
+        principle: the criterion to judge by, in words; None leaves it to the profile.
+        background: what else the judge should know about the task, such as the goal and the constraints of a scenario.
     """
 
     conversation: Sequence[tuple[str, str]]
@@ -49,16 +49,16 @@ Prompt = PairwisePrompt | ListwisePrompt
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What a judge said, as its server reported it.
+    """A judge's reply, as its server reported it.
 
     Attributes:
-        text: the content of the message; empty when there was none.
+        text: the content of the message; empty if there was none.
         reasoning: reasoning that the server separated from the content.
-        finish_reason: the server's word for why it stopped (`stop`, `length`, ...); None if it gave none.
-        refusal: the model's or the server's refusal text, if any.
-        prompt_tokens: tokens read, None if the server does not say; so are the two below.
-        tokens: where they were asked for, the tokens of the text, each with the log probabilities of the likeliest
-            tokens in its place, its own among them.
+        finish_reason: why generation stopped, in the server's terms (`stop`, `length`, ...); None if unknown.
+        refusal: refusal text of the model or the server, if any.
+        prompt_tokens: tokens read; None if the server does not report them. Likewise the two below.
+        tokens: if requested, the tokens of the text, each with the log probabilities of the likeliest tokens in its
+            place, including its own.
     """
 
     text: str
@@ -72,7 +72,7 @@ class Reply:
 
 
 class RequestId(NamedTuple):
-    """Names a request about a group.
+    """The identity of a request about a group.
 
     Attributes:
         judge: number of the judge, from 0.
@@ -91,9 +91,9 @@ class JudgeRequest:
 
     Attributes:
         shown: the prompt.
-        body: of the HTTP request; empty for the built-in judge.
+        body: body of the HTTP request; empty for the built-in judge.
         key: sha256 of everything that changes the answer; empty for the built-in judge.
-        reread_key: the key of the same request while replies were parsed otherwise; empty if there is none.
+        reread_key: the key of the same request from when replies were parsed differently; empty if there is none.
     """
 
     shown: Prompt

@@ -1,1 +1,1 @@
-"""What a run counts: typed, versioned, mergeable."""
+"""Metrics of a run: typed, versioned, mergeable."""

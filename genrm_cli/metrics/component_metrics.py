@@ -39,7 +39,7 @@ class ComponentMetrics(Mergeable):
     _pairs: dict[frozenset[str], CoSpread] = field(default_factory=dict)
 
     def add_group(self, values: Mapping[str, _Column], totals: _Column | None = None) -> None:
-        """Add the components of one group, by name, and the totals that they gave; None is a missing value.
+        """Add the components of one group, by name, and their totals; None is a missing value.
 
         Raises:
             ValueError: the lengths differ.
@@ -56,9 +56,9 @@ class ComponentMetrics(Mergeable):
     def as_dict(self) -> dict[str, dict[str, object]]:
         """Return the metrics of each component as a JSON-ready object.
 
-        `discriminating_share` is the share of the groups with two or more values in which the values differ: in
-        the others the component gives no gradient. Correlations are Pearson's, over rollouts that have both values;
-        null for fewer than two of them, or where one of the two does not vary.
+        `discriminating_share` is the share of the groups with two or more values in which the values differ: in all
+        other groups, the component gives no gradient. Correlations are Pearson's, over rollouts that have both values;
+        null for fewer than two rollouts, or if one of the two does not vary.
         """
         return {name: self._as_dict(name, one) for name, one in self._by_name.items()}
 

@@ -8,8 +8,8 @@ _Z_95 = 1.959963984540054  # the normal distribution's 97.5 % point
 def wilson_interval(share: float, count: float) -> tuple[float, float]:
     """Return the 95 % interval of a share of `count` independent observations (more than 0).
 
-    It stays within 0 and 1 and has a width at shares of 0 and 1, also for few observations. With ties that count
-    half, or averages of two orders, it is at least as wide as needed: of all observations between 0 and 1 with one
+    It stays within 0 and 1, and has a positive width even at shares of 0 and 1 and for few observations. With ties
+    that count half, or averages of two orders, it is conservative: of all observations between 0 and 1 with the same
     mean, those that are 0 or 1 vary most.
 
     Source: E. B. Wilson, Journal of the American Statistical Association 22 (1927) 209.
@@ -22,9 +22,9 @@ def wilson_interval(share: float, count: float) -> tuple[float, float]:
 
 
 def mcnemar_p_value(a_only: int, b_only: int) -> float:
-    """Return the exact two-sided p of McNemar's test; 1 without a discordant pair.
+    """Return the exact two-sided p of McNemar's test; 1 without discordant pairs.
 
-    It is the probability that a fair coin, thrown once for each discordant pair, falls at least as unevenly.
+    It is the probability that a fair coin, tossed once per discordant pair, splits at least as unevenly.
     `a_only` are the pairs that only the first judge got right, `b_only` those that only the second did.
 
     Source: Q. McNemar, Psychometrika 12 (1947) 153, with the exact binomial distribution.

@@ -8,7 +8,7 @@ _LEAST_S = 0.001
 
 
 class Latencies:
-    """A histogram of latencies with buckets that grow by a tenth; each latency is added to `all_judges`, too."""
+    """A histogram of latencies with buckets that grow by a tenth. Each latency is also added to `all_judges`."""
 
     def __init__(self, all_judges: "Latencies | None" = None) -> None:
         self._all_judges = all_judges

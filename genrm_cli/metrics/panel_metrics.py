@@ -27,9 +27,9 @@ class _PairCounts(Mergeable):
 
 @dataclass(slots=True)
 class Alpha(Mergeable):
-    """Krippendorff's alpha for interval data, over units that arrive one by one.
+    """Krippendorff's alpha for interval data, over units added one by one.
 
-    1 is perfect agreement, 0 what chance gives, below 0 less than that. Values are the judges' preferences: 1 for the
+    1 is perfect agreement, 0 is chance, and below 0 is less than chance. Values are the judges' preferences: 1 for the
     response shown first, -1 for the second, 0 for neither, so a tie is half-way to a disagreement.
 
     Source: K. Krippendorff, Computing Krippendorff's Alpha-Reliability (2011), section C, with the interval metric.
@@ -42,7 +42,7 @@ class Alpha(Mergeable):
     _within: float = 0.0
 
     def add(self, values: Sequence[float]) -> None:
-        """Add a unit: the values of all judges that gave one; fewer than two say nothing."""
+        """Add a unit: the values of all judges that gave one. Fewer than two are ignored."""
         n = len(values)
         if n < 2:
             return
@@ -54,7 +54,7 @@ class Alpha(Mergeable):
         self._within += 2 * (n * squares - total * total) / (n - 1)  # squared differences of all ordered pairs
 
     def value(self) -> float | None:
-        """Return alpha; None for fewer than two units, or when all values are the same."""
+        """Return alpha; None for fewer than two units, or if all values are equal."""
         if self._units < 2:
             return None
         expected = 2 * (self._count * self._squares - self._sum**2) / (self._count - 1)
@@ -63,11 +63,11 @@ class Alpha(Mergeable):
 
 @dataclass(slots=True)
 class PanelMetrics:
-    """Counts of a panel, in memory that does not grow with the comparisons; only those of one panel can be merged.
+    """Counts of a panel, in constant memory. Only counts of the same panel can be merged.
 
     Attributes:
-        names: of the judges. Their `weights` and `comparing` follow this order.
-        comparing: whether each compares two responses; False for a judge that grades them.
+        names: names of the judges. Their `weights` and `comparing` follow this order.
+        comparing: whether each judge compares two responses; False if it grades them.
     """
 
     names: Sequence[str]
@@ -92,7 +92,7 @@ class PanelMetrics:
         self._alpha.merge(other._alpha)
 
     def add_comparison(self, verdicts: Sequence[Verdict | None], *, counts: bool) -> None:
-        """Add the verdicts on one comparison, None for a failure; `counts` tells whether it went into the rewards."""
+        """Add the verdicts on one comparison, None for a failure; `counts`: whether the rewards use it."""
         self._left_out += not counts
         preferences = [None if verdict is None else _sign(preference(verdict)) for verdict in verdicts]
         for judge, preferred, compares in zip(self._judges, preferences, self.comparing, strict=True):
@@ -107,7 +107,7 @@ class PanelMetrics:
         self._alpha.add([preferred for preferred in preferences if preferred is not None])
 
     def add_group(self, base_scores: Sequence[Sequence[float | None]]) -> None:
-        """Add a group: for each judge, the base scores that its own verdicts alone would give."""
+        """Add a group: for each judge, the base scores from its own verdicts alone."""
         for (one, other), pair in self._pairs.items():
             tau = kendall_tau(base_scores[one], base_scores[other])
             if tau is not None:
@@ -149,7 +149,7 @@ class PanelMetrics:
 def kendall_tau(one: Sequence[float | None], other: Sequence[float | None]) -> float | None:
     """Return Kendall's tau-b of two rows of scores of the same rollouts; -1 to 1.
 
-    Rollouts without one of the scores are left out. None for fewer than two, or when one row has no spread.
+    Rollouts without one of the scores are left out. None for fewer than two, or if one row has no spread.
 
     Source: M. G. Kendall, Biometrika 33 (1945) 239, tau-b, which allows for ties.
     """

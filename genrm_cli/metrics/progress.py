@@ -19,7 +19,7 @@ class Pace(Protocol):
 
     @property
     def limit(self) -> int:
-        """Calls that may be in flight."""
+        """Maximum number of calls in flight."""
 
     @property
     def latencies(self) -> Latencies:
@@ -28,7 +28,7 @@ class Pace(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """A snapshot of a run's progress; the fields are those of `RunMetrics`, summed over all inputs."""
+    """A snapshot of a run's progress. The fields are those of `RunMetrics`, summed over all inputs."""
 
     lines: int = 0
     rollouts: int = 0
@@ -52,7 +52,7 @@ class Progress:
 
     @property
     def finished(self) -> int:
-        """Requests that have a result."""
+        """Requests with a result."""
         return self.verdicts + self.journal_hits + self.failed
 
     @property
@@ -68,23 +68,23 @@ class RunProgress:
     """The metrics of all inputs of a run: those in progress and the sum of the finished ones.
 
     Attributes:
-        pace: the load on the judges; None until they are asked.
+        pace: the load on the judges; None before the first request.
     """
 
     def __init__(self) -> None:
         self.pace: Pace | None = None
-        # The sum of the inputs that are done, then those in progress. Replaced as one, so that another thread sees
+        # The sum of the finished inputs, then those in progress. Replaced in one step, so that another thread sees
         # each input once.
         self._parts: tuple[RunMetrics, ...] = (RunMetrics(),)
 
     def begin(self) -> RunMetrics:
-        """Open the metrics of another input."""
+        """Start the metrics of another input."""
         metrics = RunMetrics()
         self._parts = (*self._parts, metrics)
         return metrics
 
     def end(self, metrics: RunMetrics) -> None:
-        """Close the metrics of an input; they stay in the total."""
+        """Finish the metrics of an input; they stay in the total."""
         done, *in_progress = self._parts
         self._parts = (_sum([done, metrics]), *(each for each in in_progress if each is not metrics))
 
@@ -93,7 +93,7 @@ class RunProgress:
         return _sum(self._parts)
 
     def now(self) -> Progress:
-        """Return how far the run is. Safe to call from another thread while the run goes on."""
+        """Return the current progress. Safe to call from another thread during the run."""
         parts = self._parts
         counts = {name: sum(getattr(part, name) for part in parts) for name in _COUNTS}
         failures = Counter[str]()

@@ -1,8 +1,8 @@
-"""Predict what more comparisons would do for the reliability of rewards."""
+"""Predict the reliability of rewards with more comparisons."""
 
 
 def reliability_with(reliability: float, times: float) -> float:
-    """Return the reliability with so many times the comparisons.
+    """Return the reliability with this many times the comparisons.
 
     Source: the Spearman-Brown formula; C. Spearman, British Journal of Psychology 3 (1910) 271.
     """

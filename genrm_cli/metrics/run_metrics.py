@@ -30,7 +30,7 @@ class Agreement(Mergeable):
             self.agreeing += _sign(one) == _sign(other)
 
     def rate(self) -> float | None:
-        """Return the share that agree; None without a pair."""
+        """Return the share that agree; None without pairs."""
         return self.agreeing / self.pairs if self.pairs else None
 
 
@@ -41,7 +41,7 @@ def _sign(verdict: Verdict) -> int:
 
 @dataclass(slots=True)
 class RunMetrics(Mergeable):
-    """Counts and statistics of a run over one input; those of several inputs can be merged."""
+    """Counts and statistics of a run over one input. Those of several inputs can be merged."""
 
     lines: int = 0
     rollouts: int = 0
@@ -118,9 +118,9 @@ class RunMetrics(Mergeable):
         return self.failures.total()
 
     def add_outcome(self, outcome: Outcome) -> None:
-        """Count a comparison: its verdict or failure, and what it cost this run."""
+        """Count a comparison: its verdict or failure, and its cost to this run."""
         if isinstance(outcome.result, Failure):
-            self.failures[outcome.result.kind.value] += 1  # plain text, as it becomes a key in JSON
+            self.failures[outcome.result.kind.value] += 1  # plain text, because it becomes a key in JSON
             self.failure_examples.setdefault(outcome.result.kind.value, outcome.result.detail)
         elif outcome.from_journal:
             self.journal_hits += 1
@@ -135,7 +135,7 @@ class RunMetrics(Mergeable):
             self.cached_tokens += outcome.cached_tokens
 
     def add_verdict(self, verdict: Verdict, *, in_order: bool = True) -> None:
-        """Count a verdict that went into the rewards; `in_order` is False where each response was graded alone."""
+        """Count a verdict that was used for the rewards; `in_order` is False if each response was graded alone."""
         self.individual_scores.add(verdict.score_1)
         self.individual_scores.add(verdict.score_2)
         self.score_ties += verdict.score_1 == verdict.score_2
@@ -153,7 +153,7 @@ class RunMetrics(Mergeable):
 
 
 def reference_metrics(metrics: RunMetrics) -> dict[str, float]:
-    """Return the three metrics of the reference's compare reply; empty without a verdict.
+    """Return the three metrics of NeMo Gym's compare reply; empty without a verdict.
 
     Source: NVIDIA NeMo Gym, `genrm_compare`: mean and population standard deviation of all raw scores before
     the tiebreak, and the share of comparisons whose scores tied.
@@ -173,15 +173,14 @@ def _shares(parts: Mapping[str, float]) -> dict[str, float]:
 def summarise(metrics: RunMetrics, wall_time_s: float) -> dict[str, Any]:
     """Return the counts and statistics of a finished run as one JSON-ready object.
 
-    Rates are null where nothing was counted. `first_place_win_rate` is the share of decided verdicts that prefer
+    Rates are null if nothing was counted. `first_place_win_rate` is the share of decided verdicts that prefer
     the response shown first, with its 95 % interval: 0.5 for a judge without position bias over balanced pairs; null
-    where no judge compares pairs, as is `flip_rate`: the share of pairs judged in both orders whose verdicts disagree.
-    `contradiction_rate` is the share of verdicts whose scores prefer one response and whose ranking the other;
-    `echoed_ranking_rate` that of rankings that only repeat the score of both. `repeat_agreement` is the share of pairs
-    of repeats that agree. `reliability` is the share of a group's spread that is signal, where it is known;
-    `groups_noisy` counts those below a half. `panel` is null for a single judge.
-    `redactions` counts each masked text of the judged groups once. `reward_sources` are the shares of the weighted
-    parts of all rewards by component.
+    if no judge compares pairs, as is `flip_rate`: the share of pairs judged in both orders whose verdicts disagree.
+    `contradiction_rate` is the share of verdicts whose scores prefer one response and whose ranking prefers the
+    other; `echoed_ranking_rate` is the share of rankings that only repeat the score of both. `repeat_agreement` is the
+    share of pairs of repeats that agree. `reliability` is the share of a group's spread that is signal, if it is known;
+    `groups_noisy` counts groups below one half. `panel` is null for a single judge. `redactions` counts each masked
+    text of the judged groups once. `reward_sources` are the shares of the weighted parts of all rewards by component.
     """
     decided = metrics.first_wins + metrics.second_wins
     first_rate = metrics.first_wins / decided if decided else None

@@ -7,18 +7,18 @@ from typing import Any, Self
 
 
 class Mergeable:
-    """A dataclass of counts; those of two parts of a run merge field by field."""
+    """A dataclass of counts. Counts of two parts of a run are merged field by field."""
 
     __slots__ = ()
 
     def merge(self, other: Self) -> None:
-        """Add the counts of another part of the run, which must not change meanwhile."""
+        """Add the counts of another part of the run, which must not change during the call."""
         for each in fields(self):  # type: ignore[arg-type]  # every subclass is a dataclass
             setattr(self, each.name, _merged(getattr(self, each.name), getattr(other, each.name)))
 
 
 def _merged(mine: Any, theirs: Any) -> Any:
-    """Merge two values of one field: numbers add up, containers merge by member, of two texts the first is kept."""
+    """Merge two values of one field: add numbers, merge containers by member, and keep the first of two texts."""
     if mine is None:
         return copy.deepcopy(theirs)
     if theirs is None or isinstance(mine, str):
@@ -120,7 +120,7 @@ class CoSpread:
         self.count = count
 
     def correlation(self, least_deviation: float) -> float | None:
-        """Return Pearson's correlation, -1 to 1; None where a deviation does not exceed `least_deviation`."""
+        """Return Pearson's correlation, -1 to 1; None if a deviation does not exceed `least_deviation`."""
         if self.count < 2 or math.sqrt(min(self.squares_x, self.squares_y) / self.count) <= least_deviation:
             return None
         return max(-1.0, min(1.0, self.products / math.sqrt(self.squares_x) / math.sqrt(self.squares_y)))

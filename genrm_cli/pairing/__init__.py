@@ -1,4 +1,4 @@
-"""Plan comparisons: the strategies, how many calls they need, and what fits a budget."""
+"""Plan comparisons: strategies, their numbers of calls, and the plan that fits a budget."""
 
 from genrm_cli.pairing.plan import (
     RING_STRATEGIES,

@@ -13,14 +13,14 @@ from typing import NamedTuple
 from genrm_cli.pairing.ring import count_ring, plan_ring, ring_sizes
 from genrm_cli.pairing.sampling import generator_of, permutation, plan_random
 
-RING_STRATEGIES = frozenset({"ring", "swap", "random"})  # those that read `ring_k`, `key` and `seed`
+RING_STRATEGIES = frozenset({"ring", "swap", "random"})  # strategies that use `ring_k`, `key` and `seed`
 
 _Pairs = list[tuple[int, int]]
 _SHARES = 10_000  # steps per ring when `ring_k` is fitted to a budget
 
 
 class Comparison(NamedTuple):
-    """A planned comparison: rollout `i` is shown first, `j` second; `judge_idx` numbers the repeat from 0."""
+    """A planned comparison: rollout `i` is shown first, `j` second; `judge_idx` is the number of the repeat, from 0."""
 
     i: int
     j: int
@@ -48,7 +48,7 @@ def plan_comparisons(
     key: str = "",
     seed: int = 0,
 ) -> Iterator[Comparison]:
-    """Plan a group's comparisons, the whole list once for each repeat; none when n < 2.
+    """Plan the comparisons of a group, the whole list once per repeat; none if n < 2.
 
     Args:
         n: number of comparable rollouts.
@@ -56,11 +56,11 @@ def plan_comparisons(
             pairs, spread as evenly as possible; `swap`, half as many pairs in both orders; `random`, random pairs.
         judges: repeats of the whole list (outermost loop).
         order_balanced: swap every pair whose indices differ by an even number, so that a rollout of
-            `all_pairs` is shown first about as often as second. The others are always balanced.
+            `all_pairs` is shown first about as often as second. The other strategies are always balanced.
         swap: plan every pair in both orders, one after the other, each once.
         ring_k: number of rings, 0 or more, see `plan_ring`; a fraction takes a share of one. No ordered pair is planned
             twice, so there are at most n(n - 1).
-        key: the group key; together with the seed it determines the permutation of a ring and the pairs of `random`.
+        key: the group key. Together with the seed, it determines the permutation of a ring and the pairs of `random`.
         seed: random seed of the run.
 
     Raises:
@@ -88,7 +88,7 @@ def count_comparisons(n: int, strategy: str, judges: int = 1, *, swap: bool = Fa
         "swap": 2 * min(every, count_ring(n, ring_k / 2)),
         "random": count_ring(n, ring_k),
     }[strategy]
-    # Every strategy but swap plans all pairs before it plans one in the other order.
+    # Every strategy except swap plans all pairs before it plans any in the other order.
     return judges * (2 * min(every, orders) if swap and strategy != "swap" else orders)
 
 

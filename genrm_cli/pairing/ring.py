@@ -10,15 +10,15 @@ _Pairs = list[tuple[int, int]]
 
 
 def count_offsets(n: int) -> int:
-    """Count the offsets that each join n different pairs: 1 to (n - 1)/2."""
+    """Count the offsets that join n different pairs each: 1 to (n - 1)/2."""
     return max(0, (n - 1) // 2)
 
 
 def spread_offsets(n: int, k: int) -> tuple[int, ...]:
     """Return 1 and k - 1 further offsets, each about n^(1/k) times the one before, or the next unused one.
 
-    So rollouts are joined as in a lattice of k dimensions with equal sides. The choice of offsets hardly matters
-    as long as every rollout has equally many opponents; offset 1 connects all rollouts.
+    So rollouts are connected like a k-dimensional lattice with equal sides. The choice of offsets hardly matters as
+    long as all rollouts have the same number of opponents; offset 1 connects all rollouts.
 
     Source: A. Pananjady et al., Ann. Stat. 48 (2020) 1072 (the risk depends on the degrees of the graph).
     """
@@ -32,7 +32,7 @@ def spread_offsets(n: int, k: int) -> tuple[int, ...]:
 
 
 def ring_sizes(n: int) -> list[int]:
-    """Return how many comparisons each of the rings of n rollouts has; together n(n - 1), every ordered pair.
+    """Return the number of comparisons of each ring of n rollouts; together n(n - 1), every ordered pair.
 
     Two rollouts have one ring, both orders.
     """
@@ -42,13 +42,13 @@ def ring_sizes(n: int) -> list[int]:
 
 
 def count_ring(n: int, k: float) -> int:
-    """Count the comparisons of k rings; a fraction is that share of the next ring, rounded down."""
+    """Count the comparisons of k rings; a fraction takes that share of the next ring, rounded down."""
     sizes, whole = ring_sizes(n), int(k)
     return sum(sizes[:whole]) + sum(_part_of(size, k) for size in sizes[whole : whole + 1])
 
 
 def plan_ring(n: int, k: float) -> _Pairs:
-    """Plan k rings with spread offsets; no ordered pair twice, so at most n(n - 1) comparisons.
+    """Plan k rings with spread offsets. No ordered pair occurs twice, so there are at most n(n - 1) comparisons.
 
     After whole rings each rollout is first as often as second; after a half ring or a share of a ring, within one.
     """
@@ -67,7 +67,7 @@ def _part_of(size: int, k: float) -> int:
 
 
 def _plan_offsets(n: int, k: float) -> _Pairs:
-    """Plan k of the rings that have an offset."""
+    """Plan k of the rings with an offset."""
     offsets = spread_offsets(n, int(k))
     planned = [pair for offset in offsets for pair in _ring_of(n, offset)]
     part = _part_of(n, k)

@@ -1,4 +1,4 @@
-"""Seeded random choices, the same in every run: the permutation of a ring, and random pairs."""
+"""Seeded random choices, equal in every run: the permutation of a ring, and random pairs."""
 
 from collections.abc import Iterator
 from hashlib import sha256
@@ -10,7 +10,7 @@ _MAX_LISTED_N = 512  # rollouts; above it, listing all pairs would take longer t
 
 
 def generator_of(key: str, seed: int) -> Random:
-    """Return a generator seeded with the group key and the run's seed only."""
+    """Return a generator seeded only with the group key and the seed of the run."""
     digest = sha256(f"{seed} {key}".encode("utf-8", "surrogatepass")).digest()
     return Random(int.from_bytes(digest, "big"))
 
@@ -48,7 +48,7 @@ def _draw_pairs(n: int, count: int, generator: Random) -> _Pairs:
 def balance_orders(n: int, pairs: _Pairs) -> _Pairs:
     """Swap pairs so that each rollout is first as often as second, within one if its number of pairs is odd.
 
-    Pairs are joined into trails, which leave a rollout as often as they enter it; no pair may occur twice.
+    Pairs are joined into trails, which leave each rollout as often as they enter it. No pair may occur twice.
 
     Source: C. Hierholzer, Mathematische Annalen 6 (1873) 30.
     """

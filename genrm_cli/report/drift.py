@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from genrm_cli.report.figures import Mean, RunFigures, Share
-from genrm_cli.report.page.charts import Point
+from genrm_cli.report.page.charts import Point, number_text
 
 _SIGNIFICANT = 0.01
 _MEASURES: dict[str, Callable[[RunFigures], Mean | Share]] = {
@@ -104,4 +104,6 @@ def _text(found: Mean | Share) -> str:
         return f"{100 * found.value:.1f} % ({100 * found.low:.1f} to {100 * found.high:.1f})"
     if found.mean is None:
         return "not measurable"
-    return f"{found.mean:.3g}" + ("" if found.low is None else f" ({found.low:.3g} to {found.high:.3g})")
+    if found.low is None or found.high is None:
+        return number_text(found.mean)
+    return f"{number_text(found.mean)} ({number_text(found.low)} to {number_text(found.high)})"

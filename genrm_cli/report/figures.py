@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -60,7 +60,7 @@ class RunFigures:
 
     Attributes:
         uri: of the scored lines.
-        time: when they were scored; None without a metrics file, as `settings_digest`, `cost`, `panel`, `masked`.
+        time: when they were scored; None without a metrics file, as are `settings_digest` and both agreements.
         partial: why the run is not whole; None if it is.
         stand_in: whether the built-in baseline judged any group.
         groups: with rollouts, `scored` and `unscored` of them by reason.
@@ -68,13 +68,17 @@ class RunFigures:
         flat: groups of two and more rewards that are all equal.
         noisy: groups whose reliability is known and below a half.
         length_effect: mean over groups of the correlation of reward and length; `markup_effect` likewise.
-        failed: comparisons without a verdict, by kind in `failures`.
+        verdicts: on pairs.
+        failed: requests to judges that were not answered, by kind in `failures`; `not_asked` were only planned.
+        replies: answered requests whose replies are known.
         ties: verdicts that prefer neither response.
         first_place: verdicts for the response shown first, of those that prefer one.
         flips: pairs judged in both orders whose preference changes.
         circular: triples that go round in a circle, of those whose pairs were all judged.
         repeated: responses equal to another of their group.
         components: mean of each.
+        panel_agreement: Krippendorff's alpha of a panel of judges.
+        cost: calls, tokens, seconds; empty without a metrics file.
         masked: matches of the redaction patterns that the judge was not sent, by pattern.
         look_here: keys of the groups that stand out most, by measure.
     """
@@ -105,16 +109,18 @@ class RunFigures:
     verdicts: int
     failed: Share
     failures: Mapping[str, int]
+    not_asked: int
+    replies: Share
     ties: Share
     first_place: Share
     flips: Share
     circular: Share
     repeated: Share
     components: Mapping[str, Mean]
-    panel: Mapping[str, Any] | None
+    panel_agreement: float | None
     repeat_agreement: float | None
-    cost: Mapping[str, float | None]
-    masked: Mapping[str, int] | None
+    cost: Mapping[str, float]
+    masked: Mapping[str, int]
     look_here: Mapping[str, tuple[str, ...]]
     format: int = FORMAT
 
@@ -144,38 +150,25 @@ def figures_of(
     metrics: Mapping[str, Any],
     judge: str | None,
 ) -> RunFigures:
-    """Return the figures of a run.
-
-    Args:
-        uri: of the scored lines.
-        groups: of it.
-        components: over its rollouts.
-        metrics: the object beside the scored lines; empty without one.
-        judge: as the scored lines name it.
-    """
+    """Return the figures of a run; `metrics` is the object beside the scored lines, empty without one."""
     rewards = [reward for group in groups for reward in group.rewards if reward is not None]
-    spreads = _known(groups, "spread")
+    spreads, effects = _known(groups, "spread"), _known(groups, "length_effect")
     reliabilities = _known(groups, "reliability")
-    effects = _known(groups, "length_effect")
-    unscored: Counter[str] = Counter()
-    failures: Counter[str] = Counter()
-    for group in groups:
-        unscored.update(group.unscored)
-        failures.update(group.failures)
-    verdicts, failed = sum(group.verdicts for group in groups), failures.total()
-    first, second = (sum(getattr(group, f"{side}_wins") for group in groups) for side in ("first", "second"))
-    rollouts = sum(group.size for group in groups)
+    failures = _counted(group.failures for group in groups)
+    verdicts, asked, failed = _total(groups, "verdicts"), _total(groups, "asked"), sum(failures.values())
+    first, second = _total(groups, "first_wins"), _total(groups, "second_wins")
+    rollouts = _total(groups, "size")
     return RunFigures(
         uri=uri,
-        time=metrics.get("time"),
+        time=_text(metrics.get("time")),
         judge=judge,
         stand_in=any(group.stand_in for group in groups),
-        settings_digest=metrics.get("settings_digest"),
+        settings_digest=_text(metrics.get("settings_digest")),
         partial=_why_partial(metrics),
         groups=len(groups),
         rollouts=rollouts,
         scored=len(rewards),
-        unscored=dict(unscored.most_common()),
+        unscored=_counted(group.unscored for group in groups),
         rewards=mean_of(rewards),
         reward_histogram=histogram_of(rewards),
         spread=mean_of(spreads),
@@ -190,18 +183,20 @@ def figures_of(
         length_histogram=histogram_of(effects, least=-1.0, most=1.0),
         markup_effect=mean_of(_known(groups, "markup_effect"), 1.0),
         verdicts=verdicts,
-        failed=share_of(failed, verdicts + failed),
-        failures=dict(failures.most_common()),
+        failed=share_of(failed, asked),
+        failures=failures,
+        not_asked=_total(groups, "not_asked"),
+        replies=share_of(_total(groups, "replies"), asked - failed),
         ties=share_of(verdicts - first - second, verdicts),
         first_place=share_of(first, first + second),
-        flips=share_of(sum(g.flips for g in groups), sum(g.pairs_in_both_orders for g in groups)),
-        circular=share_of(sum(g.circular for g in groups), sum(g.triples for g in groups)),
-        repeated=share_of(sum(g.duplicates for g in groups), rollouts),
+        flips=share_of(_total(groups, "flips"), _total(groups, "pairs_in_both_orders")),
+        circular=share_of(_total(groups, "circular"), _total(groups, "triples")),
+        repeated=share_of(_total(groups, "duplicates"), rollouts),
         components={name: mean_of(values) for name, values in components.values.items()},
-        panel=metrics.get("panel"),
-        repeat_agreement=metrics.get("repeat_agreement"),
-        cost={name: metrics.get(name) for name in _COST} if metrics else {},
-        masked=metrics.get("redactions"),
+        panel_agreement=_number(_mapping(metrics.get("panel")).get("krippendorff_alpha")),
+        repeat_agreement=_number(metrics.get("repeat_agreement")),
+        cost={name: number for name in _COST if (number := _number(metrics.get(name))) is not None},
+        masked={name: count for name, count in _mapping(metrics.get("redactions")).items() if _number(count)},
         look_here=_stand_out(groups),
     )
 
@@ -235,6 +230,30 @@ def histogram_of(values: Sequence[float], least: float | None = None, most: floa
     return Histogram(tuple(edges.tolist()), tuple(counts.tolist()))
 
 
+def _total(groups: Sequence[GroupFigures], name: str) -> int:
+    return sum(getattr(group, name) for group in groups)
+
+
+def _counted(counts: Iterable[Counter[str]]) -> dict[str, int]:
+    """Return the sums of counts, the largest first."""
+    total: Counter[str] = Counter()
+    for each in counts:
+        total.update(each)
+    return dict(total.most_common())
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _number(value: object) -> float | None:
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None
+
+
 def _known(groups: Sequence[GroupFigures], name: str) -> list[float]:
     return [value for group in groups if (value := getattr(group, name)) is not None]
 
@@ -251,7 +270,7 @@ def _stand_out(groups: Sequence[GroupFigures]) -> dict[str, tuple[str, ...]]:
     measures: dict[str, Callable[[GroupFigures], float | None]] = {
         "worst reliability": lambda group: None if group.reliability is None else -group.reliability,
         "strongest length effect": lambda group: None if group.length_effect is None else abs(group.length_effect),
-        "largest residual of the fit": lambda group: group.residual,
+        "largest residual of the fit": lambda group: group.residual or None,
         "most failures": lambda group: float(group.failures.total()) or None,
         "most repeated responses": lambda group: float(group.duplicates) or None,
     }

@@ -6,10 +6,15 @@ from typing import Any
 
 from genrm_cli.errors import InputError
 from genrm_cli.evaluation.compare_results import compare_results
-from genrm_cli.storage.formats.location import S3Options
+from genrm_cli.settings import Settings
+from genrm_cli.storage.formats.location import S3Options, is_scored_file
 from genrm_cli.storage.formats.records import BadLineError, parse_record
+from genrm_cli.storage.listing import names_many
 from genrm_cli.storage.objects import read_object
+from genrm_cli.storage.sink import goes_out_at_once
+from genrm_cli.storage.source import open_source
 
+_KEYS = {"by_category", "figures", "judge", "pairs"}
 _SHARES = ("consistent_accuracy", "flip_rate", "first_place_preference")
 
 
@@ -26,6 +31,24 @@ class QualityTable:
     name: str
     rows: tuple[tuple[str, ...], ...]
     better: str | None = None
+
+
+def is_result(uri: str, settings: Settings, s3: S3Options) -> bool:
+    """Return whether a file holds a result of `genrm eval`, by its first object.
+
+    Raises:
+        InputError: it cannot be read.
+    """
+    if goes_out_at_once(uri) or names_many(uri) or is_scored_file(uri):  # a pipe is read once
+        return False
+    with open_source(uri, s3, settings.input.max_line_bytes) as source:
+        first = next(source.iter_lines(), None)
+    if first is None or first.oversize is not None:
+        return first is not None and uri.endswith(".json")
+    try:
+        return parse_record(first.raw).keys() >= _KEYS
+    except BadLineError:
+        return False
 
 
 def read_qualities(uris: Sequence[str], s3: S3Options) -> list[QualityTable]:

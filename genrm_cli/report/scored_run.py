@@ -9,21 +9,28 @@ from typing import Any, Self
 import numpy as np
 
 from genrm_cli.errors import InputError
-from genrm_cli.export.scored.read_scored import side_source
+from genrm_cli.jobs.context import s3_options
 from genrm_cli.jobs.index import dialect_of
+from genrm_cli.jobs.journals import open_known_journal
+from genrm_cli.jobs.scored_files import source_beside
 from genrm_cli.jobs.stores import TextStore
+from genrm_cli.judging.journal import Journal
 from genrm_cli.report.scored_group import ScoredGroup, parse_group, parse_rollout
 from genrm_cli.rollouts.dialects import Score
 from genrm_cli.rollouts.record import UnreadableRecordError
 from genrm_cli.settings import Settings
+from genrm_cli.storage.formats.lines import Line
 from genrm_cli.storage.formats.location import S3Options
 from genrm_cli.storage.formats.records import BadLineError, parse_record
 from genrm_cli.storage.formats.spool import Spool
 from genrm_cli.storage.source import open_source
+from genrm_cli.verdicts import Verdict
 
 
 class ScoredRun:
     """Scored lines, their comparisons and metrics; about 60 bytes of memory a rollout. Use it as a context manager.
+
+    Replies that the comparisons lack are read from the journal.
 
     Attributes:
         uri: of the scored lines.
@@ -45,6 +52,7 @@ class ScoredRun:
         self._opened = ExitStack()
         self._texts = self._opened.enter_context(TextStore())
         self._comparisons = self._opened.enter_context(Spool())
+        self._journal: Journal | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -58,22 +66,22 @@ class ScoredRun:
         return len(self._keys)
 
     def read(self) -> None:
-        """Read all three files.
+        """Read the scored lines, and the files beside them.
 
         Raises:
-            InputError: none of the lines is scored.
+            InputError: none of the lines is scored, or a file beside them cannot be read.
         """
-        storage = self._settings.storage
-        s3 = S3Options(storage.s3_endpoint_url, storage.s3_profile, storage.s3_region)
+        s3 = s3_options(self._settings)
         first = self._read_scored(s3)
         if not self._groups:
-            raise InputError(f"{self.uri}: none of its {self.lines:,} lines is scored ({first or 'it is empty'})")
+            found = f"none of its {self.lines:,} lines is scored ({first})" if self.lines else "it is empty"
+            raise InputError(f"{self.uri}: {found}; expected an output of `genrm score`, or a result of `genrm eval`")
         self._read_comparisons(s3)
-        source = side_source(self.uri, ".metrics.json", s3, self._settings)
+        source = source_beside(self.uri, ".metrics.json", s3, self._settings)
         if source is not None:
             with source:
                 for line in source.iter_lines():
-                    self.metrics = _parsed(line.raw, source.uri)
+                    self.metrics = _parsed(line, source.uri, source.unit)
 
     def iter_groups(self) -> Iterator[ScoredGroup]:
         """Yield the groups in the order of their first lines."""
@@ -90,7 +98,24 @@ class ScoredRun:
 
     def _line(self, number: int) -> dict[str, Any]:
         start = self._ends[number - 1] if number else 0
-        return parse_record(self._comparisons.read(start, self._ends[number] - start))
+        record = parse_record(self._comparisons.read(start, self._ends[number] - start))
+        if record.get("reply") is None:
+            record["reply"] = self._reply_of(record)
+        return record
+
+    def _reply_of(self, record: Mapping[str, Any]) -> str | None:
+        """Return the reply that the journal holds of a comparison; None if it holds none, or a later one."""
+        try:
+            key = bytes.fromhex(record.get("journal_key", ""))
+        except (TypeError, ValueError):
+            return None
+        known = self._journal.recall(key, with_reply=True) if self._journal is not None and key else None
+        if known is None or not known.reply_text:
+            return None
+        numbers = [record.get(name) for name in ("score_1", "score_2", "ranking")]
+        verdict = known.result
+        is_later = isinstance(verdict, Verdict) and numbers != [verdict.score_1, verdict.score_2, verdict.ranking]
+        return None if is_later else known.reply_text
 
     def _read_scored(self, s3: S3Options) -> str:
         """Read the scored lines; return what is wrong with the first that is not one."""
@@ -119,24 +144,32 @@ class ScoredRun:
             self._texts.append(key, rollout, {**score.detail, "reward": score.reward})
 
     def _read_comparisons(self, s3: S3Options) -> None:
-        source = side_source(self.uri, ".comparisons.jsonl", s3, self._settings)
+        source = source_beside(self.uri, ".comparisons.jsonl", s3, self._settings)
         if source is None:
             return
         self.has_comparisons = True
+        lacks_reply = False
         with source:
             for line in source.iter_lines():
-                group = self._keys.get(str(_parsed(line.raw, source.uri).get("group")))
+                record = _parsed(line, source.uri, source.unit)
+                group = self._keys.get(str(record.get("group")))
                 if group is not None:
                     self._asked.append(group)
                     self._comparisons.append(line.raw)
                     self._ends.append(len(self._comparisons))
+                    lacks_reply |= "journal_key" in record
+        if lacks_reply:
+            self._journal = self._opened.enter_context(open_known_journal(self.uri, self._settings))
 
 
-def _parsed(raw: bytes, uri: str) -> dict[str, Any]:
+def _parsed(line: Line, uri: str, unit: str) -> dict[str, Any]:
     try:
-        return parse_record(raw)
+        if line.oversize is not None:
+            raise BadLineError("longer than --max-line-bytes")
+        return parse_record(line.raw)
     except BadLineError as error:
-        raise InputError(f"{uri}: {error}; expected a file of `genrm score`") from error
+        remedy = "it is not a file of `genrm score`, or torn; score the rollouts again with --force, or move it away"
+        raise InputError(f"{uri}: {unit} {line.number}: {error}; {remedy}") from error
 
 
 def _members(groups: "array[int]", count: int) -> Sequence[Sequence[int]]:

@@ -57,7 +57,7 @@ def _iter_reasons(figures: RunFigures, has_comparisons: bool) -> Iterator[Reason
     yield from _reliability(figures)
     if not has_comparisons:
         yield Reason("unknown", "No comparisons file beside the scored lines: what the judge said is not known.")
-    elif figures.verdicts or figures.failed.of:
+    elif figures.failed.of or figures.not_asked:
         yield from _judging(figures)
     yield from _length(figures.length_effect)
     if figures.repeated.count:
@@ -97,6 +97,8 @@ def _reliability(figures: RunFigures) -> Iterator[Reason]:
 
 
 def _judging(figures: RunFigures) -> Iterator[Reason]:
+    if figures.not_asked:
+        yield Reason("care", f"{figures.not_asked:,} planned comparisons were not asked.", "not-asked")
     failed = figures.failed
     if failed.value:
         weight: Weight = "no" if failed.value > _MANY else "care" if failed.value > _SOME else "fine"
@@ -104,7 +106,7 @@ def _judging(figures: RunFigures) -> Iterator[Reason]:
     first = figures.first_place
     if first.value is not None and first.low is not None and first.high is not None:
         leans = first.low > 0.5 + _LEANS or first.high < 0.5 - _LEANS
-        side = "first" if first.value > 0.5 else "second"
+        side = "first" if first.value >= 0.5 else "second"
         text = f"The response shown {side} wins {max(first.value, 1 - first.value):.1%} of {first.of:,} verdicts"
         yield Reason("care" if leans else "fine", f"{text}; 50% is fair.")
     flips = figures.flips

@@ -12,11 +12,11 @@ class RolloutReward:
     """The numbers of one rollout.
 
     Attributes:
-        base_score: from the estimator; None without a verdict, and so are reward, rank and advantage.
+        base_score: score from the estimator. Without a verdict it is None, as are reward, rank and advantage.
         adjustments: the length and style terms.
         reward: base score plus adjustments.
         rank: 1 = best of the group; equal rewards share the better rank.
-        advantage: (reward - group mean) / group standard deviation; 0 where there is no spread.
+        advantage: (reward - group mean) / group standard deviation; 0 without spread.
     """
 
     base_score: float | None
@@ -33,7 +33,7 @@ def compose_rewards(
 ) -> list[RolloutReward]:
     """Combine base scores with length and style terms, and compare the rewards within the group.
 
-    A rollout without a base score has no reward and takes no part in the others' terms, ranks and advantages.
+    A rollout without a base score has no reward, and is ignored in the terms, ranks and advantages of others.
     """
     scored = [index for index, score in enumerate(base_scores) if score is not None]
     scores = [score for score in base_scores if score is not None]

@@ -1,4 +1,4 @@
-"""Cluster the near copies in a group; components are divided by the sizes of the clusters."""
+"""Cluster the near-duplicates in a group; components are divided by the cluster sizes."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
@@ -8,16 +8,16 @@ import numpy as np
 
 
 def ngram_clusters(texts: Sequence[str], n: int = 3, threshold: float = 0.5) -> list[int]:
-    """Number the clusters of texts by single linkage: similar to any member of a cluster is enough to belong.
+    """Cluster texts by single linkage: a text belongs to a cluster if it is similar to any of its members.
 
     The similarity is Jaccard's index of the sets of character n-grams of the texts, lower-cased and stripped. A text
-    shorter than n is one gram of its own; two empty texts are alike (1.0), an empty one and another are not (0.0).
-    Time grows with the square of the number of different texts, and with their length.
+    shorter than n is a single gram. Two empty texts have similarity 1.0, an empty and a non-empty one 0.0. Time grows
+    with the square of the number of different texts, and with their length.
 
     Args:
-        texts: of any length.
+        texts: texts of any length.
         n: characters of a gram, 1 or more.
-        threshold: least similarity that joins two texts, 0 to 1.
+        threshold: minimum similarity that joins two texts, 0 to 1.
 
     Returns:
         The cluster of each text, numbered from 0 by first appearance.
@@ -38,13 +38,13 @@ def ngram_clusters(texts: Sequence[str], n: int = 3, threshold: float = 0.5) -> 
 
 
 def cluster_sizes(clusters: Sequence[int]) -> list[int]:
-    """Return for each member of a group how many share its cluster, itself included."""
+    """Return for each member of a group the size of its cluster, including itself."""
     counts = Counter(clusters)
     return [counts[cluster] for cluster in clusters]
 
 
 def _gram_sets(texts: Sequence[str], n: int) -> list[int]:
-    """Return the set of n-grams of each text as the bits of an integer: an intersection takes microseconds."""
+    """Return the set of n-grams of each text as the bits of an integer: an intersection then takes microseconds."""
     numbers: defaultdict[object, int] = defaultdict(count().__next__)
     rows = [np.fromiter(map(numbers.__getitem__, _iter_grams(text, n)), dtype=np.intp) for text in texts]
     sets = []

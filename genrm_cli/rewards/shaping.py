@@ -25,7 +25,7 @@ _EMOJI = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class ShapingTerms:
-    """Weights of the terms, under the reference's names; all 0 or more, 0 switches a term off.
+    """Weights of the terms, under the reference's names; all 0 or more; 0 disables a term.
 
     Attributes:
         top_percentile: share of the group (0 to 1) that counts as the top for the two bonuses; at least one.
@@ -41,12 +41,12 @@ class ShapingTerms:
 
 @dataclass(frozen=True, slots=True)
 class TextShape:
-    """The lengths and the style of one rollout's texts, all that the terms need.
+    """The lengths and the style of one rollout's texts, as needed by the terms.
 
     Attributes:
         reasoning_chars: characters of the stripped reasoning.
         answer_chars: characters of the stripped answer.
-        style_density: of the answer; 0 where it was not measured.
+        style_density: style density of the answer; 0 if not measured.
     """
 
     reasoning_chars: int
@@ -78,7 +78,8 @@ class Adjustments:
 
     def as_dict(self) -> dict[str, float]:
         """Return the terms by name."""
-        return {name: getattr(self, name) for name in _TERMS}  # `asdict` would copy each, and takes ten times as long
+        # `asdict` would copy each term, and take ten times as long.
+        return {name: getattr(self, name) for name in _TERMS}
 
 
 _TERMS = tuple(term.name for term in fields(Adjustments))
@@ -93,7 +94,7 @@ def plan_adjustments(scores: Sequence[float], shapes: Sequence[TextShape], terms
 
     Args:
         scores: base scores, n of them.
-        shapes: of n rollouts; an empty text counts as shortest for the group term but never gets the bonus.
+        shapes: shapes of the n rollouts; an empty text counts as shortest for the group term but never gets the bonus.
         terms: the weights.
     """
     n = len(scores)
@@ -124,7 +125,7 @@ def plan_adjustments(scores: Sequence[float], shapes: Sequence[TextShape], terms
 
 
 def style_density(text: str) -> float:
-    """Return headers, list items, bold spans and emoji for each character, code blocks left out of both.
+    """Return the number of headers, list items, bold spans and emoji per character, excluding code blocks.
 
     Empty or code-only text has density 0.
     """
@@ -150,7 +151,7 @@ def _shortest(lengths_chars: Sequence[int]) -> int | None:
 
 
 def _centred_weights(sizes: Sequence[float]) -> list[float]:
-    """Return 1 for the smallest and 0 for the largest, less the mean; all 0 where all are equal."""
+    """Return 1 for the smallest and 0 for the largest, minus the mean; all 0 if all are equal."""
     low, high = min(sizes), max(sizes)
     if low == high:
         return [0.0] * len(sizes)

@@ -1,4 +1,4 @@
-"""Combine the components of a rollout into its total reward: a weighted sum under hard constraints."""
+"""Combine the components of a rollout into its total reward: a weighted sum with hard constraints."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ class Weight(NamedTuple):
 
 
 class Gate(NamedTuple):
-    """A hard constraint: the minimum of a component, which need not have a weight."""
+    """A hard constraint: the minimum value of a component, which need not have a weight."""
 
     component: str
     least: float
@@ -25,7 +25,7 @@ class TotalTerms:
     """The terms of a total.
 
     Attributes:
-        weights: by the component's name; others do not count.
+        weights: weights by component name; components without a weight do not count.
         gates: hard constraints, any number for a component.
         clip: minimum and maximum of the total; None means no limit.
         normalise: divide by the sum of the weights of the present components: a weighted mean, between the smallest
@@ -43,7 +43,7 @@ class Total:
     """The total of one rollout and its derivation.
 
     Attributes:
-        value: None where a required component is missing.
+        value: the total; None if a required component is missing.
         terms: weight times component of each present component with a weight, before normalising and clipping.
         gated_by: components below their gates; a single one makes the value 0.
         missing: components whose absence leaves no value; empty when there is a value, and when all weights are 0.
@@ -67,7 +67,7 @@ def compose_total(
     Args:
         components: finite values by name; None and absent names are missing.
         terms: weights, gates and limits.
-        sizes: of the clusters by which components are divided before they are weighed; gates apply to the undivided
+        sizes: cluster sizes by which components are divided before they are weighted; gates apply to the undivided
             ones. A negative one counts as missing: dividing it would reward copying.
     """
     sizes = sizes or {}

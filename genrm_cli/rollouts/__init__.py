@@ -1,1 +1,1 @@
-"""Understand input lines as rollouts: their formats, the groups they form, and what a judge is shown of them."""
+"""Parse input lines as rollouts: their formats, their groups, and what a judge is shown of them."""

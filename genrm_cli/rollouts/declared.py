@@ -29,10 +29,10 @@ class Requirement:
     value: str | float | bool | None
 
     def admits(self, found: object) -> bool:
-        """Return whether a value found in a record is the required one.
+        """Return whether a value in a record is the required one.
 
-        JSON true and the text "true" both declare `true`, as several formats store metadata as text. Numbers compare
-        by value (1 equals 1.0, but not true). Lists and objects never match.
+        JSON true and the text "true" both declare `true`, because several formats store metadata as text. Numbers
+        compare by value (1 equals 1.0, but not true). Lists and objects never match.
         """
         if isinstance(found, str):
             return found == self.text
@@ -51,7 +51,7 @@ def parse_requirement(text: str) -> Requirement:
     """
     path, equals, value = (part.strip() for part in text.partition("="))
     if not equals or not all(path.split(".")):
-        raise UsageError(f"{_FLAG}: {text!r} is not FIELD=VALUE, for instance synthetic=true.")
+        raise UsageError(f"{_FLAG}: {text!r} is not FIELD=VALUE, for example synthetic=true.")
     return Requirement(path, value, _parse_scalar(value))
 
 

@@ -1,6 +1,6 @@
-"""Name the group of a rollout, and find the rollouts of an input that share one.
+"""Determine the group of each rollout, and find the rollouts of each group.
 
-The table holds about 64 bytes a rollout, whatever the length of its text.
+The table holds about 64 bytes per rollout, regardless of the length of its text.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ from genrm_cli.rollouts.views import NOT_IN_TRIAL
 _NO_INDEX = -(2**63)
 _ATTEMPT_MASK = 2**32 - 1
 _WAS_SPLIT = 2
-UNGROUPED = "ungrouped:"  # begins the key of a rollout without the field that `--group-by` names
+UNGROUPED = "ungrouped:"  # prefix of the key of a rollout without the field named by `--group-by`
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Place:
 
     Attributes:
         line: number of the line, from 1.
-        position: among the rollouts of its line, from 0.
+        position: position among the rollouts of its line, from 0.
     """
 
     line: int
@@ -38,8 +38,8 @@ class Place:
 def group_key(rollout: Rollout, line: int, override: str | None = None) -> str:
     """Return the key of the group that a rollout belongs to.
 
-    The override (from `--group-by`) or the line's own task, else the prompt, always together with the principle.
-    A line that is a whole group, and a rollout with neither a task nor a prompt, get a key of their own.
+    It is the override (from `--group-by`), or else the task of the line, or else the prompt, always together with the
+    principle. A line that is a whole group, and a rollout with neither task nor prompt, get their own key.
     """
     if override is not None:
         key = override
@@ -78,11 +78,11 @@ def value_at(record: Mapping[str, Any], path: str) -> str | None:
 class GroupTable:
     """The groups that the rollouts of an input form.
 
-    Rows are rollouts in the order of the input; a row's number is the rollout's identity within a run.
+    Rows are rollouts in the order of the input. The number of a row identifies the rollout within a run.
     """
 
     def __init__(self) -> None:
-        self._keys = array("Q")  # two words a rollout
+        self._keys = array("Q")  # two words per rollout
         self._prompts = array("Q")
         self._indices = array("q")
         self._lines = array("Q")
@@ -113,16 +113,16 @@ class GroupTable:
             key: the key.
             rollout: the rollout.
             place: its position in the input.
-            compared: whether it can be compared; without it, whether it has a response and is not excluded.
-            may_split: whether different prompts under this key are different groups, not one group by mistake.
-            prompt: digest of the prompt that counts; without it, that of the rollout's.
+            compared: whether it can be compared; by default, whether it has a response and is not excluded.
+            may_split: whether different prompts under this key are different groups instead of a mistake.
+            prompt: digest of the prompt that counts; by default, that of the rollout.
         """
         if compared is None:
             compared = rollout.is_comparable
         digest = hashlib.blake2b(key.encode(), digest_size=16).digest()
         self._keys.append(int.from_bytes(digest[:8], "little"))
         self._keys.append(int.from_bytes(digest[8:], "little"))
-        # Episodes of one scenario may open differently: what they share is found when the group is read.
+        # Episodes of one scenario may open differently; their common part is found when the group is read.
         if prompt is None:
             prompt = 0 if rollout.is_session else digest_of_prompt(rollout.prompt)
         self._prompts.append(prompt)
@@ -143,7 +143,7 @@ class GroupTable:
     def iter_groups(self) -> Iterator[list[int]]:
         """Yield the rows of each group, groups by first appearance.
 
-        Within a group: by rollout index where all have one, else by place in the input.
+        Within a group, order by rollout index if all have one, otherwise by position in the input.
         """
         if not len(self):
             return
@@ -157,19 +157,19 @@ class GroupTable:
                 yield members
 
     def leave_out(self, rows: list[int]) -> None:
-        """Leave a group out: a trial ends before it."""
+        """Leave out a group that a trial does not reach."""
         for row in rows:
             self._left_out[row] = True
 
     def key_suffix(self, rows: list[int]) -> str:
-        """Return what tells a group from another one of the same key, whose prompt differs; mostly nothing."""
+        """Return what distinguishes a group from others of the same key with a different prompt; usually empty."""
         if self._split[rows[0]] != _WAS_SPLIT:
             return ""
         told_by = next((row for row in rows if self._answered[row]), rows[0])
         return f" prompt:{self._prompts[told_by]:016x}"
 
     def is_left_out(self, rows: list[int]) -> bool:
-        """Whether a trial ends before this group."""
+        """Whether a trial does not reach this group."""
         return bool(self._left_out[rows[0]])
 
     def left_out(self, rows: list[int]) -> dict[int, str]:
@@ -182,7 +182,7 @@ class GroupTable:
         """Return the rows of a group that a later attempt replaces, each with the reason.
 
         The last attempt at a group replaces all earlier ones; within it, the last attempt at a rollout index replaces
-        those before it.
+        earlier ones.
         """
         if not any(self._attempts[row] for row in rows):
             return {}
@@ -202,7 +202,7 @@ class GroupTable:
         return replaced
 
     def duplicates(self, rows: list[int]) -> list[int]:
-        """Return the rows of a group whose rollout index occurred before in it, superseded ones aside."""
+        """Return the rows of a group whose rollout index occurred before, except superseded ones."""
         seen: set[int] = set()
         repeated = []
         replaced = self.superseded(rows)
@@ -225,7 +225,7 @@ class GroupTable:
         return [row for row in rows if self._answered[row] and row not in left_out]
 
     def chars_shown(self, rows: list[int], responses: int = 2) -> float:
-        """Return how many characters a judge is shown of a group with the prompt and so many responses, on average."""
+        """Return the mean number of characters that a judge is shown with the prompt and this many responses."""
         answered = self.compared(rows)
         if not answered:
             return 0.0
@@ -236,14 +236,14 @@ class GroupTable:
     def prompts_differ(self, rows: list[int]) -> bool:
         """Whether the rollouts of a group answer different prompts, so that comparing them means nothing.
 
-        Those without a response do not count: where the environment states the task, their lines lack it.
+        Rollouts without a response do not count: if the environment states the task, their lines lack it.
         """
         return len({self._prompts[row] for row in rows if self._answered[row]}) > 1
 
     def _split_by_prompt(self, rows: list[int]) -> list[list[int]]:
-        """Split a task index that was used for several prompts into a group for each, in order of appearance.
+        """Split a task index that was used for several prompts into one group per prompt, in order of appearance.
 
-        A rollout that cannot be compared stays with its prompt, or with the first group if no other has it: where the
+        A rollout that cannot be compared stays with its prompt, or with the first group if no other has it: if the
         environment states the task, lines without a response lack it.
         """
         prompts = dict.fromkeys(self._prompts[row] for row in rows if self._answered[row] and self._split[row])

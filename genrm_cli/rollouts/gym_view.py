@@ -1,7 +1,7 @@
-"""Show a judge exactly what NeMo Gym's `genrm_compare` shows, for people who must reproduce its numbers.
+"""Show a judge exactly what NeMo Gym's `genrm_compare` shows, to reproduce its numbers.
 
-Its ways differ from ours on purpose here: messages are joined with nothing, inline thinking stays, refusals and calls
-are left out, an empty response is the word `None`, and content of the input that is not plain text becomes empty.
+It deliberately differs from our own views: messages are joined without a separator, inline thinking stays, refusals
+and calls are omitted, an empty response is the word `None`, and input content other than plain text becomes empty.
 Source: NVIDIA-NeMo/Gym 07d6b0d0 `resources_servers/genrm_compare/{app,utils}.py`.
 """
 
@@ -17,12 +17,12 @@ EMPTY_RESPONSE = "None"
 
 
 def is_of_gym(record: Mapping[str, Any]) -> bool:
-    """Whether NeMo Gym could be given a record: as a line, or as one response of a compare request."""
+    """Whether a record is in a form that NeMo Gym accepts: a line, or one response of a compare request."""
     return "responses_create_params" in record or "conversation_history" in record
 
 
 def view_gym_group(records: Sequence[Mapping[str, Any]]) -> SharedView:
-    """Return what NeMo Gym shows of the records of one group: the first one's input, and each one's response."""
+    """Return what NeMo Gym shows of a group: the input of its first record, and the response of each record."""
     if "conversation_history" in records[0]:
         return view_gym_request({**records[0], "response_objs": [record.get("response_objs") for record in records]})
     first = records[0].get("responses_create_params")
@@ -52,7 +52,7 @@ def gym_conversation(given: object) -> tuple[Turn, ...]:
 def digest_of_gym_input(record: Mapping[str, Any]) -> int | None:
     """Return a 64-bit digest of a line's `input`, which with the task names its cohort; None for another format.
 
-    A task that the environment states in the output is no part of it.
+    A task that the environment states in the output is not part of it.
     """
     request = record.get("responses_create_params")
     if not isinstance(request, Mapping):
@@ -102,7 +102,7 @@ def _response_of(record: Mapping[str, Any]) -> object:
 
 def _view(conversation: tuple[Turn, ...], responses: Sequence[object]) -> SharedView:
     texts = [gym_response_text(response) for response in responses]
-    # Nothing is blank there: the judge is asked about the word None.
+    # Nothing is blank in NeMo Gym: the judge is asked about the word None.
     shown = tuple(ShownResponse(text, is_blank=False, is_truncated=False, media=()) for text in texts)
     return SharedView(conversation, texts, shown, "answer")
 

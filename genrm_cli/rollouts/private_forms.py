@@ -29,12 +29,12 @@ _DASH = r"\-\u2010-\u2013\u2212"
 _ANY = rf"{_SP}{_DASH}./"
 # Scripts without spaces between words are excluded: an address may begin and end anywhere in them.
 _LETTER = r"[^\W\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff]"
-# A number that continues on either side is part of something longer: a decimal, a version, a UUID. A mark counts
-# as a number there, so that masking twice changes nothing.
+# A number that continues on either side is part of something longer: a decimal, a version, a UUID. A mark counts as a
+# number here, so that masking twice changes nothing.
 _AT_MARK = "".join(rf"(?<!{re.escape(mark)})" for mark in MARKS.values())
 _BEFORE = rf"(?<!{_LETTER})(?<!\+){_AT_MARK}(?<![0-9\]][.{_DASH}])"
 _AFTER = rf"(?!{_LETTER}|[.{_DASH}](?:[0-9]|\[[A-Z]))"
-# Spaces bind weakly: a form with spaces only must not be cut out of a longer row of numbers.
+# Spaces bind weakly: a form with only spaces must not be cut out of a longer row of numbers.
 _APART = "".join(rf"(?<!{end}[{_SP}])" for end in ("[0-9]", *map(re.escape, MARKS.values())))
 _ALONE = rf"(?![{_SP}](?:[0-9]|\[(?:EMAIL|IDENTITY|PHONE)\]))"
 _GROUP_END = re.compile(rf"[0-9A-Z](?=[{_SP}]|$)")
@@ -42,7 +42,7 @@ _GROUP_END = re.compile(rf"[0-9A-Z](?=[{_SP}]|$)")
 
 @dataclass(frozen=True)
 class Form:
-    """One way to write private data: the group `it` is masked as far as it passes the check."""
+    """One way to write private data. The group `it` is masked as far as it passes the check."""
 
     regex: str
     is_private: Callable[[str], bool] | None = None
@@ -69,7 +69,7 @@ def _identity(pattern: str, is_valid: Callable[[str], bool]) -> Form:
 
 
 def _grouped(*sizes: int, separators: str = _SP + _DASH) -> str:
-    """Return a pattern for groups of digits with one and the same separator between them."""
+    """Return a pattern for groups of digits with the same separator between them."""
     first, *others = (f"[0-9]{{{size}}}" for size in sizes)
     return rf"{first}(?P<separator>[{separators}])" + "(?P=separator)".join(others)
 

@@ -1,4 +1,4 @@
-"""A rollout, whatever format its line was written in."""
+"""A rollout, independent of the format of its line."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,7 +16,7 @@ from genrm_cli.rollouts.response import (
 
 
 class UnreadableRecordError(ValueError):
-    """A line is JSON but no rollout can be read from it; the message says why."""
+    """A line is JSON, but no rollout can be read from it; the message says why."""
 
 
 @dataclass(frozen=True)
@@ -25,18 +25,19 @@ class Rollout:
 
     Attributes:
         prompt: the conversation that the policy answered.
-        response: its response in order, empty if it did nothing; None if the line carries no response at all (inputs
-            only, a failed generation).
-        principle: what to judge by, if the line says so.
-        task: the line's own name for its group (`task:3`, `prompt_id:x`); None if it has none.
-        index: the rollout's number within its group, if the line says so.
-        group_attempt: the attempt at the whole group that it belongs to; a later one replaces an earlier one.
-        attempt: the attempt at this rollout; likewise.
-        is_session: for an episode, whose whole session is judged, not one answer.
-        line_is_group: True when all rollouts of the line form one group (many responses in one line).
+        response: its response in order; empty if it did nothing; None if the line has no response (only inputs, or a
+            failed generation).
+        principle: the criterion to judge by, if the line has one.
+        task: name of the group in the line (`task:3`, `prompt_id:x`); None if it has none.
+        index: index of the rollout in its group, if the line has one.
+        group_attempt: number of the attempt at the whole group; a later attempt replaces an earlier one.
+        attempt: number of the attempt at this rollout; likewise.
+        is_session: whether it is an episode, so that the whole session is judged instead of one answer.
+        line_is_group: whether all rollouts of the line form one group (several responses in one line).
         is_truncated: whether a token, turn or time limit cut the response off.
         excluded: why it must not be compared (masked, failed); None if it may be.
-        is_left_out: whether this run excludes it, not its line: a later attempt replaces it, or a trial ends before it.
+        is_left_out: whether this run excludes it, rather than its line: a later attempt replaces it, or a trial does
+            not reach it.
         prompt_media: kinds of the images and files in the prompt.
     """
 
@@ -56,12 +57,12 @@ class Rollout:
 
     @cached_property
     def answer(self) -> str | None:
-        """All words of the policy, joined, without reasoning; empty if it said nothing, None without a response."""
+        """All text of the policy, joined, without reasoning; empty if it wrote none, None without a response."""
         return None if self.response is None else words_of(self.response)
 
     @cached_property
     def final_answer(self) -> str:
-        """Its words after the last call, result or turn of the environment."""
+        """The text after the last call, result or turn of the environment."""
         return final_words_of(self.response or ())
 
     @cached_property
@@ -76,7 +77,7 @@ class Rollout:
 
     @property
     def is_comparable(self) -> bool:
-        """Whether it has a response, and nothing says that it must not be compared."""
+        """Whether it has a response and is not excluded."""
         return self.response is not None and self.excluded is None
 
     @property
@@ -91,7 +92,7 @@ class Rollout:
 
     @property
     def has_prompt(self) -> bool:
-        """Whether any turn of the prompt holds text."""
+        """Whether any turn of the prompt has text."""
         return any(turn.text.strip() for turn in self.prompt)
 
 

@@ -1,4 +1,4 @@
-"""Masking of personal data in the texts that are sent to a judge."""
+"""Masking of personal data in texts sent to a judge."""
 
 import re
 from collections import Counter
@@ -15,7 +15,7 @@ _LONG_NUMBER = re.compile(r"[0-9](?:[^0-9A-Za-z\n]{0,3}[0-9]){5}")  # every form
 
 
 class Redactor:
-    """Masks what the given patterns match: built-in names, or regular expressions.
+    """Mask matches of patterns: built-in names, or regular expressions.
 
     Built-in patterns run first, in a fixed order; regular expressions follow in the order given and see the marks.
     RE2 finds one match in linear time, whatever the pattern and the text. To find all of them can take quadratic time:
@@ -23,7 +23,7 @@ class Redactor:
     """
 
     def __init__(self, patterns: Sequence[str]) -> None:
-        """Compile the patterns; `UsageError` if RE2 does not take one, or if it matches the empty text."""
+        """Compile the patterns; `UsageError` if RE2 does not accept one, or if one matches the empty text."""
         self._email = "email" in patterns
         forms = (("identity", IDENTITIES), ("phone", PHONES))
         self._numbers = [(name, form) for name, of in forms if name in patterns for form in of]
@@ -43,7 +43,7 @@ class Redactor:
         return text
 
     def _mask_numbers(self, text: str, counts: Counter[str]) -> str:
-        """Mask the lines that hold a long enough number; no form spans lines."""
+        """Mask lines that contain a long enough number; no form spans lines."""
         pieces: list[str] = []
         done = 0
         while (found := _LONG_NUMBER.search(text, done)) is not None:
@@ -73,8 +73,8 @@ def _compile(text: str) -> "re2._Regexp":
         detail = error.args[0].decode() if isinstance(error.args[0], bytes) else error.args[0]
         raise UsageError(
             f"--redact-pattern: {text!r} is not a regular expression of RE2: {detail}. RE2 has no lookaround "
-            "(?=, ?!, ?<=, ?<!), no backreferences and no possessive repeats; match the text around it, too, "
-            "or use several patterns."
+            "(?=, ?!, ?<=, ?<!), no backreferences and no possessive repeats; match the surrounding text too, or use "
+            "several patterns."
         ) from error
     if pattern.search("") is not None:
         raise UsageError(f"--redact-pattern: {text!r} matches the empty text and would mask everything.")

@@ -1,4 +1,4 @@
-"""A response in order: what the policy wrote, called and thought, and what the environment answered."""
+"""A response in order: text, tool calls and reasoning of the policy, and answers of the environment."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from typing import NamedTuple, Self
 class Turn(NamedTuple):
     """One turn of a conversation; roles are `system`, `user`, `assistant` and `tool`.
 
-    Within a response it is a turn that the policy did not write.
+    Within a response, it is a turn that the policy did not write.
     """
 
     role: str
@@ -17,10 +17,10 @@ class Turn(NamedTuple):
 
 
 class CallingTurn(Turn):
-    """A turn of a prompt that calls tools; it equals the plain turn in which the calls are written out.
+    """A turn of a prompt that calls tools. It equals the plain turn with the calls as text.
 
     Attributes:
-        words: its text without the calls.
+        words: text without the calls.
         calls: its calls.
     """
 
@@ -36,7 +36,7 @@ class CallingTurn(Turn):
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """Text that the policy wrote for its reader, reasoning left out.
+    """Text that the policy wrote for its reader, without reasoning.
 
     Attributes:
         text: the text.
@@ -56,7 +56,7 @@ class Reasoning:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A refusal that the server marked as one."""
+    """A refusal that the server marked as such."""
 
     text: str
 
@@ -71,7 +71,7 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """What a tool answered."""
+    """The result of a tool call."""
 
     text: str
     name: str = ""
@@ -93,7 +93,7 @@ def join_texts(texts: Iterable[str]) -> str:
 
 
 def words_of(items: Iterable[Item]) -> str:
-    """Return the policy's own words: its texts and refusals, joined."""
+    """Return the policy's own text: texts and refusals, joined."""
     return join_texts(item.text for item in items if isinstance(item, Text | Refusal))
 
 
@@ -103,7 +103,7 @@ def reasoning_of(items: Iterable[Item]) -> str:
 
 
 def final_words_of(items: Iterable[Item]) -> str:
-    """Return the policy's words after the last call, result or turn; empty if it ended on one of these."""
+    """Return the policy's text after the last call, result or turn; empty if the response ends with one of these."""
     backwards = list(items)[::-1]
     last: list[Item] = []
     for item in backwards:
@@ -125,12 +125,12 @@ def media_of(items: Iterable[Item]) -> tuple[str, ...]:
 
 
 def only_words(items: Iterable[Item]) -> bool:
-    """Whether a response holds nothing but the policy's words and reasoning."""
+    """Whether a response consists only of the policy's text and reasoning."""
     return all(isinstance(item, Text | Refusal | Reasoning) for item in items)
 
 
 def has_act(items: Iterable[Item]) -> bool:
-    """Whether the policy did anything that can be judged: wrote a text, refused, called a tool, made media."""
+    """Whether the policy did anything that can be judged: wrote text, refused, called a tool, or made media."""
     return any(
         bool(item.text.strip()) if isinstance(item, Text | Refusal) else isinstance(item, ToolCall | Media)
         for item in items
@@ -138,7 +138,7 @@ def has_act(items: Iterable[Item]) -> bool:
 
 
 def chars_of_items(items: Iterable[Item]) -> int:
-    """Return the number of characters that a response has without its reasoning."""
+    """Return the number of characters of a response without its reasoning."""
     chars = 0
     for item in items:
         if isinstance(item, ToolCall):
@@ -167,7 +167,7 @@ def call_text(name: str, arguments: str) -> str:
 
 
 def split_opening(items: tuple[Item, ...]) -> tuple[tuple[Turn, ...], tuple[Item, ...]]:
-    """Split off the turns before the policy first acts; all of them if it never acts."""
+    """Split off the turns before the first act of the policy; all turns if it never acts."""
     rest = tuple(dropwhile(lambda item: isinstance(item, Turn), items))
     opening = items[: len(items) - len(rest)]
     return tuple(turn for turn in opening if isinstance(turn, Turn)), rest

@@ -1,7 +1,7 @@
-"""Show a judge what the policy did: its answer, or a transcript of everything but its reasoning.
+"""Show a judge what the policy did: its answer, or a transcript of everything except its reasoning.
 
 A transcript has a marker line before each step: `[--- ASSISTANT ---]`, `[--- TOOL CALL look ---]`. Shown text cannot
-imitate one: within it `[---` becomes `(---` and `---]` becomes `---)`.
+imitate a marker: within it `[---` becomes `(---` and `---]` becomes `---)`.
 """
 
 import json
@@ -28,13 +28,13 @@ from genrm_cli.rollouts.response import (
 
 View = Literal["auto", "answer", "transcript"]
 BLANK = "blank response"
-EXCLUDED = "excluded: "  # begins a reason, as the next one
+EXCLUDED = "excluded: "  # prefix of a reason; likewise the next one
 NOT_IN_TRIAL = "not in the trial (--limit)"
 WITH_MEDIA = "holds media that the judge cannot see: "
-READING_VERSION = 2  # raise it when responses are read or shown differently: outputs of earlier versions become stale
+READING_VERSION = 2  # increase it when responses are read or shown differently, so that earlier outputs become stale
 
 _FENCE = re.compile(r"```[a-z]{0,10}\n(?P<body>.*?)```", re.DOTALL)
-_LEAST_SHOWN = 40  # characters of a text that a cut leaves at least
+_LEAST_SHOWN = 40  # minimum number of characters that a cut leaves
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +42,12 @@ class ViewOptions:
     """How responses are shown to a judge.
 
     Attributes:
-        view: `answer`, the words after the last call or turn; `transcript`, everything but reasoning; `auto`, the
-            answer where all responses of the group are words only, else the transcript.
+        view: `answer`, the text after the last call or turn; `transcript`, everything except reasoning; `auto`, the
+            answer if all responses in the group are plain text, otherwise the transcript.
         max_chars: cut the middle out of a response longer than this.
         max_step_chars: likewise for each tool call and result of a transcript.
-        answer_field: dotted path of the text to show within an answer that is JSON.
-        answer_tool: show the arguments of the last call of this tool.
+        answer_field: dotted path of the text to show in an answer that is JSON.
+        answer_tool: show the arguments of the last call to this tool.
     """
 
     view: View = "auto"
@@ -62,14 +62,14 @@ AUTO = ViewOptions()
 
 @dataclass(frozen=True, slots=True)
 class ShownResponse:
-    """One response as a judge is shown it.
+    """One response as shown to a judge.
 
     Attributes:
         text: the text.
-        is_blank: whether the policy did nothing that the view shows.
+        is_blank: whether the view shows nothing that the policy did.
         is_truncated: whether a limit cut the response off when it was generated.
-        media: kinds of the images and files that a judge of text cannot see, those of the prompt included.
-        cut_chars: characters left out of the text.
+        media: kinds of the images and files that a text judge cannot see, including those of the prompt.
+        cut_chars: number of characters cut out of the text.
     """
 
     text: str
@@ -81,13 +81,13 @@ class ShownResponse:
 
 @dataclass(frozen=True, slots=True)
 class SharedView:
-    """What a judge is shown of a group: one conversation, and one text a rollout in the group's order.
+    """What a judge is shown of a group: one conversation, and one text per rollout in the group's order.
 
     Attributes:
         conversation: the turns that all rollouts answer.
         responses: the texts.
-        shown: the same texts with what is known of each; empty where a view is made by hand.
-        view: the view that `auto` chose.
+        shown: the same texts with details of each; empty for a view that was built directly.
+        view: the view chosen by `auto`.
     """
 
     conversation: tuple[Turn, ...]
@@ -97,7 +97,7 @@ class SharedView:
 
 
 def view_group(rollouts: Sequence[Rollout], options: ViewOptions = AUTO) -> SharedView:
-    """Return what a judge is shown of rollouts that share a prompt and all have a response.
+    """Return the view of rollouts that share a prompt and all have a response.
 
     Episodes share the leading turns that are equal in all of them; the rest of each session is its response.
     """
@@ -111,7 +111,7 @@ def view_group(rollouts: Sequence[Rollout], options: ViewOptions = AUTO) -> Shar
 
 
 def choose_view(rollouts: Sequence[Rollout], options: ViewOptions) -> View:
-    """Return the view of a group: one for all its rollouts, so that their form does not tell them apart."""
+    """Return the view of a group. It is the same for all rollouts, so that their form does not distinguish them."""
     if options.answer_tool or options.answer_field:
         return "answer"
     if options.view != "auto":
@@ -121,14 +121,14 @@ def choose_view(rollouts: Sequence[Rollout], options: ViewOptions) -> View:
 
 
 def is_blank(rollout: Rollout, options: ViewOptions = AUTO) -> bool:
-    """Whether a judge would see nothing of what the policy did."""
+    """Whether a judge would see nothing that the policy did."""
     if options.view == "answer" or options.answer_tool or options.answer_field:
         return not answer_shown(rollout, options).strip()
     return not has_act(rollout.response or ())
 
 
 def answer_shown(rollout: Rollout, options: ViewOptions) -> str:
-    """Return the final answer: the words, the arguments of a tool call, or a field of either; empty if missing."""
+    """Return the final answer: the text, the arguments of a tool call, or a field of either; empty if missing."""
     text = rollout.final_answer
     if options.answer_tool is not None:
         text = last_arguments_of(rollout.response or (), options.answer_tool) or ""
@@ -149,7 +149,7 @@ def why_not_compared(
 
 
 def render_transcript(items: Sequence[Item], max_step_chars: int = AUTO.max_step_chars) -> tuple[str, int]:
-    """Render a response step by step, reasoning left out; return it with the number of characters cut."""
+    """Render a response step by step, without reasoning; return it with the number of characters cut."""
     sections: list[str] = []
     cut = 0
     for item in items:
@@ -177,7 +177,7 @@ def cut_middle(text: str, max_chars: int | None) -> tuple[str, int]:
 
 
 def neutralise(text: str) -> str:
-    """Change whatever in a text could be taken for a marker of a transcript."""
+    """Change everything in a text that could be mistaken for a marker of a transcript."""
     return text.replace("[---", "(---").replace("---]", "---)")
 
 
@@ -211,7 +211,7 @@ def _step_of(item: Item) -> tuple[str, str]:
 
 
 def _name(name: str) -> str:
-    """Return a role's or tool's name as part of a marker: one short line without dashes in a row."""
+    """Return a role's or tool's name as part of a marker: one short line without consecutive dashes."""
     return re.sub(r"-{2,}", "-", " ".join(name.split()))[:80].replace("[", "(").replace("]", ")")
 
 
@@ -220,7 +220,7 @@ def _cut_mark(chars: int) -> str:
 
 
 def _field_of(text: str, path: str) -> str:
-    """Return the value at a dotted path of a JSON text, a fence around it allowed; empty if there is none."""
+    """Return the value at a dotted path of a JSON text, possibly in a fence; empty if there is none."""
     fenced = _FENCE.search(text)
     try:
         value = _at(json.loads(fenced["body"] if fenced else text), path.split("."))

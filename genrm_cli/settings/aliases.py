@@ -1,7 +1,7 @@
 """Other names of settings and of keys in tables.
 
-Old names of settings work for one release, as flags, keys and variables, with a warning; the changelog lists them.
-The digest of settings keeps using them.
+Old names of settings keep working for one release, as flags, keys and variables, with a warning; the changelog lists
+them. The digest of settings still uses them.
 """
 
 from collections.abc import Container, Iterator, Mapping

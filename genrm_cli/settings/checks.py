@@ -1,6 +1,6 @@
 """Checks of values in tables of a settings file.
 
-Each takes a raw value and its place, and returns the value or raises a UsageError that names the place.
+Each takes a raw value and its location, and returns the value or raises a UsageError that names the location.
 """
 
 import math
@@ -26,7 +26,7 @@ def text(raw: object, where: str) -> str:
 
 
 def one_of(choices: Iterable[str]) -> Check:
-    """Return a check for one of these texts."""
+    """Return a check for one of these names."""
     allowed = tuple(choices)
 
     def check(raw: object, where: str) -> str:
@@ -48,19 +48,19 @@ def pattern(raw: object, where: str) -> str:
     """Check for a regular expression with one group."""
     expression = text(raw, where)
     if (groups := compiled_pattern(expression, where).groups) != 1:
-        raise UsageError(f"{where}: {raw!r} has {groups} groups; the answer is the match of its one group.")
+        raise UsageError(f"{where}: {raw!r} has {groups} groups; expected one, which matches the answer.")
     return expression
 
 
 def function(raw: object, where: str) -> str:
     """Check for `package.module:function`."""
     if not isinstance(raw, str) or not _FUNCTION.fullmatch(raw):
-        raise UsageError(f"{where}: {raw!r} is not package.module:function.")
+        raise UsageError(f"{where}: {raw!r} is not of the form package.module:function.")
     return raw
 
 
 def refuse_unknown(keys: Iterable[str], known: Collection[str], where: str, has: str = "expected one of") -> None:
-    """Refuse a key of a table that is not known."""
+    """Refuse an unknown key of a table."""
     if (unknown := next((key for key in keys if key not in known), None)) is not None:
         raise UsageError(f"{where}: unknown key {unknown!r}; {has} {listed(known)}.")
 
@@ -114,12 +114,12 @@ def table(raw: object, where: str) -> Mapping[str, object]:
 
 
 def bounds(raw: object, where: str) -> tuple[float | None, float | None]:
-    """Check for a list of a minimum and a greater maximum; an infinite one becomes None."""
+    """Check for a list of a minimum and a greater maximum; infinity becomes None."""
     if not isinstance(raw, list) or len(raw) != 2 or not all(map(_is_bound, raw)):
-        raise UsageError(f"{where}: {raw!r} is not the minimum and maximum reward, as in [0, 5].")
+        raise UsageError(f"{where}: {raw!r} is not a minimum and a maximum reward, as in [0, 5].")
     low, high = map(float, raw)
     if not low < high:
-        raise UsageError(f"{where}: {raw!r} is empty; the minimum must be below the maximum.")
+        raise UsageError(f"{where}: {raw!r} is an empty range; the minimum must be below the maximum.")
     return None if low == -math.inf else low, None if high == math.inf else high
 
 
@@ -135,13 +135,13 @@ def judge_settings(
     known: Container[str] = JUDGE_KEYS,
     aliases: Mapping[str, str] = JUDGE_ALIASES,
 ) -> tuple[tuple[str, Value], ...]:
-    """Convert the settings of a judge in a table, sorted by flat name; `prefix` stands before a key in messages."""
+    """Convert the settings of a judge in a table, sorted by flat name. Messages put `prefix` before a key."""
     converted: dict[str, Value] = {}
     for key, raw in given.items():
         name = aliases.get(key, key.replace("-", "_"))
         if name not in known:
             continue
         if name in converted:
-            raise UsageError(f"{prefix}{key}: {name!r} is given twice, under two names; remove one.")
+            raise UsageError(f"{prefix}{key}: {name!r} is set twice, under two names; remove one.")
         converted[name] = convert_named(name, raw, f"{prefix}{key}")
     return tuple(sorted(converted.items()))

@@ -13,7 +13,7 @@ JudgeValues = tuple[tuple[str, Value], ...]
 TABLES = ("components", "diversity", "total")  # of a settings file
 GENRM, DIVERSITY = "genrm", "diversity"
 JUDGED_KINDS = frozenset({"rubric", "rubric_rank"})
-# Settings that a judge of a panel, or of a component, may have of its own.
+# Settings that a judge of a panel or of a component may override.
 JUDGE_KEYS = (
     *("model", "base_url", "temperature", "top_p", "max_reply_tokens", "api_key_env", "api_key_file"),
     *("ca_bundle", "judge_id", "concurrency", "call_timeout"),
@@ -25,7 +25,7 @@ class Component:
     """One `[components.NAME]` table, or one `--component`.
 
     `kind` is a name in `catalog.COMPONENT_KINDS`; a rubric set yields one component for each of its rubrics, under
-    their names. `judge` overrides the run's settings for the judge that grades the component.
+    their names. `judge` overrides settings of the run for the judge that grades the component.
     """
 
     name: str
@@ -46,16 +46,16 @@ class Component:
 
 @dataclass(frozen=True, slots=True)
 class Diversity:
-    """The `[diversity]` table: near copies share their reward.
+    """The `[diversity]` table: near-duplicates share their reward.
 
     Attributes:
         method: `ngram` or `llm`.
-        threshold: ngram: similarity from which two responses are in one cluster, 0 to 1.
+        threshold: ngram: minimum similarity of two responses in one cluster, 0 to 1.
         n: ngram: characters in an n-gram.
-        fallback: llm: clusters when the judge gives none, `unique` or `uniform`.
-        components: the components to divide; empty for all that the total weighs.
+        fallback: llm: clusters to use if the judge gives none, `unique` or `uniform`.
+        components: the components to divide; empty for all with a weight in the total.
         json_schema: llm: whether to request JSON by `response_format`.
-        judge: llm: settings that override the run's for the judge that finds clusters.
+        judge: llm: settings of the judge that finds clusters, overriding those of the run.
     """
 
     method: str = "ngram"
@@ -86,7 +86,7 @@ class TotalTable:
 
 
 def order_of(components: Sequence[Component]) -> list[Component]:
-    """Return components, each after those that it is computed from."""
+    """Sort components so that each follows those that it is computed from."""
     by_name = {component.name: component for component in components}
     needed = {component.name: ranked(component) for component in components}
     order = TopologicalSorter(needed).static_order()

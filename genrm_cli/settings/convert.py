@@ -25,7 +25,7 @@ _TRUTHS = {
 
 
 def convert_named(name: str, raw: object, where: str) -> Value:
-    """Convert a value of the setting of this name, see `convert`."""
+    """Convert a value of a setting by its name; see `convert`."""
     return convert(setting_named(name), raw, where)
 
 
@@ -33,7 +33,7 @@ def convert(setting: Setting, raw: object, where: str) -> Value:
     """Convert text, or a value from a TOML file, to the setting's type.
 
     Raises:
-        UsageError: the value has the wrong type or is out of bounds; begins with `where`.
+        UsageError: the value has the wrong type or is out of bounds. The message begins with `where`.
     """
     if isinstance(raw, dict) or (isinstance(raw, list) and any(isinstance(each, dict) for each in raw)):
         tables = listed(f"[{name}]" for name in TABLES)
@@ -67,14 +67,14 @@ def _convert_many(setting: Setting, raw: object, where: str) -> tuple[str, ...]:
     if check is None:
         return _split(raw, where)
     if raw in ("", [""], ("",)):
-        raise UsageError(f"{where} must not be empty: it would guard nothing. Give a value or omit it.")
+        raise UsageError(f"{where} must not be empty: it would guard nothing. Set a value or omit it.")
     return tuple(check(text, where) for text in _split(raw, where))
 
 
 def _checked_text(setting: Setting, value: str, where: str) -> str:
     choices = setting.declared.choices
     if choices:
-        with_underscores = value.replace("-", "_")  # combined-fitted is combined_fitted
+        with_underscores = value.replace("-", "_")  # combined-fitted means combined_fitted
         value = with_underscores if with_underscores in choices else value
         if value not in choices:
             raise UsageError(f"{where}: {value!r} is not one of {listed(choices)}.{did_you_mean(value, choices)}")
@@ -83,7 +83,7 @@ def _checked_text(setting: Setting, value: str, where: str) -> str:
 
 
 def did_you_mean(word: str, known: Iterable[str], cutoff: float = 0.6) -> str:
-    """Return a hint at the most similar known word, with a space before it; empty if none is similar."""
+    """Return a hint with the most similar known word, after a space; empty if none is similar."""
     near = difflib.get_close_matches(word, list(known), n=1, cutoff=cutoff)
     return f" Did you mean {near[0]}?" if near else ""
 
@@ -104,7 +104,7 @@ def parse_size_bytes(raw: object) -> int | None:
 
 
 def _split(raw: object, where: str) -> tuple[str, ...]:
-    """Return several texts, from a list or from comma-separated text."""
+    """Split a list or comma-separated text into several texts."""
     # A comma within braces counts repeats in a regular expression.
     texts = re.split(r",(?![^{}]*\})", raw) if isinstance(raw, str) else raw
     if not isinstance(texts, list | tuple) or not all(isinstance(text, str) for text in texts):
@@ -132,7 +132,7 @@ def _number(kind: type, raw: str | float) -> int | float | None:
 
 
 def read_text_argument(value: str, where: str) -> str:
-    """Return the text itself, or for `@FILE` the file's content.
+    """Return the text itself, or the content of the file for `@FILE`.
 
     Raises:
         UsageError: the file cannot be read.
@@ -183,10 +183,10 @@ def _checked_redaction(value: str, where: str) -> str:
     if value in REDACTIONS:
         return value
     if {part.strip() for part in value.split(",")} & set(REDACTIONS):
-        raise UsageError(f"{where}: {value!r} joins several patterns; give each separately.")
+        raise UsageError(f"{where}: {value!r} joins several patterns; pass each separately.")
     hint = did_you_mean(value.lower(), REDACTIONS, cutoff=0.75)
     if hint and re.fullmatch(r"[A-Za-z_ -]+", value):
-        # As an expression, a misspelt name would let through what it was meant to mask.
+        # Taken as an expression, a misspelt name would let through the text that it should mask.
         raise UsageError(f"{where}: {value!r} is not one of {listed(REDACTIONS)}.{hint}")
     if compiled_pattern(value, where).search("") is not None:
         raise UsageError(f"{where}: {value!r} matches the empty string, and so would mask everything.")

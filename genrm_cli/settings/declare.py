@@ -15,19 +15,20 @@ _DECLARED = "declared"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Declaration:
-    """What is declared about a setting beside its name, type and default.
+    """The declaration of a setting beyond its name, type and default.
 
     Attributes:
-        panel: section of the help; the subject's unless given.
+        panel: section of the help; by default that of the subject.
         changes_rewards: whether the digest covers it.
-        key: its name in files, flags and the environment, where it differs from the field's.
-        negative: the flag that disables it, where it is not `--no-` and its name.
+        key: its name in files, flags and the environment, if it differs from the name of the field.
+        negative: the flag that disables it, if not `--no-` and its name.
+        negative_help: help of that flag, for a setting that is on by default.
         is_duration: whether it accepts values such as 90s, 15m and 2h.
         is_size: whether it accepts values such as 64MB and 1GiB.
         is_common: whether `--help` shows it; `--help-all` shows every setting.
-        needs_trust: whether it names a path, a host or a key, runs code or overwrites, so that a settings file that
-            was only found in the working folder may not set it; a function decides by the value. Text without choices
-            and booleans do unless declared otherwise; numbers, durations and choices do not.
+        needs_trust: whether it names a path, a host or a key, runs code or overwrites, so that an untrusted settings
+            file in the working folder may not set it; a function decides by the value. By default, text without
+            choices and booleans need trust; numbers, durations and choices do not.
     """
 
     help: str
@@ -39,6 +40,7 @@ class Declaration:
     key: str | None = None
     extra_flag: str | None = None
     negative: str | None = None
+    negative_help: str | None = None
     is_duration: bool = False
     is_size: bool = False
     is_common: bool = False
@@ -46,7 +48,7 @@ class Declaration:
 
 
 def names_file(value: object) -> bool:
-    """Return whether a value that may be a name or a TOML file is a file."""
+    """Return whether a value, which is a name or a TOML file, is a file."""
     return ".toml" in str(value)
 
 
@@ -70,7 +72,7 @@ def duration(default: float | None, help_text: str, *, low: float = 0.001, is_co
 class Setting:
     """One setting: its flat name, unique among all, and the attribute of `Settings` that holds it.
 
-    `type` is that of a single value, also where the setting takes several.
+    `type` is the type of a single value, even if the setting takes several.
     """
 
     name: str
@@ -81,7 +83,7 @@ class Setting:
 
     @property
     def key(self) -> str:
-        """Name in settings files; upper-cased after `GENRM_`, in the environment."""
+        """Name in settings files; in the environment, upper-cased after `GENRM_`."""
         return self.declared.key or self.name
 
     @property

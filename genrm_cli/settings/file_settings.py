@@ -1,4 +1,4 @@
-"""Settings of what is read and written: input, journal, output and storage."""
+"""Settings for input, journal, output and storage."""
 
 from dataclasses import dataclass
 
@@ -13,7 +13,7 @@ class InputSettings:
     format: str | None = reward_setting(
         None,
         f"Input format of every line: {listed(DIALECTS)}. Default: detect the format of each line. "
-        "`genrm formats` shows an example of each.",
+        "`genrm formats` shows examples.",
         choices=DIALECTS,
         is_common=True,
     )
@@ -26,50 +26,50 @@ class InputSettings:
     )
     view: str = reward_setting(
         "auto",
-        "Part of a response that the judge sees. answer: the words after the last tool call or turn. transcript: "
-        "everything but reasoning, with tool calls and results. auto: answer if all responses of the group are only "
-        "words, otherwise transcript.",
+        "Part of a response that the judge sees. answer: the text after the last tool call or turn. transcript: "
+        "everything except reasoning, with tool calls and results. auto: answer if all responses in the group are "
+        "plain text, otherwise transcript.",
         choices=("auto", "answer", "transcript"),
     )
     view_max_chars: int | None = reward_setting(
-        None, "Cut the middle out of responses longer than this before the judge sees them.", low=100
+        None, "Cut the middle out of longer responses before the judge sees them.", low=100
     )
     answer_field: str | None = reward_setting(
-        None, "Dotted path of the text to judge in answers that are JSON, for example result.text.", needs_trust=False
+        None, "Dotted path of the text to judge if answers are JSON, for example result.text.", needs_trust=False
     )
     answer_tool: str | None = reward_setting(
-        None, "Judge the arguments of the last call of this tool, for example submit_final_result.", needs_trust=False
+        None, "Judge the arguments of the last call to this tool, for example submit_final_result.", needs_trust=False
     )
     ignore_media: bool = reward_setting(
-        False, "Compare responses with images or files, although the judge does not see them.", needs_trust=False
+        False, "Compare responses that contain images or files, although the judge cannot see these.", needs_trust=False
     )
     empty: str = reward_setting(
         "unscored",
-        "Reward of a response with nothing for the judge to see. unscored: none. lose: the lowest score of its group.",
+        "Reward of a response without any text for the judge. unscored: none. lose: the lowest score in its group.",
         choices=("unscored", "lose"),
     )
     prompt_field: str | None = reward_setting(
         None,
-        "Dotted path of the prompt, for a format that is not recognised. Requires --response-field.",
+        "Dotted path of the prompt, if the format is not recognised. Requires --response-field.",
         is_common=True,
         needs_trust=False,
     )
     response_field: str | None = reward_setting(
         None,
-        "Dotted path of the response, for a format that is not recognised; a list of responses is a group.",
+        "Dotted path of the response, if the format is not recognised. A list of responses is a group.",
         is_common=True,
         needs_trust=False,
     )
     id_field: str | None = reward_setting(
         None,
-        "Dotted path of the task's id, for a format that is not recognised. Requires --response-field.",
+        "Dotted path of the task id, if the format is not recognised. Requires --response-field.",
         needs_trust=False,
     )
     max_line_bytes: int = setting(64_000_000, "Reject longer lines without reading them.", low=1_000, is_size=True)
     max_unpacked: int = setting(
         100_000_000_000,
-        "Reject compressed inputs and streams that hold more than this, for example 20GB. They are unpacked in TMPDIR, "
-        "where they take at most nine tenths of the free space.",
+        "Reject compressed inputs and streams that unpack to more than this, for example 20GB. They are unpacked in "
+        "TMPDIR, and use at most nine tenths of its free space.",
         low=1,
         is_size=True,
     )
@@ -80,7 +80,7 @@ class InputSettings:
     )
     min_age: float | None = duration(
         None,
-        "Skip files in a folder, prefix or pattern that are younger than this, because they may be incomplete. "
+        "Skip files younger than this in folders, prefixes and patterns, because they may be incomplete. "
         "Default: 60s; 0 if stderr is a terminal.",
         low=0,
     )
@@ -98,16 +98,20 @@ class JournalSettings:
 
     journal: str | None = setting(
         None,
-        "File that records every verdict; later runs ask only for verdicts that it lacks. With s3://bucket/rl/.../, "
+        "File that records every verdict; later runs ask only for missing verdicts. With s3://bucket/rl/.../, "
         "verdicts are also copied there in segments, so that another machine can continue. "
         "Default: <stem>.journal.sqlite beside a local output, otherwise in the user's state folder.",
     )
     segment_calls: int = setting(200, "Journal on S3: maximum number of verdicts between two copies.", low=1)
     segment_age: float = duration(10.0, "Journal on S3: maximum time between two copies.", low=0.1)
     use_journal: bool = setting(
-        True, "Record verdicts in a journal and reuse recorded ones.", negative="--no-journal", needs_trust=False
+        True,
+        "Record verdicts in a journal and reuse recorded ones.",
+        negative="--no-journal",
+        negative_help="Do not record verdicts in a journal, and do not reuse recorded ones.",
+        needs_trust=False,
     )
-    only_failed: bool = setting(False, "Retry failed comparisons only; ask nothing new.", needs_trust=False)
+    only_failed: bool = setting(False, "Retry failed comparisons only.", needs_trust=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,14 +120,15 @@ class OutputSettings:
 
     output: str | None = setting(
         None,
-        "Output of scored lines: a path, s3://..., or - for stdout. Default: <stem>.scored.jsonl beside the input.",
+        "Where to write the scored lines: a path, s3://..., or - for stdout. "
+        "Default: <stem>.scored.jsonl beside the input.",
         extra_flag="-o",
         is_common=True,
     )
     output_template: str = setting(
         "{dir}/{stem}.scored.jsonl",
-        "Output for each input: {dir} is its folder, {path} that folder relative to the given prefix, {stem} its name "
-        "without suffix.",
+        "Output path for each input: {dir} is the input's folder, {path} is that folder relative to the given prefix, "
+        "{stem} is its name without suffix.",
     )
     overwrite: bool = setting(
         False,
@@ -132,7 +137,7 @@ class OutputSettings:
         is_common=True,
     )
     dry_run: bool = setting(
-        False, "Show what a run would do with each input, without doing it.", is_common=True, needs_trust=False
+        False, "Show what the run would do with each input, without doing it.", is_common=True, needs_trust=False
     )
     keep_replies: bool = setting(False, "Include the judge's replies in the comparisons file.", needs_trust=False)
     json_output: bool = setting(
@@ -146,12 +151,12 @@ class OutputSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrackingSettings:
-    """Experiment trackers to log a run to; each field has the name of its tracker and of the extra to install."""
+    """Experiment trackers to log a run to; each field is named after its tracker and the extra to install."""
 
     wandb: str | None = setting(None, "Log the run to this project of Weights & Biases; requires genrm-cli[wandb].")
     mlflow: str | None = setting(None, "Log the run to this experiment of MLflow; requires genrm-cli[mlflow].")
     tensorboard: str | None = setting(
-        None, "Log the run to a new folder inside this one, for TensorBoard; requires genrm-cli[tensorboard]."
+        None, "Log the run to a new subfolder of this folder for TensorBoard; requires genrm-cli[tensorboard]."
     )
 
 
@@ -163,9 +168,12 @@ class StorageSettings:
     s3_profile: str | None = setting(None, "Profile in the AWS credentials file.")
     s3_region: str | None = setting(None, "AWS region.")
     leases: bool = setting(
-        True, "Lease each output while working on it, so that two runs never do the same work.", needs_trust=False
+        True,
+        "Lease each output while working on it, so that two runs never do the same work.",
+        negative_help="Do not lease outputs: two runs may do the same work.",
+        needs_trust=False,
     )
-    lease_expiry: float = duration(300.0, "Take over leases that have not been renewed for this long.", low=1)
+    lease_expiry: float = duration(300.0, "Take over leases that were not renewed for this long.", low=1)
     lock: bool = setting(
         False, "Exit with code 5 if the same command is already running on this machine.", needs_trust=False
     )

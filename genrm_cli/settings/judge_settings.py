@@ -8,18 +8,18 @@ from genrm_cli.settings.declare import Value, duration, names_file, reward_setti
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeSettings:
-    """The judge: where it is and how it is prompted."""
+    """The judge: its endpoint and its prompt."""
 
     judge: str | None = reward_setting(
         None,
-        "lexical: the built-in lexical baseline (no model, no network), for trying the pipeline and for CI; "
-        "--offline is short for it. Omit it and give --base-url for a real judge.",
+        "lexical: the built-in lexical baseline (no model, no network), for trying out the pipeline and for CI; "
+        "--offline is a shorthand. For a real judge, omit this option and set --base-url.",
         choices=("lexical",),
     )
     base_url: tuple[str, ...] = setting(
         (),
-        "OpenAI-compatible endpoint of the judge, for example http://localhost:8000/v1. Repeatable for several "
-        "endpoints that serve the same model (environment: comma-separated; file: a list). Default: OPENAI_BASE_URL.",
+        "OpenAI-compatible endpoint of the judge, for example http://localhost:8000/v1. Repeat for several endpoints "
+        "that serve the same model (environment: comma-separated; file: a list). Default: OPENAI_BASE_URL.",
         is_common=True,
     )
     model: str | None = reward_setting(
@@ -27,9 +27,9 @@ class JudgeSettings:
     )
     profile: str | None = reward_setting(
         None,
-        "How to prompt this family of judges and parse its replies: a name that `genrm profiles` lists, or your own "
-        "TOML file. Default: chosen by model name; for other models nemotron-plain, or nemotron if the probe finds "
-        "that the judge knows its roles.",
+        "How to prompt this family of judges and parse its replies: a name listed by `genrm profiles`, or your own "
+        "TOML file. Default: chosen by model name; for unknown models nemotron-plain, or nemotron if the probe finds "
+        "that the judge supports its roles.",
         is_common=True,
         needs_trust=names_file,
     )
@@ -40,8 +40,8 @@ class JudgeSettings:
     )
     use_principle: bool | None = reward_setting(
         None,
-        "Send rollouts' own principles to the judge. Default: yes, but no where NeMo Gym is reproduced. Gym's own "
-        "default principle is not included: give its text with --principle.",
+        "Send each rollout's own principle to the judge. Default: yes, except when reproducing NeMo Gym. NeMo Gym's "
+        "default principle is not included: pass its text with --principle.",
         needs_trust=False,
     )
     temperature: float | None = reward_setting(None, "Sampling temperature. Default: the profile's.", low=0, high=2)
@@ -50,12 +50,15 @@ class JudgeSettings:
         None, "Maximum tokens in a reply, including reasoning. Default: the profile's.", low=1
     )
     api_key_env: str | None = setting(
-        None, "Environment variable that holds the API key. Default: GENRM_API_KEY, then OPENAI_API_KEY."
+        None, "Environment variable that contains the API key. Default: GENRM_API_KEY, then OPENAI_API_KEY."
     )
-    api_key_file: str | None = setting(None, "File that holds the API key, instead of a variable.")
+    api_key_file: str | None = setting(None, "File that contains the API key. Overrides the environment.")
     ca_bundle: str | None = setting(None, "PEM file of certificate authorities to trust in addition to the system's.")
     probe: bool = setting(
-        True, "Test the judge before the run: compare a good and a bad answer in both orders.", needs_trust=False
+        True,
+        "Test the judge before the run: compare a good and a bad answer in both orders.",
+        negative_help="Do not test the judge before the run.",
+        needs_trust=False,
     )
     redact_pattern: tuple[str, ...] = reward_setting(
         (),
@@ -79,7 +82,7 @@ class JudgeSettings:
 
 @dataclass(frozen=True, slots=True)
 class PanelJudge:
-    """One `[[judge]]` table: the weight of its verdicts, and settings that override the run's, by flat name."""
+    """One `[[judge]]` table: the weight of its verdicts, and settings by flat name that override those of the run."""
 
     weight: float
     values: tuple[tuple[str, Value], ...]
@@ -111,7 +114,7 @@ class LimitSettings:
     limit: int | None = reward_setting(
         None,
         "Score only the first N groups of each input, as a trial; all other rollouts stay unscored. "
-        "Its verdicts are kept in the journal for the full run.",
+        "The full run reuses the verdicts from the journal.",
         low=1,
         is_common=True,
     )
@@ -126,17 +129,17 @@ class LimitSettings:
     comparison_timeout: float = duration(3600.0, "Timeout of one comparison, including retries and waits.")
     deadline: float | None = duration(
         None,
-        "Time limit of the whole run, for example 2h. After it, no calls start, calls in flight get another minute, "
-        "partial results are written, and the exit code is 6.",
+        "Time limit of the whole run, for example 2h. At the limit, genrm starts no new calls, gives calls in flight "
+        "another minute, writes partial results, and exits with code 6.",
         is_common=True,
     )
-    give_up_after: float = duration(300.0, "Stop with exit code 4 after the judge is down for this long.")
+    give_up_after: float = duration(300.0, "Stop with exit code 4 when the judge has been down for this long.")
     retries: int = setting(
-        5, "Retries of a request after a 5xx status, a timeout or a connection error.", low=0, high=100
+        5, "Number of retries of a request after a 5xx status, a timeout or a connection error.", low=0, high=100
     )
-    reask: int = setting(3, "Retries of a comparison after an unparsable reply.", low=0, high=100)
+    reask: int = setting(3, "Number of retries of a comparison after an unparsable reply.", low=0, high=100)
     hedge: bool = setting(
-        False, "Send a slow request again when slots are idle; the first reply counts.", needs_trust=False
+        False, "Resend slow requests while slots are idle, and use the first reply.", needs_trust=False
     )
     max_calls: int | None = setting(None, "Stop with partial results after this many calls.", low=0, is_common=True)
     max_total_tokens: int | None = setting(
@@ -147,4 +150,6 @@ class LimitSettings:
     )
     price_in: float = setting(0.0, "Price per million prompt tokens.", low=0)
     price_out: float = setting(0.0, "Price per million reply tokens.", low=0)
-    parallel_files: int = setting(8, "Inputs to process at the same time; they share the judge.", low=1, high=256)
+    parallel_files: int = setting(
+        8, "Number of inputs to process at the same time. They share the judge.", low=1, high=256
+    )

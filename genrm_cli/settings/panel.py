@@ -23,12 +23,12 @@ class JudgeConfig:
     """One judge of a run.
 
     Attributes:
-        name: its `judge_id`, else its model, in outputs and the journal; unique in the run.
+        name: its name in outputs and the journal: `judge_id`, or else its model; unique in the run.
         weight: relative weight of its verdicts.
-        judge: the run's settings, overridden by its own, as are `limits`.
-        default_score: the score of an unparsable reply under `compat`.
-        default_ranking: the ranking of an unparsable reply under `compat`.
-        is_elsewhere: whether it has an endpoint of its own, which must not receive the key of another.
+        judge: settings of the run, overridden by its own; likewise `limits`.
+        default_score: score of an unparsable reply under `compat`.
+        default_ranking: ranking of an unparsable reply under `compat`.
+        is_elsewhere: whether it has its own endpoint, which must not receive the key of another judge.
     """
 
     name: str
@@ -72,9 +72,9 @@ def _refuse_ambiguous(configs: Sequence[JudgeConfig], quorum: int | None) -> Non
 def _config(
     name: str, weight: float, settings: Settings, base: JudgeSettings, own: Mapping[str, object]
 ) -> JudgeConfig:
-    """Return a judge with the run's settings, overridden by its own.
+    """Return a judge with the settings of the run, overridden by its own.
 
-    A judge that names its own key loses the run's: a key file would override its variable.
+    A judge that names its own key drops the key settings of the run, because a key file would override its variable.
     """
     given = dict(own) if own.keys().isdisjoint(_KEYS) else dict.fromkeys(_KEYS) | dict(own)
     limits = {key: value for key, value in given.items() if key in _LIMITS}
@@ -99,16 +99,16 @@ def refuse_overridden(panel: Sequence[PanelJudge], sources: Mapping[str, str]) -
         for name in ("judge_id", *dict(judge.values)):
             if name in sources:
                 raise UsageError(
-                    f"{name} is given by {sources[name]}, but [[judge]] {number} of the settings file has its own; "
+                    f"{name} is set by {sources[name]}, but [[judge]] {number} of the settings file has its own; "
                     "change it there, or name one judge with --model."
                 )
 
 
 def graders_of(settings: Settings) -> tuple[JudgeConfig, ...]:
-    """Return a judge for each judged component, then the one that finds clusters for `[diversity]`.
+    """Return a judge for each judged component, then the judge that finds clusters for `[diversity]`.
 
-    Each is the run's judge, or the first of its panel, overridden by its own table. A grader with an endpoint of its
-    own does not get the key of a judge of the panel.
+    Each is the judge of the run, or the first of its panel, overridden by its own table. A grader with its own
+    endpoint does not receive the key of another judge.
     """
     base, diversity = judges_of(settings)[0], settings.rewards.diversity
     own = {component.name: component.judge for component in settings.rewards.components if component.is_judged}
@@ -131,7 +131,7 @@ def parse_panel(tables: object, where: str) -> tuple[PanelJudge, ...]:
     """Parse the `[[judge]]` tables of a settings file.
 
     Raises:
-        UsageError: something is missing, unknown or out of bounds; names it.
+        UsageError: a key is missing, unknown or out of bounds; the message names it.
     """
     if isinstance(tables, Mapping):
         raise UsageError(f"{where}: [judge] is a single table; write a panel as [[judge]], once for each judge.")

@@ -20,7 +20,7 @@ from genrm_cli.settings.sources.toml_file import SettingsFile
 from genrm_cli.settings.sources.trust import PANEL, iter_needing_trust, state_of
 from genrm_cli.settings.table import Settings, all_settings, setting_named, settings_from, value_of
 
-# Variables with our prefix that are not settings: they must not be reported as misspelt.
+# Variables with our prefix that are not settings, and must not be reported as misspelt.
 OTHER_VARIABLES = frozenset({"GENRM_API_KEY", "GENRM_CONFIG", "GENRM_SERVE_TOKEN", "GENRM_SERVE_URL"})
 _OPENAI_BASE_URL = "OPENAI_BASE_URL"
 
@@ -36,7 +36,7 @@ class _Rank(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class _Choice:
-    """A value of a setting and its source; `where` begins errors about it."""
+    """A value of a setting and its source; error messages about it begin with `where`."""
 
     value: Any
     rank: _Rank
@@ -56,13 +56,13 @@ class Origin:
 def resolve_settings(
     flags: Mapping[str, Value], environ: Mapping[str, str], file: SettingsFile, folder: Path | None = None
 ) -> tuple[Settings, list[Origin]]:
-    """Resolve all settings and their origins; flags are by flat or old name, None where not given.
+    """Resolve all settings and their origins; flags are by flat or old name, None if not given.
 
-    `folder` is that of a file that was not named; the working folder by default.
+    `folder` is the folder of a file that was not named; by default, the working folder.
 
     Raises:
-        UsageError: a value has the wrong type or is out of bounds, the file has an unknown setting, or one that needs
-            the user's trust.
+        UsageError: a value has the wrong type or is out of bounds, the file has an unknown setting, or an untrusted
+            one.
     """
     _refuse_unknown_keys(file)
     keys, tables = _split_tables(file)
@@ -107,7 +107,7 @@ def _choose(flags: Mapping[str, Value], environ: Mapping[str, str], file: Settin
 
 
 def _refuse_untrusted(file: SettingsFile, folder: Path, chosen: Mapping[str, _Choice]) -> None:
-    """Refuse settings of a file that was only found in the working folder, if they need trust and take effect."""
+    """Refuse settings of an untrusted file in the working folder, if they need trust and take effect."""
     overridden = {s.name for s in all_settings() if s.name not in chosen or chosen[s.name].rank is not _Rank.FILE}
     if _names_one_judge(chosen):
         overridden.add(PANEL)
@@ -116,8 +116,8 @@ def _refuse_untrusted(file: SettingsFile, folder: Path, chosen: Mapping[str, _Ch
         why = "has changed since you trusted it" if state == "changed" else "is not trusted"
         raise UsageError(
             f"{file.path} {why}, and sets {', '.join(places)}. A settings file found in the working folder may not "
-            "name endpoints, keys, files or code. If you know where it comes from, name it "
-            f"(--config {file.path}) or trust the folder (genrm trust .)."
+            f"name endpoints, keys, files or code. If you know its origin, name it (--config {file.path}) or trust "
+            "the folder (genrm trust .)."
         )
 
 
@@ -159,7 +159,7 @@ def _drop_overridden_judge(chosen: dict[str, _Choice]) -> None:
 
 
 def _default_to_openai_base_url(chosen: dict[str, _Choice], environ: Mapping[str, str]) -> None:
-    """Take the endpoint from the variable of OpenAI's library where nothing else names a judge."""
+    """Take the endpoint from OpenAI's variable if nothing else names a judge."""
     raw = environ.get(_OPENAI_BASE_URL)
     if raw and chosen.keys().isdisjoint(("judge", "base_url")):
         value = convert_named("base_url", raw, _OPENAI_BASE_URL)
@@ -167,7 +167,11 @@ def _default_to_openai_base_url(chosen: dict[str, _Choice], environ: Mapping[str
 
 
 def _drop_overridden_profile(chosen: dict[str, _Choice]) -> None:
-    """Let the lexical baseline, which takes no prompt, override the profile of a lower source; refuse one beside it."""
+    """Let the lexical baseline, which takes no prompt, override a profile of a lower source.
+
+    Raises:
+        UsageError: both come from the same source.
+    """
     judge, profile = chosen.get("judge"), chosen.get("profile")
     if judge is not None and profile is not None:
         if judge.rank >= profile.rank:
@@ -185,7 +189,7 @@ def _apply_preset(chosen: dict[str, _Choice]) -> None:
 
 
 def _apply_compat(chosen: dict[str, _Choice]) -> None:
-    """Default to the reference's pairs, estimator and default score, to reproduce its numbers."""
+    """Default to NeMo Gym's pairs, estimator and default score, to reproduce its numbers."""
     if "compat" in chosen:
         source = f"compat {chosen['compat'].value}"
         chosen.setdefault("strategy", _Choice("circular", _Rank.PRESET, source))
@@ -216,7 +220,7 @@ def _parse_rewards(tables: Mapping[str, object], values: Mapping[str, Any], path
 
 
 def _origins_of(settings: Settings, sources: Mapping[str, str], tables: Iterable[str], path: str) -> list[Origin]:
-    """Return the origin of every setting; one without an entry in `sources` has its default.
+    """Return the origin of every setting; a setting without an entry in `sources` has its default.
 
     `tables` are the names of the tables in the settings file at `path`.
     """
@@ -243,7 +247,7 @@ def _origins_of_tables(settings: Settings, tables: Iterable[str], source: str) -
 
 
 def _in_words(values: Iterable[tuple[str, object]]) -> Iterator[str]:
-    """Yield the values of a table in words, without empty ones."""
+    """Yield the values of a table in words, omitting empty ones."""
     for name, value in values:
         if isinstance(value, tuple):
             value = " ".join(" ".join(map(str, each)) if isinstance(each, tuple) else str(each) for each in value)
@@ -261,14 +265,14 @@ def _refuse_unknown_keys(file: SettingsFile) -> None:
 
 
 def unknown_variables(environ: Mapping[str, str]) -> list[str]:
-    """Return the `GENRM_` variables that are not settings, most likely misspelt."""
+    """Return the `GENRM_` variables that are not settings, which are most likely misspelt."""
     names = (*(setting.key for setting in all_settings()), *OLD_NAMES)
     known = {variable_named(name) for name in names} | OTHER_VARIABLES
     return sorted(name for name in environ if name.startswith(ENVIRONMENT_PREFIX) and name not in known)
 
 
 def state_folder() -> Path:
-    """Return the user's folder for persistent state, created if missing and then private.
+    """Return the user's folder for persistent state; create it, private, if it is missing.
 
     It is `genrm` in XDG_STATE_HOME, otherwise in ~/.local/state.
 

@@ -1,4 +1,4 @@
-"""Settings of the comparisons to make, and of the rewards made from their verdicts."""
+"""Settings for comparisons, and for the rewards computed from their verdicts."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from genrm_cli.settings.declare import names_file, reward_setting, setting
 _LENGTH_R, _LENGTH_A = "group_reasoning_length_penalty_coeff", "group_answer_length_penalty_coeff"
 _STYLE = "group_style_penalty_coeff"
 REFERENCE_SCORE = 3.0
-"""What NeMo Gym scores a response that is alone, and both of a failed comparison."""
+"""The score that NeMo Gym gives a response that is alone, and both responses of a failed comparison."""
 
 _BONUSES = {"reasoning_bonus": 0.5, "answer_bonus": 0.5, "top_percentile": 0.2}
 
@@ -34,28 +34,29 @@ class PairingSettings:
     )
     ring_k: float = reward_setting(
         1.0,
-        "ring, swap, random: number of rings, each of N comparisons (N/2 for a ring that joins opposite rollouts). "
-        "2.5 takes half of a third ring.",
+        "ring, swap, random: number of rings of N comparisons each (N/2 for a ring that pairs opposite rollouts). "
+        "2.5 uses half of a third ring.",
         low=0.1,
         high=10_000,
         is_common=True,
     )
     budget: int | None = reward_setting(
         None,
-        "Calls for each input: choose the largest ring (swap, random) that fits. Retries are not counted; "
-        "--max-calls is a hard limit.",
+        "Number of calls for each input: genrm chooses the largest ring (swap, random) that fits. Does not count "
+        "retries; for a hard limit, use --max-calls.",
         low=1,
     )
-    repeats: int = reward_setting(1, "Times to repeat every comparison.", low=1, high=64)
+    repeats: int = reward_setting(1, "Number of times to ask every comparison.", low=1, high=64)
     both_orders: bool = reward_setting(
         False,
-        "Ask for every pair in both orders. A pair counts only with both verdicts; the metrics report how often they "
-        "contradict each other. Doubles the calls.",
+        "Ask for every pair in both orders. A pair counts only with both verdicts; the metrics report how often the "
+        "two contradict each other. Doubles the calls.",
         needs_trust=False,
     )
     order_balanced: bool = reward_setting(
         True,
         "all_pairs: show each rollout first about as often as second. Off under --compat, as in NeMo Gym.",
+        negative_help="all_pairs: always show the rollout with the lower index first, as in NeMo Gym.",
         needs_trust=False,
     )
     seed: int = reward_setting(0, "Random seed for pairing.", low=0)
@@ -66,9 +67,9 @@ class RewardSettings:
     """Estimator, shaping terms, and the tables that define rewards.
 
     Attributes:
-        components: from `[components]` and `component`.
-        diversity: from `[diversity]`.
-        total: from `[total]`; None if the reward is the component `genrm` alone.
+        components: components from `[components]` and `component`.
+        diversity: the `[diversity]` table.
+        total: the `[total]` table; None if the reward is the component `genrm` alone.
     """
 
     estimator: str = reward_setting(
@@ -79,17 +80,19 @@ class RewardSettings:
     )
     preset: str | None = setting(
         None,
-        f"Released length and style coefficients: {listed(catalog.PRESETS)}. Coefficients given individually override "
-        "the preset.",
+        f"Released length and style coefficients: {listed(catalog.PRESETS)}. Coefficients that you set yourself "
+        "override the preset.",
         choices=catalog.PRESETS,
     )
     reasoning_bonus: float = reward_setting(
-        0.0, "Bonus for the rollout with the shortest reasoning if its score is in the top percentile.", low=0
+        0.0, "Bonus for the rollout with the shortest reasoning among the top scores.", low=0
     )
     answer_bonus: float = reward_setting(
-        0.0, "Bonus for the rollout with the shortest answer if its score is in the top percentile.", low=0
+        0.0, "Bonus for the rollout with the shortest answer among the top scores.", low=0
     )
-    top_percentile: float = reward_setting(0.2, "Share of the group eligible for the two bonuses.", low=0, high=1)
+    top_percentile: float = reward_setting(
+        0.2, "Share of the group that counts as top scores for the two bonuses.", low=0, high=1
+    )
     group_reasoning_length_penalty_coeff: float = reward_setting(
         0.0, "Weight of short reasoning, relative to the group and centred on 0.", low=0
     )
@@ -97,20 +100,20 @@ class RewardSettings:
         0.0, "Weight of a short answer, relative to the group and centred on 0.", low=0
     )
     group_style_penalty_coeff: float = reward_setting(
-        0.0, "Weight of little markup (headers, lists, bold, emoji), relative to the group and centred on 0.", low=0
+        0.0, "Weight of sparse markup (headers, lists, bold, emoji), relative to the group and centred on 0.", low=0
     )
     default_score: float | None = reward_setting(
         None,
-        "Reward of a rollout that is alone in its group; means exclude it. Default: null, but 3 under --compat.",
+        "Reward of a rollout that is alone in its group; excluded from means. Default: null, or 3 under --compat.",
     )
     default_ranking: float = reward_setting(
-        3.5, "--compat: ranking of a failed comparison, beside the default score.", low=1, high=6
+        3.5, "--compat: ranking assigned to failed comparisons, with the default score.", low=1, high=6
     )
     unscored: str = reward_setting(
         "null", "Reward of a rollout without a verdict: null, drop (omit its line) or a number.", needs_trust=False
     )
     max_unscored: float = setting(
-        0.05, "Exit with code 6 if a larger share of the rollouts in groups is unscored.", low=0, high=1
+        0.05, "Exit with code 6 if a larger share of the rollouts in groups stays unscored.", low=0, high=1
     )
     # Not in the digest: the components that it adds are.
     component: tuple[str, ...] = setting(

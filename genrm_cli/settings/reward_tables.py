@@ -29,7 +29,7 @@ _NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """A kind of component: its options, those that are required, and the one that `--component KIND:X` gives."""
+    """A kind of component: its options, the required ones, and the one set by `--component KIND:X`."""
 
     options: Mapping[str, Check]
     required: tuple[str, ...] = ()
@@ -67,7 +67,7 @@ def parse_components(tables: object, shorts: Sequence[str], where: str) -> tuple
     """Parse the `[components]` tables of a settings file, and the values of `--component`.
 
     Raises:
-        UsageError: something is unknown, missing, defined twice, or depends on itself; names it.
+        UsageError: something is unknown, missing, defined twice, or depends on itself; the message names it.
     """
     if not isinstance(tables, Mapping):
         raise UsageError(f"{where}: expected tables, as in [components.safety].")
@@ -75,19 +75,17 @@ def parse_components(tables: object, shorts: Sequence[str], where: str) -> tuple
     components += [_parse_short(short) for short in shorts]
     given = [component.name for component in components]
     if (twice := first_repeated(given)) is not None:
-        raise UsageError(
-            f"component {twice!r} is defined twice; give one another name in a table [components.NAME] with a kind."
-        )
+        raise UsageError(f"component {twice!r} is defined twice; rename one in a table [components.NAME] with a kind.")
     try:
         order_of(components)
     except CycleError as error:
-        raise UsageError(f"components depend on one another: {' of '.join(reversed(error.args[1]))}.") from error
+        raise UsageError(f"components depend on each other: {' of '.join(reversed(error.args[1]))}.") from error
     return tuple(components)
 
 
 def _parse_table(name: str, table: object, where: str) -> Component:
     if not isinstance(table, Mapping) or not _NAME.fullmatch(name):
-        raise UsageError(f"{where}: a component is a table; its name consists of lower-case letters, digits and _.")
+        raise UsageError(f"{where}: expected a table, named with lower-case letters, digits and _.")
     kind = str(table.get("kind", "python" if "python" in table else "rule" if name in RULES else name))
     if kind not in _KINDS:
         raise UsageError(f"{where}: kind {kind!r} is not one of {listed(COMPONENT_KINDS)}.")
@@ -101,7 +99,7 @@ def _parse_table(name: str, table: object, where: str) -> Component:
 
 
 def _implied(name: str, kind: str) -> dict[str, Option]:
-    """Return the option that the name of a table gives."""
+    """Return the option implied by the name of a table."""
     if kind == "rule" and name in RULES:
         return {"rule": name}
     return {"field": name} if kind == "field" and name != "field" else {}
@@ -140,7 +138,7 @@ def _checked(component: Component, where: str) -> Component:
     if missing := [name for name in _KINDS[component.kind].required if name not in given]:
         raise UsageError(f"{where}: a component of kind {component.kind} requires {' and '.join(missing)}.")
     if component.kind == "consistency" and len(given) != 1:
-        raise UsageError(f"{where}: give exactly one of extract, pattern and field, to locate the answer.")
+        raise UsageError(f"{where}: set exactly one of extract, pattern and field, to locate the answer.")
     return component
 
 
@@ -148,7 +146,7 @@ def parse_diversity(raw: object, where: str) -> Diversity:
     """Parse the `[diversity]` table.
 
     Raises:
-        UsageError: something is unknown or out of bounds; names it.
+        UsageError: something is unknown or out of bounds; the message names it.
     """
     given = checks.table(raw, where)
     is_judged = given.get("method") == "llm"
@@ -169,14 +167,14 @@ def parse_total(raw: object, where: str) -> TotalTable:
     """Parse the `[total]` table.
 
     Raises:
-        UsageError: something is unknown, missing or out of bounds; names it.
+        UsageError: something is unknown, missing or out of bounds; the message names it.
     """
     given = checks.table(raw, where)
     refuse_unknown(given, _TOTAL_KEYS, where)
     weights = checks.numbers(given.get("weights", {}), f"{where}.weights")
     if not any(weight > 0 for _, weight in weights):
         raise UsageError(
-            f"{where}: weights must give a component a weight above 0, as in {{ genrm = 1.0, safety = 0.5 }}."
+            f"{where}: at least one component must have a weight above 0, as in {{ genrm = 1.0, safety = 0.5 }}."
         )
     optional = checks.names(given.get("optional", []), f"{where}.optional")
     if stray := set(optional) - {name for name, _ in weights}:

@@ -45,7 +45,7 @@ _PANELS: Mapping[str, Panel] = {
     **{"journal": "Journal", "rewards": "Rewards", "output": "Output", "storage": "Storage"},
     **{"tracking": "Tracking", "serve": "Server"},
 }
-# Flat names of what settings files hold as tables, with their subject and field.
+# Flat names of the tables of settings files, with their subject and field.
 _TABLES = {
     "panel": ("panel", "judges"),
     **{name: ("rewards", name) for name in ("components", "diversity", "total")},
@@ -124,7 +124,7 @@ def digest_of(settings: Settings) -> str:
         for name in names
         if (value := value_of(settings, name)) != value_of(_DEFAULTS, name) or name not in _NEW_NAMES
     }
-    if settings.pairing.strategy != "all_pairs":  # it decides nothing there, and was off by default
+    if settings.pairing.strategy != "all_pairs":  # it has no effect there, and was off by default
         deciding["order_balanced"] = False
     if rewards.default_score is None:  # outputs without lone rollouts stay up to date
         deciding["default_score"] = REFERENCE_SCORE

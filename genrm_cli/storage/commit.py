@@ -1,9 +1,9 @@
-"""The manifest of a commit, from which the next run finishes what a killed one began.
+"""The manifest of a commit, with which the next run completes the commit of a killed run.
 
-Several outputs cannot appear in one step. `x.commit`, written before the first of them appears and removed after the
-last, names all of them: while it exists, the outputs beside it may be a mixture of old and new. The next run publishes
-the files that are still hidden. Where it cannot, as on S3, where an upload ends with its process, the outputs are
-written again.
+Several outputs cannot appear in one step. `x.commit` is written before the first of them appears, and removed after
+the last. It lists all of them: while it exists, the outputs beside it may be a mixture of old and new. The next run
+publishes the files that are still hidden. If it cannot, as on S3, where an upload ends with its process, it writes the
+outputs again.
 """
 
 import hashlib
@@ -31,8 +31,8 @@ class CommitEntry:
     """One output of a commit.
 
     Attributes:
-        name: within the folder of the manifest.
-        mark: of the new output.
+        name: its name in the folder of the manifest.
+        mark: mark of the new output.
         staged: hidden name of the new local file, in the folder of the output; None on S3.
         replaced: mark of the local file that it replaces, if any.
     """
@@ -44,7 +44,7 @@ class CommitEntry:
 
 
 def write_manifest(uri: str, entries: Iterable[CommitEntry], s3: S3Options) -> None:
-    """Write the manifest of a commit that is about to begin."""
+    """Write the manifest of a commit before it begins."""
     manifest = {"format": _FORMAT, "outputs": [asdict(entry) for entry in entries]}
     replace_object(uri, s3, json.dumps(manifest, indent=1).encode() + b"\n")
 
@@ -56,9 +56,9 @@ def remove_manifest(uri: str, s3: S3Options) -> None:
 
 
 def finish_commit(uri: str, s3: S3Options) -> bool:
-    """Publish what an interrupted commit left hidden; no other run may be writing these outputs.
+    """Publish the hidden files of an interrupted commit. No other run may be writing these outputs.
 
-    Returns False if the commit cannot be finished: an output is lost, or was changed since.
+    Returns False if the commit cannot be finished: an output is missing, or has changed since.
 
     Raises:
         StorageError: an output cannot be read or published.
@@ -80,7 +80,7 @@ def was_interrupted(uri: str, outputs: Sequence[str], s3: S3Options) -> bool:
 
 
 def _read_manifest(uri: str, s3: S3Options) -> list[CommitEntry] | None:
-    """Return the entries of a manifest; None if there is none, or it is not one of ours."""
+    """Return the entries of a manifest; None if there is none, or it is not ours."""
     content = read_object(uri, s3)
     try:
         manifest = {} if content is None else json.loads(content)
@@ -92,7 +92,7 @@ def _read_manifest(uri: str, s3: S3Options) -> list[CommitEntry] | None:
 
 
 def _parse_entry(entry: dict[str, Any], stem: str) -> CommitEntry:
-    """Return an entry; ValueError if it names anything but an output and its hidden file."""
+    """Return an entry; ValueError if it names anything other than an output and its hidden file."""
     name, staged, replaced = entry["name"], entry["staged"], entry["replaced"]
     if not name.startswith(f"{stem}.") or not (staged is None or is_unfinished_name(staged)):
         raise ValueError(name)
@@ -107,7 +107,7 @@ def _are_published(uri: str, entries: list[CommitEntry], s3: S3Options) -> bool:
 
 
 def _publish_staged(folder: Path, entries: list[CommitEntry]) -> bool:
-    """Give the hidden files their names, in order, unless one is lost or would replace a file written since."""
+    """Give the hidden files their names, in order, unless one is missing or would replace a file written since."""
     hidden: list[tuple[Path, Path]] = []
     for entry in entries:
         target = Path(os.path.realpath(folder / entry.name))
@@ -122,7 +122,7 @@ def _publish_staged(folder: Path, entries: list[CommitEntry]) -> bool:
     for staged, target in hidden:
         try:
             staged.replace(target)
-            staged.unlink(missing_ok=True)  # still there if both were names of one file
+            staged.unlink(missing_ok=True)  # still there if both names were links to one file
         except OSError as error:
             raise unwritable(str(target), error) from error
         sync_folder(target.parent)

@@ -1,10 +1,10 @@
-"""Leases on outputs, so that of two runs, on one machine or several, only one works on an output.
+"""Leases on outputs, so that only one of several runs, on any machine, works on an output.
 
 The lease on `x.scored.jsonl` is an object `x.claim-N`, created only if it does not exist; the highest N counts. Its
-owner renews it while working and removes it at the end. A lease that was not renewed within its expiry, or whose owner
-was a process of this machine that no longer exists, is taken over by creating N + 1: of several runs that try, one
-succeeds. All this relies on conditional creation only, which S3 and most compatible stores offer, and on ages by the
-store's own clock.
+owner renews it while working and removes it at the end. A run takes over a lease that was not renewed within its
+expiry, or whose owner was a process of this machine that no longer exists, by creating N + 1: if several runs try, one
+succeeds. This relies only on conditional creation, which S3 and most compatible stores support, and on ages by the
+clock of the store.
 """
 
 import json
@@ -32,12 +32,12 @@ _creates_atomically = cache(creates_atomically)
 
 
 class LeaseLostError(StorageError):
-    """Another run took the lease over because this one did not renew it in time, or it was removed."""
+    """Another run took over the lease because this one did not renew it in time, or the lease was removed."""
 
 
 @dataclass(frozen=True, slots=True)
 class HeldLease:
-    """A lease held by another run, which expires after `expiry_s` without renewal; `since` is by its owner's clock."""
+    """A lease of another run, which expires after `expiry_s` without renewal; `since` is by the clock of its owner."""
 
     owner: str
     since: str
@@ -57,13 +57,13 @@ class Lease:
     s3: S3Options
 
     def verify(self) -> None:
-        """Raise `LeaseLostError` if another run took the lease over, or the lease was removed."""
+        """Raise `LeaseLostError` if another run took over the lease, or the lease was removed."""
         start, _, number = self.uri.rpartition(_MARK)
         newer = [other for other, _ in _numbered(start, self.s3) if other > int(number)]
         content = read_object(self.uri, self.s3)
         if newer or content not in (None, self.content):
             raise LeaseLostError(
-                f"{self.uri}: another run took this lease over; its results are kept, not those of this run."
+                f"{self.uri}: another run took over this lease; its results are kept instead of those of this run."
             )
         if content is None and not is_s3(self.uri) and not Path(folder_of(self.uri)).is_dir():
             raise LeaseLostError(
@@ -72,7 +72,7 @@ class Lease:
             )
         if content is None:
             raise LeaseLostError(
-                f"{self.uri}: this lease was removed: another run took it over and is done, or somebody deleted it. "
+                f"{self.uri}: this lease was removed: another run took it over and finished, or someone deleted it. "
                 "This run wrote nothing. Run again."
             )
 
@@ -88,7 +88,7 @@ class Lease:
 
 
 class Leases:
-    """Takes and looks up leases on behalf of one run."""
+    """Take and look up leases on behalf of one run."""
 
     def __init__(self, s3: S3Options, expiry_s: float) -> None:
         self.expiry_s = expiry_s
@@ -97,13 +97,13 @@ class Leases:
     def are_certain(self, output_uri: str) -> bool:
         """Test whether the store of an output honours conditional creation.
 
-        Without it, a lease counts if it is still there two seconds after it was written. Two runs that write within
-        these two seconds cannot both hold it, but a slower one may overwrite another run's lease.
+        Without it, a lease counts if it still exists two seconds after it was written. Two runs that write within
+        these two seconds cannot both hold it, but a slower run may overwrite the lease of another.
         """
         return _creates_atomically(folder_of(output_uri), self._s3)
 
     def take(self, output_uri: str) -> Lease | HeldLease:
-        """Take the lease on an output, or return the one that another run holds."""
+        """Take the lease on an output, or return the lease that another run holds."""
         stem = stem_of(output_uri)
         for _ in range(_TRIES):
             numbered = _numbered(stem, self._s3)
@@ -121,7 +121,7 @@ class Leases:
         return self._held(numbered[-1][1]) if numbered else None
 
     def remove_expired(self, output_uri: str) -> bool:
-        """Remove the leases on an output that nobody holds; False if one is held, or removing them is forbidden."""
+        """Remove unheld leases on an output; False if a lease is held, or must not be removed."""
         numbered = _numbered(stem_of(output_uri), self._s3)
         if numbered and self._held(numbered[-1][1]) is not None:
             return False
@@ -133,7 +133,7 @@ class Leases:
         return True
 
     def _held(self, found: Found) -> HeldLease | None:
-        """Return a lease that was found; None if it has expired or its owner is gone."""
+        """Return a stored lease; None if it has expired or its owner is gone."""
         content = read_object(found.identity.uri, self._s3)
         if content is None:
             return None
@@ -153,7 +153,7 @@ class Leases:
         return json.dumps(lease).encode()
 
     def _settle(self, lease: Lease, before: list[tuple[int, Found]]) -> bool:
-        """Verify a new lease and remove earlier ones, so that an owner that comes back does not find its own."""
+        """Verify a new lease and remove earlier ones, so that a returning owner does not find its own lease."""
         try:
             if not self.are_certain(lease.uri):
                 time.sleep(_SETTLE_S)
@@ -163,7 +163,7 @@ class Leases:
                 lease.release()
                 return False
             for _, found in before:
-                with suppress(StorageError):  # deleting may be forbidden; the highest number counts anyway
+                with suppress(StorageError):  # deleting may be forbidden, but only the highest number counts
                     remove_object(found.identity.uri, self._s3)
         except StorageError:
             with suppress(StorageError):  # nothing would renew or remove it
@@ -206,7 +206,7 @@ def _numbered(stem: str, s3: S3Options) -> list[tuple[int, Found]]:
 
 @cache
 def _host() -> str:
-    """Identify the machine, its boot and the container: process ids mean nothing outside them."""
+    """Identify the machine, its boot and the container: process ids have no meaning outside them."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
         container = os.readlink("/proc/self/ns/pid")  # noqa: PTH115  (not a path: a name in brackets)

@@ -28,7 +28,7 @@ _GONE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)  # ELOOP: a symbolic link to 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A listed file or object, with the seconds since its last modification by the store's clock, at least 0."""
+    """A listed file or object, with its age in seconds, by the clock of the store, at least 0."""
 
     identity: InputIdentity
     age_s: float
@@ -81,7 +81,7 @@ def _compile(name: str) -> re.Pattern[str]:
 def names_many(uri: str) -> bool:
     """Return whether an input is a folder, a prefix or a pattern for `iter_found`.
 
-    An existing local file with a wildcard in its name is one file. An S3 key with a wildcard is a pattern, which also
+    An existing local file with a wildcard in its name is one file. An S3 key with a wildcard is a pattern that also
     matches itself.
     """
     if is_stream(uri):
@@ -117,9 +117,9 @@ def iter_found(uri: str, s3: S3Options) -> Iterator[Found]:
 
 
 def iter_named(start: str, s3: S3Options, *, flat: bool = False) -> Iterator[Found]:
-    """Yield every file, also hidden, whose URI starts with a text; on disk, files of that folder only, if it exists.
+    """Yield every file, including hidden ones, whose URI starts with a text; on disk, only files of that folder.
 
-    `flat` keeps to one folder on S3 too.
+    `flat` also limits S3 to one folder.
     """
     if is_s3(start):
         bucket, prefix = _split_bucket(start)

@@ -30,7 +30,7 @@ class LocalSink:
     """A file that appears whole: written without a name in the target's folder, named in `commit`.
 
     A process killed before `stage` leaves nothing behind, except a hidden file on systems without `O_TMPFILE`. A
-    replaced file keeps its mode; a new one gets `mode`, less what the umask takes.
+    replaced file keeps its mode; a new file gets `mode`, subject to the umask.
     """
 
     def __init__(self, uri: str, *, overwrite: bool, mode: int = 0o666) -> None:
@@ -76,7 +76,7 @@ class LocalSink:
         self.finish()
         try:
             if not self._named:
-                # Only with a folder argument does the call follow the link to the nameless file.
+                # The call follows the link to the nameless file only with a folder argument.
                 os.link(f"{_OPEN_FILES}/{self._fd}", self._temp, src_dir_fd=self._fd)
                 self._named = True
         except OSError as error:
@@ -127,7 +127,7 @@ class StreamSink:
         self.uri = uri
         self._encoder = make_encoder(uri)
         self._stream = _open_stream(uri)
-        # Lines on a terminal: JSON of other tools may hold controls that JSON need not escape.
+        # On a terminal: JSON of other tools may contain control characters that JSON need not escape.
         self._to_terminal = _UTF8("replace") if self._stream.isatty() else None
 
     def write(self, data: bytes) -> None:
@@ -140,7 +140,7 @@ class StreamSink:
         """Do nothing; `commit` ends the content."""
 
     def stage(self) -> str | None:
-        """Do nothing: what was sent has appeared."""
+        """Do nothing: sent data is already visible."""
         return None
 
     def commit(self) -> None:
@@ -200,13 +200,13 @@ def is_unfinished_name(name: str) -> bool:
 
 
 def remove_unfinished(uris: Iterable[str]) -> None:
-    """Remove the hidden files that killed processes left of these files; no other process may be writing them."""
+    """Remove the hidden files that killed processes left for these files. No other process may be writing them."""
     starts: dict[Path, list[str]] = {}
     for uri in uris:
         target = Path(os.path.realpath(uri))
         starts.setdefault(target.parent, []).append(_unfinished_start(target))
     for folder, of_folder in starts.items():
-        with contextlib.suppress(OSError):  # they take up room, nothing worse
+        with contextlib.suppress(OSError):  # they only take up space
             for path in folder.iterdir():
                 if path.name.startswith(tuple(of_folder)) and is_unfinished_name(path.name):
                     path.unlink(missing_ok=True)
@@ -243,12 +243,12 @@ def unwritable(uri: str, error: OSError) -> StorageError:
     if isinstance(error, FileNotFoundError | NotADirectoryError):
         return StorageError(f"{uri}: the folder {Path(uri).parent} does not exist; create it")
     reason = error.strerror or str(error)
-    advice = "free some disk" if error.errno in _NO_ROOM else "choose another place"
+    advice = "free some disk space" if error.errno in _NO_ROOM else "choose another location"
     return StorageError(f"{uri}: cannot be written: {reason}; {advice}; the existing file is unchanged")
 
 
 def _attach_upload(fd: int) -> str | None:
-    """Store a new id in an extended attribute and return it; None where that is not supported."""
+    """Store a new id in an extended attribute and return it; None if not supported."""
     upload = uuid.uuid4().hex
     if hasattr(os, "setxattr"):
         with contextlib.suppress(OSError):
@@ -265,14 +265,14 @@ def _read_upload(path: str) -> str | None:
 
 
 def _create_nameless(folder: Path, mode: int) -> int:
-    """Create a nameless file with a mode, less what the umask takes; -1 where that is not supported."""
+    """Create a nameless file with a mode, subject to the umask; -1 if not supported."""
     flags = getattr(os, "O_TMPFILE", 0)
     if not flags or not os.path.isdir(_OPEN_FILES):  # noqa: PTH112
         return -1
     try:
         return os.open(folder, os.O_WRONLY | os.O_CLOEXEC | flags, mode)
     except (OSError, ValueError):
-        return -1  # if the hidden file tried next fails too, its error is clearer
+        return -1  # if the hidden file also fails, its error is clearer
 
 
 def _create(path: Path, uri: str, mode: int) -> int:
@@ -285,7 +285,7 @@ def _create(path: Path, uri: str, mode: int) -> int:
 
 
 def _copy_mode(path: Path, fd: int) -> None:
-    """Give an open file the mode of the one it replaces; without one it keeps its own."""
+    """Give an open file the mode of the file that it replaces, if any."""
     with contextlib.suppress(OSError):  # no such file, or a file system without modes
         os.fchmod(fd, stat.S_IMODE(os.stat(path).st_mode))  # noqa: PTH116
 

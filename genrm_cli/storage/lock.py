@@ -1,4 +1,4 @@
-"""Lock between processes of one machine, released by the system when its holder ends."""
+"""Lock between processes of one machine. The system releases it when its holder ends."""
 
 import fcntl
 import hashlib
@@ -12,7 +12,7 @@ from genrm_cli.errors import StorageError
 
 @contextmanager
 def locked(folder: Path, words: Sequence[str]) -> Iterator[None]:
-    """Hold the lock named by a command's words and the working folder; lock files are never removed.
+    """Hold the lock for a command line and the working folder. Lock files are never removed.
 
     Raises:
         StorageError: another process holds the lock, or its file cannot be created.
@@ -32,7 +32,7 @@ def locked(folder: Path, words: Sequence[str]) -> Iterator[None]:
                 f"the same command is still running (process {owner}), and --lock was given; nothing was done. "
                 f"The lock is {path}."
             ) from error
-        with suppress(OSError):  # on a full disk the lock works, only its message lacks the process
+        with suppress(OSError):  # on a full disk the lock works, but its message lacks the process
             os.ftruncate(fd, 0)
             os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
         yield

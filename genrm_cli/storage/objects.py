@@ -37,8 +37,8 @@ def read_object(uri: str, s3: S3Options) -> bytes | None:
 def create_object(uri: str, s3: S3Options, data: bytes) -> bool:
     """Create an object and missing local folders; return False if it exists already.
 
-    Of several concurrent callers at most one succeeds, where the store `creates_atomically`. After a `StorageError` of
-    S3 the object may exist nevertheless, if the last reply was lost.
+    Of several concurrent callers at most one succeeds, where the store `creates_atomically`. After a `StorageError`
+    from S3, the object may exist anyway, if the last reply was lost.
     """
     if is_s3(uri):
         from genrm_cli.storage.s3 import whole_objects
@@ -83,7 +83,7 @@ def remove_object(uri: str, s3: S3Options) -> None:
 def creates_atomically(folder_uri: str, s3: S3Options) -> bool:
     """Test whether `create_object` below a folder or prefix refuses to replace an existing object.
 
-    On S3 a small hidden object stays behind, so that later tests need a single request that writes nothing.
+    On S3, a small hidden object remains, so that later tests need only one request that writes nothing.
     """
     if not is_s3(folder_uri):
         return True
@@ -94,7 +94,7 @@ def creates_atomically(folder_uri: str, s3: S3Options) -> bool:
 
 @contextmanager
 def _written_beside(target: Path, uri: str, data: bytes) -> Iterator[Path]:
-    """Write a hidden file in the target's folder, to be renamed or linked inside; remove it if it is left."""
+    """Write a hidden file in the target's folder, to be renamed or linked in the context; remove it if it remains."""
     temp = unfinished_path(target.with_suffix(""))  # of `x`, for its leases `x.claim-N` and its manifest `x.commit`
     try:
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -18,9 +18,9 @@ class Outputs(AbstractContextManager["Outputs"]):
         s3: connection options.
         overwrite: whether existing outputs may be replaced.
         provenance: metadata of S3 objects.
-        manifest_uri: where the manifest of the commit goes; None for a single output or streams. The outputs are in
-            its folder.
-        mode: of new local files, less what the umask takes.
+        manifest_uri: URI of the manifest of the commit, in the folder of the outputs; None for a single output or
+            streams.
+        mode: mode of new local files, subject to the umask.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class Outputs(AbstractContextManager["Outputs"]):
         self._sinks: list[Sink] = []
 
     def __exit__(self, *_: object) -> None:
-        with ExitStack() as aborts:  # an abort that fails must not prevent the others
+        with ExitStack() as aborts:  # a failing abort must not prevent the others
             for sink in self._sinks:
                 aborts.callback(sink.abort)
 
@@ -48,7 +48,7 @@ class Outputs(AbstractContextManager["Outputs"]):
         """Open another output.
 
         Raises:
-            UsageError: two outputs have one name, or the output exists and must not be replaced.
+            UsageError: two outputs have the same name, or the output exists and must not be replaced.
         """
         if any(place_of(sink.uri) == place_of(uri) for sink in self._sinks):
             raise UsageError(f"two outputs would go to {uri}; give each its own name")
@@ -57,7 +57,7 @@ class Outputs(AbstractContextManager["Outputs"]):
         return sink
 
     def discard(self, sink: Sink) -> None:
-        """Leave an output out of those that appear."""
+        """Drop an output, so that it does not appear."""
         self._sinks.remove(sink)
         sink.abort()
 

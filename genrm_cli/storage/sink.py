@@ -15,7 +15,7 @@ from genrm_cli.storage.local import LocalSink, StreamSink, is_special, mark_of_f
 
 
 class Sink(Protocol):
-    """One output; except for streams, nothing is visible before `commit`."""
+    """One output. Except for streams, nothing is visible before `commit`."""
 
     uri: str
     mark: Mark | None
@@ -25,7 +25,7 @@ class Sink(Protocol):
         """Add uncompressed bytes."""
 
     def finish(self) -> None:
-        """Store all content, so that only publishing it can still fail; `commit` calls this if needed."""
+        """Store all content, so that only publishing can still fail; `commit` calls this if needed."""
 
     def stage(self) -> str | None:
         """Finish, and return the hidden name from which another process can publish a local file."""
@@ -42,11 +42,11 @@ def open_sink(
 ) -> Sink:
     """Open an output, compressed according to its suffix. Its folder or bucket must exist.
 
-    A new local file gets `mode`, less what the umask takes. An S3 object stores `provenance` as metadata under `genrm-`
+    A new local file gets `mode`, subject to the umask. An S3 object stores `provenance` as metadata under `genrm-`
     and the name, percent-encoded, and cut to 512 characters each and to the total that S3 accepts.
 
     Raises:
-        UsageError: the output exists and `overwrite` is off, or the URI is of another kind.
+        UsageError: the output exists and `overwrite` is off, or the URI is not supported.
     """
     if goes_out_at_once(uri):
         return StreamSink(uri)
@@ -93,7 +93,7 @@ def make_folder(uri: str) -> None:
 
 
 def which_exist(uris: Sequence[str], s3: S3Options) -> list[str]:
-    """Return those of some sibling files that exist; S3 needs a single listing."""
+    """Return which of some sibling files exist; S3 needs a single listing."""
     if not uris or not is_s3(uris[0]):
         return [uri for uri in uris if exists(uri, s3)]
     existing = {found.identity.uri for found in iter_named(os.path.commonprefix(uris), s3)}  # noqa: RUF071  (of keys)
@@ -123,5 +123,5 @@ def place_of(uri: str) -> str:
 
 
 def goes_out_at_once(uri: str) -> bool:
-    """Return whether an output is a stream, a pipe or a device, beside which no other file can be stored."""
+    """Return whether an output is a stream, a pipe or a device, so that no file can be stored beside it."""
     return is_stream(uri) or (not is_s3(uri) and is_special(parse_local_path(uri)))

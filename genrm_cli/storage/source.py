@@ -33,9 +33,9 @@ class Source(AbstractContextManager["Source"]):
     """An input whose records can be read repeatedly.
 
     Attributes:
-        uri: as given by the user.
+        uri: URI as given by the user.
         identity: the version being read.
-        mode: what its outputs may have at most: that of a local file, readable and writable for its owner.
+        mode: maximum mode of its outputs: that of a local file, plus read and write access for its owner.
     """
 
     def __init__(
@@ -63,15 +63,14 @@ class Source(AbstractContextManager["Source"]):
 
     @property
     def unit(self) -> str:
-        """What the numbers of its records count: `line`, or `item` of an array or another container."""
+        """Unit of its record numbers: `line`, or `item` of an array or another container."""
         return self._container.unit
 
     def iter_lines(self) -> Iterator[Line]:
         """Yield every record from the start; iterations may overlap. `stop` raises `StoppedError`.
 
         Raises:
-            InputError: a kind of file that holds no readable records, or a damaged one, or one that unpacks to more
-                than the limit.
+            InputError: the file has no readable records, is damaged, or unpacks to more than the limit.
         """
         records = self._container.iter_records(
             lambda: io.BufferedReader(_Seekable(self._content.fileno(), self._read), CHUNK_BYTES),
@@ -81,7 +80,7 @@ class Source(AbstractContextManager["Source"]):
         return self._limited(records) if self._container.is_packed else records
 
     def verify_unchanged(self) -> None:
-        """Raise `ChangedInputError` if a local file changed since it was opened; other inputs are read from a copy."""
+        """Raise `ChangedInputError` if a local file has changed since opening. Other inputs are read from a copy."""
         if self._is_copy:
             return
         status = os.fstat(self._content.fileno())
@@ -117,7 +116,7 @@ class Source(AbstractContextManager["Source"]):
 
 
 class _Seekable(io.RawIOBase):
-    """A file with a position of its own, so that iterations may overlap."""
+    """A file with its own position, so that iterations may overlap."""
 
     def __init__(self, fd: int, read: Callable[[int, int], bytes]) -> None:
         self._size = os.fstat(fd).st_size
@@ -145,20 +144,20 @@ class _Seekable(io.RawIOBase):
 def open_source(
     uri: str, s3: S3Options, max_line_bytes: int, stop: Stop | None = None, *, max_unpacked: int | None = None
 ) -> Source:
-    """Open an input; anything but an uncompressed local file is first copied, decompressed, into a temporary file.
+    """Open an input; anything other than an uncompressed local file is first decompressed into a temporary file.
 
     Args:
         uri: a local path, an S3 URI, or `-` for standard input.
-        s3: how to reach S3.
+        s3: options for S3.
         max_line_bytes: longer records are marked oversize.
         stop: polled while copying and reading.
-        max_unpacked: the bytes that a stream or a compressed input may hold; None for no limit.
+        max_unpacked: maximum unpacked size of a stream or a compressed input; None for no limit.
 
     Raises:
         ChangedInputError: the input changed while it was copied.
         StoppedError: `stop` returned True.
-        InputError: a local file or stream cannot be read or decompressed, or holds more than `max_unpacked`.
-        StorageError: an S3 object cannot be fetched, or the disk for temporary data is full or about to be.
+        InputError: a local file or stream cannot be read or decompressed, or exceeds `max_unpacked`.
+        StorageError: an S3 object cannot be fetched, or the disk for temporary data is full, or nearly full.
     """
     if is_stream(uri):
         stream = _standard_input()
@@ -180,7 +179,7 @@ def open_source(
 
 
 def identity_of(uri: str, s3: S3Options) -> InputIdentity:
-    """Return the current version of an input; one that does not exist is an `InputError` or, on S3, `StorageError`."""
+    """Return the current version of an input. A missing input raises `InputError` or, on S3, `StorageError`."""
     if is_stream(uri):
         return InputIdentity(uri)
     if is_s3(uri):
@@ -194,7 +193,7 @@ def identity_of(uri: str, s3: S3Options) -> InputIdentity:
 
 
 def mode_of(uri: str) -> int:
-    """Return what the outputs of an input may have at most: see `Source.mode`."""
+    """Return the maximum mode of the outputs of an input; see `Source.mode`."""
     if is_stream(uri) or is_s3(uri):
         return _ANY_MODE
     try:
@@ -204,7 +203,7 @@ def mode_of(uri: str) -> int:
 
 
 def _identity(uri: str, status: os.stat_result) -> InputIdentity:
-    if not stat.S_ISREG(status.st_mode):  # a pipe yields other bytes each time
+    if not stat.S_ISREG(status.st_mode):  # a pipe yields different bytes each time
         return InputIdentity(uri)
     return InputIdentity.of_file(uri, status)
 

@@ -20,7 +20,7 @@ LogRun = Callable[[TrackedRun], None]
 
 
 def load_trackers(settings: TrackingSettings) -> dict[str, LogRun]:
-    """Return what logs a run to each tracker that the settings name, by its name.
+    """Return the functions that log a run to the trackers in the settings, by name.
 
     Raises:
         UsageError: the library of a tracker is not installed.
@@ -33,9 +33,9 @@ def tracked_run(inputs: Sequence[str], record: Mapping[str, Any], settings: Sett
     """Return what trackers are told about a run: names and numbers, but no text, endpoint or key.
 
     Args:
-        inputs: as on the command line; the first one names the run.
-        record: what `run_record` returns for all inputs together.
-        settings: of the run.
+        inputs: inputs as on the command line; the first one names the run.
+        record: the result of `run_record` for all inputs together.
+        settings: settings of the run.
     """
     first = "stdin" if is_stream(inputs[0]) else stem_of(inputs[0].rstrip("/")).rpartition("/")[2]
     judge, limits = record["judge"], settings.limits
@@ -58,7 +58,7 @@ def tracked_run(inputs: Sequence[str], record: Mapping[str, Any], settings: Sett
 
 
 def log_run(trackers: Mapping[str, LogRun], run: TrackedRun, on_event: Callable[[str, dict[str, Any]], None]) -> None:
-    """Log a run to every tracker; one that fails is an event, because the outputs are written already."""
+    """Log a run to every tracker. A failing tracker is only an event, because the outputs are already written."""
     for name, log in trackers.items():
         try:
             with contextlib.redirect_stdout(sys.stderr):  # they print links to the run

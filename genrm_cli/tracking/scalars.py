@@ -1,4 +1,4 @@
-"""The metrics of a run as flat numbers with names that group in a tracker's charts."""
+"""The metrics of a run as flat numbers, with names that trackers group in charts."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -23,11 +23,11 @@ _SHARES = (
 
 
 def flat_metrics(metrics: Mapping[str, Any], cost: float | None = None) -> dict[str, float]:
-    """Return the numbers of a run's metrics; those that were not measured are left out.
+    """Return the numbers of a run's metrics; numbers that were not measured are omitted.
 
     Args:
-        metrics: what `metrics.summarise` returns.
-        cost: of the run's calls, in the currency of the prices; None without prices.
+        metrics: the result of `metrics.summarise`.
+        cost: cost of the run's calls, in the currency of the prices; None without prices.
     """
     found: dict[str, Any] = {
         **{f"reward/{name}": value for name, value in metrics["reward"].items()},

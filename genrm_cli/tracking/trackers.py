@@ -12,7 +12,7 @@ from genrm_cli.errors import UsageError
 
 @dataclass(frozen=True, slots=True)
 class TrackedRun:
-    """What a tracker is told about a run: its name, what it was made with, and its numbers."""
+    """The data of a run for trackers: its name, its configuration, and its numbers."""
 
     name: str
     params: Mapping[str, Any]
@@ -42,14 +42,14 @@ def _log_mlflow(mlflow: Any, experiment: str, run: TrackedRun) -> None:
 
 
 def _log_tensorboard(summary: Any, folder: str, run: TrackedRun) -> None:
-    # TensorBoard takes each folder for one run.
+    # TensorBoard treats each folder as one run.
     writer = summary.Writer(f"{folder.rstrip('/')}/{run.name}-{datetime.now(UTC):%Y%m%dT%H%M%S%fZ}")
     for name, value in run.scalars.items():
         writer.add_scalar(name, value, step=0)
     writer.close()
 
 
-# By name of the setting, which is also the extra to install.
+# By name of the setting, which is also the name of the extra to install.
 TRACKERS: Mapping[str, Tracker] = {
     "wandb": Tracker("wandb", _log_wandb),
     "mlflow": Tracker("mlflow", _log_mlflow),
@@ -58,7 +58,8 @@ TRACKERS: Mapping[str, Tracker] = {
 
 
 def load_tracker(name: str) -> Callable[[str, TrackedRun], None]:
-    """Import a tracker's client and return what logs a run to a target: a project, an experiment or a folder.
+    """Import a tracker's client and return a function that logs a run to a target: a project, an experiment or a
+    folder.
 
     Raises:
         UsageError: its library is not installed.
@@ -67,5 +68,5 @@ def load_tracker(name: str) -> Callable[[str, TrackedRun], None]:
     try:
         module = importlib.import_module(tracker.module)
     except ImportError as error:
-        raise UsageError(f"--{name} needs the {name} extra: pip install 'genrm-cli[{name}]'. ({error})") from error
+        raise UsageError(f"--{name} requires the {name} extra: pip install 'genrm-cli[{name}]'. ({error})") from error
     return lambda target, run: tracker.log(module, target, run)

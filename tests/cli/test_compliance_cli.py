@@ -43,7 +43,7 @@ def metrics_of(genrm: Genrm) -> Json:
 
 @pytest.mark.parametrize("profile", ["nemotron", "nemotron-plain"])
 def test_nothing_private_reaches_the_judge(genrm: Genrm, call: Call, judge_server: JudgeServer, profile: str) -> None:
-    """Prompt, answers and principle are masked, each text counted once however many comparisons show it."""
+    """Prompt, answers and principle are masked, each text counts once, for any number of comparisons."""
     genrm.write("in.jsonl", private_rollouts())
     finished = call("score", "in.jsonl", *judge(judge_server, "--profile", profile, "--repeats", 2, *REDACT_ALL))
     assert finished.code == 0, finished.err
@@ -124,7 +124,7 @@ def test_compare_masks_what_is_typed(call: Call, judge_server: JudgeServer) -> N
         ("(", "--redact-pattern", "not a regular expression"),
         ("x*", "--redact-pattern", "matches the empty string"),
         ("emails", "--redact-pattern", "Did you mean email?"),
-        ("email,phone", "--redact-pattern", "give each separately"),
+        ("email,phone", "--redact-pattern", "pass each separately"),
         ("[[a]", "--redact-pattern", "not a regular expression"),
     ],
 )

@@ -73,7 +73,7 @@ def test_an_outage_is_told_as_it_happens(genrm: Genrm, call: Call, judge_server:
     assert events["paused"]["give_up_after_s"] == 0.2
     assert events["end"]["error"].startswith("JudgeError: the judge has not answered for 0.2 s")
     assert f"{judge_server.base_url} is marked unhealthy: HTTP 500" in finished.err
-    assert "giving up if it is not back in 0.2 s" in finished.err
+    assert "giving up unless it recovers within 0.2 s" in finished.err
 
 
 def test_a_stop_is_told(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
@@ -84,7 +84,7 @@ def test_a_stop_is_told(genrm: Genrm, call: Call, judge_server: JudgeServer) -> 
     finished = call("score", "in.jsonl", *arguments)
     assert finished.code == 6
     assert [line.get("reason") for line in logged(log) if line["event"] == "stopped"] == ["max_calls"]
-    assert finished.err.count("stopped by --max-calls: no more calls, partial results will be written") == 1
+    assert finished.err.count("stopped by --max-calls: making no more calls and writing partial results") == 1
 
 
 @pytest.mark.parametrize("option", [("--max-calls", 0), ("--max-total-tokens", 0), ("--deadline", "0.001")])
@@ -152,7 +152,7 @@ def test_events_of_many_threads_are_whole_lines(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("error", [JudgeError("it is gone"), KeyboardInterrupt()])
 def test_the_end_names_what_ended_the_run(tmp_path: Path, error: BaseException) -> None:
-    """The last line of a log is the error that came out, whatever its kind."""
+    """The last line of a log is the error that ended the run, of any kind."""
     log = tmp_path / "events.jsonl"
     with pytest.raises(type(error)), Events(str(log), quiet=True):
         raise error

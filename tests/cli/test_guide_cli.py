@@ -21,7 +21,7 @@ def test_without_a_name_the_index_is_printed(genrm: Genrm) -> None:
 
 
 def test_a_page_that_does_not_exist_is_answered_with_the_pages(genrm: Genrm) -> None:
-    """The error lists what there is."""
+    """The error lists all pages."""
     ended = genrm.run("guide", "setings")
     assert ended.code == 2
     assert "'setings'" in ended.err

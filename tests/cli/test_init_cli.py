@@ -74,7 +74,7 @@ def test_an_endpoint_without_a_list_needs_a_model(genrm: Genrm, call: Call, judg
 
 
 def test_no_endpoint_is_a_usage_error(genrm: Genrm, call: Call) -> None:
-    """Without a terminal nobody can be asked."""
+    """Without a terminal, there is no prompt."""
     finished = call("init")
     assert (finished.code, "pass --base-url" in finished.err, genrm.names()) == (2, True, set())
 
@@ -89,7 +89,7 @@ def test_a_terminal_is_asked_for_endpoint_and_model(genrm: Genrm, judge_server: 
         os.close(its)
         shown = b"".join(_iter_shown(ours))
     assert process.returncode == 0, shown
-    assert b"'9' is neither a number nor a name of the list" in shown
+    assert b"'9' is neither a number nor a name from the list" in shown
     assert tomllib.loads((genrm.folder / "genrm.toml").read_text())["model"] == "two"
 
 

@@ -34,7 +34,7 @@ def test_a_quiet_eval_prints_no_table(genrm: Genrm, call: Call) -> None:
 
 
 def test_the_last_line_of_a_run_follows_its_error(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
-    """With exit code 6, the `genrm: done:` line stands after the error."""
+    """With exit code 6, the `genrm: done:` line follows the error."""
     genrm.sample("rollouts.jsonl")
     finished = call(
         "score", "rollouts.jsonl", "--base-url", judge_server.base_url, "--model", "m", "--max-calls", 3, "--no-probe"

@@ -237,7 +237,7 @@ def test_a_grade_that_failed_makes_both_orders_fail(genrm: Genrm, call: Call, ju
 def test_judges_that_are_asked_otherwise_score_and_compare(
     genrm: Genrm, call: Call, judge_server: JudgeServer, profile: str, calls: int
 ) -> None:
-    """Graders have no first place and no flips; a second turn is no retry; validate and score plan alike."""
+    """Graders have no first place and no flips; a second turn is not a retry; validate and score make the same plan."""
     genrm.write("in.jsonl", make_rollouts(groups=2))
     judge: tuple[Any, ...] = ("--base-url", judge_server.base_url, "--model", "m", "--profile", profile)
     plan = json.loads(call("validate", "in.jsonl", "--both-orders", "--json", *judge).out)["plan"]

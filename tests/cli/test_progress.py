@@ -77,7 +77,7 @@ def test_progress_for_a_log_is_plain_json() -> None:
 
 
 def test_progress_of_a_long_run_counts_hours() -> None:
-    """Time left over an hour has hours; before the first verdict there is no guess."""
+    """A remaining time over an hour has hours; before the first verdict, there is no estimate."""
     assert "2:00:00 left" in progress_text(Progress(planned=200, verdicts=100, groups=1), 7_200.0)
     assert "starting" in progress_text(Progress(planned=200, groups=1), 5.0)
     assert "starting" in progress_text(Progress(planned=200, groups=1), 0.0)

@@ -1,15 +1,12 @@
-import base64
-import gzip
 import json
 import re
 from pathlib import Path
-from random import Random
-from typing import Any
 
 import pytest
 from genrm_process import SAMPLE_DATA, Call, Genrm, make_rollouts
 from hostile_texts import TEXTS
 from judge_server_fixture import JudgeServer
+from report_pages import unpacked
 from scored_lines import scored, verdict, write_lines
 
 GROUP = [
@@ -25,13 +22,6 @@ def run(genrm: Genrm) -> Path:
     """Give a test a scored group with comparisons."""
     write_lines(genrm.folder / "x.comparisons.jsonl", [verdict(0, 1, 5, 2, reply="The first."), verdict(1, 2, 4, 1)])
     return write_lines(genrm.folder / "x.scored.jsonl", GROUP)
-
-
-def unpacked(page: str, name: str) -> Any:
-    """Return the data of an inert block of a page."""
-    found = re.search(rf'<script type="text/plain" id="{name}">([^<]*)</script>', page)
-    assert found is not None
-    return json.loads(gzip.decompress(base64.b64decode(found[1])))
 
 
 def test_the_page_of_the_sample_is_small_and_says_who_judged(genrm: Genrm, call: Call) -> None:
@@ -120,30 +110,6 @@ def test_a_page_is_masked_as_a_judge_is(genrm: Genrm, call: Call) -> None:
     assert "jo@example.org" not in group
     assert group.count("[EMAIL]") == 4
     assert "jo@example.org" not in json.dumps(unpacked(masked, "index"))
-
-
-def test_a_large_page_becomes_a_folder(genrm: Genrm, call: Call) -> None:
-    """Above --max-size the groups lie in scripts beside the page, which hand themselves over."""
-    noise = [Random(seed).randbytes(30_000).hex() for seed in range(40)]
-    lines = [scored(text, float(n), group=f"task:{n}") for n, text in enumerate(noise)]
-    write_lines(genrm.folder / "x.scored.jsonl", lines)
-    done = call("report", "x.scored.jsonl", "-o", "out.html", "--max-size", "1")
-    small = (genrm.folder / "out.html").read_text(encoding="utf-8")
-    blocks = sorted((genrm.folder / "out_files").iterdir())
-    assert "out.html and out_files/" in done.err
-    assert 'id="block-0"' not in small
-    assert "&#39;strict-dynamic&#39;" in small
-    assert len(small) < 100_000
-    assert all(path.read_text().startswith("genrmBlock(") for path in blocks)
-
-
-def test_inputs_that_are_not_scored_are_refused(genrm: Genrm, call: Call) -> None:
-    """The message names the command that scores them."""
-    genrm.sample("rollouts.jsonl")
-    done = call("report", "rollouts.jsonl", "-o", "out.html")
-    assert done.code == 3
-    assert "genrm score" in done.err
-    assert "out.html" not in genrm.names()
 
 
 def test_two_runs_are_compared(run: Path, call: Call, genrm: Genrm) -> None:

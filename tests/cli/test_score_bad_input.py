@@ -152,7 +152,7 @@ def test_an_output_that_cannot_be_written_ends_with_5_before_any_call(
 
 
 def test_a_corrupt_archive_is_an_input_error(genrm: Genrm, call: Call) -> None:
-    """A .gz that is none, or ends too early, ends with 3 and one error."""
+    """A .gz file that is not gzip, or is truncated, gives exit code 3 and one error."""
     (genrm.folder / "in.jsonl.gz").write_bytes(b"not gzip at all")
     finished = call("score", "in.jsonl.gz", *LEXICAL)
     assert finished.code == 3

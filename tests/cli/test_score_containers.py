@@ -103,7 +103,7 @@ def test_parquet_of_other_columns_is_refused(genrm: Genrm, call: Call) -> None:
 
 
 def test_a_bad_item_is_rejected_by_its_number(genrm: Genrm, call: Call) -> None:
-    """An item that is no rollout goes to the rejects under its number; the rest is scored."""
+    """An item that is not a rollout goes to the rejects with its number; the rest is scored."""
     records = make_rollouts(groups=1, size=3)
     records.insert(1, {"colour": "red"})
     (genrm.folder / "in.json").write_text(json.dumps(records, indent=1))

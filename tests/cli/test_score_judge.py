@@ -40,7 +40,7 @@ def comparisons_asked(server: JudgeServer) -> list[Json]:
 def test_a_real_judge_gives_the_rewards_that_its_verdicts_imply(
     genrm: Genrm, call: Call, judge_server: JudgeServer, profile: str
 ) -> None:
-    """Every comparison is asked once, and the rewards are those of the judge's verdicts, whatever the profile."""
+    """Every comparison is asked once, and the rewards are those of the judge's verdicts, for any profile."""
     lines = make_rollouts(groups=3, size=4)
     lines[1]["completion"] = lines[2]["completion"][::-1]  # as long as its neighbour: a tie of the scores
     genrm.write("in.jsonl", lines)

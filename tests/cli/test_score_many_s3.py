@@ -116,7 +116,7 @@ def test_inputs_of_all_kinds_in_one_run(call: Call, genrm: Genrm, s3_bucket: Any
 
 
 def test_what_cannot_be_done_on_s3(call: Call, genrm: Genrm, s3_bucket: Any, aws: dict[str, str]) -> None:
-    """An empty prefix is no error; a bucket that is not there is 5, results outside rl/ are 2; the others go on."""
+    """An empty prefix is not an error; a missing bucket is 5, results outside rl/ are 2; other inputs continue."""
     put(s3_bucket, "rl/a.jsonl", "sft/b.jsonl")
     bucket = f"s3://{s3_bucket.name}"
     empty = call("score", f"{bucket}/rl/nothing/", f"{bucket}/rl/*.ndjson", *LEXICAL, **aws)
@@ -124,7 +124,7 @@ def test_what_cannot_be_done_on_s3(call: Call, genrm: Genrm, s3_bucket: Any, aws
     assert "no rollout files; expected names" in empty.err
     outside = call("score", f"{bucket}/sft/", f"{bucket}/rl/", *LEXICAL, *NOW, **aws)
     assert outside.code == 2
-    assert "RL data is kept apart" in outside.err
+    assert "RL data is kept separate" in outside.err
     assert "1 scored" in last_line(outside)
     missing = call("score", "s3://no-such-bucket/rl/", f"{bucket}/rl/", *LEXICAL, *NOW, "--force", **aws)
     assert missing.code == 5
@@ -302,9 +302,8 @@ def test_an_output_that_cannot_be_put_fails_alone(
 @pytest.mark.slow
 def test_three_thousand_keys(genrm: Genrm, s3_bucket: Any, aws: dict[str, str], tmp_path: Path) -> None:
     """All of 3,000 keys are found, and --dry-run over 400 of them takes no more memory than over 40."""
-    keys = [
-        f"rl/{'few/' if number < 40 else 'some/' if number < 400 else ''}{number:05}.jsonl" for number in range(3000)
-    ]
+    folders = ["few/"] * 40 + ["some/"] * 360 + [""] * 2600
+    keys = [f"rl/{folder}{number:05}.jsonl" for number, folder in enumerate(folders)]
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda key: put(s3_bucket, key), keys))
     tasks = iter_tasks([f"s3://{s3_bucket.name}/rl/"], Settings(), S3Options())

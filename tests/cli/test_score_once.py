@@ -90,7 +90,7 @@ def test_the_stand_in_does_not_replace_a_judge(genrm: Genrm, call: Call, judge_s
 def test_a_file_with_too_many_unscored_is_tried_again(
     genrm: Genrm, call: Call, judge_server: JudgeServer, fault: dict[str, int]
 ) -> None:
-    """What ended with exit code 6 is no result: the next run asks what failed, and nothing else."""
+    """Outputs of a run with exit code 6 are not up to date: the next run makes only the failed requests."""
     genrm.write("in.jsonl", make_rollouts(groups=2, size=3))
     judge_server.behave(script=[{}] * 3, fault=fault)
     assert call("score", "in.jsonl", *at(judge_server, "--concurrency", 1)).code == 6
@@ -207,7 +207,7 @@ def test_a_conflict_is_no_refusal(call: Call, s3_bucket: Any, aws: dict[str, str
 def test_a_store_that_hides_what_is_missing(
     call: Call, s3_bucket: Any, aws: dict[str, str], disturbed_s3: DisturbedS3
 ) -> None:
-    """Some stores answer HEAD of a missing object with 403; where listing is allowed that is no refusal."""
+    """Some stores answer HEAD of a missing object with 403; if listing is allowed, that is not a refusal."""
     s3_bucket.client.put_object(Bucket=s3_bucket.name, Key="rl/env/run.jsonl", Body=body())
     disturbed_s3.rule(method="HEAD", key_contains=".scored.jsonl", times=1, answer={"code": "AccessDenied"})
     finished = call("score", f"s3://{s3_bucket.name}/rl/env/", *LEXICAL, *NOW, *through(disturbed_s3), **aws)
@@ -250,7 +250,7 @@ def test_a_store_that_refuses_when_the_turn_comes_is_no_wait(
 def test_an_input_that_is_gone_when_its_turn_comes_waits(
     call: Call, s3_bucket: Any, aws: dict[str, str], disturbed_s3: DisturbedS3
 ) -> None:
-    """What was deleted after the listing needs no result, and is no fault of this run."""
+    """A file deleted after the listing needs no result, and is not an error of this run."""
     s3_bucket.client.put_object(Bucket=s3_bucket.name, Key="rl/env/run.jsonl", Body=body())
     disturbed_s3.rule(method="HEAD", key_contains="env/run.jsonl", answer={"status": 404, "code": "NoSuchKey"})
     finished = call("score", f"s3://{s3_bucket.name}/rl/env/", *LEXICAL, *NOW, *through(disturbed_s3), **aws)

@@ -70,7 +70,7 @@ def test_results_stay_under_rl_unless_told_otherwise(call: Call, s3_bucket: Any,
     arguments = ("score", f"s3://{s3_bucket.name}/sft/run.jsonl", *LEXICAL)
     refused = call(*arguments, **aws)
     assert refused.code == 2
-    assert "RL data is kept apart from supervised data" in refused.err
+    assert "RL data is kept separate from supervised data" in refused.err
     assert "--any-prefix" in refused.err
     assert keys_in(s3_bucket) == {"sft/run.jsonl"}
     assert call(*arguments, "--any-prefix", **aws).code == 0

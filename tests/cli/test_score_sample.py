@@ -179,7 +179,7 @@ def test_outputs_that_exist_are_replaced_only_when_asked(genrm: Genrm, call: Cal
 
 
 def test_one_output_in_the_way_is_enough_to_refuse(genrm: Genrm, call: Call) -> None:
-    """No output appears when only the last of the four is there already."""
+    """No output appears if only the last of the four already exists."""
     genrm.sample("rollouts.jsonl")
     (genrm.folder / "rollouts.metrics.json").write_bytes(b"precious")
     assert call("score", "rollouts.jsonl", "--judge", "lexical").code == 2

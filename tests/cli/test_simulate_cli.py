@@ -61,7 +61,7 @@ def test_a_judge_is_fitted_to_what_it_said(genrm: Genrm, call: Call) -> None:
 
 
 def test_what_was_fitted_is_shown(genrm: Genrm, call: Call) -> None:
-    """Each number of the judge stands there with where it comes from."""
+    """Each number of the judge is shown with its source."""
     genrm.write("in.jsonl", make_rollouts(groups=25, size=4))
     assert call("score", "in.jsonl", "--judge", "lexical", "--quiet").code == 0
     given = [part for each in judge_fields()[:12] for part in (f"--{each.name.replace('_', '-')}", "0.5")]
@@ -83,7 +83,7 @@ def test_recorded_verdicts_are_replayed(genrm: Genrm, call: Call) -> None:
     assert "6 groups of 5" in shown.out.decode()
     (judge,) = json.loads(call(*replay, "--calls", "5", "--strategy", "ring", "--json").out)["judges"]
     assert [(row["estimator"], row["calls"]) for row in judge["figures"]] == [("simple_tiebreaker", 5), ("combined", 5)]
-    assert call(*replay, "--noise", "2").err.startswith("genrm: error: --replay takes real verdicts")
+    assert call(*replay, "--noise", "2").err.startswith("genrm: error: --replay uses recorded verdicts")
     assert call("score", "in.jsonl", "--judge", "lexical", "--force", "--quiet").code == 0
     sparse = call(*replay)
     assert sparse.code == 2
@@ -129,7 +129,7 @@ def test_bad_arguments_are_errors_of_one_line(call: Call, arguments: tuple[str, 
 
 
 def test_files_that_cannot_be_fitted_to_are_errors(genrm: Genrm, call: Call) -> None:
-    """One that is not there is no input; one with a few verdicts says how many it takes."""
+    """A missing file is an input error; the error for a file with few verdicts says how many are needed."""
     missing = call("simulate", "--fit", "none.jsonl")
     assert missing.code == 3
     assert "none.jsonl" in missing.err
@@ -137,7 +137,7 @@ def test_files_that_cannot_be_fitted_to_are_errors(genrm: Genrm, call: Call) -> 
     assert call("score", "in.jsonl", "--judge", "lexical", "--quiet").code == 0
     few = call("simulate", "--fit", "in.comparisons.jsonl")
     assert few.code == 2
-    assert "holds 8 verdicts; a fit needs at least 100" in few.err
+    assert "contains 8 verdicts; --fit needs at least 100" in few.err
 
 
 def test_the_help_says_what_every_number_means(call: Call) -> None:

@@ -52,7 +52,7 @@ def test_a_terminal_gets_a_dozen_lines(genrm: Genrm) -> None:
 
 
 def test_a_table_has_prompts_for_titles(genrm: Genrm, call: Call) -> None:
-    """--table shows groups under their prompts, with the best rollout first; without it there is no table."""
+    """--table shows groups under their prompts, with the best rollout first; by default, there is no table."""
     genrm.write("in.jsonl", make_rollouts(groups=3, size=2))
     finished = call("score", "in.jsonl", *LEXICAL, "--table", "2")
     lines = finished.err.splitlines()
@@ -103,7 +103,7 @@ def test_what_was_not_asked_is_no_failure(genrm: Genrm, call: Call, judge_server
     ],
 )
 def test_the_last_line_has_the_exit_code(genrm: Genrm, call: Call, code: int, arguments: tuple[str, ...]) -> None:
-    """Whatever ends a run: errors stand before the last line, and --json has one form, with the same code."""
+    """However a run ends, errors come before the last line, and --json has one form, with the same exit code."""
     genrm.write("in.jsonl", make_rollouts(groups=1, size=2))
     if code == 6:
         genrm.write("half.jsonl", [{"prompt": "Why?", "completion": text} for text in ("So.", "No.", "")])

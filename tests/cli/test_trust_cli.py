@@ -64,7 +64,7 @@ def test_a_trusted_folder_works_until_its_settings_change(genrm: Genrm, call: Ca
 
 @pytest.mark.parametrize("arguments", [(), ("--list", "."), ("--list", "--remove"), ("--remove",), ("missing",)])
 def test_trust_needs_a_folder_with_settings(call: Call, arguments: tuple[str, ...]) -> None:
-    """Without one, with both, or where there is no settings file, the error says what to give."""
+    """Without a folder, with both options, or without a settings file, the error says what to pass."""
     finished = call("trust", *arguments)
     assert finished.code == 2
     assert "genrm.toml" in finished.err or "genrm trust FOLDER" in finished.err

@@ -7,7 +7,7 @@ from judge_server_fixture import JudgeServer
 
 
 def test_the_report_of_the_sample_rollouts(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
-    """Dialects, groups, comparisons and requests are said on stdout; nobody is asked, nothing is written."""
+    """Formats, groups, comparisons and requests go to stdout; no judge is asked, and nothing is written."""
     genrm.sample("rollouts.jsonl")
     judge = ("--base-url", judge_server.base_url, "--model", "m", "--reask", 1, "--retries", 2)
     finished = call("validate", "rollouts.jsonl", *judge, "--strategy", "all_pairs", "--repeats", 2)
@@ -20,7 +20,7 @@ def test_the_report_of_the_sample_rollouts(genrm: Genrm, call: Call, judge_serve
         "5 of 4, 2 of 8",
         f"comparisons  {comparisons} ",
         f"calls        {comparisons}, at most",
-        "cost         unknown: give --price-in",
+        "cost         unknown: set --price-in",
         f"at most {comparisons * 2 * 3}",
     ):
         assert text in report
@@ -115,7 +115,7 @@ def test_a_field_that_only_some_lines_lack_is_a_problem(genrm: Genrm, call: Call
 
 
 def test_rollouts_without_a_prompt_are_a_problem(genrm: Genrm, call: Call) -> None:
-    """A judge that sees no prompt is no use: such rollouts are counted."""
+    """Rollouts without a prompt are counted, because a judge needs to see the prompt."""
     choices = [{"message": {"role": "assistant", "content": text}} for text in ("a", "b")]
     genrm.write("in.jsonl", [{"choices": choices}])
     assert b"  2 rollouts: no prompt: the judge would see the response only" in call("validate", "in.jsonl").out

@@ -151,7 +151,7 @@ def test_costs_are_per_judgement_that_was_paid_for():
 
 
 def test_categories_stand_apart():
-    """Each category has figures of its own; pairs without one stand under the empty name."""
+    """Each category has its own metrics; pairs without a category are under the empty name."""
     pairs = [outcome(RIGHT, RIGHT, category="b"), outcome(WRONG, WRONG, category="a"), outcome(TIE, TIE)]
     by_category = evaluate_by_category(pairs)
     assert [(name, figures.accuracy.value) for name, figures in by_category.items()] == [("", 0.5), ("a", 0), ("b", 1)]

@@ -72,7 +72,7 @@ def test_a_judge_that_takes_the_longer(tmp_path: Path, judge_server: JudgeServer
 
 
 def test_what_the_judge_is_shown_and_what_is_recorded(tmp_path: Path, judge_server: JudgeServer) -> None:
-    """Each pair is asked in both orders, and its record says what became of each."""
+    """Each pair is asked in both orders, and its record has the result of each."""
     uri = write(tmp_path / "pairs.jsonl", make_pairs(1, 0))
     result = evaluate(uri, settings_for(judge_server, use_journal=False, concurrency="1", profile="nemotron"))
     shown = [[m["content"] for m in one["body"]["messages"]] for one in judge_server.stats()["recent"]]
@@ -253,7 +253,7 @@ def test_the_embedded_judge_does_the_whole_sample(tmp_path: Path) -> None:
 
 
 def test_two_judges_are_compared_over_different_files(tmp_path: Path, judge_server: JudgeServer) -> None:
-    """Pairs are matched by what they hold, whatever their names and lines; only shared ones count."""
+    """Pairs are matched by content, regardless of names and lines; only shared pairs count."""
     pairs = make_pairs(8, 0)
     a, b = str(tmp_path / "a.json"), str(tmp_path / "b.json")
     evaluate(write(tmp_path / "one.jsonl", pairs), settings_for(judge_server), a)

@@ -58,7 +58,7 @@ def test_pairs_of_one_line_vote_together():
 
 
 def test_nothing_shared_is_no_contest():
-    """Without a shared pair there is nothing to compare, and nobody is better."""
+    """Without shared pairs, there is nothing to compare, and neither judge is better."""
     contest = compare_judges(run(RIGHT), {})
     assert (contest.pairs, contest.p_value, contest.better, contest.accuracy_a.value) == (0, 1.0, None, None)
 
@@ -68,7 +68,7 @@ RESULTS = st.lists(st.tuples(st.sampled_from([*Preference, FAILED, SKIPPED]), st
 
 @given(RESULTS, RESULTS)
 def test_the_judges_may_change_places(a, b):
-    """Who is called first changes names and nothing else; a judge is never better than itself."""
+    """The order of the judges changes only names; a judge is never better than itself."""
     one, other = compare_judges(run(*a), run(*b)), compare_judges(run(*b), run(*a))
     assert (one.a_better, one.b_better, one.pairs) == (other.b_better, other.a_better, other.pairs)
     assert one.p_value == other.p_value

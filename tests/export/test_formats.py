@@ -116,7 +116,7 @@ def test_a_loader_without_tools_gets_no_prompt_that_needs_them(name):
 
 @pytest.mark.parametrize("name", ["nemo-aligner-rpo", "axolotl", "ms-swift", "torchtune"])
 def test_a_loader_that_removes_calls_gets_no_prompt_with_them(name):
-    """Earlier calls in a prompt are refused even without definitions: the result of a call would stand alone."""
+    """Earlier calls in a prompt are refused even without definitions: the result of a call would have no call."""
     with pytest.raises(UnfitError, match="tool"):
         FORMATS[name].render(Pair(Prompt("1", [U, CALLING, RESULT, A4, U]), GOOD, BAD))
 

@@ -47,7 +47,7 @@ def split_of(prompts, share, seed=0):
 
 
 def test_near_duplicate_prompts_stand_on_one_side():
-    """Prompts that differ in one word of many are never split, whatever the seed."""
+    """Prompts that differ in one word of many are never split, for any seed."""
     prompts = [f"{ESSAY} {word}" for word in ("please", "now", "today")] + [
         f"What is the {number}th prime number, and which {number} numbers come before it?" for number in "abcdefgh"
     ]
@@ -70,7 +70,7 @@ def test_the_split_is_the_same_in_every_run_and_differs_by_seed():
 
 
 def test_prompts_that_are_all_alike_are_not_split():
-    """One cluster cannot stand on two sides."""
+    """One cluster cannot be on both sides."""
     assert split_of([f"{ESSAY} {word}" for word in ("a", "b", "c")], 0.5) == set()
 
 

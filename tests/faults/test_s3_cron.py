@@ -124,7 +124,7 @@ def test_a_hundred_kills_of_four_runners(cron: Cron, tmp_path: Path, soak_rng: r
 
 @pytest.mark.slow
 def test_a_lease_of_another_machine_is_waited_for_until_it_expires(cron: Cron) -> None:
-    """While it stands a found file waits and a named one fails with 5; after its expiry it is taken over."""
+    """While a lease is held, a found file waits and a named one fails with 5; after its expiry, it is taken over."""
     uri = cron.put("run.jsonl", some_rollouts(0))
     cron.put("run.claim-4", lease_of_another_machine(4.0))
     found, named = cron.run(), cron.run(uri=uri)
@@ -158,7 +158,7 @@ def test_copies_are_made_up_for(cron: Cron, journal: tuple[object, ...]) -> None
     cron.s3.rule(method="PUT", key_contains=JOURNAL_PREFIX, times=1, answer=DENIED)
     finished = cron.run(*journal, uri=uri)
     assert finished.code == 0, finished.err
-    assert finished.err.count("cannot be copied") == 1
+    assert finished.err.count("cannot copy verdicts") == 1
     assert cron.asked == 40
     assert len({entry["key"] for entry in cron.copied()}) == 40
 
@@ -238,7 +238,7 @@ def test_a_token_that_expires_in_the_middle(cron: Cron) -> None:
 
 
 def test_a_store_that_asks_to_slow_down(cron: Cron, journal: tuple[object, ...]) -> None:
-    """A few 503s everywhere cost time, and nothing else."""
+    """A few 503s everywhere cost only time."""
     cron.put("run.jsonl", some_rollouts(0))
     for method in ("PUT", "GET", "HEAD", "DELETE"):
         cron.s3.rule(method=method, after=1, times=1, answer={"code": "SlowDown"})
@@ -301,14 +301,14 @@ def prompts_scored(cron: Cron) -> list[str]:
 
 @pytest.mark.slow
 def test_slow_storage_does_not_slow_the_judge(cron: Cron, journal: tuple[object, ...]) -> None:
-    """While every request to S3 takes 1.5 s, the judge goes on being asked, and one file waits for no other."""
+    """While every request to S3 takes 4 s, the judge goes on being asked, and one file waits for no other."""
     cron.put("a.jsonl", some_rollouts(0, groups=20))
     cron.put("b.jsonl", some_rollouts(1))
     cron.judge.behave(latency_s=0.1)
-    more = ("--parallel-files", 2, "--lease-expiry", "3s", *journal, "--segment-calls", 1_000)
+    more = ("--parallel-files", 2, "--lease-expiry", "60s", *journal, "--segment-calls", 1_000)
     process = cron.start(*more)
     cron.wait_for_requests(5)
-    cron.s3.rule(delay_s=1.5)
+    cron.s3.rule(delay_s=4)
     longest_s, before, since_s = 0.0, cron.asked, time.monotonic()
     while before < 75:
         time.sleep(0.02)
@@ -316,17 +316,18 @@ def test_slow_storage_does_not_slow_the_judge(cron: Cron, journal: tuple[object,
         longest_s = max(longest_s, time.monotonic() - since_s)
         if now != before:
             before, since_s = now, time.monotonic()
-        assert longest_s < 5
-    delayed = [one for one in cron.s3.requests() if one["rule"] is not None]
+        assert longest_s < 60
+    while not any(one["rule"] is not None for one in cron.s3.requests()):
+        assert process.poll() is None
+        time.sleep(0.02)
     cron.s3.clear()
     assert finish(process).code == 0
-    assert longest_s < 0.8
-    assert len(delayed) >= 1
+    assert longest_s < 3
 
 
 @pytest.mark.slow
 def test_renewals_that_fail_for_a_while_do_no_harm(cron: Cron) -> None:
-    """A lease that cannot be renewed is kept as long as nobody takes it over."""
+    """A lease that cannot be renewed stays valid until another run takes it over."""
     cron.put("run.jsonl", some_rollouts(0, groups=2))
     cron.judge.behave(latency_s=0.7)
     cron.s3.rule(method="PUT", key_contains=".claim-", after=1, answer=DENIED)
@@ -346,7 +347,7 @@ def test_a_lease_that_is_taken_over_in_the_middle(cron: Cron, is_named: bool) ->
     cron.put("run.claim-2", lease_of_another_machine(60.0))
     finished = finish(process)
     assert finished.code == (5 if is_named else 0), finished.err
-    assert "another run took this lease over" in finished.err
+    assert "another run took over this lease" in finished.err
     assert cron.asked < 50
     assert cron.names() == {"run.claim-2"}
 
@@ -382,7 +383,7 @@ def test_sigterm_while_the_store_is_down(cron: Cron, journal: tuple[object, ...]
     cron.wait_for_requests(3 + IN_FLIGHT)
     cron.s3.rule(answer={"code": "ExpiredToken"})
     process.send_signal(signal.SIGTERM)
-    assert finish(process, limit_s=10).code == 130
+    assert finish(process, limit_s=60).code == 130
     cron.s3.clear()
     cron.judge.reset()
     assert cron.run(*journal).code == 0
@@ -392,7 +393,7 @@ def test_sigterm_while_the_store_is_down(cron: Cron, journal: tuple[object, ...]
 
 @pytest.mark.slow
 def test_sigterm_while_a_lease_is_taken(cron: Cron) -> None:
-    """A lease that is made while the run is told to end is given up again."""
+    """A lease that is taken while the run is being stopped is released again."""
     cron.put("run.jsonl", some_rollouts(0))
     cron.s3.rule(method="PUT", key_contains=".claim-", delay_s=1.0)
     process = cron.start()
@@ -403,6 +404,6 @@ def test_sigterm_while_a_lease_is_taken(cron: Cron) -> None:
         time.sleep(0.02)
     time.sleep(0.4)
     process.send_signal(signal.SIGTERM)
-    assert finish(process, limit_s=10).code == 130
+    assert finish(process, limit_s=60).code == 130
     assert len(cron.s3.requests("PUT", ".claim-")) == 1
     assert cron.names() == set()

@@ -52,7 +52,7 @@ def test_what_does_not_change_the_answer_is_free(complete: Scoring, changed: tup
 
 
 def test_replies_are_kept_in_the_journal(complete: Scoring) -> None:
-    """With --keep-replies a re-scored run shows what the judge said when it was asked."""
+    """With --keep-replies, a re-scored run contains the recorded replies."""
     assert complete.run("--keep-replies").code == 0
     assert all("ranking" in record["reply"] for record in read_lines(complete.folder / "in.comparisons.jsonl"))
 

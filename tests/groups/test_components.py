@@ -244,7 +244,7 @@ def test_a_total_without_verdicts_needs_no_judge_and_asks_no_pair(tmp_path: Path
 
 def test_a_total_with_verdicts_still_needs_a_judge() -> None:
     """The component `genrm` is made of them."""
-    with pytest.raises(UsageError, match="no judge is given"):
+    with pytest.raises(UsageError, match="no judge given"):
         check_settings(settings_of(f"{FIELD}[total]\nweights = {{ q = 1, genrm = 1 }}"))
 
 

@@ -26,6 +26,7 @@ OTHER_FLAGS = {
     "--reply",
     "--response",
     "--compare",
+    "--figures",
     "--help",
     "--config",
     "--prompt",

@@ -38,7 +38,7 @@ class Place:
 
     async def wait_for(self, count: int) -> None:
         """Wait until so many entries are copied."""
-        give_up_at = time.monotonic() + 10
+        give_up_at = time.monotonic() + 60
         while sum(map(len, await asyncio.to_thread(self.copied))) < count:
             assert time.monotonic() < give_up_at
             await asyncio.sleep(0.02)

@@ -29,7 +29,7 @@ def age_claims(journal: Journal, by_s: float) -> None:
 
 
 def test_a_request_is_claimed_by_one_run(journals: tuple[Journal, Journal]) -> None:
-    """The second run is refused what the first one claims, and nothing else; its own claim a run gets again."""
+    """A second run is refused only the claims of the first; a run can repeat its own claim."""
     one, two = (journal.claims for journal in journals)
 
     async def use() -> None:

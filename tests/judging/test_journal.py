@@ -241,7 +241,7 @@ def test_a_lock_that_is_never_released_is_named(path: str) -> None:
     with Journal(path) as journal:
         other = sqlite3.connect(path, isolation_level=None)
         other.execute("BEGIN IMMEDIATE")
-        with pytest.raises(StorageError, match=r"another process holds it.*--journal"):
+        with pytest.raises(StorageError, match=r"another process has locked it.*--journal"):
             record_all(journal, {key(1): GOOD})
         other.close()
 
@@ -263,7 +263,7 @@ def test_a_foreign_database_is_not_touched(path: str) -> None:
     other = sqlite3.connect(path)
     other.executescript("CREATE TABLE verdicts (key); INSERT INTO verdicts VALUES (1)")
     other.close()
-    assert "not a genrm journal; name another one with --journal" in refusal(path)
+    assert "not a genrm journal; name another file with --journal" in refusal(path)
 
 
 def test_another_format_is_not_touched(path: str) -> None:
@@ -284,11 +284,11 @@ def test_another_format_is_not_touched(path: str) -> None:
 def test_what_is_no_database_is_not_touched(path: str, content: bytes) -> None:
     """A text file, or one that only begins like a database, is refused and left as it is."""
     Path(path).write_bytes(content)
-    assert "damaged or not a journal; nothing in it was changed" in refusal(path)
+    assert "damaged or not a journal; its contents are unchanged" in refusal(path)
 
 
 def test_a_damaged_journal_is_named_and_not_made_worse(path: str) -> None:
-    """When pages in the middle are garbage, reading says so with a remedy, and the file stays as it is."""
+    """If pages in the middle are garbage, reading raises an error with a remedy, and the file is unchanged."""
     with Journal(path) as journal:
         record_all(journal, {key(n): replace(GOOD, reply_text=os.urandom(500).hex()) for n in range(400)})
     content = bytearray(Path(path).read_bytes())
@@ -302,7 +302,7 @@ def test_a_damaged_journal_is_named_and_not_made_worse(path: str) -> None:
     with pytest.raises(StorageError) as caught:
         read_all()
     assert "damaged or not a journal" in str(caught.value)
-    assert "Move it away, or name another one with --journal" in str(caught.value)
+    assert "Move it away, or name another journal with --journal" in str(caught.value)
     assert Path(path).read_bytes() == content
 
 
@@ -544,7 +544,7 @@ def test_the_copier_gets_what_was_committed_and_nothing_twice(path: str, tmp_pat
 
 
 def test_a_new_journal_is_private(tmp_path: Path) -> None:
-    """It holds the judge's replies: neither it nor its side files can be read by others, whatever the umask."""
+    """It contains the judge's replies: other users cannot read it or its side files, for any umask."""
     before = os.umask(0)
     try:
         with Journal(str(tmp_path / "j.sqlite")) as journal:

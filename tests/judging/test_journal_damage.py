@@ -143,7 +143,7 @@ def test_a_damaged_entry_of_a_copy_is_left_out(path: str, tmp_path: Path) -> Non
 
 
 def check_flips(folder: Path, flips: int, seed: int) -> None:
-    """Flip single bits of a journal; whatever is still recalled is what was recorded."""
+    """After flipping single bits of a journal, everything that is still recalled equals what was recorded."""
     rng, path = random.Random(seed), folder / "run.sqlite"
     recorded = {
         key(n): replace(GOOD, result=Verdict(1 + n % 5, 1 + n % 3, 1 + n % 6), attempts=n, reply_text=f"reply {n}")

@@ -226,14 +226,14 @@ def ask_at_once(server: JudgeServer, count: int) -> list[int]:
 
 
 def test_requests_above_the_limit_are_refused_at_once(judge_server: JudgeServer) -> None:
-    """With three in flight the others get 429, and the highest number in flight says so."""
+    """With three calls in flight, the others get 429; the maximum in flight confirms it."""
     judge_server.behave(reject_above_in_flight=3, latency_s=0.5)
     assert ask_at_once(judge_server, 8) == [200] * 3 + [429] * 5
     assert judge_server.stats()["max_in_flight"] == 3
 
 
 def test_requests_above_the_slots_wait_silently(judge_server: JudgeServer) -> None:
-    """A full judge refuses nobody; it only takes longer."""
+    """A full judge refuses no call; it only takes longer."""
     judge_server.behave(slots=2, latency_s=0.1)
     began = time.monotonic()
     assert ask_at_once(judge_server, 6) == [200] * 6
@@ -273,7 +273,7 @@ def test_a_client_that_speaks_tls_is_told_at_once(judge_server: JudgeServer) -> 
 
 
 def test_a_client_that_leaves_a_huge_reply_is_noticed(judge_server: JudgeServer) -> None:
-    """A reply nobody reads to the end is abandoned, not answered."""
+    """A reply that nobody reads to the end counts as abandoned, not as answered."""
     judge_server.behave(fault={"huge_bytes": 40_000_000})
     body = json.dumps(comparison()).encode()
     with socket.create_connection(("127.0.0.1", judge_server.port), timeout=5) as client:

@@ -30,7 +30,7 @@ def test_quantiles_are_right_within_6_percent(values: list[float], share: float)
 
 @given(st.lists(st.floats(0, 1e5), min_size=1, max_size=100))
 def test_quantiles_rise_with_their_share(values: list[float]) -> None:
-    """A larger share never has a smaller quantile, whatever the latencies."""
+    """For any latencies, a larger share never has a smaller quantile."""
     quantiles = [latencies_of(values).quantile_s(share) for share in SHARES]
     assert None not in quantiles
     assert quantiles == sorted(quantiles, key=float)  # type: ignore[arg-type]

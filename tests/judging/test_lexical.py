@@ -99,7 +99,7 @@ def test_identical_responses_tie(conversation, response):
 
 
 def test_a_score_depends_on_its_own_response_only():
-    """A response gets the same score whatever it is compared with, and whatever the principle says."""
+    """A response gets the same score for any opponent and any principle."""
     scores = {judge_lexically(prompt_of(GOOD, other, principle=other)).score_1 for other in WORSE.values()}
     assert scores == {score_response(QUESTION, GOOD)}
 
@@ -228,7 +228,7 @@ def test_a_long_answer_that_opens_with_a_refusal_keeps_most_of_its_score():
     ],
 )
 def test_the_question_is_the_last_user_turn(conversation, question):
-    """Responses should speak of the last user turn; without one the last turn stands in, and [] has none."""
+    """The question is the last user turn; without one, it is the last turn, and [] has none."""
     assert question_of(conversation) == question
 
 

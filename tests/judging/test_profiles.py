@@ -22,7 +22,7 @@ def plain_text(exhibit: PairwisePrompt) -> str:
 
 
 def section(text: str, title: str) -> str:
-    """Return what stands between the two markers of a section."""
+    """Return the text between the two markers of a section."""
     return text.split(f"[=== BEGIN {title} ===]\n")[1].split(f"\n[=== END {title} ===]")[0]
 
 
@@ -67,7 +67,7 @@ def test_nemotron_keeps_an_empty_response_empty() -> None:
 
 @pytest.mark.parametrize("conversation", [[], [("system", "Be brief.")], [("developer", "Be brief.")]])
 def test_nemotron_says_when_the_user_was_not_recorded(conversation: list[tuple[str, str]]) -> None:
-    """A history without any speaker gets one user turn that says so."""
+    """A history without any speaker gets a user turn that says so."""
     messages = NEMOTRON.render_messages(PairwisePrompt(conversation, "a", "b"))
     assert messages[-3] == {"role": "user", "content": NOT_RECORDED}
     assert len(messages) == len(conversation) + 3
@@ -95,7 +95,7 @@ def test_nemotron_gives_the_input_no_role_but_a_speakers() -> None:
 
 
 def test_plain_shows_everything_in_one_user_message() -> None:
-    """Conversation, responses and plan stand in sections of their own, each text unchanged."""
+    """Conversation, responses and plan are in separate sections, with unchanged texts."""
     text = plain_text(PairwisePrompt(CONVERSATION, "A {verb}: %s {0}", "An\nability.", "Be strict."))
     assert section(text, "CONVERSATION") == (
         "[=== TURN OF system ===]\nBe brief.\n[=== TURN OF user ===]\nWhat is SKILL?"
@@ -187,5 +187,5 @@ def test_an_unknown_profile_is_refused_with_a_suggestion() -> None:
         UsageError, match=r"'nemotron_plan'.*nemotron, nemotron-boxed, nemotron-plain.*mean 'nemotron-plain'"
     ):
         profile_for("nemotron_plan", None)
-    with pytest.raises(UsageError, match=r"known are [a-z0-9, -]+\.$"):
+    with pytest.raises(UsageError, match=r"expected one of [a-z0-9, -]+\.$"):
         profile_for("zzz", "nvidia/Qwen3-Nemotron-235B-A22B-GenRM")

@@ -78,7 +78,7 @@ def test_a_mirrored_reply_is_the_swapped_verdict(name: str) -> None:
 @settings(max_examples=40)
 @given(data=st.data(), before=PROSE, after=PROSE)
 def test_prose_around_a_verdict_changes_nothing(name: str, data: st.DataObject, before: str, after: str) -> None:
-    """Whatever is said beside it, where the family lets a judge say something."""
+    """A verdict is found beside any other text, if the family allows other text."""
     words = data.draw(st.sampled_from(sorted(FAMILIES[name].says)))
     assert read(name, embed(name, words, before, after)) == FAMILIES[name].says[words]
 
@@ -87,14 +87,14 @@ def test_prose_around_a_verdict_changes_nothing(name: str, data: st.DataObject, 
 @settings(max_examples=40)
 @given(prose=PROSE)
 def test_prose_alone_is_no_verdict(name: str, prose: str) -> None:
-    """Text without a verdict fails, and says that there is none; cut off, it is truncated."""
+    """Text without a verdict is `no_verdict`; if it is cut off, it is `truncated`."""
     assert kind_of(read(name, prose)) in (NO_VERDICT, EMPTY)
     assert kind_of(read(name, prose, "length")) is TRUNCATED
 
 
 @EVERY
 def test_what_is_no_answer_is_no_verdict(name: str) -> None:
-    """Nothing, blanks, thoughts alone, and a thought without an end, whatever verdict stands in them."""
+    """Empty text, blanks, thoughts alone and unclosed thoughts give no verdict, even if they contain one."""
     words = next(iter(FAMILIES[name].says))
     assert kind_of(read(name, "")) is EMPTY
     assert kind_of(read(name, " \n")) is EMPTY
@@ -109,7 +109,7 @@ def test_what_is_no_answer_is_no_verdict(name: str) -> None:
 
 @EVERY
 def test_a_verdict_that_is_cut_in_two_is_truncated(name: str) -> None:
-    """A reply that ends within its verdict has none, at whatever character it ends."""
+    """A reply cut at any character of its verdict has no verdict."""
     for words in FAMILIES[name].says:
         for end in range(1, len(words)):
             outcome = read(name, words[:end], "length")

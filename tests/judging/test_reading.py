@@ -66,7 +66,7 @@ def assert_failure(outcome: Verdict | Failure, kind: FailureKind, mention: str =
     ],
 )
 def test_finds_the_verdict(text: str) -> None:
-    """The judge's last words hold the verdict, whatever stands around it."""
+    """The judge's last words contain the verdict, with any text around it."""
     assert read(text) == EXPECTED
 
 
@@ -87,7 +87,7 @@ def test_finds_the_verdict(text: str) -> None:
     ],
 )
 def test_overall_counts_alone_if_it_is_an_object(source: str) -> None:
-    """Only `overall` counts in the nested format; an `overall` that is no object is an ordinary member."""
+    """Only `overall` counts in the nested format; an `overall` that is not an object is an ordinary member."""
     assert read(source) == EXPECTED
 
 
@@ -100,7 +100,7 @@ def test_a_quotation_within_the_analysis_is_not_a_verdict() -> None:
 
 
 def test_a_closing_think_tag_in_the_analysis_leaves_the_numbers_readable() -> None:
-    """A quoted `</think>` cuts the object in two, and its numbers stand behind the cut."""
+    """A quoted `</think>` cuts the object in two, with its numbers after the cut."""
     assert read('{"response_1_analysis": "Leaks </think> tags.", "score_1": 4, "score_2": 2, "ranking": 2}') == EXPECTED
 
 
@@ -123,7 +123,7 @@ def test_no_text_is_empty_and_says_if_there_was_reasoning() -> None:
 
 
 def test_refusals_are_refused_even_beside_a_verdict() -> None:
-    """A refusal or a content filter is `refused`, whatever else the reply holds."""
+    """A refusal or a content filter is `refused`, regardless of the rest of the reply."""
     assert_failure(
         parse_scores_json(Reply(OBJECT, refusal="I cannot judge this."), UNQUOTED), FailureKind.REFUSED, "cannot"
     )
@@ -260,7 +260,7 @@ def test_contradictions_are_ambiguous(text: str) -> None:
     ],
 )
 def test_what_stands_in_a_response_is_not_the_verdict(reply: str) -> None:
-    """A fake is left aside if a response holds it, whatever its place; it is ambiguous if none does."""
+    """A fake verdict is ignored if it occurs anywhere in a response, and ambiguous otherwise."""
     assert read(reply, shown=PairwisePrompt([], f"Best.\n{OTHER}", "Good.")) == EXPECTED
     assert read(reply, shown=PairwisePrompt([], "Good.", f"```json\n{OTHER}\n```")) == EXPECTED
     assert_failure(read(reply, shown=PairwisePrompt([("user", OTHER)], "Best.", "Good.")), FailureKind.AMBIGUOUS)
@@ -282,7 +282,7 @@ def test_broken_json_that_stands_in_a_response_is_not_the_verdict() -> None:
     ],
 )
 def test_repetition_is_no_contradiction(text: str) -> None:
-    """The same number said again, however written, is the same verdict."""
+    """The same number written differently is the same verdict."""
     assert read(text) == EXPECTED
 
 

@@ -32,7 +32,7 @@ FINISHED = ("stop", "stop", "stop", "length", None)
 
 
 def check(name: str, text: str, finish_reason: str | None) -> Verdict | Failure:
-    """Read a reply, and hold the outcome against what stands in the text."""
+    """Parse a reply, and compare the outcome with the text."""
     parse, form = READERS[name][0].parse_reply, FORMS[name]
     outcome = parse(Reply(text, finish_reason=finish_reason), UNQUOTED)
     if isinstance(outcome, Failure):
@@ -50,7 +50,7 @@ def check(name: str, text: str, finish_reason: str | None) -> Verdict | Failure:
 
 
 def fuzz(name: str, count: int, seed: str, family: Family | None = None) -> Counter[str]:
-    """Read so many replies of a reader's family, or of another one; return how many became what."""
+    """Parse this many replies of a reader's family, or of another one; return the counts by outcome."""
     others = [family for other, (_, family) in READERS.items() if other != name]
     mutator = Mutator(family or READERS[name][1], others, f"{seed} {name}")
     counts: Counter[str] = Counter()
@@ -142,7 +142,7 @@ def test_any_text_around_a_verdict_changes_nothing(name: str, data: st.DataObjec
 @settings(max_examples=30)
 @given(text=st.text(max_size=120))
 def test_text_in_which_no_verdict_begins_holds_none(name: str, text: str) -> None:
-    """Any text but one of the family's form is a failure, of a kind that says so."""
+    """Any text that is not in the family's form is a failure of the right kind."""
     if name == "judgelm":
         text = re.sub("[0-9]", "", text)  # here a verdict may begin with anything
     outcome = READERS[name][0].parse_reply(Reply(re.sub(FORMS[name].begins, "", text), finish_reason="stop"), UNQUOTED)

@@ -39,7 +39,7 @@ def test_an_opinion_takes_two_calls(judge_server: JudgeServer, concurrency: int)
 def test_a_budget_ends_between_comparisons_not_between_turns(
     judge_server: JudgeServer, max_calls: int, concurrency: int
 ) -> None:
-    """What is begun is finished within the budget: no first turn is paid for in vain, however many run at once."""
+    """Comparisons in progress finish within the budget: no first turn is paid for in vain, at any concurrency."""
     opened = ask(judge_server, 20, allowance=Budget(max_calls), concurrency=concurrency)
     answered = min(20, max_calls // 2)
     assert judge_server.stats()["requests"] == opened.allowance.calls == 2 * answered
@@ -130,7 +130,7 @@ def test_a_failure_that_was_made_good_is_not_what_stands(judge_server: JudgeServ
 
 
 def test_what_was_half_asked_is_not_in_the_journal(judge_server: JudgeServer, tmp_path: Path) -> None:
-    """A second run asks it from the start, and nothing else; equal questions in flight are asked once."""
+    """A second run asks only this comparison, from the start; equal requests in flight are made once."""
     with Journal(str(tmp_path / "run.sqlite")) as journal:
         opened = ask(judge_server, 6, journal=journal, allowance=Budget(7), concurrency=2)
         assert (opened.kinds(), len(journal)) == ({None: 3, "not_asked": 3}, 3)

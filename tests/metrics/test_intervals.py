@@ -23,7 +23,7 @@ def test_wilson_of_none_in_ten():
 
 @given(st.floats(0, 1), st.floats(1, 1e6))
 def test_the_interval_holds_its_share_and_stays_within_bounds(share, count):
-    """Low ≤ share ≤ high, within 0 and 1, and never of no width, however few the observations are."""
+    """Low ≤ share ≤ high, within 0 and 1, and the width is positive even for few observations."""
     low, high = wilson_interval(share, count)
     assert 0 <= low <= share <= high <= 1
     assert low < high

@@ -130,7 +130,7 @@ def test_the_first_place_win_rate_shows_position_bias(verdicts, rate):
 
 
 def test_retries_are_calls_beyond_the_first():
-    """Three calls for two comparisons are one retry, but a second turn is none; a stand-in makes no call, no retry."""
+    """Three calls for two comparisons are one retry, but a second turn is not; the built-in judge makes no calls."""
     metrics = metrics_of(*SEED_EXAMPLE)
     assert summarise(metrics, 1.0)["retries"] == 0
     for attempts, turns in ((1, 1), (2, 1), (2, 2)):
@@ -150,7 +150,7 @@ def test_the_unscored_share_is_of_rollouts_in_groups():
 
 
 def test_group_sizes_are_json_keys_in_numeric_order():
-    """Sizes are texts, as JSON wants, but 8 stands before 16."""
+    """Sizes are texts, as JSON requires, but 8 comes before 16."""
     metrics = RunMetrics()
     for size in (16, 8, 16, 1):
         metrics.group_sizes[size] += 1

@@ -67,7 +67,7 @@ def test_every_number_of_offsets_can_be_spread(n):
 
 @pytest.mark.parametrize("n", SIZES)
 def test_whole_rings_are_regular_and_balanced(n):
-    """Each rollout is k times first and k times second; no pair meets twice, in either order."""
+    """Each rollout is k times first and k times second; no pair is compared twice, in either order."""
     every_k = range(count_offsets(n) + 1)
     for k in every_k if n < 30 else (*every_k[:4], *every_k[-2:]):
         pairs = plan_ring(n, k)

@@ -1,5 +1,7 @@
 """The page in a real browser, offline and opened from disk."""
 
+import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
@@ -87,7 +89,24 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         [scored(f"{text} needle{place}", float(place), group=f"task:{place}") for place, text in enumerate(noise)],
     )
     genrm.run("report", "large.scored.jsonl", "-o", "large.html", "--max-size", "1")
+    _compare_two(folder, genrm)
     return folder
+
+
+def _compare_two(folder: Path, genrm: Genrm) -> None:
+    """Make a page of two runs whose rollouts stand in another order, and in which one pair was not asked."""
+    answers = ["one river", "two rivers, both long", "three"]
+    for name, order in (("a", (0, 1, 2)), ("b", (2, 0, 1))):
+        lines = [scored(answers[at], 5.0 - place, index=place, size=3) for place, at in enumerate(order)]
+        asked = [(order.index(0), order.index(1))] + ([(0, 2)] if name == "a" else [])
+        write_lines(folder / f"{name}.scored.jsonl", lines)
+        replies = [verdict(i, j, 4, 2, reply=f"{name} prefers the first", judge=f"judge {name}") for i, j in asked]
+        write_lines(folder / f"{name}.comparisons.jsonl", replies)
+    failure = {"kind": "not_asked", "detail": "stopped by max_calls"}
+    line = verdict(1, 2, 0, 0) | {"score_1": None, "score_2": None, "ranking": None, "failure": failure}
+    with (folder / "a.comparisons.jsonl").open("a") as comparisons:
+        comparisons.write(json.dumps(line) + "\n")
+    genrm.run("report", "--compare", "a.scored.jsonl", "b.scored.jsonl", "-o", "compared.html")
 
 
 def test_the_overview_opens_from_disk_without_a_request(browser: Any, folder: Path) -> None:
@@ -158,3 +177,61 @@ def test_a_phone_shows_all_pages_without_scrolling_sideways(browser: Any, folder
     opened = Opened(browser, folder / "sample.report.html", width=400)
     opened.visit(fragment)
     assert opened.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+@pytest.mark.parametrize("width", [1400, 400])
+def test_the_words_of_two_judges_stand_side_by_side(browser: Any, folder: Path, width: int) -> None:
+    """Each order has both judges' words, by our indices; below each other on a phone."""
+    opened = Opened(browser, folder / "compared.html", width=width)
+    opened.visit("#group=task%3A1&run=0")
+    opened.page.locator("[data-pair='0,1']").click()
+    left, right = opened.page.locator(".sides > div").all()
+    assert "judge a" in left.inner_text()
+    assert "a prefers the first" in left.inner_text()
+    assert "judge b" in right.inner_text()
+    assert all("0 shown first, 1 after it" in side.inner_text() for side in (left, right))
+    here, there = left.bounding_box(), right.bounding_box()
+    assert (here["y"] == there["y"]) == (width > 1000)
+    opened.page.locator("[data-pair='0,2']").click()
+    assert "not asked" in opened.page.locator(".sides > div").nth(1).inner_text()
+    assert opened.said == []
+
+
+def test_what_was_not_asked_is_an_empty_cell(browser: Any, folder: Path) -> None:
+    """A comparison that was planned and not asked has no cell to open, in contrast to one that failed."""
+    opened = Opened(browser, folder / "compared.html")
+    opened.visit("#group=task%3A1&run=0")
+    assert opened.page.locator("[data-pair='1,2']").count() == 0
+    assert opened.page.locator(".matrix button").count() == 2
+
+
+def test_sorting_and_deep_links_say_what_they_show(browser: Any, folder: Path) -> None:
+    """The order and the search of a link stand in their fields, and choosing an order changes the link."""
+    opened = Opened(browser, folder / "sample.report.html")
+    opened.visit("#list=&sort=high&q=a")
+    assert opened.page.input_value("#sort") == "high"
+    assert opened.page.input_value("#search") == "a"
+    opened.page.select_option("#sort", "low")
+    opened.page.wait_for_function("location.hash.includes('sort=low')")
+    assert opened.said == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_page_follows_the_colours_of_the_system(browser: Any, folder: Path, scheme: str) -> None:
+    """Text stands out from its background in both."""
+    page = browser.new_context(offline=True, color_scheme=scheme).new_page()
+    page.goto((folder / "sample.report.html").as_uri())
+    found = page.evaluate("[getComputedStyle(document.body).color, getComputedStyle(document.body).backgroundColor]")
+    text, ground = (sum(map(int, re.findall(r"\d+", colour)[:3])) for colour in found)
+    assert (text < 150 < 600 < ground) if scheme == "light" else (ground < 150 < 600 < text)
+
+
+def test_printing_leaves_the_controls_out_and_cuts_no_text(browser: Any, folder: Path) -> None:
+    """On paper there is nothing to select, and long responses are not scrolled but whole."""
+    opened = Opened(browser, folder / "sample.report.html")
+    opened.visit("#group=task%3A6")
+    opened.page.emulate_media(media="print")
+    assert not opened.page.locator("nav").is_visible()
+    assert opened.page.evaluate(
+        "[...document.querySelectorAll('.long')].every((e) => e.scrollHeight <= e.clientHeight + 1)"
+    )

@@ -1,5 +1,6 @@
 """What a report measures of groups and runs, and what it must not claim to know."""
 
+import gzip
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -7,11 +8,13 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from report_pages import bytes_of
 
 from genrm_cli.report.compare_runs import compare_runs, contents_of, rank_correlation
 from genrm_cli.report.drift import iter_changes
 from genrm_cli.report.figures import ComponentSums, RunFigures, figures_of, histogram_of, mean_of, share_of
 from genrm_cli.report.measure_group import GroupFigures, measure_group
+from genrm_cli.report.page.blocks import packed
 from genrm_cli.report.page.tags import Tags
 from genrm_cli.report.scored_group import ScoredGroup, parse_group, parse_rollout
 from genrm_cli.report.trust import judge_trust
@@ -173,3 +176,12 @@ def test_two_runs_are_matched_by_content() -> None:
     assert [(a, b) for a, b, _, _ in found.rows] == [(0, 1), (1, 3), (2, 0)]
     assert found.correlation == pytest.approx(-1.0)
     assert not found.same_best
+
+
+@given(st.binary(max_size=300))
+def test_a_block_comes_back_as_it_was(data: bytes) -> None:
+    """It is ASCII without what HTML changes or takes for markup, and no other character is lost."""
+    text = packed(data)
+    assert text.isascii()
+    assert not {0, 0x0D, 0x3C} & set(text)
+    assert gzip.decompress(bytes_of(text.decode("ascii"))) == data

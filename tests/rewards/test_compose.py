@@ -105,7 +105,7 @@ def test_the_order_of_the_rollouts_does_not_matter(group, shuffler):
 
 @given(groups())
 def test_a_reward_is_its_base_score_and_its_adjustments(group):
-    """The parts that stand in the output add up to the reward."""
+    """The parts in the output add up to the reward."""
     for score, numbers in zip(group[0], compose_rewards(*group, TERMS), strict=True):
         assert numbers.base_score == score
         assert numbers.reward == pytest.approx(score + sum(numbers.adjustments.as_dict().values()))
@@ -113,7 +113,7 @@ def test_a_reward_is_its_base_score_and_its_adjustments(group):
 
 @given(st.lists(FINITE, min_size=1, max_size=20))
 def test_advantages_are_standard_scores_or_all_zero(rewards):
-    """Mean 0 and sample standard deviation 1, in the order of the rewards; all 0 where there is no spread."""
+    """Mean 0 and sample standard deviation 1, in the order of the rewards; all 0 without spread."""
     advantages = advantages_of(rewards)
     assert all(math.isfinite(advantage) for advantage in advantages)
     if len(set(rewards)) == 1:

@@ -53,7 +53,7 @@ def test_group_length_counts_characters_of_the_stripped_text():
 
 
 def test_equal_lengths_add_nothing():
-    """Where all texts are equally long there is no weight to give."""
+    """If all texts have the same length, all weights are 0."""
     assert totals([1, 5], ["ab", "cd"], ["x", "y"], group_reasoning_length_penalty_coeff=1) == [0.0, 0.0]
 
 
@@ -94,7 +94,7 @@ def test_the_bonus_goes_to_the_shortest_among_the_top(n, top_percentile, last_wi
 
 
 def test_the_shortest_is_sought_in_the_whole_group():
-    """If the globally shortest is not among the top, nobody gets the bonus."""
+    """If the shortest of the group is not among the top scores, no rollout gets the bonus."""
     assert totals([5, 1], ["long one", "x"], ["", ""], reasoning_bonus=0.5) == [0.0, 0.0]
 
 
@@ -105,7 +105,7 @@ def test_the_first_of_equals_is_the_shortest():
 
 
 def test_an_empty_text_never_wins_a_bonus():
-    """Saying nothing is not the shortest answer; where all say nothing nobody wins."""
+    """An empty answer does not count as the shortest; if all are empty, no rollout gets the bonus."""
     assert totals([5, 5, 5], ["", " \n", "abc"], [""] * 3, reasoning_bonus=0.5) == [0.0, 0.0, 0.5]
     assert totals([5, 5], ["", " "], ["", ""], reasoning_bonus=0.5, answer_bonus=0.5) == [0.0, 0.0]
 

@@ -31,7 +31,7 @@ def test_a_missing_component_leaves_no_total(components):
 
 
 def test_an_optional_component_may_be_missing():
-    """The total is that of the others; where all are missing there is none."""
+    """The total is that of the other components; if all are missing, there is none."""
     assert total_of({"genrm": 4.0}, genrm=1, safety=(1, True)) == Total(4.0, {"genrm": 4.0})
     assert total_of({}, genrm=(1, True), safety=(1, True)) == Total(None, {}, (), ("genrm", "safety"))
 

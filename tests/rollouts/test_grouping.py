@@ -33,7 +33,7 @@ def table_of(*rollouts):
 
 
 def test_a_task_goes_before_the_prompt():
-    """Rollouts that name a task are grouped by it, whatever their prompts."""
+    """Rollouts with a task are grouped by it, regardless of their prompts."""
     assert group_key(rollout("task:0"), 1) == group_key(rollout("task:0", prompt=()), 2)
     assert group_key(rollout("task:0"), 1) != group_key(rollout("task:1"), 1)
 
@@ -106,7 +106,7 @@ def test_the_override_goes_before_everything():
     ],
 )
 def test_a_dotted_path_finds_texts_and_numbers(path, value):
-    """0 and False are values; an empty text, null, an object, a list and nothing are none."""
+    """0 and False are values; an empty text, null, an object, a list and a missing field are not."""
     metadata = {"task": "x", "flag": False, "rate": 0.5}
     assert value_at({"step": 0, "metadata": metadata, "empty": "", "null": None, "listed": [1]}, path) == value
 
@@ -130,7 +130,7 @@ def test_groups_come_in_order_of_appearance():
 
 
 def test_an_empty_table_has_no_groups():
-    """An empty input is no error."""
+    """An empty input is not an error."""
     assert list(GroupTable().iter_groups()) == []
 
 
@@ -157,7 +157,7 @@ def test_the_order_of_the_lines_does_not_change_the_groups(names, shuffler):
 
 @given(st.lists(st.integers(0, 6), max_size=40))
 def test_every_row_is_in_exactly_one_group(tasks):
-    """The groups share the rows out: none is lost, none is there twice."""
+    """The groups partition the rows: none is lost, and none occurs twice."""
     table = table_of(*(rollout(f"task:{task}") for task in tasks))
     groups = list(table.iter_groups())
     assert sorted(row for rows in groups for row in rows) == list(range(len(tasks)))
@@ -216,7 +216,7 @@ def test_prompts_that_differ_under_a_field_are_found():
 
 
 def test_a_later_attempt_at_a_group_replaces_the_earlier_one():
-    """No rollout of an earlier group attempt is a sibling of a later one's, whatever its index."""
+    """No rollout of an earlier group attempt is a sibling of a later one, regardless of its index."""
     table = table_of(*(rollout("g", index, group_attempt=attempt) for index, attempt in ((0, 0), (1, 0), (0, 1))))
     (rows,) = table.iter_groups()
     assert table.superseded(rows) == dict.fromkeys((0, 1), "superseded by attempt 1 of the group")
@@ -225,7 +225,7 @@ def test_a_later_attempt_at_a_group_replaces_the_earlier_one():
 
 
 def test_a_resent_rollout_replaces_the_earlier_attempt():
-    """Of one index the last attempt counts, in whatever order the lines come; other indices keep theirs."""
+    """The last attempt at an index counts, for any order of lines; other indices keep theirs."""
     table = table_of(*(rollout("g", index, attempt=attempt) for index, attempt in ((0, 2), (0, 0), (1, 0), (0, 1))))
     (rows,) = table.iter_groups()
     assert sorted(table.compared(rows)) == [0, 2]
@@ -255,7 +255,7 @@ def test_episodes_may_open_differently():
 
 @pytest.mark.parametrize("chars", [10, 10_000])
 def test_the_table_keeps_no_text(chars):
-    """A rollout costs less than 100 bytes, however long its text."""
+    """A rollout takes less than 100 bytes, for any length of its text."""
     table = GroupTable()
     each = rollout("a" * chars, 0, prompt=(Turn("user", "x" * chars),), response=(Text("y" * chars),))
     for line in range(2000):

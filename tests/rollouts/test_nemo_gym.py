@@ -60,7 +60,7 @@ def test_input_text_parts_are_read():
 
 
 def test_an_image_leaves_its_type_in_the_prompt():
-    """A part that is no text is named, so that the judge knows that something is missing."""
+    """A part that is not text is named, so that the judge knows that something is missing."""
     content = [{"type": "input_text", "text": "See "}, {"type": "input_image", "image_url": "data:..."}]
     rollout = read_one(line([said("x")], [{"role": "user", "content": content}]))
     assert rollout.prompt == (Turn("user", "See [input_image]"),)
@@ -118,7 +118,7 @@ def test_the_answer_is_the_assistants_text_and_reasoning_stays_apart():
     ids=["summary", "content", "both", "encrypted only", "nulls", "bare"],
 )
 def test_reasoning_items_in_every_shape(item, reasoning):
-    """Reasoning stands in the summary, sometimes in the content, sometimes only encrypted: never twice."""
+    """Reasoning is in the summary, sometimes in the content, sometimes only encrypted, but never counted twice."""
     rollout = read_one(line([{"type": "reasoning"} | item, said("Because.")]))
     assert (rollout.answer, rollout.reasoning) == ("Because.", reasoning)
 

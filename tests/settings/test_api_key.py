@@ -32,7 +32,7 @@ def test_a_named_variable_replaces_both():
 @pytest.mark.parametrize("key", ["sk-secret\nX: y", "sk-secret\x00", "„sk-secret“", "sk-secret\u200b", "sk\tsecret"])
 def test_a_key_that_cannot_be_sent_is_refused_unseen(key):
     """A key with characters that no key has is refused, and the message does not show it."""
-    with pytest.raises(UsageError, match=r"key in GENRM_API_KEY .* has characters") as caught:
+    with pytest.raises(UsageError, match=r"key in GENRM_API_KEY .* contains characters") as caught:
         find({"GENRM_API_KEY": key})
     assert "secret" not in str(caught.value)
 

@@ -105,8 +105,8 @@ def test_without_tables_there_is_one_judge() -> None:
         ('[[judge]]\nmodel = "a"\nconcurrency = "many"', "judge 1: concurrency: 'many' is neither auto nor"),
         ('[[judge]]\nmodel = ["a"]', "judge 1: model: .* is not text"),
         ('[[judge]]\nmodel = "a"\nendpoint = 7', "judge 1: endpoint: 7 is neither text nor a list"),
-        ('[[judge]]\nmodel = "a"\nendpoint = "x"\nbase_url = "y"', "'base_url' is given twice"),
-        ('[[judge]]\nmodel = "a"\ntop_p = 1\ntop-p = 0.5', "'top_p' is given twice"),
+        ('[[judge]]\nmodel = "a"\nendpoint = "x"\nbase_url = "y"', "'base_url' is set twice"),
+        ('[[judge]]\nmodel = "a"\ntop_p = 1\ntop-p = 0.5', "'top_p' is set twice"),
         ('[[judge]]\nmodel = "a"\n[[judge]]\nmodel = "a"', "two .* are named 'a'; .* name = 'strict'"),
         ('[[judge]]\nmodel = "a"\n[[judge]]\nname = "a"\nmodel = "b"', "are named 'a'"),
         ('quorum = 2\n[[judge]]\nmodel = "a"', "--quorum 2 exceeds the number of judges in the panel, 1"),
@@ -150,10 +150,10 @@ def test_a_flag_for_all_judges_overrides_the_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("flags", "environ", "says"),
     [
-        ({"temperature": "1"}, {}, r"temperature is given by flag, but \[\[judge\]\] 2 of the settings file"),
-        ({"base_url": ["http://four/v1"]}, {}, r"base_url is given by flag, but \[\[judge\]\] 1"),
+        ({"temperature": "1"}, {}, r"temperature is set by flag, but \[\[judge\]\] 2 of the settings file"),
+        ({"base_url": ["http://four/v1"]}, {}, r"base_url is set by flag, but \[\[judge\]\] 1"),
         ({}, {"GENRM_PROFILE": "json"}, r"by environment GENRM_PROFILE, but \[\[judge\]\] 2"),
-        ({"judge_id": "x"}, {}, "judge_id is given by flag"),
+        ({"judge_id": "x"}, {}, "judge_id is set by flag"),
     ],
 )
 def test_a_flag_without_effect_is_refused(

@@ -113,7 +113,7 @@ def test_an_empty_variable_is_not_set():
 
 
 def test_json_has_its_public_name_everywhere():
-    """Users write `json`, whatever the field is called."""
+    """Users write `json`, although the field has another name."""
     assert resolve(environ={"GENRM_JSON": "1"})[0].output.json_output
     assert resolve(file={"json": True})[0].output.json_output
     with pytest.raises(UsageError, match="json_output"):

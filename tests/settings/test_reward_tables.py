@@ -87,7 +87,7 @@ def test_a_short_of_every_kind_is_read(short: str, name: str, kind: str, options
     ("toml", "says"),
     [
         ("components = 3", "expected tables"),
-        ("[components]\nsafety = 3", "components.safety: a component is a table"),
+        ("[components]\nsafety = 3", "components.safety: expected a table"),
         ("[components.Safety]", "lower-case letters, digits and _"),
         ("[components.tone]", "kind 'tone' is not one of genrm, win_rate"),
         ("[components.tone]\nkind = 3", "kind '3' is not one of"),
@@ -110,7 +110,7 @@ def test_a_short_of_every_kind_is_read(short: str, name: str, kind: str, options
         ("[components.rule]", "kind rule requires rule"),
         ("[components.tone]\nkind = 'rule'\nrule = 'tone'", "'tone' is not one of safety, empathy"),
         ("[components.field]", "kind field requires field"),
-        ("[components.mine]\npython = 'brevity'", "'brevity' is not package.module:function"),
+        ("[components.mine]\npython = 'brevity'", "'brevity' is not of the form package.module:function"),
         ("[components.mine]\nkind = 'python'", "kind python requires python"),
         ("[components.quality]\nkind = 'genrm'", "the names genrm and diversity are reserved"),
         ("[components.genrm]\nkind = 'field'\nfield = 'x'", "give the component another name"),
@@ -133,7 +133,7 @@ def test_a_table_that_cannot_be_is_refused(toml: str, says: str) -> None:
         ("field:a.1", "cannot derive a name"),
         ("field:...", "cannot derive a name"),
         ("field:x.genrm", "give the component another name"),
-        ("python:brevity", "is not package.module:function"),
+        ("python:brevity", "is not of the form package.module:function"),
     ],
 )
 def test_a_short_that_cannot_be_is_refused(short: str, says: str) -> None:
@@ -152,11 +152,11 @@ def test_ranks_of_one_another_are_refused() -> None:
     tables = "".join(f"[components.{a}]\nkind = 'rank'\nof = '{b}'\n" for a, b in ("ab", "bc", "ca"))
     said = refusal(tables)
     assert any(
-        f"depend on one another: {cycle}." in said
+        f"depend on each other: {cycle}." in said
         for cycle in ("a of b of c of a", "b of c of a of b", "c of a of b of c")
     )
     assert "genrm_rank" not in said
-    assert "depend on one another: a of a" in refusal("[components.a]\nkind = 'rank'\nof = 'a'")
+    assert "depend on each other: a of a" in refusal("[components.a]\nkind = 'rank'\nof = 'a'")
 
 
 @given(st.permutations(["rank", "win_rate", "a", "b"]))
@@ -236,8 +236,8 @@ def test_a_total_is_read() -> None:
 @pytest.mark.parametrize(
     ("toml", "says"),
     [
-        ("", "weights must give a component a weight above 0"),
-        ("weights = { genrm = 0 }", "weights must give"),
+        ("", "at least one component must have a weight above 0"),
+        ("weights = { genrm = 0 }", "at least one component must have"),
         ("weights = 3", "total.weights: 3 is not a table"),
         ("weights = { genrm = -1 }", "total.weights.genrm: -1 is not a number from 0"),
         ("weights = { genrm = inf }", "total.weights.genrm: inf is not a number"),
@@ -247,11 +247,11 @@ def test_a_total_is_read() -> None:
         ("weights = { genrm = 1 }\noptional = ['x']", "'x' has no weight"),
         ("weights = { genrm = 1 }\noptional = 'genrm'", "not a list"),
         ("weights = { genrm = 1 }\nnormalise = 1", "1 is neither true nor false"),
-        ("weights = { genrm = 1 }\nclip = 5", "not the minimum and maximum"),
-        ("weights = { genrm = 1 }\nclip = [1, 2, 3]", "not the minimum and maximum"),
-        ("weights = { genrm = 1 }\nclip = [nan, 1]", "not the minimum and maximum"),
-        ("weights = { genrm = 1 }\nclip = [nan, inf]", "not the minimum and maximum"),
-        ("weights = { genrm = 1 }\nclip = [false, true]", "not the minimum and maximum"),
+        ("weights = { genrm = 1 }\nclip = 5", "not a minimum and a maximum"),
+        ("weights = { genrm = 1 }\nclip = [1, 2, 3]", "not a minimum and a maximum"),
+        ("weights = { genrm = 1 }\nclip = [nan, 1]", "not a minimum and a maximum"),
+        ("weights = { genrm = 1 }\nclip = [nan, inf]", "not a minimum and a maximum"),
+        ("weights = { genrm = 1 }\nclip = [false, true]", "not a minimum and a maximum"),
         ("weights = { genrm = 1 }\nclip = [5, 1]", "the minimum must be below the maximum"),
         ("weights = { genrm = 1 }\nclip = [inf, -inf]", "the minimum must be below the maximum"),
     ],

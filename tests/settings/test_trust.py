@@ -55,7 +55,7 @@ def test_the_security_page_names_what_needs_trust() -> None:
 
 
 def test_text_and_booleans_that_declare_nothing_need_trust() -> None:
-    """Whoever adds a setting says that it is harmless, or it is not."""
+    """A new setting needs trust unless it is declared harmless."""
     for setting in all_settings():
         if setting.declared.needs_trust is None and not setting.declared.choices:
             assert setting.needs_trust("another value") == (setting.type in (str, bool)), setting.name
@@ -156,7 +156,7 @@ def test_the_list_is_the_users_alone(folder: Path, tmp_path: Path) -> None:
     assert (path.stat().st_mode & 0o777, path.parent.stat().st_mode & 0o777) == (0o600, 0o700)
     assert list(trust.read_trusted()) == [str(folder / "genrm.toml")]
     path.chmod(0o622)
-    with pytest.raises(UsageError, match="others can write"):
+    with pytest.raises(UsageError, match="other users can write"):
         trust.read_trusted()
 
 

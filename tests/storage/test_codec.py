@@ -24,7 +24,7 @@ def _decoded(data: bytes, uri: str) -> bytes:
 
 @given(pieces=st.lists(st.binary(max_size=300)), uri=st.sampled_from(_SUFFIXES))
 def test_round_trip(pieces: list[bytes], uri: str) -> None:
-    """What is encoded under a suffix is decoded under it, however it is cut into pieces."""
+    """Data encoded for a suffix is decoded for it, in chunks of any size."""
     assert _decoded(_encoded(pieces, uri), uri) == b"".join(pieces)
 
 
@@ -50,7 +50,7 @@ def test_gzip_has_no_time_in_it() -> None:
 def test_torn_compressed_input_is_an_error(uri: str, kept: float) -> None:
     """A compressed input that ends in the middle is refused by name, and never read as a short one."""
     whole = _encoded([str(list(range(20_000))).encode()], uri)
-    with pytest.raises(InputError, match=rf"^{uri}: the compressed data ends in the middle"):
+    with pytest.raises(InputError, match=rf"^{uri}: the compressed data is truncated"):
         _decoded(whole[: int(len(whole) * kept)], uri)
 
 
@@ -66,7 +66,7 @@ def test_input_that_is_not_what_its_suffix_says_is_an_error(uri: str) -> None:
 
 @pytest.mark.parametrize("uri", _SUFFIXES)
 def test_empty_input_decodes_to_nothing(uri: str) -> None:
-    """A file of no bytes is an empty input, whatever its suffix."""
+    """A file of zero bytes is an empty input, with any suffix."""
     assert _decoded(b"", uri) == b""
 
 

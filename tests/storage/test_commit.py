@@ -191,7 +191,7 @@ def test_a_manifest_that_names_other_files_is_not_obeyed(tmp_path: Path, change:
 
 @pytest.mark.parametrize("content", [b"", b"\xff", b"[]", b"{}", b'{"format": 2}', b'{"format": 1}', b"[" * 100_000])
 def test_what_is_no_manifest_is_ignored(tmp_path: Path, content: bytes) -> None:
-    """A file of that name that is none stays as it is until a commit replaces it."""
+    """A file with the name of a manifest that is not a manifest stays unchanged until a commit replaces it."""
     (tmp_path / "x.commit").write_bytes(content)
     assert finish_commit(str(tmp_path / "x.commit"), _S3)
     assert (tmp_path / "x.commit").read_bytes() == content

@@ -41,7 +41,7 @@ def output(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 def take(output: str, expiry_s: float = 60.0, s3: S3Options = _S3) -> Lease:
-    """Take a lease that nobody has."""
+    """Take a free lease."""
     lease = Leases(s3, expiry_s).take(output)
     assert isinstance(lease, Lease), lease
     return lease
@@ -159,7 +159,7 @@ def test_an_owner_that_lost_its_lease_is_told_and_touches_nothing(output: str) -
     wait_for_expiry(output)
     new = take(output)
     for act in (old.verify, old.renew):
-        with pytest.raises(LeaseLostError, match="another run took this lease over"):
+        with pytest.raises(LeaseLostError, match="another run took over this lease"):
             act()
     old.release()
     new.verify()
@@ -320,11 +320,11 @@ def test_a_lease_whose_folder_was_removed_says_so(tmp_path: Path) -> None:
 
 
 def test_a_lease_that_was_removed_may_have_been_taken_over(output: str) -> None:
-    """Whether another run took it over and is done, or somebody deleted it, cannot be told any more."""
+    """Whether another run took it over and is done, or someone deleted it, cannot be told any more."""
     lease = take(output)
     remove_object(lease.uri, _S3)
     create_object(f"{output}.other", _S3, b"")
-    with pytest.raises(LeaseLostError, match=r"this lease was removed: another run .*or somebody deleted it"):
+    with pytest.raises(LeaseLostError, match=r"this lease was removed: another run .*or someone deleted it"):
         lease.verify()
 
 

@@ -74,7 +74,7 @@ def test_pattern_finds_files_on_disk(tmp_path: Path, pattern: str, expected: lis
 
 
 def test_patterns_find_the_same_on_s3(s3_bucket: Any) -> None:
-    """The same tree as objects gives the same names in the same order, whatever the pattern."""
+    """For any pattern, the same tree as objects gives the same names in the same order."""
     _put(s3_bucket, [f"rl/{name}" for name in (*_TREE, *_HIDDEN, "", "a/")] + ["rl-other/a.jsonl", "a.jsonl"])
     start = f"s3://{s3_bucket.name}/rl/"
     found = {pattern: _uris(start + pattern) for pattern, _ in _PATTERNS}

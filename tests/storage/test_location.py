@@ -70,7 +70,7 @@ def test_stem_drops_only_known_suffixes(uri: str, stem: str) -> None:
 
 
 def test_sibling_stands_in_the_same_folder() -> None:
-    """A sibling has the stem's folder and name, whatever the output's suffixes were."""
+    """A sibling has the folder and name of the stem, for any suffixes of the output."""
     assert sibling("s3://b/rl/run-7.scored.jsonl.gz", ".metrics.json") == "s3://b/rl/run-7.metrics.json"
     assert sibling("d/run.jsonl", ".scored.jsonl") == "d/run.scored.jsonl"
 
@@ -84,7 +84,7 @@ def test_nothing_stands_beside_a_stream() -> None:
 @pytest.mark.parametrize("uri", ["s3://b/sft/x.jsonl", "s3://b/x/rl/y.jsonl", "s3://rl/x.jsonl", "s3://b/rlhf/x"])
 def test_results_outside_the_rl_prefix_are_refused(uri: str) -> None:
     """The message says why, and how to do it anyway."""
-    with pytest.raises(UsageError, match=r"kept apart from supervised data.*--any-prefix"):
+    with pytest.raises(UsageError, match=r"kept separate from supervised data.*--any-prefix"):
         require_rl_prefix(uri, any_prefix=False)
     require_rl_prefix(uri, any_prefix=True)
 
@@ -97,7 +97,7 @@ def test_results_under_rl_and_local_results_are_allowed(uri: str) -> None:
 
 @given(PLACES, FOLDERS, NAMES, RECORD_SUFFIXES)
 def test_rollouts_are_known_by_their_name(place: str, folders: str, name: str, suffix: str) -> None:
-    """Any JSON lines are rollouts, whatever their folder is called; with the mark of a side file they are not."""
+    """Any JSON lines file is a rollout file, in any folder, unless it is named like a side file."""
     folder = f"{place}{folders}/" if folders else place
     if not name.endswith(SIDE_SUFFIXES):
         assert is_rollout_file(f"{folder}{name}{suffix}")
@@ -182,12 +182,12 @@ def test_places_at_the_edges(template: str, uri: str, below: str, place: str) ->
 @pytest.mark.parametrize("word", ["{name}", "{}", "{DIR}"])
 def test_an_unknown_placeholder_is_refused(word: str) -> None:
     """The message says which words there are."""
-    with pytest.raises(UsageError, match=r"there is no \{.*it may hold \{dir\}, \{path\} and \{stem\}"):
+    with pytest.raises(UsageError, match=r"unknown \{.*use \{dir\}, \{path\} and \{stem\}"):
         render_place(f"{{dir}}/{word}.jsonl", "run.jsonl", ".")
 
 
 @pytest.mark.parametrize("key", ["../run.jsonl", "x/../../../etc/run.jsonl"])
 def test_a_key_does_not_lead_out_of_a_local_folder(key: str) -> None:
     """Who may write to the bucket may not choose where files on this machine go."""
-    with pytest.raises(UsageError, match=r"'\.\.' in it"):
+    with pytest.raises(UsageError, match=r"contains '\.\.'"):
         render_place("out/{path}/{stem}.scored.jsonl", f"s3://b/rl/{key}", "s3://b/rl")

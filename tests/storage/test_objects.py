@@ -263,7 +263,7 @@ def test_disk_creates_atomically_without_a_trial(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("suffix", ["", "/"])
 def test_store_that_keeps_conditions_is_found_out(s3_bucket: Any, suffix: str) -> None:
-    """A store that refuses the second put is trusted; the trial explains itself and is no rollout file."""
+    """A store that refuses the second put is trusted; the test object explains itself and is not a rollout file."""
     start = f"s3://{s3_bucket.name}/rl/claims"
     assert creates_atomically(start + suffix, _S3)
     assert creates_atomically(start + suffix, _S3)

@@ -92,7 +92,7 @@ def test_multipart(client: Any, bucket: str) -> None:
 
 
 def test_aborted_multipart_leaves_nothing(client: Any, bucket: str) -> None:
-    """An upload under way is listed; given up, neither it nor an object is there."""
+    """An upload in progress is listed; after an abort, neither it nor an object exists."""
     target = {"Bucket": bucket, "Key": "rl/parts"}
     upload = client.create_multipart_upload(**target)["UploadId"]
     client.upload_part(**target, UploadId=upload, PartNumber=1, Body=b"x")

@@ -299,7 +299,7 @@ def test_a_web_page_is_no_reply_of_s3(scripted_s3: Any, attempt: Any, page: byte
     What cannot be parsed as XML boto3 itself takes for an error of the server.
     """
     scripted_s3.answer = lambda request: (200, {"Content-Type": "text/html"}, page)
-    with pytest.raises(StorageError, match=r"not one of S3.*check the S3 endpoint|Internal Server Error"):
+    with pytest.raises(StorageError, match=r"not from S3.*check the S3 endpoint|Internal Server Error"):
         attempt(scripted_s3.options)
 
 
@@ -310,7 +310,7 @@ def test_an_upload_answered_by_a_web_page_has_failed(scripted_s3: Any) -> None:
         scripted_s3.answer = lambda request: (
             (200, {}, _UPLOAD) if "?uploads" in request.path else (200, {"Content-Type": "text/html"}, _PAGE)
         )
-        with pytest.raises(StorageError, match="not one of S3"):  # noqa: PT012
+        with pytest.raises(StorageError, match="not from S3"):  # noqa: PT012
             sink.write(random.randbytes(_MULTIPART_BYTES if large else 10))
             sink.commit()
         sink.abort()

@@ -18,7 +18,7 @@ from genrm_cli.storage.sink import mark_of, open_sink
 _S3 = S3Options()
 _URI = "s3://bucket/rl/x.jsonl"
 _PART = 8 << 20
-_LIMIT_S = 10
+_LIMIT_S = 60
 _UPLOAD = b"<InitiateMultipartUploadResult><UploadId>U1</UploadId></InitiateMultipartUploadResult>"
 _COMPLETED = b"<CompleteMultipartUploadResult><ETag>x</ETag></CompleteMultipartUploadResult>"
 _LISTING = b"<ListBucketResult></ListBucketResult>"
@@ -342,7 +342,7 @@ def test_stream_has_no_mark() -> None:
 
 @pytest.mark.parametrize("size", [10, _PART])
 def test_object_carries_where_it_comes_from(s3_bucket: Any, size: int) -> None:
-    """Provenance is in the object's metadata, whatever characters it has, cut to what S3 takes."""
+    """Provenance with any characters is in the metadata of the object, cut to the size that S3 accepts."""
     provenance = {
         "settings-digest": "ab12",
         "input-uri": "s3://b/ü %41/\n名.jsonl ",

@@ -22,7 +22,7 @@ def _open(path: Path, *, overwrite: bool = False) -> Sink:
 
 
 def test_file_appears_whole_at_commit(tmp_path: Path) -> None:
-    """Before commit there is no such file; after it nothing else is left in the folder."""
+    """Before the commit, the file does not exist; after it, nothing else is left in the folder."""
     path = tmp_path / "out.jsonl"
     sink = _open(path)
     sink.write(b"one\n")
@@ -275,7 +275,7 @@ def test_outputs_after_a_refused_one_never_appear(tmp_path: Path) -> None:
 
 
 def test_two_outputs_with_one_name_are_refused(tmp_path: Path) -> None:
-    """One would silently replace the other, however its name is spelled."""
+    """One would silently replace the other, with any spelling of its name."""
     with Outputs(_S3, overwrite=True) as outputs:
         outputs.open(str(tmp_path / "a"))
         with pytest.raises(UsageError, match="two outputs"):

@@ -28,7 +28,7 @@ def test_everything_appended_can_be_read_at_once(pieces: list[bytes], looks: lis
 
 
 def test_spool_leaves_no_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The file is in TMPDIR and has no name there, so nothing is left however the process ends."""
+    """The file is in TMPDIR and has no name there, so nothing is left, no matter how the process ends."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     with Spool() as spool:
         spool.append(bytes(2 << 20))

@@ -18,7 +18,7 @@ def test_a_missing_library_ends_the_run_before_any_call(genrm: Genrm, judge_serv
 
 
 def test_a_tracker_that_fails_is_a_warning(genrm: Genrm) -> None:
-    """The rewards are written and the exit code stays 0, whatever a client raises."""
+    """The rewards are written and the exit code stays 0, for any error of a client."""
     (genrm.folder / "wandb.py").write_text("Settings = dict\ndef init(**more):\n    raise OSError('disk full')\n")
     genrm.write("in.jsonl", make_rollouts())
     finished = genrm.run("score", "in.jsonl", "--offline", "--wandb", "x", PYTHONPATH=_before_others(genrm))

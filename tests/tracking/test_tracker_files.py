@@ -13,7 +13,7 @@ KEY = "sk-local-0123456789abcdef"
 
 
 def score_two_files(genrm: Genrm, judge_server: JudgeServer, *flags: object, **environment: str) -> dict[str, Any]:
-    """Score two files with a judge that wants a key, and return the sum of their metrics."""
+    """Score two files with a judge that requires a key, and return the sum of their metrics."""
     judge_server.behave(require_key=KEY)
     for name in ("a.jsonl", "b.jsonl"):
         genrm.write(name, make_rollouts())

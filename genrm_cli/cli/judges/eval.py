@@ -1,4 +1,4 @@
-"""`genrm eval`: measure a judge on labelled pairs, in which one answer is known to be better."""
+"""`genrm eval`: measure a judge on pairs with a known better answer."""
 
 from typing import Annotated, Any
 
@@ -57,7 +57,7 @@ def eval_(
         str | None,
         option(
             "RESULT.json",
-            "Output of metrics and all outcomes: a path, s3://..., or - for stdout.",
+            "Where to write the metrics and all outcomes: a path, s3://..., or - for stdout.",
             "--output",
             "-o",
             panel="Output",
@@ -67,13 +67,13 @@ def eval_(
         str | None,
         option(
             "FILE",
-            "Measure recorded replies instead of asking: lines of id, chosen_first and reply, or JudgeBench's outputs. "
-            "--profile says how to read them.",
+            "Measure recorded replies instead of asking the judge: lines with id, chosen_first and reply, or "
+            "JudgeBench's outputs. --profile sets how to parse them.",
         ),
     ] = None,
     compare: Annotated[
         tuple[str, str] | None,
-        option("A.json B.json", "Test whether one of two judges is significantly better, from two results."),
+        option("A.json B.json", "Compare two results: test whether one judge is significantly better."),
     ] = None,
 ) -> int:
     """Measure a judge: ask it about labelled pairs in both orders and count how often it is right.
@@ -90,7 +90,7 @@ def eval_(
         if replies is not None:
             raise UsageError("--compare reads two results; drop --replies.")
         if output is not None:
-            raise UsageError("--compare writes no result; redirect --json instead of -o.")
+            raise UsageError("--compare writes no result file; omit -o, and redirect the output of --json.")
         return _compare(*compare, invocation)
     return _evaluate(str(pairs), output, replies, invocation)
 
@@ -119,10 +119,10 @@ def _evaluate(pairs: str, output: str | None, replies: str | None, invocation: I
 
 def _compare(a: str, b: str, invocation: Invocation) -> int:
     from genrm_cli.evaluation.compare_results import compare_results
-    from genrm_cli.storage.formats.location import S3Options
+    from genrm_cli.jobs.context import s3_options
 
     settings = invocation.settings
-    s3 = S3Options(settings.storage.s3_endpoint_url, settings.storage.s3_profile, settings.storage.s3_region)
+    s3 = s3_options(settings)
     comparison, quiet = compare_results(a, b, s3), settings.output.quiet
     if settings.output.json_output:
         print_json(comparison)
@@ -152,7 +152,7 @@ def _print_metrics(result: dict[str, Any]) -> None:
 
 
 def _metric_lines(metrics: dict[str, Any]) -> list[str]:
-    """Return the metrics that are not shares of pairs, in sentences."""
+    """Return the metrics that are not shares of pairs, as sentences."""
     kinds = ", ".join(f"{count} {kind}" for kind, count in metrics["failures_by_kind"].items())
     lines = [
         f"{counted(metrics['pairs'], 'pair')} on {counted(metrics['items'], 'line')}, "
@@ -210,9 +210,9 @@ def _say_notes(result: dict[str, Any], output: str | None) -> None:
     if result["judge"]["stand_in"]:
         say_warning("judged by the built-in lexical baseline: the minimum that any real judge must beat.")
     for reject in result["rejects"][:_NAMED_REJECTS]:
-        say_warning(f"line {reject['line']} is skipped: {reject['reason']}.")
+        say_warning(f"skipped line {reject['line']}: {reject['reason']}.")
     if result["rejected_lines"] > _NAMED_REJECTS:
-        say_warning(f"{result['rejected_lines']} lines in total are skipped; --strict stops at them.")
+        say_warning(f"{result['rejected_lines']} lines were skipped in total; --strict stops at the first.")
     for name, count in result["redactions"].items():
         say_warning(f"{counted(count, 'match', 'matches')} of {name} masked in texts sent to the judge.")
     if output is not None and output != "-":

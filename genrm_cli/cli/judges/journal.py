@@ -34,7 +34,7 @@ def stats(path: JournalPath, as_json: Annotated[bool, typer.Option("--json", hel
 @journal.command()
 @exits
 def export(path: JournalPath) -> None:
-    """Print every verdict, with its reply, and every failure as JSON lines."""
+    """Print all verdicts, replies and failures as JSON lines."""
     with _open(path, read_only=True) as opened:
         for entry in opened.iter_entries():
             print_text(json.dumps(entry))
@@ -51,12 +51,12 @@ def prune(
         str | None, typer.Option(metavar="DURATION", help="Delete verdicts older than this, for example 90d.")
     ] = None,
     judge: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="Delete verdicts of this judge, named as in `stats`.")
+        str | None, typer.Option(metavar="TEXT", help="Delete verdicts of this judge, by its name in `stats`.")
     ] = None,
 ) -> None:
-    """Delete failures, old verdicts or those of one judge, and free the space.
+    """Delete failures, or verdicts by age or judge.
 
-    --older-than and --judge together delete verdicts that match both.
+    Frees the space. --older-than and --judge together delete the verdicts that match both.
     """
     from genrm_cli.settings.convert import parse_duration_s
 
@@ -91,5 +91,5 @@ def _stats_text(statistics: dict[str, Any]) -> str:
         )
     lines += [f"{e['judge']}: {counted(e['count'], 'failure')} ({e['kind']})" for e in statistics["failures"]]
     if statistics["damaged_verdicts"]:
-        lines.append(f"{counted(statistics['damaged_verdicts'], 'damaged verdict')}, asked again by the next run")
+        lines.append(f"{counted(statistics['damaged_verdicts'], 'damaged verdict')}, which the next run asks again")
     return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""Options of `genrm simulate` that say which plans and estimators to try."""
+"""Options of `genrm simulate` for the plans and estimators to try."""
 
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
@@ -20,7 +20,7 @@ def plans_of(n: int, strategies: Sequence[str], calls: Sequence[str] | None) -> 
 
     strategies = known_names(strategies, STRATEGIES, "strategy")
     pairs = n * (n - 1) // 2
-    budgets = [whole_number(text, "--calls", 1, _MAX_CALLS) for text in calls or ()]
+    budgets = [parse_integer(text, "--calls", 1, _MAX_CALLS) for text in calls or ()]
     budgets = sorted(set(budgets or (n, 2 * n, 3 * n, 4 * n, pairs, 2 * pairs)))
     plans = [plan_within(name, n, budget) for name in strategies for budget in budgets]
     found = list(dict.fromkeys(plan for plan in plans if plan is not None))
@@ -37,11 +37,11 @@ def known_names(names: Sequence[str], known: Iterable[str], kind: str) -> list[s
     return list(chosen)
 
 
-def whole_number(text: str, flag: str, low: int, high: int) -> int:
-    """Return the integer that a flag gives.
+def parse_integer(text: str, flag: str, low: int, high: int) -> int:
+    """Parse the integer value of a flag.
 
     Raises:
-        UsageError: it is no integer, or out of range.
+        UsageError: it is not an integer, or is out of range.
     """
     try:
         number = int(text)

@@ -57,7 +57,8 @@ def read_reply(
     response: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="TEXT", help="A response that the judge was shown: text, or @FILE. Repeat it for each, in order."
+            metavar="TEXT",
+            help="A response that the judge was shown: text, or @FILE. Repeat for each response, in order.",
         ),
     ] = None,
     truncated: Annotated[
@@ -86,7 +87,7 @@ def read_reply(
 @profiles.command()
 @exits
 def show(name: NameOrFile, as_json: AsJson = False) -> None:
-    """Print a sample prompt exactly as the judge receives it, and the other request fields."""
+    """Print a sample prompt, exactly as the judge receives it."""
     from genrm_cli.judging.lookup.find_profile import find_profile
     from genrm_cli.judging.profiles.profile import Profile, render_messages
 
@@ -109,7 +110,7 @@ def _prompt_for(profile: "AnyProfile", responses: tuple[str, ...]) -> "Prompt":
     """Return a prompt that shows these responses.
 
     Raises:
-        UsageError: the profile shows another number of responses.
+        UsageError: the profile takes another number of responses.
     """
     from genrm_cli.judging.profiles.profile import GradingProfile
     from genrm_cli.judging.requests import ListwisePrompt, PairwisePrompt
@@ -118,7 +119,9 @@ def _prompt_for(profile: "AnyProfile", responses: tuple[str, ...]) -> "Prompt":
         return ListwisePrompt(_CONVERSATION, responses)
     if isinstance(profile, GradingProfile) or len(responses) != 2:
         count = "one response" if isinstance(profile, GradingProfile) else "two responses"
-        raise UsageError(f"{profile.name} shows {count} at a time, and --response is given {len(responses)} time(s).")
+        raise UsageError(
+            f"{profile.name} shows the judge {count} at a time, but --response was given {len(responses)} time(s)."
+        )
     return PairwisePrompt(_CONVERSATION, *responses)
 
 

@@ -52,15 +52,16 @@ def replay_verdicts(
         for result in results:
             _print_judge(result)
         print_text(
-            "Agreement: correlation of the rewards with the consensus of the verdicts that the plan does not use; its "
-            "own noise lowers it, so compare rows with equally many calls. All: with the consensus of all verdicts. "
+            "Agreement: correlation of the rewards with the consensus of the verdicts that the plan does not use; "
+            "its own noise lowers it, so compare only rows with the same number of calls. All: with the consensus of "
+            "all verdicts. "
             "±: half of the 95 % interval, by bootstrap over groups. Errors: their size over the standard errors."
         )
     return 0
 
 
 def _leaves_verdicts(plan: "Plan", n: int) -> bool:
-    """Tell whether a plan asks nothing twice and leaves verdicts that connect the rollouts."""
+    """Return whether a plan asks no comparison twice and leaves verdicts that connect the rollouts."""
     return plan.judges == 1 and plan.calls <= n * (n - 1) - 2 * n
 
 

@@ -23,8 +23,8 @@ from genrm_cli.cli.judges.plan_options import (
     DEFAULT_ESTIMATORS,
     DEFAULT_STRATEGIES,
     known_names,
+    parse_integer,
     plans_of,
-    whole_number,
 )
 from genrm_cli.cli.judges.replay import replay_verdicts
 from genrm_cli.cli.options import keyword_parameter, option, run_command, with_parameters
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from genrm_cli.simulation.recorded_verdicts import KeptVerdicts
 
 SIMULATION_EPILOG = (
-    "The judge is simulated and nearly linear; the true qualities are generated. Differences between plans carry over "
-    "to a real judge better than the absolute values do. Use --fit to bring the simulated judge closer to yours."
+    "The judge is simulated and nearly linear; the true qualities are generated. Differences between plans transfer "
+    "to a real judge better than absolute values do. Use --fit to make the simulated judge more like yours."
 )
 _JUDGE_PANEL = "The simulated judge (--fit sets these from your judge's verdicts)"
 _MIN_SIZE, _MAX_SIZE, _MAX_GROUPS = 2, 128, 1_000_000
@@ -55,7 +55,7 @@ def _with_judge_options(command: Callable[..., int]) -> Callable[..., None]:
 
 def _parameter(field: Any) -> inspect.Parameter:
     text, flag = f"{field.metadata['meaning']} Default: {field.default:g}.", f"--{field.name.replace('_', '-')}"
-    # Text, so that an error about it is printed like any other.
+    # Text, so that errors about it are printed like all others.
     return keyword_parameter(field.name, str, option("NUMBER", text, flag, panel=_JUDGE_PANEL))
 
 
@@ -92,7 +92,8 @@ def simulate(
         option(
             "FILE",
             "Fit the simulated judge to recorded verdicts: a *.comparisons.jsonl (best from a run with "
-            "--both-orders and --repeats 2) or a *.journal.sqlite, which holds less. The options below override it.",
+            "--both-orders and --repeats 2) or a *.journal.sqlite, which records less. The options below override "
+            "the fit.",
         ),
     ] = None,
     judge: Annotated[
@@ -102,7 +103,7 @@ def simulate(
         str | None,
         option(
             "FILE",
-            "Simulate nothing: replay the plans on recorded verdicts, a *.comparisons.jsonl of a run with "
+            "Replay the plans on recorded verdicts instead of simulating: a *.comparisons.jsonl of a run with "
             "--strategy all_pairs --both-orders.",
         ),
     ] = None,
@@ -110,8 +111,8 @@ def simulate(
 ) -> int:
     """Estimate reward accuracy for a call budget.
 
-    Every group has true qualities that the simulated judge sees with position bias, noise, ties and failures. The
-    table shows how the rewards correlate with the truth, how often the best rollout comes out on top, and whether a
+    The simulated judge sees the true quality of each rollout with position bias, noise, ties and failures. The
+    table shows how the rewards correlate with the truth, how often the best rollout ranks first, and whether a
     plan favours an index in the group (index bias).
 
     Example: genrm simulate
@@ -126,14 +127,14 @@ def simulate(
     """
     if replay is not None:
         if given or fit is not None:
-            raise UsageError("--replay takes real verdicts, and neither --fit nor numbers of a simulated judge.")
-        start = whole_number(seed, "--seed", 0, 2**63 - 1)
+            raise UsageError("--replay uses recorded verdicts; omit --fit and the options of the simulated judge.")
+        start = parse_integer(seed, "--seed", 0, 2**63 - 1)
         return replay_verdicts(replay, judge, strategy, calls, estimator, seed=start, as_json=as_json)
     from genrm_cli.simulation.quality import describe_judge
     from genrm_cli.simulation.simulate import simulate as iter_metrics
 
-    size = whole_number(n, "--n", _MIN_SIZE, _MAX_SIZE)
-    count, start = whole_number(groups, "--groups", 2, _MAX_GROUPS), whole_number(seed, "--seed", 0, 2**63 - 1)
+    size = parse_integer(n, "--n", _MIN_SIZE, _MAX_SIZE)
+    count, start = parse_integer(groups, "--groups", 2, _MAX_GROUPS), parse_integer(seed, "--seed", 0, 2**63 - 1)
     plans = plans_of(size, strategy or DEFAULT_STRATEGIES, calls)
     estimators = known_names(estimator or DEFAULT_ESTIMATORS, ESTIMATORS, "estimator")
     model, kept, fitted = _model(given, fit, judge)
@@ -172,7 +173,7 @@ def _model(
 
     kept = read_verdicts(uri, judge)
     if kept.verdicts < MIN_VERDICTS:
-        raise UsageError(f"{uri} holds {counted(kept.verdicts, 'verdict')}; a fit needs at least {MIN_VERDICTS}.")
+        raise UsageError(f"{uri} contains {counted(kept.verdicts, 'verdict')}; --fit needs at least {MIN_VERDICTS}.")
     fitted = fit_to_verdicts(
         model, kept.groups, kept.failures, known_rollouts=kept.known_rollouts, fixed=frozenset(numbers)
     )
@@ -261,11 +262,14 @@ def _fit_text(fit: dict[str, Any]) -> str:
         if fit["rollouts_known"]
         else (
             "A journal does not record which rollouts were compared, so flips, repeats, errors about pairs and bias by "
-            "group keep their defaults; a comparisons file holds more. "
+            "group keep their defaults; a comparisons file records more. "
         )
     )
     if fit["rollouts_known"] and "intransitivity" not in fit["fitted"]:
-        missing = "They do not tell an error about a pair (intransitivity) from quality, so that keeps its default. "
+        missing = (
+            "They cannot separate an error about a pair (intransitivity) from quality, so intransitivity keeps its "
+            "default. "
+        )
     return (
         f"Fitted to {counted(fit['verdicts'], 'verdict')} and {counted(fit['failures'], 'failure')}{by}. {missing}"
         "Verdicts cannot separate an error that all comparisons of a rollout share (misjudgement) from the truth: "

@@ -1,1 +1,1 @@
-"""Commands that score rollouts, and those that look at them first."""
+"""Commands that score rollouts, or inspect them first."""

@@ -46,7 +46,7 @@ def compare(
         typer.Argument(
             metavar="RESPONSES...",
             help="2 to 64 responses: texts, @FILE, or - for stdin (@@ for a text that begins with @). "
-            "A single - reads a compare request as JSON. --compat takes any number.",
+            "A single - reads a compare request as JSON. --compat allows any number.",
         ),
     ],
     invocation: Invocation,
@@ -79,7 +79,7 @@ def compare(
     if not as_gym and not 2 <= count <= MAX_RESPONSES:
         raise InputError(f"{counted(count, 'response')} given; expected 2 to {MAX_RESPONSES}.")
     if count < 2:
-        settings = changed(settings, probe=False)  # no judge is asked
+        settings = changed(settings, probe=False)  # no call to a judge
     say_endpoint_source(invocation)
     with watched(settings) as (progress, events):
         scorer = GroupScorer(settings, invocation.api_keys, progress, events)

@@ -14,7 +14,8 @@ from genrm_cli.errors import UsageError
 from genrm_cli.settings.convert import did_you_mean
 
 _NOTES = (
-    "Files hold one JSON object a line (.gz and .zst too), a JSON array, Parquet rows, or an inspect_ai log (.eval).",
+    "Files contain one JSON object per line (.gz and .zst too), a JSON array, Parquet rows, or an inspect_ai log "
+    "(.eval).",
     "Any other shape: --prompt-field question --response-field samples.text --id-field meta.id",
 )
 
@@ -25,7 +26,7 @@ def formats(
 ) -> int:
     """List the input formats, each with an example line; with a name, print that line alone.
 
-    Each line of a file is recognised by its keys. --format reads all lines of a file in one format.
+    genrm recognises the format of each line by its keys. --format sets one format for all lines.
 
     Example: genrm formats chat > example.jsonl
     """
@@ -36,12 +37,12 @@ def formats(
     elif (dialect := DIALECTS.get(name.replace("-", "_"))) is not None:
         print_json(dialect.example)
     else:
-        raise UsageError(f"there is no format {name!r}; `genrm formats` lists all.{did_you_mean(name, DIALECTS)}")
+        raise UsageError(f"unknown format {name!r}; `genrm formats` lists all formats.{did_you_mean(name, DIALECTS)}")
     return 0
 
 
 def _print_all(examples: dict[str, str]) -> None:
-    """Print each name with its explanation, the example below; on a terminal cut to its width."""
+    """Print each name with its explanation, and the example below, cut to the width of a terminal."""
     widest, width = max(map(len, examples)), shutil.get_terminal_size().columns
     for name, example in examples.items():
         print_text(f"{name:<{widest}}  {EXPLANATIONS[name]}")

@@ -9,15 +9,15 @@ from genrm_cli.rollouts.views import BLANK, EXCLUDED, NOT_IN_TRIAL, WITH_MEDIA
 BASELINE_NOTICE = "judged by the built-in lexical baseline, not by a reward model: do not train on these rewards."
 _FEW_FOR_CONSISTENCY = 8
 _UNUSABLE_FROM = 0.2  # share of verdicts
-_AGREES_FROM = 0.4  # Krippendorff's alpha; judges that share a taste reach more
+_AGREES_FROM = 0.4  # Krippendorff's alpha; judges that share preferences reach more
 
 
 def iter_warnings(metrics: dict[str, Any]) -> Iterator[str]:
-    """Yield what a person should know before using the rewards, from the metrics of a run."""
+    """Yield what the user should know before using the rewards, from the metrics of a run."""
     if metrics["judge"]["stand_in"]:
         yield BASELINE_NOTICE
     if not metrics["rollouts"]:
-        yield "the input holds no rollouts."
+        yield "the input contains no rollouts."
     elif not metrics["comparisons_planned"] and not metrics["components"]:
         yield "nothing to compare: no group has two rollouts with a response to the same prompt."
     yield from _verdict_warnings(metrics)
@@ -36,7 +36,7 @@ def iter_warnings(metrics: dict[str, Any]) -> Iterator[str]:
     if metrics["min_reliability"] is not None and (unknown := metrics["groups_of_unknown_reliability"]):
         yield f"--min-reliability kept {counted(unknown, 'group')} of unknown reliability: too few verdicts."
     if metrics["estimator"] == "combined_fitted" and not metrics["weights_fitted"]:
-        yield "too few groups to fit weights to the judge: combined_fitted used those of combined."
+        yield "too few groups to fit weights to the judge: combined_fitted used the weights of combined."
     if metrics["groups_not_converged"]:
         yield f"the estimator did not converge in {counted(metrics['groups_not_converged'], 'group')}."
     for name, count in metrics["redactions"].items():
@@ -48,7 +48,7 @@ def iter_warnings(metrics: dict[str, Any]) -> Iterator[str]:
 
 
 def _verdict_warnings(metrics: dict[str, Any]) -> Iterator[str]:
-    """Yield a warning if many rankings say something else than the scores, or nothing."""
+    """Yield a warning if many rankings contradict the scores, or only repeat them."""
     if (metrics["contradiction_rate"] or 0) > _UNUSABLE_FROM:
         yield (
             f"scores and ranking disagree in {metrics['contradiction_rate']:.0%} of the verdicts: this judge may not "
@@ -62,17 +62,17 @@ def _verdict_warnings(metrics: dict[str, Any]) -> Iterator[str]:
 
 
 def _panel_warnings(metrics: dict[str, Any]) -> Iterator[str]:
-    """Yield a warning if the judges of a panel agree little more than by chance."""
+    """Yield a warning if the judges of a panel hardly agree more than by chance."""
     alpha = None if metrics["panel"] is None else metrics["panel"]["krippendorff_alpha"]
     if alpha is not None and alpha < _AGREES_FROM:
         yield (
-            f"the judges of the panel do not agree (Krippendorff's alpha {alpha:.2f}; 1 = always, 0 = as by chance): "
+            f"the judges of the panel do not agree (Krippendorff's alpha {alpha:.2f}; 1 = always, 0 = only by chance): "
             "their average may mean little. Compare the judges with `genrm eval`."
         )
 
 
 def _consistency_warnings(metrics: dict[str, Any]) -> Iterator[str]:
-    """Yield a warning if groups are too small for a share of agreeing responses to mean much."""
+    """Yield a warning if groups are too small for a meaningful share of agreeing responses."""
     sources = (metrics["reward_made_of"] or {}).get("components", {})
     names = [name for name, source in sources.items() if source == "responses"]
     small = sum(count for size, count in metrics["group_sizes"].items() if 1 < int(size) < _FEW_FOR_CONSISTENCY)
@@ -82,7 +82,7 @@ def _consistency_warnings(metrics: dict[str, Any]) -> Iterator[str]:
 
 
 def _content_warnings(metrics: dict[str, Any]) -> Iterator[str]:
-    """Yield what keeps rollouts from being compared, and what a judge does not see of others."""
+    """Yield warnings about rollouts that are not compared, and about content that the judge does not see."""
     if blank := metrics["blank_responses"]:
         yield f"{counted(blank, 'response')} {_are(blank)} blank: nothing for the judge to see."
     if truncated := metrics["truncated_responses"]:

@@ -1,4 +1,4 @@
-"""Tables of `genrm score --table`: rewards of the first groups, and the components of all."""
+"""Tables of `genrm score --table`: rewards of the first groups, and components of all groups."""
 
 from collections.abc import Sequence
 from itertools import groupby, islice
@@ -44,7 +44,7 @@ def _rewards_table(rollouts: list[dict[str, Any]]) -> Any:
         numbers = ["-", "-", "-"]
         if rollout["reward"] is not None:
             numbers = [f"{rollout['reward']:.3f}", str(rollout["rank"]), f"{rollout['advantage']:+.2f}"]
-        # Cut by hand: Rich would squeeze out the numbers instead of the texts.
+        # Cut here, because Rich would shorten the numbers instead of the texts.
         width = max(20, terminal_width() - _NUMBERS_WIDTH)
         add_row(table, *numbers, cut(rollout["reason"] or rollout["answer"], width))
     return table

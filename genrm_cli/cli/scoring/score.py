@@ -33,7 +33,7 @@ _MAX_TABLES = 4
 
 
 def _end_before_start(error: GenrmError, output: OutputSettings) -> None:
-    """Report settings that cannot be used in the form of every other end of a run."""
+    """Report unusable settings in the same form as any other outcome of a run."""
     from genrm_cli.jobs.batch import BatchReport
 
     report = BatchReport()
@@ -66,11 +66,10 @@ def score(
         bool, typer.Option("--report", help="Write <stem>.report.html beside each output, with the judge's replies.")
     ] = False,
 ) -> int:
-    """Score rollouts: compare those of each group in pairs and write every line back with its reward.
+    """Score rollouts: compare the rollouts of each group in pairs, and write every line back with its reward.
 
     Also writes <stem>.metrics.json, <stem>.comparisons.jsonl and, if any line is bad, <stem>.rejects.jsonl. All files
-    appear together at the end, or none does. Outputs made from the same input with the same settings are up to date
-    and are skipped.
+    appear together at the end, or none does. Skips inputs that are up to date: already scored with the same settings.
 
     Example: genrm score rollouts.jsonl --base-url http://localhost:8000/v1 --model my-genrm
 
@@ -79,9 +78,9 @@ def score(
     from genrm_cli.jobs.batch import BatchReport
     from genrm_cli.jobs.due.inputs import is_one_input
 
-    if invocation.settings.input.min_age is None and sys.stderr.isatty():  # a person waits, and sees what happens
+    if invocation.settings.input.min_age is None and sys.stderr.isatty():  # a user is waiting, and sees what happens
         invocation = replace(invocation, settings=changed(invocation.settings, min_age=0.0))
-    if report_page:  # the page is for the judge's words
+    if report_page:  # the page shows the judge's replies
         invocation = replace(invocation, settings=changed(invocation.settings, keep_replies=True))
     output = invocation.settings.output
     report, progress = BatchReport(alone=is_one_input(rollouts), keeps=output.json_output or report_page), RunProgress()
@@ -101,7 +100,7 @@ def score(
 
 
 def _write_pages(report: "BatchReport", invocation: Invocation) -> None:
-    """Write a page beside each output that was made, and beside an only one that is up to date."""
+    """Write a report beside each new output, and beside a single output that is up to date."""
     from genrm_cli.jobs.due.planning import Status
     from genrm_cli.report.write_report import write_report
 
@@ -130,7 +129,7 @@ def _score(
     table: int,
     report_page: bool,
 ) -> None:
-    """Score all inputs, show their summary, and raise what ended the run early or failed its only input."""
+    """Score all inputs and show their summary. Raise the error that ended the run early, or that of a single input."""
     from genrm_cli.jobs.batch import score_inputs
     from genrm_cli.jobs.context import new_run
     from genrm_cli.jobs.due.planning import Status
@@ -145,8 +144,8 @@ def _score(
     with contextlib.ExitStack() as stack:
         if settings.storage.lock:
             stack.enter_context(_lock(rollouts, invocation))
-        unsaid = ("file",) if report.alone else ("plan",)
-        events = stack.enter_context(Events(settings.output.log_json, quiet=quiet, unsaid=unsaid))
+        log_only = ("file",) if report.alone else ("plan",)
+        events = stack.enter_context(Events(settings.output.log_json, quiet=quiet, log_only=log_only))
         run = new_run(settings, invocation.api_keys, progress, events)
         with showing_progress(progress, events, quiet=quiet):
             run_to_end(score_inputs(rollouts, run, report))
@@ -163,7 +162,7 @@ def _score(
 
 
 def _show_results(report: "BatchReport", run: "RunContext", *, table: int) -> None:
-    """Show the summary of what was scored now; with `table` also of an only input that is up to date."""
+    """Show the summary of the inputs scored in this run; with `table`, also of a single input that is up to date."""
     from genrm_cli.jobs.due.planning import Status
 
     last, alone = report.last, report.alone
@@ -186,7 +185,7 @@ def _totals(report: "BatchReport", run: "RunContext") -> dict[str, Any]:
 
 
 def _refuse_streams(uri: str, invocation: Invocation, *, report_page: bool) -> None:
-    """Refuse what needs a file for the scored lines where they go out at once."""
+    """Refuse options that need a file of scored lines, if these go to stdout."""
     from genrm_cli.jobs.due.inputs import output_places
 
     if output_places(uri, invocation.settings).metrics is not None:
@@ -206,7 +205,7 @@ def _lock(rollouts: Sequence[str], invocation: Invocation) -> contextlib.Abstrac
 
 
 def _show_plan(rollouts: Sequence[str], report: "BatchReport", invocation: Invocation) -> None:
-    """Print what a run would do with each input, and what it would cost, as it is found."""
+    """Print the plan and the cost of each input as it is listed."""
     from genrm_cli.groups.check import check_settings
     from genrm_cli.jobs.context import new_run
     from genrm_cli.jobs.preview.dry_run import iter_dry_run

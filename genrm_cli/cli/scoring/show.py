@@ -1,4 +1,4 @@
-"""`genrm show`: print groups as rollouts, or exactly what a judge would be sent about them."""
+"""`genrm show`: print the rollouts of groups, or the exact requests to the judge."""
 
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -17,39 +17,42 @@ if TYPE_CHECKING:
     from genrm_cli.jobs.context import RunContext
     from genrm_cli.jobs.preview.show import ShownGroup, ShownRequest
 
-_OMITTED = ("min_age", "leases", "lease_expiry", "lock")
+_OMITTED = ("min_age", "leases", "lease_expiry", "lock", "segment_calls", "segment_age", "only_failed")
 _BEGINNING_CHARS = 80
 
 
-@with_settings("Input", "Pairs", "Judge", "Storage", omit=_OMITTED)
+@with_settings("Input", "Pairs", "Judge", "Journal", "Storage", omit=_OMITTED)
 def show(
     rollouts: Annotated[
         str,
         typer.Argument(
             metavar="ROLLOUTS",
-            help="A JSONL file (.gz, .zst too), s3://bucket/key, or - for stdin; or a *.scored.jsonl.",
+            help="A JSONL file (.gz, .zst too), s3://bucket/key, - for stdin, or a *.scored.jsonl.",
         ),
     ],
     invocation: Invocation,
     as_judge: Annotated[
-        bool, typer.Option("--as-judge", help="Print the messages of the first request about a group.")
+        bool, typer.Option("--as-judge", help="Print the messages of the first request for each group.")
     ] = False,
     group: Annotated[str | None, typer.Option(metavar="KEY", help="Show this group only.")] = None,
-    worst: Annotated[int | None, option("N", "Of a scored file: show the N groups of least reliability.")] = None,
+    worst: Annotated[
+        int | None, option("N", "For a scored file: show the N groups with the lowest reliability.")
+    ] = None,
     failures: Annotated[
-        bool, typer.Option("--failures", help="Of a scored file: show groups with comparisons without a verdict.")
+        bool, typer.Option("--failures", help="For a scored file: show groups with failed comparisons.")
     ] = False,
     limit: Annotated[int, typer.Option(metavar="N", min=1, help="Maximum number of groups.")] = 1,
     as_json: Annotated[
         bool,
-        typer.Option("--json", help="Print JSON lines, which hold the texts exactly, control characters included."),
+        typer.Option("--json", help="Print JSON lines with the exact texts, including control characters."),
     ] = False,
 ) -> int:
-    """Show the first group as rollouts, or exactly what a judge would be sent about it, without calling one.
+    """Show the first group: its rollouts, or the exact request to the judge. Calls no judge.
 
-    Of an output of genrm score (*.scored.jsonl), show rewards, the matrix of verdicts and the judge's words.
+    For an output of genrm score (*.scored.jsonl), show rewards, the matrix of verdicts and the judge's replies, from
+    the journal if the comparisons lack them.
 
-    With --as-judge, groups about which nothing is asked are skipped. The settings are those of `genrm score`. Control
+    --as-judge skips groups without comparisons. Accepts the settings of `genrm score`. Control
     characters are printed as escapes such as \\x1b; --json keeps them.
 
     Example: genrm show rollouts.jsonl --as-judge --group task:3 --model my-genrm
@@ -98,7 +101,7 @@ def _iter_requests(uri: str, run: "RunContext", group: str | None) -> "Iterator[
 
     judge = run.settings.judge
     if not (judge.model or judge.profile or run.settings.panel.judges):
-        say(f"no model or profile is given: the messages are those of the profile {STAND_IN_PROFILE}")
+        say(f"no --model or --profile given; showing the messages of profile {STAND_IN_PROFILE}")
     return iter_shown_requests(uri, run, group)
 
 

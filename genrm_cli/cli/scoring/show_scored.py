@@ -1,4 +1,4 @@
-"""Scored groups in the terminal: rewards, the matrix of verdicts, and the judge's words."""
+"""Scored groups in the terminal: rewards, the matrix of verdicts, and the judge's replies."""
 
 from collections.abc import Iterator
 from heapq import nsmallest
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from genrm_cli.report.scored_group import AskedComparison, ScoredGroup
 
 _BEGINNING_CHARS = 60
-_MAX_MATRIX = 24  # columns that a terminal has room for
+_MAX_MATRIX = 24  # columns that fit on a terminal
 
 
 def show_scored(
@@ -28,8 +28,8 @@ def show_scored(
     limit: int,
     as_json: bool,
 ) -> None:
-    """Print groups of a scored file: those of least reliability, those with failures, one, or the first."""
-    from genrm_cli.report.page.group_document import group_document, mask_of
+    """Print groups of a scored file: those with the lowest reliability, those with failures, one, or the first."""
+    from genrm_cli.report.page.group_document import group_document, mask_of, with_labels_masked
     from genrm_cli.report.scored_run import ScoredRun
 
     mask = mask_of(settings.judge.redact_pattern)
@@ -45,16 +45,16 @@ def show_scored(
             chosen = iter(nsmallest(worst, known, key=lambda each: each.reliability or 0.0))
         if as_json:
             for each in chosen:
-                print_json(group_document(each, mask))
+                print_json(group_document(with_labels_masked(each, mask), mask))
         else:
-            print_paged(part for each in chosen for part in _iter_parts(each, mask))
+            print_paged(part for each in chosen for part in _iter_parts(with_labels_masked(each, mask), mask))
 
 
 def _iter_parts(group: "ScoredGroup", mask: "Mask") -> Iterator[str | Table]:
     from genrm_cli.report.page.group_document import prompt_beginning
 
     size = counted(len(group.rollouts), "rollout")
-    yield f"=== group {mask(group.key)}: {size}, reliability {number_text(group.reliability, '.2f')}"
+    yield f"=== group {group.key}: {size}, reliability {number_text(group.reliability, '.2f')}"
     yield f"{prompt_beginning(group, mask)}\n"
     table = new_table("index", "response", "reward", "rank", "advantage", "error", "chars", texts=2)
     ordered = sorted(group.rollouts, key=lambda each: (each.reward is None, -(each.reward or 0.0), each.index))

@@ -1,4 +1,4 @@
-"""The summary of a run of `genrm score`: a dozen lines on a terminal, the same without a limit in a log."""
+"""The summary of a run of `genrm score`: a dozen lines on a terminal, without that limit in a log."""
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
@@ -23,10 +23,10 @@ _HIGH, _FAIR = 0.8, 0.5
 
 
 def show_summary(metrics: dict[str, Any], samples: Sequence[dict[str, Any]], *, table: int) -> None:
-    """Show what a run gave: with `table` the rewards of the first groups and everything else that is known.
+    """Show the results of a run; with `table`, also the rewards of the first groups and all details.
 
     Args:
-        metrics: of one input, or of many together.
+        metrics: metrics of one input, or of many inputs merged.
         samples: rewards of the first groups.
         table: how many of these groups to show, with all components and all warnings.
     """
@@ -52,7 +52,7 @@ def show_summary(metrics: dict[str, Any], samples: Sequence[dict[str, Any]], *, 
 
 
 def show_rewards(metrics: dict[str, Any], samples: Sequence[dict[str, Any]], table: int) -> None:
-    """Show who judged, and the rewards of the first groups: what --table adds to a quiet run."""
+    """Show the judge and the rewards of the first groups: what --table adds to --quiet."""
     say(f"judge: {_judge_text(metrics['judge'])}")
     show_groups(samples, metrics["groups"], table)
 
@@ -80,7 +80,7 @@ def _iter_lines(metrics: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 def _judge_text(judge: dict[str, Any]) -> str:
     if judge["name"] is None:
-        return "none: no reward is made of comparisons"
+        return "none: no reward uses comparisons"
     if panel := judge.get("panel"):
         return f"panel of {len(panel)}: " + "; ".join(map(judge_text, panel))
     return judge_text(judge)
@@ -106,7 +106,7 @@ def _comparisons_text(metrics: dict[str, Any]) -> str:
 
 
 def verdicts_text(verdicts: int, reused: int, failures: int, not_asked: int) -> str:
-    """Return the results of comparisons; one that was not asked is no failure to a person."""
+    """Return the results of comparisons. A comparison that was not asked is not shown as a failure."""
     parts = [counted(verdicts, "verdict")]
     if reused:
         parts.append(f"{reused:,} reused from an earlier run")
@@ -134,7 +134,7 @@ def _reliability_text(metrics: dict[str, Any]) -> str:
         elif mean >= _FAIR:
             meaning = "fair: reward differences are more real than judge noise"
         else:
-            meaning = "low: rewards differ mostly by judge noise"
+            meaning = "low: reward differences are mostly judge noise"
         parts.append(f"{mean:.2f}, {meaning}")
         parts += _one_more_ring(metrics, mean)
     if metrics["groups_noisy"]:
@@ -149,8 +149,8 @@ def _reliability_text(metrics: dict[str, Any]) -> str:
 
 
 def _one_more_ring(metrics: dict[str, Any], reliability: float) -> list[str]:
-    """Return what one more ring would give, where the plan has one to add, it would matter, and it can be predicted."""
-    is_predictable = metrics["estimator"].startswith("combined")  # of others, up to .1 too high in small groups
+    """Predict the reliability with one more ring, if the plan can add one and it would matter."""
+    is_predictable = metrics["estimator"].startswith("combined")  # others: up to .1 too high in small groups
     if metrics["strategy"] not in ("circular", "ring") or not 0 < reliability < _HIGH or not is_predictable:
         return []
     size = max(metrics["group_sizes"], key=lambda size: metrics["group_sizes"][size])
@@ -162,7 +162,7 @@ def _one_more_ring(metrics: dict[str, Any], reliability: float) -> list[str]:
 
 
 def _iter_files(metrics: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield where to look next; nothing for a stream and for many inputs, each of which was named when it was done."""
+    """Yield the files to look at next; none for a stream, or for many inputs, whose files were printed one by one."""
     if metrics.get("output_mark") is None:
         return
     output = metrics["output"]
@@ -178,7 +178,7 @@ def _iter_files(metrics: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def done_text(report: "BatchReport", metrics: RunMetrics) -> str:
-    """Return how a run ended, in one line that is easy to find in a log."""
+    """Return the outcome of a run as one line that is easy to find in a log."""
     verdicts = verdicts_text(metrics.verdicts, metrics.journal_hits, metrics.failed, metrics.failures["not_asked"])
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     calls = counted(metrics.calls, "call")
@@ -186,7 +186,7 @@ def done_text(report: "BatchReport", metrics: RunMetrics) -> str:
 
 
 def counts_text(report: "BatchReport") -> str:
-    """Return how many inputs ended in which way."""
+    """Return the number of inputs with each status."""
     counts = ", ".join(f"{count} {status_text(status)}" for status, count in report.counts.items())
     is_cut = report.fatal is not None or report.is_interrupted
     more = " (stopped before listing all)" if is_cut and not report.is_listed else ""

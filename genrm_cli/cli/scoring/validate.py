@@ -141,14 +141,14 @@ def _comparison_rows(report: Report) -> Report:
     comparisons = f"{report['comparisons']:,} with {report['strategy']} × {report['repeats']}{in_journal}"
     rows = {"comparisons": comparisons, **_cost_rows(report["plan"])}
     if report["requests_max"]:
-        rows["calls"] += f", at most {report['requests_max']:,} if each fails every time"
+        rows["calls"] += f", at most {report['requests_max']:,} with all retries"
     return rows
 
 
 def _cost_rows(plan: Report) -> Report:
     if not plan["calls"]:
         return {"calls": "0"}
-    cost = "unknown: give --price-in and --price-out per million tokens"
+    cost = "unknown: set --price-in and --price-out (per million tokens)"
     return {
         "calls": f"{plan['calls']:,}",
         "tokens": [
@@ -186,7 +186,7 @@ def _example_lines(example: Report) -> Iterator[str]:
 
 
 def _not_compared(report: Report) -> str:
-    """Return how many rollouts are not compared, and why."""
+    """Return the numbers of rollouts that are not compared, with the reasons."""
     reasons = [f"{count:,} excluded ({reason})" for reason, count in report["excluded_reasons"].items()]
     if blank := report["blank_responses"]:
         reasons.append(counted(blank, "blank response"))

@@ -14,7 +14,7 @@ from genrm_cli.settings.declare import Value
 def config(
     invocation: Invocation,
     changed: Annotated[
-        bool, typer.Option("--changed", help="Show only settings that differ from their defaults.")
+        bool, typer.Option("--changed", help="Show only settings that differ from their default.")
     ] = False,
 ) -> int:
     """Show the effective settings and their sources.

@@ -21,20 +21,20 @@ _NAME = "genrm.toml"
 _TIMEOUT_S = 30.0
 _USUAL_URL = "http://localhost:8000/v1"
 _TEMPLATE = """\
-# Settings of genrm. `genrm guide settings` explains them all, and `genrm config` prints those in effect.
+# Settings of genrm. `genrm guide settings` explains them all, and `genrm config` prints the effective values.
 # Flags and environment variables (GENRM_MODEL=...) override this file.
 
 # The judge: an OpenAI-compatible endpoint, and a model that it serves.
 base_url = {base_url}
 model = {model}
 
-# The API key is never in a file like this one: it is read from GENRM_API_KEY or OPENAI_API_KEY, or from this variable.
+# Keep the API key out of this file: genrm reads it from GENRM_API_KEY or OPENAI_API_KEY, or from this variable.
 {api_key_env}
 
 # How the judge is prompted and its replies are parsed. By default genrm finds out; `genrm profiles` lists the names.
 # profile = "nemotron-plain"
 
-# Comparisons: each rollout takes part in 2 x ring_k. More comparisons make more reliable rewards.
+# Each rollout takes part in 2 x ring_k comparisons. More comparisons make rewards more reliable.
 # ring_k = 2.0
 
 # Limits of a run. Prices are per million tokens.
@@ -43,7 +43,7 @@ model = {model}
 # price_out = 1.5
 # max_cost = 20.0
 
-# The field that says which rollouts belong together, if it is not the prompt or a usual id.
+# The field that identifies the group, if it is not the prompt or a common id.
 # group_by = "metadata.task"
 
 # Fields of the prompt and the response, for a format that genrm does not recognise.
@@ -57,12 +57,14 @@ def init(
     base_url: Annotated[
         str | None, option("URL", "OpenAI-compatible endpoint. Default: OPENAI_BASE_URL.", "--base-url")
     ] = None,
-    model: Annotated[str | None, option("NAME", "Model name. Default: the only one that is served.", "--model")] = None,
+    model: Annotated[
+        str | None, option("NAME", "Model name. Default: the endpoint's model, if it serves only one.", "--model")
+    ] = None,
     api_key_env: Annotated[
         str | None,
         option(
             "NAME",
-            "Environment variable that holds the API key. Default: GENRM_API_KEY, then OPENAI_API_KEY.",
+            "Environment variable that contains the API key. Default: GENRM_API_KEY, then OPENAI_API_KEY.",
             "--api-key-env",
         ),
     ] = None,
@@ -70,7 +72,7 @@ def init(
 ) -> None:
     """Write a commented genrm.toml for a judge into this folder, and trust it.
 
-    Asks the endpoint which models it serves. On a terminal, asks for what is not given.
+    Asks the endpoint which models it serves. On a terminal, prompts for missing values.
 
     Example: genrm init --base-url http://localhost:8000/v1
     """
@@ -88,7 +90,7 @@ def init(
 
 
 def _judge_at(base_url: str | None, api_key_env: str | None) -> JudgeSettings:
-    """Return the settings of the judge from flags and environment; asks for an endpoint if there is none."""
+    """Return the judge settings from flags and environment. Prompts for the endpoint if none is given."""
     from genrm_cli.settings.resolve import resolve_settings
     from genrm_cli.settings.sources.toml_file import SettingsFile
 
@@ -97,7 +99,7 @@ def _judge_at(base_url: str | None, api_key_env: str | None) -> JudgeSettings:
     if judge.base_url:
         return judge
     if not is_interactive():
-        raise UsageError(f"no endpoint is given; pass --base-url, for example {_USUAL_URL}, or set OPENAI_BASE_URL.")
+        raise UsageError(f"no endpoint given; pass --base-url, for example {_USUAL_URL}, or set OPENAI_BASE_URL.")
     return _judge_at(ask("Endpoint of the judge", _USUAL_URL), api_key_env)
 
 
@@ -105,7 +107,7 @@ def _served_models(judge: JudgeSettings, *, needed: bool) -> list[str]:
     """Ask the endpoint for its models.
 
     Raises:
-        JudgeError: it gives no list although one is `needed`; otherwise that is a warning.
+        JudgeError: it returns no list and `needed` is set. Otherwise that is a warning.
     """
     from genrm_cli.judging.client import CallError, JudgeAddress, JudgeClient
     from genrm_cli.settings.sources.keys import find_api_key
@@ -139,7 +141,7 @@ def _no_list(url: str, error: "CallError") -> str:
 
 
 def _choose(served: Sequence[str], url: str) -> str:
-    """Return the only model, or the one that the user chooses by name or number."""
+    """Return the only model, or the model that the user chooses by name or number."""
     if not served:
         raise JudgeError(f"{url} serves no model; start one, or name it with --model.")
     if len(served) == 1:
@@ -154,11 +156,11 @@ def _choose(served: Sequence[str], url: str) -> str:
             return answer
         if answer.isdecimal() and 1 <= int(answer) <= len(served):
             return served[int(answer) - 1]
-        say_warning(f"{answer!r} is neither a number nor a name of the list.")
+        say_warning(f"{answer!r} is neither a number nor a name from the list.")
 
 
 def _render(judge: JudgeSettings, model: str) -> str:
-    """Return the settings file; a JSON string is a TOML string, too."""
+    """Return the text of the settings file. A JSON string is also a TOML string."""
     named_key = (
         '# api_key_env = "MY_KEY"' if judge.api_key_env is None else f"api_key_env = {_quoted(judge.api_key_env)}"
     )
@@ -171,7 +173,7 @@ def _quoted(text: str) -> str:
 
 
 def _write(path: Path, text: str) -> None:
-    """Write the settings file, and trust it: the user has just chosen what it holds."""
+    """Write the settings file, and trust it: the user has just chosen its contents."""
     from genrm_cli.settings.sources.toml_file import read_settings_file
     from genrm_cli.settings.sources.trust import trust
 

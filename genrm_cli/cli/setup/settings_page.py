@@ -6,8 +6,8 @@ from genrm_cli.settings.table import all_settings
 _INTRODUCTION = """\
 # Settings
 
-Every setting is a flag (`--call-timeout`), an environment variable (`GENRM_CALL_TIMEOUT`) and a line of a settings file
-(`call_timeout = 600`). The settings file is the one that `--config` or `GENRM_CONFIG` names, otherwise `genrm.toml` or
+Every setting is a flag (`--call-timeout`), an environment variable (`GENRM_CALL_TIMEOUT`) and a key in a settings file
+(`call_timeout = 600`). The settings file is the one named by `--config` or `GENRM_CONFIG`, otherwise `genrm.toml` or
 `[tool.genrm]` of `pyproject.toml` in the current folder. A file found there may not name endpoints, keys, files or
 code unless you trust it: see `genrm guide security`.
 

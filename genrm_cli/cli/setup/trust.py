@@ -20,7 +20,7 @@ def trust(
 ) -> None:
     """Trust the settings file of a folder, so that it may name endpoints, keys, files and code.
 
-    The trust ends when the settings change. Files that the settings name, such as Python modules, are not checked.
+    Trust ends when the settings change. Files that the settings name, such as Python modules, are not checked.
 
     Example: genrm trust .
     """
@@ -42,7 +42,7 @@ def _trust(folder: Path) -> None:
     if not file.path:
         raise UsageError(f"{folder}: no settings; expected genrm.toml, or [tool.genrm] in pyproject.toml.")
     trust(file, folder)
-    places = ", ".join(place for _, place in iter_needing_trust(file.values)) or "nothing that needs it"
+    places = ", ".join(place for _, place in iter_needing_trust(file.values)) or "nothing that requires trust"
     print_text(f"{folder.resolve() / file.path} is trusted and sets {places}")
 
 

@@ -18,7 +18,7 @@ _OMITTED = (
     *("group_by", "view", "view_max_chars", "answer_field", "answer_tool", "ignore_media", "empty"),
 )
 _SHOWN = ("mean", "q25", "median", "q75")
-_PAIRS, _OTHERS = "Pairs to train on", "Other products"
+_PAIRS, _OTHERS = "Pairs to train on", "Other data sets"
 
 
 @with_settings("Input", "Output", "Storage", omit=_OMITTED)
@@ -42,63 +42,76 @@ def export(
         str, typer.Option(metavar="NAME", help=f"{explained(PAIR_SELECTIONS)}.", rich_help_panel=_PAIRS)
     ] = "best-worst",
     top: Annotated[
-        int, typer.Option(metavar="K", min=1, help="Of top-bottom: responses at each end.", rich_help_panel=_PAIRS)
+        int,
+        typer.Option(metavar="K", min=1, help="top-bottom: number of responses at each end.", rich_help_panel=_PAIRS),
     ] = 2,
     min_gap: Annotated[
-        float, typer.Option(metavar="NUMBER", min=0, help="Least difference of the rewards.", rich_help_panel=_PAIRS)
+        float,
+        typer.Option(
+            metavar="NUMBER", min=0, help="Minimum difference between the two rewards.", rich_help_panel=_PAIRS
+        ),
     ] = 0.0,
     min_confidence: Annotated[
         float | None,
         option(
             "P",
-            "Least probability that the judge truly prefers the chosen response. "
-            "trl-sft: that the reward is at least --min-reward.",
+            "Minimum probability that the judge truly prefers the chosen response. trl-sft: that the reward is at "
+            "least --min-reward.",
             panel=_PAIRS,
         ),
     ] = None,
     max_length_ratio: Annotated[
-        float | None, option("NUMBER", "Most times that one answer may be as long as the other.", panel=_PAIRS)
+        float | None, option("NUMBER", "Maximum ratio between the lengths of the two answers.", panel=_PAIRS)
     ] = None,
     balance_length: Annotated[
         bool,
         typer.Option(
             "--balance-length",
-            help="Keep as many pairs with the longer answer chosen as with the shorter, by difference of length.",
+            help="Balance the pairs: the longer answer is chosen as often as the shorter, at each length difference.",
             rich_help_panel=_PAIRS,
         ),
     ] = False,
     max_similarity: Annotated[
         float | None,
-        option("NUMBER", "Drop pairs of near-duplicates: most overlap of three-word sequences, 0 to 1.", panel=_PAIRS),
+        option(
+            "NUMBER", "Drop pairs of near-duplicates: maximum overlap of three-word sequences, 0 to 1.", panel=_PAIRS
+        ),
     ] = None,
-    max_pairs_per_prompt: Annotated[int | None, option("N", "Keep those with the widest gap.", panel=_PAIRS)] = None,
+    max_pairs_per_prompt: Annotated[
+        int | None, option("N", "Keep the N pairs of each prompt with the widest gap.", panel=_PAIRS)
+    ] = None,
     best_of: Annotated[
-        int, typer.Option(metavar="N", min=1, help="trl-sft: responses to keep of a prompt.", rich_help_panel=_OTHERS)
+        int,
+        typer.Option(
+            metavar="N", min=1, help="trl-sft: number of responses to keep for each prompt.", rich_help_panel=_OTHERS
+        ),
     ] = 1,
-    min_reward: Annotated[float | None, option("NUMBER", "trl-sft: least reward.", panel=_OTHERS)] = None,
+    min_reward: Annotated[float | None, option("NUMBER", "trl-sft: minimum reward.", panel=_OTHERS)] = None,
     threshold: Annotated[
         float | None,
-        option("NUMBER", "trl-kto: label of rewards from here on is true. Default: the group's median.", panel=_OTHERS),
+        option(
+            "NUMBER", "trl-kto: label rewards at or above this as true. Default: the group's median.", panel=_OTHERS
+        ),
     ] = None,
     reasoning: Annotated[
-        str, typer.Option(metavar="NAME", help=f"What to do with reasoning. {explained(REASONING_POLICIES)}.")
+        str, typer.Option(metavar="NAME", help=f"How to export reasoning. {explained(REASONING_POLICIES)}.")
     ] = "keep",
     branch_at: Annotated[
         int | None,
-        option("N", "Export the policy's Nth turn, with what came before as prompt. Default: whole responses."),
+        option("N", "Export the policy's Nth turn, with everything before it as the prompt. Default: whole responses."),
     ] = None,
     split: Annotated[
-        float, typer.Option(metavar="SHARE", min=0, max=0.9, help="Share of prompts for OUT.validation.jsonl.")
+        float, typer.Option(metavar="SHARE", min=0, max=0.9, help="Share of prompts to put into OUT.validation.jsonl.")
     ] = 0.0,
     mixed_settings: Annotated[
         bool, typer.Option("--mixed-settings", help="Accept inputs that were scored with different settings.")
     ] = False,
-    seed: Annotated[int, typer.Option(metavar="N", help="Random seed of choices and splits.")] = 0,
+    seed: Annotated[int, typer.Option(metavar="N", help="Random seed for choices and splits.")] = 0,
 ) -> int:
     """Turn scored rollouts into a data set for a trainer, with a manifest beside it.
 
-    Never exports ties, unscored or single rollouts, defaulted verdicts, equal texts, or a chosen response that broke
-    a gate. Every drop is counted by reason.
+    Never exports ties, unscored or single rollouts, defaulted verdicts, equal texts, or a chosen response that broke a
+    gate. Counts everything that it drops by reason.
 
     Example: genrm export run.scored.jsonl --to trl-dpo -o pairs.jsonl --min-gap 0.5 --split 0.05
 
@@ -161,9 +174,9 @@ def _refuse_idle(options: "ExportOptions", unit: str) -> None:
     )
     for flag, value, units in uses:
         if value is not None and unit not in units:
-            raise UsageError(f"{flag} has no effect with --to {options.to}; drop it.")
+            raise UsageError(f"{flag} has no effect with --to {options.to}; omit it.")
     if unit == "sample" and pairs.min_confidence is not None and options.min_reward is None:
-        raise UsageError("--min-confidence says how sure --min-reward must be; give both.")
+        raise UsageError("--min-confidence requires --min-reward; pass both.")
 
 
 def _refuse_out_of_range(options: "ExportOptions") -> None:
@@ -180,7 +193,7 @@ def _refuse_out_of_range(options: "ExportOptions") -> None:
 
 
 def _show(manifest: dict[str, Any], usage: str) -> None:
-    """Print the manifest for a person, and what to type at the loader."""
+    """Print the manifest for the user, and the code that loads the rows."""
     rows = ", ".join(f"{count:,} {name}" for name, count in manifest["rows"].items())
     of = f"{counted(manifest['rollouts'], 'rollout')} in {counted(manifest['groups'], 'group')}"
     say(f"{manifest['to']}: rows: {rows}; from {of}")

@@ -1,28 +1,29 @@
-"""`genrm report`: write a page about scored rollouts."""
+"""`genrm report`: write an HTML report about scored rollouts."""
 
 from typing import Annotated
 
 import typer
 
-from genrm_cli.cli.console import print_json, say
-from genrm_cli.cli.options import Invocation, with_settings
+from genrm_cli.cli.console import counted, print_json, say, say_warning
+from genrm_cli.cli.options import Invocation, option, with_settings
 from genrm_cli.settings.table import all_settings
 
 _OMITTED = (
     *("output", "output_template", "dry_run", "keep_replies", "log_json", "min_age", "leases", "lease_expiry", "lock"),
+    *("segment_calls", "segment_age", "only_failed"),
     *("group_by", "view", "view_max_chars", "answer_field", "answer_tool", "ignore_media", "empty"),
     *(each.name for each in all_settings() if each.declared.panel == "Judge" and each.name != "redact_pattern"),
 )
 
 
-@with_settings("Input", "Judge", "Output", "Storage", omit=_OMITTED)
+@with_settings("Input", "Judge", "Journal", "Output", "Storage", omit=_OMITTED)
 def report(
     scored: Annotated[
         list[str],
         typer.Argument(
             metavar="SCORED...",
             help="Outputs of genrm score: *.scored.jsonl (.gz, .zst), folders, s3://..., patterns. "
-            "Results of genrm eval: *.json.",
+            "Results of genrm eval, too.",
         ),
     ],
     invocation: Invocation,
@@ -32,21 +33,22 @@ def report(
             "--output",
             "-o",
             metavar="OUT.html",
-            help="The page. Default: <stem>.report.html beside the input, report.html for several.",
+            help="Path of the page. Default: <stem>.report.html beside the input, report.html for several inputs.",
             show_default=False,
         ),
     ] = None,
     compare: Annotated[
-        bool, typer.Option("--compare", help="Match the rollouts of two inputs: whose ranks changed.")
+        bool, typer.Option("--compare", help="Match the rollouts of two inputs, and show whose ranks changed.")
     ] = False,
+    figures: Annotated[str | None, option("OUT.json", "Also write the figures of the page to this file.")] = None,
     max_size: Annotated[
-        int, typer.Option(metavar="MB", min=1, help="Above this size, groups go to a folder beside the page.")
+        int, typer.Option(metavar="MB", min=1, help="Maximum size of the page. Above it, groups go to a folder.")
     ] = 150,
 ) -> int:
     """Write one HTML file about scored rollouts: how far to trust the rewards, and every group with its verdicts.
 
-    The page needs no server and no network. It shows the texts of the rollouts: --redact-pattern masks them as it does
-    for a judge. --json prints the figures.
+    The page needs no server and no network. Replies that the comparisons lack come from the journal. The page contains
+    the texts of the rollouts; --redact-pattern masks them as it does for a judge. --json prints the figures.
 
     Example: genrm report run.scored.jsonl -o report.html
 
@@ -54,11 +56,21 @@ def report(
     """
     from genrm_cli.report.write_report import write_report
 
-    written = write_report(scored, output, invocation.settings, compare=compare, max_size_bytes=max_size * 1_000_000)
+    size = max_size * 1_000_000
+    written = write_report(
+        scored, output, invocation.settings, compare=compare, figures_uri=figures, max_size_bytes=size
+    )
     if invocation.settings.output.json_output:
         print_json(written.figures)
     if not invocation.settings.output.quiet:
         for answer in written.answers:
             say(f"can I train on this? {answer}")
+        if written.rejected_lines:
+            say_warning(f"{counted(written.rejected_lines, 'line')} could not be read; the page counts them.")
+        if written.unknown_replies:
+            say(
+                f"{counted(written.unknown_replies, 'reply', 'replies')} of the judge unknown to the comparisons and "
+                "the journal; name a --journal, or score again with --keep-replies --force"
+            )
         say(f"report  {written.output}" + (f" and {written.folder}/" if written.folder else ""))
     return 0

@@ -1,1 +1,1 @@
-"""Which rows to make: pairs, their balance, their order, their split."""
+"""Selection of rows: pairs, their balance, order and split."""

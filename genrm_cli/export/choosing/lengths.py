@@ -10,12 +10,12 @@ _WORDS = re.compile(r"\w+")
 
 
 def balanced(differences: Sequence[int], seed: int) -> list[bool]:
-    """Return which pairs to keep, so that in each bucket as many have the longer answer chosen as the shorter.
+    """Return which pairs to keep, so that in each bucket the longer answer is chosen as often as the shorter.
 
     Args:
-        differences: characters of the chosen answer less those of the rejected, one for each pair; buckets are 64
+        differences: characters of the chosen minus those of the rejected answer, one per pair; buckets are 64
             characters wide. Pairs of equal lengths are kept.
-        seed: of which pairs of the larger side are dropped.
+        seed: random seed for the pairs of the larger side to drop.
     """
     sides: defaultdict[int, tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
     for pair, difference in enumerate(differences):

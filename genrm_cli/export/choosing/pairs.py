@@ -11,20 +11,20 @@ from statistics import fmean, pstdev
 from genrm_cli.export.candidates import Candidate, Preferences
 
 Confidence = Callable[[int, int], float | None]
-"""Probability that the judge truly prefers the first index to the second; None where unknown."""
+"""Probability that the judge truly prefers the first index to the second; None if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class PairOptions:
-    """Which pairs to make of a group.
+    """The pairs to make from a group.
 
     Attributes:
         selection: a name of `PAIR_SELECTIONS`.
-        top: of `top-bottom`.
-        min_gap: least difference of rewards.
-        min_confidence: least probability that the order is right; None for no limit.
-        max_length_ratio: most times that one answer may be as long as the other; None for no limit.
-        seed: of random choices.
+        top: number of responses at each end, for `top-bottom`.
+        min_gap: minimum difference of rewards.
+        min_confidence: minimum probability that the order is right; None for no limit.
+        max_length_ratio: maximum ratio between the lengths of the answers; None for no limit.
+        seed: random seed.
     """
 
     selection: str = "best-worst"
@@ -63,12 +63,12 @@ def choose_pairs(
     A pair is never a tie, never two equal texts, never answers to two prompts, and its chosen response broke no gate.
 
     Args:
-        candidates: of one group; fewer than two give no pair.
+        candidates: candidates of one group; fewer than two give no pair.
         options: selection and filters.
         dropped: counts each pair that a filter drops, by reason.
-        preferences: of the judge about pairs that it compared; needed by `compared`.
-        confidence: needed by `min_confidence`.
-        key: of the group, for random choices that do not depend on the other groups.
+        preferences: preferences of the judge between pairs that it compared; needed for `compared`.
+        confidence: needed for `min_confidence`.
+        key: key of the group, so that random choices do not depend on other groups.
     """
     if len(candidates) < 2:
         dropped["fewer than two usable rollouts in the group"] += 1

@@ -21,9 +21,9 @@ class PromptSplit:
     """The prompts of an export, by digest; 72 bytes of memory each.
 
     Prompts are near-duplicates if the sets of their three-word shingles are alike: with 8 bands of 8 minimum hashes,
-    a Jaccard index of 0.77 joins two prompts with probability 0.64, one of 0.5 with 0.03, one of 0.9 with 0.99. Joined
-    prompts are joined with all that they are joined to, and stand on one side of the split. System prompts do not
-    count, as many tasks share one. Time is linear but for sorting.
+    a Jaccard index of 0.77 joins two prompts with probability 0.64, one of 0.5 with 0.03, one of 0.9 with 0.99.
+    Clusters of joined prompts stay on one side of the split. System prompts do not count, because many tasks share
+    one. Time is linear except for sorting.
 
     Source: A. Z. Broder, On the resemblance and containment of documents (1997); P. Indyk, R. Motwani, STOC 1998.
     """
@@ -39,7 +39,7 @@ class PromptSplit:
         return digest in self._digests
 
     def add(self, digest: int, prompt: Sequence[Turn]) -> None:
-        """Add a prompt; one that is known already costs nothing."""
+        """Add a prompt; known prompts cost nothing."""
         if digest in self._digests:
             return
         self._digests[digest] = len(self._digests)
@@ -51,7 +51,7 @@ class PromptSplit:
     def validation(self, share: float, seed: int) -> set[int]:
         """Return the digests of the validation prompts: about this share of all, whole clusters at random.
 
-        At least one cluster is chosen where there are two or more; none where there is only one.
+        At least one cluster is chosen if there are two or more, and none if there is only one.
         """
         clusters: dict[int, list[int]] = {}
         for digest, root in zip(self._digests, self._roots(), strict=True):
@@ -72,13 +72,13 @@ class PromptSplit:
         words = _WORDS.findall(text.lower()) or [text]
         shingles = {" ".join(words[at : at + _SHINGLE_WORDS]) for at in range(max(1, len(words) - _SHINGLE_WORDS + 1))}
         hashes = np.fromiter((binascii.crc32(each.encode()) for each in shingles), dtype=np.uint64, count=len(shingles))
-        # Multiplication and addition modulo 2**64, of which the high half is well mixed.
+        # Multiplication and addition modulo 2**64; the high half is well mixed.
         mixed = (hashes[:, None] * self._factors + self._shifts) >> np.uint64(32)
         smallest: NDArray[np.uint64] = mixed.min(axis=0)
         return smallest
 
     def _roots(self) -> list[int]:
-        """Return a number for each prompt, equal for those that bands join."""
+        """Return a number for each prompt, equal for prompts joined by bands."""
         roots = list(range(len(self._digests)))
 
         def root_of(number: int) -> int:

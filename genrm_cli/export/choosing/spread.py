@@ -1,4 +1,4 @@
-"""Order rows so that those of one prompt stand far apart."""
+"""Order rows so that rows of one prompt are far apart."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 def spread_order(keys: Sequence[int], seed: int) -> NDArray[np.int64]:
     """Return an order of rows in which equal keys are spread evenly.
 
-    The order consists of rounds, as many as the most frequent key has rows; each key stands at most once in a round,
-    and at the same place in all of them. Two neighbours share a key only where the rows of that key outnumber what
-    can be put between them. Time is n log n.
+    The order consists of as many rounds as the most frequent key has rows. Each key occurs at most once in a round, at
+    the same position in all rounds. Two neighbours share a key only if there are not enough other rows to put between
+    them. Time is n log n.
 
     Args:
-        keys: of the rows, as of their prompts.
-        seed: of the first round of each key, and of the order of the keys.
+        keys: one key per row, such as its prompt.
+        seed: random seed for the first round of each key, and for the order of the keys.
     """
     if not len(keys):
         return np.zeros(0, dtype=np.int64)

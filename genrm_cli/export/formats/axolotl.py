@@ -1,7 +1,7 @@
 """Axolotl's DPO strategy `chat_template`: a prompt with one message each as `chosen` and `rejected`.
 
-Of a list of messages it would train on the last one only. A chat template that strips `</think>` leaves both answers
-empty without a word.
+Given a list of messages, it would train only on the last one. A chat template that strips `</think>` silently leaves
+both answers empty.
 
 Source: axolotl-ai-cloud/axolotl 067b021c (0.18.0), `axolotl/prompt_strategies/dpo/chat_template.py`.
 """

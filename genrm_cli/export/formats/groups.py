@@ -28,7 +28,7 @@ def _render(row: PromptRow) -> Json:
 
 
 def _messages_of(answer: Answer) -> list[Message]:
-    """Return the messages of a response; those of a session say whether the policy wrote them."""
+    """Return the messages of a response. Those of a session record whether the policy wrote them."""
     if not answer.is_session:
         return answer.messages
     return [message | {"policy": message["role"] == "assistant"} for message in answer.messages]
@@ -36,7 +36,7 @@ def _messages_of(answer: Answer) -> list[Message]:
 
 def _usage(uri: str) -> str:
     return f"""{load_dataset_text(uri)}
-# GRPOTrainer(rollout_func=...) feeds these completions back: `genrm guide export` has a complete one"""
+# GRPOTrainer(rollout_func=...) feeds these completions back; `genrm guide export` has a complete example"""
 
 
 FORMAT = ExportFormat("groups", "prompt", _render, _usage, separates_reasoning=True)

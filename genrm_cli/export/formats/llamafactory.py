@@ -1,7 +1,7 @@
 """LLaMA-Factory's ranking data in its sharegpt form: `messages`, and one object each as `chosen` and `rejected`.
 
-Its converter wants turns that alternate, and skips any other row with a log line, so these rows are counted here.
-Calls are a turn of their own role, and all results that follow one call are joined.
+Its converter requires alternating turns, and skips any other row with a log line, so these rows are counted here.
+Calls are turns with their own role, and all results that follow one call are joined.
 
 Source: hiyouga/LLaMA-Factory ff6d4d12, `llamafactory/data/converter.py`, `SharegptDatasetConverter`.
 """
@@ -27,7 +27,7 @@ def _render(pair: Pair) -> Json:
 
 
 def _aligned(messages: Sequence[Message]) -> list[Message]:
-    """Return the turns as LLaMA-Factory wants them.
+    """Return the turns as LLaMA-Factory requires them.
 
     Raises:
         UnfitError: they do not alternate, or do not end in a turn to answer.
@@ -88,7 +88,7 @@ def dataset_info(uri: str) -> Json:
 
 
 def _usage(uri: str) -> str:
-    return f"""# copy the entry of *.dataset_info.json into the dataset_info.json beside {uri}
+    return f"""# copy the entry from *.dataset_info.json into the dataset_info.json beside {uri}
 llamafactory-cli train --stage dpo --dataset genrm --dataset_dir FOLDER ..."""
 
 

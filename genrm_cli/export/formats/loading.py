@@ -1,4 +1,4 @@
-"""What to type to load an output with the `datasets` library."""
+"""The code that loads an output with the `datasets` library."""
 
 
 def load_dataset_text(uri: str) -> str:

@@ -1,6 +1,6 @@
 """ms-swift's DPO and reward model training: `messages` that end in the chosen answer, and `rejected_response`.
 
-It removes every field of a message but role, content and loss, so tool calls would be lost.
+It removes every field of a message except role, content and loss, so tool calls would be lost.
 
 Source: modelscope/ms-swift 3602360a (4.6), `swift/dataset/preprocessor/core.py`.
 """

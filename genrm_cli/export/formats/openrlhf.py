@@ -16,7 +16,7 @@ def _render(pair: Pair) -> Json:
 def _usage(uri: str) -> str:
     return f"""--data.dataset {uri} --data.apply_chat_template \\
   --data.prompt_key prompt --data.chosen_key chosen --data.rejected_key rejected
-# --data.max_len is 512 by default: a longer pair is cut, and both sides of it may become equal"""
+# --data.max_len is 512 by default: longer pairs are cut, and their two sides may become equal"""
 
 
 FORMAT = ExportFormat("openrlhf", "pair", _render, _usage, separates_reasoning=True, strips_reasoning=True)

@@ -1,6 +1,6 @@
 """Whole conversations as `chosen` and `rejected`: torchtune, open-instruct, and TRL with an implicit prompt.
 
-The loaders take the turns that both have in common as the prompt.
+The loaders use the common turns as the prompt.
 
 Source: pytorch/torchtune bd2a0fc7 (0.7.0), `torchtune/data/_messages.py`, `ChosenToRejectedMessages`;
 allenai/open-instruct e6c3044a, `dataset_transformation.py`.

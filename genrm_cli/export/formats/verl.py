@@ -1,7 +1,7 @@
-"""verl's RL data: prompts, with what was sampled and scored earlier in `extra_info`.
+"""verl's RL data: prompts, with earlier samples and scores in `extra_info`.
 
 Source: verl-project/verl 0.9.1, `verl/utils/dataset/rl_dataset.py`; its reward code reads
-`reward_model.ground_truth` unconditionally, so the key is there although it is empty.
+`reward_model.ground_truth` unconditionally, so the key exists, although it is empty.
 """
 
 from genrm_cli.export.rows import ExportFormat, Json, PromptRow

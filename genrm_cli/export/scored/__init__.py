@@ -1,1 +1,1 @@
-"""Scored lines and the files beside them, read."""
+"""Reading of scored lines and the files beside them."""

@@ -8,13 +8,13 @@ from genrm_cli.rollouts.response import Item, Turn, turns_of_items
 
 
 def branch_at(rollout: Rollout, number: int) -> Rollout | None:
-    """Return a rollout whose response is one turn of the policy, and whose prompt is all that came before it.
+    """Return a rollout whose response is one turn of the policy, and whose prompt is everything before it.
 
-    A turn is everything between two turns that the policy did not write: words, reasoning, calls and results.
+    A turn is everything between two turns that the policy did not write: text, reasoning, calls and results.
 
     Args:
         rollout: a session, or a response with turns of an environment.
-        number: of the policy's turn, from 1.
+        number: number of the policy's turn, from 1.
 
     Returns:
         None if the policy has fewer turns.

@@ -22,7 +22,7 @@ _MAX_INDEX = 2**31
 
 
 class ComparedVerdicts:
-    """The verdicts of all groups, by group and comparison; a panel's are joined by its weights."""
+    """The verdicts of all groups, by group and comparison. Verdicts of a panel are joined by weight."""
 
     def __init__(self) -> None:
         self._places = array("I")  # group, repeat, first, second
@@ -37,11 +37,11 @@ class ComparedVerdicts:
         """Read a comparisons file; failures, grades and groups that are not exported are skipped.
 
         Args:
-            lines: of the file.
-            uri: for errors.
+            lines: lines of the file.
+            uri: URI of the file, for errors.
             file: number of the scored file that it belongs to.
-            table: knows the groups.
-            weights: of the judges of a panel, by name.
+            table: table with the groups.
+            weights: weights of the judges of a panel, by name.
 
         Raises:
             InputError: a line is not a comparison.
@@ -61,7 +61,7 @@ class ComparedVerdicts:
             self._numbers.extend((verdict.score_1, verdict.score_2, verdict.ranking, weight))
 
     def preferences(self, group: int) -> Preferences:
-        """Return whom the judge prefers in each pair that it compared; see `Preferences`."""
+        """Return the preference of the judge in each pair that it compared; see `Preferences`."""
         by_order: dict[tuple[int, int], list[float]] = {}
         for first, second, *scores in self._rows(group).tolist():
             by_order.setdefault((int(first), int(second)), []).append(preference(Verdict(*scores)))
@@ -73,7 +73,7 @@ class ComparedVerdicts:
         return found
 
     def posterior(self, group: int) -> Posterior | None:
-        """Return what the verdicts of a group say of its rollouts; None without verdicts or a known noise."""
+        """Return what the verdicts of a group say about its rollouts; None without verdicts or a known noise."""
         rows = self._rows(group)
         if not len(rows):
             return None
@@ -82,7 +82,7 @@ class ComparedVerdicts:
 
     @property
     def calibration(self) -> Calibration:
-        """What all verdicts say of the judge."""
+        """The calibration of the judge on all verdicts."""
         if self._calibration is None:
             statistics = CalibrationStatistics()
             for group in self._spans():
@@ -102,7 +102,7 @@ class ComparedVerdicts:
         return self._starts
 
     def _joined(self) -> Iterator[tuple[int, tuple[int, int]]]:
-        """Join the judges of each comparison, sort by group, and yield where each group's begin and end."""
+        """Join the judges of each comparison, sort by group, and yield the bounds of each group."""
         places = np.frombuffer(self._places, dtype=np.uint32).reshape(-1, 4)
         numbers = np.frombuffer(self._numbers, dtype=np.float32).reshape(-1, 4)
         if not len(places):
@@ -125,7 +125,7 @@ class ComparedVerdicts:
 
 
 def _parse(record: dict[str, Any]) -> tuple[tuple[int, int, int], Verdict | None]:
-    """Return first, second and repeat of a line, and its verdict; None for a failure, a grade and a component."""
+    """Return first, second and repeat of a line, and its verdict; None for a failure, a grade or a component."""
     i, j, repeat = record["i"], record["j"], record["judge_idx"]
     scores = (record["score_1"], record["score_2"], record["ranking"])
     if record["failure"] is not None or "component" in record or j is None or None in scores:

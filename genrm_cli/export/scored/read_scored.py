@@ -14,23 +14,15 @@ from genrm_cli.export.scored.review import SUFFIX, withheld_rollouts
 from genrm_cli.export.scored.scored_table import ScoredTable
 from genrm_cli.export.tools import tools_of
 from genrm_cli.jobs.index import dialect_of
+from genrm_cli.jobs.scored_files import source_beside
 from genrm_cli.rollouts.declared import Requirement, check_declared, parse_requirement
 from genrm_cli.rollouts.dialects import Score
 from genrm_cli.rollouts.grouping import digest_of_prompt
 from genrm_cli.rollouts.record import Rollout, UnreadableRecordError
 from genrm_cli.rollouts.response import has_act
 from genrm_cli.settings import Settings
-from genrm_cli.storage.formats.location import (
-    InputIdentity,
-    S3Options,
-    is_scored_file,
-    is_stream,
-    sibling,
-    stem_of,
-)
+from genrm_cli.storage.formats.location import InputIdentity, S3Options, is_stream, stem_of
 from genrm_cli.storage.formats.records import BadLineError, parse_record
-from genrm_cli.storage.listing import iter_found, names_many
-from genrm_cli.storage.sink import exists, place_of
 from genrm_cli.storage.source import Source, open_source
 
 _NAMED_PROBLEMS = 3
@@ -44,11 +36,11 @@ class ScoredInput:
     """One scored file.
 
     Attributes:
-        uri: of the file.
-        identity: of the version that was read.
-        sha256: of its lines, each with a newline; empty until it is read.
-        lines: that it holds.
-        rollouts: in them.
+        uri: URI of the file.
+        identity: identity of the version that was read.
+        sha256: digest of its lines, each with a newline; empty until the file is read.
+        lines: number of lines.
+        rollouts: number of rollouts.
         judges: names in its lines.
         settings: how it was scored, from the metrics file beside it; empty without one.
     """
@@ -97,35 +89,6 @@ class Reading:
         return sum(each.rollouts for each in self.inputs)
 
 
-def find_inputs(given: Sequence[str], s3: S3Options) -> list[str]:
-    """Return the scored files that a command line names, each once; in folders and prefixes those named `.scored`.
-
-    Raises:
-        InputError: a folder, prefix or pattern without scored files.
-    """
-    found: dict[str, str] = {}
-    for uri in given:
-        if not names_many(uri):
-            found.setdefault(place_of(uri), uri)
-            continue
-        scored = [each.identity.uri for each in iter_found(uri, s3) if is_scored_file(each.identity.uri)]
-        if not scored:
-            raise InputError(f"{uri}: no scored files (*.scored.jsonl); run `genrm score` first")
-        for each in scored:
-            found.setdefault(place_of(each), each)
-    if len(found) > 1 and any(map(is_stream, found)):
-        raise UsageError("'-' cannot be combined with other inputs.")
-    return list(found.values())
-
-
-def side_source(uri: str, suffix: str, s3: S3Options, settings: Settings) -> Source | None:
-    """Open the file beside scored lines; None if there is none."""
-    if is_stream(uri):
-        return None
-    beside = sibling(uri, suffix)
-    return open_source(beside, s3, settings.input.max_line_bytes) if exists(beside, s3) else None
-
-
 def read_scored(
     uris: Sequence[str], table: ScoredTable, options: ExportOptions, settings: Settings, s3: S3Options, stop: Stop
 ) -> Reading:
@@ -150,7 +113,7 @@ def read_scored(
 
 
 def _withheld(uri: str, s3: S3Options, settings: Settings) -> dict[tuple[str, int], str]:
-    source = side_source(uri, SUFFIX, s3, settings)
+    source = source_beside(uri, SUFFIX, s3, settings)
     if source is None:
         return {}
     with source:
@@ -158,7 +121,7 @@ def _withheld(uri: str, s3: S3Options, settings: Settings) -> dict[tuple[str, in
 
 
 def _settings_of(uri: str, s3: S3Options, settings: Settings) -> Mapping[str, Any]:
-    source = side_source(uri, ".metrics.json", s3, settings)
+    source = source_beside(uri, ".metrics.json", s3, settings)
     if source is None:
         return {}
     with source:

@@ -1,6 +1,6 @@
 """The scored rollouts of all inputs: numbers in arrays, texts in a temporary file.
 
-About 80 bytes of memory a rollout, whatever the length of its text.
+About 80 bytes of memory per rollout, whatever the length of its text.
 """
 
 import hashlib
@@ -29,11 +29,11 @@ class StoredRollout:
     """The texts of a rollout.
 
     Attributes:
-        prompt: that it answers.
+        prompt: the prompt that it answers.
         items: its response.
-        tools: that it could call.
-        logprobs: of its tokens; None where the line has none.
-        advantage: as scored; None where unknown.
+        tools: tools that the policy could call.
+        logprobs: log probabilities of its tokens; None if the line has none.
+        advantage: advantage as scored; None if unknown.
         is_session: whether it is a whole session.
         prompt_id: digest of the prompt.
     """
@@ -108,11 +108,11 @@ class ScoredTable:
 
         Args:
             group: its number.
-            rollout: with prompt and response.
+            rollout: rollout with prompt and response.
             detail: its `genrm` object.
             reward: its reward.
             record: its own fields.
-            tools: that it could call.
+            tools: tools that the policy could call.
             with_reasoning: whether reasoning is exported, and so tells texts apart.
         """
         items, total = rollout.response or (), detail.get("total")

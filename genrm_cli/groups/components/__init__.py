@@ -1,1 +1,1 @@
-"""The components of a reward beside the verdicts: computed locally or graded by a judge."""
+"""The components of a reward besides the verdicts: computed locally or graded by a judge."""

@@ -14,8 +14,8 @@ class Column:
     """One component of all rollouts of a group.
 
     Attributes:
-        values: in the group's order; None where there is no value.
-        notes: the evidence of each value (phrases, quotations); empty where none is given.
+        values: values in the group's order; None for a missing value.
+        notes: the evidence for each value (phrases, quotations); empty if there is none.
         failure: why values are missing; None if nothing failed.
     """
 
@@ -24,11 +24,11 @@ class Column:
     failure: str | None = None
 
     def note(self, index: int) -> Any:
-        """Return the evidence of a rollout's value; None without any."""
+        """Return the evidence for a rollout's value; None if there is none."""
         return self.notes[index] if self.notes else None
 
     def spread(self, rows: Sequence[int], size: int) -> "Column":
-        """Return the column of a group of this size of which only some rollouts, in order, have values."""
+        """Return the column of a group in which only some rollouts, in order, have values."""
         if len(rows) == size:
             return self
         values: Values = [None] * size
@@ -42,11 +42,11 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Clusters:
-    """The near-duplicates of a group.
+    """The clusters of near-duplicates in a group.
 
     Attributes:
         numbers: the cluster of each rollout; None without a response.
-        sizes: of each rollout's cluster; 1 without a response.
+        sizes: size of each rollout's cluster; 1 without a response.
         failed: whether the judge gave no clusters, so that the fallback applies.
     """
 

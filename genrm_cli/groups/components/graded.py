@@ -1,4 +1,4 @@
-"""Components that a judge grades: the requests of one grader about a group, and the values of its grades."""
+"""Components graded by a judge: the requests to one grader about a group, and the values of its grades."""
 
 import random
 from collections.abc import Iterator, Mapping, Sequence
@@ -8,7 +8,7 @@ from genrm_cli.groups.components.columns import Column
 from genrm_cli.groups.components.graders import Grader
 from genrm_cli.judging.requests import ListwisePrompt, Prompt, RequestId
 from genrm_cli.judging.rubrics.grading import grades_of_empty
-from genrm_cli.judging.rubrics.ranking import grades_of_sole
+from genrm_cli.judging.rubrics.ranking import grades_of_single
 from genrm_cli.rollouts.views import SharedView
 from genrm_cli.verdicts import Failure, FailureKind, Grades, Outcome
 
@@ -28,17 +28,17 @@ def iter_gradings(
     principle: str | None,
     backgrounds: Mapping[int, str | None],
 ) -> Iterator[tuple[RequestId, Prompt]]:
-    """Yield what a grader is asked about a group.
+    """Yield the requests to a grader about a group.
 
     Args:
-        key: of the group; decides the order in which a whole group is shown.
-        grader: who is asked, and how.
-        number: of the grader among all judges of the run.
+        key: key of the group; it determines the order in which a whole group is shown.
+        grader: the grader to ask.
+        number: number of the grader among all judges of the run.
         answered: indices of the rollouts that can be compared.
-        view: the response of each rollout, as a judge may see it.
+        view: the response of each rollout, as shown to judges.
         shared: the conversation.
-        principle: what to judge by beside the rubrics.
-        backgrounds: what else the judge should know of each rollout's task.
+        principle: the criterion to judge by besides the rubrics.
+        backgrounds: what else the judge should know about each rollout's task.
     """
     if not count_gradings(grader, answered):
         return
@@ -47,7 +47,7 @@ def iter_gradings(
             prompt = ListwisePrompt(shared.conversation, (view[index],), principle, backgrounds[index])
             yield RequestId(number, 0, (index,)), prompt
         return
-    # The position in the row matters to a judge: the order is the group's own, the same in every run.
+    # The position matters to a judge: the order depends on the group, and is the same in every run.
     order = list(answered)
     random.Random(f"{key} {grader.component}").shuffle(order)
     shown = tuple(view[index] for index in order)
@@ -59,13 +59,13 @@ def iter_gradings(
 
 @dataclass(slots=True)
 class GradedGroup:
-    """The grades of one grader about a group.
+    """The grades of one grader for a group.
 
     Attributes:
-        grader: who graded.
+        grader: the grader.
         answered: indices of the rollouts that can be compared.
-        losing: those of blank responses that count as the worst instead of staying unscored.
-        results: of the grader's requests.
+        losing: indices of blank responses that count as the worst instead of staying unscored.
+        results: results of the grader's requests.
     """
 
     grader: Grader
@@ -80,21 +80,21 @@ class GradedGroup:
                 self._graded |= dict.fromkeys(request.shown, (request, outcome.result))
 
     def grades_of(self, index: int) -> tuple[float, ...] | None:
-        """Return the grades of a rollout, one for each of the grader's components; None without any."""
+        """Return the grades of a rollout, one per component of the grader; None without any."""
         if index in self.losing:
             blank = self.grader.rubric_set and grades_of_empty(self.grader.rubric_set).values
             return blank[: len(self.grader.names)] if blank else None
         if index not in self.answered:
             return None
         if self.grader.kind == "rubric_rank" and not count_gradings(self.grader, self.answered):
-            return grades_of_sole().values
+            return grades_of_single().values
         if index not in self._graded:
             return None
         request, grades = self._graded[index]
         return grades.values if self.grader.kind == "rubric" else (grades.values[request.shown.index(index)],)
 
     def notes_of(self, index: int) -> tuple[str, ...]:
-        """Return the judge's quotations about a rollout, one for each of the grader's components, or none."""
+        """Return the judge's quotations about a rollout, one per component of the grader, or none."""
         if index not in self._graded or self.grader.kind != "rubric":
             return ()
         return self._graded[index][1].notes
@@ -110,7 +110,7 @@ class GradedGroup:
         return [number_of[index] for index in self.answered]
 
     def columns(self, size: int) -> dict[str, Column]:
-        """Return the components of a group of this size that the grades are."""
+        """Return the grades as components of a group of this size."""
         rows = [self.grades_of(index) for index in range(size)]
         notes = [self.notes_of(index) for index in range(size)]
         return {
@@ -123,7 +123,7 @@ class GradedGroup:
         }
 
     def _failure(self) -> str | None:
-        """Return how many of the requests gave no grades; None if all did."""
+        """Describe how many requests got no grades; None if all did."""
         kinds = [outcome.result.kind for _, outcome in self.results if isinstance(outcome.result, Failure)]
         if not kinds:
             return None

@@ -25,12 +25,12 @@ class Grader:
     """One judge that grades a component.
 
     Attributes:
-        component: the name of its table; `diversity` for the one that finds clusters.
+        component: the name of its table; `diversity` for the grader that finds clusters.
         kind: `rubric`, `rubric_rank` or `diversity`.
-        names: of the components that its grades become, in order; empty for `diversity`.
-        config: of the judge that is asked.
-        profile: how it is prompted.
-        rubric_set: what it grades by; None for `diversity`.
+        names: names of the components that its grades become, in order; empty for `diversity`.
+        config: settings of the judge.
+        profile: the profile of the judge.
+        rubric_set: the rubrics to grade by; None for `diversity`.
     """
 
     component: str
@@ -43,7 +43,7 @@ class Grader:
 
 @lru_cache(maxsize=64)
 def graders_in(settings: Settings) -> tuple[Grader, ...]:
-    """Return the graders of a run, in the order of their tables; the one that finds clusters comes last.
+    """Return the graders of a run, in the order of their tables; the grader that finds clusters comes last.
 
     Raises:
         UsageError: a rubric set is unknown or cannot be read.
@@ -82,7 +82,7 @@ def _grader(component: Component, config: JudgeConfig) -> Grader:
 
 
 def _without_schema(profile: GradingProfile, *, json_schema: bool) -> GradingProfile:
-    """Drop the JSON schema, which some servers do not know, if configured so."""
+    """Drop the JSON schema, which some servers do not support, if so configured."""
     if json_schema:
         return profile
     fields = {name: value for name, value in profile.request_fields.items() if name != "response_format"}

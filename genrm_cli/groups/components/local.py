@@ -1,4 +1,4 @@
-"""The components that need no judge: rules, fields of the line, agreement of answers, the user's own functions."""
+"""Components without a judge: rules, fields of the line, agreement of answers, and the user's own functions."""
 
 import math
 import re
@@ -53,10 +53,10 @@ def local_columns(
     """Compute the components that need neither judge nor verdict.
 
     Args:
-        rollouts: of the group.
-        records: the line of each.
-        components: of all kinds; those that are not local are skipped.
-        comparable: whether the rollouts answer the same prompt; else components of a group have no values.
+        rollouts: rollouts of the group.
+        records: the line of each rollout.
+        components: components of any kind; those that are not local are skipped.
+        comparable: whether the rollouts answer the same prompt; otherwise components of a group have no values.
     """
     columns = {}
     for component in components:
@@ -74,7 +74,7 @@ def _consistency(component: Component, rollouts: Sequence[Rollout], records: Seq
     answers: dict[int, str | None] = {}
     for index, (rollout, record) in enumerate(zip(rollouts, records, strict=True)):
         if rollout.answer is None:
-            continue  # a rollout without a response takes no part; one without an answer in it does
+            continue  # a rollout without a response is ignored; one whose response has no answer is not
         if (path := component.option("field")) is not None:
             answers[index] = _answer_at(record, path)
         else:
@@ -91,7 +91,7 @@ def _consistency(component: Component, rollouts: Sequence[Rollout], records: Seq
 def _answer_at(record: Mapping[str, Any], path: str) -> str | None:
     value = value_at(record, path)
     if isinstance(value, float):
-        return f"{value:.17g}"  # 1.0 is the answer 1
+        return f"{value:.17g}"  # 1.0 is the same answer as 1
     return str(value) if isinstance(value, str | int) else None
 
 
@@ -108,7 +108,7 @@ def _complementarity(component: Component, rollouts: Sequence[Rollout], records:
 
 
 def _why_refused(found: Sequence[object], read: Sequence[object], expected: str) -> str | None:
-    """Describe the first value that could not be read; None if all could."""
+    """Describe the first unreadable value; None if there is none."""
     refused = [given for given, value in zip(found, read, strict=True) if given is not None and value is None]
     return f"{refused[0]!r:.40} is not a {expected}" if refused else None
 

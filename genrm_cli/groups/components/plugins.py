@@ -16,7 +16,7 @@ from genrm_cli.rollouts.record import Rollout, Turn
 
 Values = list[float | None]
 MOST = 1e9
-"""The greatest value of a component: sums and squares of larger ones leave the range of numbers."""
+"""The maximum value of a component: sums and squares of larger values would overflow."""
 
 
 class FunctionError(Exception):
@@ -32,7 +32,7 @@ def find_function(place: str) -> Callable[..., Any]:
     """
     module_name, _, name = place.partition(":")
     if str(Path.cwd()) not in sys.path:
-        sys.path.append(str(Path.cwd()))  # last, so that a json.py there does not replace the real one
+        sys.path.append(str(Path.cwd()))  # last, so that a json.py in the folder does not shadow the real one
     try:
         function: object = getattr(importlib.import_module(module_name), name, None)
     except (Exception, SystemExit) as error:  # user code may raise anything
@@ -44,7 +44,7 @@ def find_function(place: str) -> Callable[..., Any]:
 
 @lru_cache(maxsize=64)
 def version_of(place: str) -> str | None:
-    """Return a digest of the file of a function's module, or None without one; its imports do not count.
+    """Return a digest of the file of a function's module, or None without a file; imports do not count.
 
     Raises:
         UsageError: see `find_function`.
@@ -60,7 +60,7 @@ def version_of(place: str) -> str | None:
 def call_function(place: str, rollouts: Sequence[Rollout], records: Sequence[dict[str, Any]]) -> Values:
     """Call a function over a group and check its result; an async function is awaited.
 
-    The function takes a list with one dictionary for each rollout: `prompt` and `session` (messages), `response`
+    The function takes a list with one dictionary per rollout: `prompt` and `session` (messages), `response`
     (None without one), `reasoning` and `record` (the line). It returns as many values in a list, tuple or array:
     finite numbers from 0, or None for no value.
 
@@ -77,7 +77,7 @@ def call_function(place: str, rollouts: Sequence[Rollout], records: Sequence[dic
         return _checked(place, returned, len(group))
     except FunctionError:
         raise
-    except (Exception, SystemExit) as error:  # a generator or a custom number may raise late
+    except (Exception, SystemExit) as error:  # generators and custom numbers may raise late
         raise FunctionError(f"{place} raised {_in_words(error)}") from error
 
 
@@ -98,7 +98,7 @@ def _as_dict(rollout: Rollout, record: dict[str, Any]) -> dict[str, Any]:
 
 def _checked(place: str, returned: object, n: int) -> Values:
     if isinstance(returned, str | bytes | Mapping | Set) or not isinstance(returned, Iterable):
-        # Characters, keys and unordered members are not values of rollouts.
+        # Strings, mappings and sets are not lists of values.
         raise FunctionError(f"{place} returned {type(returned).__name__}, not a list of {n} values")
     values = list(returned)
     if len(values) != n:
@@ -107,7 +107,7 @@ def _checked(place: str, returned: object, n: int) -> Values:
 
 
 def _number(place: str, value: object) -> float:
-    if isinstance(value, str | bytes) or not isinstance(value, SupportsFloat):  # numpy scalars are
+    if isinstance(value, str | bytes) or not isinstance(value, SupportsFloat):  # numpy scalars are numbers
         raise FunctionError(f"{place} returned {value!r:.40}, which is not a number")
     number = float(value)
     if not math.isfinite(number) or not 0 <= number <= MOST:

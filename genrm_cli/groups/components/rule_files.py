@@ -1,4 +1,4 @@
-"""The phrase lists that come with the program."""
+"""The built-in phrase lists."""
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
@@ -13,7 +13,7 @@ from genrm_cli.rules.scenario import Scenario
 
 @lru_cache(maxsize=len(RULES))
 def read_phrases(name: str) -> PhraseList:
-    """Read the phrase list of a built-in rule, once for each process."""
+    """Read the phrase list of a built-in rule, once per process."""
     return parse_phrases(files("genrm_cli.rules").joinpath("phrases", f"{name}.toml").read_text(encoding="utf-8"))
 
 

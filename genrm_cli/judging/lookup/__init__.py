@@ -1,1 +1,1 @@
-"""Find profiles and rubric sets by name: the built-in ones, loaded when used, and the user's own files."""
+"""Find profiles and rubric sets by name: the built-in ones, loaded on first use, and the user's own files."""

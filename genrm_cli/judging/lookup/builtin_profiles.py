@@ -1,4 +1,4 @@
-"""The built-in judge families, and the choice of a family by a model's name."""
+"""The built-in judge families, and the choice of a family by model name."""
 
 import difflib
 import tomllib
@@ -22,10 +22,10 @@ from genrm_cli.judging.profiles.families import (
 from genrm_cli.judging.profiles.profile import AnyProfile
 
 ROLES_PROFILE = "nemotron"
-"""The profile of the GenRMs' own roles, which only their chat templates know."""
+"""The profile with the GenRMs' own roles, which only their chat templates support."""
 
 DEFAULT_PROFILE = "nemotron-plain"
-"""The profile of a model whose name is not known: one user message, which every chat model accepts."""
+"""The profile of an unknown model: one user message, which every chat model accepts."""
 
 _FAMILIES = "genrm_cli.judging.profiles.families"
 _IN_PYTHON: dict[str, AnyProfile] = {
@@ -95,11 +95,11 @@ PROFILES: Mapping[str, AnyProfile] = _LazyProfiles()
 
 
 def profile_for(name: str | None, model: str | None) -> AnyProfile:
-    """Choose a profile by its own name, or else by the model's; `DEFAULT_PROFILE` for an unknown model.
+    """Choose a profile by its own name, or else by the name of the model; `DEFAULT_PROFILE` for an unknown model.
 
     Args:
         name: a key of `PROFILES`, or None to go by the model.
-        model: the model's name as the endpoint knows it, `organisation/name` or a path included.
+        model: name of the model on the endpoint, possibly `organisation/name` or a path.
 
     Raises:
         UsageError: no profile has that name.
@@ -110,11 +110,11 @@ def profile_for(name: str | None, model: str | None) -> AnyProfile:
         return PROFILES[name]
     close = difflib.get_close_matches(name.lower(), PROFILES, n=1)
     hint = f" Did you mean {close[0]!r}?" if close else ""
-    raise UsageError(f"Unknown judge profile {name!r}; known are {', '.join(sorted(PROFILES))}.{hint}")
+    raise UsageError(f"unknown profile {name!r}; expected one of {', '.join(sorted(PROFILES))}.{hint}")
 
 
 def profile_of_model(model: str | None) -> str | None:
-    """Return the profile that a model's name stands for; None for an unknown one."""
+    """Return the profile of a model by its name; None for an unknown name."""
     last_part = (model or "").rstrip("/").rpartition("/")[2].lower()
     by_ending = (profile for ending, profile in _PROFILE_OF_MODEL.items() if last_part.endswith(ending))
     by_beginning = (profile for start, profile in _PROFILE_OF_FAMILY.items() if last_part.startswith(start))

@@ -1,4 +1,4 @@
-"""Find the profile that the settings name."""
+"""Find the profile named by the settings."""
 
 from dataclasses import replace
 from enum import StrEnum
@@ -38,7 +38,7 @@ def source_of_profile(config: JudgeConfig) -> ProfileSource:
 
 
 def find_profile(name: str | None, model: str | None) -> AnyProfile:
-    """Return a profile by its name, its TOML file, or else by the model's name.
+    """Return a profile by its name, its TOML file, or else by the model name.
 
     Raises:
         UsageError: unknown name, or an invalid file.
@@ -50,16 +50,16 @@ def find_profile(name: str | None, model: str | None) -> AnyProfile:
 def _own_profile(path: str) -> AnyProfile:
     profile = parse_custom_profile(read_toml(Path(path)), path)
     if profile.name in PROFILES:
-        raise UsageError(f"{path}: {profile.name} is the name of a built-in profile; choose another name.")
+        raise UsageError(f"{path}: the name {profile.name} belongs to a built-in profile; choose another name.")
     return profile
 
 
 def profile_of(config: JudgeConfig) -> AnyProfile:
-    """Return the profile of a judge, with the parser of the reference under `--compat`."""
+    """Return the profile of a judge, with NeMo Gym's parser under `--compat`."""
     judge = config.judge
     if judge.compat is None:
         return find_profile(judge.profile, judge.model)
-    # NeMo Gym asks every judge with the roles.
+    # NeMo Gym asks every judge with its roles.
     profile = find_profile(judge.profile or profile_of_model(judge.model) or ROLES_PROFILE, judge.model)
     if isinstance(profile, GradingProfile) or profile.name not in _READ_BY_THE_REFERENCE:
         raise UsageError(

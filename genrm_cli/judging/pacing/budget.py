@@ -7,15 +7,16 @@ from genrm_cli.judging.requests import Reply
 
 @dataclass(slots=True)
 class Budget:
-    """The limits of a run and what it has used of them; None means no limit.
+    """The limits of a run and its usage; None means no limit.
 
     Attributes:
-        max_calls: calls in all.
-        max_tokens: prompt and completion tokens, as the server counts them; calls in flight may overshoot it.
-        max_cost: in the currency of the prices; calls in flight may overshoot it.
-        price_in: of a million prompt tokens.
-        price_out: of a million completion tokens.
-        reserved: calls to be made for comparisons that have begun: their second turns.
+        max_calls: maximum number of calls.
+        max_tokens: maximum number of prompt and completion tokens, as counted by the server; calls in flight may
+            overshoot it.
+        max_cost: maximum cost, in the currency of the prices; calls in flight may overshoot it.
+        price_in: price per million prompt tokens.
+        price_out: price per million completion tokens.
+        reserved: calls reserved for the second turns of comparisons in progress.
     """
 
     max_calls: int | None = None
@@ -38,12 +39,12 @@ class Budget:
         self.calls += 1
 
     def count_reply(self, reply: Reply) -> None:
-        """Count the tokens of a reply, as far as the server reports them."""
+        """Count the tokens of a reply, if the server reports them."""
         self.prompt_tokens += reply.prompt_tokens or 0
         self.completion_tokens += reply.completion_tokens or 0
 
     def used_up(self, calls: int = 1) -> str | None:
-        """Return the option name of the limit that leaves no room for this many more calls; None if there is room."""
+        """Return the option name of the limit that forbids this many more calls; None if none does."""
         if self.max_calls is not None and self.calls + self.reserved + calls > self.max_calls:
             return "max_calls"
         if self.max_tokens is not None and self.prompt_tokens + self.completion_tokens >= self.max_tokens:

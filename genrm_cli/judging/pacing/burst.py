@@ -1,9 +1,9 @@
-"""Tell a burst of failing calls, which load causes, from failures that occur at any load."""
+"""Distinguish bursts of failing calls, caused by load, from failures that occur at any load."""
 
 import math
 
 _PRIOR_SHARE = 0.08  # hosted endpoints refuse a few per cent of calls whatever the load
-_LEAST_SHARE = 1e-4  # with less known failures than this, a single one is a burst
+_LEAST_SHARE = 1e-4  # if fewer failures are known, a single one is a burst
 
 
 class BurstDetector:
@@ -15,13 +15,13 @@ class BurstDetector:
     def __init__(
         self, most_share: float, *, added_share: float, calls_to_false_alarm: float, remembered_calls: float
     ) -> None:
-        """Begin with a guess of the usual share.
+        """Start with a guess of the usual share.
 
         Args:
-            most_share: the usual share is never believed to be above it.
-            added_share: what a burst adds to the usual share, of the calls that usually succeed.
-            calls_to_false_alarm: mean number of calls, at least, until a false alarm.
-            remembered_calls: how many of the last calls tell the usual share.
+            most_share: upper bound of the usual share.
+            added_share: share of the usually successful calls that a burst makes fail.
+            calls_to_false_alarm: minimum mean number of calls before a false alarm.
+            remembered_calls: number of recent calls from which the usual share is estimated.
         """
         self._most_share = most_share
         self._added_share = added_share
@@ -34,11 +34,11 @@ class BurstDetector:
 
     @property
     def usual_share(self) -> float:
-        """The share of calls that fail at any load, as far as is known."""
+        """The estimated share of calls that fail at any load."""
         return min(self._most_share, max(_LEAST_SHARE, self._failed / self._calls))
 
     def add(self, *, failed: bool) -> bool:
-        """Count a call; say whether the last ones are a burst, which `settle` must follow."""
+        """Count a call; return whether the last ones are a burst, after which `settle` must be called."""
         usual = self.usual_share
         burst = usual + self._added_share * (1 - usual)
         self._suspect_calls += 1
@@ -50,15 +50,15 @@ class BurstDetector:
         return self._score >= self._alarm
 
     def learn_failure(self) -> None:
-        """Count a failing call as usual, whatever came with it."""
+        """Count a failing call as usual, regardless of others."""
         self._calls += 1
         self._failed += 1
 
     def settle(self, *, is_usual: bool) -> int:
-        """End what looked like a burst; learn from it if it turned out to be usual.
+        """End a suspected burst; learn from it if it turned out to be usual.
 
         Returns:
-            How many calls failed in it.
+            The number of calls that failed in it.
         """
         failed = self._suspect_failed
         if is_usual:

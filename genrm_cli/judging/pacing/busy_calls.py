@@ -1,6 +1,6 @@
-"""The calls that a server works on, and the time between two answers, from its answers alone."""
+"""The number of calls that a server works on, and the time between two answers, from its answers alone."""
 
-_FADING = 1 - 1 / 64  # weight of an answer when the next one comes
+_FADING = 1 - 1 / 64  # weight of an answer at the time of the next one
 
 
 class BusyCalls:
@@ -19,7 +19,7 @@ class BusyCalls:
         self._last_answer_s = now_s
 
     def mean(self, now_s: float) -> float:
-        """Return the mean until now, 0 before the first answer."""
+        """Return the mean so far, 0 before the first answer."""
         passed_s = self._passed_s + (0.0 if self._last_answer_s is None else now_s - self._last_answer_s)
         return self._worked_s / passed_s if passed_s > 0 else 0.0
 

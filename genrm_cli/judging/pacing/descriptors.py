@@ -1,4 +1,4 @@
-"""File descriptors: how many connections this process may open."""
+"""File descriptors: the number of connections that this process may open."""
 
 import contextlib
 import errno
@@ -9,9 +9,9 @@ _KEPT = 64  # for the journal, inputs, outputs and storage
 
 
 def raise_descriptor_limit() -> None:
-    """Raise the soft limit of open files to the hard one; the usual 1,024 is less than one server answers at once."""
+    """Raise the soft limit of open files to the hard limit. The usual 1,024 is less than a single server can handle."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with contextlib.suppress(OSError, ValueError):  # macOS refuses an infinite limit; the soft one then stays
+    with contextlib.suppress(OSError, ValueError):  # macOS refuses an infinite limit; the soft limit then stays
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
@@ -22,7 +22,7 @@ def max_connections() -> int:
 
 
 def is_exhausted() -> bool:
-    """Whether no file can be opened at the moment."""
+    """Whether no more files can be opened at the moment."""
     try:
         os.close(os.open(os.devnull, os.O_RDONLY))
     except OSError as error:

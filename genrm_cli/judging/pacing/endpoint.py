@@ -1,9 +1,9 @@
-"""One endpoint: how many calls it may have in flight, whether it works, and when it is tried again.
+"""One endpoint: its limit of calls in flight, its health, and its trial calls.
 
-An endpoint is suspected when its calls fail for reasons of its own: connection, 5xx or authentication in 10 calls in
-a row or in more than half of the last 50; 429 or a timeout in 50 calls in a row. A trial call with a harmless prompt
-then decides: prompts that break a server on their own do not mark it unhealthy. An unhealthy endpoint gets one trial
-call at a time until one is answered.
+An endpoint is suspected when its calls fail for reasons of its own: connection, 5xx or authentication errors in 10
+calls in a row or in more than half of the last 50, or 429 or timeouts in 50 calls in a row. A trial call with a
+harmless prompt then decides, so that prompts that break a server do not mark it unhealthy. An unhealthy endpoint gets
+one trial call at a time until one is answered.
 """
 
 from collections import deque
@@ -14,7 +14,7 @@ from typing import Protocol
 from genrm_cli.judging.client import JudgeClient
 from genrm_cli.judging.pacing.retry import MAX_RETRY_AFTER_S
 
-WINDOW = 50  # calls that an endpoint is judged by
+WINDOW = 50  # recent calls that determine the health of an endpoint
 _BROKEN_IN_A_ROW = 10
 _REFUSED_IN_A_ROW = 5  # with nothing in flight: a rate limit, not a lack of capacity
 _NO_DESCRIPTOR_REST_S = 0.1
@@ -22,7 +22,7 @@ _LONGEST_GAP_S = 1.0
 
 
 class Ending(Enum):
-    """How a call ended, as far as its endpoint is concerned."""
+    """The outcome of a call for its endpoint."""
 
     ANSWERED = auto()
     BUSY = auto()  # 429
@@ -34,12 +34,12 @@ class Ending(Enum):
 
     @property
     def shows_it_works(self) -> bool:
-        """Whether the endpoint did its part."""
+        """Whether it shows that the endpoint works."""
         return self in (Ending.ANSWERED, Ending.REFUSED)
 
 
 class Limit(Protocol):
-    """How many calls may be in flight, and what it learns from them."""
+    """The limit of calls in flight, which may learn from them."""
 
     @property
     def limit(self) -> int:
@@ -47,26 +47,26 @@ class Limit(Protocol):
 
     @property
     def adapts(self) -> bool:
-        """Whether it lowers itself when the endpoint refuses, so that refused calls need not wait ever longer."""
+        """Whether it decreases when the endpoint refuses calls, so that refused calls need no growing waits."""
 
     def on_answer(self, now_s: float, latency_s: float, in_flight: int) -> None:
         """Learn from an answer."""
 
     def on_refusal(self, now_s: float, in_flight: int) -> bool:
-        """Learn from a 429 or 503; say whether load caused it."""
+        """Learn from a 429 or 503; return whether load caused it."""
 
     def on_timeout(self, now_s: float, latency_s: float, in_flight: int) -> None:
         """Learn from a timeout."""
 
     def lower_ceiling(self, ceiling: int) -> None:
-        """Never allow more calls than this from now on."""
+        """Allow no more calls than this from now on."""
 
     def answer_gap_s(self) -> float:
         """Return the mean time between two answers, 0 if it is unknown."""
 
 
 class FixedLimit:
-    """A limit that the user has set; it learns nothing."""
+    """A limit set by the user, which learns nothing."""
 
     adapts = False
 
@@ -97,8 +97,8 @@ class Endpoint:
     """One endpoint and its state.
 
     Attributes:
-        first_trial_s: wait before an unhealthy endpoint is tried; doubles with each trial that fails.
-        last_trial_s: the longest of these waits.
+        first_trial_s: wait before the first trial of an unhealthy endpoint; doubles with each failed trial.
+        last_trial_s: upper bound of these waits.
     """
 
     name: str
@@ -119,7 +119,7 @@ class Endpoint:
     _rests_until_s: float = 0.0
 
     def is_free(self, now_s: float) -> bool:
-        """Whether one more call may go there."""
+        """Whether it may get another call."""
         return not self.down and now_s >= self._rests_until_s and self.in_flight < self.limit.limit
 
     def is_due(self, now_s: float) -> bool:
@@ -131,12 +131,12 @@ class Endpoint:
     def rank(self) -> tuple[bool, float]:
         """Return the sort key of endpoints: recent failure, then the share of the limit in use.
 
-        An endpoint that fails at once is never loaded: by load alone it would draw all retries to itself.
+        An endpoint that fails immediately is never loaded: by load alone, it would attract all retries.
         """
         return self._failed_last, self.in_flight / self.limit.limit
 
     def begin(self, now_s: float) -> bool:
-        """Count a call that begins; say whether it is a trial."""
+        """Count a call that begins; return whether it is a trial."""
         on_trial = self.is_due(now_s)
         self._on_trial = self._on_trial or on_trial
         self.in_flight += 1
@@ -157,7 +157,7 @@ class Endpoint:
         on_trial: bool,
         retry_after_s: float | None = None,
     ) -> bool:
-        """Learn from a call that ended; say whether the endpoint went down or came back."""
+        """Learn from a call that ended; return whether the endpoint went down or recovered."""
         if ending is Ending.NOT_SENT:
             self.limit.lower_ceiling(self.in_flight - 1)
             self._rest_until(now_s + _NO_DESCRIPTOR_REST_S)
@@ -185,7 +185,7 @@ class Endpoint:
         self._trial_wait_s, self._trial_at_s = self.first_trial_s, now_s + self.first_trial_s
 
     def free_in_s(self, now_s: float) -> float:
-        """Return the seconds until a trial is due or a rest ends; 0 when nothing is waited for."""
+        """Return the seconds until a trial is due or a rest ends; 0 if there is nothing to wait for."""
         return max(0.0, self._rests_until_s - now_s, self._trial_at_s - now_s if self.down else 0.0)
 
     def _teach_limit(self, ending: Ending, now_s: float, latency_s: float, retry_after_s: float | None) -> None:
@@ -195,7 +195,7 @@ class Endpoint:
             self.limit.on_timeout(now_s, latency_s, self.in_flight)
         elif ending in (Ending.BUSY, Ending.OVERLOADED):
             if self.limit.on_refusal(now_s, self.in_flight):
-                # A call that ends makes room for the next one; a token bucket fills in the same time.
+                # A finished call makes room for the next one; a token bucket refills in the same time.
                 self._rest_until(now_s + min(_LONGEST_GAP_S, self.limit.answer_gap_s()))
             if retry_after_s and self.in_flight == 1 and self._put_off_in_a_row >= _REFUSED_IN_A_ROW:
                 self._rest_until(now_s + min(retry_after_s, MAX_RETRY_AFTER_S))

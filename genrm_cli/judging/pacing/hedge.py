@@ -10,25 +10,25 @@ from genrm_cli.metrics.latency import Latencies
 
 Asking = Coroutine[Any, Any, Reply]
 
-_KNOWN_LATENCIES = 100  # before any call is called long
+_KNOWN_LATENCIES = 100  # answers needed before any call counts as long
 _STRAGGLER_FACTOR = 2.0  # times the 99th percentile
 
 
 class Hedge:
-    """Detects stragglers, and keeps track of the calls that were overtaken."""
+    """Detect stragglers, and track the calls that were overtaken."""
 
     def __init__(self, latencies: Latencies, least_s: float = 1.0) -> None:
-        """Compare calls with the latencies so far; a call of less than `least_s` never straggles."""
+        """Compare calls with the latencies so far. Calls shorter than `least_s` are never stragglers."""
         self._latencies = latencies
         self._least_s = least_s
         self._overtaken: set[asyncio.Task[Reply]] = set()
 
     async def first_reply(self, asking: Asking, ask_again: Callable[[], Asking | None]) -> Reply:
-        """Return the first reply of a call and, if it straggles, of a second one.
+        """Return the first reply to a call or, if it straggles, to a second one.
 
         Args:
             asking: the call.
-            ask_again: makes the second call; returns None while no slot is idle.
+            ask_again: makes the second call, or returns None while no slot is idle.
 
         Raises:
             CallError: the last error, if both calls fail.
@@ -51,7 +51,7 @@ class Hedge:
                 task.cancel()
             raise
         finally:
-            # The transport cannot call a request back: what was overtaken keeps its slot until it ends.
+            # The transport cannot cancel a request: an overtaken call keeps its slot until it ends.
             self._overtaken |= racing
             for task in racing:
                 task.add_done_callback(self._forget)
@@ -66,4 +66,4 @@ class Hedge:
     def _forget(self, task: asyncio.Task[Reply]) -> None:
         self._overtaken.discard(task)
         if not task.cancelled():
-            task.exception()  # looked at, so that asyncio does not report it
+            task.exception()  # retrieved, so that asyncio does not report it

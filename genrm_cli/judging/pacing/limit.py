@@ -1,10 +1,10 @@
 """Find the number of calls that an endpoint should have in flight.
 
-A full server refuses calls (429, 503) or queues them, as vLLM does. One that refuses gets a level just below the
-number in flight at which a burst of refusals came; refusals that come at any level are ignored. One that queues gets
-the smallest level that reached its throughput, found by doubling the level until only latency grows, then halving it
-until throughput falls. Source: additive increase, multiplicative decrease (Chiu and Jain, Computer Networks 17
-(1989) 1).
+A full server refuses calls (429, 503) or queues them, as vLLM does. If it refuses calls, the level is set just below
+the number in flight that caused a burst of refusals; refusals that occur at any level are ignored. If it queues calls,
+the level is the smallest that reached its throughput, found by doubling the level until only latency grows, and then
+halving it until throughput falls. Source: additive increase, multiplicative decrease (Chiu and Jain, Computer Networks
+17 (1989) 1).
 """
 
 import math
@@ -13,19 +13,19 @@ from dataclasses import dataclass
 from genrm_cli.judging.pacing.burst import BurstDetector
 from genrm_cli.judging.pacing.busy_calls import BusyCalls
 
-_REFUSAL_FACTOR = 0.95  # kept of the number in flight that was refused
-_REFUSED_BY_STEPS = 0.02  # share of calls, at most, that are refused because the level is raised by one
-_SAME_LEVEL = 0.15  # two bursts of refusals within this distance have the same reason: load
+_REFUSAL_FACTOR = 0.95  # share kept of the number in flight that was refused
+_REFUSED_BY_STEPS = 0.02  # maximum share of calls refused because the level is raised by one
+_SAME_LEVEL = 0.15  # two bursts of refusals within this distance have the same cause: load
 _TIMEOUT_FACTOR = 0.7
-_MOST_USUAL_REFUSALS = 0.2  # share of calls that are refused whatever the level; what is above is load
+_MOST_USUAL_REFUSALS = 0.2  # share of calls refused at any level; the rest is load
 _MOST_USUAL_TIMEOUTS = 0.2
-_LEAST_KEPT = 0.5  # of a level, when all that is in flight is refused at once
-_BUSY_KEPT = 0.9  # of the calls that the server works on: a token bucket refuses below its throughput, too
+_LEAST_KEPT = 0.5  # share kept of a level when all calls in flight are refused at once
+_BUSY_KEPT = 0.9  # of the calls that the server works on: a token bucket also refuses below its throughput
 _SLOWER, _MUCH_SLOWER = 1.3, 1.8  # times the least latency of the climb
 _GROWTH = 1.15  # times the best throughput of the climb; less shows no gain
 _PROBE_STEP = 1.2
-_PAYS_ABOVE, _PAYS_BELOW = 1.04, 0.98  # times the throughput so far: then a higher, or lower, level is kept
-_PAYS_HALVED = 0.8  # times the throughput so far: then half the level is kept
+_PAYS_ABOVE, _PAYS_BELOW = 1.04, 0.98  # times the throughput so far: a higher or lower level that reaches it is kept
+_PAYS_HALVED = 0.8  # times the throughput so far: half the level is kept if it reaches it
 _EPOCHS_BETWEEN_PROBES = 5
 _GOOD_ENOUGH = 0.92  # share of the best throughput that a lower level must reach to be preferred
 
@@ -45,10 +45,10 @@ class _Epoch:
 
 
 class AdaptiveLimit:
-    """A limit that follows what the endpoint can do.
+    """A limit that adapts to the capacity of the endpoint.
 
     Attributes:
-        ceiling: never exceeded.
+        ceiling: upper bound of the limit.
         limit: calls that may be in flight now, at least 1.
     """
 
@@ -92,7 +92,7 @@ class AdaptiveLimit:
         Args:
             now_s: any monotonic clock.
             latency_s: how long the call took.
-            in_flight: calls in flight, this one included.
+            in_flight: calls in flight, including this one.
         """
         if self._epoch_start_s is None:
             self._begin_epoch(now_s - latency_s)
@@ -100,11 +100,11 @@ class AdaptiveLimit:
         self._timeouts.add(failed=False)
         self._busy.add(now_s, latency_s)
         if in_flight > self.limit + 1:
-            self._begin_epoch(now_s)  # the calls of a higher level say nothing about this one
+            self._begin_epoch(now_s)  # calls of a higher level say nothing about this one
             return
         self._answers += 1
         self._latencies_s += latency_s
-        # A level that is not used teaches nothing about a higher one.
+        # A level that is not used up says nothing about a higher one.
         if in_flight >= 0.8 * self.limit:
             self._used += 1
             if self._climbing:
@@ -113,22 +113,23 @@ class AdaptiveLimit:
             elif self._refused_at is not None:
                 self._raise_to(self._level + 1 / max(self._answers_a_step, self._level))
                 if self._level > self._refused_at + max(2.0, self._refused_at / 10):
-                    self._climb(now_s)  # nothing is refused any more where it was
+                    self._climb(now_s)  # calls that used to be refused are accepted again
         if self._answers >= self._epoch_answers():
             self._end_epoch(now_s)
 
     def on_refusal(self, now_s: float, in_flight: int) -> bool:
-        """Learn from a 429 or 503; say whether load caused it, and the level was lowered."""
+        """Learn from a 429 or 503; return whether load caused it, so that the level was lowered."""
         if not self._refusals.add(failed=True):
             self._refusals_since_cut += 1
             if self._refused_at is not None and not self._is_confirmed and self._refusals_since_cut > 1:
-                self._climb(now_s)  # a lower level is refused as well: load was not the reason
+                self._climb(now_s)  # calls at a lower level are refused as well: load was not the cause
             return False
         others = max(1, in_flight - 1)
         self._is_confirmed = abs(others - self._last_refused_at) <= max(2.0, _SAME_LEVEL * others)
         self._last_refused_at = float(others)
         self._refusals_since_cut = 0
-        # Load refuses again where it refused before. Refusals far below that have another reason, or less capacity.
+        # Load causes refusals at the same level as before. Refusals far below it have another cause, or capacity
+        # shrank.
         by_load = self._refused_at is None or others >= 0.9 * self._refused_at - 1
         usual = self._refusals.usual_share
         self._answers_a_step = self._refusals.settle(is_usual=not by_load) / max(_REFUSED_BY_STEPS, usual)
@@ -142,7 +143,7 @@ class AdaptiveLimit:
         return True
 
     def on_timeout(self, now_s: float, latency_s: float, in_flight: int) -> None:
-        """Learn from a call that was not answered in time; nothing from one begun at a higher level."""
+        """Learn from a call that timed out, unless it began at a higher level."""
         del in_flight
         if now_s - latency_s < self._lowered_at_s:
             self._timeouts.learn_failure()
@@ -164,7 +165,7 @@ class AdaptiveLimit:
         return self._busy.gap_s()
 
     def _climb(self, now_s: float) -> None:
-        """Climb from the present level, and forget what was measured before."""
+        """Climb from the current level, and discard earlier measurements."""
         self._climbing, self._refused_at, self._steady = True, None, None
         self._descending = self._probing = False
         self._grows = True
@@ -201,8 +202,8 @@ class AdaptiveLimit:
     def _judge_climb(self, epoch: _Epoch) -> None:
         """Stop the climb when it only adds latency; settle at the lowest level that reached the throughput.
 
-        One such epoch may be chance: it takes two, or one with much more latency. Without more latency the server
-        does not queue, and calls that hang hold the slots.
+        One such epoch may be chance: it takes two, or one with much more latency. If latency does not grow, the server
+        does not queue, and hanging calls occupy the slots.
         """
         best = max((past.answers_per_s for past in self._history), default=0.0)
         usual_s = min((past.latency_s for past in self._history), default=epoch.latency_s)
@@ -225,7 +226,7 @@ class AdaptiveLimit:
         self._flat_epochs = 0
 
     def _judge_level(self, epoch: _Epoch) -> None:
-        """Hold a level; try a higher or a lower one from time to time, and go on that way while it pays."""
+        """Hold a level; now and then try a higher or a lower one, and continue in that direction while it pays off."""
         steady = self._steady
         if steady is None:
             self._steady = epoch

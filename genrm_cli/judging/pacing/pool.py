@@ -1,7 +1,7 @@
-"""Choose the endpoint and the moment of the next call; end the run when it must end.
+"""Choose the endpoint and the time of the next call, and end the run when it must end.
 
-Calls that finish what was begun go first: second turns, then retries, then new comparisons. When no endpoint has
-answered for too long, the run is given up.
+Calls that finish comparisons in progress come first: second turns, then retries, then new comparisons. If no endpoint
+answers for too long, the run is given up.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from genrm_cli.errors import JudgeError
 from genrm_cli.judging.pacing import clock
 from genrm_cli.judging.pacing.endpoint import Ending, Endpoint
 
-_LEAST_PAUSING = 64  # comparisons that may wait for a further try before no new one begins
+_LEAST_PAUSING = 64  # comparisons waiting for a retry, above which no new one begins
 
 OnEvent = Callable[[str, dict[str, Any]], None]
 Waiting = deque["asyncio.Future[Slot | None]"]
@@ -31,10 +31,10 @@ class Slot:
 
 
 class EndpointPool:
-    """Hands out slots at the endpoint with the least load.
+    """Hand out slots on the endpoint with the least load.
 
     Attributes:
-        stopped_by: why no more calls are made (`deadline`, `max_calls`, ...); None while the run goes on.
+        stopped_by: why no more calls are made (`deadline`, `max_calls`, ...); None while the run continues.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class EndpointPool:
         self._retries: Waiting = deque()
         self._newcomers: Waiting = deque()
         self._given_up: JudgeError | None = None
-        self._failing_since_s: float | None = None  # when the first call began that failed after the last answer
+        self._failing_since_s: float | None = None  # start of the first call that failed after the last answer
         self._watching: asyncio.TimerHandle | None = None
         self._last_ending = Ending.ANSWERED
         self._last_detail = ""
@@ -80,7 +80,7 @@ class EndpointPool:
         return sum(endpoint.limit.limit for endpoint in self.endpoints if not endpoint.down)
 
     async def acquire(self, *, retry: bool = False) -> Slot | None:
-        """Wait for a slot; None when the run has been stopped.
+        """Wait for a slot; None if the run was stopped.
 
         Raises:
             JudgeError: no endpoint has answered for too long.
@@ -94,10 +94,10 @@ class EndpointPool:
         return await self._acquire(self._newcomers, first_in_line=first_in_line)
 
     async def acquire_second_turn(self) -> Slot | None:
-        """Wait for the slot of a second turn; None after the deadline, but not when a budget is used up.
+        """Wait for the slot of a second turn; None after the deadline, but not after a budget is used up.
 
         Raises:
-            JudgeError: as for `acquire`.
+            JudgeError: see `acquire`.
         """
         if self.stopped_by == "deadline" and self._given_up is None:
             return None
@@ -118,15 +118,15 @@ class EndpointPool:
             raise
 
     def acquire_idle(self) -> Slot | None:
-        """Return a free slot if no comparison waits for one."""
+        """Return a free slot if no comparison is waiting for one."""
         if self.stopped_by is not None or self._second_turns or self._retries or self._newcomers:
             return None
         endpoint = self._choose()
-        # A trial is no call that a comparison would gain from.
+        # A trial would not help a comparison.
         return None if endpoint is None or endpoint.is_due(clock.now_s()) else self._take(endpoint)
 
     def release(self, slot: Slot, ending: Ending, detail: str = "", retry_after_s: float | None = None) -> None:
-        """Return a slot and let its endpoint learn from how the call ended."""
+        """Return a slot and let its endpoint learn from the outcome of the call."""
         now_s, endpoint = clock.now_s(), slot.endpoint
         latency_s = now_s - slot.begun_s
         changed = endpoint.end(ending, now_s, latency_s, on_trial=slot.on_trial, retry_after_s=retry_after_s)
@@ -147,12 +147,12 @@ class EndpointPool:
         self._wake()
 
     async def pause(self, wait_s: float, *, holds_back: bool) -> None:
-        """Wait before a further try; not beyond the end of the run.
+        """Wait before a retry, at most until the end of the run.
 
         Args:
-            wait_s: how long.
-            holds_back: whether this wait counts against new comparisons. Waits for a busy endpoint do, or they would
-                pile up without end; waits of requests that break a working server do not.
+            wait_s: length of the wait.
+            holds_back: whether this wait delays new comparisons. Waits for a busy endpoint do, as they would otherwise
+                pile up without limit; waits of requests that break a working server do not.
         """
         self._pausing += holds_back
         try:
@@ -175,7 +175,7 @@ class EndpointPool:
                     future.set_result(None)
 
     def _has_room(self) -> bool:
-        """Whether a new comparison may begin; those that pause hold no slot."""
+        """Whether a new comparison may begin. Waiting ones hold no slot."""
         return self._pausing < max(_LEAST_PAUSING, 2 * self.limit)
 
     def _choose(self) -> Endpoint | None:
@@ -220,10 +220,10 @@ class EndpointPool:
             self._watch()
 
     def _watch(self) -> None:
-        """Look again when the judge will have been silent for too long."""
+        """Check again once the judge may have been silent for too long."""
         if self._watching is None and self._failing_since_s is not None and self._given_up is None:
             at_s = self._failing_since_s + self._give_up_after_s
-            if at_s > clock.now_s():  # else every call that fails looks
+            if at_s > clock.now_s():  # otherwise every failing call checks
                 self._watching = asyncio.get_running_loop().call_at(at_s, self._look)
 
     def _look(self) -> None:
@@ -232,10 +232,10 @@ class EndpointPool:
         self._watch()
 
     def _give_up_if_silent(self) -> None:
-        """Give up when nothing has been answered for too long and no endpoint can be expected to answer."""
+        """Give up if there was no answer for too long, and no endpoint can be expected to answer."""
         if self._given_up is not None or self._failing_since_s is None:
             return
-        # 429 is never the fault of one request, and a call in flight may still be answered.
+        # A 429 is never the fault of one request, and a call in flight may still be answered.
         only_busy = self._last_ending is Ending.BUSY and self.in_flight == 0
         silent_s = clock.now_s() - self._failing_since_s
         if silent_s >= self._give_up_after_s and (only_busy or all(endpoint.down for endpoint in self.endpoints)):
@@ -252,8 +252,7 @@ class EndpointPool:
             self._failing_since_s = None  # until the next call fails
         else:
             error = self._given_up = JudgeError(
-                f"{silent} Run the same command again when it is back: "
-                "verdicts that a journal keeps are not asked again."
+                f"{silent} Run the same command again once it is back: verdicts in the journal are reused."
             )
             self._over.set()
         for future in (*self._second_turns, *self._retries, *self._newcomers):

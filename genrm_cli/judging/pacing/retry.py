@@ -1,4 +1,4 @@
-"""Backoff between the tries of a call."""
+"""Backoff between the attempts of a call."""
 
 from dataclasses import dataclass
 
@@ -7,12 +7,12 @@ MAX_RETRY_AFTER_S = 300.0
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """The number of retries and the growth of the waits between them.
+    """The number of retries, and the waits between them.
 
     Attributes:
-        retries: tries after the first one.
+        retries: attempts after the first one.
         base_s: upper bound of the first wait; the bound doubles with each wait.
-        cap_s: upper bound of every wait that the server did not ask for.
+        cap_s: upper bound of all waits, except those requested by the server.
     """
 
     retries: int
@@ -22,11 +22,11 @@ class RetryPolicy:
     def wait_s(self, waits: int, retry_after_s: float | None, fraction: float) -> float:
         """Return the backoff before retry `waits`.
 
-        The wait is uniform over the upper half of its bound, so that calls which failed together do not come back
-        together. A server's Retry-After, up to 300 s, is added.
+        The wait is uniform over the upper half of its bound, so that calls that failed together do not retry together.
+        A server's Retry-After, up to 300 s, is added.
 
         Args:
-            waits: waits of this call, this one included; 0 when the endpoint's own limit sets the pace.
+            waits: number of waits of this call, including this one; 0 if the limit of the endpoint sets the pace.
             retry_after_s: the server's Retry-After.
             fraction: a random number from 0 to 1.
         """

@@ -1,6 +1,6 @@
-"""Read a profile from a TOML table: the messages to the judge, and the form of its reply.
+"""Parse a profile from a TOML table: the messages to the judge, and the form of its reply.
 
-Users' own files and most built-in families share this format and its checks.
+Custom files and most built-in families share this format and its checks.
 """
 
 import re
@@ -22,7 +22,7 @@ _BRACES = re.compile(r"(?<=\{\{)\{[a-z]\w*\}(?=\}\})|(?P<open>\{\{?)|(?P<close>\
 _LITERAL = {"{": "\0", "}": "\1"}  # doubled braces of a template, until it is filled
 _PLACEHOLDER = re.compile(r"\{([a-z]\w*)\}|([\0\1])")
 _WEDGES = (" ", "_", *map(chr, range(0xA1, 0x2000)))
-_READING = 5  # increase it whenever replies are parsed or texts are rendered differently
+_READING = 5  # increase it when the parsing of replies or the rendering of texts changes
 _KEYS = {"name", "about", "request", "messages", "delimiters", "frame", "verdict"}
 
 
@@ -44,7 +44,7 @@ def parse_custom_profile(table: Mapping[str, object], where: str) -> Profile:
         count = partial(_count_delimiters, delimiters)
     request, about = table.get("request", {}), table.get("about", f"from {where}")
     if not isinstance(request, Mapping) or {"model", "messages", "stream", "n"} & set(request):
-        raise UsageError(f"{where}: [request] holds fields such as temperature, not model, messages, stream or n.")
+        raise UsageError(f"{where}: [request] sets fields such as temperature, but not model, messages, stream or n.")
     return Profile(
         name=parse_name(table, where),
         version=version_of([_READING, table]),
@@ -58,15 +58,15 @@ def parse_custom_profile(table: Mapping[str, object], where: str) -> Profile:
 
 
 def _parse_frame(table: Mapping[str, object], where: str) -> "partial[list[Message]]":
-    """Return the renderer of the built-in frame, whose markers no shown text can imitate."""
+    """Return the renderer for the built-in frame, whose markers no shown text can imitate."""
     frame = table["frame"]
     if "messages" in table or "delimiters" in table:
-        raise UsageError(f"{where}: [frame] replaces [[messages]] and delimiters; leave those out.")
+        raise UsageError(f"{where}: [frame] replaces [[messages]] and delimiters; remove those.")
     if not isinstance(frame, Mapping) or set(frame) != {"names", "closing"}:
-        raise UsageError(f"{where}: [frame] has names and closing, and nothing else.")
+        raise UsageError(f"{where}: [frame] has exactly the keys names and closing.")
     names, closing = frame["names"], frame["closing"]
     if names not in (["A", "B"], ["1", "2"]) or not isinstance(closing, str):
-        raise UsageError(f"{where}: [frame]: names is ['A', 'B'] or ['1', '2'], and closing is a string.")
+        raise UsageError(f"{where}: [frame]: names must be ['A', 'B'] or ['1', '2'], and closing must be a string.")
     return partial(render_pairwise, names=tuple(names), closing=closing)
 
 
@@ -81,7 +81,7 @@ def _render_messages(templates: list[Message], delimiters: list[str], prompt: Pa
 
 
 def _mark_literal_braces(content: str) -> str:
-    """Replace each `{{` and the `}}` that closes it by a mark; all other braces stay."""
+    """Replace each `{{` and its closing `}}` by a mark; keep all other braces."""
     opened: list[int] = []  # indices of the open braces; two of one `{{` follow each other
     marks: dict[int, str] = {}
     index = 0
@@ -127,26 +127,27 @@ def _neutralise(text: str, delimiters: list[str]) -> tuple[str, int]:
 def _parse_templates(table: Mapping[str, object], where: str) -> list[Message]:
     messages = table.get("messages")
     if not isinstance(messages, list) or not messages:
-        raise UsageError(f"{where}: needs [[messages]], each with a role and a content, or a [frame].")
+        raise UsageError(f"{where}: expected [[messages]], each with a role and a content, or a [frame].")
     templates: list[Message] = []
     for message in messages:
         if not isinstance(message, Mapping) or set(message) != {"role", "content"}:
-            raise UsageError(f"{where}: each of [[messages]] has a role and a content, and nothing else.")
+            raise UsageError(f"{where}: each of [[messages]] must have exactly a role and a content.")
         templates.append({"role": str(message["role"]), "content": _mark_literal_braces(str(message["content"]))})
     used = {found[1] for template in templates for found in _PLACEHOLDER.finditer(template["content"]) if found[1]}
     if unknown := used - set(PLACEHOLDERS):
         word = min(unknown)
         known = ", ".join(PLACEHOLDERS)
         raise UsageError(
-            f"{where}: unknown placeholder {{{word}}}; known are {known}. Write {{{{{word}}}}} for the literal text."
+            f"{where}: unknown placeholder {{{word}}}; expected one of {known}. Write {{{{{word}}}}} for the literal "
+            "text."
         )
     if missing := {"response_1", "response_2"} - used:
-        raise UsageError(f"{where}: no message shows {{{min(missing)}}}.")
+        raise UsageError(f"{where}: no message contains {{{min(missing)}}}.")
     return templates
 
 
 def _parse_delimiters(table: Mapping[str, object], where: str) -> list[str]:
     delimiters = table.get("delimiters", [])
     if not isinstance(delimiters, list) or not all(isinstance(text, str) and len(text) > 1 for text in delimiters):
-        raise UsageError(f"{where}: delimiters are strings of at least two characters, as in ['<answer_a>'].")
+        raise UsageError(f"{where}: delimiters must be strings of at least two characters, as in ['<answer_a>'].")
     return delimiters

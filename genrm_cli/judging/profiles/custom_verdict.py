@@ -41,11 +41,11 @@ Find = Callable[[str, bool], list[tuple[int, int, Found]]]
 """Find the verdicts of a text, each with its start and end, in order; the flag says whether the text was cut off."""
 Understand = Callable[[Found], Verdict | Failure]
 Reading = tuple[Find, Understand]
-"""How verdicts of one form are found and understood."""
+"""How to find and interpret verdicts of one form."""
 
 
 def parse_verdict(verdict: object, where: str) -> Callable[[Reply, Prompt], Verdict | Failure]:
-    """Return the function that reads a reply as `[verdict]`, or a list of such tables, says.
+    """Return the function that parses a reply as defined by `[verdict]`, or by a list of such tables.
 
     Raises:
         UsageError: a key is missing, unknown or invalid.
@@ -53,11 +53,11 @@ def parse_verdict(verdict: object, where: str) -> Callable[[Reply, Prompt], Verd
     given = verdict if isinstance(verdict, list) else [verdict]
     tables = [table for table in given if isinstance(table, Mapping)]
     if not tables or len(tables) < len(given):
-        raise UsageError(f"{where}: no [verdict] table; it locates the verdict by pattern, json or form.")
+        raise UsageError(f"{where}: no [verdict] table; add one with pattern, json or form, to locate the verdict.")
     where = f"{where}: [verdict]"
     if "form" in tables[0]:
         if tables != [{"form": "scores_json"}]:
-            raise UsageError(f"{where}: the only form is 'scores_json', and it takes no other keys.")
+            raise UsageError(f"{where}: the only form is 'scores_json', without other keys.")
         return parse_scores_json
     opening = _compile(tables[0]["opening"], where) if "opening" in tables[0] else None
     readings = [_parse_reading(table, where) for table in tables]
@@ -67,18 +67,20 @@ def parse_verdict(verdict: object, where: str) -> Callable[[Reply, Prompt], Verd
 def _parse_reading(table: Mapping[str, object], where: str) -> Reading:
     refuse_unknown(table, _KEYS, where)
     if ("pattern" in table) == ("json" in table):
-        raise UsageError(f"{where} needs either a pattern or a table json, or form = 'scores_json' alone.")
+        raise UsageError(f"{where} needs either a pattern or a json table, or only form = 'scores_json'.")
     if "json" in table:
         refuse_unknown(table, _KEYS - _PATTERN_KEYS, where)
     find, fields = _find_by_pattern(table, where) if "pattern" in table else _find_by_keys(table, where)
     understand = _understand_label(table, where) if "label" in fields else _understand_scores(table, fields, where)
     if table.get("must_agree", True) is not True:
-        raise UsageError(f"{where}: must_agree is {table['must_agree']!r}; verdicts must always agree; remove it.")
+        raise UsageError(
+            f"{where}: must_agree is {table['must_agree']!r}; verdicts must always agree; remove this key."
+        )
     return find, understand
 
 
 def _read(readings: list[Reading], answer: Answer) -> Verdict | Failure:
-    """Read the last verdict in an answer; another verdict of the judge's own must agree with it."""
+    """Parse the last verdict in an answer. All other verdicts in the judge's own words must agree with it."""
 
     def find(text: str) -> list[Carrier[Verdict]]:
         is_cut = answer.cut_off and text is answer.text
@@ -97,7 +99,7 @@ def _read(readings: list[Reading], answer: Answer) -> Verdict | Failure:
 
 
 def _agree(one: Carrier[Verdict], other: Carrier[Verdict]) -> bool:
-    """Tell whether two verdicts of one form are equal, or of two forms name the same winner."""
+    """Return whether two verdicts of one form are equal, or two verdicts of different forms name the same winner."""
     if one.form == other.form or isinstance(one.said, Failure) or isinstance(other.said, Failure):
         return one.said == other.said
     return _winner(one.said) == _winner(other.said)
@@ -129,7 +131,7 @@ def _find_by_pattern(verdict: Mapping[str, object], where: str) -> tuple[Find, s
 def _find_by_keys(verdict: Mapping[str, object], where: str) -> tuple[Find, set[str]]:
     keys = verdict["json"]
     if not isinstance(keys, Mapping) or not all(isinstance(key, str) for key in keys.values()):
-        raise UsageError(f"{where}: json names the key of each field, as in {{ score_1 = 'a', score_2 = 'b' }}.")
+        raise UsageError(f"{where}: json must map each field to its key, as in {{ score_1 = 'a', score_2 = 'b' }}.")
     refuse_unknown(keys, {*_FIELDS, "label"}, f"{where}: json")
     names = {str(field): str(key) for field, key in keys.items()}
     named = re.compile(rf'(?<!\\)"(?:{"|".join(map(re.escape, names.values()))})"\s*+:')
@@ -141,7 +143,7 @@ def _find_by_keys(verdict: Mapping[str, object], where: str) -> tuple[Find, set[
             for found in iter_objects(answer, tuple(names.values()))
             if set(names.values()) <= {name for name, _ in found.pairs or ()}
         ]
-        # A key after them belongs to the judge's own, broken verdict; the objects are quotations.
+        # A key after the objects belongs to the judge's own, broken verdict; the objects are quotations.
         if objects and named.search(answer, objects[-1].end):
             return []
         return [
@@ -162,7 +164,7 @@ def _text_of(pairs: Pairs, key: str) -> str:
 
 
 def _number_text(number: float) -> str:
-    """Return a number as a decimal with as few places as it needs, at most nine: `8.7`, `10`."""
+    """Format a number as a decimal with as few places as needed, at most nine: `8.7`, `10`."""
     return f"{number:.9f}".rstrip("0").rstrip(".")
 
 
@@ -184,13 +186,15 @@ def _choice(verdict: Mapping[str, object], key: str, choices: tuple[str, ...], w
 def _understand_label(verdict: Mapping[str, object], where: str) -> Understand:
     labels = verdict.get("labels")
     if not isinstance(labels, Mapping) or not labels or not set(labels.values()) <= set(MEANINGS):
-        raise UsageError(f"{where}: labels gives each label's meaning for the first response: {', '.join(MEANINGS)}.")
+        raise UsageError(
+            f"{where}: labels must map each label to its meaning for the first response: {', '.join(MEANINGS)}."
+        )
     verdicts = {str(label): MEANINGS[str(meaning)] for label, meaning in labels.items()}
     form = _choice(verdict, "label_form", _LABEL_FORMS, where)
     if form != "integer":
         return partial(_verdict_of_label, verdicts, form == "no_spaces")
     if not all(_INTEGER.fullmatch(label) for label in verdicts):
-        raise UsageError(f"{where}: label_form is 'integer', and a label is not an integer.")
+        raise UsageError(f"{where}: label_form is 'integer', but a label is not an integer.")
     return partial(_verdict_of_integer, {int(label): said for label, said in verdicts.items()})
 
 
@@ -217,7 +221,7 @@ def _understand_scores(verdict: Mapping[str, object], fields: set[str], where: s
     scale = verdict.get("scale")
     ends = [float(end) for end in scale if isinstance(end, int | float)] if isinstance(scale, list) else []
     if len(ends) != 2 or not ends[0] < ends[1]:
-        raise UsageError(f"{where}: scale is the lowest and the highest score, as in [1, 10].")
+        raise UsageError(f"{where}: scale must be the lowest and the highest score, as in [1, 10].")
     direction = _choice(verdict, "direction", ("higher", "lower"), where)
     return partial(_verdict_of_scores, ends[0], ends[1], direction == "lower")
 

@@ -11,7 +11,7 @@ Message = dict[str, str]
 
 
 def _as_it_is(prompt: PairwisePrompt) -> Mapping[str, int]:
-    """Count nothing: chat roles separate the texts, so none is changed."""
+    """Count nothing: chat roles separate the texts, so no text is changed."""
     del prompt
     return {}
 
@@ -22,19 +22,19 @@ class Profile:
 
     Attributes:
         name: what `--profile` takes.
-        version: increases whenever messages or parsing change, so that old verdicts are not reused.
-        about: one line for a person: which models, which scale, and how it becomes a verdict.
-        request_fields: fields of the request besides model and messages: sampling (`temperature`, `top_p`,
-            `max_tokens`), as published by the family's authors if they do, and what else the family needs. They
-            and their order are part of the request's identity; all values are immutable.
+        version: increases when messages or parsing change, so that old verdicts are not reused.
+        about: one line for users: the models, their scale, and how it maps to a verdict.
+        request_fields: fields of the request other than model and messages: sampling (`temperature`, `top_p`,
+            `max_tokens`), as published by the authors of the family, if at all, and whatever else the family needs.
+            They and their order are part of the request's identity; all values are immutable.
         render_messages: prompt → chat messages.
         parse_reply: reply and prompt → verdict, or the failure that explains why it has none. Never raises.
         render_second_turn: for families with two turns: the first reply without its thinking → the messages that
             follow the first ones. The second reply holds the verdict.
         count_neutralised: prompt → how many delimiters were neutralised in the conversation, each response and the
-            principle, so that they cannot imitate the frame; unchanged texts are left out.
-        reread_version: the version that sent the same requests and parsed the replies otherwise, if there is one:
-            the replies to it are parsed again, not asked for again.
+            principle, so that they cannot imitate the frame; unchanged texts are omitted.
+        reread_version: the version that sent the same requests but parsed replies differently, if there is one: its
+            replies are parsed again instead of being requested again.
     """
 
     name: str
@@ -74,7 +74,7 @@ AnyProfile = Profile | GradingProfile
 
 
 def count_turns(profile: AnyProfile) -> int:
-    """Return the number of calls for one judgment without retries."""
+    """Return the number of calls for one judgment, without retries."""
     return 2 if isinstance(profile, Profile) and profile.render_second_turn is not None else 1
 
 
@@ -82,26 +82,26 @@ def render_messages(profile: AnyProfile, shown: Prompt) -> list[Message]:
     """Render the messages of a prompt.
 
     Raises:
-        TypeError: a prompt for a profile that compares pairs, or the other way round.
+        TypeError: the prompt is of the wrong kind for the profile.
     """
     if isinstance(profile, Profile) and isinstance(shown, PairwisePrompt):
         return profile.render_messages(shown)
     if isinstance(profile, GradingProfile) and isinstance(shown, ListwisePrompt):
         return profile.render_messages(shown)
-    raise TypeError(f"{profile.name} is not asked about a {type(shown).__name__}")
+    raise TypeError(f"{profile.name} does not take a {type(shown).__name__}")
 
 
 def parse_reply(profile: AnyProfile, reply: Reply, shown: Prompt) -> Judgment | Failure:
     """Parse the reply to a prompt.
 
     Raises:
-        TypeError: as for `render_messages`.
+        TypeError: see `render_messages`.
     """
     if isinstance(profile, Profile) and isinstance(shown, PairwisePrompt):
         return profile.parse_reply(reply, shown)
     if isinstance(profile, GradingProfile) and isinstance(shown, ListwisePrompt):
         return profile.parse_reply(reply, shown)
-    raise TypeError(f"{profile.name} is not asked about a {type(shown).__name__}")
+    raise TypeError(f"{profile.name} does not take a {type(shown).__name__}")
 
 
 def freeze(value: object) -> object:

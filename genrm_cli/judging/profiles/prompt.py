@@ -1,6 +1,6 @@
-"""The frame of every profile without chat roles of its own: one plain user message.
+"""The frame of all profiles without their own chat roles: one plain user message.
 
-All shown text stands between markers `[=== ... ===]`. It cannot imitate them: within it, `[===` becomes `(===` and
+All shown text is between markers `[=== ... ===]`. It cannot imitate them: within it, `[===` becomes `(===` and
 `===]` becomes `===)`. Nothing else is changed.
 """
 
@@ -95,7 +95,7 @@ def _render_plan(principle: str | None) -> list[str]:
 
 
 def count_neutralised(prompt: PairwisePrompt) -> dict[str, int]:
-    """Count the marker ends that `render_pairwise` neutralises in each text; texts without any are omitted."""
+    """Count the marker ends that `render_pairwise` neutralises in each text; omit texts without any."""
     counts = {
         "conversation": sum(_count_markers(role) + _count_markers(text) for role, text in prompt.conversation),
         "response_1": _count_markers(prompt.response_1),

@@ -1,4 +1,4 @@
-"""Checks shared by the user's TOML files: their names, keys and versions."""
+"""Checks shared by custom TOML files: names, keys and versions."""
 
 import hashlib
 import json
@@ -14,7 +14,7 @@ def parse_name(table: Mapping[str, object], where: str) -> str:
     """Return the name in a table, or else the name of its file.
 
     Raises:
-        UsageError: the name holds other characters than lower-case letters, digits and hyphens.
+        UsageError: the name contains characters other than lower-case letters, digits and hyphens.
     """
     name = table.get("name", where.rpartition("/")[2].removesuffix(".toml").lower())
     if not isinstance(name, str) or not _NAME.fullmatch(name):

@@ -1,1 +1,1 @@
-"""Have a judge grade, rank or sort responses by stated rubrics, and read what it says."""
+"""Have a judge grade, rank or cluster responses by rubrics, and parse its replies."""

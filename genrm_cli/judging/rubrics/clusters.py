@@ -75,7 +75,7 @@ def _read_assignments(count: int, pairs: Pairs) -> Grades | Failure:
 
 
 def _read_cluster(assignment: object) -> _Cluster | Failure:
-    """Read the id of a cluster, a number or a name, and its optional label."""
+    """Parse the id of a cluster, a number or a name, and its optional label."""
     if intruder := find_intruder(assignment, _KEYS, ("assignments",)):
         return intruder
     found = find_member(assignment, "cluster_id", object)

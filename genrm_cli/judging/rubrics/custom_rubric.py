@@ -43,7 +43,7 @@ def _rubrics_of(table: Mapping[str, object], where: str) -> tuple[Rubric, ...]:
         twin = rubrics.setdefault(rubric.component_name, rubric)
         if twin is not rubric:
             raise UsageError(
-                f"{where}: the titles {twin.title!r} and {rubric.title!r} both make {rubric.component_name}; "
+                f"{where}: the titles {twin.title!r} and {rubric.title!r} both map to {rubric.component_name}; "
                 "rename one of them."
             )
     return tuple(rubrics.values())
@@ -82,7 +82,7 @@ def _score_map_of(scores: object, where: str) -> ScoreMap:
             raise UsageError(f"{where}: the score {given!r} is given twice.")
         numbers[float(score)] = meaning
     if len(numbers) < 2:
-        raise UsageError(f"{where}: scores has fewer than two scores; the judge needs a choice.")
+        raise UsageError(f"{where}: scores must have at least two entries, so that the judge has a choice.")
     return tuple(sorted(numbers.items()))
 
 
@@ -94,7 +94,9 @@ def _meanings_of(scores: object, where: str) -> list[tuple[object, str]]:
         )
     for score, meaning in scores.items():
         if isinstance(meaning, Mapping):
-            raise UsageError(f"{where}: TOML reads the point in {score}.… as a path; put the score in quotation marks.")
+            raise UsageError(
+                f"{where}: TOML parses the point in {score}.… as a path; put the score in quotation marks."
+            )
         if not isinstance(meaning, str):
             raise UsageError(f"{where}: the meaning of score {score} is {meaning!r}; expected a text.")
     return [(score, " ".join(str(meaning).split())) for score, meaning in scores.items()]

@@ -13,7 +13,7 @@ from genrm_cli.judging.rubrics.rubric import Rubric, RubricSet
 from genrm_cli.verdicts import Failure, FailureKind, Grades
 
 FORM_VERSION = 2
-"""Grows whenever the prompt or its parsing changes, for any set."""
+"""Increased whenever the prompt or its parsing changes, for any set."""
 MAX_NOTE_CHARS = 300
 
 _TASK = f"""\
@@ -31,13 +31,13 @@ in this form and nothing else:
 
 
 def grading_profile(rubric_set: RubricSet) -> GradingProfile:
-    """Make the profile that scores one response by all rubrics of a set in one call.
+    """Return the profile that scores one response by all rubrics of a set in one call.
 
     Grades have one value per rubric, in the set's order, 0 to 1 with 1 the best, and quotations as notes.
     """
     return GradingProfile(
         name=f"rubric-{rubric_set.name}",
-        # Both only grow, or the set's is a digest of its content.
+        # Both only increase, or the version of the set is a digest of its content.
         version=rubric_set.version + FORM_VERSION - 1,
         reread_version=rubric_set.version + FORM_VERSION - 2,
         about=rubric_set.about,
@@ -48,7 +48,7 @@ def grading_profile(rubric_set: RubricSet) -> GradingProfile:
 
 
 def grades_of_empty(rubric_set: RubricSet) -> Grades:
-    """Return the grades of an empty response, for which no judge is asked: 0, even for flaws: silence must not pay."""
+    """Return the grades of an empty response, which no judge sees: 0 even for flaws, so that silence does not pay."""
     return Grades((0.0,) * len(rubric_set.rubrics))
 
 
@@ -118,7 +118,7 @@ def _read_scores(rubric_set: RubricSet, pairs: Pairs) -> Grades | Failure:
 
 
 def _entries_of(rubric_set: RubricSet, pairs: Pairs) -> Pairs | Failure:
-    """Return the entry of each rubric; an object with a score of its own is that of the only rubric."""
+    """Return the entry of each rubric. An object with its own score is the entry of the only rubric."""
     names = rubric_set.component_names
     if len(names) == 1 and any(key == "score" for key, _ in pairs):
         return ((names[0], pairs),)

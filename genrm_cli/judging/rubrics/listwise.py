@@ -1,4 +1,4 @@
-"""Prompts that show one response, or a group's by number, and the plan for grading them."""
+"""Prompts that show one response, or numbered responses of a group, and the plan for grading them."""
 
 from collections.abc import Mapping
 from dataclasses import replace

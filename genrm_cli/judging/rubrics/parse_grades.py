@@ -2,7 +2,7 @@
 
 A judge that quotes a response without escaping its quotation marks can break its own object in two, and a response can
 be written to cause that. The rest of the judge's object then cannot be parsed, contradicts the forged one, or repeats
-one of its keys; each of these makes the answer ambiguous. For the same reason an object may hold neither unexpected
+one of its keys. Each of these makes the answer ambiguous. For the same reason an object may hold neither unexpected
 nested values nor a key in the wrong place: they could be the judge's real answer.
 """
 
@@ -68,7 +68,7 @@ def _read_object(
         return make_failure(FailureKind.AMBIGUOUS, f"more than one object with {keys[0]}, and one cannot be read")
     behind = _without(text, [found for found in carriers if found.start > own.start], own.end)
     if _has_key(behind, keys + inner_keys):
-        return make_failure(FailureKind.AMBIGUOUS, f"after the object with {keys[0]} there is more of the kind")
+        return make_failure(FailureKind.AMBIGUOUS, f"more of the same follows the object with {keys[0]}")
     return own.said
 
 
@@ -85,7 +85,7 @@ def find_member(pairs: object, key: str, kind: type[Read]) -> Read | Failure:
         return make_failure(FailureKind.AMBIGUOUS, f"{key} is given more than once")
     if not values or not isinstance(values[0], kind):
         found = excerpt(values[0]) if values else "nothing"
-        return make_failure(FailureKind.NO_VERDICT, f"{key} is not as asked for: {found}")
+        return make_failure(FailureKind.NO_VERDICT, f"{key} is not of the requested form: {found}")
     return values[0]
 
 
@@ -102,7 +102,7 @@ def find_intruder(pairs: object, expected: tuple[str, ...], reserved: tuple[str,
     """Return a failure if an object holds a nested value under an unexpected key, or a key reserved for others."""
     for key, value in pairs if isinstance(pairs, tuple) else ():
         if key not in expected and (key in reserved or isinstance(value, tuple | list)):
-            return make_failure(FailureKind.NO_VERDICT, f"{excerpt(key)} was not asked for: {excerpt(value)}")
+            return make_failure(FailureKind.NO_VERDICT, f"unexpected {excerpt(key)}: {excerpt(value)}")
     return None
 
 

@@ -14,7 +14,7 @@ from genrm_cli.judging.rubrics.rubric import Rubric, RubricSet
 from genrm_cli.verdicts import Failure, FailureKind, Grades
 
 FORM_VERSION = 2
-"""Grows whenever the prompt or its parsing changes, for any set."""
+"""Increased whenever the prompt or its parsing changes, for any set."""
 
 _TASK = f"""\
 You are an impartial judge. Below are a conversation between a user and an assistant, and several responses to it, \
@@ -48,8 +48,8 @@ def ranking_profile(rubric_set: RubricSet) -> GradingProfile:
     )
 
 
-def grades_of_sole() -> Grades:
-    """Return the grade of a sole response, for which no judge is asked: 1."""
+def grades_of_single() -> Grades:
+    """Return the grade of a single response, for which no judge is asked: 1."""
     return Grades(values_of_tiers([[0]]))
 
 

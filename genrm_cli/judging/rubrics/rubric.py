@@ -45,7 +45,7 @@ class Rubric:
 class RubricSet:
     """Rubrics graded in one call, no two with the same component name.
 
-    The version changes whenever the rubrics do, so that old grades are not taken for new ones.
+    The version changes with the rubrics, so that old grades are not mistaken for new ones.
     """
 
     name: str

@@ -23,14 +23,19 @@ def draw_histogram(histogram: Histogram, tag: str, what: str) -> str:
     for number, count in enumerate(counts):
         if count:
             height = max(1.5, (_HEIGHT - _FOOT - _TOP) * count / top)
-            title = f"{count:,} {what} from {edges[number]:.3g} to {edges[number + 1]:.3g}"
+            title = f"{count:,} {what} from {number_text(edges[number])} to {number_text(edges[number + 1])}"
             bars.append(
                 f'<a href="#list={escape(tag)}-{number}"><title>{escape(title)}</title>'
                 f'<rect class="bar" x="{number * width + 0.5:.1f}" y="{_HEIGHT - _FOOT - height:.1f}" '
                 f'width="{width - 1:.1f}" height="{height:.1f}"/></a>'
             )
-    label = f"histogram of {what}: {sum(counts):,} from {edges[0]:.3g} to {edges[-1]:.3g}"
+    label = f"histogram of {what}: {sum(counts):,} from {number_text(edges[0])} to {number_text(edges[-1])}"
     return _svg(label, [*bars, *_axis(edges[0], edges[-1]), _text(0, _TOP - 3, "start", f"{top:,}")])
+
+
+def number_text(value: float) -> str:
+    """Return a number with three digits, and a large one without a fraction."""
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +72,7 @@ def draw_series(points: Sequence[Point], what: str) -> str:
             f'<circle class="dot" cx="{x:.1f}" cy="{y(point.value):.1f}" r="4">'
             f"<title>{escape(point.title)}</title></circle>"
         )
-    corners = [_text(0, _TOP - 3, "start", f"{high:.3g}"), _text(0, _HEIGHT - 4, "start", f"{low:.3g}")]
+    corners = [_text(0, _TOP - 3, "start", number_text(high)), _text(0, _HEIGHT - 4, "start", number_text(low))]
     return _svg(f"{what} by dump", [*marks, *corners])
 
 
@@ -78,7 +83,7 @@ def _svg(label: str, parts: Sequence[str]) -> str:
 def _axis(low: float, high: float) -> list[str]:
     line_y = _HEIGHT - _FOOT
     places = ((0, "start", low), (_WIDTH / 2, "middle", (low + high) / 2), (_WIDTH, "end", high))
-    texts = [_text(x, _HEIGHT - 4, anchor, f"{value:.3g}") for x, anchor, value in places]
+    texts = [_text(x, _HEIGHT - 4, anchor, number_text(value)) for x, anchor, value in places]
     return [f'<line class="axis" x1="0" x2="{_WIDTH}" y1="{line_y}" y2="{line_y}"/>', *texts]
 
 

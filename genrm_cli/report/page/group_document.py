@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from genrm_cli.report.scored_group import AskedComparison, ScoredGroup, ScoredRollout
@@ -12,22 +13,40 @@ from genrm_cli.rollouts.response import Item, Media, Reasoning, ToolCall, ToolRe
 Mask = Callable[[str], str]
 _DIGITS = 4
 _PROMPT_CHARS = 120
-_KEY_CHARS = 200
 
 
 def mask_of(patterns: tuple[str, ...]) -> Mask:
     """Return what masks the texts of a page: the same patterns as for a judge."""
     if not patterns:
-        return lambda text: text
+        return _unmasked
     redactor, counts = redactor_of(patterns), Counter[str]()
     return lambda text: redactor.redact(text, counts)
 
 
+def _unmasked(text: str) -> str:
+    return text
+
+
+def with_labels_masked(group: ScoredGroup, mask: Mask) -> ScoredGroup:
+    """Return a group whose key, judges and reasons are masked."""
+    if mask is _unmasked:
+        return group
+    return replace(
+        group,
+        key=mask(group.key),
+        judge=group.judge and mask(group.judge),
+        rollouts=tuple(
+            replace(each, status=mask(each.status), reason=each.reason and mask(each.reason)) for each in group.rollouts
+        ),
+        comparisons=tuple(replace(each, judge=mask(each.judge)) for each in group.comparisons),
+    )
+
+
 def group_document(group: ScoredGroup, mask: Mask) -> dict[str, Any]:
-    """Return a group, JSON-ready."""
+    """Return a group whose labels are masked, JSON-ready; its texts are masked here."""
     prompt = group.rollouts[0].rollout.prompt
     return {
-        "key": mask(group.key),
+        "key": group.key,
         "reliability": rounded(group.reliability),
         "prompt": [[turn.role, mask(turn.text)] for turn in prompt],
         "rollouts": [_rollout(each, prompt, mask) for each in group.rollouts],

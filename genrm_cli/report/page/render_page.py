@@ -11,26 +11,28 @@ from markupsafe import Markup
 
 from genrm_cli.report.figures import Histogram
 from genrm_cli.report.page.blocks import Blocks, packed
-from genrm_cli.report.page.charts import Point, draw_histogram, draw_series
+from genrm_cli.report.page.charts import Point, draw_histogram, draw_series, number_text
 from genrm_cli.storage.formats.records import render_record
 
 _FOLDER = files("genrm_cli") / "report" / "page"
 _MARK = "<!--blocks-->"  # text in the page cannot hold it: the template escapes all
 
 
-def iter_page(values: Mapping[str, Any], index: dict[str, Any], blocks: Blocks, folder: str | None) -> Iterator[bytes]:
+def iter_page(
+    values: Mapping[str, Any], index: dict[str, Any], blocks: Blocks, scripts_at: str | None
+) -> Iterator[bytes]:
     """Yield the page piece by piece.
 
     Args:
         values: of the template.
         index: what the script knows of all groups.
         blocks: the groups.
-        folder: name of the folder beside the page that holds the blocks; None to hold them in the page.
+        scripts_at: beginning of the paths of scripts that hold the blocks; None to hold them in the page.
     """
-    before, after = _render(values, in_folder=folder is not None).split(_MARK)
+    before, after = _render(values, in_folder=scripts_at is not None).split(_MARK)
     yield before.encode()
-    yield _inert("index", packed(render_record({**index, "folder": folder})))
-    if folder is None:
+    yield _inert("index", packed(render_record({**index, "scripts_at": scripts_at})))
+    if scripts_at is None:
         for number, block in enumerate(blocks):
             yield _inert(f"block-{number}", block)
     yield after.encode()
@@ -38,6 +40,8 @@ def iter_page(values: Mapping[str, Any], index: dict[str, Any], blocks: Blocks, 
 
 def block_script(number: int, block: bytes) -> bytes:
     """Return a block as a file beside the page, where a page opened from disk may read scripts only."""
+    for character, escaped in ((b"\\", b"\\\\"), (b'"', b'\\"'), (b"\n", b"\\n")):
+        block = block.replace(character, escaped)
     return b'genrmBlock(%d, "%s");\n' % (number, block)
 
 
@@ -53,8 +57,9 @@ def _render(values: Mapping[str, Any], *, in_folder: bool) -> str:
         f"default-src 'none'; script-src {scripts}; style-src '{_hash(style)}'; base-uri 'none'; form-action 'none'"
     )
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
+    environment.globals |= {"draw": _draw, "short": number_text}
     template = environment.from_string(_read("report.html.jinja"))
-    return template.render(**values, policy=policy, style=Markup(style), script=Markup(script), draw=_draw)  # noqa: S704
+    return template.render(**values, policy=policy, style=Markup(style), script=Markup(script))  # noqa: S704
 
 
 def _draw(histogram: Histogram, tag: str, what: str) -> Markup:

@@ -2,17 +2,40 @@
 "use strict";
 
 const $ = (id) => document.getElementById(id);
-const SHOWN = 100, LONG_CHARS = 20000, MAX_MATRIX = 64;
+const SHOWN = 100;
+const ESCAPE = 0x7f;
+const ESCAPED = { e: 0x7f, 0: 0, r: 0x0d, l: 0x3c };
+const LONG_CHARS = 20000;
+const MAX_MATRIX = 64;
 const blocks = new Map();
 const waiting = new Map();
-let index, current = [], shownAt = -1, searching = 0;
+let index;
+let current = [];
+let shownAt = -1;
+let searching = 0;
 window.genrmBlock = (number, data) => waiting.get(number)(data);
 
 // ---- data
 
-async function unpack(base64) {
-  const bytes = Uint8Array.from(atob(base64.trim()), (char) => char.charCodeAt(0));
-  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+function bytesOf(text) {  // seven bits a character; some are escaped, as HTML would change them
+  const bytes = new Uint8Array(text.length);
+  let held = 0, bits = 0, count = 0;
+  for (let at = 0; at < text.length; at += 1) {
+    const code = text.charCodeAt(at);
+    held = (held << 7) | (code === ESCAPE ? ESCAPED[text[at += 1]] : code);
+    bits += 7;
+    if (bits >= 8) {
+      bits -= 8;
+      bytes[count] = held >> bits;
+      count += 1;
+      held &= (1 << bits) - 1;
+    }
+  }
+  return bytes.subarray(0, count);
+}
+
+async function unpack(text) {
+  const stream = new Blob([bytesOf(text)]).stream().pipeThrough(new DecompressionStream("gzip"));
   return new Response(stream).text();
 }
 
@@ -23,7 +46,7 @@ function blockText(number) {
     const script = document.createElement("script");
     waiting.set(number, (data) => resolve(unpack(data)));
     script.onerror = () => reject(new Error("cannot read " + script.src + "; keep the folder beside the page"));
-    script.src = index.folder + "/block-" + number + ".js";
+    script.src = index.scripts_at + number + ".js";
     document.head.append(script);
   });
 }
@@ -221,20 +244,25 @@ function rolloutCard(rollout, prompt, raw) {
 }
 
 function wordsOf(comparison) {
-  const [first, second] = comparison.shown;
+  const [first, ...others] = comparison.shown;
   const verdict = comparison.verdict;
   const said = verdict ? `scores ${verdict[0]} and ${verdict[1]}, ranking ${verdict[2]}`
     : comparison.failure ? `no verdict: ${comparison.failure[0]}` : `grades ${(comparison.grades || []).join(", ")}`;
-  const who = comparison.shown.length > 1 ? `${first} shown first, ${comparison.shown.slice(1).join(", ")} after it` : `${first} alone`;
+  const who = others.length ? `${first} shown first, ${others.join(", ")} after it` : `${first} alone`;
+  const neutralised = Object.entries(comparison.neutralised || {}).map(([what, count]) => `${count} × ${what}`).join(", ");
   return el("article", {},
     el("header", {}, el("b", {}, who), el("div", {}, said),
       el("div", { class: "dim" }, [comparison.judge, comparison.component, comparison.repeat ? `repeat ${comparison.repeat}` : ""]
         .filter(Boolean).join(", "))),
     comparison.failure ? el("p", { class: "failed" }, comparison.failure[1]) : null,
-    comparison.neutralised ? el("p", { class: "warn" }, "neutralised before judging: ", JSON.stringify(comparison.neutralised)) : null,
-    comparison.reply ? shownText(comparison.reply, true)
-      : el("p", { class: "dim" }, comparison.judge === "lexical" ? "The built-in baseline counts words and says none."
-        : "The judge’s words were not kept: score with --keep-replies; verdicts in the journal are reused."));
+    neutralised ? el("p", { class: "warn" }, "neutralised before judging: ", neutralised) : null,
+    comparison.reply ? shownText(comparison.reply, true) : el("p", { class: "dim" }, whyNoWords(comparison)));
+}
+
+function whyNoWords(comparison) {
+  if ((comparison.judge || "").startsWith("lexical")) return "The built-in baseline counts words and says none.";
+  if (comparison.failure) return "No reply was kept.";
+  return "Neither the comparisons nor the journal hold the judge’s words: score again with --keep-replies; verdicts in the journal are reused.";
 }
 
 function shade(verdict) {
@@ -242,34 +270,46 @@ function shade(verdict) {
   return lead === 0 ? "" : (lead > 0 ? "first" : "second") + Math.min(3, Math.ceil(Math.abs(lead) / 1.34));
 }
 
-function matrix(group, order, words, elsewhere) {
+function cellsOf(comparisons) {  // pairs that were asked for the reward's main part, by the order shown
   const cells = new Map();
-  for (const each of group.comparisons) {
-    if (each.component || each.shown.length !== 2) continue;
+  for (const each of comparisons) {
+    if (each.component || each.shown.length !== 2 || (each.failure && each.failure[0] === "not_asked")) continue;
     const place = each.shown.join();
     cells.set(place, [...(cells.get(place) || []), each]);
   }
-  if (!cells.size) return el("p", { class: "dim" }, "No pair was compared.");
+  return cells;
+}
+
+function wordsOfPair(i, j, cells, other) {
+  const orders = [[i, j], [j, i]].filter((order) => cells.has(order.join()) || other?.cells.has(order.join()));
+  if (!other) return el("div", { class: "words" }, orders.map((order) => cells.get(order.join()).map(wordsOf)));
+  const side = (name, found, order) => el("div", {}, el("small", {}, name),
+    found.has(order.join()) ? found.get(order.join()).map(wordsOf)
+      : el("p", { class: "dim" }, `${order[0]} shown first, ${order[1]} after it: not asked`));
+  return orders.map((order) => el("div", { class: "sides" }, side("this run", cells, order), side(other.name, other.cells, order)));
+}
+
+function matrix(group, order, words, other) {
+  const cells = cellsOf(group.comparisons);
+  if (!cells.size && !other?.cells.size) return el("p", { class: "dim" }, "No pair was compared.");
   const open = (i, j) => {
-    const both = [...(cells.get(`${i},${j}`) || []), ...(cells.get(`${j},${i}`) || [])];
-    const there = elsewhere(i, j);
-    words.replaceChildren(...present([el("h3", {}, `The judge on ${i} and ${j}`), el("div", { class: "words" }, both.map(wordsOf)),
-      there && [el("h3", {}, "The other run on the same two"), el("div", { class: "words" }, there.map(wordsOf))]]));
+    words.replaceChildren(...present([el("h3", {}, `The judge on ${i} and ${j}`), wordsOfPair(i, j, cells, other)]));
     for (const button of document.querySelectorAll(".matrix button")) {
       button.setAttribute("aria-pressed", String(button.dataset.pair === `${i},${j}`));
     }
   };
   const cell = (i, j) => {
     const asked = cells.get(`${i},${j}`);
-    if (!asked) return el("td", { class: i === j ? "self" : null });
-    const text = asked.map((each) => (each.verdict ? `${each.verdict[0]}–${each.verdict[1]}` : "✗")).join(" ");
-    const one = asked.find((each) => each.verdict);
+    const elsewhere = !asked && other?.cells.has(`${i},${j}`);
+    if (!asked && !elsewhere) return el("td", { class: i === j ? "self" : null });
+    const text = elsewhere ? "other" : asked.map((each) => (each.verdict ? `${each.verdict[0]}–${each.verdict[1]}` : "✗")).join(" ");
+    const one = asked?.find((each) => each.verdict);
     const button = el("button", { "data-pair": `${i},${j}`, "aria-label": `${i} first, ${j} second: ${text}`, onclick: () => open(i, j) }, text);
-    return el("td", { class: one ? shade(one.verdict) : "failed" }, button);
+    return el("td", { class: one ? shade(one.verdict) : elsewhere ? "dim" : "failed" }, button);
   };
   if (order.length > MAX_MATRIX) {
-    const pairs = [...cells.keys()].map((place) => place.split(","));
-    return el("p", {}, pairs.map(([i, j]) => [el("button", { class: "plain", onclick: () => open(i, j) }, `${i} · ${j}`), " "]).flat());
+    const pairs = [...new Set([...cells.keys(), ...(other ? other.cells.keys() : [])])].map((place) => place.split(","));
+    return el("p", {}, pairs.map(([i, j]) => [el("button", { class: "plain", onclick: () => open(Number(i), Number(j)) }, `${i} · ${j}`), " "]).flat());
   }
   return el("div", { class: "scroll" }, el("table", { class: "matrix" },
     el("thead", {}, el("tr", {}, el("th", {}, "first \\ second"), order.map((j) => el("th", {}, String(j))))),
@@ -286,11 +326,11 @@ async function showGroup(parameters) {
   const group = await readGroup(at);
   const byReward = [...group.rollouts].sort((a, b) => (b.reward ?? -Infinity) - (a.reward ?? -Infinity) || a.index - b.index);
   const words = el("div", { "aria-live": "polite" });
-  const elsewhere = await otherRun(at);
+  const other = await otherRun(at);
   const others = group.comparisons.filter((each) => each.component || each.shown.length !== 2);
   const step = (by) => current[current.indexOf(at) + by];
   const beside = (text, by) => (step(by) === undefined ? null : link(text, groupHash(step(by))));
-  if (!current.includes(at)) current = index.groups.map((_, number) => number);
+  if (!current.includes(at)) current = index.groups.map((_, place) => place);
   box.replaceChildren(...present([
     el("h2", {}, group.key),
     el("p", { class: "dim" }, `${group.rollouts.length} rollouts, reliability ${number(group.reliability, 2)}. `,
@@ -300,19 +340,19 @@ async function showGroup(parameters) {
     el("h3", {}, "Prompt"), conversation(group.prompt, {}, 0, raw),
     el("h3", {}, "Verdicts"),
     el("p", { class: "dim" }, "Row: shown first; column: shown second; best reward first. An empty cell was not asked. Select a cell for the judge’s words."),
-    matrix(group, byReward.map((rollout) => rollout.index), words, elsewhere), words,
+    matrix(group, byReward.map((rollout) => rollout.index), words, other), words,
     others.length ? el("details", {}, el("summary", {}, `${others.length} other judgements`), el("div", { class: "words" }, others.map(wordsOf))) : null,
     el("h3", {}, "Responses, best first"),
     el("div", { class: "responses" }, byReward.map((rollout) => rolloutCard(rollout, group.prompt, raw)))]));
 }
 
-async function otherRun(at) {  // what the other run of a comparison asked about two rollouts of this group
+async function otherRun(at) {  // what the other run of a comparison asked about the rollouts of this group
   const found = (index.compared || {})[at];
-  if (!found) return () => null;
-  const theirs = new Map(found.rows.map(([here, there]) => [here, there]));
-  const comparisons = (await readGroup(found.other)).comparisons;
-  return (i, j) => comparisons.filter((each) => each.shown.length === 2 && !each.component &&
-    each.shown.includes(theirs.get(i)) && each.shown.includes(theirs.get(j)));
+  if (!found) return null;
+  const ours = new Map(found.rows.map(([here, there]) => [there, here]));
+  const asked = (await readGroup(found.other)).comparisons.map((each) => ({ ...each, shown: each.shown.map((place) => ours.get(place)) }));
+  const shared = asked.filter((each) => each.shown.every((place) => place !== undefined));
+  return { name: index.runs[index.groups[found.other].run].uri, cells: cellsOf(shared) };
 }
 
 function comparedWith(at) {
@@ -320,7 +360,7 @@ function comparedWith(at) {
   if (!found) return null;
   const rows = found.rows.map(([a, b, rankA, rankB]) =>
     el("tr", {}, [a, b, rankA, rankB].map((value) => el("td", { class: "number" }, value === null ? "–" : String(value)))));
-  return el("details", { open: "" }, el("summary", {}, `Same rollouts in run ${index.groups[found.other].run + 1}: rank correlation ${number(found.correlation, 2)}`),
+  return el("details", { open: "" }, el("summary", {}, `The same rollouts in ${index.runs[index.groups[found.other].run].uri}: rank correlation ${number(found.correlation, 2)}`),
     el("p", {}, link("open the other run’s group", groupHash(found.other))),
     el("table", {}, el("thead", {}, el("tr", {}, ["index here", "index there", "rank here", "rank there"].map((head) => el("th", {}, head)))), el("tbody", {}, rows)));
 }
@@ -330,6 +370,8 @@ function comparedWith(at) {
 async function route() {
   searching += 1;
   const parameters = new URLSearchParams(location.hash.slice(1));
+  $("sort").value = parameters.get("sort") || "order";
+  $("search").value = parameters.get("q") || "";
   const page = parameters.has("group") ? "group" : parameters.has("list") || parameters.has("q") ? "list" : "overview";
   for (const name of ["overview", "list", "group"]) $(name).hidden = name !== page;
   if (page === "overview") { const there = location.hash.length > 1 && $(location.hash.slice(1)); if (there) there.scrollIntoView(); }
@@ -368,7 +410,7 @@ function onKey(event) {
 
 async function start() {
   index = JSON.parse(await unpack($("index").textContent));
-  index.groups = index.groups.map((row) => Object.fromEntries(index.columns.map((name, at) => [name, row[at]])));
+  index.groups = index.groups.map((values) => Object.fromEntries(index.columns.map((name, at) => [name, values[at]])));
   for (const [name, [text]] of Object.entries(SORTS)) $("sort").append(el("option", { value: name }, text));
   $("sort").addEventListener("change", (event) => listHash({ sort: event.target.value }));
   $("search").addEventListener("change", (event) => listHash({ q: event.target.value.trim() }));

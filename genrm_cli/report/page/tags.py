@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from genrm_cli.report.figures import NOISY_BELOW, Histogram, RunFigures
 from genrm_cli.report.measure_group import GroupFigures
+from genrm_cli.report.page.charts import number_text
 
 _LENGTH_WINS = 0.5
 
@@ -62,6 +63,7 @@ def _marks(group: GroupFigures) -> list[tuple[str, str]]:
         ("no-spread", "equal rewards", group.spread is not None and group.spread < 1e-9),
         ("noisy", "mostly noise (reliability below 0.5)", (group.reliability or 0.0) < NOISY_BELOW),
         ("failed", "comparisons without a verdict", bool(group.failures)),
+        ("not-asked", "comparisons that were not asked", bool(group.not_asked)),
         ("flips", "pairs that flip when swapped", bool(group.flips)),
         ("circular", "circular triples", bool(group.circular)),
         ("long-wins", "a strong length effect", effect is not None and abs(effect) > _LENGTH_WINS),
@@ -79,4 +81,4 @@ def _unknown(name: str, group: GroupFigures) -> bool:
 
 def _range_text(histogram: Histogram, bin_: int) -> str:
     low, high = histogram.edges[bin_ : bin_ + 2]
-    return f"from {low:.3g} to {high:.3g}"
+    return f"from {number_text(low)} to {number_text(high)}"

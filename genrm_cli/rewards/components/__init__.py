@@ -1,1 +1,1 @@
-"""Components besides the pairwise reward, one module each; a missing value is None and ignored."""
+"""Components besides the pairwise reward, one module each. Missing values are None and are ignored."""

@@ -8,11 +8,11 @@ from enum import StrEnum
 
 
 class AnswerForm(StrEnum):
-    """The form in which a response states its answer; the last one counts."""
+    """The form in which a response states its answer. The last answer counts."""
 
     BOXED = "boxed"  # \boxed{...}, braces balanced
     NUMBER = "number"
-    LABELLED = "labelled"  # the text after "answer:", in its line or the next that is not empty
+    LABELLED = "labelled"  # the text after "answer:", in its line or the next non-empty one
 
 
 Extraction = AnswerForm | re.Pattern[str]
@@ -33,14 +33,14 @@ _ORNAMENT = " \t\r\n*_`"
 
 
 def extract_answer(text: str, extraction: Extraction) -> str | None:
-    r"""Return the answer that a response states last; None where it states none.
+    r"""Return the last answer that a response states; None if it states none.
 
     White space around the answer, runs of it inside, and a full stop at the end are ignored. Numbers are normalised,
     so that 1,000 and 1000.0 and 1e3 are one answer. A `\boxed{` that is never closed is skipped.
 
     Args:
-        text: of any length; the forms take linear time, a pattern may take longer.
-        extraction: a form, or a pattern with exactly one group, which the caller has checked.
+        text: text of any length; the forms take linear time, a pattern may take longer.
+        extraction: a form, or a pattern with exactly one group, checked by the caller.
     """
     if isinstance(extraction, re.Pattern):
         return _tidy(_last_group(text, extraction))
@@ -58,7 +58,7 @@ def consistency_values(answers: Sequence[str | None]) -> list[float]:
     but never forms the majority. A group of one that answers gets 1.0.
 
     Args:
-        answers: n answers, compared as they are.
+        answers: n answers, compared without changes.
     """
     counts = Counter(answer for answer in answers if answer is not None)
     if not counts:
@@ -106,7 +106,7 @@ def _last_number(text: str) -> str:
 
 
 def _tidy(answer: str) -> str | None:
-    """Normalise an answer so that equal answers compare equal; None where nothing is left of it."""
+    """Normalise an answer so that equal answers compare equal; None if nothing is left."""
     words = " ".join(answer.split()).removesuffix(".").rstrip()
     return _write_plainly(words) if _NUMBER.fullmatch(words) else words or None
 

@@ -7,11 +7,11 @@ from typing import Literal
 def rank_values(values: Sequence[float | None], ties: Literal["mean", "order"] = "mean") -> list[float | None]:
     """Return each value's position in ascending order, divided by n - 1: 0.0 the least, 1.0 the greatest.
 
-    n counts the values that are not None; a sole one gets 1.0.
+    n counts the values that are not None; a single value gets 1.0.
 
     Args:
         values: no NaN; None takes no part and stays None.
-        ties: `mean` gives equal values the mean of their positions, so a group without spread is 0.5 throughout;
+        ties: `mean` gives equal values the mean of their positions, so all values are 0.5 in a group without spread;
             `order` gives the lower position to the first in the group.
     """
     positions: list[float | None] = [None] * len(values)

@@ -7,7 +7,7 @@ from genrm_cli.verdicts import preference
 def win_rates(n: int, verdicts: Verdicts) -> list[float | None]:
     """Return wins divided by comparisons judged; a tie is a win for neither.
 
-    With every pair judged once, that is wins / (n - 1). Where some pairs were not judged, or failed, rollouts are
+    With every pair judged once, that is wins / (n - 1). If some pairs were not judged, or failed, rollouts are
     measured against different opponents. Repeats and both orders of a pair count separately.
 
     Args:

@@ -1,4 +1,4 @@
-"""The formats, and the one that a record is written in."""
+"""The formats, and the detection of the format of a record."""
 
 from genrm_cli.rollouts.dialects.evaluators import inspect_log, lm_eval, openai_batch, openai_chat, vllm
 from genrm_cli.rollouts.dialects.gym import compare, nemo_gym, nemo_rl
@@ -23,7 +23,7 @@ from genrm_cli.rollouts.reading.fields import Record
 from genrm_cli.rollouts.reading.unrecognised import describe_unrecognised
 from genrm_cli.rollouts.record import UnreadableRecordError
 
-# Recognised in this order: the more particular shapes first.
+# Recognised in this order, more specific shapes first.
 DIALECTS: dict[str, Dialect] = {
     dialect.name: dialect
     for dialect in (
@@ -59,10 +59,10 @@ DIALECTS: dict[str, Dialect] = {
 
 
 def recognise(record: Record) -> Dialect:
-    """Return the format that a record is written in.
+    """Return the format of a record.
 
     Raises:
-        UnreadableRecordError: none; the message names the keys that are there, and what to type.
+        UnreadableRecordError: no format matches. The message names the keys present, and what to do.
     """
     for dialect in DIALECTS.values():
         if dialect.recognise(record):

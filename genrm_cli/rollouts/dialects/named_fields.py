@@ -17,10 +17,10 @@ def named_fields(response_field: str, prompt_field: str | None = None, id_field:
     """Return a format that reads the named fields.
 
     Args:
-        response_field: dotted path of the response: a text, messages or an object. A list of these is a group, and so
-            is a path that leads through a list, as in `choices.message.content`.
-        prompt_field: dotted path of the prompt, a text or messages; without it the prompt is unknown.
-        id_field: dotted path of the task's name; without it the prompt names the group.
+        response_field: dotted path of the response: a text, messages or an object. A list of these is a group, as is a
+            path through a list, such as `choices.message.content`.
+        prompt_field: dotted path of the prompt, a text or messages; without it, the prompt is unknown.
+        id_field: dotted path of the task id; without it, the prompt names the group.
     """
 
     def find_responses(record: Record) -> tuple[list[object], bool]:
@@ -56,10 +56,10 @@ def named_fields(response_field: str, prompt_field: str | None = None, id_field:
 
 
 def _value_at(record: Record, path: str) -> object:
-    """Return the value at a dotted path; below a list, the values of all its items.
+    """Return the value at a dotted path; below a list, the values of all items.
 
     Raises:
-        UnreadableRecordError: there is none; the message names the keys that are there.
+        UnreadableRecordError: there is none; the message names the keys present.
     """
     value: object = record
     for part in path.split("."):

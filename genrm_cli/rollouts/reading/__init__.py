@@ -1,1 +1,1 @@
-"""Read what formats share: messages, response items, the fields of a record; and what a format is."""
+"""Parsing shared by formats: messages, response items and fields of a record; and the definition of a format."""

@@ -18,7 +18,7 @@ _NO_MEDIA = ("text", "input_text", "output_text", "refusal", "summary_text", "to
 def text_of_content(content: object) -> str:
     """Return the text of a message's content: a string, or a list of typed parts.
 
-    Text parts are joined without a separator, as servers split one text over several; an image or file part
+    Text parts are joined without a separator, because servers split one text into several; an image or file part
     leaves its type in brackets, so that a judge knows something is missing.
 
     Raises:
@@ -74,24 +74,24 @@ def is_media(part: Json) -> bool:
 
 
 def arguments_of(call: Json) -> str:
-    """Return the arguments of a tool call as text, whatever their field is called."""
+    """Return the arguments of a tool call as text, whatever the name of their field."""
     value = next((call[name] for name in _CALL_INPUTS if call.get(name) is not None), "")
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def kind_of(value: object) -> str:
-    """Return what a JSON value is, for a person."""
+    """Describe the type of a JSON value."""
     names = {dict: "an object", list: "a list", str: "a string", bool: "a boolean", type(None): "null"}
     return names.get(type(value), "a number")
 
 
 def text_or_empty(value: object) -> str:
-    """Return a text as it is, anything else as the empty text."""
+    """Return a text unchanged, and anything else as an empty text."""
     return value if isinstance(value, str) else ""
 
 
 def list_or_empty(value: object) -> list[Any]:
-    """Return a list as it is, anything else as an empty list."""
+    """Return a list unchanged, and anything else as an empty list."""
     return value if isinstance(value, list) else []
 
 

@@ -1,4 +1,4 @@
-"""Define a format: recognise a line, read its rollouts, write their scores back."""
+"""The definition of a format: recognise a line, read its rollouts, write their scores back."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ class Score:
 
 
 def whole_record(record: Record, position: int) -> Record:
-    """Return the whole line: its fields belong to each of its rollouts."""
+    """Return the whole line: all of its fields belong to each of its rollouts."""
     return record
 
 
@@ -25,7 +25,7 @@ def written_scores(record: Record) -> list[Score]:
     """Read back what `annotate_line` or `annotate_list` wrote, in the order of the rollouts.
 
     Raises:
-        UnreadableRecordError: the line was not scored, or was changed afterwards.
+        UnreadableRecordError: the line was not scored, or was changed since.
     """
     detail = detail_of(record)
     if "rollouts" not in detail:
@@ -42,7 +42,7 @@ def detail_of(record: Mapping[str, Any]) -> dict[str, Any]:
     """
     detail = record.get("genrm")
     if not isinstance(detail, dict):
-        raise UnreadableRecordError("not scored: it has no genrm object; run `genrm score` on it first")
+        raise UnreadableRecordError("not scored: no genrm object; run `genrm score` on it first")
     return detail
 
 
@@ -66,7 +66,7 @@ def flattened(values: object) -> list[Any]:
 
 
 def number_or_none(value: object) -> float | None:
-    """Return a number as it is; None for anything else."""
+    """Return a number unchanged; None for anything else."""
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
@@ -75,12 +75,12 @@ class Dialect:
     """One way to write rollouts as lines.
 
     Attributes:
-        name: what `--format` takes.
-        recognise: whether a record looks like this format; cheap, by the keys that are there.
+        name: value of `--format`.
+        recognise: whether a record looks like this format; a cheap check of its keys.
         read: the rollouts of a record, in order; raises `UnreadableRecordError`.
-        annotate: set rewards and the `genrm` object in the record, one score a rollout, in the order of `read`.
-            Every other field stays; a value that is replaced is kept under `genrm`.
-        own_record: the fields of a record that are true of one of its rollouts, by position.
+        annotate: set rewards and the `genrm` object in the record, one score per rollout, in the order of `read`.
+            All other fields stay; a replaced value is kept under `genrm`.
+        own_record: the fields of a record that belong to the rollout at a position.
         scores: the inverse of `annotate`: the scores of a scored record, in the order of `read`; raises
             `UnreadableRecordError`.
         keys: the keys that `recognise` looks at.
@@ -98,12 +98,12 @@ class Dialect:
 
 
 def annotate_line(record: Record, scores: Sequence[Score], also: Collection[str] = ()) -> None:
-    """Annotate a line that is one rollout: `reward` is the number, `genrm` says how it came about.
+    """Annotate a line that is one rollout: `reward` is the number, and `genrm` explains it.
 
     Args:
         record: the line.
         scores: the one score.
-        also: other fields of the format that restate the reward; they get the same number.
+        also: other fields of the format that repeat the reward; they get the same number.
     """
     (score,) = scores
     detail = score.detail | {"previous_reward": record.get("reward")}
@@ -116,13 +116,13 @@ def annotate_line(record: Record, scores: Sequence[Score], also: Collection[str]
 
 
 def annotate_list(record: Record, scores: Sequence[Score], field: str = "rewards", also: Collection[str] = ()) -> None:
-    """Annotate a line that holds many rollouts: the rewards are a list, `genrm.rollouts` too, in the same order.
+    """Annotate a line with several rollouts: the rewards and `genrm.rollouts` are lists in the same order.
 
     Args:
         record: the line.
-        scores: one a rollout.
+        scores: one per rollout.
         field: the format's name for its list of rewards.
-        also: other lists of the format that restate the rewards; they get the same numbers.
+        also: other lists of the format that repeat the rewards; they get the same numbers.
     """
     rewards = [score.reward for score in scores]
     detail: dict[str, Any] = {"rollouts": [score.detail for score in scores]}
@@ -133,7 +133,7 @@ def annotate_list(record: Record, scores: Sequence[Score], field: str = "rewards
 
 
 def set_detail(record: Record, detail: dict[str, Any]) -> None:
-    """Set `genrm`, keeping what stood there before (a file scored earlier) as `genrm.previous_genrm`."""
+    """Set `genrm`, and keep its earlier value (from an earlier run) as `genrm.previous_genrm`."""
     if "genrm" in record:
         detail["previous_genrm"] = record["genrm"]
     record["genrm"] = detail
@@ -142,12 +142,12 @@ def set_detail(record: Record, detail: dict[str, Any]) -> None:
 def own_of_lists(parallel: Collection[str], responses: Sequence[str]) -> Callable[[Record, int], Record]:
     """Return an `own_record` for lines whose responses are a list.
 
-    Fields of a response that is an object come beside those of the line, which hide them where names are equal.
+    The fields of a response object are added to those of the line, which take precedence.
 
     Args:
-        parallel: fields that hold one entry for each response where they are lists as long as that of the responses;
-            every other field belongs to the line.
-        responses: names of the list of responses; the first that is a list counts.
+        parallel: fields with one entry per response, if they are lists of the same length as the responses; all other
+            fields belong to the line.
+        responses: names of the list of responses; the first field that is a list counts.
     """
 
     def own_record(record: Record, position: int) -> Record:
@@ -167,7 +167,7 @@ def own_of_lists(parallel: Collection[str], responses: Sequence[str]) -> Callabl
 
 
 def own_of_columns(*names: str) -> Callable[[Record, int], Record]:
-    """Return an `own_record` for lines of columns: every list as long as the first of these columns is one."""
+    """Return an `own_record` for lines of columns: every list as long as the first of these columns is a column."""
 
     def own_record(record: Record, position: int) -> Record:
         count = next((len(record[name]) for name in names if isinstance(record.get(name), list)), 0)

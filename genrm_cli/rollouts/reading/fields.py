@@ -1,4 +1,4 @@
-"""Read the fields of a record that several formats share: names, attempts, principle, exclusion, truncation."""
+"""Read record fields that several formats share: names, attempts, principle, exclusion, truncation."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -8,7 +8,7 @@ from genrm_cli.rollouts.response import Item, Turn
 
 Record = dict[str, Any]
 
-# Looked up in this order; the first that holds a value names the task.
+# Looked up in this order; the first field with a value names the task.
 _TASK_FIELDS = (
     ("_ng_group_id", "group"),
     ("_ng_task_index", "task"),
@@ -30,13 +30,13 @@ def rollout_of(
     response: tuple[Item, ...] | None,
     **known: Any,
 ) -> Rollout:
-    """Return a rollout with all that its record says about it.
+    """Return a rollout with everything that its record says about it.
 
     Args:
-        record: the line, or the part of it that is this rollout's own.
-        prompt: what the policy answered.
-        response: what it did.
-        **known: attributes of `Rollout` that the format knows better.
+        record: the line, or the part of it that belongs to this rollout.
+        prompt: the prompt of the policy.
+        response: the response of the policy.
+        **known: attributes of `Rollout` that the format overrides.
     """
     said = {
         "principle": principle_of(record),
@@ -51,7 +51,7 @@ def rollout_of(
 
 
 def task_of(record: Mapping[str, Any]) -> str | None:
-    """Return the line's own name for its group: group id, task index, prompt id, else example or scenario id."""
+    """Return the name of the group in the line: group id, task index, prompt id, or else example or scenario id."""
     for name, kind in _TASK_FIELDS:
         if (value := identifier(record.get(name))) is not None:
             return f"{kind}:{value}"
@@ -62,7 +62,7 @@ def task_of(record: Mapping[str, Any]) -> str | None:
 
 
 def index_of(record: Mapping[str, Any]) -> int | None:
-    """Return the rollout's number within its group; None if the line has none."""
+    """Return the index of the rollout in its group; None if the line has none."""
     return next((value for name in _INDEX_FIELDS if (value := integer(record.get(name))) is not None), None)
 
 
@@ -76,7 +76,7 @@ def principle_of(record: Mapping[str, Any]) -> str | None:
 
 
 def excluded_of(record: Mapping[str, Any]) -> str | None:
-    """Return why a rollout must not be compared, if its writer says so: it is masked, or it failed."""
+    """Return why a rollout must not be compared according to its writer: it is masked, or it failed."""
     settings = record.get("instance_config")
     nested = isinstance(settings, Mapping) and settings.get("mask_sample") is True
     if record.get("mask_sample") is True or nested:
@@ -89,7 +89,7 @@ def excluded_of(record: Mapping[str, Any]) -> str | None:
 
 
 def failure_of(error: object) -> str | None:
-    """Return why a rollout is excluded, from a format's own error field; None where it is empty."""
+    """Return why a rollout is excluded, from the error field of a format; None if the field is empty."""
     if not error:
         return None
     last = error[-1] if isinstance(error, list) else error
@@ -123,10 +123,10 @@ def integer(value: object) -> int | None:
 
 
 def first_of(record: Mapping[str, Any], names: Sequence[str]) -> Any:
-    """Return the value of the first of these fields that is there.
+    """Return the value of the first of these fields that exists.
 
     Raises:
-        UnreadableRecordError: none is.
+        UnreadableRecordError: none exists.
     """
     for name in names:
         if name in record:
@@ -135,7 +135,7 @@ def first_of(record: Mapping[str, Any], names: Sequence[str]) -> Any:
 
 
 def list_at(record: Mapping[str, Any], name: str) -> list[Any]:
-    """Return a field that must be a list with items in it.
+    """Return a field that must be a non-empty list.
 
     Raises:
         UnreadableRecordError: it is not.

@@ -1,4 +1,4 @@
-"""Read a labelled line: a question and two answers of which one is known to be better."""
+"""Read a labelled line: a question and two answers, one of which is known to be better."""
 
 import hashlib
 import json
@@ -24,19 +24,19 @@ _EXPECTED = (
 
 @dataclass(frozen=True, slots=True)
 class LabelledPair:
-    """Two answers to one conversation, of which the chosen one is known to be better.
+    """Two answers to one conversation. The chosen one is known to be better.
 
     Attributes:
-        key: names the pair by what it holds, so that runs over different files can be matched.
+        key: identifies the pair by its content, so that runs over different files can be matched.
         item: the key of the line's first pair. Pairs of one line share question and answers, so a line is one
-            independent observation, however many pairs it holds.
-        id: the line's own name for the pair, else `line:` and its number; `#1-3` behind it tells the styles of
-            chosen and rejected, from 1, when the line has several.
-        category: as the line says; None if it does not.
-        conversation: what both answers answer.
-        chosen: the better answer, reasoning left out; may be empty.
+            independent observation, regardless of its number of pairs.
+        id: name of the pair in the line, or else `line:` and its number. A suffix such as `#1-3` gives the styles of
+            chosen and rejected, from 1, if the line has several.
+        category: category in the line; None if it has none.
+        conversation: the conversation that both answer.
+        chosen: the better answer, without reasoning; may be empty.
         rejected: the other one, likewise.
-        principle: what to judge by, if the line says so.
+        principle: the criterion to judge by, if the line has one.
     """
 
     key: str
@@ -53,12 +53,12 @@ def parse_pairs(record: Record, line: int) -> list[LabelledPair]:
     """Parse a labelled line: one pair, or each chosen style against each rejected one.
 
     Args:
-        record: JudgeBench's, RewardBench's or RM-Bench's shape, or just `prompt`, `chosen`, `rejected`, each a text or
-            messages. Of messages the last assistant turn is the answer, and what comes before it the conversation.
+        record: a line of JudgeBench, RewardBench or RM-Bench, or just `prompt`, `chosen`, `rejected`, each a text or
+            messages. In messages, the last assistant turn is the answer, and everything before it is the conversation.
         line: its number, for pairs without a name.
 
     Raises:
-        UnreadableRecordError: it is none of these, or there is nothing to tell apart; says why.
+        UnreadableRecordError: it is none of these, or the two answers are the same; the message says why.
     """
     if "response_A" in record or "response_B" in record:
         return _pairs_of(record, line, _conversation_of(record, "question"), *_sides_by_label(record))
@@ -72,7 +72,7 @@ def parse_pairs(record: Record, line: int) -> list[LabelledPair]:
     if before_chosen != before_rejected:
         raise UnreadableRecordError("chosen and rejected are answers to different conversations")
     prompt = _conversation_of(record, "prompt") if record.get("prompt") is not None or not before_chosen else ()
-    repeated = set(prompt) <= set(before_chosen)  # many data sets write the prompt out again in both answers
+    repeated = set(prompt) <= set(before_chosen)  # many data sets repeat the prompt in both answers
     conversation = before_chosen if repeated else prompt + before_chosen
     return _pairs_of(record, line, conversation, [chosen], [rejected])
 

@@ -94,7 +94,7 @@ def iter_items_of_message(message: object, tools: Mapping[str, str] | None = Non
         tools: names of the tools by the ids of their calls, for results without a name.
 
     Raises:
-        UnreadableRecordError: it is not one.
+        UnreadableRecordError: it is not a chat message.
     """
     if not isinstance(message, Mapping):
         raise UnreadableRecordError(f"a message is {kind_of(message)}, expected an object")
@@ -116,7 +116,7 @@ def iter_items_of_message(message: object, tools: Mapping[str, str] | None = Non
 
 
 def items_of_assistant(message: Json) -> Iterator[Item]:
-    """Yield what an assistant message holds: reasoning, text, refusals, media, calls."""
+    """Yield the items of an assistant message: reasoning, text, refusals, media, calls."""
     apart = message.get("reasoning_content") or message.get("reasoning")
     content = message.get("content")
     parts = content if isinstance(content, list) else ()
@@ -145,7 +145,7 @@ def _calls_of_message(message: Json) -> Iterator[ToolCall]:
 def _call_of(call: object) -> ToolCall | None:
     """Read one of a message's tool calls: in OpenAI's shape, flat, or as JSON text (verifiers)."""
     if isinstance(call, str):
-        # Not parsed: JSON within JSON can bring lone surrogates and any depth past the checks of the line.
+        # Not parsed: nested JSON could smuggle lone surrogates and deep nesting past the checks of the line.
         return ToolCall("", call)
     if not isinstance(call, Mapping):
         return None
@@ -162,7 +162,7 @@ def _call_of_part(part: Json) -> ToolCall:
 
 
 def _results_within(content: object) -> Iterator[Item]:
-    """Yield tool results that stand as parts in a user message (Anthropic)."""
+    """Yield tool results that are parts of a user message (Anthropic)."""
     for part in content if isinstance(content, list) else ():
         if isinstance(part, Mapping) and part.get("type") == "tool_result":
             yield ToolResult(text_of_content(part.get("content")))

@@ -1,8 +1,8 @@
-"""Tell a policy's reasoning from its answer, and the answer from the chat template around it."""
+"""Separate a policy's reasoning from its answer, and the answer from the chat template around it."""
 
 import re
 
-# Tags around reasoning as policies write them. Each closing form ends whichever block is open.
+# Tags around reasoning, as policies write them. Each closing tag ends any open block.
 _NAMES = "think|thinking|thought|thoughts|reasoning|seed:think|longcat_think"
 _TAG = re.compile(
     rf"(?P<open><(?:{_NAMES})>|\[THINK\]|◁think▷|<\|begin_of_thought\|>)"
@@ -10,7 +10,7 @@ _TAG = re.compile(
     re.IGNORECASE,
 )
 _TAG_STARTS = ("<", "[THINK]", "[/THINK]", "[think]", "[/think]", "◁")
-_QUOTES = "`'\"“‘"  # a tag right behind one of these is talked about, not used
+_QUOTES = "`'\"“‘"  # a tag directly after one of these is mentioned, not used
 _CHANNEL = re.compile(
     r"(?:<\|start\|>[a-z]{0,20})?<\|channel\|>(?P<name>[a-z]{0,20})[^<]{0,200}<\|message\|>", re.IGNORECASE
 )
@@ -25,7 +25,7 @@ _END_TOKENS = (
 def strip_end_tokens(text: str) -> tuple[str, int]:
     """Remove chat-template tokens from the end of a text; return it with their number.
 
-    A text that ends in none of them is returned as it is.
+    A text without them is returned unchanged.
     """
     end, count = _rstripped(text, len(text)), 0
     while text.endswith(_END_TOKENS, 0, end):
@@ -44,9 +44,9 @@ def _rstripped(text: str, end: int) -> int:
 def split_reasoning(text: str) -> tuple[str, str]:
     """Split a text into reasoning and answer.
 
-    Blocks of reasoning are removed wherever they stand. A chat template that pre-fills the opening tag leaves only
-    the closing one: all before it is reasoning. A block that begins a line and is never closed has no end.
-    Tags in quotes or backticks are part of the answer. Text without tags is returned as it is.
+    Blocks of reasoning are removed wherever they occur. If a chat template pre-fills the opening tag, only the closing
+    tag is there: everything before it is reasoning. A block that begins a line and is never closed extends to the end.
+    Tags in quotes or backticks are part of the answer. Text without tags is returned unchanged.
     """
     if "<|channel|>" in text:
         return _split_channels(text)
@@ -91,7 +91,7 @@ def _begins_line(text: str, at: int) -> bool:
 
 
 def _split_channels(text: str) -> tuple[str, str]:
-    """Split the channels of the Harmony format: `final` and `commentary` are said, `analysis` is thought."""
+    """Split the channels of the Harmony format: `final` and `commentary` are the answer, `analysis` is reasoning."""
     thought: list[str] = []
     said: list[str] = []
     openings = list(_CHANNEL.finditer(text))

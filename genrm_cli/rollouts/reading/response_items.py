@@ -16,7 +16,7 @@ from genrm_cli.rollouts.response import CallingTurn, Item, Media, Reasoning, Too
 
 
 def items_of_response(response: object) -> tuple[Item, ...] | None:
-    """Return the items of a response in any of its shapes; None when it is null or holds no turn of the policy.
+    """Return the items of a response in any of its shapes; None if it is null or contains no turn of the policy.
 
     Shapes: a string, a list of messages, one message, a Responses API object, a chat completion's choice.
 
@@ -69,8 +69,8 @@ def turns_of_item(item: Json) -> tuple[Turn, ...]:
 def output_items(response: object) -> list[Json]:
     """Return the items of a Responses API object's `output`, nested lists flattened.
 
-    Some environments store a list of growing histories, one a step, each beginning with the one before: then
-    only the last counts.
+    Some environments store a list of growing histories, one per step, each beginning with the previous one: then only
+    the last one counts.
 
     Raises:
         UnreadableRecordError: `output` is not a list of items.
@@ -111,7 +111,7 @@ def _call_of_item(item: Json) -> ToolCall:
 def _items_of_output_item(item: Json, tools: Mapping[str, str]) -> Iterator[Item]:
     kind, role = text_or_empty(item.get("type")), item.get("role")
     if kind == "reasoning":
-        # Never both places: some servers fill both with the same text. The reference measures the summary.
+        # Never both: some servers fill both with the same text. NeMo Gym measures the summary.
         if text := text_of_content(item.get("summary")) or text_of_content(item.get("content")):
             yield Reasoning(text)
     elif role == "assistant" or (role is None and kind == "message"):

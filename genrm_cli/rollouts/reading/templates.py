@@ -17,10 +17,10 @@ _PREFILL = re.compile(r"\s*(?:<think(?:ing)?>\s*)?(?:</think(?:ing)?>\s*)?")
 
 
 def turns_of_template(text: str, role: str = "user") -> tuple[Turn, ...]:
-    """Return a decoded prompt as turns; one turn where it shows no template.
+    """Return a decoded prompt as turns; as one turn if it has no template.
 
-    The empty assistant turn that asks for the response is left out. Role words on lines of their own count where the
-    text begins with one and ends with `assistant`: verl, ROLL and SkyRL write prompts so.
+    The empty assistant turn that prompts for the response is omitted. Role words on their own lines count if the text
+    begins with one and ends with `assistant`, as in prompts of verl, ROLL and SkyRL.
     """
     for template in _TEMPLATES:
         if openings := list(template.finditer(text)):
@@ -34,7 +34,7 @@ def turns_of_template(text: str, role: str = "user") -> tuple[Turn, ...]:
 
 
 def messages_of_template(prompt: object) -> object:
-    """Return a decoded prompt as messages; anything but a text as it is."""
+    """Return a decoded prompt as messages; anything but text is returned unchanged."""
     if not isinstance(prompt, str):
         return prompt
     return [{"role": turn.role, "content": turn.text} for turn in turns_of_template(prompt)]

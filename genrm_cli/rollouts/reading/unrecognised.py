@@ -1,24 +1,24 @@
-"""Say what a record looks like that is in no known format, and what to type."""
+"""Describe a record in an unknown format, and suggest what to do."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
 from genrm_cli.rollouts.reading.fields import Record
 
-# What is easily taken for rollouts: the keys that tell, what it is, and what to do instead.
+# Files that are easily mistaken for rollouts: their keys, what they are, and what to do instead.
 _NOT_ROLLOUTS = (
     (("chosen", "rejected"), "labelled pairs: use `genrm eval`"),
     (("response_A", "response_B"), "labelled pairs: use `genrm eval`"),
-    (("custom_id", "method", "url"), "the input of an OpenAI batch: give its output file"),
-    (("custom_id", "params"), "the input of an Anthropic batch: give the responses"),
-    (("group_level_metrics",), "metrics: give the file of rollouts"),
-    (("settings_digest",), "metrics of genrm: give the file of rollouts"),
-    (("mean/reward",), "a reward profile: give the file of rollouts"),
-    (("score_1", "score_2"), "verdicts: give the file of rollouts"),
-    (("response_i", "response_j"), "comparisons: give the file of rollouts"),
+    (("custom_id", "method", "url"), "the input of an OpenAI batch: pass its output file"),
+    (("custom_id", "params"), "the input of an Anthropic batch: pass the responses"),
+    (("group_level_metrics",), "metrics: pass the file of rollouts"),
+    (("settings_digest",), "metrics of genrm: pass the file of rollouts"),
+    (("mean/reward",), "a reward profile: pass the file of rollouts"),
+    (("score_1", "score_2"), "verdicts: pass the file of rollouts"),
+    (("response_i", "response_j"), "comparisons: pass the file of rollouts"),
 )
 _ERROR_KEYS = {"error", "errors", "detail", "message", "status", "code", "type", "request_id"}
 _ERROR_SIGNS = {"error", "errors", "detail"}
-# Words in the names of fields, the most telling first.
+# Words in field names, the most specific first.
 _PROMPT_WORDS = ("prompt", "question", "query", "instruction", "problem", "user", "input", "task", "context")
 _RESPONSE_WORDS = (
     *("response", "completion", "answer", "output", "generat", "reply", "assistant", "predict", "solution"),
@@ -30,7 +30,7 @@ _SHOWN_KEYS = 8
 
 
 def describe_unrecognised(record: Record) -> str:
-    """Return the keys of a record in an unknown format, what it looks like, and what to type."""
+    """Return the keys of a record in an unknown format, what it looks like, and what to do."""
     keys = sorted(record)
     shown = ", ".join(keys[:_SHOWN_KEYS]) or "none"
     more = f" and {len(keys) - _SHOWN_KEYS} more" if len(keys) > _SHOWN_KEYS else ""
@@ -55,7 +55,7 @@ def _advice(record: Record) -> str:
 
 
 def _iter_texts(value: object, path: str = "", depth: int = 0) -> Iterator[str]:
-    """Yield the dotted path of each field that holds a text, or a list of texts."""
+    """Yield the dotted path of each field that is a text or a list of texts."""
     if isinstance(value, list) and value:
         value = value[0]
     if isinstance(value, Mapping) and depth < _MAX_DEPTH:
@@ -70,7 +70,7 @@ def _other(paths: Sequence[str], path: str | None) -> str:
 
 
 def _most_telling(paths: Sequence[str], words: Sequence[str]) -> str | None:
-    """Return the path whose last name has the most telling word; without one, the path that has it anywhere."""
+    """Return the path whose last name has the most specific word, or else the path that has it anywhere."""
     for part in (-1, slice(None)):
         for word in words:
             for path in paths:

@@ -169,6 +169,7 @@ class Recorder:
             "reading_version": READING_VERSION,
             "partial": False,
             **record,
+            "journal": self._settings.journal.journal if self._settings.journal.use_journal else None,
             "settings_digest": digest_of(self._settings),
             "versions": versions_record(),
         }

@@ -1,1 +1,1 @@
-"""Where settings files come from, and which of them the user trusts."""
+"""Settings files, and which of them the user trusts."""

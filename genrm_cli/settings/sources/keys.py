@@ -20,9 +20,9 @@ def find_api_keys(
     """Return the key of each judge and grader that has one, by name.
 
     Args:
-        settings: name the judges.
+        settings: settings that name the judges.
         environ: the process environment.
-        api_key: used instead of the variable `GENRM_API_KEY`.
+        api_key: replaces the variable `GENRM_API_KEY`.
 
     Raises:
         UsageError: a key that the settings name is missing, or cannot be sent.
@@ -76,8 +76,8 @@ def _named_key(name: str, environ: Mapping[str, str]) -> str:
     # A name not in capitals may be the key itself, given by mistake: it must not be shown.
     shown = name if re.fullmatch(r"[A-Z0-9_]+", name) else "a variable"
     raise UsageError(
-        f"--api-key-env names {shown}, which is not set. Give the variable's name, never the key; "
-        "export the variable, or omit the option if the endpoint needs no key."
+        f"--api-key-env names {shown}, which is not set. Pass the name of the variable, never the key itself. Export "
+        "the variable, or omit the option if the endpoint needs no key."
     )
 
 
@@ -92,8 +92,9 @@ def _read_key_file(path: str) -> str:
 def _checked_key(text: str, where: str) -> str:
     key = text.strip()
     if not key or not (key.isascii() and key.isprintable()):
-        # The HTTP library would refuse it too, with the key in its message.
+        # The HTTP library would also refuse it, but with the key in its message.
         raise UsageError(
-            f"the key in {where} is empty or has characters that no key has (a line break, a quotation mark)."
+            f"the key in {where} is empty, or contains characters that are invalid in a key (a line break, a "
+            "quotation mark)."
         )
     return key

@@ -1,4 +1,4 @@
-"""Settings files: found in the working folder or named, and read within limits."""
+"""Settings files: found in the working folder or named by the user, and read within limits."""
 
 import re
 import tomllib
@@ -10,7 +10,7 @@ from typing import Any
 from genrm_cli.errors import UsageError
 
 MAX_DEPTH = 64
-_MAX_PARTS = 1_000  # of a dotted key: the parser's time grows with their square
+_MAX_PARTS = 1_000  # parts of a dotted key: the parser takes quadratic time
 _MAX_INTEGER = 2**63
 _QUOTED = re.compile(r""""[^"\n]*"|'[^'\n]*'""")
 _PLACES = {"genrm.toml": (), "pyproject.toml": ("tool", "genrm")}
@@ -55,7 +55,7 @@ def read_toml(path: Path) -> dict[str, object]:
     """Read a TOML file.
 
     Raises:
-        UsageError: it cannot be read, is not valid TOML, or nests tables or lists without end.
+        UsageError: it cannot be read, is not valid TOML, or nests tables or lists too deeply.
     """
     try:
         text = path.read_text(encoding="utf-8")

@@ -1,7 +1,7 @@
-"""Settings files that the user trusts, and the settings that need it.
+"""Settings files that the user trusts, and the settings that require trust.
 
-A file that was only found in the working folder comes with whatever the user has checked out or unpacked there. It may
-not set what could leak, run code or overwrite, until the user trusts its folder.
+A file found in the working folder may come from a repository or an archive. It may not set anything that could leak
+data, run code or overwrite files until the user trusts its folder.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ from genrm_cli.settings.table import all_settings
 
 PANEL = "panel"  # the flat name of [[judge]] tables
 State = Literal["trusted", "changed", "not trusted"]
-# Keys of tables that are not settings of a judge and set nothing but numbers, names of components and patterns.
+# Keys of tables that are not settings of a judge, and contain only numbers, component names and patterns.
 _HARMLESS = frozenset(
     {
         *("weight", "kind", "of", "ties", "extract", "pattern", "field", "rule", "json_schema"),
@@ -33,7 +33,7 @@ _HARMLESS = frozenset(
 
 
 def iter_needing_trust(values: Mapping[str, object]) -> Iterator[tuple[str, str]]:
-    """Yield each setting of a file that needs trust: the flat name, or that of its table, and the place in words."""
+    """Yield each setting of a file that requires trust: its flat name, or that of its table, and its location."""
     settings = {setting.key: setting for setting in all_settings()}
     for key, value in values.items():
         name = current_name(key.replace("-", "_"))
@@ -52,7 +52,7 @@ def iter_needing_trust(values: Mapping[str, object]) -> Iterator[tuple[str, str]
 
 
 def _places_needing_trust(tables: Mapping[str, object], settings: Mapping[str, Setting]) -> Iterator[str]:
-    """Yield each key that needs trust, with the title of its table."""
+    """Yield each key that requires trust, with the title of its table."""
     for title, table in tables.items():
         for key, value in table.items() if isinstance(table, Mapping) else ():
             name = PANEL_ALIASES.get(key, key.replace("-", "_"))
@@ -65,10 +65,10 @@ def _places_needing_trust(tables: Mapping[str, object], settings: Mapping[str, S
 
 
 def state_of(file: SettingsFile, folder: Path) -> State:
-    """Return whether the user trusts this file of this folder with the settings it holds now.
+    """Return whether the user trusts this file of this folder with its current settings.
 
     Raises:
-        UsageError: the user's list cannot be read, or others can write it.
+        UsageError: the user's list cannot be read, or other users can write it.
     """
     known = read_trusted().get(_entry_of(file, folder))
     if known is None:
@@ -77,7 +77,7 @@ def state_of(file: SettingsFile, folder: Path) -> State:
 
 
 def trust(file: SettingsFile, folder: Path) -> None:
-    """Trust the settings that a file of this folder holds now.
+    """Trust the current settings of a file of this folder.
 
     Raises:
         UsageError: the user's list cannot be read or written.
@@ -102,13 +102,15 @@ def read_trusted() -> dict[str, str]:
     """Return the digest of each trusted file, by its absolute path.
 
     Raises:
-        UsageError: the list cannot be read, is damaged, or others can write it.
+        UsageError: the list cannot be read, is damaged, or other users can write it.
     """
     try:
         path = _list_path()
         with path.open(encoding="utf-8") as opened:
             if (mode := os.fstat(opened.fileno()).st_mode) & (stat.S_IWGRP | stat.S_IWOTH):
-                raise UsageError(f"{path}: others can write this list (mode {mode & 0o777:o}); run chmod 600 {path}.")
+                raise UsageError(
+                    f"{path}: other users can write this list (mode {mode & 0o777:o}); run chmod 600 {path}."
+                )
             known = json.load(opened)
     except (FileNotFoundError, NotADirectoryError, RuntimeError):  # RuntimeError: the user has no home folder
         return {}
@@ -137,7 +139,7 @@ def _write_trusted(known: Mapping[str, str]) -> None:
 
 def _list_path() -> Path:
     base = Path(os.environ.get("XDG_CONFIG_HOME", ""))
-    # The XDG specification ignores a relative path; here it would lie in the untrusted folder.
+    # The XDG specification ignores a relative path; here it would be inside the untrusted folder.
     return (base if base.is_absolute() else Path.home() / ".config") / "genrm" / "trusted.json"
 
 

@@ -1,1 +1,1 @@
-"""URIs, compression, lines and records: how data is named and encoded, independent of where it is stored."""
+"""URIs, compression, lines and records: how data is named and encoded, independently of its storage."""

@@ -77,11 +77,11 @@ def iter_decoded(stream: BinaryIO, uri: str) -> Iterator[bytes]:
         else:
             yield from _iter_chunks(stream)
     except EOFError as error:
-        raise InputError(f"{uri}: the compressed data ends in the middle; copy or write the file again") from error
+        raise InputError(f"{uri}: the compressed data is truncated; copy or write the file again") from error
     except (gzip.BadGzipFile, zlib.error, zstandard.ZstdError) as error:
         raise InputError(
-            f"{uri}: cannot be decompressed as its suffix promises ({error}); "
-            "check that it is complete and rightly named"
+            f"{uri}: cannot be decompressed according to its suffix ({error}); check that it is complete and has the "
+            "right name"
         ) from error
 
 

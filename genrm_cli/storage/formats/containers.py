@@ -1,4 +1,4 @@
-"""Files that are not JSON lines: those that hold records in another way, and those that are refused."""
+"""Files that are not JSON lines: other containers of records, and files that are refused."""
 
 import re
 import shlex
@@ -22,7 +22,7 @@ _BINARY: dict[bytes, Callable[[BinaryIO, str, int], Iterator[Line]]] = {
 }
 _UTF_16 = ("UTF-16 text", "convert it to UTF-8: iconv -f UTF-16 -t UTF-8 {file} > {new}")
 _PICKLE = ("a Python pickle, as torch.save writes", "load it in Python and write each sample as a JSON line")
-# Beginnings of files that hold no readable records, with what they are and what to do.
+# Prefixes of files without readable records, what they are, and what to do.
 _REFUSED = {
     rb"\x1f\x8b": ("compressed with gzip", "rename it: mv {file} {file}.gz"),
     rb"\x28\xb5\x2f\xfd": ("compressed with zstandard", "rename it: mv {file} {file}.zst"),
@@ -34,9 +34,9 @@ _REFUSED = {
     rb"ARROW1": ("an Arrow file", "write it as Parquet"),
     rb"\xd0\xcf\x11\xe0": ("an Excel workbook", "save the sheet as JSON lines"),
 }
-# The same of files of text, by their beginning without blanks; the first line of a table names its columns.
+# The same for text files, by their prefix without blanks; the first line of a table names its columns.
 _REFUSED_TEXTS = {
-    rb"(?i)<!doctype html|<html": ("an HTML page, perhaps of an error or a login", "download the file again"),
+    rb"(?i)<!doctype html|<html": ("an HTML page, perhaps an error or a login page", "download the file again"),
     rb"<\?xml|<Error>": ("XML, perhaps an error of a store", "download the file again"),
     rb"version https://git-lfs": ("a Git LFS pointer", "fetch the file itself: git lfs pull"),
 }
@@ -50,14 +50,14 @@ _TO_LINES = (
 
 
 class Container:
-    """The way a file holds its records.
+    """How a file stores its records.
 
     Attributes:
-        unit: what the numbers of its records count: `line` or `item`.
+        unit: unit of record numbers: `line` or `item`.
         is_packed: whether its records may be larger than the file.
 
     Raises:
-        InputError: a kind of file that is not read; the message says how to convert it.
+        InputError: an unsupported kind of file; the message says how to convert it.
     """
 
     def __init__(self, uri: str, head: bytes) -> None:
@@ -71,7 +71,7 @@ class Container:
         self.unit = "item" if self.is_packed or self._rewrites else "line"
 
     def iter_records(self, file: Callable[[], BinaryIO], chunks: Iterable[bytes], max_bytes: int) -> Iterator[Line]:
-        """Yield the numbered records, from a file that can seek or from its bytes, whichever the container needs."""
+        """Yield the numbered records, from a seekable file or from its bytes, as the container needs."""
         if self._read_binary is not None:
             return self._read_binary(file(), self._uri, max_bytes)
         if self._rewrites:
@@ -84,7 +84,7 @@ def _refuse_others(uri: str, head: bytes, start: bytes) -> None:
     found = found or next((told for mark, told in _REFUSED_TEXTS.items() if re.match(mark, start)), None)
     if found is None and (delimiter := _delimiter_of(uri, start)) is not None:
         given = "" if delimiter == b"," else f', delimiter="{delimiter.decode()}"'.replace("\t", "\\t")
-        found = ("a table of text (CSV)", "convert it: " + _TO_LINES.replace("{delimiter}", given))
+        found = ("a text table (CSV)", "convert it: " + _TO_LINES.replace("{delimiter}", given))
     if found is not None:
         kind, advice = found
         file = "FILE" if is_stream(uri) or is_s3(uri) else uri
@@ -94,7 +94,7 @@ def _refuse_others(uri: str, head: bytes, start: bytes) -> None:
 
 
 def _delimiter_of(uri: str, start: bytes) -> bytes | None:
-    """Return what separates the columns of a table of text; None if a file does not look like one."""
+    """Return the delimiter of a text table; None if a file does not look like one."""
     if (heading := _TABLE.match(start)) is not None:
         return heading[1]
     suffix = uri[-4:].lower()

@@ -1,4 +1,4 @@
-"""inspect_ai logs (`.eval`): zip archives that hold each sample as one JSON file.
+"""inspect_ai logs (`.eval`): zip archives with each sample as a JSON file.
 
 Source: UKGovernmentBEIS/inspect_ai `log/_recorders/eval.py`, `_util/zipfile.py` (zstandard frames as zip method 93).
 """
@@ -31,7 +31,7 @@ _DAMAGED = (
     NotImplementedError,
     UnicodeDecodeError,
 )
-# Archives of other programs: a name that tells, what they are, and what to do instead.
+# Archives of other programs: a characteristic name, what they are, and what to do instead.
 _OTHERS = (
     (re.compile(r"xl/"), "an Excel workbook", "save the sheet as JSON lines"),
     (re.compile(r"(.*/)?data\.pkl$"), "a PyTorch file", "load it with torch.load and write each sample as a JSON line"),
@@ -45,7 +45,7 @@ def iter_samples(file: BinaryIO, uri: str, max_bytes: int) -> Iterator[Line]:
     A sample over `max_bytes` is marked oversize, and no more than that of it is ever decompressed.
 
     Raises:
-        InputError: not a complete archive, not a log, encrypted or damaged.
+        InputError: the file is not a complete archive, not a log, encrypted or damaged.
     """
     try:
         with zipfile.ZipFile(file) as archive:

@@ -1,4 +1,4 @@
-"""JSON that is not one record a line: rewrite it as lines, piece by piece, without parsing it."""
+"""JSON that is not one record per line: rewrite it as lines, piece by piece, without parsing it."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -16,23 +16,23 @@ _STRING_END = re.compile(rb'(?:[^"\\]++|\\.)*+(["\\])', re.DOTALL)
 
 
 def is_array(head: bytes) -> bool:
-    """Return whether a file that starts so, without blanks before, is one array of objects."""
+    """Return whether a file with this start, after blanks, is one array of objects."""
     return _ARRAY.match(head) is not None
 
 
 def is_pretty_printed(head: bytes) -> bool:
-    """Return whether a file that starts so, without blanks before, holds objects that span lines."""
+    """Return whether a file with this start, after blanks, has objects that span lines."""
     return _PRETTY.match(head) is not None
 
 
 def iter_as_lines(chunks: Iterable[bytes], uri: str, *, in_array: bool) -> Iterator[bytes]:
-    r"""Rewrite the items of an array, or objects that follow each other, as one line each.
+    r"""Rewrite the items of an array, or consecutive objects, as one line each.
 
     Line breaks within an item become `\r`, which JSON allows in the same places. Items that are not JSON stay as they
     are, as does text after the array.
 
     Raises:
-        InputError: the array or the last object does not end.
+        InputError: the array or the last object is incomplete.
     """
     splitter = _Splitter(in_array=in_array)
     for chunk in chunks:

@@ -29,7 +29,7 @@ _DOUBLED_SLASHES = re.compile(r"(?<!:)//+")
 
 @dataclass(frozen=True, slots=True)
 class S3Options:
-    """How to reach S3; None leaves an option to the AWS configuration and credential chain.
+    """Options for S3; None leaves an option to the AWS configuration and credential chain.
 
     Attributes:
         max_attempts: attempts for one request; with 8, the waits between them add up to about half a minute.
@@ -43,14 +43,14 @@ class S3Options:
 
 @dataclass(frozen=True, slots=True)
 class InputIdentity:
-    """Identity of one version of an input; None where the store does not provide a value.
+    """Identity of one version of an input; None for values that the store does not provide.
 
     Attributes:
         size_bytes: stored size, before decompression.
-        etag: of an S3 object, without quotes.
-        mtime_ns: of a local file, which programs can set to any value.
-        ctime_ns: of a local file, which the kernel sets whenever the file or its attributes change.
-        inode: of a local file; a copy has another one.
+        etag: ETag of an S3 object, without quotes.
+        mtime_ns: modification time of a local file, which programs can set to any value.
+        ctime_ns: change time of a local file, which the kernel sets whenever the file or its attributes change.
+        inode: inode of a local file; a copy has another one.
     """
 
     uri: str
@@ -74,7 +74,7 @@ class Mark:
         size_bytes: stored size, after compression.
         upload: unique id stored with the output; None for copied files and file systems without extended attributes.
         mtime_ns: modification time of a local file; None for an S3 object, which never changes in place.
-        sha256: of the stored bytes, where they were just written; not compared.
+        sha256: digest of the stored bytes, if they were just written; not compared.
     """
 
     size_bytes: int
@@ -97,7 +97,7 @@ def parse_s3_uri(uri: str) -> tuple[str, str]:
     """Split `s3://bucket/key` into bucket and key, which must not end in a slash."""
     bucket, _, key = uri.removeprefix(_S3).partition("/")
     if not is_s3(uri) or not bucket or not key:
-        raise UsageError(f"{uri!r} is not an S3 object: expected s3://bucket/key, with all three parts")
+        raise UsageError(f"{uri!r} is not an S3 object: expected s3://bucket/key, with scheme, bucket and key")
     if key.endswith("/"):
         raise UsageError(f"{uri!r} is a prefix; name an object below it")
     return bucket, key
@@ -121,12 +121,12 @@ def stem_of(uri: str) -> str:
 
 
 def is_rollout_file(uri: str) -> bool:
-    """Return whether a file found in a folder has the name of rollouts: JSON lines, Parquet, `.eval`, no side file."""
+    """Return whether a file in a folder is named like rollouts: JSON lines, Parquet, `.eval`, not a side file."""
     return _ROLLOUT_FILE.search(uri) is not None and _SIDE_FILE.search(_without_record_suffix(uri)) is None
 
 
 def is_scored_file(uri: str) -> bool:
-    """Return whether a file found in a folder has the name of scored lines."""
+    """Return whether a file in a folder is named like scored lines."""
     name = _without_record_suffix(uri)
     return name != uri and name.endswith(_SCORED_SUFFIX) and not name.endswith(f"/{_SCORED_SUFFIX}")
 
@@ -155,15 +155,15 @@ def render_place(template: str, uri: str, below: str) -> str:
 
     def word(match: re.Match[str]) -> str:
         if match[1] not in words:
-            raise UsageError(f"--output-template: there is no {match[0]}; it may hold {{dir}}, {{path}} and {{stem}}.")
+            raise UsageError(f"--output-template: unknown {match[0]}; use {{dir}}, {{path}} and {{stem}}.")
         return words[match[1]]
 
     if not words["path"]:  # with its slash, or `{path}/x` would be in the root
         template = template.replace("{path}/", "")
     if ".." in words["path"].split("/") and "{path}" in template and is_s3(uri) and not is_s3(template):
-        raise UsageError(f"{uri}: its key has '..' in it, so {{path}} could lead anywhere on this machine; rename it.")
+        raise UsageError(f"{uri}: its key contains '..', so {{path}} could lead anywhere on this machine; rename it.")
     if set("{}") & set(_PLACEHOLDER.sub("", template)):
-        raise UsageError(f"--output-template {template}: a brace stands alone; write {{dir}}, {{path}} or {{stem}}.")
+        raise UsageError(f"--output-template {template}: unmatched brace; write {{dir}}, {{path}} or {{stem}}.")
     place = _PLACEHOLDER.sub(word, template)
     # In S3 keys every slash counts.
     return place if is_s3(place) else _DOUBLED_SLASHES.sub("/", place).removeprefix("./")
@@ -172,7 +172,7 @@ def render_place(template: str, uri: str, below: str) -> str:
 def sibling(uri: str, suffix: str) -> str:
     """Return the URI of a file beside another: `a/x.scored.jsonl.gz` and `.metrics.json` give `a/x.metrics.json`."""
     if is_stream(uri):
-        raise UsageError(f"there is no place beside '-' for a *{suffix} file: name an output file")
+        raise UsageError(f"cannot write a *{suffix} file beside '-'; name an output file")
     return stem_of(uri) + suffix
 
 
@@ -183,8 +183,8 @@ def require_rl_prefix(uri: str, any_prefix: bool) -> None:
     bucket, key = parse_s3_uri(uri)
     if not key.startswith(RL_PREFIX):
         raise UsageError(
-            f"{uri} is not under s3://{bucket}/{RL_PREFIX}: RL data is kept apart from supervised data, so "
-            f"results go under {RL_PREFIX}. Choose such an output, or pass --any-prefix to write there anyway"
+            f"{uri} is not under s3://{bucket}/{RL_PREFIX}: RL data is kept separate from supervised data, so "
+            f"results go under {RL_PREFIX}. Choose an output there, or pass --any-prefix to write to this one anyway"
         )
 
 

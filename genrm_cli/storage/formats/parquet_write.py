@@ -17,10 +17,10 @@ _BATCH_ROWS = 1_024
 class ParquetWriter(AbstractContextManager["ParquetWriter"]):
     """Records in a temporary file, written as Parquet at the end.
 
-    A field that some records lack is null in them; fields of one name must hold one type.
+    A field that a record lacks is null in it; all values of a field must have one type.
 
     Raises:
-        UsageError: pyarrow is not installed, or a field holds several types.
+        UsageError: pyarrow is not installed, or a field has values of several types.
     """
 
     def __init__(self, uri: str) -> None:
@@ -37,7 +37,7 @@ class ParquetWriter(AbstractContextManager["ParquetWriter"]):
         self._spool.close()
 
     def append(self, line: bytes) -> None:
-        """Add a record as a JSON line; 8 bytes of memory each."""
+        """Add a record as a JSON line; takes 8 bytes of memory."""
         self._sizes.append(self._spool.append(line)[1])
 
     def write_to(self, write: Callable[[bytes], None]) -> None:
@@ -52,7 +52,7 @@ class ParquetWriter(AbstractContextManager["ParquetWriter"]):
                 for batch in self._iter_batches():
                     writer.write_table(self._arrow.Table.from_struct_array(self._arrow.array(batch, type=row)))
         except self._arrow.ArrowException as error:
-            raise UsageError(f"{self._uri}: a column holds several types ({error}); write JSON lines") from error
+            raise UsageError(f"{self._uri}: a column has several types ({error}); write JSON lines instead") from error
 
     def _iter_batches(self) -> Iterator[list[dict[str, Any]]]:
         sizes, offset = iter(self._sizes), 0
@@ -79,7 +79,7 @@ class _Pieces:
         return self._position
 
     def flush(self) -> None:
-        """Do nothing: pieces go out at once."""
+        """Do nothing: pieces are sent immediately."""
 
     def close(self) -> None:
         self.closed = True

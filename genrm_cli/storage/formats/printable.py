@@ -1,8 +1,9 @@
-"""Text that is safe to print: what could control a terminal, or reorder a line, becomes an escape."""
+"""Text that is safe to print: characters that could control a terminal or reorder a line become escapes."""
 
 import re
 
-# C0 and C1 controls but tab and newline, DEL, bidirectional overrides and isolates, line separators, lone surrogates.
+# C0 and C1 controls except tab and newline, DEL, bidirectional overrides and isolates, line separators, lone
+# surrogates.
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
@@ -12,12 +13,12 @@ def escaped(text: str) -> str:
 
 
 def escaped_line(text: str) -> str:
-    """Write control characters as escapes, newlines too: a name must not begin a line of its own."""
+    """Write control characters as escapes, including newlines, so that a name cannot begin a new line."""
     return escaped(text).replace("\n", "\\n")
 
 
 def escaped_in_json(text: str) -> str:
-    """Write control characters of rendered JSON as its own escapes, so that its values stay the same."""
+    """Write control characters of rendered JSON as JSON escapes, which keeps its values."""
     return _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 

@@ -1,7 +1,7 @@
 """Lossless conversion between lines and JSON objects.
 
-NaN and the infinities are not JSON, but Python writes them. A line may hold them: they read as null, and are written
-back as they were.
+NaN and the infinities are not JSON, but Python writes them. A line may contain them: they are read as null, and
+written back unchanged.
 """
 
 import json
@@ -78,7 +78,7 @@ def _as_written(number: str) -> object:
 
 
 def _parse_with_nulls(raw: bytes) -> object:
-    """Return the value of JSON with NaN or infinities in it; None if it is wrong in any other way as well."""
+    """Return the value of JSON that contains NaN or infinities; None if it is invalid in any other way."""
     try:
         value: object = json.loads(
             raw.decode(), parse_int=orjson.loads, parse_float=orjson.loads, parse_constant=lambda name: None

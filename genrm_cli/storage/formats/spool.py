@@ -21,7 +21,7 @@ class Spool(AbstractContextManager["Spool"]):
 
     def __init__(self) -> None:
         try:
-            # Unbuffered, as with Python's own buffer a full disk would raise again on closing.
+            # Unbuffered: with Python's own buffer, a full disk would raise again on close.
             self._file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115  (closed by `close`)
         except OSError as error:
             raise temporary_error(error) from error
@@ -49,7 +49,7 @@ class Spool(AbstractContextManager["Spool"]):
         return os.pread(self._file.fileno(), length, offset)
 
     def flush(self) -> BinaryIO:
-        """Store everything appended so far, and return the file."""
+        """Write everything appended so far to the file, and return it."""
         try:
             while self._buffer:
                 # Near a full disk a write may be partial.
@@ -61,7 +61,7 @@ class Spool(AbstractContextManager["Spool"]):
         return self._file
 
     def room_bytes(self) -> int:
-        """Return how much the disk of temporary data can hold now: nine tenths of its free space."""
+        """Return how many bytes of temporary data fit now: nine tenths of the free space."""
         disk = os.fstatvfs(self._file.fileno())
         return disk.f_bavail * disk.f_frsize * 9 // 10
 
@@ -74,5 +74,6 @@ class Spool(AbstractContextManager["Spool"]):
 def temporary_error(error: OSError) -> StorageError:
     """Return the error for temporary data that cannot be stored, with a remedy."""
     return StorageError(
-        f"cannot store temporary data: {error.strerror or error}; free some disk, or set TMPDIR to a folder with room"
+        f"cannot store temporary data: {error.strerror or error}; free some disk space, or set TMPDIR to a folder "
+        "with more space"
     )

@@ -1,4 +1,4 @@
-"""A limit on what an input unpacks to: a few hundred kilobytes can decompress to terabytes."""
+"""A limit on the unpacked size of an input: a few hundred kilobytes can decompress to terabytes."""
 
 from genrm_cli.errors import InputError, StorageError
 
@@ -8,8 +8,8 @@ class UnpackedLimit:
 
     Args:
         uri: the input.
-        max_bytes: what the user allows; None for no limit.
-        room_bytes: what the disk for temporary data can hold; None if nothing is stored there.
+        max_bytes: maximum allowed by the user; None for no limit.
+        room_bytes: available space for temporary data; None if nothing is stored there.
     """
 
     def __init__(self, uri: str, max_bytes: int | None, room_bytes: int | None = None) -> None:
@@ -22,17 +22,17 @@ class UnpackedLimit:
         """Count some bytes before they are stored.
 
         Raises:
-            InputError: they are more than the user allows.
-            StorageError: they are more than the disk can hold.
+            InputError: the user allows no more.
+            StorageError: the disk has no more space.
         """
         self._bytes += count
         if self._max_bytes is not None and self._bytes > self._max_bytes:
             raise InputError(
                 f"{self._uri}: unpacks to more than --max-unpacked {self._max_bytes:,} bytes; "
-                "if the file is right, allow more"
+                "if the file is correct, allow more"
             )
         if self._room_bytes is not None and self._bytes > self._room_bytes:
             raise StorageError(
                 f"{self._uri}: unpacks to more than {self._room_bytes:,} bytes, nine tenths of the free space for "
-                "temporary data; free some disk, or set TMPDIR to a folder with room"
+                "temporary data; free some disk space, or set TMPDIR to a folder with more space"
             )

@@ -34,7 +34,7 @@ def s3_client(options: S3Options) -> "S3Client":
         client = session.client("s3", endpoint_url=options.endpoint_url, config=config)
     except ValueError as error:
         endpoint = without_password(options.endpoint_url or "from the AWS settings")
-        raise UsageError(f"the S3 endpoint {endpoint} is not a URL; expected for instance http://host:9000") from error
+        raise UsageError(f"the S3 endpoint {endpoint} is not a URL; expected, for example, http://host:9000") from error
     client.meta.events.register("after-call.s3", refuse_other_replies)
     return client
 
@@ -50,7 +50,7 @@ def describe(
 ) -> tuple[InputIdentity, dict[str, str]] | None:
     """Return the current version of an object with its metadata, names in lower case; None if it does not exist.
 
-    Raises `ClientError` if the bucket does not exist; to assume that it does (`sure_of_bucket`) saves a request.
+    Raises `ClientError` if the bucket does not exist; assuming that it does (`sure_of_bucket`) saves a request.
     """
     bucket, key = parse_s3_uri(uri)
     try:
@@ -59,7 +59,7 @@ def describe(
         is_missing = error_code(error) in MISSING
         if error_code(error) in _WITHOUT_REASON and not (is_missing and sure_of_bucket):
             # A reply to HEAD has no body, but a failed listing of the key gives the reason. If the listing succeeds,
-            # the store only hid that the object does not exist.
+            # the object does not exist, and the store only hid that.
             listing = client.list_objects_v2(Bucket=bucket, Prefix=key, MaxKeys=1)
             is_missing = is_missing or key not in [entry["Key"] for entry in listing.get("Contents", [])]
         if is_missing:

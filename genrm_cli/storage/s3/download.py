@@ -78,7 +78,7 @@ def _transfer(client: "S3Client", identity: InputIdentity, file: BinaryIO, stop:
 
 
 class _Progress(BaseSubscriber):
-    """Gives a transfer the known size and ETag, which saves a request, and signals its end."""
+    """Give a transfer the known size and ETag, which saves a request, and signal its end."""
 
     def __init__(self, identity: InputIdentity) -> None:
         self._identity = identity
@@ -95,7 +95,7 @@ class _Progress(BaseSubscriber):
 
 
 class _Pinned:
-    """Client that reads only one version of an object; the transfer manager has no option for that."""
+    """A client that reads only one version of an object, for which the transfer manager has no option."""
 
     def __init__(self, client: "S3Client", identity: InputIdentity, stop: Callable[[], bool]) -> None:
         self._client = client

@@ -49,7 +49,7 @@ _TRANSFER_FAULTS = (
     transfer.S3DownloadFailedError,
     getattr(transfer, "S3ValidationError", transfer.RetriesExceededError),  # not in older versions
 )
-# What a reply of S3 has and a web page lacks.
+# Headers that a reply of S3 has and a web page lacks.
 _REQUIRED_FIELDS = {
     "HeadObject": "ETag",
     "GetObject": "ETag",
@@ -64,15 +64,15 @@ _PASSWORD_IN_URL = re.compile(r"(?<=//)[^/\s]*@")
 
 
 class _OtherReplyError(boto.BotoCoreError):
-    """Something answered that is not S3, such as a login page of a proxy."""
+    """The reply is not from S3, for example a login page of a proxy."""
 
-    fmt = "the reply to {operation} is not one of S3 (content type {content_type}); check the S3 endpoint"
+    fmt = "the reply to {operation} is not from S3 (content type {content_type}); check the S3 endpoint"
 
 
 def refuse_other_replies(
     http_response: AWSResponse, parsed: dict[str, Any], model: OperationModel, **_: object
 ) -> None:
-    """Raise an error for a successful reply that S3 would not give; registered with each client."""
+    """Raise an error for a successful reply that S3 would not send; registered with each client."""
     if http_response.status_code >= 300:
         return
     required = _REQUIRED_FIELDS.get(model.name)
@@ -116,11 +116,11 @@ def _explain_refusal(error: boto.ClientError) -> str:
 
 
 def _explain_fault(error: Exception) -> str:
-    """Explain an error without a complete answer from S3."""
+    """Explain an error without a complete reply from S3."""
     if isinstance(error, boto.NoCredentialsError):
         return (
-            "no AWS credentials found; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, name a profile, "
-            "or run where a role provides them"
+            "no AWS credentials found; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, name a profile, or run with "
+            "a role that provides them"
         )
     if isinstance(error, boto.PartialCredentialsError):
         return "the AWS credentials are incomplete; set both the access key and the secret key"
@@ -131,7 +131,7 @@ def _explain_fault(error: Exception) -> str:
         detail = f" ({_brief(error)})" if isinstance(error, boto.SSLError) else ""
         return f"cannot reach {server}: {type(error).__name__}{detail}; check the S3 endpoint and the network"
     if isinstance(error, ResponseParserError):
-        return "the reply is not one of S3: it cannot be parsed as XML; check the S3 endpoint"
+        return "the reply is not from S3: it cannot be parsed as XML; check the S3 endpoint"
     if isinstance(error, transfer.RetriesExceededError):
         return f"the connection kept breaking ({_brief(error.last_exception)}); run again later"
     return _brief(error)

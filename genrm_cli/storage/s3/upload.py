@@ -75,7 +75,7 @@ class S3Sink:
         self.mark = Mark(self._size_bytes, self._upload, sha256=self._digest.hexdigest())
 
     def stage(self) -> str | None:
-        """Finish; nobody else can publish this upload."""
+        """Finish. No other process can publish this upload."""
         self.finish()
         return None
 
@@ -167,7 +167,7 @@ class _Parts:
         self.threads = ThreadPoolExecutor(_OPEN_PARTS, thread_name_prefix="genrm-upload")
         self._open: deque[Future[dict[str, str | int]]] = deque()
         self._done: list[dict[str, str | int]] = []
-        # On a thread too: an interrupt here must not lose the id, which is needed to abort the upload.
+        # Also on a thread: an interrupt here must not lose the id, which is needed to abort the upload.
         self._upload_id = self.threads.submit(self._begin, metadata)
 
     @property
@@ -192,7 +192,7 @@ class _Parts:
         complete(Bucket=self._bucket, Key=self._key, UploadId=upload_id, MultipartUpload=parts, **condition)
 
     def abort(self) -> None:
-        """Abort after the parts in flight: a part that arrives later would be stored, and billed, for good."""
+        """Abort after the parts in flight: a part that arrives later would be stored, and billed, permanently."""
         self.threads.shutdown(cancel_futures=True)
         if not self._upload_id.cancelled() and self._upload_id.exception() is None:
             upload_id = self._upload_id.result()

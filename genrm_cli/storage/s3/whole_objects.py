@@ -35,7 +35,7 @@ def iter_objects(bucket: str, prefix: str, options: S3Options, *, flat: bool) ->
             listing = pager.paginate(Bucket=bucket, Prefix=prefix, Delimiter="/")
         pages = iter(listing)
     while True:
-        # Not around the whole loop: errors of the caller are not errors of S3.
+        # Not around the whole loop: errors of the caller are not S3 errors.
         with s3_faults(start):
             page = next(pages, None)
         if page is None:
@@ -54,7 +54,7 @@ def _iter_page(bucket: str, page: "ListObjectsV2OutputTypeDef") -> Iterator[tupl
 
 
 def read(uri: str, options: S3Options) -> bytes | None:
-    """Return the content of an object, or None if it does not exist; a truncated reply is retried."""
+    """Return the content of an object, or None if it does not exist. Retry truncated replies."""
     bucket, key = parse_s3_uri(uri)
     with s3_faults(uri):
         return _read(s3_client(options), bucket, key, _READ_TRIES)

@@ -96,7 +96,7 @@ def test_torchtune(export, suffix):
 
 @pytest.fixture
 def llamafactory_data():
-    """Make `llamafactory.data` importable without its `__init__`, which wants torchaudio."""
+    """Make `llamafactory.data` importable without its `__init__`, which requires torchaudio."""
     names = [name for name in sys.modules if name.startswith("llamafactory.data")]
     assert not names
     package = ModuleType("llamafactory.data")

@@ -21,7 +21,7 @@ def spent(calls: int = 0, prompt_tokens: int = 0, completion_tokens: int = 0, **
 
 @given(st.integers(0, 50), st.integers(0, 10**9), st.integers(0, 10**9))
 def test_without_limits_nothing_is_ever_used_up(calls: int, prompt_tokens: int, completion_tokens: int) -> None:
-    """No limit is reached that was not set, whatever is spent."""
+    """A limit that was not set is never reached."""
     assert spent(calls, prompt_tokens, completion_tokens, price_in=1.0, price_out=1.0) is None
 
 
@@ -48,7 +48,7 @@ def test_a_limit_is_reached_when_so_much_is_spent(
 
 
 def test_a_server_that_counts_no_tokens_spends_none() -> None:
-    """Without usage in the replies the token and cost limits are never reached; calls still count."""
+    """Without usage in the replies, the token and cost limits are never reached; calls still count."""
     allowance = Budget(max_tokens=1, max_cost=0.01, price_in=1e6)
     for _ in range(10):
         allowance.count_call()

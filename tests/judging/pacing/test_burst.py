@@ -32,7 +32,7 @@ def test_a_constant_share_of_failures_is_no_burst(share: float) -> None:
 
 @pytest.mark.parametrize("share", [0.0, 0.05, 0.1])
 def test_a_burst_is_detected_within_a_few_calls(share: float) -> None:
-    """When every second call begins to fail, the alarm comes within 60 calls, whatever was usual before."""
+    """When every second call begins to fail, the alarm comes within 60 calls, for any usual share."""
     burst = detector()
     alarms(burst, share, 2_000)
     assert alarms(burst, 0.5, 60, seed=1) >= 1

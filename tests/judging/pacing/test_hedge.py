@@ -50,7 +50,7 @@ def test_the_usual_call_is_asked_once() -> None:
 
 
 def test_the_answer_that_comes_first_counts() -> None:
-    """A straggler is asked a second time; the sooner answer counts, and the later one is waited for by nobody."""
+    """A straggler is sent a second time; the first answer counts, and nobody waits for the other."""
     race = Race()
 
     async def scenario() -> None:

@@ -169,7 +169,7 @@ def test_a_ceiling_below_the_start_holds_from_the_start() -> None:
     st.lists(st.tuples(st.sampled_from("aart"), st.integers(1, 300)), min_size=1, max_size=12),
 )
 def test_the_limit_stays_within_its_bounds(ceiling: int, seed: int, phases: list[tuple[str, int]]) -> None:
-    """Whatever happens, in whatever order, the limit is at least 1 and never above the ceiling."""
+    """For any sequence of events, the limit is at least 1 and never above the ceiling."""
     limit, dice, now_s = AdaptiveLimit(ceiling), random.Random(seed), 0.0
     for kind, times in phases:
         for _ in range(times):

@@ -154,7 +154,7 @@ def test_an_endpoint_is_suspected_when_its_calls_fail(endings: list[Ending], is_
 
 
 def test_the_calls_of_a_dead_endpoint_move() -> None:
-    """When one of two dies, everything goes to the other; nobody waits for the dead one."""
+    """If one of two endpoints dies, all calls go to the other, and none waits for the dead one."""
 
     async def scenario() -> None:
         pool = make_pool(1, 1)
@@ -302,7 +302,7 @@ def test_a_judge_that_comes_back_in_time_is_not_given_up() -> None:
 
 
 def test_a_stop_wakes_all_who_wait() -> None:
-    """After a stop nobody gets a slot; whoever waits for one, or pauses, goes on; the first reason counts."""
+    """After a stop, no slot is given out; all waits and pauses end; the first reason counts."""
 
     async def scenario() -> None:
         events: Events = []
@@ -414,7 +414,7 @@ def test_endpoints_learn_their_limits_from_how_calls_end() -> None:
 
 
 def test_an_exhausted_endpoint_rests_for_its_retry_after() -> None:
-    """When 5 calls in a row are refused and none is in flight, nobody calls before the endpoint's Retry-After."""
+    """If 5 calls in a row are refused and none is in flight, no call is made before the endpoint's Retry-After."""
 
     async def scenario() -> None:
         pool = make_pool(4, 4)
@@ -463,7 +463,7 @@ def test_a_call_that_could_not_be_sent_says_nothing_about_the_endpoint() -> None
 
 
 def test_a_judge_that_only_refuses_is_given_up_in_time() -> None:
-    """With nothing but 429, the run ends --give-up-after seconds after the last answer, however few the calls."""
+    """With only 429 replies, the run ends --give-up-after seconds after the last answer, even with few calls."""
 
     async def scenario() -> None:
         pool = make_pool(4, give_up_after_s=3.0)

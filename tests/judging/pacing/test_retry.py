@@ -21,7 +21,7 @@ def test_waits_grow_within_their_bounds(waits: int, fraction: float, retry_after
 
 @given(WAITS, st.floats(0, 1))
 def test_the_server_is_never_asked_sooner_than_it_wants(waits: int, asked_share: float) -> None:
-    """Retry-After is a lower bound, whatever the dice say."""
+    """Retry-After is a lower bound for every random number."""
     retry_after_s = asked_share * MAX_RETRY_AFTER_S
     assert RetryPolicy(0).wait_s(waits, retry_after_s, fraction=0.0) >= retry_after_s
 

@@ -79,7 +79,7 @@ RUBRIC = {"title": "T", "description": "D"}
         ({"rubric": [{**RUBRIC, "polarity": "bad"}]}, "'bad'; expected positive, or negative"),
         ({"rubric": [{**RUBRIC, "polarity": ["positive"]}]}, "polarity is ['positive']"),
         ({"rubric": [{**RUBRIC, "scores": 5}]}, "scores is 5; expected a list"),
-        ({"rubric": [{**RUBRIC, "scores": [1]}]}, "fewer than two"),
+        ({"rubric": [{**RUBRIC, "scores": [1]}]}, "at least two entries"),
         ({"rubric": [{**RUBRIC, "scores": [1, 2, 1.0]}]}, "the score 1.0 is given twice"),
         ({"rubric": [{**RUBRIC, "scores": [1, "2"]}]}, "the score '2' is not a number"),
         ({"rubric": [{**RUBRIC, "scores": [0, True]}]}, "the score True is not a number"),
@@ -88,7 +88,10 @@ RUBRIC = {"title": "T", "description": "D"}
         ({"rubric": [{**RUBRIC, "scores": {"1": "bad", "1.0": "good"}}]}, "is given twice"),
         ({"rubric": [{**RUBRIC, "scores": {"1": 0, "2": 1}}]}, "the meaning of score 1 is 0"),
         ({"rubric": [{**RUBRIC, "scores": {"0": {"5": "half"}, "1": "all"}}]}, "put the score in quotation marks"),
-        ({"rubric": [{**RUBRIC, "title": "A b"}, {**RUBRIC, "title": "a-B"}]}, "'A b' and 'a-B' both make rubric_a_b"),
+        (
+            {"rubric": [{**RUBRIC, "title": "A b"}, {**RUBRIC, "title": "a-B"}]},
+            "'A b' and 'a-B' both map to rubric_a_b",
+        ),
     ],
 )
 def test_what_cannot_be_is_refused_on_load(table: dict[str, Any], named: str) -> None:

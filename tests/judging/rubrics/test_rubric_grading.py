@@ -86,7 +86,7 @@ def test_how_a_reply_is_read(text: str, expected: FailureKind | tuple[float, ...
 
 
 def test_a_reply_that_was_cut_off_gives_no_grades() -> None:
-    """Half an object is no answer; one that was complete by then is."""
+    """Half an object is not an answer, but a complete one before the cut is."""
     assert kind_of(read(TWO, OWN[:-8], "length")) is FailureKind.TRUNCATED
     assert kind_of(read(TWO, OWN, "length")) == (0.5, 0.0)
 
@@ -130,7 +130,7 @@ TEXTS = st.text(max_size=30).filter(lambda text: "</think>" not in text) | st.sa
 def test_what_a_judge_writes_is_what_is_read(
     scores: tuple[float, ...], quotes: list[str], indent: int | None, fenced: bool
 ) -> None:
-    """Proper JSON gives back scores and quotations, whatever the judge quotes in it."""
+    """Valid JSON gives back scores and quotations, for any quotation."""
     rubrics = THERAPEUTIC.rubrics
     said = {
         each.component_name: entry(score, quote, quote)

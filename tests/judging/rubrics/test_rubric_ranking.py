@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from genrm_cli.judging.lookup.builtin_rubrics import HELPFULNESS
 from genrm_cli.judging.requests import ListwisePrompt, Reply
-from genrm_cli.judging.rubrics.ranking import grades_of_sole, ranking_profile, values_of_tiers
+from genrm_cli.judging.rubrics.ranking import grades_of_single, ranking_profile, values_of_tiers
 from genrm_cli.verdicts import Failure, FailureKind, Grades
 
 PROFILE = ranking_profile(HELPFULNESS)
@@ -39,7 +39,7 @@ def test_what_a_tier_is_worth(tiers: list[list[int]], values: tuple[float, ...])
 
 def test_a_sole_response_needs_no_judge() -> None:
     """It is the best of its group."""
-    assert grades_of_sole() == Grades((1.0,))
+    assert grades_of_single() == Grades((1.0,))
 
 
 @st.composite

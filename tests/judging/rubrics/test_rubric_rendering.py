@@ -27,7 +27,7 @@ def shown(profile: GradingProfile, lineup: ListwisePrompt) -> str:
 
 
 def test_a_grader_sees_conversation_background_response_and_rubrics() -> None:
-    """The session and the scenario's goal stand there, and each rubric with all its scores and what they mean."""
+    """The prompt contains the session, the goal of the scenario, and each rubric with the meaning of its scores."""
     content = shown(
         GRADING, ListwisePrompt([("user", "I feel low.")], ("Assistant: Tell me.",), background="Goal: to listen")
     )
@@ -45,7 +45,7 @@ def test_what_is_judged_by_can_be_added_to() -> None:
 
 
 def test_a_grader_is_told_which_rubrics_are_flaws() -> None:
-    """The rubric on bias says that a high score means more of it; a ranking judge is told so, too."""
+    """The rubric on bias says that a high score means more bias; so does the prompt of a ranking judge."""
     assert shown(GRADING, ListwisePrompt([], ("x",))).count("This is a flaw") == 1
     assert "Bias (less of it is better)" in shown(ranking_profile(THERAPEUTIC), ListwisePrompt([], ("x", "y")))
 
@@ -66,7 +66,7 @@ def test_rubrics_grade_one_response_at_a_time() -> None:
 
 @pytest.mark.parametrize("profile", PROFILES[1:], ids=lambda profile: profile.name)
 def test_a_group_is_shown_by_number(profile: GradingProfile) -> None:
-    """The responses stand in the order of the lineup, numbered from 0; an empty one is said to be empty."""
+    """The responses appear in the order of the lineup, numbered from 0; an empty one is marked as empty."""
     content = shown(profile, ListwisePrompt([("user", "Hi")], ("first", " ", "third")))
     places = [
         content.index(f"[=== BEGIN RESPONSE {number} ===]\n{text}")
@@ -80,7 +80,7 @@ def test_a_group_is_shown_by_number(profile: GradingProfile) -> None:
 @settings(max_examples=50)
 @given(texts=st.lists(st.text("x[=]<>/thinkEND ") | st.sampled_from(HOSTILE), min_size=4, max_size=4))
 def test_nothing_shown_can_forge_a_marker(profile: GradingProfile, texts: list[str]) -> None:
-    """Our markers stand in the message as often as with harmless text, and no tag of thinking does."""
+    """Our markers occur in the message as often as with harmless text, and thinking tags never do."""
 
     def lineup(texts: list[str]) -> ListwisePrompt:
         return ListwisePrompt([(texts[0], texts[0])], (f"a{texts[1]}",), principle=texts[2], background=texts[3])

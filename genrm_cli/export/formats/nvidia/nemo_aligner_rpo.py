@@ -1,6 +1,6 @@
 """NeMo-Aligner's DPO and RPO: texts in NeMo's own template, with the rewards that RPO reads.
 
-Each response ends in the token that begins the next turn, as the template wants it.
+Each response ends with the token that begins the next turn, as the template requires.
 
 Source: NVIDIA/NeMo-Aligner af2b3bd9, `nemo_aligner/data/nlp/datasets.py`: `chosen_reward` and `rejected_reward`
 default to 1 and 0.
@@ -38,7 +38,7 @@ def _text_of(prompt: Prompt) -> str:
 
 def _usage(uri: str) -> str:
     return f"""model.dpo.preference_loss=rpo_bwd_kl model.data.data_prefix={{train: [{uri}], validation: [...]}}
-# it reads plain JSON lines only, and ignores a pair over the model's length with a warning"""
+# it reads only plain JSON lines, and ignores pairs longer than the model's context with a warning"""
 
 
 FORMAT = ExportFormat("nemo-aligner-rpo", "pair", _render, _usage)

@@ -18,7 +18,7 @@ def _render(pair: Pair) -> Json:
 
 def _usage(uri: str) -> str:
     return f"""data.train.dataset_name=PreferenceDataset data.train.data_path={uri}
-# a pair longer than max_seq_length stays, with a loss multiplier of 0"""
+# pairs longer than max_seq_length stay, with a loss multiplier of 0"""
 
 
 FORMAT = ExportFormat("nemo-rl", "pair", _render, _usage, separates_reasoning=True, strips_reasoning=True)

@@ -1,6 +1,6 @@
 """NeMo RL's BinaryPreferenceDataset: a prompt with `chosen` and `rejected` as text.
 
-Source: NVIDIA-NeMo/RL 7ea279ab; lists of messages as answers load, then fail in preprocessing with KeyError.
+Source: NVIDIA-NeMo/RL 7ea279ab; answers as lists of messages load, but fail in preprocessing with KeyError.
 """
 
 from genrm_cli.export.rows import ExportFormat, Json, Pair, UnfitError, scores_of

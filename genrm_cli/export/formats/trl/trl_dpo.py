@@ -1,6 +1,6 @@
 """TRL's DPOTrainer: an explicit prompt, `chosen` and `rejected`, each a list of messages.
 
-Other columns are ignored. `tools` is a column only where a prompt has tools; TRL takes it as JSON text.
+Other columns are ignored. The column `tools` exists only if a prompt has tools; TRL reads it as JSON text.
 
 Source: huggingface/trl 1.16.0, `trl/trainer/dpo_trainer.py`, `trl/data_utils.py`.
 """
@@ -11,7 +11,7 @@ from genrm_cli.export.tools import json_of_tools
 
 
 def explicit_pair(pair: Pair) -> Json:
-    """Return a pair with an explicit prompt, which TRL, OpenRLHF and others take unchanged."""
+    """Return a pair with an explicit prompt, which TRL, OpenRLHF and others accept unchanged."""
     row: Json = {
         "prompt": pair.prompt.messages,
         "chosen": pair.chosen.messages,

@@ -1,6 +1,6 @@
 """TRL's KTOTrainer: `prompt`, `completion` and a boolean `label`.
 
-Source: huggingface/trl 1.16.0, `trl/trainer/kto_trainer.py`. Its KL estimate takes neighbours in a batch, so rows of
+Source: huggingface/trl 1.16.0, `trl/trainer/kto_trainer.py`. Its KL estimate uses neighbours in a batch, so rows of
 one prompt are spread over the file, and the sampler must keep their order.
 """
 
@@ -24,7 +24,7 @@ def _render(row: Labelled) -> Json:
 def _usage(uri: str) -> str:
     return f"""{load_dataset_text(uri)}
 trainer = KTOTrainer(model=model, args=KTOConfig(...), train_dataset=dataset, processing_class=tokenizer)
-# rows of one prompt stand far apart: KTOConfig(train_sampling_strategy="sequential") keeps that order"""
+# rows of one prompt are far apart: KTOConfig(train_sampling_strategy="sequential") keeps that order"""
 
 
 FORMAT = ExportFormat("trl-kto", "label", _render, _usage, separates_reasoning=True, strips_reasoning=True)

@@ -1,7 +1,7 @@
 """TRL's RewardTrainer: the columns of DPO, with a float `margin` in every row, subtracted inside the loss.
 
-Source: huggingface/trl 1.16.0, `trl/trainer/reward_trainer.py`; a row without `margin` among others that have one
-raises TypeError in its collator.
+Source: huggingface/trl 1.16.0, `trl/trainer/reward_trainer.py`; if only some rows have a `margin`, its collator raises
+TypeError.
 """
 
 from genrm_cli.export.formats.loading import load_dataset_text
@@ -12,7 +12,7 @@ from genrm_cli.export.rows import ExportFormat
 def _usage(uri: str) -> str:
     return f"""{load_dataset_text(uri)}
 trainer = RewardTrainer(model=model, args=RewardConfig(...), train_dataset=dataset, processing_class=tokenizer)
-# margin is used as it is: drop the column to train without margins, or scale it"""
+# margin is used unchanged: drop the column to train without margins, or scale it"""
 
 
 FORMAT = ExportFormat("trl-reward", "pair", explicit_pair, _usage, separates_reasoning=True, strips_reasoning=True)

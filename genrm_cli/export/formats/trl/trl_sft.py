@@ -23,7 +23,7 @@ def _render(row: Sample) -> Json:
 def _usage(uri: str) -> str:
     return f"""{load_dataset_text(uri)}
 trainer = SFTTrainer(model=model, args=SFTConfig(...), train_dataset=dataset, processing_class=tokenizer)
-# completions with several turns: SFTConfig(assistant_only_loss=True) leaves the others' turns out of the loss"""
+# completions with several turns: SFTConfig(assistant_only_loss=True) excludes the turns of others from the loss"""
 
 
 FORMAT = ExportFormat("trl-sft", "sample", _render, _usage, separates_reasoning=True, strips_reasoning=True)

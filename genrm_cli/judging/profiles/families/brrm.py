@@ -1,7 +1,7 @@
-r"""NVIDIA's BRRM, in two turns: the first names the qualities to look at, the second the better response.
+r"""NVIDIA's BRRM, in two turns: the first names the relevant qualities, the second the better response.
 
-The second reply names it in `\boxed{}` within the fence that the 49B uses for a ranking of 1 to 6: the same words
-with another meaning, so a reply to one profile must never be parsed by the other.
+The second reply names it in `\boxed{}` within the fence that the 49B uses for a ranking of 1 to 6. The same words have
+another meaning there, so a reply to one profile must never be parsed by the other.
 """
 
 from functools import partial

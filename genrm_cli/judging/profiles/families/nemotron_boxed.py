@@ -1,7 +1,7 @@
 r"""NVIDIA's Llama 3.3 Nemotron Super 49B GenRM: two roles, and numbers in `\boxed{}` between fences of words.
 
-Its model card has no role for a principle, and a chat template may drop an unknown role, so the principle goes into the
-system turn. Its sampling is not published: temperature is left to the server.
+Its model card has no role for a principle, and a chat template may drop an unknown role, so the principle goes into
+the system turn. Its sampling is not published, so the server chooses the temperature.
 """
 
 import re
@@ -48,7 +48,7 @@ def _read(answer: Answer) -> Verdict | Failure:
 def read_boxes(
     answer: Answer, fenced: re.Pattern[str], title: str, count: int, bounds: tuple[float, float]
 ) -> _Numbers | Failure:
-    """Read the last box within the last fence with this title; the judge's other boxes in such fences must agree."""
+    """Parse the last box in the last fence with this title. The judge's other boxes in such fences must agree."""
     *_, last = [None, *fenced.finditer(answer.text)]
     if last is None or not _BOX.search(last[1]):
         end = excerpt(answer.text[-40:])

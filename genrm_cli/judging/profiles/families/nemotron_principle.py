@@ -36,8 +36,8 @@ def _render_messages(prompt: ListwisePrompt) -> list[Message]:
 def _parse_reply(reply: Reply, prompt: ListwisePrompt) -> Grades | Failure:
     """Map the margin between Yes and No at the judgement to `1 + 4 / (1 + exp(-margin))`; the note holds the margin.
 
-    If one of the two is not among the listed tokens, the least likely of these bounds its probability from above, and
-    the margin is a lower bound in size. Without a gap to that token there is no margin.
+    If one of the two is not among the listed tokens, the least likely of these is an upper bound of its probability,
+    and the margin is a lower bound in size. Without a gap to that token, there is no margin.
 
     Source: the model card of Qwen3-Nemotron-32B-GenRM-Principle: reward = logprob(Yes) - logprob(No).
     """
@@ -87,7 +87,7 @@ def _margin(likely: Mapping[str, float]) -> float | None:
     )
     if yes is None or no is None:
         bound = (least if yes is None else yes) - (least if no is None else no)
-        return bound or None  # a server that lists only one token tells nothing about the other
+        return bound or None  # a server that lists only one token says nothing about the other
     return yes - no
 
 

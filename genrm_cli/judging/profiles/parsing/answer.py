@@ -18,12 +18,12 @@ _ANY_THINK = re.compile("</?think>")
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a judge says after its thinking.
+    """A judge's answer after its thinking.
 
     Attributes:
-        text: its words.
+        text: the text of the answer.
         cut_off: whether the token limit cut it off.
-        responses: the texts that it was shown and may quote.
+        responses: the texts that the judge was shown and may quote.
     """
 
     text: str
@@ -41,10 +41,10 @@ def parse_answer(
 
     Args:
         reply: the judge's reply.
-        shown: what it replies to.
+        shown: the prompt that it replies to.
         read: called with a non-blank answer. Its `no_verdict` becomes `truncated` if the answer was cut off.
-        opening: matches the beginning of the family's answers, not of thoughts. In a reply that begins this way, a
-            `</think>` may be quoted, and the text after it may be a candidate's.
+        opening: matches the beginning of the family's answers, but not of thoughts. In a reply that begins this way, a
+            `</think>` may be quoted, and the text after it may come from a candidate.
 
     Returns:
         `refused`, `empty` or `truncated` for a reply without an answer; `ambiguous` for a reply with that opening
@@ -69,7 +69,7 @@ def parse_answer(
 def parse_prose(
     reply: Reply, shown: Prompt, read: ReadAnswer[Said], opening: re.Pattern[str] | None = None
 ) -> Said | Failure:
-    """Parse an answer in prose, where `<think>` always begins a thought and is never a quotation."""
+    """Parse an answer in prose, in which `<think>` always begins a thought and is never a quotation."""
 
     def read_closed(answer: Answer) -> Said | Failure:
         return open_thought() if THINK in answer.text else read(answer)
@@ -78,7 +78,7 @@ def parse_prose(
 
 
 def parse_first_turn(reply: Reply, shown: Prompt) -> str | Failure:
-    """Return the first of two replies without its thinking; a failure if it was cut off."""
+    """Return the first of two replies without its thinking, or a failure if it was cut off."""
 
     def read(answer: Answer) -> str | Failure:
         if answer.cut_off:

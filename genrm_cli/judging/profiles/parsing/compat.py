@@ -10,8 +10,8 @@ from genrm_cli.judging.profiles.parsing.parse_json import KEYS
 from genrm_cli.judging.requests import Prompt, Reply
 from genrm_cli.verdicts import Failure, FailureKind, Verdict
 
-# For each unclosed brace the rest of the text is searched: the reference takes quadratic time, we stop after this many
-# characters searched in vain.
+# For each unclosed brace, the rest of the text is searched. NeMo Gym takes quadratic time; we stop after searching
+# this many characters in vain.
 MAX_VAIN_CHARS = 2_000_000
 
 _JSON_FENCE = re.compile("```json", re.IGNORECASE)
@@ -24,19 +24,19 @@ def parse_scores_json_as_reference(
 ) -> Verdict | Failure:
     """Parse the first readable object of the ```json fences, or else the last one of the whole text.
 
-    The whole text counts, thinking and quotations included. One of the keys is enough: the defaults replace the
-    others. A number is anything that `float` accepts, in any range.
+    The whole text counts, thinking and quotations included. One of the keys is enough; defaults replace the others. A
+    number is anything that `float` accepts, in any range.
 
     Returns:
-        `no_verdict` where the reference would use its defaults for all three numbers. Unlike the reference,
-        `out_of_range` for NaN and infinity, which would spread to every reward of the group.
+        `no_verdict` if NeMo Gym would use its defaults for all three numbers. Unlike in NeMo Gym, `out_of_range` for
+        NaN and infinity, which would spread to every reward of the group.
     """
-    del shown  # the reference does not look for quotations
+    del shown  # NeMo Gym does not look for quotations
     defaults = {"score_1": default_score, "score_2": default_score, "ranking": default_ranking}
     try:
         numbers = _read_fences(reply.text, defaults) or _read_anywhere(reply.text, defaults)
     except (ValueError, OverflowError, RecursionError):
-        # Integers too long for `int` or too large for `float`, nesting too deep: the reference stops here, too.
+        # Integers too long for `int` or too large for `float`, nesting too deep: NeMo Gym also stops here.
         return _NOTHING
     if numbers is None:
         return _NOTHING

@@ -1,8 +1,8 @@
 """Find the JSON objects within prose: a judge's reply is text that contains an object, not a document.
 
-An object starts with `{`, a quoted key and a colon; nothing inside it counts as an object of its own. So a fragment of
+An object starts with `{`, a quoted key and a colon; nothing inside it counts as a separate object. So a fragment of
 a broken object (an entry of a list of rubrics, JSON quoted from a candidate) cannot pass for the judge's own top-level
-object. Braces of prose, code and LaTeX start nothing. The time is linear in the text, whatever it holds.
+object. Braces in prose, code and LaTeX do not start an object. The time is linear in the length of any text.
 """
 
 import json
@@ -56,7 +56,7 @@ def find_closing_brace(text: str, start: int) -> int | None:
 
 
 def iter_objects(text: str, keys: tuple[str, ...]) -> Iterator[FoundObject]:
-    """Yield the top-level objects of a text in order; those whose source holds none of the keys are not decoded."""
+    """Yield the top-level objects of a text in order; objects whose source has none of the keys are not decoded."""
     position = 0
     while claim := _CLAIM.search(text, position):
         start = claim.start()
@@ -69,7 +69,7 @@ def iter_objects(text: str, keys: tuple[str, ...]) -> Iterator[FoundObject]:
 
 
 def stands_outside(text: str, word: str, objects: Iterable[FoundObject]) -> bool:
-    """Tell whether a word occurs outside these objects; inside them it is a quotation."""
+    """Return whether a word occurs outside these objects; inside them, it is a quotation."""
     position = 0
     for found in objects:
         if text.find(word, position, found.start) >= 0:
@@ -79,7 +79,7 @@ def stands_outside(text: str, word: str, objects: Iterable[FoundObject]) -> bool
 
 
 def decode_object(source: str) -> Pairs | None:
-    r"""Decode one JSON object, tolerating the usual errors of language models in strings; None if it is invalid.
+    r"""Decode one JSON object, tolerating common errors of language models in strings; None if it is invalid.
 
     Raw newlines and control characters are allowed in strings. If the object cannot be decoded otherwise, a backslash
     that starts no JSON escape (`\Delta`, `\underline`) is a plain backslash.

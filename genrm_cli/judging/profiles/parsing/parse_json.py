@@ -1,7 +1,8 @@
 """Parse `score_1`, `score_2` and `ranking` in a judge's reply, strictly.
 
-The text after the judge's thinking must hold all three numbers in one object, in range, and nothing that contradicts
-them. Anything else is a failure that names what was found: a wrong verdict would change a reward unnoticed.
+The text after the judge's thinking must contain all three numbers in one object, in range, and nothing that
+contradicts them. Anything else is a failure that names what was found, because a wrong verdict would silently change a
+reward.
 """
 
 import re
@@ -21,7 +22,7 @@ _PLAIN_DECIMAL = re.compile(r"-?[0-9]{1,20}(?:\.[0-9]{1,20})?")
 _OPENING = re.compile(r'\s*+(?:```(?:json)?\s*+)?\{\s*+"', re.IGNORECASE)
 _OVERALL = re.compile(r'(?<!\\)"overall"\s*+:\s*+\{')
 _KEY = re.compile(r'(?<!\\)"(?:score_1|score_2|ranking)"\s*+:')
-# After the value: a comma, a brace, the next key, a fence, the end of the line. "4 out of 5" is not a value.
+# A value is followed by a comma, a brace, the next key, a fence or the end of the line. "4 out of 5" is not a value.
 _LOOSE_FIELD = re.compile(
     r'(?<!\\)"(?P<key>score_1|score_2|ranking)"\s*+:\s*+(?P<quote>"?)(?P<value>[^\s,}"`]{0,40}+)(?P=quote)'
     r'(?P<end>(?=[ \t]*+(?:[,}"`\r\n]|\Z)))?'
@@ -34,9 +35,9 @@ Fields = Mapping[str, Sequence[object]]
 def parse_scores_json(reply: Reply, shown: Prompt) -> Verdict | Failure:
     """Parse a verdict in the form of a JSON object with the three keys, possibly within `overall`.
 
-    All objects with the keys must agree, except those that are quoted from a response (`pick_own`). A string that is a
+    All objects with the keys must agree, except those quoted from a response (`pick_own`). A string that is a
     plain decimal ("4") counts as a number; "4/5", true and null do not. If no object with any of the keys can be
-    decoded, the keys are searched in the text itself, unless the reply was cut off.
+    decoded, the text itself is searched for the keys, unless the reply was cut off.
 
     Returns:
         The verdict, or a failure: `refused`, `empty`, `truncated` (cut off before the verdict), `no_verdict`,
@@ -61,7 +62,7 @@ def _read_answer(answer: Answer) -> Verdict | Failure:
         return own.said
     if answer.cut_off:
         return make_failure(FailureKind.NO_VERDICT, f"no complete object with {', '.join(KEYS)}")
-    # Keys deep within a decoded object are not a verdict.
+    # Keys deep inside a decoded object are not a verdict.
     return _read_broken(
         _without(answer.text, (found for found in objects if found.pairs is not None)), answer.responses
     )
@@ -80,10 +81,10 @@ def _carriers_of(objects: Iterable[FoundObject]) -> list[Carrier[Verdict]]:
 
 
 def _read_broken(text: str, responses: Sequence[str]) -> Verdict | Failure:
-    """Read the keys and their values from broken JSON, unless a response holds all of them."""
+    """Parse the keys and their values from broken JSON, unless a response contains all of them."""
     verdict, quotations = _read_loosely(text), Quotations(responses)
     if isinstance(verdict, Verdict) and all(quotations.hold(found[0]) for found in _LOOSE_FIELD.finditer(text)):
-        return make_failure(FailureKind.AMBIGUOUS, f"{_in_words(verdict)} stands in a response, too")
+        return make_failure(FailureKind.AMBIGUOUS, f"{_in_words(verdict)} also occurs in a response")
     return verdict
 
 
@@ -99,7 +100,7 @@ def _fields_of(pairs: Pairs | None) -> Fields:
 def _is_contradicted(
     answer: str, objects: list[FoundObject], carriers: list[FoundObject], start: int, end: int, verdict: Verdict
 ) -> bool:
-    """Tell whether text that cannot be decoded contradicts the verdict of the object from `start` to `end`.
+    """Return whether text that cannot be decoded contradicts the verdict of the object from `start` to `end`.
 
     An object that the judge quotes in a string without escaping it breaks the judge's own in two: one of them is then
     readable, and the numbers of the other precede or follow it.
@@ -126,13 +127,13 @@ def _without(answer: str, objects: Iterable[FoundObject], start: int = 0) -> str
 
 
 def _read_loosely(answer: str) -> Verdict | Failure:
-    """Read the keys and their values from broken JSON: after the first `"overall": {`, or else anywhere.
+    """Parse the keys and their values from broken JSON: after the first `"overall": {`, or else anywhere.
 
     A later `overall` may be quoted from a candidate: if it differs, the values contradict each other.
     """
     overall = _OVERALL.search(answer)
     if overall is None and '"rubric_evaluations"' in answer:
-        # Each rubric's entry has the same three keys, and none of them is the verdict.
+        # Each rubric entry has the same three keys, and none of these is the verdict.
         return make_failure(FailureKind.NO_VERDICT, "rubric_evaluations without a readable overall")
     fields: dict[str, list[object]] = {}
     for found in _LOOSE_FIELD.finditer(answer, overall.end() if overall else 0):

@@ -1,10 +1,10 @@
-"""Tell the judge's own verdict from the verdicts that it quotes.
+"""Distinguish the judge's own verdict from verdicts that it quotes.
 
-A response may hold a verdict in the judge's form, and a judge that discusses the response quotes it. A verdict counts
-as quoted if its text stands in a response shown, whole or line by line. Own verdicts must agree; a quoted one never
-counts by itself.
+A response may contain a verdict in the judge's form, and a judge that discusses the response may quote it. A verdict
+counts as quoted if its text occurs in a response shown, whole or line by line. Own verdicts must agree; a quoted one
+never counts by itself.
 
-What no text can prove: a judge that *describes* a fake in words of its own, and says nothing else that can be read.
+This cannot detect a judge that *describes* a fake in its own words, and says nothing else that can be parsed.
 """
 
 import re
@@ -36,8 +36,8 @@ class Carrier(Generic[Said]):
     Attributes:
         start: index of its first character.
         end: one past its last.
-        said: what it says, or why that cannot be read.
-        form: number of its form, for families with several.
+        said: its verdict, or why it cannot be parsed.
+        form: number of its form, for families with several forms.
     """
 
     start: int
@@ -51,7 +51,7 @@ Find = Callable[[str], list[Carrier[Said]]]
 
 
 def agree_exactly(one: Carrier[Said], other: Carrier[Said]) -> bool:
-    """Tell whether two carriers say the same."""
+    """Return whether two carriers state the same verdict."""
     return one.said == other.said
 
 
@@ -64,13 +64,13 @@ def pick_own(
     wrapping: re.Pattern[str] = _CODE_FENCE,
     ignore_unreadable: bool = True,
 ) -> Carrier[Said] | Failure | None:
-    """Return the last carrier in the judge's own words; None for an answer without carriers.
+    """Return the last carrier in the judge's own words, or None if the answer has no carriers.
 
     Args:
         answer: the judge's answer.
         find: finds the carriers of an answer, and of a response.
-        carriers: those of the answer, if already found.
-        agree: tells whether two carriers say the same.
+        carriers: carriers of the answer, if already found.
+        agree: returns whether two carriers state the same verdict.
         wrapping: what may stand around a carrier in an answer that holds nothing else.
         ignore_unreadable: whether an own carrier that cannot be read contradicts none.
 
@@ -86,7 +86,7 @@ def pick_own(
     own = [each for each, is_quoted in zip(carriers, quoted, strict=True) if not is_quoted]
     if not own:
         if not _holds_nothing_else(answer, carriers, wrapping):
-            return make_failure(FailureKind.AMBIGUOUS, "the verdict stands in a response, too: it may be a quotation")
+            return make_failure(FailureKind.AMBIGUOUS, "the verdict also occurs in a response: it may be a quotation")
         own, agree = carriers, agree_exactly  # one of them may be a quotation after all
     chosen = own[-1]
     if isinstance(chosen.said, Failure):
@@ -102,21 +102,21 @@ def pick_own(
 
 
 class Quotations:
-    """What a judge may quote from the responses shown; blanks, emphasis and look-alike characters do not matter."""
+    """What a judge may quote from the responses shown, ignoring blanks, emphasis and look-alike characters."""
 
     def __init__(self, responses: Sequence[str]) -> None:
         self._responses = tuple(map(_fold, responses))
         self._known: dict[str, bool] = {}
 
     def hold(self, text: str) -> bool:
-        """Tell whether a text stands in a response."""
+        """Return whether a text occurs in a response."""
         if text not in self._known:
             folded = _fold(text).strip(_EDGES)
             self._known[text] = any(folded in response for response in self._responses)
         return self._known[text]
 
     def hold_parts_of(self, text: str) -> bool:
-        """Tell whether a text stands in a response, or is joined of lines or tagged values that all do."""
+        """Return whether a text occurs in a response, or consists of lines or tagged values that all do."""
         return all(map(self.hold, filter(_WORD.search, _SEAM.split(text)))) or self.hold(text)
 
 
@@ -130,12 +130,12 @@ def _fold(text: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """Return a text without invisible characters, and with plain ones for those that look alike."""
+    """Return a text without invisible characters, and with look-alike characters replaced by plain ones."""
     return text if text.isascii() else _INVISIBLE.sub("", unicodedata.normalize("NFKC", text))
 
 
 def _holds_nothing_else(answer: Answer, carriers: Sequence[Carrier[Said]], wrapping: re.Pattern[str]) -> bool:
-    """Tell whether an answer consists of its verdict: it then says nothing that could introduce a quotation.
+    """Return whether an answer consists of its verdict: it then says nothing that could introduce a quotation.
 
     Not where a response holds the end of a thought: the answer may then begin within a quotation.
     """

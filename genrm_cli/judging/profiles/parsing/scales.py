@@ -14,7 +14,7 @@ WORSE = Verdict(2.0, 4.0, 5.0)
 MUCH_WORSE = Verdict(1.0, 5.0, 6.0)
 
 _DECIMAL = re.compile(r"[+-]?[0-9]{1,9}(?:\.[0-9]{1,9})?")
-# The distance of two scores as a share of their scale, and the rankings: first ahead, second ahead.
+# The distance of two scores as a share of their scale, and the rankings if the first or the second leads.
 _RANKINGS = ((0.75, 1.0, 6.0), (0.375, 2.0, 5.0), (0.0, 3.0, 4.0))
 
 
@@ -34,7 +34,7 @@ def verdict_of_scores(first: float, second: float, low: float, high: float) -> V
 
 
 def verdict_of_grades(first: float, second: float) -> Verdict:
-    """Make a verdict of two grades from 1 to 5; their distance gives the ranking."""
+    """Return the verdict for two grades from 1 to 5. Their distance determines the ranking."""
     return Verdict(first, second, _ranking((first - second) / (MAX_SCORE - MIN_SCORE)))
 
 

@@ -1,4 +1,4 @@
-"""inspect_ai logs: one JSON with `samples`, each a rollout; or one such sample a line.
+"""inspect_ai logs: one JSON with `samples`, each a rollout; or one such sample per line.
 
 Epochs of one sample id are a group. Source: UKGovernmentBEIS/inspect_ai `log/_log.py`, `model/_chat_message.py`.
 """

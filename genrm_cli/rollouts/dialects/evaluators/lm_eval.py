@@ -1,6 +1,6 @@
-"""lm-evaluation-harness samples: `doc_id`, `arguments`, `resps`, a line for each document and filter.
+"""lm-evaluation-harness samples: `doc_id`, `arguments`, `resps`, one line per document and filter.
 
-`resps` has a list for each request of the document, with one text for each repeat. Source: EleutherAI
+`resps` has one list per request of the document, with one text per repeat. Source: EleutherAI
 `lm_eval/evaluator.py`, `lm_eval/loggers/evaluation_tracker.py`.
 """
 
@@ -23,7 +23,7 @@ def _read(record: Record) -> list[Rollout]:
     responses = _responses(record.get("resps"))
     prompt = _turns_of_arguments(record.get("arguments"))
     name = identifier(record.get("doc_id"))
-    # Each filter repeats the same responses in a line of its own.
+    # Each filter repeats the same responses on its own line.
     filtered = record.get("filter")
     task = None if name is None else f"doc:{name}" + (f" filter:{filtered}" if isinstance(filtered, str) else "")
     return [rollout_of(record, prompt, items_of_text(text), task=task) for text in responses]
@@ -33,10 +33,10 @@ def _responses(resps: object) -> list[str]:
     if not isinstance(resps, list) or not resps:
         raise UnreadableRecordError("resps is empty or missing, expected a list of lists of texts")
     if len(resps) > 1 and all(isinstance(each, list) for each in resps):
-        raise UnreadableRecordError(f"a document with {len(resps)} requests, expected one generation (generate_until)")
+        raise UnreadableRecordError(f"the document has {len(resps)} requests, expected one generation (generate_until)")
     texts = resps[0] if isinstance(resps[0], list) else resps
     if not texts or not all(isinstance(text, str) for text in texts):
-        raise UnreadableRecordError("resps holds no texts: expected generations, not log-likelihoods")
+        raise UnreadableRecordError("resps contains no texts: expected generations, not log-likelihoods")
     return [str(text) for text in texts]
 
 
@@ -48,13 +48,13 @@ def _turns_of_arguments(arguments: object) -> tuple[Turn, ...]:
         first.get("arg_0") if isinstance(first, Mapping) else first[0] if isinstance(first, list) and first else None
     )
     if not isinstance(context, str):
-        raise UnreadableRecordError("arguments hold no context, expected gen_args_0.arg_0 to be a text")
+        raise UnreadableRecordError("arguments contain no context, expected gen_args_0.arg_0 to be a text")
     messages = _messages_of(context)
     return turns_of_template(context) if messages is None else turns_of_messages(messages)
 
 
 def _messages_of(context: str) -> list[object] | None:
-    """Return the messages that a context of a chat model is, as JSON; None if it is plain text."""
+    """Return the messages of a JSON context of a chat model; None if it is plain text."""
     if not context.startswith('[{"'):
         return None
     try:

@@ -1,6 +1,6 @@
 """OpenAI and vLLM batch output: `custom_id` and `response.body`, whose choices are responses to one prompt.
 
-The prompt stands in the batch's input file; `custom_id` names the group.
+The prompt is in the input file of the batch; `custom_id` names the group.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ def _recognise(record: Record) -> bool:
 
 def _read(record: Record) -> list[Rollout]:
     if not _recognise(record):
-        raise UnreadableRecordError("no custom_id with a response or an error, expected a batch's output")
+        raise UnreadableRecordError("no custom_id with a response or an error, expected the output of a batch")
     response = record.get("response")
     body = response.get("body") if isinstance(response, Mapping) else None
     task = f"custom_id:{identifier(record.get('custom_id'))}"

@@ -1,6 +1,6 @@
 """OpenAI chat completions and completions: an object with `choices`, all of them responses to one prompt.
 
-The object does not hold its prompt; `messages` or `prompt` beside the choices, if there, are taken for it.
+The object does not contain its prompt. `messages` or `prompt` beside the choices, if present, are used instead.
 """
 
 from collections.abc import Mapping
@@ -31,13 +31,13 @@ def read_choices(record: Record, choices: list[Any], prompt: object, **known: An
     """Read each choice as a rollout.
 
     Raises:
-        UnreadableRecordError: one is not an object with a message or a text.
+        UnreadableRecordError: a choice is not an object with a message or a text.
     """
     turns, media = turns_of_prompt(prompt), media_of_messages(prompt)
     rollouts = []
     for choice in choices:
         if not isinstance(choice, Mapping):
-            raise UnreadableRecordError("a choice is not an object, expected message or text in it")
+            raise UnreadableRecordError("a choice is not an object, expected one with message or text")
         response = items_of_response(choice)
         said = known | {"is_truncated": is_truncated(choice), "prompt_media": media}
         rollouts.append(rollout_of(record, turns, response, **said))

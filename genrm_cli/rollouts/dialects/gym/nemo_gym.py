@@ -1,4 +1,4 @@
-"""NeMo Gym: `responses_create_params` and a Responses API object as `response`, one rollout a line.
+"""NeMo Gym: `responses_create_params` and a Responses API object as `response`, one rollout per line.
 
 Source: the record format of NVIDIA NeMo Gym's `gym eval run` (formerly `ng_collect_rollouts`).
 """
@@ -27,7 +27,7 @@ def _read(record: Record) -> list[Rollout]:
     response = record.get("response")
     if response is None:
         return [rollout_of(record, prompt, None, prompt_media=media)]
-    # Some environments state the task as the first turns of the output, with an empty input.
+    # Some environments put the task into the first turns of the output, with an empty input.
     opening, items = split_opening(items_of_output(output_items(response)))
     truncated = is_truncated(record) or (isinstance(response, Mapping) and is_truncated(response))
     return [rollout_of(record, prompt + opening, items, prompt_media=media, is_truncated=truncated)]
@@ -46,7 +46,7 @@ def _turns_of_input(request: Mapping[str, Any]) -> tuple[Turn, ...]:
 
 
 def _annotate(record: Record, scores: Sequence[Score]) -> None:
-    """Annotate a line; NeMo RL requires that `reward_components`, where there are any, add up to `reward`."""
+    """Annotate a line; NeMo RL requires that `reward_components`, if present, add up to `reward`."""
     before = record.get("reward_components")
     annotate_line(record, scores)
     if before:

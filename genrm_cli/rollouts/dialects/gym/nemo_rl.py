@@ -1,6 +1,6 @@
 """NeMo RL's `train_data_step*.jsonl` and `val_data_step*.jsonl`: `content` and `rewards`, lists of one rollout.
 
-Training data holds the bare text of each message, validation data whole messages. Source: NVIDIA-NeMo/RL
+Training data has the plain text of each message, validation data whole messages. Source: NVIDIA-NeMo/RL
 `nemo_rl/algorithms/grpo.py`, `nemo_rl/utils/logger.py`.
 """
 
@@ -39,7 +39,7 @@ def _read_log(record: Record, log: object) -> Rollout:
     if not all(isinstance(text, str) for text in log):
         return read_chat(record, log)
     if len(log) == 1:
-        raise UnreadableRecordError("content holds one text only, expected a prompt and a response")
+        raise UnreadableRecordError("content has only one text, expected a prompt and a response")
     # Messages alternate from the first response on, so an odd number begins with a system message.
     opening = 1 if len(log) % 2 == 0 else 2
     roles = ("user",) if opening == 1 else ("system", "user")

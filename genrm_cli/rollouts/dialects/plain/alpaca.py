@@ -1,4 +1,4 @@
-"""Alpaca: `instruction`, perhaps an `input` it is about, and `output`, one rollout a line."""
+"""Alpaca: `instruction`, optionally an `input`, and `output`, one rollout per line."""
 
 from genrm_cli.rollouts.dialects.plain.completion import read_completion
 from genrm_cli.rollouts.reading.dialect import Dialect, annotate_line

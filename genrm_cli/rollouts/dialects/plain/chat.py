@@ -1,4 +1,4 @@
-"""Chat: `messages` that end in the turn to be judged, one rollout a line."""
+"""Chat: `messages` that end in the turn to be judged, one rollout per line."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -35,7 +35,7 @@ def read_chat(record: Record, messages: object, **known: Any) -> Rollout:
 
 
 def _response_span(turns: Sequence[Turn]) -> tuple[int, int]:
-    """Return where the judged response begins and ends: the last assistant turn with the tool turns before it.
+    """Return the span of the judged response: the last assistant turn with the tool turns before it.
 
     Without an assistant turn the span is empty and the whole conversation is the prompt.
     """

@@ -1,4 +1,4 @@
-"""Columns: one line with a list of prompts and a list of responses (or a list of lists), a rollout for each."""
+"""Columns: one line with a list of prompts and a list of responses (or of lists of responses)."""
 
 from collections.abc import Callable, Sequence
 
@@ -24,19 +24,19 @@ def _read(record: Record) -> list[Rollout]:
 def read_columns(
     record: Record, prompts: list[object], responses: list[object], own_row: Callable[[Record, int], Record]
 ) -> list[Rollout]:
-    """Read rollouts from two columns; a response that is a list of texts is one response for each text.
+    """Read rollouts from two columns; a list of texts is one response per text.
 
     Args:
         record: the line.
         prompts: its column of prompts.
         responses: its column of responses.
-        own_row: returns the row of a position.
+        own_row: returns the row at a position.
 
     Raises:
         UnreadableRecordError: the columns differ in length.
     """
     if len(prompts) != len(responses):
-        raise UnreadableRecordError(f"{len(prompts)} prompts but {len(responses)} responses, expected as many")
+        raise UnreadableRecordError(f"{len(prompts)} prompts but {len(responses)} responses, expected equal numbers")
     rollouts = [
         read_completion(own_row(record, position), prompt, each)
         for position, (prompt, response) in enumerate(zip(prompts, responses, strict=True))

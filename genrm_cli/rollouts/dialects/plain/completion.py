@@ -14,7 +14,7 @@ from genrm_cli.rollouts.reading.response_items import items_of_response
 from genrm_cli.rollouts.record import Rollout, UnreadableRecordError
 
 _PROMPTS = ("prompt", "input")
-_WEAK_PROMPTS = ("question", "query", "problem", "instruction")  # often what a prompt was made of
+_WEAK_PROMPTS = ("question", "query", "problem", "instruction")  # often a part of the prompt
 _RESPONSES = ("completion", "response", "output", "generation")
 _WEAK_RESPONSES = ("answer", "text")  # often a reference or the whole text
 
@@ -37,18 +37,18 @@ def read_completion(record: Record, prompt: object, response: object) -> Rollout
 
 
 def _names_in(record: Record, strong: Sequence[str], weak: Sequence[str]) -> list[str]:
-    """Return the names that a record has; the weak ones only where it has none of the strong ones."""
+    """Return the names that a record has; weak names only if it has none of the strong ones."""
     return [name for name in strong if name in record] or [name for name in weak if name in record]
 
 
 def _one_of(record: Record, present: Sequence[str], role: str) -> str:
-    """Return the name of the field to read; of several with different values none is guessed.
+    """Return the name of the field to read. If several have different values, guess none.
 
     Raises:
-        UnreadableRecordError: none is there, or several could be meant; the message lists them.
+        UnreadableRecordError: no field matches, or several do; the message lists them.
     """
     if not present:
-        raise UnreadableRecordError(f"no {role}, expected a field such as {role}; name another with --{role}-field")
+        raise UnreadableRecordError(f"no {role}: expected a field such as {role}; name another one with --{role}-field")
     filled = [name for name in present if record[name] not in (None, "")]
     if any(record[name] != record[filled[0]] for name in filled):
         raise UnreadableRecordError(

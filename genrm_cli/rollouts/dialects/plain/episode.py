@@ -1,11 +1,11 @@
 """Episodes: whole sessions with a scenario, `messages`, and `reward` as an object of components.
 
-The whole session is judged: what the sessions of a scenario have in common at the beginning (system and first
-user turn) is shown as the conversation, the rest as the response.
+The whole session is judged: the common beginning of the sessions of a scenario (system and first user turn) is shown
+as the conversation, the rest as the response.
 
-Our components are added to the episode's. Where a name is taken, ours gets the prefix `genrm_`, and
+Our components are added to those of the episode. If a name is taken, ours gets the prefix `genrm_`, and
 `genrm.component_names` records it, so that scoring the output again replaces the same component. `total_reward`
-changes only where a `[total]` is configured; its previous value is kept under `genrm`.
+changes only if a `[total]` is configured; its previous value is kept under `genrm`.
 """
 
 import hashlib
@@ -51,7 +51,7 @@ def _read(record: Record) -> list[Rollout]:
 
 
 def _index_of(record: Record) -> int | None:
-    """Return the episode's number combined with its run: a file may hold the episodes of two runs."""
+    """Return the number of the episode combined with its run, because a file may contain the episodes of two runs."""
     index, run = index_of(record), record.get("run_id")
     if index is None or not isinstance(run, str) or not 0 <= index < 2**30:
         return index
@@ -74,7 +74,7 @@ def _annotate(record: Record, scores: Sequence[Score]) -> None:
         detail["previous_components"] = components
     ours = dict(score.detail.get("components") or {"genrm": score.reward})
     if "total" not in score.detail and "genrm" in ours:
-        ours["genrm"] = score.reward  # divided among near copies, or the user's default
+        ours["genrm"] = score.reward  # divided among near-duplicates, or the user's default
     names = _names_beside(before, _written_before(record), ours)
     reward = {**reward, "components": {**before, **{names[name]: value for name, value in ours.items()}}}
     if renamed := {name: written for name, written in names.items() if written != name}:
@@ -87,7 +87,7 @@ def _annotate(record: Record, scores: Sequence[Score]) -> None:
 
 
 def _scores(record: Record) -> list[Score]:
-    """Return the score that `_annotate` wrote: the total where one was configured, else our component."""
+    """Return the score that `_annotate` wrote: the total if configured, otherwise our component."""
     reward = record.get("reward")
     if not isinstance(reward, Mapping):
         return written_scores(record)
@@ -109,7 +109,7 @@ def _written_before(record: Record) -> dict[str, str]:
 
 
 def _names_beside(before: Collection[str], written: Mapping[str, str], ours: Collection[str]) -> dict[str, str]:
-    """Return the name to write each component under: the one used before, else its own unless it is taken."""
+    """Return the name under which to write each component: the name used before, or else its own unless taken."""
     names: dict[str, str] = {}
     for name in ours:
         free = written.get(name, name)

@@ -9,7 +9,7 @@ from genrm_cli.rollouts.reading.response_items import items_of_response
 from genrm_cli.rollouts.record import Rollout, Turn, UnreadableRecordError
 
 LIST_FIELDS = ("responses", "completions")
-# One entry for each response, where the list is as long; every other field belongs to the line.
+# One entry per response, if the list has the same length; all other fields belong to the line.
 PARALLEL = (
     *("rewards", "scores", "advantages", "ids", "response_ids", "rollout_ids", "finish_reasons", "stop_reasons"),
     *("lengths", "logprobs", "response_logprobs", "token_ids", "masks", "sampling_params", "seeds", "models"),
@@ -34,7 +34,7 @@ def read_list(
 ) -> list[Rollout]:
     """Read a list of responses to one prompt as one group, in the order of the list.
 
-    They have no rollout index: where `--group-by` joins lines, their positions would look like duplicates.
+    They have no rollout index: if `--group-by` joins lines, their positions would look like duplicates.
     """
     if not responses:
         raise UnreadableRecordError("the list of responses is empty")

@@ -1,4 +1,4 @@
-"""ShareGPT: `conversations` of `from` and `value` that end in the turn to be judged, one rollout a line."""
+"""ShareGPT: `conversations` of `from` and `value` that end in the turn to be judged, one rollout per line."""
 
 from collections.abc import Mapping
 
@@ -28,7 +28,7 @@ def _read(record: Record) -> list[Rollout]:
 
 def _message_of(turn: object) -> object:
     if not isinstance(turn, Mapping) or "from" not in turn:
-        return turn  # some write role and content here
+        return turn  # some tools write role and content here
     role = turn["from"]
     if role == "function_call":
         return {"role": "assistant", "content": None, "tool_calls": [turn.get("value")]}

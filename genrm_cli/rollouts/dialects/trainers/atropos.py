@@ -1,6 +1,6 @@
-"""Atropos groups: `tokens`, `masks`, `scores` and `messages`, each a list with one entry a rollout.
+"""Atropos groups: `tokens`, `masks`, `scores` and `messages`, each a list with one entry per rollout.
 
-Groups hold messages only where the environment includes them. Source: NousResearch/atropos `atroposlib/envs/base.py`.
+Groups have messages only if the environment includes them. Source: NousResearch/atropos `atroposlib/envs/base.py`.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Atropos' SFT text: `prefix`, `completion`, `score`, one rollout a line.
+"""Atropos' SFT text: `prefix`, `completion`, `score`, one rollout per line.
 
 Source: NousResearch/atropos `atroposlib/cli/sft.py`.
 """

@@ -1,4 +1,4 @@
-"""NeMo Skills' `output-rs*.jsonl`: `problem`, `expected_answer`, `generation`, one rollout a line.
+"""NeMo Skills' `output-rs*.jsonl`: `problem`, `expected_answer`, `generation`, one rollout per line.
 
 With its `prompt_format=openai` the prompt is under `messages`.
 Source: NVIDIA-NeMo/Skills `nemo_skills/inference/generate.py`.

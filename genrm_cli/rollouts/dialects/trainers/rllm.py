@@ -1,4 +1,4 @@
-"""rLLM's episode files: one JSON an episode, a rollout for each of its `trajectories`.
+"""rLLM's episode files: one JSON object per episode, one rollout for each of its `trajectories`.
 
 Source: rllm-org/rllm `rllm/utils/episode_logger.py`.
 """
@@ -13,7 +13,7 @@ from genrm_cli.rollouts.reading.fields import Record, excluded_of, identifier, l
 from genrm_cli.rollouts.reading.messages import items_of_messages, turns_of_messages
 from genrm_cli.rollouts.record import Rollout, UnreadableRecordError
 
-_CUT_OFF = ("max_", "timeout", "truncat")  # beginnings of termination reasons that are limits
+_CUT_OFF = ("max_", "timeout", "truncat")  # prefixes of termination reasons that are limits
 
 
 def _recognise(record: Record) -> bool:
@@ -43,7 +43,7 @@ def _read_trajectory(record: Record, trajectory: object) -> Rollout:
 
 
 def _messages_of(trajectory: object) -> list[Any]:
-    """Return the messages of the last step that holds any: each step's begin with those before it."""
+    """Return the messages of the last step that has any: those of each step begin with those of earlier steps."""
     steps = trajectory.get("steps") if isinstance(trajectory, Mapping) else None
     if not isinstance(steps, list):
         raise UnreadableRecordError("a trajectory has no steps, expected a list")

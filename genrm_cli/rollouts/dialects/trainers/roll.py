@@ -1,4 +1,4 @@
-"""ROLL's `rollout_dump_data.step_N.jsonl`: one line of columns, `prompt` and `responses` and `scores` among them.
+"""ROLL's `rollout_dump_data.step_N.jsonl`: lines of columns, including `prompt`, `responses` and `scores`.
 
 Source: alibaba/ROLL `roll/pipeline/rlvr/utils.py`.
 """

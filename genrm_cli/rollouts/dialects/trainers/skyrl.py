@@ -1,4 +1,4 @@
-"""SkyRL's evaluation dumps: `input_prompt`, `output_response`, `score`, `stop_reason`, one rollout a line.
+"""SkyRL's evaluation dumps: `input_prompt`, `output_response`, `score`, `stop_reason`, one rollout per line.
 
 Source: NovaSky-AI/SkyRL `skyrl/train/utils/trainer_utils.py`.
 """

@@ -1,4 +1,4 @@
-"""tinker-cookbook's `trajectories.jsonl`: `turns` of role and content, `example_id`, `reward`, one rollout a line.
+"""tinker-cookbook's `trajectories.jsonl`: `turns` of role and content, `example_id`, `reward`, one rollout per line.
 
 Source: thinking-machines-lab/tinker-cookbook `tinker_cookbook/eval/benchmarks/_types.py`.
 """

@@ -1,4 +1,4 @@
-"""verifiers `results.jsonl`: `example_id`, `prompt`, `completion`, one rollout a line.
+"""verifiers `results.jsonl`: `example_id`, `prompt`, `completion`, one rollout per line.
 
 A row whose generation failed has a null completion: an input without a response.
 """

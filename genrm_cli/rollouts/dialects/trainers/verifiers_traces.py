@@ -1,7 +1,7 @@
-"""verifiers v1 and prime-rl `traces.jsonl`: an episode a line, a rollout for each trainable trace in it.
+"""verifiers v1 and prime-rl `traces.jsonl`: one episode per line, one rollout for each trainable trace in it.
 
-A trace is a graph of messages: `nodes` of `parent`, `message`, `sampled`. The branch that ends in the last node is
-read. Source: PrimeIntellect-ai/verifiers `verifiers/v1/episode.py`, `trace.py`, `graph.py`, `cli/output.py`.
+A trace is a graph of messages: `nodes` of `parent`, `message`, `sampled`. Only the branch that ends in the last node
+is read. Source: PrimeIntellect-ai/verifiers `verifiers/v1/episode.py`, `trace.py`, `graph.py`, `cli/output.py`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -86,7 +86,7 @@ def _items_of_node(node: Node, tools: Mapping[str, str]) -> list[Item]:
 
 
 def _task_of(record: Record) -> str | None:
-    """Return the consumer's group, else the task's key or content hash."""
+    """Return the group set by the consumer, or else the key or content hash of the task."""
     for field, names in (("group", ("id",)), ("task", ("key", "hash"))):
         value = record.get(field)
         said = value if isinstance(value, Mapping) else {}
@@ -101,7 +101,7 @@ def _excluded(record: Record, trace: Node) -> str | None:
 
 
 def _annotate(record: Record, scores: Sequence[Score]) -> None:
-    """Set each trace's rewards, whose weighted sum is its reward; null means that scoring did not run."""
+    """Set the rewards of each trace, whose weighted sum is its reward; null means that scoring did not run."""
     detail: dict[str, Any] = {"rollouts": [score.detail for score in scores]}
     positions = _trainable(record)
     traces = list(record["traces"])
@@ -120,12 +120,12 @@ def _scores(record: Record) -> list[Score]:
         given = record["traces"][position].get("rewards")
         ours = given.get("genrm") if isinstance(given, Mapping) else None
         rewards.append(ours.get("score") if isinstance(ours, Mapping) else None)
-    # An episode that failed before any trace began has one score and no place for its reward.
+    # An episode that failed before any trace began has one score, but no field for its reward.
     return paired_scores(rewards or [None], detail_of(record))
 
 
 def _own_record(record: Record, position: int) -> Record:
-    """Return the episode with one trace as `trace`, beside the task's own fields."""
+    """Return the episode with one trace as `trace`, besides the fields of the task."""
     positions = _trainable(record)
     others = {name: value for name, value in record.items() if name != "traces"}
     return others | ({"trace": record["traces"][positions[position]]} if position < len(positions) else {})

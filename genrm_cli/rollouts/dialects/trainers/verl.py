@@ -1,6 +1,6 @@
-"""verl's rollout dumps: `input`, `output`, `gts`, `score`, `step`, one rollout a line.
+"""verl's rollout dumps: `input`, `output`, `gts`, `score`, `step`, one rollout per line.
 
-The input is decoded from tokens, so it holds role words between its turns; the output of several turns likewise.
+The input is decoded from tokens, so it has role words between its turns; so has an output of several turns.
 Source: verl `trainer/ppo/ray_trainer.py`.
 """
 
@@ -33,7 +33,7 @@ def _read(record: Record) -> list[Rollout]:
 
 
 def items_of_turns(output: str) -> tuple[Item, ...]:
-    """Return a decoded output as items; it is of several turns where a role word is followed by `assistant`."""
+    """Return a decoded output as items. It has several turns if a role word is followed by `assistant`."""
     marks = list(_TURN.finditer(output))
     if not any(mark["role"] == "assistant" for mark in marks) or marks[0]["role"] == "assistant":
         return items_of_text(output)
