@@ -163,6 +163,9 @@ _SAID: dict[str, Callable[[dict[str, Any]], None]] = {
         "cannot copy verdicts to {folder} ({detail}); they stay in the local journal and are copied when the store "
         "recovers"
     ),
+    "collecting": lambda fields: say(
+        f"sessions {fields['sessions']:,}/{fields['planned']:,}, {fields['turns']:,} turns, {fields['calls']:,} calls"
+    ),
     "journal_damaged": _warning("journal {journal}: ignoring {verdicts} damaged verdicts; the judge is asked again"),
     "tracker_failed": _warning("--{tracker}: the run was not logged: {detail}"),
     "stopped": lambda fields: say_warning(

@@ -75,6 +75,11 @@ def score(
 
     Example: genrm score 's3://bucket/rl/env/' --output-template '{dir}/scored/{stem}.scored.jsonl' --dry-run
     """
+    return run_score(rollouts, invocation, table=table, report_page=report_page)
+
+
+def run_score(rollouts: list[str], invocation: Invocation, *, table: int = 0, report_page: bool = False) -> int:
+    """Score rollouts as the command does, and return its exit code."""
     from genrm_cli.jobs.batch import BatchReport
     from genrm_cli.jobs.due.inputs import is_one_input
 
