@@ -32,8 +32,8 @@ TREES = {module: ast.parse(path.read_text(encoding="utf-8")) for module, path in
 LAYERS = (
     ("__main__",),
     ("cli",),
-    ("export", "report"),
-    ("evaluation", "simulation", "tracking", "serve"),
+    ("export", "report", "serve"),
+    ("evaluation", "simulation", "tracking", "episodes"),
     ("jobs", "group_scorer", "scorer"),
     ("groups",),
     ("judging", "rewards", "rules", "pairing", "rollouts", "storage", "metrics"),
@@ -61,6 +61,13 @@ PURE = (
     "verdicts",
     "catalog",
     "errors",
+    "episodes.choosing",
+    "episodes.counts",
+    "episodes.environment",
+    "episodes.episode",
+    "episodes.gym_adapter",
+    "episodes.record",
+    "episodes.therapeutic",
     "export.candidates",
     "export.choosing",
     "export.formats",
@@ -85,6 +92,7 @@ PURE = (
     "simulation.plans",
     "simulation.quality",
     "simulation.replay",
+    "simulation.replay_shares",
     "simulation.simulate",
     "simulation.world",
 )
@@ -122,7 +130,13 @@ HOMES = {
     "uvicorn": ("serve.http",),
     "prometheus_client": ("serve",),
     "sqlite3": ("judging.journal", "judging.journal_file"),
-    "tomllib": ("settings.sources", "rules.phrase_list", "judging.lookup"),
+    "tomllib": (
+        "settings.sources",
+        "rules.phrase_list",
+        "judging.lookup",
+        "episodes.environments",
+        "episodes.scenario_file",
+    ),
 }
 ENVIRONMENT_HOMES = ("settings", "cli")
 # The user's own async functions run in a worker thread, which has no event loop.

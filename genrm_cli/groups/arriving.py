@@ -107,7 +107,7 @@ class ArrivingGroup:
 
     async def _ask_judge(self, number: int, repeat: int, prompt: Prompt) -> Outcome:
         judge = self._judges[number]
-        async with self._judges.turn:
+        async with self._judges.turn():
             request = judge.prepare(prompt, repeat)
             if (known := judge.recall(request)) is not None:
                 return known

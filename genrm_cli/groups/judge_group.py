@@ -64,7 +64,7 @@ async def judge_group(group: Group, plan: GroupPlan, judges: JudgeSet) -> Judged
         _take(judged, id_, await judge.ask(request, slot), plan, judges)
 
     try:
-        async with asyncio.TaskGroup() as tasks, judges.turn:
+        async with asyncio.TaskGroup() as tasks, judges.turn() as lane:
             if any(map(is_local, plan.rewards.components)):
                 await in_thread(lambda: compute_local(judged, group, plan))
             for id_, prompt in iter_requests_of(judged, group, plan):
@@ -72,7 +72,7 @@ async def judge_group(group: Group, plan: GroupPlan, judges: JudgeSet) -> Judged
                 request = judge.prepare(prompt, id_.repeat)
                 outcome = judge.recall(request)
                 if outcome is None:
-                    slot = await judge.admit()
+                    slot = await judge.admit(lane)
                     if slot is not None:
                         tasks.create_task(ask(id_, judge, request, slot))
                         continue
@@ -112,7 +112,7 @@ async def judge_groups(
             for tag, group in groups:
                 tasks.create_task(judge(tag, group))
                 await asyncio.sleep(0)  # let the group make its requests
-                async with judges.turn:
+                async with judges.turn():
                     pass
     except BaseExceptionGroup as errors:
         raise first_error_of(errors) from None

@@ -31,7 +31,7 @@ from genrm_cli.judging.journal_file import (
     transaction,
 )
 from genrm_cli.judging.kept_sums import KeptSums
-from genrm_cli.verdicts import Failure, Judgment, Outcome
+from genrm_cli.verdicts import Failure, FailureKind, Judgment, Outcome
 
 _REPLY_LEVEL = 3
 _READ_COLUMNS = f"{', '.join(OUTCOME_COLUMNS)}, checksum"
@@ -155,6 +155,16 @@ class Journal(AbstractContextManager["Journal"]):
         """Return whether the request was made without a verdict."""
         with self._errors:
             return self._connection.execute("SELECT 1 FROM failures WHERE key = ?", (key,)).fetchone() is not None
+
+    def recall_failure(self, key: bytes) -> Outcome | None:
+        """Return the recorded failure of a request, or None."""
+        with self._errors:
+            row = self._connection.execute(
+                "SELECT kind, detail, attempts FROM failures WHERE key = ?", (key,)
+            ).fetchone()
+        if row is None or row["kind"] not in set(FailureKind):
+            return None
+        return Outcome(Failure(FailureKind(row["kind"]), row["detail"]), row["attempts"], from_journal=True)
 
     async def record(self, key: bytes, judge: str, outcome: Outcome) -> Outcome:
         """Store the outcome of a request, wait for the commit, and return the outcome that counts.

@@ -65,6 +65,7 @@ class OpenOptions:
         limits: limits of the run.
         probe: test each judge before the first request.
         only_known: ask nothing; use verdicts from the journal only.
+        with_failures: also use failures from the journal.
         only_failed: retry failed requests only.
         with_replies: recall replies from the journal.
         api_keys: API keys by judge name; never shown, not even by `repr`.
@@ -75,6 +76,7 @@ class OpenOptions:
     limits: LimitSettings
     probe: bool = True
     only_known: bool = False
+    with_failures: bool = False
     only_failed: bool = False
     with_replies: bool = False
     api_keys: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -124,7 +126,9 @@ class OpenJudges:
         self, journal: Journal | None, on_outcome: Callable[[Outcome], None] = lambda outcome: None
     ) -> JudgeSet:
         """Return the judges in the order of the plan, each behind the journal, if there is one."""
-        return JudgeSet([self._with_journal(judge.remote, journal) for judge in self._judges], on_outcome)
+        lanes = max((len(pool.endpoints) for pool in self._pools()), default=1)
+        judges = [self._with_journal(judge.remote, journal) for judge in self._judges]
+        return JudgeSet(judges, on_outcome, max(1, lanes))
 
     def _with_journal(self, remote: RemoteJudge | None, journal: Journal | None) -> Judge:
         if remote is None:
@@ -137,6 +141,7 @@ class OpenJudges:
             journal,
             only_failed=options.only_failed,
             only_known=options.only_known,
+            with_failures=options.with_failures,
             with_replies=options.with_replies,
         )
 

@@ -10,7 +10,7 @@ from genrm_cli.cli.scoring.run_warnings import iter_warnings
 from genrm_cli.cli.scoring.sample_tables import show_components, show_groups
 from genrm_cli.metrics.reliability import reliability_with
 from genrm_cli.metrics.run_metrics import RunMetrics
-from genrm_cli.storage.formats.location import sibling
+from genrm_cli.storage.formats.location import folder_of, sibling
 
 if TYPE_CHECKING:
     from genrm_cli.jobs.batch import BatchReport
@@ -150,7 +150,8 @@ def _reliability_text(metrics: dict[str, Any]) -> str:
 
 def _one_more_ring(metrics: dict[str, Any], reliability: float) -> list[str]:
     """Predict the reliability with one more ring, if the plan can add one and it would matter."""
-    is_predictable = metrics["estimator"].startswith("combined")  # others: up to .1 too high in small groups
+    # Of other estimators, up to .1 too high in small groups.
+    is_predictable = metrics["estimator"].startswith(("adaptive", "combined")) and not _shares_pairs(metrics)
     if metrics["strategy"] not in ("circular", "ring") or not 0 < reliability < _HIGH or not is_predictable:
         return []
     size = max(metrics["group_sizes"], key=lambda size: metrics["group_sizes"][size])
@@ -161,12 +162,19 @@ def _one_more_ring(metrics: dict[str, Any], reliability: float) -> list[str]:
     return [f"with {flags} about {reliability_with(reliability, (rings + 1) / rings):.2f}"]
 
 
+def _shares_pairs(metrics: dict[str, Any]) -> bool:
+    """Tell whether the judges of a panel answered different pairs, so that one more ring is not one for each."""
+    judges = (metrics["panel"] or {"judges": []})["judges"]
+    return len({judge["verdicts"] + judge["failures"] for judge in judges}) > 1
+
+
 def _iter_files(metrics: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield the files to look at next; none for a stream, or for many inputs, whose files were printed one by one."""
-    if metrics.get("output_mark") is None:
+    files = metrics.get("files")
+    if metrics.get("output_mark") is None and not files:
         return
     output = metrics["output"]
-    yield "output", output
+    yield "output", f"{len(files):,} files in {folder_of(output)}" if files else output
     others = [sibling(output, ".comparisons.jsonl")]
     if metrics["rejected_lines"]:
         others.append(sibling(output, ".rejects.jsonl"))
@@ -191,4 +199,8 @@ def counts_text(report: "BatchReport") -> str:
     is_cut = report.fatal is not None or report.is_interrupted
     more = " (stopped before listing all)" if is_cut and not report.is_listed else ""
     nothing = "nothing done" if is_cut else "nothing to do"
-    return f"{counted(report.counts.total(), 'file')}: {counts or nothing}{more}"
+    last = report.last
+    inputs = counted(report.counts.total(), "file")
+    if last is not None and last.files > 1:
+        inputs = f"a set of {last.files:,} files"
+    return f"{inputs}: {counts or nothing}{more}"

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 from drawn_verdicts import LISTS, MAX_N, VERDICTS, approx, linear_judge, pairs_of
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from verdict_rows import Row, verdicts_of
 
@@ -18,7 +18,8 @@ from genrm_cli.rewards.estimators import (
     estimate,
     estimate_many,
 )
-from genrm_cli.rewards.estimators.calibration import WinNoise, weights_of
+from genrm_cli.rewards.estimators.judge_noise import WinNoise, weights_of
+from genrm_cli.rewards.estimators.least_squares import QUALITY_POINTS
 from genrm_cli.rewards.estimators.variances import Variances
 
 NOISE = JudgeNoise((0.8, 0.5), 0.35, ((1.2, 0.3), (0.3, 0.5)), 0.3, ((0.25, 0.1), (0.1, 0.09)))
@@ -71,7 +72,6 @@ def test_golden_win_rates():
 
 
 @every_estimator
-@settings(max_examples=20)
 @given(verdicts=LISTS, order=st.permutations(range(MAX_N)))
 def test_names_do_not_matter(name, verdicts, order):
     """Numbering the rollouts otherwise numbers scores and errors otherwise, and nothing else."""
@@ -86,7 +86,6 @@ def test_names_do_not_matter(name, verdicts, order):
 
 
 @every_estimator
-@settings(max_examples=20)
 @given(verdicts=LISTS)
 def test_places_do_not_matter_to_an_unbiased_judge(name, verdicts):
     """The same opinions with the responses shown in the other order give the same numbers."""
@@ -100,7 +99,6 @@ def test_places_do_not_matter_to_an_unbiased_judge(name, verdicts):
 
 
 @every_estimator
-@settings(max_examples=40)
 @given(verdicts=st.lists(VERDICTS, min_size=1, max_size=20), better=st.floats(0.01, 4), data=st.data())
 def test_a_better_verdict_never_lowers_a_score(name, verdicts, better, data):
     """A higher score, or a ranking nearer to the rollout, of any verdict leaves its base score at least as high.
@@ -118,7 +116,6 @@ def test_a_better_verdict_never_lowers_a_score(name, verdicts, better, data):
 
 
 @every_estimator
-@settings(max_examples=20)
 @given(verdicts=LISTS)
 def test_every_rollout_with_a_verdict_has_a_finite_number(name, verdicts):
     """On any graph, connected or not; none without a verdict, and no error where there is no other to compare with."""
@@ -192,7 +189,7 @@ def test_reliability_foretells_the_squared_correlation(name, ring_k):
         assert made.reliabilities[some].mean() == pytest.approx(squared[some].mean(), abs=0.1)
 
 
-@pytest.mark.parametrize("name", ["combined", "combined_fitted", "win_rate", "bradley_terry"])
+@pytest.mark.parametrize("name", ["adaptive", "combined", "combined_fitted", "win_rate", "bradley_terry"])
 @pytest.mark.parametrize("ring_k", [1, 2])
 @pytest.mark.parametrize("noisier", [1, 3, 8])
 def test_a_noisier_judge_is_less_reliable(name, ring_k, noisier):
@@ -224,7 +221,7 @@ def test_no_signal_in_enough_verdicts_is_reliability_0(name):
     assert (made.reliability, set(made.standard_errors)) == (0.0, {None})
 
 
-@pytest.mark.parametrize("name", ["combined", "combined_fitted"])
+@pytest.mark.parametrize("name", ["adaptive", "combined", "combined_fitted"])
 @pytest.mark.parametrize(("n", "ring_k"), [(12, 1), (12, 4), (5, 1)])
 def test_standard_errors_are_those_made(name, n, ring_k):
     """The mean squared error of the base scores, known here, is the mean of the squared standard errors."""
@@ -233,7 +230,8 @@ def test_standard_errors_are_those_made(name, n, ring_k):
     fit = fit_of(batch)
     made = ESTIMATORS[name](batch, fit)
     centred = [values - values.mean(axis=1, keepdims=True) for values in (made.base_scores, quality)]
-    actual = ((centred[0] - fit.noise.scale * centred[1]) ** 2).mean()
+    scale = QUALITY_POINTS if name == "adaptive" else fit.noise.scale
+    actual = ((centred[0] - scale * centred[1]) ** 2).mean()
     assert made.variances.mean() == pytest.approx(actual, rel=0.05)
 
 
