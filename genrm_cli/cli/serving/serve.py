@@ -13,6 +13,8 @@ from genrm_cli.errors import UsageError
 from genrm_cli.settings.sources.keys import find_token
 
 _OMITTED = (
+    *("format", "group_by", "prompt_field", "response_field", "id_field", "max_line_bytes", "max_unpacked", "strict"),
+    *("min_age", "require_metadata", "leases", "lease_expiry", "lock"),
     *("output", "output_template", "overwrite", "dry_run", "unscored", "max_unscored", "parallel_files"),
     *("deadline", "budget", "only_components", "only_failed", "json_output", "limit", "segment_calls", "segment_age"),
 )
@@ -23,7 +25,7 @@ _SEVERAL_WORKERS = (
 )
 
 
-@with_settings("Server", "Pairs", "Judge", "Limits", "Journal", "Rewards", "Output", "Storage", omit=_OMITTED)
+@with_settings("Server", "Input", "Pairs", "Judge", "Limits", "Journal", "Rewards", "Output", "Storage", omit=_OMITTED)
 def serve(
     invocation: Invocation,
     self_test: Annotated[
