@@ -81,6 +81,7 @@ class Behaviour:
     analysis_chars: int = 80
     quotes: str | None = None  # where it repeats the responses: one of QUOTES
     prefix_cache: int = 0  # prompt prefixes remembered for usage.prompt_tokens_details.cached_tokens
+    prefix_block_chars: int = 0  # prefixes end at multiples of this many characters, as blocks do; 0: at messages
 
     def __post_init__(self) -> None:
         if self.unknown_roles not in ("accept", "reject", "ignore"):
@@ -309,10 +310,11 @@ def render_quotations(texts: Sequence[str], where: str) -> tuple[str, str]:
 
 
 class PrefixCache:
-    """Remember prompt prefixes message by message, as a server with prefix caching does."""
+    """Remember prompt prefixes block by block or message by message, as a server with prefix caching does."""
 
-    def __init__(self, capacity: int) -> None:
+    def __init__(self, capacity: int, block_chars: int = 0) -> None:
         self._capacity = capacity
+        self._block_chars = block_chars
         self._seen: dict[bytes, None] = {}
 
     def cached_chars(self, messages: Sequence[Json]) -> int:
@@ -321,9 +323,9 @@ class PrefixCache:
             return 0
         state = hashlib.sha256()
         cached = total = 0
-        for message in messages:
-            state.update(orjson.dumps(message, option=orjson.OPT_SORT_KEYS))
-            total += len(message_text(message))
+        for piece, chars in self._pieces(messages):
+            state.update(piece)
+            total += chars
             key = state.digest()
             if key in self._seen:
                 cached = total
@@ -331,6 +333,15 @@ class PrefixCache:
         while len(self._seen) > self._capacity:
             self._seen.pop(next(iter(self._seen)))
         return cached
+
+    def _pieces(self, messages: Sequence[Json]) -> Iterator[tuple[bytes, int]]:
+        if not self._block_chars:
+            for message in messages:
+                yield orjson.dumps(message, option=orjson.OPT_SORT_KEYS), len(message_text(message))
+            return
+        text = "".join(f"{message['role']}\n{message_text(message)}\n" for message in messages)
+        for start in range(0, len(text) - self._block_chars, self._block_chars):
+            yield text[start : start + self._block_chars].encode(), self._block_chars
 
 
 def render_completion(

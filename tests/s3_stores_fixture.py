@@ -86,7 +86,7 @@ def rclone_command(folder: Path, ports: list[int]) -> list[str]:
 
 def moto_command(folder: Path, ports: list[int]) -> list[str]:
     """Return how the suite's own S3 server is started, for what compares the stores."""
-    return [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(ports[0])]
+    return [sys.executable, str(Path(__file__).with_name("moto_server.py")), str(ports[0])]
 
 
 class _Kind(NamedTuple):

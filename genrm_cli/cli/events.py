@@ -110,7 +110,8 @@ def file_text(result: dict[str, Any]) -> str:
     """Return the result of one input in one line."""
     target = f" -> {result['output']}" if result["status"] in ("score", "scored") else ""
     code = f"; exit {result['exit_code']}" if result["status"] == "scored" and result["exit_code"] else ""
-    return f"{status_text(result['status'])}: {result['input']}{target}: {result['reason']}{code}"
+    files = f" ({result['files']:,} files)" if "files" in result else ""
+    return f"{status_text(result['status'])}: {result['input']}{files}{target}: {result['reason']}{code}"
 
 
 def status_text(status: str) -> str:

@@ -18,6 +18,7 @@ class CachedJudge:
     Args:
         only_failed: ask only requests that failed before.
         only_known: ask nothing.
+        with_failures: also recall failures.
         with_replies: also recall the judge's replies, which takes longer.
     """
 
@@ -28,9 +29,11 @@ class CachedJudge:
         *,
         only_failed: bool = False,
         only_known: bool = False,
+        with_failures: bool = False,
         with_replies: bool = True,
     ) -> None:
         self._only_known = only_known
+        self._with_failures = with_failures
         self._with_replies = with_replies
         self._judge = judge
         self._journal = journal
@@ -49,8 +52,11 @@ class CachedJudge:
     def recall(self, request: JudgeRequest) -> Outcome | None:
         """Return the stored outcome."""
         known = self._journal.recall(request.key, with_reply=self._with_replies) or self._read_again(request)
+        if known is None and self._with_failures:
+            known = self._journal.recall_failure(request.key)
         if known is None and self._only_known:
-            return Outcome(Failure(FailureKind.NOT_ASKED, "not in the journal (--only-components)"))
+            flag = "--conclude" if self._with_failures else "--only-components"
+            return Outcome(Failure(FailureKind.NOT_ASKED, f"not in the journal ({flag})"))
         if known is None and self._only_failed and not self._has_failed(request):
             return Outcome(Failure(FailureKind.NOT_ASKED, "never asked before (--only-failed)"))
         return known
@@ -73,10 +79,10 @@ class CachedJudge:
         known.result = self._judge.read(Reply(known.reply_text, finish_reason="stop"), request)
         return None if isinstance(known.result, Failure) else known
 
-    async def admit(self) -> Slot | None:
+    async def admit(self, lane: int | None = None) -> Slot | None:
         """Wait for permission to make another call."""
         await self._journal.room()
-        return await self._judge.admit()
+        return await self._judge.admit(lane)
 
     async def ask(self, request: JudgeRequest, slot: Slot) -> Outcome:
         """Ask, and store the outcome before returning it; equal requests in flight are asked once."""

@@ -11,7 +11,7 @@ import orjson
 from genrm_cli.judging.client import CallError
 from genrm_cli.judging.pacing import clock
 from genrm_cli.judging.pacing.budget import Budget
-from genrm_cli.judging.pacing.endpoint import Ending
+from genrm_cli.judging.pacing.endpoint import Ending, Endpoint
 from genrm_cli.judging.pacing.hedge import Asking, Hedge
 from genrm_cli.judging.pacing.pool import EndpointPool, Slot
 from genrm_cli.judging.pacing.retry import RetryPolicy
@@ -163,9 +163,9 @@ class RemoteJudge:
         del question
         return None
 
-    async def admit(self) -> Slot | None:
+    async def admit(self, lane: int | None = None) -> Slot | None:
         """Wait for a slot for a new comparison, and reserve the call of its second turn if it has one."""
-        slot = await self._next_slot(self._turns, retry=False)
+        slot = await self._next_slot(self._turns, retry=False, lane=lane)
         if slot is not None:
             self._budget.reserved += self._turns - 1
         return slot
@@ -218,18 +218,18 @@ class RemoteJudge:
             reply = await self._call(question, slot, outcome, gives_up_at_s)
             second = self.second_turn(question, reply)
             if isinstance(second, JudgeRequest):
-                slot = await self._slot_for_second_turn(outcome, gives_up_at_s)
+                slot = await self._slot_for_second_turn(slot.endpoint, outcome, gives_up_at_s)
                 reply = await self._call(second, slot, outcome, gives_up_at_s)
             outcome.result = second if isinstance(second, Failure) else self.read(reply, question)
             if not isinstance(outcome.result, Failure):
                 return
             slot = None
 
-    async def _slot_for_second_turn(self, outcome: Outcome, gives_up_at_s: float) -> Slot | None:
+    async def _slot_for_second_turn(self, first: Endpoint, outcome: Outcome, gives_up_at_s: float) -> Slot | None:
         """Wait for a slot. The first second turn of a comparison is reserved, so even a used-up budget allows it."""
         if outcome.turns == self._turns:
             return await self._slot_in_time(gives_up_at_s)
-        slot = await self._pool.acquire_second_turn()
+        slot = await self._pool.acquire_second_turn(first)
         if slot is None or clock.now_s() >= gives_up_at_s:
             if slot is not None:
                 self._pool.release_unused(slot)
@@ -239,10 +239,10 @@ class RemoteJudge:
         self._budget.count_call()
         return slot
 
-    async def _next_slot(self, calls: int = 1, *, retry: bool) -> Slot | None:
+    async def _next_slot(self, calls: int = 1, *, retry: bool, lane: int | None = None) -> Slot | None:
         """Wait for a slot for a call, if the budget has room for `calls`; None if the run was stopped."""
         self._stop_when_used_up(calls)
-        slot = await self._pool.acquire(retry=retry)
+        slot = await self._pool.acquire(retry=retry, lane=lane)
         if slot is None:
             return None
         # Others may have used the rest of the budget during the wait.

@@ -13,7 +13,7 @@ _STRONG_LENGTH = 0.3
 _FLIPS = 0.25
 _LEANS = 0.05  # of the first place, beyond its interval
 _ANSWERS = {
-    "no": "Not as it is",
+    "no": "Not in its current state",
     "care": "With care: look at the points below first",
     "fine": "Nothing measured here speaks against it",
 }
@@ -56,12 +56,14 @@ def _iter_reasons(figures: RunFigures, has_comparisons: bool) -> Iterator[Reason
     yield from _spread(figures)
     yield from _reliability(figures)
     if not has_comparisons:
-        yield Reason("unknown", "No comparisons file beside the scored lines: what the judge said is not known.")
+        yield Reason("unknown", "No comparisons file beside the scored lines: the judge's replies are unknown.")
     elif figures.failed.of or figures.not_asked:
         yield from _judging(figures)
     yield from _length(figures.length_effect)
     if figures.repeated.count:
-        yield Reason("care", f"{figures.repeated.count:,} responses repeat another of their group.", "repeated")
+        yield Reason(
+            "care", f"{figures.repeated.count:,} responses duplicate another response in their group.", "repeated"
+        )
 
 
 def _unscored(figures: RunFigures) -> Iterator[Reason]:

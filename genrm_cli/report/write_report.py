@@ -73,7 +73,7 @@ def write_report(
     results = [uri for uri in given if is_result(uri, settings, s3)]
     uris = find_scored([uri for uri in given if uri not in results], s3) if len(results) < len(given) else []
     if compare and len(uris) != 2:
-        raise UsageError(f"--compare takes two scored files; found {len(uris)}.")
+        raise UsageError(f"--compare requires two scored files; got {len(uris)}.")
     target = output or (sibling(uris[0], SUFFIX) if len(uris) == 1 and not results else "report.html")
     _refuse_inputs(target, (*uris, *results))
     mode = reduce(int.__and__, map(mode_of, (*uris, *results)))  # as private as the most private input

@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from genrm_cli.catalog import PAIR_SELECTIONS
@@ -60,7 +60,6 @@ VERDICTS = st.dictionaries(
 )
 
 
-@settings(deadline=None)
 @given(GROUPS, OPTIONS, VERDICTS, st.floats(0, 1))
 def test_no_pair_breaks_a_rule_and_every_drop_has_a_reason(group, options, verdicts, sure):
     """Never a tie, equal texts, two prompts or a gated choice; filters hold; pairs and drops account for all."""
@@ -89,7 +88,6 @@ def test_no_pair_breaks_a_rule_and_every_drop_has_a_reason(group, options, verdi
     assert len(pairs) + dropped.total() == (considered if len(group) > 1 else 1)
 
 
-@settings(deadline=None)
 @given(GROUPS, OPTIONS)
 def test_the_same_group_gives_the_same_pairs(group, options):
     """Selection is deterministic, also of random opponents, and does not depend on the order of the rollouts."""
@@ -141,7 +139,6 @@ def test_unknown_confidence_is_not_high_confidence():
     assert dropped == {"--min-confidence, unknown": 1}
 
 
-@settings(deadline=None)
 @given(st.lists(st.integers(-300, 300), max_size=60), st.integers(0, 5))
 def test_balanced_pairs_have_as_many_longer_as_shorter_choices_in_each_bucket(differences, seed):
     """Only the larger side of a bucket loses pairs, and no more than needed; equal lengths stay."""

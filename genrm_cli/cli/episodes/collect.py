@@ -14,7 +14,7 @@ from genrm_cli.cli.scoring.score import run_score
 from genrm_cli.errors import UsageError
 from genrm_cli.settings import changed
 from genrm_cli.settings.judge_settings import JudgeSettings
-from genrm_cli.settings.keys import find_api_key
+from genrm_cli.settings.sources.keys import find_api_key
 
 if TYPE_CHECKING:
     from genrm_cli.episodes.agents import AgentConfig

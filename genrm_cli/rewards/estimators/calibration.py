@@ -7,6 +7,7 @@ Source: the method of moments for a linear model with random rollouts and random
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -196,6 +197,32 @@ class CalibrationStatistics:
         self.groups += other.groups
         self._sums += other._sums
         self._averages += other._averages
+
+    @property
+    def verdicts(self) -> int:
+        """Verdicts so far."""
+        self._take_waiting()
+        return int(self._sums[_OWN, _ONE, _ONE])
+
+    def numbers(self) -> list[float]:
+        """Return all sums; those of two parts of a run, added, are those of both."""
+        self._take_waiting()
+        return [float(self.groups), *self._sums.ravel().tolist(), *self._averages.ravel().tolist()]
+
+    @classmethod
+    def of_numbers(cls, numbers: Sequence[float]) -> "CalibrationStatistics":
+        """Return the statistics with these sums.
+
+        Raises:
+            ValueError: they are not as many as `numbers` returns.
+        """
+        made = cls()
+        if len(numbers) != 1 + made._sums.size + made._averages.size:
+            raise ValueError(f"{len(numbers)} sums")
+        sums, averages = np.split(np.array(numbers[1:], dtype=np.float64), [made._sums.size])
+        made.groups = int(numbers[0])
+        made._sums, made._averages = sums.reshape(made._sums.shape), averages.reshape(made._averages.shape)
+        return made
 
     def fit(self) -> Calibration:
         """Return the calibration from the verdicts so far."""
