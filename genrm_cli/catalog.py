@@ -14,8 +14,12 @@ STRATEGIES: Mapping[str, str] = {
     "random": "pairs chosen at random",
 }
 
+RING_STRATEGIES = frozenset({"ring", "swap", "random"})
+"""Strategies with a number of rings."""
+
 ESTIMATORS: Mapping[str, str] = {
     "simple_tiebreaker": "mean of a rollout's scores, as in NeMo Gym",
+    "adaptive": "scores and rankings, or labels, weighted as far as the judge's own verdicts show them to be right",
     "combined": "least squares over scores and rankings, adjusted for opponents and the judge's position preference",
     "combined_fitted": "combined with weights learned from the judge's own verdicts",
     "win_rate": "share of comparisons won",

@@ -92,6 +92,7 @@ PURE = (
     "simulation.plans",
     "simulation.quality",
     "simulation.replay",
+    "simulation.replay_shares",
     "simulation.simulate",
     "simulation.world",
 )

@@ -17,7 +17,7 @@ from genrm_cli.export.options import ExportOptions
 from genrm_cli.export.rows import Answer, ExportFormat, Json, Labelled, Pair, Prompt, PromptRow, Sample, UnfitError
 from genrm_cli.export.scored.comparisons import ComparedVerdicts
 from genrm_cli.export.scored.scored_table import ScoredTable, StoredRollout, digest_of_items
-from genrm_cli.rewards.estimators.order import Posterior
+from genrm_cli.rewards.order import Posterior
 from genrm_cli.rollouts.response import Reasoning, words_of
 
 

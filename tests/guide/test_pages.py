@@ -38,6 +38,7 @@ OTHER_FLAGS = {
     "--table",
     "--history",
     "--fit",
+    "--price",
     "--older-than",
     "--offline",
     "--changed",
