@@ -35,6 +35,7 @@ class GroupScorer:
 
     Attributes:
         metrics: counts over all groups scored so far.
+        journal: while the scorer is open and keeps one.
     """
 
     def __init__(
@@ -43,6 +44,8 @@ class GroupScorer:
         api_keys: Mapping[str, str],
         progress: RunProgress | None = None,
         on_event: OnEvent = ignore_event,
+        *,
+        resumes: bool = False,
     ) -> None:
         """Check and compile the settings; open nothing.
 
@@ -51,18 +54,21 @@ class GroupScorer:
             api_keys: API keys by judge name.
             progress: progress that another thread may read.
             on_event: called for events that a user or a log should see.
+            resumes: keep asking after the judge was down for `give_up_after`, as a server does.
 
         Raises:
             UsageError: the settings name no judge, contradict each other, or cannot be compiled.
         """
         check_settings(settings)
         self._settings, self._api_keys, self._on_event = settings, api_keys, on_event
+        self._resumes = resumes
         self._plan = compile_plan(settings)
         self._progress = progress or RunProgress()
         self._statistics = RunStatistics()
         self._resources = AsyncExitStack()
         self._open_judges: OpenJudges | None = None
         self._judges: JudgeSet | None = None
+        self.journal: Journal | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self.metrics = self._progress.begin()
 
@@ -75,7 +81,7 @@ class GroupScorer:
         """
         if self._open_judges is not None:
             raise RuntimeError(_ALREADY_OPEN)
-        options = open_options(self._settings, api_keys=self._api_keys)
+        options = open_options(self._settings, api_keys=self._api_keys, resumes=self._resumes)
         opening = open_judges(judge_specs(self._settings), options, self._on_event)
         async with AsyncExitStack() as resources:
             judges = self._open_judges = await resources.enter_async_context(opening)
@@ -88,7 +94,9 @@ class GroupScorer:
                 self._progress.pace = judges
             await judges.settle(journal)
             await judges.probe()
+            self._plan = self._plan.with_profiles([spec.profile for spec in judges.specs if spec.compares])
             self._judges = judges.with_journal(journal, self.metrics.add_outcome)
+            self.journal = journal
             self._loop = asyncio.get_running_loop()
             self._resources = resources.pop_all()
         return self
@@ -101,7 +109,7 @@ class GroupScorer:
     def _forget_judges(self) -> None:
         if self._open_judges is not None:
             self.metrics.stopped_by = self._open_judges.stopped_by
-        self._open_judges = self._judges = None
+        self._open_judges = self._judges = self.journal = None
 
     @property
     def calibration(self) -> Calibration:

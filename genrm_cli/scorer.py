@@ -17,14 +17,14 @@ from genrm_cli.groups.results import GroupRewards
 from genrm_cli.rewards.estimators import Calibration
 from genrm_cli.settings import Settings
 from genrm_cli.settings.aliases import iter_renamed
-from genrm_cli.settings.keys import find_api_keys
 from genrm_cli.settings.resolve import resolve_settings
+from genrm_cli.settings.sources.keys import find_api_keys
 from genrm_cli.settings.sources.toml_file import SettingsFile
 from genrm_cli.settings.table import all_settings
 
 Result = TypeVar("Result")
 
-_FILE_PANELS = ("Input", "Output", "Storage", "Tracking")
+_FILE_PANELS = ("Input", "Output", "Storage", "Tracking", "Server")
 _FILE_SETTINGS = frozenset(
     {setting.key for setting in all_settings() if setting.declared.panel in _FILE_PANELS} - {"keep_replies"}
     | {"parallel_files", "segment_calls", "segment_age", "unscored", "max_unscored"}

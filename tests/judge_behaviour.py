@@ -75,11 +75,13 @@ class Behaviour:
     unknown_roles: str = "accept"
     require_key: str | None = None
     models: Sequence[str] | None = None  # None: any model is served
+    chat: Sequence[str] = ()  # what it says where nothing is judged: one line, chosen by all messages
     with_reasoning: bool = False
     reasoning_field: str = "reasoning_content"
     analysis_chars: int = 80
     quotes: str | None = None  # where it repeats the responses: one of QUOTES
     prefix_cache: int = 0  # prompt prefixes remembered for usage.prompt_tokens_details.cached_tokens
+    prefix_block_chars: int = 0  # prefixes end at multiples of this many characters, as blocks do; 0: at messages
 
     def __post_init__(self) -> None:
         if self.unknown_roles not in ("accept", "reject", "ignore"):
@@ -308,10 +310,11 @@ def render_quotations(texts: Sequence[str], where: str) -> tuple[str, str]:
 
 
 class PrefixCache:
-    """Remember prompt prefixes message by message, as a server with prefix caching does."""
+    """Remember prompt prefixes block by block or message by message, as a server with prefix caching does."""
 
-    def __init__(self, capacity: int) -> None:
+    def __init__(self, capacity: int, block_chars: int = 0) -> None:
         self._capacity = capacity
+        self._block_chars = block_chars
         self._seen: dict[bytes, None] = {}
 
     def cached_chars(self, messages: Sequence[Json]) -> int:
@@ -320,9 +323,9 @@ class PrefixCache:
             return 0
         state = hashlib.sha256()
         cached = total = 0
-        for message in messages:
-            state.update(orjson.dumps(message, option=orjson.OPT_SORT_KEYS))
-            total += len(message_text(message))
+        for piece, chars in self._pieces(messages):
+            state.update(piece)
+            total += chars
             key = state.digest()
             if key in self._seen:
                 cached = total
@@ -330,6 +333,15 @@ class PrefixCache:
         while len(self._seen) > self._capacity:
             self._seen.pop(next(iter(self._seen)))
         return cached
+
+    def _pieces(self, messages: Sequence[Json]) -> Iterator[tuple[bytes, int]]:
+        if not self._block_chars:
+            for message in messages:
+                yield orjson.dumps(message, option=orjson.OPT_SORT_KEYS), len(message_text(message))
+            return
+        text = "".join(f"{message['role']}\n{message_text(message)}\n" for message in messages)
+        for start in range(0, len(text) - self._block_chars, self._block_chars):
+            yield text[start : start + self._block_chars].encode(), self._block_chars
 
 
 def render_completion(
@@ -378,7 +390,7 @@ def _usual_content(behaviour: Behaviour, messages: Sequence[Json], kept: Sequenc
     second_turn = roles == ["user", "assistant", "user"] and "[The Begin of Ranking Score]" in message_text(messages[2])
     texts = find_responses(messages[:1] if second_turn else messages)
     if texts is None:
-        return "ok", None
+        return _chatted(behaviour, messages), None
     if len(kept) != len(messages):
         verdict = choose_verdict("hash", kept, ("", ""))
     else:
@@ -389,6 +401,15 @@ def _usual_content(behaviour: Behaviour, messages: Sequence[Json], kept: Sequenc
     if behaviour.quotes == "in thoughts":
         return render_in_thoughts(verdict, texts), None
     return _quoting(behaviour, render_judgement(verdict, behaviour.analysis_chars), texts, None)
+
+
+def _chatted(behaviour: Behaviour, messages: Sequence[Json]) -> str:
+    """Say a line as policy or client, or labels where a counsellor's turn is to be labelled."""
+    if not behaviour.chat:
+        return "ok"
+    if message_text(messages[0]).startswith("You label one turn"):
+        return "validates, asks_openly"
+    return behaviour.chat[int(content_share(messages, behaviour.seed) * len(behaviour.chat))]
 
 
 def _quoting(behaviour: Behaviour, said: str, texts: Sequence[str], logprobs: Json | None) -> tuple[str, Json | None]:

@@ -161,7 +161,7 @@ class Judge:
         """Act like this from the next request on."""
         self.behaviour = behaviour
         self.script = deque(behaviour.script)
-        self.prefixes = PrefixCache(behaviour.prefix_cache)
+        self.prefixes = PrefixCache(behaviour.prefix_cache, behaviour.prefix_block_chars)
         self._latencies_s: Iterator[float] | None = None
         if behaviour.latency_lognormal is not None:
             self._latencies_s = iter_lognormal_s(**behaviour.latency_lognormal, seed=behaviour.seed)

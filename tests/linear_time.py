@@ -8,7 +8,7 @@ _ALLOWED = 3 * _GROWTH  # quadratic time takes 64 times as long
 _NOISE_S = 0.02
 
 
-def assert_linear(work: Callable[[str], object], make_text: Callable[[int], str], chars: int = 400_000) -> None:
+def assert_linear(work: Callable[[str], object], make_text: Callable[[int], str], chars: int = 60_000) -> None:
     """Check that eight times the text takes at most 24 times the CPU time of this thread."""
     short, long = make_text(chars // _GROWTH), make_text(chars)
     short_s = min(_cpu_s(work, short) for _ in range(3))

@@ -138,7 +138,7 @@ def test_a_group_is_scored(judge_server: JudgeServer) -> None:
     assert sum(result.advantages) == pytest.approx(0)
 
 
-@pytest.mark.parametrize("estimator", ["adaptive", "win_rate"])
+@pytest.mark.parametrize("estimator", ["adaptive", pytest.param("win_rate", marks=pytest.mark.slow)])
 def test_many_groups_get_the_rewards_of_the_command(tmp_path: Path, judge_server: JudgeServer, estimator: str) -> None:
     """`score_groups` calibrates on all groups and so gives the rewards of `genrm score`, to the last digit."""
     command = Genrm(tmp_path)
@@ -436,7 +436,7 @@ def test_score_works_in_several_threads_at_once(judge_server: JudgeServer) -> No
     assert len({tuple(call.result().rewards) for call in calls}) == 1
 
 
-@pytest.mark.parametrize("inside_a_loop", [False, True])
+@pytest.mark.parametrize("inside_a_loop", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_an_interrupt_ends_the_call(judge_server: JudgeServer, inside_a_loop: bool) -> None:
     """Ctrl-C raises KeyboardInterrupt at once and leaves no thread and no request behind."""
     judge_server.behave(fault={"hang": True})

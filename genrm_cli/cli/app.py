@@ -15,6 +15,8 @@ from typer.core import TyperGroup
 
 from genrm_cli import __version__
 from genrm_cli.cli.console import print_text, say, say_traceback
+from genrm_cli.cli.episodes.collect import collect
+from genrm_cli.cli.episodes.review import review
 from genrm_cli.cli.help import Command
 from genrm_cli.cli.judges.eval import eval_
 from genrm_cli.cli.judges.journal import journal
@@ -23,9 +25,11 @@ from genrm_cli.cli.judges.simulate import SIMULATION_EPILOG, simulate
 from genrm_cli.cli.options import EPILOG
 from genrm_cli.cli.scoring.compare import compare
 from genrm_cli.cli.scoring.formats import formats
+from genrm_cli.cli.scoring.plan_fleet import plan
 from genrm_cli.cli.scoring.score import score
 from genrm_cli.cli.scoring.show import show
 from genrm_cli.cli.scoring.validate import validate
+from genrm_cli.cli.serving.serve import serve
 from genrm_cli.cli.setup.config import config
 from genrm_cli.cli.setup.guide import guide
 from genrm_cli.cli.setup.init import init
@@ -74,13 +78,17 @@ app = typer.Typer(
 )
 app.command(cls=Command, short_help="Turn rollouts into rewards.", epilog=EPILOG)(score)
 app.command(cls=Command, short_help="Compare a few responses to one prompt.", epilog=EPILOG)(compare)
+app.command(cls=Command, short_help="Serve rewards to running trainers.", epilog=EPILOG)(serve)
 app.command(cls=Command, short_help="Check an input without calling a judge.", epilog=EPILOG)(validate)
+app.command(cls=Command, short_help="Estimate calls, cost and time for fleets of workers.", epilog=EPILOG)(plan)
 app.command(cls=Command, short_help="Show groups as rollouts, or as the judge sees them.", epilog=EPILOG)(show)
 app.command(cls=Command, short_help="List the input formats, with examples.")(formats)
 app.command(name="eval", cls=Command, short_help="Measure a judge on labelled pairs.", epilog=EPILOG)(eval_)
 app.command(cls=Command, short_help="Estimate reward accuracy for a call budget.", epilog=SIMULATION_EPILOG)(simulate)
 app.command(cls=Command, short_help="Turn scored rollouts into a data set for a trainer.", epilog=EPILOG)(export)
 app.command(cls=Command, short_help="Write an HTML report about scored rollouts.", epilog=EPILOG)(report)
+app.command(cls=Command, short_help="Play simulated sessions and write them as rollouts.", epilog=EPILOG)(collect)
+app.command(cls=Command, short_help="List what experts should review, and record decisions.", epilog=EPILOG)(review)
 app.command(cls=Command, short_help="Show the effective settings and their sources.", epilog=EPILOG)(config)
 app.command(cls=Command, short_help="Write a settings file for a judge.")(init)
 app.command(cls=Command, short_help="Print a page of the user's guide.")(guide)

@@ -110,7 +110,8 @@ def file_text(result: dict[str, Any]) -> str:
     """Return the result of one input in one line."""
     target = f" -> {result['output']}" if result["status"] in ("score", "scored") else ""
     code = f"; exit {result['exit_code']}" if result["status"] == "scored" and result["exit_code"] else ""
-    return f"{status_text(result['status'])}: {result['input']}{target}: {result['reason']}{code}"
+    files = f" ({result['files']:,} files)" if "files" in result else ""
+    return f"{status_text(result['status'])}: {result['input']}{files}{target}: {result['reason']}{code}"
 
 
 def status_text(status: str) -> str:
@@ -161,6 +162,9 @@ _SAID: dict[str, Callable[[dict[str, Any]], None]] = {
     "copy_failing": _warning(
         "cannot copy verdicts to {folder} ({detail}); they stay in the local journal and are copied when the store "
         "recovers"
+    ),
+    "collecting": lambda fields: say(
+        f"sessions {fields['sessions']:,}/{fields['planned']:,}, {fields['turns']:,} turns, {fields['calls']:,} calls"
     ),
     "journal_damaged": _warning("journal {journal}: ignoring {verdicts} damaged verdicts; the judge is asked again"),
     "tracker_failed": _warning("--{tracker}: the run was not logged: {detail}"),

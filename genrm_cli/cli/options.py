@@ -18,13 +18,14 @@ from genrm_cli.settings import Settings
 from genrm_cli.settings.aliases import ENVIRONMENT_PREFIX, flag_named, iter_renamed, oldest_name
 from genrm_cli.settings.declare import Panel, Setting
 from genrm_cli.settings.file_settings import OutputSettings
-from genrm_cli.settings.keys import find_api_keys
 from genrm_cli.settings.panel import graders_of, judges_of
 from genrm_cli.settings.resolve import Origin, resolve_settings, unknown_variables
+from genrm_cli.settings.sources.keys import find_api_keys
 from genrm_cli.settings.sources.toml_file import SettingsFile, read_settings_file
 from genrm_cli.settings.table import all_settings
 
 ALL_PANELS: tuple[Panel, ...] = get_args(Panel)
+RUN_PANELS = tuple(panel for panel in ALL_PANELS if panel != "Server")
 INTERRUPTED_TEXT = (
     "interrupted; incomplete outputs were not written. Run the same command again to continue: "
     "verdicts in the journal are reused."

@@ -25,7 +25,7 @@ from genrm_cli.groups.records import outcome_record
 from genrm_cli.jobs.context import RunContext, cancelled_by_signals
 from genrm_cli.jobs.cost import cost_of_run
 from genrm_cli.jobs.index import Reject
-from genrm_cli.jobs.journals import check_journal_place, open_journal
+from genrm_cli.jobs.journaling.journals import check_journal_place, open_journal
 from genrm_cli.jobs.provenance import input_record, judge_record, provenance_of, versions_record
 from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.open_judges import JudgeSpec, OpenJudges, open_judges

@@ -37,7 +37,7 @@ def check_settings(settings: Settings) -> None:
         raise UsageError("--only-components takes verdicts from the journal; omit --no-journal.")
     for spec in judge_specs(settings, with_profiles=False):
         try:
-            _check_judge(spec.config, only_known=settings.rewards.only_components)
+            _check_judge(spec.config, only_known=asks_nothing(settings))
         except UsageError as error:
             if not spec.compares or settings.panel.judges:
                 raise UsageError(f"{spec.config.name}: {error}") from None
@@ -58,7 +58,9 @@ def _check_judge(config: JudgeConfig, *, only_known: bool) -> None:
             raise UsageError(f"--judge {judge.judge} and --base-url exclude each other; omit one of them.")
         return
     if only_known and judge.model is None:
-        raise UsageError("--only-components requires --model: the judge whose verdicts to take from the journal.")
+        raise UsageError(
+            "--only-components and --conclude require --model: the judge whose verdicts to take from the journal."
+        )
     if not judge.base_url and not only_known:
         raise UsageError(NO_JUDGE)
     if judge.model is None:
@@ -66,6 +68,11 @@ def _check_judge(config: JudgeConfig, *, only_known: bool) -> None:
     for base_url in judge.base_url:
         chat_url(base_url)
     profile_of(config)
+
+
+def asks_nothing(settings: Settings) -> bool:
+    """Whether verdicts are taken from the journal alone."""
+    return settings.rewards.only_components or settings.journal.conclude
 
 
 def judge_specs(settings: Settings, *, with_profiles: bool = True) -> list[JudgeSpec]:
@@ -90,7 +97,8 @@ def open_options(settings: Settings, **given: object) -> OpenOptions:
     return OpenOptions(
         limits=settings.limits,
         probe=settings.judge.probe,
-        only_known=settings.rewards.only_components,
+        only_known=asks_nothing(settings),
+        with_failures=settings.journal.conclude,
         only_failed=settings.journal.only_failed,
         with_replies=settings.output.keep_replies,
         **given,  # type: ignore[arg-type]  # api_keys, started_s

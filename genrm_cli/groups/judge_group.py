@@ -64,15 +64,15 @@ async def judge_group(group: Group, plan: GroupPlan, judges: JudgeSet) -> Judged
         _take(judged, id_, await judge.ask(request, slot), plan, judges)
 
     try:
-        async with asyncio.TaskGroup() as tasks, judges.turn:
+        async with asyncio.TaskGroup() as tasks, judges.turn() as lane:
             if any(map(is_local, plan.rewards.components)):
-                await in_thread(lambda: _compute_local(judged, group, plan))
-            for id_, prompt in _iter_requests(judged, group, plan):
+                await in_thread(lambda: compute_local(judged, group, plan))
+            for id_, prompt in iter_requests_of(judged, group, plan):
                 judge = judges[id_.judge]
                 request = judge.prepare(prompt, id_.repeat)
                 outcome = judge.recall(request)
                 if outcome is None:
-                    slot = await judge.admit()
+                    slot = await judge.admit(lane)
                     if slot is not None:
                         tasks.create_task(ask(id_, judge, request, slot))
                         continue
@@ -112,7 +112,7 @@ async def judge_groups(
             for tag, group in groups:
                 tasks.create_task(judge(tag, group))
                 await asyncio.sleep(0)  # let the group make its requests
-                async with judges.turn:
+                async with judges.turn():
                     pass
     except BaseExceptionGroup as errors:
         raise first_error_of(errors) from None
@@ -128,7 +128,7 @@ def recall_group(group: Group, plan: GroupPlan, judges: JudgeSet) -> KnownGroup:
     """
     judged = begin_group(group, plan)
     requests = known = known_calls = answered = 0
-    for id_, prompt in _iter_requests(judged, group, plan):
+    for id_, prompt in iter_requests_of(judged, group, plan):
         judge = judges[id_.judge]
         outcome = judge.recall(judge.prepare(prompt, id_.repeat))
         requests += 1
@@ -136,12 +136,12 @@ def recall_group(group: Group, plan: GroupPlan, judges: JudgeSet) -> KnownGroup:
             answered += 1
             known += outcome.from_journal
             known_calls += outcome.from_journal * plan.turns_of(id_.judge)
-            judged.results.append((id_, _without_reply(outcome, plan)))
+            judged.results.append((id_, without_reply(outcome, plan)))
     if answered < requests:
         return KnownGroup(requests, known, known_calls)
     for _, outcome in judged.results:
         judges.on_outcome(outcome)
-    _compute_local(judged, group, plan)
+    compute_local(judged, group, plan)
     judged.sort()
     return KnownGroup(requests, known, known_calls, judged)
 
@@ -150,7 +150,7 @@ def count_known(group: Group, plan: GroupPlan, judges: JudgeSet) -> KnownGroup:
     """Count the requests about a group, and those with known answers; compute nothing else."""
     judged = begin_group(group, plan)
     requests = known = known_calls = 0
-    for id_, prompt in _iter_requests(judged, group, plan):
+    for id_, prompt in iter_requests_of(judged, group, plan):
         judge = judges[id_.judge]
         outcome = judge.recall(judge.prepare(prompt, id_.repeat))
         requests += 1
@@ -162,7 +162,7 @@ def count_known(group: Group, plan: GroupPlan, judges: JudgeSet) -> KnownGroup:
 
 def iter_prompts(group: Group, plan: GroupPlan) -> Iterator[tuple[RequestId, Prompt]]:
     """Yield the requests about a group, in order. Takes the arguments of `judge_group`."""
-    return _iter_requests(begin_group(group, plan), group, plan)
+    return iter_requests_of(begin_group(group, plan), group, plan)
 
 
 def begin_group(group: Group, plan: GroupPlan) -> JudgedGroup:
@@ -193,7 +193,7 @@ def begin_group(group: Group, plan: GroupPlan) -> JudgedGroup:
     return judged
 
 
-def _compute_local(judged: JudgedGroup, group: Group, plan: GroupPlan) -> None:
+def compute_local(judged: JudgedGroup, group: Group, plan: GroupPlan) -> None:
     """Compute the components that need no judge; may be slow, and calls the user's functions."""
     records = group.records or [{} for _ in group.rollouts]
     rows = [index for index in range(judged.size) if index not in judged.excluded]
@@ -208,7 +208,7 @@ def _compute_local(judged: JudgedGroup, group: Group, plan: GroupPlan) -> None:
     judged.columns = {name: column.spread(rows, judged.size) for name, column in columns.items()}
 
 
-def _iter_requests(judged: JudgedGroup, group: Group, plan: GroupPlan) -> Iterator[tuple[RequestId, Prompt]]:
+def iter_requests_of(judged: JudgedGroup, group: Group, plan: GroupPlan) -> Iterator[tuple[RequestId, Prompt]]:
     """Yield the requests about a group; the first number of an id counts judges, then graders."""
     if not judged.answered or not plan.count_requests(len(judged.answered)):
         return
@@ -226,22 +226,27 @@ def view_for_judges(
     judged: JudgedGroup, group: Group, plan: GroupPlan
 ) -> tuple[SharedView, str | None, Mapping[int, str | None]]:
     """Return the texts that leave this machine, masked if so planned; lengths are measured before masking."""
-    view = _view_of(group, judged.answered, plan)
+    judged.redactions = Counter()
+    return shown_to_judges(group, judged.answered, plan, judged.redactions)
+
+
+def shown_to_judges(
+    group: Group, answered: Sequence[int], plan: GroupPlan, redactions: Counter[str]
+) -> tuple[SharedView, str | None, Mapping[int, str | None]]:
+    """Return the view of some rollouts of a group, the principle, and the backgrounds; counts what it masks."""
+    view = _view_of(group, answered, plan)
     own_principle = group.rollouts[0].principle if plan.uses_own_principle else None
     principle = own_principle or plan.principle
     backgrounds: dict[int, str | None] = {}
     if plan.graders:
-        backgrounds = {
-            index: render_scenario(group.records[index]) if group.records else None for index in judged.answered
-        }
+        backgrounds = {index: render_scenario(group.records[index]) if group.records else None for index in answered}
     if plan.redactor is None:
         return view, principle, backgrounds
-    redact, counts = plan.redactor.redact, Counter[str]()
-    judged.redactions = counts
-    conversation = tuple(Turn(turn.role, redact(turn.text, counts)) for turn in view.conversation)
-    responses = [redact(response, counts) for response in view.responses]
-    principle = principle and redact(principle, counts)
-    backgrounds = {index: background and redact(background, counts) for index, background in backgrounds.items()}
+    redact = plan.redactor.redact
+    conversation = tuple(Turn(turn.role, redact(turn.text, redactions)) for turn in view.conversation)
+    responses = [redact(response, redactions) for response in view.responses]
+    principle = principle and redact(principle, redactions)
+    backgrounds = {index: background and redact(background, redactions) for index, background in backgrounds.items()}
     return SharedView(conversation, responses), principle, backgrounds
 
 
@@ -280,10 +285,11 @@ def _note_neutralised(judged: JudgedGroup, id_: RequestId, prompt: PairwisePromp
 
 def _take(judged: JudgedGroup, id_: RequestId, outcome: Outcome, plan: GroupPlan, judges: JudgeSet) -> None:
     judges.on_outcome(outcome)
-    judged.results.append((id_, _without_reply(outcome, plan)))
+    judged.results.append((id_, without_reply(outcome, plan)))
 
 
-def _without_reply(outcome: Outcome, plan: GroupPlan) -> Outcome:
+def without_reply(outcome: Outcome, plan: GroupPlan) -> Outcome:
+    """Drop the judge's reply, unless the plan keeps it."""
     if not plan.keep_replies:
         outcome.reply_text = None  # the journal has them; all replies of a run would fill a disk
     return outcome

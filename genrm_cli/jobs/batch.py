@@ -26,9 +26,11 @@ from genrm_cli.jobs.due.inputs import Task, is_one_input
 from genrm_cli.jobs.due.leasing import leased
 from genrm_cli.jobs.due.leftovers import Leftovers
 from genrm_cli.jobs.due.planning import LISTED_AT_ONCE, Decision, FileResult, Status, decide_again, iter_decisions
-from genrm_cli.jobs.journals import check_journal_place
-from genrm_cli.jobs.score_file import refuse_unscored, score_task
+from genrm_cli.jobs.journaling.journals import check_journal_place, check_shard_journal
+from genrm_cli.jobs.score_file import ask_task, refuse_unscored, score_task
+from genrm_cli.jobs.shards import check_shards
 from genrm_cli.judging.open_judges import JudgeSpec, OpenJudges, open_judges
+from genrm_cli.storage.formats.location import folder_of
 from genrm_cli.storage.leases import HeldLease, Lease, LeaseLostError, Leases
 from genrm_cli.storage.sink import check_writable, make_folder
 
@@ -40,7 +42,7 @@ class BatchReport:
     """The results of all inputs of a run.
 
     Attributes:
-        alone: whether the run has a single input, which its user named.
+        alone: whether the run has a single input, which its user named, or a set of files.
         keeps: whether results are kept, for `--json`; of many inputs those that are up to date are not.
         results: those that were kept.
         last: of the last input.
@@ -133,7 +135,8 @@ async def score_inputs(inputs: Sequence[str], run: RunContext, report: BatchRepo
     """
     check_settings(run.settings)
     check_journal_place(run.settings)
-    report = report or BatchReport(alone=is_one_input(inputs))
+    check_shards(run.settings)
+    report = report or BatchReport(alone=is_one_input(inputs) or run.settings.input.together)
     await _Batch(run, report).score(inputs)
     return report
 
@@ -207,6 +210,8 @@ class _Batch:
             return decision.waiting(str(stopped), stopped).result()
         self._has_begun = True
         await in_thread(lambda: self._prove_writable(decision.task))
+        if self._run.shard is not None:  # claims of the outputs are for the run that writes them
+            return await self._ask(decision, judges)
         if self._run.settings.storage.leases and decision.can_be_leased:
             return await self._score_leased(decision, judges)
         return await self._score_if_still_due(decision, judges)
@@ -231,30 +236,54 @@ class _Batch:
 
     async def _score(self, decision: Decision, judges: OpenJudges, lease: Lease | None) -> FileResult:
         task, settings = decision.task, self._run.settings
-        metrics = self._run.progress.begin()
+        counts = self._run.progress.begin()
         try:
-            run = replace(self._run, metrics=metrics, stop=threading.Event())  # one input may stop alone
+            run = replace(self._run, metrics=counts, stop=threading.Event())  # one input may stop alone
             report = await score_task(task, run, judges, lease, overwrite=decision.replaces)
         finally:
-            self._run.progress.end(metrics)
+            self._run.progress.end(counts)
             self.report.judges = judges.specs
         error = None
         try:
-            refuse_unscored(metrics, settings)
+            refuse_unscored(counts, settings)
         except TooManyUnscoredError as too_many:
             error = too_many
-        failures = f"failures: {metrics.failed}, " if metrics.failed else ""
-        counts = f"rollouts: {metrics.statuses['scored']} of {metrics.rollouts}, {failures}calls: {metrics.calls}"
-        reason = f"{counts} ({decision.reason})"
+        failures = f"failures: {counts.failed}, " if counts.failed else ""
+        told = f"rollouts: {counts.statuses['scored']} of {counts.rollouts}, {failures}calls: {counts.calls}"
+        reason = f"{told} ({decision.reason})"
         if error is not None:
             reason += f"; {str(error).rstrip('.')}"
-        return FileResult(task.uri, task.places.scored, Status.SCORED, reason, error, report, metrics=report.metrics)
+        metrics, files = report.metrics, len(task.files)
+        return FileResult(
+            task.uri, task.places.shown, Status.SCORED, reason, error, report, metrics=metrics, files=files
+        )
+
+    async def _ask(self, decision: Decision, judges: OpenJudges) -> FileResult:
+        """Ask about the groups of a shard."""
+        task, metrics = decision.task, self._run.progress.begin()
+        check_shard_journal(task.places.scored, self._run.settings)
+        try:
+            await ask_task(task, replace(self._run, metrics=metrics, stop=threading.Event()), judges)
+        finally:
+            self._run.progress.end(metrics)
+            self.report.judges = judges.specs
+        reason = (
+            f"shard {self._run.shard}, groups: {metrics.groups}, verdicts: {metrics.verdicts + metrics.journal_hits}, "
+            f"failures: {metrics.failed}, calls: {metrics.calls}"
+        )
+        error = None
+        if metrics.stopped_by is not None:
+            flag = metrics.stopped_by.replace("_", "-")
+            error = TooManyUnscoredError(f"--{flag} stopped shard {self._run.shard}; run the same command again.")
+            reason += f"; {str(error).rstrip('.')}"
+        return FileResult(task.uri, task.places.shown, Status.ASKED, reason, error, files=len(task.files))
 
     def _prove_writable(self, task: Task) -> None:
         """Check that the outputs can be written, before anything is paid for."""
-        if self._run.settings.output.output is None:  # the folders of a template are created
-            make_folder(task.places.scored)
-        check_writable(task.places.scored, self._run.s3)
+        for uri in {folder_of(uri): uri for uri in (task.places.scored, *task.places.files)}.values():
+            if self._run.settings.output.output is None:  # the folders of a template are created
+                make_folder(uri)
+            check_writable(uri, self._run.s3)
 
     def _enter(self, result: FileResult) -> None:
         self.report.enter(result)

@@ -1,10 +1,12 @@
-"""Parse what `genrm compare` is given: a compare request, or a conversation."""
+"""Parse compare requests and conversations, and render the reply to a compare request."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from genrm_cli.errors import InputError
 from genrm_cli.groups.group import Group
+from genrm_cli.groups.results import GroupRewards
+from genrm_cli.metrics.run_metrics import RunMetrics, reference_metrics
 from genrm_cli.rollouts.declared import check_declared, parse_requirement
 from genrm_cli.rollouts.dialects import DIALECTS
 from genrm_cli.rollouts.gym_view import gym_history, gym_texts
@@ -84,3 +86,24 @@ def parse_history(text: bytes, where: str) -> tuple[Turn, ...]:
         raise InputError(
             f'{where}: {error}. Expected messages, as in [{{"role": "user", "content": "..."}}].'
         ) from error
+
+
+def compare_reply(result: GroupRewards, rewards: Sequence[float | None]) -> dict[str, Any]:
+    """Return the reference's reply to a compare request; failed comparisons are not in it."""
+    if len(result.scores) < 2:  # only under --compat
+        return {"rewards": rewards, "comparison_results": None, "metrics": None}
+    metrics = RunMetrics()
+    for verdict in result.verdicts.values():
+        metrics.add_verdict(verdict)
+    verdicts = [
+        {
+            "response_i": comparison.i,
+            "response_j": comparison.j,
+            "judge_idx": comparison.judge_idx,
+            "score_1": verdict.score_1,
+            "score_2": verdict.score_2,
+            "ranking": verdict.ranking,
+        }
+        for comparison, verdict in result.verdicts.items()
+    ]
+    return {"rewards": rewards, "comparison_results": verdicts, "metrics": reference_metrics(metrics)}

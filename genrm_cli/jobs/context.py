@@ -7,13 +7,14 @@ import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from genrm_cli.groups.check import judge_specs, open_options
 from genrm_cli.groups.compile import compile_plan
 from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.groups.tasks import in_thread
+from genrm_cli.jobs.shards import Shard, limits_of_shard, shard_of
 from genrm_cli.judging.open_judges import JudgeSpec, OnEvent, OpenOptions, ignore_event
 from genrm_cli.metrics.progress import RunProgress
 from genrm_cli.metrics.run_metrics import RunMetrics
@@ -60,7 +61,13 @@ class RunContext:
     @property
     def open_options(self) -> OpenOptions:
         """Options of the judges."""
-        return open_options(self.settings, api_keys=self.api_keys, started_s=self.started_s)
+        options = open_options(self.settings, api_keys=self.api_keys, started_s=self.started_s)
+        return replace(options, limits=limits_of_shard(options.limits, self.shard))
+
+    @property
+    def shard(self) -> Shard | None:
+        """The groups that are asked about; None for all of them."""
+        return shard_of(self.settings)
 
     def open_source(self, uri: str) -> Source:
         """Open an input within the limits of the settings; `stop` ends its reading."""
@@ -69,7 +76,10 @@ class RunContext:
 
     def judge_specs(self) -> list[JudgeSpec]:
         """Return the judges to open."""
-        return judge_specs(self.settings)
+        return [
+            replace(spec, config=replace(spec.config, limits=limits_of_shard(spec.config.limits, self.shard)))
+            for spec in judge_specs(self.settings)
+        ]
 
     async def in_thread(self, work: Callable[[], Result]) -> Result:
         """Run blocking work beside the event loop; if the run is interrupted, the work is told to stop."""

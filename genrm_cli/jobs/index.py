@@ -12,6 +12,8 @@ from genrm_cli.groups.components.local import reads_record
 from genrm_cli.groups.group import Group
 from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.jobs.context import RunContext
+from genrm_cli.jobs.shards import Shard
+from genrm_cli.jobs.sources import Sources
 from genrm_cli.jobs.stores import TextStore
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.rollouts.declared import Requirement, check_declared, parse_requirement
@@ -26,6 +28,7 @@ from genrm_cli.storage.formats.records import BadLineError, parse_record
 from genrm_cli.storage.source import Source
 
 _SHOWN_CHARS = 200
+NAMED_PROBLEMS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,33 +37,56 @@ class Reject:
 
     Attributes:
         unit: what `line` counts: `line`, or `item` of a container.
+        file: of a set of files; None if the input is a single file.
     """
 
     line: int
     reason: str
     text: str
     unit: str = "line"
+    file: str | None = None
+
+    @property
+    def where(self) -> str:
+        """The file of a set, and the number of the line."""
+        return str(self.line) if self.file is None else f"{self.file}:{self.line}"
 
     def __str__(self) -> str:
-        return f"{self.unit} {self.line}: {self.reason}"
+        return f"{self.unit} {self.where}: {self.reason}"
 
     def as_dict(self) -> dict[str, Any]:
         """Return the line of the rejects file, JSON-ready."""
-        return {"line": self.line, "reason": self.reason, "text": self.text}
+        of_file = {} if self.file is None else {"input": self.file}
+        return {**of_file, "line": self.line, "reason": self.reason, "text": self.text}
 
 
 class InputIndex:
     """The rollouts of an input, in groups. Use it as a context manager.
 
     Attributes:
+        shard: whose groups are asked about; None for all.
+        sources: the files.
+        lines: how many each of them has.
+        unit: what their numbers count: `line`, or `item` of a container.
         table: which rollouts form which group.
         plan: of the run, with the ring that a budget allows.
         largest_group: comparisons of the group that needs most.
     """
 
-    def __init__(self, plan: GroupPlan, settings: InputSettings, metrics: RunMetrics) -> None:
+    def __init__(
+        self,
+        sources: Sources,
+        plan: GroupPlan,
+        settings: InputSettings,
+        metrics: RunMetrics,
+        shard: Shard | None = None,
+    ) -> None:
+        self.sources = sources
+        self.shard = shard
+        self.lines: list[int] = []
+        self.unit = "line"
         self.metrics = metrics
-        self.table = GroupTable()
+        self.table = GroupTable(spans_files=sources.are_many)
         self.plan = plan
         self.largest_group = 0
         self._settings = settings
@@ -88,7 +114,9 @@ class InputIndex:
         self.metrics.with_media += bool(rollout.media)
         self.metrics.stripped_tokens += rollout.stripped_tokens
         prompt = digest_of_gym_input(record) if self.plan.shows_as_gym else None
-        self.table.append(key, rollout, place, compared=reason is None, may_split=self._may_split, prompt=prompt)
+        # A line that is a group of a set stays one, whatever other files ask.
+        may_split = self._may_split and not (rollout.line_is_group and self.sources.are_many)
+        self.table.append(key, rollout, place, compared=reason is None, may_split=may_split, prompt=prompt)
         self._texts.append(key, rollout, own)
 
     def read_group(self, rows: Sequence[int]) -> Group:
@@ -100,29 +128,56 @@ class InputIndex:
             for row, rollout in zip(rows, rollouts, strict=True)
         )
         kept = [record for record in records if record is not None]
-        key = keys[0] + self.table.key_suffix(list(rows))
+        key = self.table.key_of(list(rows), keys[0])
         return Group(key, rollouts, kept, self.table.prompts_differ(list(rows)))
 
-    def iter_groups(self) -> Iterator[tuple[int, list[int], Group]]:
-        """Yield number, rows and texts of each group, groups by first appearance."""
+    def where(self, row: int) -> str:
+        """Return the number of a row's line, after the file of a set."""
+        place = self.table.place(row)
+        return f"{self.sources.uris[place.file]}:{place.line}" if self.sources.are_many else str(place.line)
+
+    def iter_rows(self) -> Iterator[tuple[int, list[int]]]:
+        """Yield number and rows of each group that is asked about, groups by first appearance."""
         for number, rows in enumerate(self.table.iter_groups()):
+            if self.shard is None or self.table.shard_of(rows, self.shard.count) == self.shard.number:
+                yield number, rows
+
+    def iter_groups(self) -> Iterator[tuple[int, list[int], Group]]:
+        """Yield the same groups with their texts."""
+        for number, rows in self.iter_rows():
             yield number, rows, self.read_group(rows)
 
 
-def index_input(source: Source, run: RunContext, on_reject: Callable[[Reject], None]) -> InputIndex:
+class FirstRejects(list[Reject]):
+    """The first few lines that could not be read, for an error; call it with each."""
+
+    def __call__(self, reject: Reject) -> None:
+        """Keep a reject if it is one of the first."""
+        if len(self) < NAMED_PROBLEMS:
+            self.append(reject)
+
+
+def index_input(sources: Sources, run: RunContext, on_reject: Callable[[Reject], None]) -> InputIndex:
     """Read all lines of an input; the caller closes the index.
 
     Args:
-        source: the input.
+        sources: its files.
         run: settings, plan, and the metrics that count lines, rollouts, groups and planned comparisons.
         on_reject: called with each line that cannot be read or does not declare what it must.
 
     Raises:
         UsageError: not one comparison fits into the budget.
     """
-    index = InputIndex(run.plan, run.settings.input, run.metrics)
+    index = InputIndex(sources, run.plan, run.settings.input, run.metrics, run.shard)
     try:
-        _read_lines(source, run, index, on_reject)
+        names = sources.names() if sources.are_many else [None]
+        for number, name in enumerate(names):
+            before = run.metrics.lines
+            index.table.begin_file()
+            with sources.open(number) as source:
+                index.unit = source.unit
+                _read_lines(source, run, index, on_reject, name)
+            index.lines.append(run.metrics.lines - before)
         _leave_out_after(run.settings.limits.limit, index.table)
         index.plan = _within_budget(index, run)
         count_groups(index, run.metrics)
@@ -132,7 +187,10 @@ def index_input(source: Source, run: RunContext, on_reject: Callable[[Reject], N
     return index
 
 
-def _read_lines(source: Source, run: RunContext, index: InputIndex, on_reject: Callable[[Reject], None]) -> None:
+def _read_lines(
+    source: Source, run: RunContext, index: InputIndex, on_reject: Callable[[Reject], None], name: str | None
+) -> None:
+    """Read the lines of a file; `name` tells it from the other files of a set."""
     metrics, settings = run.metrics, run.settings.input
     requirements = [parse_requirement(text) for text in settings.require_metadata]
     for line in source.iter_lines():
@@ -142,11 +200,12 @@ def _read_lines(source: Source, run: RunContext, index: InputIndex, on_reject: C
         except (BadLineError, UnreadableRecordError) as error:
             metrics.rejects += 1
             text = line.raw[:_SHOWN_CHARS].decode("utf-8", "replace")
-            on_reject(Reject(line.number, str(error), text, source.unit))
+            on_reject(Reject(line.number, str(error), text, source.unit, None if name is None else source.uri))
             continue
         if not run.plan.uses_own_principle:
             rollouts = [replace(rollout, principle=None) for rollout in rollouts]
-        keys = [_key_of(record, rollout, line.number, settings) for rollout in rollouts]
+        place = line.number if name is None else f"{name}:{line.number}"
+        keys = [_key_of(record, rollout, place, settings) for rollout in rollouts]
         metrics.dialects[dialect.name] += 1
         metrics.rollouts += len(rollouts)
         for position, (rollout, key) in enumerate(zip(rollouts, keys, strict=True)):
@@ -177,7 +236,7 @@ def dialect_of(record: dict[str, Any], settings: InputSettings) -> Dialect:
 _named_fields = lru_cache(maxsize=8)(named_fields)
 
 
-def _key_of(record: dict[str, Any], rollout: Rollout, line: int, settings: InputSettings) -> str:
+def _key_of(record: dict[str, Any], rollout: Rollout, line: int | str, settings: InputSettings) -> str:
     """Return the rollout's group key; without the field that `--group-by` names it is a group of its own."""
     if settings.group_by is None:
         return group_key(rollout, line)
@@ -210,7 +269,8 @@ def _within_budget(index: InputIndex, run: RunContext) -> GroupPlan:
 def count_groups(index: InputIndex, metrics: RunMetrics) -> None:
     """Count the groups of an input and what is planned for them."""
     table, plan = index.table, index.plan
-    for rows in table.iter_groups():
+    metrics.contradicting_ids += table.contradicting_ids
+    for _, rows in index.iter_rows():
         metrics.groups += 1
         metrics.group_sizes[len(rows)] += 1
         metrics.duplicates += len(table.duplicates(rows))
@@ -233,8 +293,7 @@ def count_groups(index: InputIndex, metrics: RunMetrics) -> None:
         metrics.prompt_chars += round(gradings * table.chars_shown(rows))
 
 
-def iter_duplicates(table: GroupTable) -> Iterator[Place]:
-    """Yield the places of rollouts whose group and rollout index occurred before."""
+def iter_duplicates(table: GroupTable) -> Iterator[int]:
+    """Yield the rows of rollouts whose group and rollout index occurred before."""
     for rows in table.iter_groups():
-        for row in table.duplicates(rows):
-            yield table.place(row)
+        yield from table.duplicates(rows)

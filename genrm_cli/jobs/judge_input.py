@@ -8,6 +8,7 @@ from typing import Any
 import orjson
 
 from genrm_cli.errors import StoppedError
+from genrm_cli.groups.check import asks_nothing
 from genrm_cli.groups.count_group import count_group
 from genrm_cli.groups.group import Group, JudgedGroup
 from genrm_cli.groups.judge_group import judge_groups, recall_group
@@ -33,7 +34,12 @@ _EXCERPT_CHARS = 120
 
 
 async def judge_input(
-    index: InputIndex, uri: str, run: RunContext, judges: OpenJudges, journal: Journal | None, scores: ScoreStore
+    index: InputIndex,
+    uri: str,
+    run: RunContext,
+    judges: OpenJudges,
+    journal: Journal | None,
+    scores: ScoreStore | None = None,
 ) -> None:
     """Judge all groups of an input and keep their scores.
 
@@ -46,7 +52,7 @@ async def judge_input(
         run: plan, metrics and events.
         judges: open.
         journal: of the input; None to keep none.
-        scores: gets scores and comparisons.
+        scores: gets scores and comparisons; None to ask only, for another run to conclude.
 
     Raises:
         JudgeError: a judge cannot be used, or has been down for too long.
@@ -63,15 +69,11 @@ async def judge_input(
             await run.in_thread(lambda: _recall_groups(index, run, judge_set, outcomes))
         if index.largest_group > LARGE_GROUP:
             run.on_event("large_group", {"input": uri, "comparisons": index.largest_group})
-        if judges.is_remote and not run.settings.rewards.only_components:
+        if judges.is_remote and not asks_nothing(run.settings):
             run.on_event("plan", {"input": uri, **cost_of_run(run.metrics, run.settings, journal)})
         if run.metrics.planned > run.metrics.known:
             await judges.probe()
-        rest = (
-            (number, index.read_group(rows))
-            for number, rows in enumerate(index.table.iter_groups())
-            if number not in outcomes
-        )
+        rest = ((number, index.read_group(rows)) for number, rows in index.iter_rows() if number not in outcomes)
 
         def keep(number: int, judged: JudgedGroup) -> None:
             _keep(number, judged, index.plan, outcomes, run.metrics)
@@ -81,7 +83,8 @@ async def judge_input(
         run.metrics.stopped_by = _stopped_by(judges, run)
         if judges.is_remote:
             run.metrics.latencies = judges.latencies
-        await run.in_thread(lambda: _conclude(index, run, outcomes, scores))
+        if scores is not None:
+            await run.in_thread(lambda: _conclude(index, run, outcomes, scores))
 
 
 def _stopped_by(judges: OpenJudges, run: RunContext) -> str | None:
@@ -90,8 +93,8 @@ def _stopped_by(judges: OpenJudges, run: RunContext) -> str | None:
     The deadline cuts calls off; a budget only keeps them from being made.
     """
     metrics = run.metrics
-    if metrics.failures["not_asked"] and run.settings.rewards.only_components:
-        return "only_components"
+    if metrics.failures["not_asked"] and asks_nothing(run.settings):
+        return "conclude" if run.settings.journal.conclude else "only_components"
     is_cut = metrics.failures["not_asked"] or (judges.stopped_by == "deadline" and metrics.failed)
     return judges.stopped_by if is_cut else None
 

@@ -2,7 +2,7 @@
 
 import platform
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -21,7 +21,7 @@ from genrm_cli.rollouts.views import READING_VERSION
 from genrm_cli.settings import Settings
 from genrm_cli.settings.components import TotalTable
 from genrm_cli.settings.table import digest_of
-from genrm_cli.storage.formats.location import InputIdentity, Mark
+from genrm_cli.storage.formats.location import InputIdentity, Mark, folder_of, name_below
 from genrm_cli.storage.sink import place_of
 
 METRICS_FORMAT = 1
@@ -41,10 +41,19 @@ def provenance_of(identity: InputIdentity, settings: Settings) -> dict[str, str]
     return {name: str(value) for name, value in known.items() if value is not None}
 
 
+@dataclass(frozen=True, slots=True)
+class ScoredFile:
+    """The scored lines of one file of an input, and their mark; None for a stream."""
+
+    identity: InputIdentity
+    uri: str
+    mark: Mark | None
+
+
 def metrics_of(
     identity: InputIdentity,
     scored_uri: str,
-    mark: Mark | None,
+    files: Sequence[ScoredFile],
     run: RunContext,
     plan: GroupPlan,
     judges: Sequence[JudgeSpec],
@@ -53,20 +62,23 @@ def metrics_of(
     """Return the metrics object of a finished input.
 
     Args:
-        identity: of the version that was scored.
-        scored_uri: where its scored lines go.
-        mark: tells these scored lines from others; None for a stream.
+        identity: of the version that was scored; of a set of files its name.
+        scored_uri: where its scored lines go; of a set the place that names its other outputs.
+        files: its files, one or more.
         run: settings, and the metrics of this input.
         plan: with the ring that the budget allowed.
         judges: as they were asked.
         wall_time_s: since this input was opened.
     """
     settings, metrics = run.settings, run.metrics
+    mark = files[0].mark if len(files) == 1 else None
+    of_set = {} if len(files) == 1 else {"files": [_file_record(file, folder_of(scored_uri)) for file in files]}
     return {
         "format": METRICS_FORMAT,
         "input": input_record(identity),
         "output": scored_uri,
         "output_mark": None if mark is None else asdict(mark),
+        **of_set,
         "time": datetime.now(UTC).isoformat(timespec="seconds"),
         "reading_version": READING_VERSION,
         "partial": metrics.stopped_by is not None or metrics.failures["not_asked"] > 0,
@@ -74,6 +86,15 @@ def metrics_of(
         "settings_digest": digest_of(settings),
         "versions": versions_record(),
         "judges": plan.pairing.repeats,  # the old name of `repeats`
+    }
+
+
+def _file_record(file: ScoredFile, folder: str) -> dict[str, Any]:
+    """Return a file of a set, and its scored lines by their name in the folder of the set."""
+    return {
+        "input": input_record(file.identity),
+        "output": name_below(folder, file.uri),
+        "output_mark": None if file.mark is None else asdict(file.mark),
     }
 
 

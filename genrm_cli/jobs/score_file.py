@@ -3,17 +3,27 @@
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any
 
 from genrm_cli.errors import InputError, TooManyUnscoredError
 from genrm_cli.groups.reasons import ALONE_IN_GROUP
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.jobs.due.inputs import Task
-from genrm_cli.jobs.index import InputIndex, Reject, dialect_of, index_input, iter_duplicates
-from genrm_cli.jobs.journals import open_journal
+from genrm_cli.jobs.index import (
+    NAMED_PROBLEMS,
+    FirstRejects,
+    InputIndex,
+    Reject,
+    dialect_of,
+    index_input,
+    iter_duplicates,
+)
+from genrm_cli.jobs.journaling.journals import open_journal
 from genrm_cli.jobs.judge_input import judge_input
-from genrm_cli.jobs.provenance import metrics_of, provenance_of
+from genrm_cli.jobs.provenance import ScoredFile, metrics_of, provenance_of
+from genrm_cli.jobs.sources import Sources
 from genrm_cli.jobs.stores import ScoreStore
 from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.open_judges import JudgeSpec, OpenJudges
@@ -27,8 +37,6 @@ from genrm_cli.storage.leases import Lease
 from genrm_cli.storage.outputs import Outputs
 from genrm_cli.storage.sink import Sink, exists
 from genrm_cli.storage.source import Source
-
-NAMED_PROBLEMS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +79,31 @@ async def score_task(
         await run.in_thread(work.close)
 
 
+async def ask_task(task: Task, run: RunContext, judges: OpenJudges) -> None:
+    """Ask about the groups of a shard; verdicts and failures go to the journal, and no output is written.
+
+    Raises:
+        GenrmError: as for `score_task`.
+    """
+    first = FirstRejects()
+    with ExitStack() as opened:
+        sources = opened.enter_context(task.sources(run))
+        index = opened.enter_context(await run.in_thread(lambda: index_input(sources, run, first)))
+        refuse_unreadable(index, first)
+        if run.settings.input.strict:
+            refuse_problems(index, first)
+        # Components that need no judge are for the run that concludes.
+        index.plan = replace(index.plan, rewards=replace(index.plan.rewards, components=()))
+        async with open_journal(task.places.scored, run) as journal:
+            await judge_input(index, task.uri, run, judges, journal)
+
+
 class _Work:
     """One input in progress: everything that is open, and the two halves that block."""
 
     def __init__(self, task: Task, run: RunContext, *, overwrite: bool) -> None:
         self.index: InputIndex
-        self._source: Source
+        self._sources: Sources
         self._task = task
         self._run = run
         self._overwrite = overwrite
@@ -89,33 +116,34 @@ class _Work:
     def read(self) -> None:
         """Open everything and index the input."""
         run, settings, places = self._run, self._run.settings, self._task.places
-        source = self._source = self._opened.enter_context(run.open_source(self._task.uri))
-        provenance = provenance_of(source.identity, settings)
+        sources = self._sources = self._opened.enter_context(self._task.sources(run))
+        mode = sources.mode
         self._outputs = self._opened.enter_context(
             Outputs(
                 run.s3,
                 overwrite=self._overwrite,
-                provenance=provenance,
+                provenance=provenance_of(sources.identity, settings),
                 manifest_uri=places.manifest,
-                mode=source.mode,
+                mode=mode,
             )
         )
         # The scored lines last: whoever waits for them finds the others.
-        for name in ("comparisons", "rejects", "metrics", "scored"):
+        for name in ("comparisons", "rejects", "metrics"):
             if (uri := getattr(places, name)) is not None:
                 self._sinks[name] = self._outputs.open(uri)
-        first: list[Reject] = []
+        if not sources.are_many:
+            self._sinks["scored"] = self._outputs.open(places.scored)
+        first = FirstRejects()
 
         def reject(bad: Reject) -> None:
-            if len(first) < NAMED_PROBLEMS:
-                first.append(bad)
+            first(bad)
             _write_record(self._sinks.get("rejects"), bad.as_dict())
 
-        self.index = self._opened.enter_context(index_input(source, run, reject))
-        refuse_unreadable(source, run.metrics, first)
+        self.index = self._opened.enter_context(index_input(sources, run, reject))
+        refuse_unreadable(self.index, first)
         self._leave_out_empty_rejects()
         if settings.input.strict:
-            refuse_problems(source, self.index, run.metrics, first)
+            refuse_problems(self.index, first)
 
     def _leave_out_empty_rejects(self) -> None:
         """Write no empty rejects file, unless it replaces an earlier one."""
@@ -125,17 +153,13 @@ class _Work:
 
     def write(self, judges: Sequence[JudgeSpec], lease: Lease | None, journal: Journal | None) -> Report:
         """Write every line with its rewards, and make all outputs appear."""
-        run, source = self._run, self._source
-        scored = self._sinks["scored"]
-        _write_scored_lines(source, self.index, run.settings, run.metrics, self.scores, scored)
+        run = self._run
+        files = [self._write_file(number) for number in range(len(self._sources.uris))]
         for block in self.scores.iter_comparison_blocks():
             _write(self._sinks.get("comparisons"), block)
-        source.verify_unchanged()
-        scored.finish()
         wall_time_s = time.monotonic() - self._started_s
-        metrics = metrics_of(
-            source.identity, self._task.places.scored, scored.mark, run, self.index.plan, judges, wall_time_s
-        )
+        places = self._task.places
+        metrics = metrics_of(self._sources.identity, places.scored, files, run, self.index.plan, judges, wall_time_s)
         metrics["journal"] = None if journal is None else journal.path
         metrics["damaged_verdicts"] = 0 if journal is None else len(journal.damaged)
         _write(self._sinks.get("metrics"), render_document(metrics))
@@ -143,6 +167,18 @@ class _Work:
             lease.verify()
         self._outputs.commit()
         return Report(metrics, self.scores.samples)
+
+    def _write_file(self, number: int) -> ScoredFile:
+        """Write the lines of a file with their rewards."""
+        with self._sources.open(number) as source:
+            uri = self._task.places.scored_files[number]
+            sink = self._sinks.get("scored") or self._outputs.open(
+                uri, provenance=provenance_of(source.identity, self._run.settings), mode=source.mode, one_of_many=True
+            )
+            _write_scored_lines(source, self.index.table.file_rows(number), self._run, self.index, self.scores, sink)
+            source.verify_unchanged()
+            sink.finish()
+            return ScoredFile(source.identity, uri, sink.mark)
 
     def close(self) -> None:
         """Close everything; outputs that have not appeared never will."""
@@ -162,6 +198,11 @@ def refuse_unscored(metrics: RunMetrics, settings: Settings) -> None:
             f"the journal lacks {not_asked} answers, and --only-components asks for none: the outputs are partial. "
             "Drop --only-components to ask for them."
         )
+    if metrics.stopped_by == "conclude":
+        raise TooManyUnscoredError(
+            f"the journals of the shards lack {not_asked} answers: the outputs are partial. "
+            "Run the missing or stopped shards again, then --conclude."
+        )
     if metrics.stopped_by is not None:
         raise TooManyUnscoredError(
             f"--{metrics.stopped_by.replace('_', '-')} stopped the run: the outputs are partial, "
@@ -177,36 +218,39 @@ def refuse_unscored(metrics: RunMetrics, settings: Settings) -> None:
         )
 
 
-def refuse_problems(source: Source, index: InputIndex, metrics: RunMetrics, first: list[Reject]) -> None:
+def refuse_problems(index: InputIndex, first: list[Reject]) -> None:
     """Refuse an input with bad lines or duplicate rollouts, naming the first few.
 
     Raises:
         InputError: there are some.
     """
-    problems = []
+    problems, metrics, unit = [], index.metrics, index.unit
     if metrics.rejects:
-        problems.append(f"{metrics.rejects} bad {source.unit}s ({_shown(first)})")
+        problems.append(f"{metrics.rejects} bad {unit}s ({_shown(first)})")
     if metrics.duplicates:
-        lines = [f"{source.unit} {place.line}" for place in iter_duplicates(index.table)]
-        problems.append(f"{metrics.duplicates} duplicate rollouts ({', '.join(lines[:NAMED_PROBLEMS])})")
+        lines = [f"{unit} {index.where(row)}" for row in islice(iter_duplicates(index.table), NAMED_PROBLEMS)]
+        problems.append(f"{metrics.duplicates} duplicate rollouts ({', '.join(lines)})")
     if problems:
         raise InputError(
-            f"{source.uri}: --strict refuses {' and '.join(problems)}. Fix them, or drop --strict: "
-            f"bad {source.unit}s then go to the rejects file, and the rest is scored."
+            f"{index.sources.uri}: --strict refuses {' and '.join(problems)}. Fix them, or drop --strict: "
+            f"bad {unit}s then go to the rejects file, and the rest is scored."
         )
 
 
-def refuse_unreadable(source: Source, metrics: RunMetrics, first: list[Reject]) -> None:
-    """Refuse an input without a readable line: most likely it is not what it was taken for.
+def refuse_unreadable(index: InputIndex, first: list[Reject]) -> None:
+    """Refuse an input with a file without a readable line: most likely it is not what it was taken for.
 
     Raises:
-        InputError: the input has lines, and all of them are bad.
+        InputError: a file has lines, and all of them are bad.
     """
-    if metrics.rollouts or not metrics.lines:
-        return
-    whole = f"any of its {metrics.lines:,} {source.unit}s" if metrics.lines > 1 else f"its only {source.unit}"
-    more = " `genrm validate` lists all problems." if metrics.lines > len(first) else ""
-    raise InputError(f"{source.uri}: cannot read {whole} as rollouts ({_shown(first)}).{more}")
+    for number, (uri, lines) in enumerate(zip(index.sources.uris, index.lines, strict=True)):
+        if index.table.file_rows(number) or not lines:
+            continue
+        whole = f"any of its {lines:,} {index.unit}s" if lines > 1 else f"its only {index.unit}"
+        shown = [reject for reject in first if reject.file in (None, uri)]
+        reasons = f" ({_shown(shown)})" if shown else ""
+        more = " `genrm validate` lists all problems." if lines > len(shown) else ""
+        raise InputError(f"{uri}: cannot read {whole} as rollouts{reasons}.{more}")
 
 
 def _shown(rejects: list[Reject]) -> str:
@@ -214,19 +258,19 @@ def _shown(rejects: list[Reject]) -> str:
 
 
 def _write_scored_lines(
-    source: Source, index: InputIndex, settings: Settings, metrics: RunMetrics, stored: ScoreStore, sink: Sink
+    source: Source, rows: range, run: RunContext, index: InputIndex, stored: ScoreStore, sink: Sink
 ) -> None:
-    """Write every line that could be read, in input order, with its rewards."""
-    row, table = 0, index.table
+    """Write every line of a file that could be read, in input order, with its rewards."""
+    row, table, settings = rows.start, index.table, run.settings
     for line in source.iter_lines():
         scores = []
-        while row < len(table) and table.place(row).line == line.number:
+        while row < rows.stop and table.line(row) == line.number:
             scores.append(stored.read_score(row))
             row += 1
         if not scores:
             continue
         if settings.rewards.unscored == "drop" and all(score.reward is None for score in scores):
-            metrics.lines_dropped += 1
+            run.metrics.lines_dropped += 1
             continue
         _write_record(sink, _annotated(line, scores, settings))
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from dataclasses import replace
 
 from genrm_cli.judging.claims import LOOK_S
 from genrm_cli.judging.journal import Journal
@@ -17,6 +18,7 @@ class CachedJudge:
     Args:
         only_failed: ask only requests that failed before.
         only_known: ask nothing.
+        with_failures: also recall failures.
         with_replies: also recall the judge's replies, which takes longer.
     """
 
@@ -27,9 +29,11 @@ class CachedJudge:
         *,
         only_failed: bool = False,
         only_known: bool = False,
+        with_failures: bool = False,
         with_replies: bool = True,
     ) -> None:
         self._only_known = only_known
+        self._with_failures = with_failures
         self._with_replies = with_replies
         self._judge = judge
         self._journal = journal
@@ -48,8 +52,11 @@ class CachedJudge:
     def recall(self, request: JudgeRequest) -> Outcome | None:
         """Return the stored outcome."""
         known = self._journal.recall(request.key, with_reply=self._with_replies) or self._read_again(request)
+        if known is None and self._with_failures:
+            known = self._journal.recall_failure(request.key)
         if known is None and self._only_known:
-            return Outcome(Failure(FailureKind.NOT_ASKED, "not in the journal (--only-components)"))
+            flag = "--conclude" if self._with_failures else "--only-components"
+            return Outcome(Failure(FailureKind.NOT_ASKED, f"not in the journal ({flag})"))
         if known is None and self._only_failed and not self._has_failed(request):
             return Outcome(Failure(FailureKind.NOT_ASKED, "never asked before (--only-failed)"))
         return known
@@ -72,10 +79,10 @@ class CachedJudge:
         known.result = self._judge.read(Reply(known.reply_text, finish_reason="stop"), request)
         return None if isinstance(known.result, Failure) else known
 
-    async def admit(self) -> Slot | None:
+    async def admit(self, lane: int | None = None) -> Slot | None:
         """Wait for permission to make another call."""
         await self._journal.room()
-        return await self._judge.admit()
+        return await self._judge.admit(lane)
 
     async def ask(self, request: JudgeRequest, slot: Slot) -> Outcome:
         """Ask, and store the outcome before returning it; equal requests in flight are asked once."""
@@ -83,8 +90,7 @@ class CachedJudge:
         if (earlier := self._in_flight.get(key)) is not None:
             self._judge.dismiss(slot)
             outcome = await asyncio.shield(earlier)
-            text, stored = outcome.reply_text, outcome.journal_key
-            return Outcome(outcome.result, reply_text=text, from_journal=True, journal_key=stored)
+            return replace(outcome, from_journal=True)
         answered = self._in_flight[key] = asyncio.get_running_loop().create_future()
         try:
             outcome = await self._ask_unless_claimed(request, slot)

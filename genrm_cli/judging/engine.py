@@ -1,7 +1,9 @@
 """The interface of judges, and the judges of a run."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from heapq import heappop, heappush
 from typing import Protocol
 
 from genrm_cli.judging.lexical import judge_lexically
@@ -23,8 +25,11 @@ class Judge(Protocol):
         """Return the known outcome; None if the judge must be asked."""
         ...
 
-    async def admit(self) -> Slot | None:
-        """Wait for permission to make another call; None if the run was stopped."""
+    async def admit(self, lane: int | None = None) -> Slot | None:
+        """Wait for permission to make another call; None if the run was stopped.
+
+        `lane` is that of the group, see `JudgeSet.turn`.
+        """
         ...
 
     async def ask(self, request: JudgeRequest, slot: Slot) -> Outcome:
@@ -53,8 +58,9 @@ class LexicalJudge:
             return Outcome(Failure(FailureKind.REFUSED, "the built-in judge compares pairs only"))
         return Outcome(judge_lexically(request.shown))
 
-    async def admit(self) -> Slot | None:
+    async def admit(self, lane: int | None = None) -> Slot | None:
         """Never needed: everything is known."""
+        del lane
         return None
 
     async def ask(self, request: JudgeRequest, slot: Slot) -> Outcome:
@@ -67,15 +73,31 @@ class JudgeSet:
     """The judges of a plan, judges before graders; several groups may ask them at once.
 
     Attributes:
-        turn: held by the group that is making its requests, so that groups are judged in order.
         on_outcome: called with each outcome.
+        turns: held by the groups that are making their requests: one for each lane.
     """
 
-    def __init__(self, judges: Sequence[Judge], on_outcome: Callable[[Outcome], None] = lambda outcome: None) -> None:
+    def __init__(
+        self,
+        judges: Sequence[Judge],
+        on_outcome: Callable[[Outcome], None] = lambda outcome: None,
+        lanes: int = 1,
+    ) -> None:
         self._judges = judges
         self._known_in_a_row = 0
-        self.turn = asyncio.Lock()
+        self._free_lanes = list(range(lanes))
+        self.turns = asyncio.Semaphore(lanes)
         self.on_outcome = on_outcome
+
+    @asynccontextmanager
+    async def turn(self) -> AsyncIterator[int]:
+        """Hold a lane while a group makes its requests, so that groups are judged in order, as many as endpoints."""
+        async with self.turns:
+            lane = heappop(self._free_lanes)
+            try:
+                yield lane
+            finally:
+                heappush(self._free_lanes, lane)
 
     def __getitem__(self, number: int) -> Judge:
         return self._judges[number]

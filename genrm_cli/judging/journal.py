@@ -30,7 +30,8 @@ from genrm_cli.judging.journal_file import (
     sound_opinion,
     transaction,
 )
-from genrm_cli.verdicts import Failure, Judgment, Outcome
+from genrm_cli.judging.kept_sums import KeptSums
+from genrm_cli.verdicts import Failure, FailureKind, Judgment, Outcome
 
 _REPLY_LEVEL = 3
 _READ_COLUMNS = f"{', '.join(OUTCOME_COLUMNS)}, checksum"
@@ -64,6 +65,7 @@ class Journal(AbstractContextManager["Journal"]):
     Attributes:
         path: path of the file.
         claims: requests in progress of the runs on this journal.
+        sums: sums that servers keep beside the verdicts.
         damaged: keys of the damaged verdicts found so far.
     """
 
@@ -90,6 +92,7 @@ class Journal(AbstractContextManager["Journal"]):
             # Most journals have no failures: then a new verdict has none to delete.
             self._has_failures = self._connection.execute("SELECT 1 FROM failures LIMIT 1").fetchone() is not None
         self.claims = Claims(self._connection, self._errors)
+        self.sums = KeptSums(self._connection, self._errors)
 
     def __exit__(self, *_: object) -> None:
         self.close()
@@ -152,6 +155,16 @@ class Journal(AbstractContextManager["Journal"]):
         """Return whether the request was made without a verdict."""
         with self._errors:
             return self._connection.execute("SELECT 1 FROM failures WHERE key = ?", (key,)).fetchone() is not None
+
+    def recall_failure(self, key: bytes) -> Outcome | None:
+        """Return the recorded failure of a request, or None."""
+        with self._errors:
+            row = self._connection.execute(
+                "SELECT kind, detail, attempts FROM failures WHERE key = ?", (key,)
+            ).fetchone()
+        if row is None or row["kind"] not in set(FailureKind):
+            return None
+        return Outcome(Failure(FailureKind(row["kind"]), row["detail"]), row["attempts"], from_journal=True)
 
     async def record(self, key: bytes, judge: str, outcome: Outcome) -> Outcome:
         """Store the outcome of a request, wait for the commit, and return the outcome that counts.

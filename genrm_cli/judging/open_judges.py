@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from genrm_cli.judging.cached import CachedJudge
-from genrm_cli.judging.client import JudgeAddress, JudgeClient
+from genrm_cli.judging.client import CallError, JudgeAddress, JudgeClient
 from genrm_cli.judging.engine import Judge, JudgeSet, LexicalJudge
 from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.lookup.find_profile import ProfileSource
@@ -25,7 +25,7 @@ from genrm_cli.metrics.latency import Latencies
 from genrm_cli.settings.judge_settings import JudgeSettings, LimitSettings
 from genrm_cli.settings.panel import JudgeConfig
 from genrm_cli.settings.resolve import concurrency_of
-from genrm_cli.verdicts import Outcome
+from genrm_cli.verdicts import FailureKind, Outcome
 
 AUTO_CEILING = 4_096
 GRACE_S = 60.0
@@ -65,19 +65,23 @@ class OpenOptions:
         limits: limits of the run.
         probe: test each judge before the first request.
         only_known: ask nothing; use verdicts from the journal only.
+        with_failures: also use failures from the journal.
         only_failed: retry failed requests only.
         with_replies: recall replies from the journal.
         api_keys: API keys by judge name; never shown, not even by `repr`.
         started_s: start of the run, by the monotonic clock; the deadline counts from it.
+        resumes: keep asking after the judge was down for `give_up_after`, as a server does.
     """
 
     limits: LimitSettings
     probe: bool = True
     only_known: bool = False
+    with_failures: bool = False
     only_failed: bool = False
     with_replies: bool = False
     api_keys: Mapping[str, str] = field(default_factory=dict, repr=False)
     started_s: float = field(default_factory=time.monotonic)
+    resumes: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +126,9 @@ class OpenJudges:
         self, journal: Journal | None, on_outcome: Callable[[Outcome], None] = lambda outcome: None
     ) -> JudgeSet:
         """Return the judges in the order of the plan, each behind the journal, if there is one."""
-        return JudgeSet([self._with_journal(judge.remote, journal) for judge in self._judges], on_outcome)
+        lanes = max((len(pool.endpoints) for pool in self._pools()), default=1)
+        judges = [self._with_journal(judge.remote, journal) for judge in self._judges]
+        return JudgeSet(judges, on_outcome, max(1, lanes))
 
     def _with_journal(self, remote: RemoteJudge | None, journal: Journal | None) -> Judge:
         if remote is None:
@@ -135,6 +141,7 @@ class OpenJudges:
             journal,
             only_failed=options.only_failed,
             only_known=options.only_known,
+            with_failures=options.with_failures,
             with_replies=options.with_replies,
         )
 
@@ -157,6 +164,10 @@ class OpenJudges:
     def limit(self) -> int:
         """Calls that may be in flight, of all judges."""
         return sum(pool.limit for pool in self._pools())
+
+    async def is_reachable(self, timeout_s: float) -> bool:
+        """Whether each judge has an endpoint that is up, or one that responds again."""
+        return all([pool.is_up or await _responds(pool, timeout_s) for pool in self._pools()])
 
     def _pools(self) -> list[EndpointPool]:
         return list({id(judge.pool): judge.pool for judge in self._judges if judge.pool is not None}.values())
@@ -226,6 +237,18 @@ class OpenJudges:
             known=judge.verdict_with_roles,
             on_event=self._on_event if judge.spec.roles is None else ignore_event,  # announced when it was chosen
         )
+
+
+async def _responds(pool: EndpointPool, timeout_s: float) -> bool:
+    """Whether any endpoint responds to a request that costs nothing."""
+    for endpoint in pool.endpoints:
+        try:
+            await endpoint.client.list_models(timeout_s)
+        except CallError as error:
+            if error.failure.kind in (FailureKind.CONNECTION, FailureKind.TIMEOUT):
+                continue
+        return True
+    return False
 
 
 def _announced(spec: JudgeSpec) -> dict[str, Any]:
@@ -307,7 +330,9 @@ class _Opener:
                 if self._clients is not None:
                     await self._clients.enter_async_context(client)
                 endpoints.append(Endpoint(base_url, client, _limit(limits)))
-            self._pools[identity] = EndpointPool(endpoints, limits.give_up_after, self._on_event)
+            self._pools[identity] = EndpointPool(
+                endpoints, limits.give_up_after, self._on_event, resumes=self._options.resumes
+            )
         return self._pools[identity]
 
     def remote(self, spec: JudgeSpec, profile: AnyProfile, pool: EndpointPool) -> RemoteJudge:

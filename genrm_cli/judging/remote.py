@@ -11,13 +11,14 @@ import orjson
 from genrm_cli.judging.client import CallError
 from genrm_cli.judging.pacing import clock
 from genrm_cli.judging.pacing.budget import Budget
-from genrm_cli.judging.pacing.endpoint import Ending
+from genrm_cli.judging.pacing.endpoint import Ending, Endpoint
 from genrm_cli.judging.pacing.hedge import Asking, Hedge
 from genrm_cli.judging.pacing.pool import EndpointPool, Slot
 from genrm_cli.judging.pacing.retry import RetryPolicy
 from genrm_cli.judging.profiles.parsing.answer import parse_first_turn
 from genrm_cli.judging.profiles.profile import (
     AnyProfile,
+    ChatProfile,
     GradingProfile,
     Message,
     Profile,
@@ -25,13 +26,14 @@ from genrm_cli.judging.profiles.profile import (
     parse_reply,
     render_messages,
 )
-from genrm_cli.judging.requests import JudgeRequest, ListwisePrompt, PairwisePrompt, Prompt, Reply
+from genrm_cli.judging.requests import ChatPrompt, JudgeRequest, ListwisePrompt, PairwisePrompt, Prompt, Reply
 from genrm_cli.metrics.latency import Latencies
 from genrm_cli.verdicts import Failure, FailureKind, Judgment, Outcome
 
 _NOT_ASKED = Failure(FailureKind.NOT_ASKED, "not asked")
 _TRIAL = PairwisePrompt([("user", "What is the capital of France?")], "Paris.", "I like turtles.")
 _TRIAL_OF_ONE = ListwisePrompt(_TRIAL.conversation, (_TRIAL.response_1,))
+_TRIAL_OF_CHAT = ChatPrompt(_TRIAL.conversation)
 _LATE_S = 1.0
 
 
@@ -103,7 +105,7 @@ class RemoteJudge:
         self._turns = count_turns(profile)
         self._hedge = Hedge(self.latencies)
         self._last_call_ends_s: float | None = None
-        self._trial = self.prepare(_TRIAL_OF_ONE if isinstance(profile, GradingProfile) else _TRIAL, 0)
+        self._trial = self.prepare(_trial_of(profile), 0)
 
     @property
     def stopped_by(self) -> str | None:
@@ -161,9 +163,9 @@ class RemoteJudge:
         del question
         return None
 
-    async def admit(self) -> Slot | None:
+    async def admit(self, lane: int | None = None) -> Slot | None:
         """Wait for a slot for a new comparison, and reserve the call of its second turn if it has one."""
-        slot = await self._next_slot(self._turns, retry=False)
+        slot = await self._next_slot(self._turns, retry=False, lane=lane)
         if slot is not None:
             self._budget.reserved += self._turns - 1
         return slot
@@ -216,18 +218,18 @@ class RemoteJudge:
             reply = await self._call(question, slot, outcome, gives_up_at_s)
             second = self.second_turn(question, reply)
             if isinstance(second, JudgeRequest):
-                slot = await self._slot_for_second_turn(outcome, gives_up_at_s)
+                slot = await self._slot_for_second_turn(slot.endpoint, outcome, gives_up_at_s)
                 reply = await self._call(second, slot, outcome, gives_up_at_s)
             outcome.result = second if isinstance(second, Failure) else self.read(reply, question)
             if not isinstance(outcome.result, Failure):
                 return
             slot = None
 
-    async def _slot_for_second_turn(self, outcome: Outcome, gives_up_at_s: float) -> Slot | None:
+    async def _slot_for_second_turn(self, first: Endpoint, outcome: Outcome, gives_up_at_s: float) -> Slot | None:
         """Wait for a slot. The first second turn of a comparison is reserved, so even a used-up budget allows it."""
         if outcome.turns == self._turns:
             return await self._slot_in_time(gives_up_at_s)
-        slot = await self._pool.acquire_second_turn()
+        slot = await self._pool.acquire_second_turn(first)
         if slot is None or clock.now_s() >= gives_up_at_s:
             if slot is not None:
                 self._pool.release_unused(slot)
@@ -237,10 +239,10 @@ class RemoteJudge:
         self._budget.count_call()
         return slot
 
-    async def _next_slot(self, calls: int = 1, *, retry: bool) -> Slot | None:
+    async def _next_slot(self, calls: int = 1, *, retry: bool, lane: int | None = None) -> Slot | None:
         """Wait for a slot for a call, if the budget has room for `calls`; None if the run was stopped."""
         self._stop_when_used_up(calls)
-        slot = await self._pool.acquire(retry=retry)
+        slot = await self._pool.acquire(retry=retry, lane=lane)
         if slot is None:
             return None
         # Others may have used the rest of the budget during the wait.
@@ -342,6 +344,13 @@ class RemoteJudge:
         if self._last_call_ends_s is not None:
             left_s.append(self._last_call_ends_s - now_s)
         return max(0.001, min(left_s))
+
+
+def _trial_of(profile: AnyProfile) -> Prompt:
+    """Return a harmless prompt, which decides whether an endpoint is healthy."""
+    if isinstance(profile, ChatProfile):
+        return _TRIAL_OF_CHAT
+    return _TRIAL_OF_ONE if isinstance(profile, GradingProfile) else _TRIAL
 
 
 def _raise_if_cancelled() -> None:

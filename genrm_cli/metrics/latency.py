@@ -13,6 +13,7 @@ class Latencies:
     def __init__(self, all_judges: "Latencies | None" = None) -> None:
         self._all_judges = all_judges
         self.count = 0
+        self._sum_s = 0.0
         self._buckets: Counter[int] = Counter()
 
     def add(self, latency_s: float) -> None:
@@ -20,11 +21,13 @@ class Latencies:
         if self._all_judges is not None:
             self._all_judges.add(latency_s)
         self.count += 1
+        self._sum_s += latency_s
         self._buckets[max(0, math.ceil(math.log(max(latency_s, _LEAST_S) / _LEAST_S, _STEP)))] += 1
 
     def merge(self, other: "Latencies") -> None:
         """Add the latencies of another part."""
         self.count += other.count
+        self._sum_s += other._sum_s
         self._buckets.update(other._buckets)
 
     def quantile_s(self, share: float) -> float | None:
@@ -40,11 +43,17 @@ class Latencies:
                 break
         return float(_LEAST_S * _STEP ** (bucket - 0.5))
 
-    def as_dict(self) -> dict[str, float | dict[str, int] | None]:
-        """Return median, 99th percentile and a histogram by upper bounds that double, in seconds."""
+    def doubling_buckets(self) -> list[tuple[float, int]]:
+        """Return a histogram: upper bounds that double, in seconds, each with its own count."""
         histogram: Counter[float] = Counter()
         for bucket, count in self._buckets.items():
             latency_s = _LEAST_S * _STEP ** (bucket - 0.5)
             histogram[2.0 ** math.ceil(math.log2(latency_s))] += count
-        shown = {f"{bound:g}": histogram[bound] for bound in sorted(histogram)}
-        return {"median_s": self.quantile_s(0.5), "p99_s": self.quantile_s(0.99), "histogram_s": shown}
+        return [(bound, histogram[bound]) for bound in sorted(histogram)]
+
+    def as_dict(self) -> dict[str, float | dict[str, int] | None]:
+        """Return mean, median, 99th percentile and a histogram by upper bounds that double, in seconds."""
+        shown = {f"{bound:g}": count for bound, count in self.doubling_buckets()}
+        mean_s = self._sum_s / self.count if self.count else None
+        quantiles = {"median_s": self.quantile_s(0.5), "p99_s": self.quantile_s(0.99)}
+        return {"mean_s": mean_s, **quantiles, "histogram_s": shown}

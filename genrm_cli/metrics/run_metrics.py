@@ -62,6 +62,7 @@ class RunMetrics(Mergeable):
     groups_left_out: int = 0
     groups_with_mixed_prompts: int = 0
     groups_without_spread: int = 0
+    contradicting_ids: int = 0
     planned: int = 0
     planned_calls: int = 0
     known: int = 0
@@ -179,8 +180,9 @@ def summarise(metrics: RunMetrics, wall_time_s: float) -> dict[str, Any]:
     `contradiction_rate` is the share of verdicts whose scores prefer one response and whose ranking prefers the
     other; `echoed_ranking_rate` is the share of rankings that only repeat the score of both. `repeat_agreement` is the
     share of pairs of repeats that agree. `reliability` is the share of a group's spread that is signal, if it is known;
-    `groups_noisy` counts groups below one half. `panel` is null for a single judge. `redactions` counts each masked
-    text of the judged groups once. `reward_sources` are the shares of the weighted parts of all rewards by component.
+    `groups_noisy` counts groups below one half. `contradicting_ids` counts the task ids of a set of files that name
+    several prompts. `panel` is null for a single judge. `redactions` counts each masked text of the judged groups once.
+    `reward_sources` are the shares of the weighted parts of all rewards by component.
     """
     decided = metrics.first_wins + metrics.second_wins
     first_rate = metrics.first_wins / decided if decided else None
@@ -206,6 +208,7 @@ def summarise(metrics: RunMetrics, wall_time_s: float) -> dict[str, Any]:
         "groups_left_out": metrics.groups_left_out,
         "groups_with_mixed_prompts": metrics.groups_with_mixed_prompts,
         "groups_without_spread": metrics.groups_without_spread,
+        "contradicting_ids": metrics.contradicting_ids,
         **{status: metrics.statuses[status] for status in ("scored", "single", "unscored")},
         "unscored_share": metrics.unscored_share(),
         "unscored_reasons": dict(sorted(metrics.reasons.items())),

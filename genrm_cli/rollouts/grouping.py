@@ -1,12 +1,14 @@
 """Determine the group of each rollout, and find the rollouts of each group.
 
-The table holds about 64 bytes per rollout, regardless of the length of its text.
+The table holds about 60 bytes per rollout, regardless of the length of its text.
 """
 
 import hashlib
 from array import array
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -18,7 +20,8 @@ from genrm_cli.rollouts.views import NOT_IN_TRIAL
 
 _NO_INDEX = -(2**63)
 _ATTEMPT_MASK = 2**32 - 1
-_WAS_SPLIT = 2
+_WAS_SPLIT, _BY_PROMPT = 2, 3
+_BLOCK_ROWS = 1 << 20
 UNGROUPED = "ungrouped:"  # prefix of the key of a rollout without the field named by `--group-by`
 
 
@@ -29,17 +32,20 @@ class Place:
     Attributes:
         line: number of the line, from 1.
         position: position among the rollouts of its line, from 0.
+        file: number of the file in a set of files, from 0.
     """
 
     line: int
     position: int
+    file: int = 0
 
 
-def group_key(rollout: Rollout, line: int, override: str | None = None) -> str:
+def group_key(rollout: Rollout, line: int | str, override: str | None = None) -> str:
     """Return the key of the group that a rollout belongs to.
 
     It is the override (from `--group-by`), or else the task of the line, or else the prompt, always together with the
-    principle. A line that is a whole group, and a rollout with neither task nor prompt, get their own key.
+    principle. A line that is a whole group, and a rollout with neither task nor prompt, get their own key, which names
+    the line.
     """
     if override is not None:
         key = override
@@ -79,23 +85,36 @@ class GroupTable:
     """The groups that the rollouts of an input form.
 
     Rows are rollouts in the order of the input. The number of a row identifies the rollout within a run.
+
+    Args:
+        spans_files: whether the input is a set of several files, whose task ids may contradict each other. A task id
+            then names a group only if all its rollouts have one prompt. Rollouts of other ids, and all others with
+            the same prompts, are grouped by the prompt.
     """
 
-    def __init__(self) -> None:
-        self._keys = array("Q")  # two words per rollout
+    def __init__(self, *, spans_files: bool = False) -> None:
+        self._spans_files = spans_files
+        self._file_starts = array("Q")
+        self._keys = array("Q")  # hashes; prompts distinguish keys that share one by chance
         self._prompts = array("Q")
         self._indices = array("q")
         self._lines = array("Q")
         self._positions = array("I")
-        self._attempts = array("Q")  # of the group, then of the rollout, in 32 bits each
+        self._attempts = array("Q")  # of the group, then of the rollout, in 32 bits each; empty if all are 0
         self._answered = array("B")
         self._split = array("B")
         self._prompt_chars = array("I")
         self._answer_chars = array("I")
         self._left_out = array("B")
+        self._groups: _Groups | None = None
+        self._contradicting_ids = 0
 
     def __len__(self) -> int:
         return len(self._lines)
+
+    def begin_file(self) -> None:
+        """Begin the next file: the rows that follow are its own."""
+        self._file_starts.append(len(self))
 
     def append(
         self,
@@ -119,26 +138,52 @@ class GroupTable:
         """
         if compared is None:
             compared = rollout.is_comparable
-        digest = hashlib.blake2b(key.encode(), digest_size=16).digest()
-        self._keys.append(int.from_bytes(digest[:8], "little"))
-        self._keys.append(int.from_bytes(digest[8:], "little"))
+        self._groups = None
+        self._keys.append(int.from_bytes(hashlib.blake2b(key.encode(), digest_size=8).digest(), "little"))
         # Episodes of one scenario may open differently; their common part is found when the group is read.
         if prompt is None:
-            prompt = 0 if rollout.is_session else digest_of_prompt(rollout.prompt)
+            prompt = 0 if rollout.opens_freely else digest_of_prompt(rollout.prompt)
+        if self._spans_files:  # the prompt may become the key
+            prompt = _prompt_as_key(prompt, rollout)
         self._prompts.append(prompt)
         self._indices.append(_NO_INDEX if rollout.index is None else rollout.index)
         self._lines.append(place.line)
         self._positions.append(place.position)
-        self._attempts.append(rollout.group_attempt << 32 | rollout.attempt)
+        self._append_attempt(rollout.group_attempt << 32 | rollout.attempt)
         self._answered.append(compared)
         self._split.append(may_split)
         self._left_out.append(False)
         self._prompt_chars.append(min(2**32 - 1, sum(len(turn.text) for turn in rollout.prompt)))
         self._answer_chars.append(min(2**32 - 1, chars_of_items(rollout.response or ())))
 
+    def _append_attempt(self, attempt: int) -> None:
+        if attempt and not self._attempts:
+            self._attempts.frombytes(bytes(8 * (len(self) - 1)))
+        if attempt or self._attempts:
+            self._attempts.append(attempt)
+
+    @property
+    def contradicting_ids(self) -> int:
+        """How many task ids name several prompts in a set of files: their rollouts are grouped by the prompt."""
+        if len(self):
+            self._formed()
+        return self._contradicting_ids
+
     def place(self, row: int) -> Place:
         """Return the position of a row's rollout in the input."""
-        return Place(self._lines[row], self._positions[row])
+        return Place(self._lines[row], self._positions[row], self._file_of(row))
+
+    def line(self, row: int) -> int:
+        """Return the number of a row's line in its file."""
+        return self._lines[row]
+
+    def file_rows(self, file: int) -> range:
+        """Return the rows of a file."""
+        end = self._file_starts[file + 1] if file + 1 < len(self._file_starts) else len(self)
+        return range(self._file_starts[file], end)
+
+    def _file_of(self, row: int) -> int:
+        return max(0, bisect_right(self._file_starts, row) - 1)
 
     def iter_groups(self) -> Iterator[list[int]]:
         """Yield the rows of each group, groups by first appearance.
@@ -147,26 +192,39 @@ class GroupTable:
         """
         if not len(self):
             return
-        starts, rows = self._sorted_rows()
-        ends = np.append(starts[1:], len(rows))
-        by_appearance = np.argsort(rows[starts], kind="stable")
-        for group in by_appearance:
-            for members in self._split_by_prompt(rows[starts[group] : ends[group]].tolist()):
+        for rows in self._formed():
+            for members in self._split_by_prompt(rows.tolist()):
                 if all(self._indices[row] != _NO_INDEX for row in members):
                     members.sort(key=lambda row: (self._indices[row], row))
                 yield members
+
+    def shard_of(self, rows: list[int], shards: int) -> int:
+        """Return the shard that a group belongs to, from 0, by a hash of its key: the same on every machine."""
+        told_apart = self._prompt_of(rows) if self._split[rows[0]] == _WAS_SPLIT else 0
+        return (self._keys[rows[0]] ^ told_apart) % shards
+
+    def prompts(self) -> "Words":
+        """Return the digests of the prompts of the rollouts that can be compared, each once."""
+        prompts, answered = np.frombuffer(self._prompts, np.uint64), np.frombuffer(self._answered, np.uint8)
+        return np.unique(prompts[(answered > 0) & (prompts > 0)])
 
     def leave_out(self, rows: list[int]) -> None:
         """Leave out a group that a trial does not reach."""
         for row in rows:
             self._left_out[row] = True
 
-    def key_suffix(self, rows: list[int]) -> str:
-        """Return what distinguishes a group from others of the same key with a different prompt; usually empty."""
-        if self._split[rows[0]] != _WAS_SPLIT:
-            return ""
-        told_by = next((row for row in rows if self._answered[row]), rows[0])
-        return f" prompt:{self._prompts[told_by]:016x}"
+    def key_of(self, rows: list[int], key: str) -> str:
+        """Return the key of a group whose rollouts were added with `key`.
+
+        The prompt distinguishes a group from others of the same key, and is the key if task ids contradict each other.
+        """
+        split = self._split[rows[0]]
+        if split == _BY_PROMPT:
+            return f"prompt:{self._prompt_of(rows):016x}"
+        return f"{key} prompt:{self._prompt_of(rows):016x}" if split == _WAS_SPLIT else key
+
+    def _prompt_of(self, rows: list[int]) -> int:
+        return self._prompts[next((row for row in rows if self._answered[row]), rows[0])]
 
     def is_left_out(self, rows: list[int]) -> bool:
         """Whether a trial does not reach this group."""
@@ -182,8 +240,16 @@ class GroupTable:
         """Return the rows of a group that a later attempt replaces, each with the reason.
 
         The last attempt at a group replaces all earlier ones; within it, the last attempt at a rollout index replaces
-        earlier ones.
+        earlier ones. Each file of a set numbers its attempts and rollouts independently.
         """
+        if not self._attempts:
+            return {}
+        replaced: dict[int, str] = {}
+        for own in self._by_file(rows):
+            replaced |= self._superseded(own)
+        return replaced
+
+    def _superseded(self, rows: list[int]) -> dict[int, str]:
         if not any(self._attempts[row] for row in rows):
             return {}
         last_group = max(self._attempts[row] >> 32 for row in rows)
@@ -202,18 +268,24 @@ class GroupTable:
         return replaced
 
     def duplicates(self, rows: list[int]) -> list[int]:
-        """Return the rows of a group whose rollout index occurred before, except superseded ones."""
-        seen: set[int] = set()
+        """Return the rows of a group whose rollout index occurred before in their file, except superseded ones."""
         repeated = []
         replaced = self.superseded(rows)
-        for row in rows:
-            if row in replaced:
-                continue
-            index = self._indices[row]
-            if index != _NO_INDEX and index in seen:
-                repeated.append(row)
-            seen.add(index)
+        for own in self._by_file(rows):
+            seen: set[int] = set()
+            for row in own:
+                if row in replaced:
+                    continue
+                index = self._indices[row]
+                if index != _NO_INDEX and index in seen:
+                    repeated.append(row)
+                seen.add(index)
         return repeated
+
+    def _by_file(self, rows: list[int]) -> list[list[int]]:
+        if len(self._file_starts) < 2:
+            return [rows]
+        return [list(own) for _, own in groupby(sorted(rows, key=self._file_of), key=self._file_of)]
 
     def count_answered(self, rows: list[int]) -> int:
         """Count the rollouts of a group that can be compared."""
@@ -257,9 +329,93 @@ class GroupTable:
             self._split[row] = _WAS_SPLIT
         return list(groups.values())
 
-    def _sorted_rows(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return all rows sorted by group key, stably, and where each group starts among them."""
-        keys = np.frombuffer(self._keys, dtype=np.uint64).reshape(-1, 2)
-        rows = np.lexsort((keys[:, 1], keys[:, 0]))
-        changes = np.any(keys[rows[1:]] != keys[rows[:-1]], axis=1)
-        return np.append(0, np.flatnonzero(changes) + 1), rows
+    def _formed(self) -> "_Groups":
+        """Return the groups, after forming them."""
+        if self._groups is None:
+            keys = np.frombuffer(self._keys, dtype=np.uint64)
+            groups = _groups_of(keys)
+            if self._spans_files and self._group_by_prompt(keys, groups):
+                groups = _groups_of(keys)
+            self._groups = groups
+        return self._groups
+
+    def _group_by_prompt(self, keys: "Words", groups: "_Groups") -> bool:
+        """Give the rollouts of task ids that name several prompts, and others with these prompts, keys of the prompt.
+
+        Returns whether there are any. Rollouts without a prompt of their own, such as episodes, keep their keys.
+        """
+        prompts = np.frombuffer(self._prompts, dtype=np.uint64)
+        split = np.frombuffer(self._split, dtype=np.uint8)
+        counts = (np.frombuffer(self._answered, dtype=np.uint8) > 0) & (split > 0) & (prompts > 0)
+        contradicting: list[Words] = []
+        for rows in groups:
+            own = prompts[rows[counts[rows]]] if len(rows) > 1 else prompts[:0]
+            if len(own) > 1 and (own != own[0]).any():
+                contradicting.append(np.unique(own))
+        self._contradicting_ids = len(contradicting)
+        if not contradicting:
+            return False
+        theirs = np.unique(np.concatenate(contradicting))
+        for start in range(0, len(prompts), _BLOCK_ROWS):
+            block = slice(start, start + _BLOCK_ROWS)
+            nearest = theirs[np.searchsorted(theirs[:-1], prompts[block])]
+            moved = (nearest == prompts[block]) & (split[block] > 0)
+            keys[block][moved], split[block][moved] = prompts[block][moved], _BY_PROMPT
+        return True
+
+
+def _prompt_as_key(prompt: int, rollout: Rollout) -> int:
+    """Return the digest of a prompt with the principle; 0 for no prompt, which is the same as no other."""
+    if not prompt or not rollout.has_prompt:
+        return 0
+    return prompt if rollout.principle is None else digest_of_prompt((Turn(f"{prompt:016x}", rollout.principle),))
+
+
+Words = NDArray[np.uint64]
+
+
+class TornPrompts:
+    """Counts the prompts that several inputs answer: groups that are torn over files, if these belong together.
+
+    Keeps 8 bytes for each prompt of an input.
+    """
+
+    def __init__(self) -> None:
+        self._prompts: list[Words] = []
+
+    def add(self, prompts: Words) -> None:
+        """Add the digests of the prompts of an input, each once."""
+        self._prompts.append(prompts)
+
+    def count(self) -> int:
+        """Return how many prompts several inputs answer."""
+        if not self._prompts:
+            return 0
+        return int((np.unique(np.concatenate(self._prompts), return_counts=True)[1] > 1).sum())
+
+
+@dataclass(frozen=True, slots=True)
+class _Groups:
+    """Rows sorted by key, and where each group starts and ends among them; groups by first appearance."""
+
+    rows: NDArray[np.uint32]
+    starts: NDArray[np.int64]
+    ends: NDArray[np.int64]
+
+    def __iter__(self) -> Iterator[NDArray[np.uint32]]:
+        """Yield the rows of each group."""
+        for start, end in zip(self.starts, self.ends, strict=True):
+            yield self.rows[start:end]
+
+
+def _groups_of(keys: Words) -> _Groups:
+    """Sort rows by key, stably: 20 bytes a row for a moment, and 4 from then on."""
+    order = np.argsort(keys, kind="stable")
+    changes = [np.zeros(1, np.int64)]
+    for start in range(0, len(order), _BLOCK_ROWS):
+        block = keys[order[start : start + _BLOCK_ROWS + 1]]
+        changes.append(np.flatnonzero(block[1:] != block[:-1]) + (start + 1))
+    starts = np.concatenate(changes)
+    ends = np.append(starts[1:], len(order))
+    by_appearance = np.argsort(order[starts], kind="stable")
+    return _Groups(order.astype(np.uint32), starts[by_appearance], ends[by_appearance])

@@ -7,7 +7,7 @@ from dataclasses import Field, dataclass, field, replace
 from typing import Any, Literal
 
 Value = str | int | float | bool | tuple[str, ...] | None
-Panel = Literal["Input", "Pairs", "Judge", "Limits", "Journal", "Rewards", "Output", "Storage", "Tracking"]
+Panel = Literal["Input", "Pairs", "Judge", "Limits", "Journal", "Rewards", "Output", "Storage", "Tracking", "Server"]
 
 MAX_DURATION_S = 366 * 86_400.0  # longer durations overflow the clocks of some libraries
 _DECLARED = "declared"

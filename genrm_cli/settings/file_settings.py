@@ -73,6 +73,12 @@ class InputSettings:
         low=1,
         is_size=True,
     )
+    together: bool = setting(
+        False,
+        "Score all files as one input, so that groups may span files. Each file gets its own scored lines; the other "
+        "outputs and the journal are those of the set.",
+        needs_trust=False,
+    )
     strict: bool = setting(
         False,
         "Stop with exit code 3 before any call if a line is invalid or a rollout is duplicated.",
@@ -98,8 +104,8 @@ class JournalSettings:
 
     journal: str | None = setting(
         None,
-        "File that records every verdict; later runs ask only for missing verdicts. With s3://bucket/rl/.../, "
-        "verdicts are also copied there in segments, so that another machine can continue. "
+        "File that records every verdict, or a folder for such files; later runs ask only for missing verdicts. With "
+        "s3://bucket/rl/.../, verdicts are also copied there in segments, so that another machine can continue. "
         "Default: <stem>.journal.sqlite beside a local output, otherwise in the user's state folder.",
     )
     segment_calls: int = setting(200, "Journal on S3: maximum number of verdicts between two copies.", low=1)
@@ -112,6 +118,17 @@ class JournalSettings:
         needs_trust=False,
     )
     only_failed: bool = setting(False, "Retry failed comparisons only.", needs_trust=False)
+    shard: str | None = setting(
+        None,
+        "Ask only about the groups of shard I of N (0/4 to 3/4), with a share of all limits, and record the results in "
+        "the shard's own journal. Nothing else is written; run --conclude after all shards.",
+        needs_trust=False,
+    )
+    conclude: bool = setting(
+        False,
+        "Ask nothing, and write the outputs from the results that the shards recorded, including failures.",
+        needs_trust=False,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,6 +146,10 @@ class OutputSettings:
         "{dir}/{stem}.scored.jsonl",
         "Output path for each input: {dir} is the input's folder, {path} is that folder relative to the given prefix, "
         "{stem} is its name without suffix.",
+    )
+    set_name: str = setting(
+        "together",
+        "With --together: name of the set's metrics, comparisons, rejects and journal, in the folder of its outputs.",
     )
     overwrite: bool = setting(
         False,

@@ -19,6 +19,7 @@ from genrm_cli.settings.file_settings import (
 )
 from genrm_cli.settings.judge_settings import JudgeSettings, LimitSettings, PanelSettings
 from genrm_cli.settings.reward_settings import REFERENCE_SCORE, PairingSettings, RewardSettings
+from genrm_cli.settings.serve_settings import ServeSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,13 +36,14 @@ class Settings:
     output: OutputSettings = field(default_factory=OutputSettings)
     storage: StorageSettings = field(default_factory=StorageSettings)
     tracking: TrackingSettings = field(default_factory=TrackingSettings)
+    serve: ServeSettings = field(default_factory=ServeSettings)
 
 
 # The section of the help in which a subject's settings appear.
 _PANELS: Mapping[str, Panel] = {
     **{"input": "Input", "pairing": "Pairs", "judge": "Judge", "panel": "Judge", "limits": "Limits"},
     **{"journal": "Journal", "rewards": "Rewards", "output": "Output", "storage": "Storage"},
-    "tracking": "Tracking",
+    **{"tracking": "Tracking", "serve": "Server"},
 }
 # Flat names of the tables of settings files, with their subject and field.
 _TABLES = {

@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import Any
 
 from genrm_cli.errors import StorageError
-from genrm_cli.storage.formats.location import Mark, S3Options, folder_of, is_s3
+from genrm_cli.storage.formats.location import Mark, S3Options, folder_of, is_rollout_file, is_s3, name_below
 from genrm_cli.storage.local import is_unfinished_name, mark_of_file, sync_folder, unwritable
 from genrm_cli.storage.objects import read_object, remove_object, replace_object
 from genrm_cli.storage.sink import mark_of
 
 MANIFEST_SUFFIX = ".commit"
-_FORMAT = 1
+_FORMAT, _SET_FORMAT = 1, 2  # the second also names outputs that are called after other files than the manifest
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class CommitEntry:
     """One output of a commit.
 
     Attributes:
-        name: its name in the folder of the manifest.
+        name: its name relative to the folder of the manifest; it is in that folder or below it.
         mark: mark of the new output.
         staged: hidden name of the new local file, in the folder of the output; None on S3.
         replaced: mark of the local file that it replaces, if any.
@@ -45,7 +45,9 @@ class CommitEntry:
 
 def write_manifest(uri: str, entries: Iterable[CommitEntry], s3: S3Options) -> None:
     """Write the manifest of a commit before it begins."""
-    manifest = {"format": _FORMAT, "outputs": [asdict(entry) for entry in entries]}
+    outputs = [asdict(entry) for entry in entries]
+    is_own = all(output["name"].startswith(f"{_stem_of_manifest(uri)}.") for output in outputs)
+    manifest = {"format": _FORMAT if is_own else _SET_FORMAT, "outputs": outputs}
     replace_object(uri, s3, json.dumps(manifest, indent=1).encode() + b"\n")
 
 
@@ -75,7 +77,7 @@ def finish_commit(uri: str, s3: S3Options) -> bool:
 def was_interrupted(uri: str, outputs: Sequence[str], s3: S3Options) -> bool:
     """Whether an interrupted commit accounts for these outputs: each is a new one, or one to be replaced."""
     entries = {entry.name: entry for entry in _read_manifest(uri, s3) or ()}
-    found = [(entries.get(_name_of(output)), mark_of(output, s3)) for output in outputs]
+    found = [(entries.get(name_below(folder_of(uri), output)), mark_of(output, s3)) for output in outputs]
     return bool(entries) and all(entry is not None and mark in (entry.mark, entry.replaced) for entry, mark in found)
 
 
@@ -84,19 +86,21 @@ def _read_manifest(uri: str, s3: S3Options) -> list[CommitEntry] | None:
     content = read_object(uri, s3)
     try:
         manifest = {} if content is None else json.loads(content)
-        if manifest.get("format") != _FORMAT:
+        if manifest.get("format") not in (_FORMAT, _SET_FORMAT):
             return None
-        return [_parse_entry(entry, _name_of(uri).removesuffix(MANIFEST_SUFFIX)) for entry in manifest["outputs"]]
+        stem = _stem_of_manifest(uri) if manifest["format"] == _FORMAT else None
+        return [_parse_entry(entry, stem) for entry in manifest["outputs"]]
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
 
 
-def _parse_entry(entry: dict[str, Any], stem: str) -> CommitEntry:
+def _parse_entry(entry: dict[str, Any], stem: str | None) -> CommitEntry:
     """Return an entry; ValueError if it names anything other than an output and its hidden file."""
     name, staged, replaced = entry["name"], entry["staged"], entry["replaced"]
-    if not name.startswith(f"{stem}.") or not (staged is None or is_unfinished_name(staged)):
+    is_output = not is_rollout_file(name) if stem is None else name.startswith(f"{stem}.") and "/" not in name
+    if not is_output or not (staged is None or is_unfinished_name(staged)):
         raise ValueError(name)
-    if {"/", "\0"} & {*name, *(staged or "")}:
+    if {"", ".", ".."} & {*name.split("/")} or "\0" in name or {"/", "\0"} & {*(staged or "")}:
         raise ValueError(name)
     os.fsencode(name + (staged or ""))  # lone surrogates raise an error
     return CommitEntry(name, Mark(**entry["mark"]), staged, None if replaced is None else Mark(**replaced))
@@ -143,5 +147,5 @@ def _holds(path: Path, mark: Mark) -> bool:
         raise StorageError(f"{path}: cannot be read: {error.strerror or error}") from error
 
 
-def _name_of(uri: str) -> str:
-    return uri.rpartition("/")[2]
+def _stem_of_manifest(uri: str) -> str:
+    return uri.rpartition("/")[2].removesuffix(MANIFEST_SUFFIX)

@@ -9,11 +9,11 @@ from genrm_cli.settings.table import all_settings
 KEY = "sk-local-0123456789abcdef"
 
 
-def test_every_setting_says_where_it_came_from(genrm: Genrm) -> None:
+def test_every_setting_says_where_it_came_from(genrm: Genrm, call: Call) -> None:
     """Flag before environment before file before preset before default, and the source is shown."""
     (genrm.folder / "genrm.toml").write_text('repeats = 3\nretries = 9\npreset = "nemotron-3-nano"\nquiet = false\n')
     arguments = ("--json", "--retries", 1, "--answer-bonus", 0.25)
-    finished = genrm.run("config", *arguments, GENRM_RETRIES="5", GENRM_REASK="7")
+    finished = call("config", *arguments, GENRM_RETRIES="5", GENRM_REASK="7")
     assert (finished.code, finished.err) == (0, "")
     shown = json.loads(finished.out)
     assert shown["retries"] == {"value": 1, "source": "flag"}
@@ -176,7 +176,7 @@ def test_what_is_no_size_is_answered_with_an_example(call: Call, text: str) -> N
 @pytest.mark.parametrize(
     ("words", "expected"), [("score --profile nemo", "nemotron-plain"), ("score --strategy r", "ring")]
 )
-def test_the_shell_completes_values(genrm: Genrm, shell: str, words: str, expected: str) -> None:
+def test_the_shell_completes_values(call: Call, shell: str, words: str, expected: str) -> None:
     """Names of profiles and of choices are completed in every shell."""
     environment = {
         "_GENRM_COMPLETE": f"complete_{shell}",
@@ -185,5 +185,5 @@ def test_the_shell_completes_values(genrm: Genrm, shell: str, words: str, expect
         "COMP_CWORD": str(len(words.split())),
         "_TYPER_COMPLETE_FISH_ACTION": "get-args",
     }
-    ended = genrm.run(**environment)
+    ended = call(**environment)
     assert expected in ended.out.decode()

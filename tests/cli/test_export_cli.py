@@ -30,12 +30,12 @@ def pairs_in(path: Path) -> list[tuple[str, str]]:
     return [(row["chosen"][-1]["content"], row["rejected"][-1]["content"]) for row in read_lines(path)]
 
 
-def test_what_score_wrote_is_exported(genrm: Genrm, call: Call, folder: Path) -> None:
+def test_what_score_wrote_is_exported(call: Call, folder: Path) -> None:
     """The whole way: rollouts, scores, pairs; the manifest accounts for every rollout and says who judged."""
     assert (
         call("score", SAMPLE_DATA / "rollouts.jsonl", "--judge", "lexical", "-o", folder / "x.scored.jsonl").code == 0
     )
-    done = genrm.run("export", "x.scored.jsonl", "--to", "trl-dpo", "-o", "out.jsonl")
+    done = call("export", "x.scored.jsonl", "--to", "trl-dpo", "-o", "out.jsonl")
     assert (done.code, done.out) == (0, b"")
     rows, manifest = read_lines(folder / "out.jsonl"), manifest_of(folder)
     assert len(rows) == manifest["rows"]["train"] == 7
@@ -418,7 +418,7 @@ def test_standard_streams(call: Call, folder: Path) -> None:
         ("--to", "trl-dpo", "-o", "s3://bucket/data/out.jsonl"),
         ("--to", "trl-dpo", "-o", "out.jsonl", "--threshold", "3"),
         ("--to", "trl-kto", "-o", "out.jsonl", "--min-gap", "1"),
-        ("--to", "trl-sft", "-o", "out.jsonl", "--min-confidence", "0.9"),
+        ("--to", "trl-sft", "-o", "out.jsonl", "--min-gap", "1"),
     ],
 )
 def test_wrong_options_are_refused(call: Call, folder: Path, options: tuple[str, ...]) -> None:
@@ -430,21 +430,16 @@ def test_wrong_options_are_refused(call: Call, folder: Path, options: tuple[str,
     assert [path.name for path in folder.iterdir()] == ["x.scored.jsonl"]
 
 
-def test_a_prefix_on_s3_is_exported_to_s3(genrm: Genrm, s3_bucket: Any, s3: str) -> None:
+@pytest.mark.usefixtures("s3")
+def test_a_prefix_on_s3_is_exported_to_s3(genrm: Genrm, call: Call, s3_bucket: Any) -> None:
     """All scored files under a prefix, none of the others; rows and manifest appear under rl/."""
-    aws = {
-        "AWS_ACCESS_KEY_ID": "AKTEST",
-        "AWS_SECRET_ACCESS_KEY": "SKTEST",
-        "AWS_ENDPOINT_URL": s3,
-        "AWS_DEFAULT_REGION": "us-east-1",
-    }
     body = b"".join(json.dumps(line).encode() + b"\n" for line in GROUP)
     for key in ("rl/env/a.scored.jsonl", "rl/env/b.scored.jsonl", "rl/env/raw.jsonl"):
         s3_bucket.client.put_object(Bucket=s3_bucket.name, Key=key, Body=body)
     held = b'{"group": "task:1", "index": 0, "status": "held"}\n'
     s3_bucket.client.put_object(Bucket=s3_bucket.name, Key="rl/env/b.review.jsonl", Body=held)
     root = f"s3://{s3_bucket.name}"
-    done = genrm.run("export", f"{root}/rl/env/", "--to", "trl-dpo", "-o", f"{root}/rl/pairs.jsonl", **aws)
+    done = call("export", f"{root}/rl/env/", "--to", "trl-dpo", "-o", f"{root}/rl/pairs.jsonl")
     assert done.code == 0, done.err
     rows = s3_bucket.client.get_object(Bucket=s3_bucket.name, Key="rl/pairs.jsonl")["Body"].read().splitlines()
     chosen = [json.loads(row)["chosen"][0]["content"] for row in rows]
@@ -452,3 +447,16 @@ def test_a_prefix_on_s3_is_exported_to_s3(genrm: Genrm, s3_bucket: Any, s3: str)
     manifest = s3_bucket.client.get_object(Bucket=s3_bucket.name, Key="rl/pairs.manifest.json")["Body"].read()
     assert [each["uri"] for each in json.loads(manifest)["inputs"]] == [f"{root}/rl/env/{n}.scored.jsonl" for n in "ab"]
     assert list(genrm.folder.iterdir()) == []
+
+
+def test_the_best_responses_are_ranked_by_their_lower_bound(call: Call, folder: Path) -> None:
+    """A sure good response is imitated rather than a perhaps better one; an unknown error is left out."""
+    lines = [
+        scored("unsure", 4.5, standard_error=2.0, size=3),
+        scored("sure", 4.0, index=1, standard_error=0.1, size=3),
+        scored("unknown", 5.0, index=2, standard_error=None, size=3),
+    ]
+    write_lines(folder / "x.scored.jsonl", lines)
+    assert call("export", "x.scored.jsonl", "--to", "trl-sft", "--min-confidence", 0.9, "-o", "out.jsonl").code == 0
+    assert [row["completion"][-1]["content"] for row in read_lines(folder / "out.jsonl")] == ["sure"]
+    assert manifest_of(folder)["dropped"] == {"--best-of": 1, "--min-confidence, unknown": 1}

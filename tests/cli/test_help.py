@@ -99,10 +99,10 @@ def test_help_of_a_command_shows_every_option(call: Call, command: str) -> None:
 
 
 @pytest.mark.parametrize("command", ["score", "compare", "validate", "eval", "show", "config"])
-def test_help_shows_what_matters_within_80_columns(genrm: Genrm, command: str) -> None:
+def test_help_shows_what_matters_within_80_columns(call: Call, command: str) -> None:
     """`--help` and `-h` show the common settings only, and no line but an example is cut off or too long."""
-    finished = genrm.run(command, "--help", COLUMNS="80")
-    assert genrm.run(command, "-h", COLUMNS="80").out == finished.out
+    finished = call(command, "--help", COLUMNS="80")
+    assert call(command, "-h", COLUMNS="80").out == finished.out
     text = finished.out.decode()
     assert [line for line in text.splitlines() if len(line) > 80 and "Example: " not in line] == []
     assert "…" not in text

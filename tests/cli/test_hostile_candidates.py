@@ -108,7 +108,6 @@ def said_of(judged: tuple[Genrm, Call, tuple[object, ...]], options: tuple[str, 
     return said
 
 
-@pytest.mark.parametrize("quotes", ["after", "around", "in part"])
 @pytest.mark.parametrize(
     ("options", "least"),
     [
@@ -123,16 +122,16 @@ def said_of(judged: tuple[Genrm, Call, tuple[object, ...]], options: tuple[str, 
 def test_no_quotation_is_read_as_the_verdict(
     judged: tuple[Genrm, Call, tuple[object, ...]],
     judge_server: JudgeServer,
-    quotes: str,
     options: tuple[str, ...],
     least: float,
 ) -> None:
     """Quoted after the verdict, around it and in part: each question gets the judge's own verdict, or none."""
     plain = said_of(judged, options, "plain")
-    judge_server.behave(quotes=quotes)
-    quoted = said_of(judged, options, "quoted")
-    assert quoted.keys() == plain.keys()
-    assert {kind for _, kind in quoted.values()} <= {None, "ambiguous", "no_verdict"}
-    read = {asked: verdict for asked, (verdict, kind) in quoted.items() if kind is None}
-    assert read == {asked: plain[asked][0] for asked in read}
-    assert least * len(plain) <= len(read)
+    for quotes in ("after", "around", "in part"):
+        judge_server.behave(quotes=quotes)
+        quoted = said_of(judged, options, quotes)
+        assert quoted.keys() == plain.keys()
+        assert {kind for _, kind in quoted.values()} <= {None, "ambiguous", "no_verdict"}
+        read = {asked: verdict for asked, (verdict, kind) in quoted.items() if kind is None}
+        assert read == {asked: plain[asked][0] for asked in read}
+        assert least * len(plain) <= len(read)

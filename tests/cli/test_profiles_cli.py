@@ -9,9 +9,9 @@ from judge_server_fixture import JudgeServer
 from genrm_cli.judging.lookup.builtin_profiles import PROFILES
 
 
-def test_profiles_are_listed_with_what_they_are(genrm: Genrm) -> None:
+def test_profiles_are_listed_with_what_they_are(call: Call) -> None:
     """A line for each family, on stdout, with its scale and its sampling."""
-    finished = genrm.run("profiles")
+    finished = call("profiles")
     assert (finished.code, finished.err) == (0, "")
     lines = finished.out.decode().splitlines()
     assert {line.split()[0] for line in lines if line[:1].strip()} == {"profile", *PROFILES}

@@ -7,7 +7,10 @@ from judge_server_fixture import JudgeServer
 from genrm_cli.judging.journal import Journal
 
 
-@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize(
+    "sent",
+    [signal.SIGINT, *(pytest.param(each, marks=pytest.mark.slow) for each in (signal.SIGTERM, signal.SIGHUP))],
+)
 def test_ctrl_c_sigterm_and_sighup_stop_with_130_and_leave_the_journal(
     genrm: Genrm, judge_server: JudgeServer, sent: signal.Signals
 ) -> None:
@@ -33,6 +36,7 @@ def test_ctrl_c_sigterm_and_sighup_stop_with_130_and_leave_the_journal(
     judge_server.wait_until(lambda stats: stats["in_flight"] == 0)
 
 
+@pytest.mark.slow
 def test_nohup_outlives_its_terminal(genrm: Genrm, judge_server: JudgeServer) -> None:
     """A SIGHUP that is ignored at the start stays ignored: the run ends as if none had come."""
     judge_server.behave(script=[{"latency_s": 1.0}])

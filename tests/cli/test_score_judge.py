@@ -119,13 +119,13 @@ def test_a_key_is_sent_when_there_is_one(
 
 @pytest.mark.parametrize("probe", [pytest.param("--probe", marks=pytest.mark.slow), "--no-probe"])
 def test_the_key_is_never_shown_even_if_the_judge_echoes_it(
-    genrm: Genrm, judge_server: JudgeServer, probe: str
+    genrm: Genrm, call: Call, judge_server: JudgeServer, probe: str
 ) -> None:
     """A 401 that repeats the key leaves no trace of it on the terminal or in any file, the journal included."""
     judge_server.behave(fault={"echo_authorization": True})
     genrm.write("in.jsonl", make_rollouts(groups=1, size=3))
     arguments = judge(judge_server, probe, "--keep-replies", "--retries", 0, "--log-json", "events.jsonl")
-    finished = genrm.run("score", "in.jsonl", *arguments, GENRM_API_KEY=KEY)
+    finished = call("score", "in.jsonl", *arguments, GENRM_API_KEY=KEY)
     assert finished.code == (4 if probe == "--probe" else 6)
     assert "Incorrect API key" in finished.err or probe == "--no-probe"
     written = b"".join((genrm.folder / name).read_bytes() for name in genrm.names())

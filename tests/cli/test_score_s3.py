@@ -34,11 +34,11 @@ def get(bucket: Any, key: str) -> bytes:
     return content
 
 
-def test_results_go_beside_the_input_by_default(genrm: Genrm, s3_bucket: Any, aws: dict[str, str]) -> None:
+def test_results_go_beside_the_input_by_default(genrm: Genrm, call: Call, s3_bucket: Any, aws: dict[str, str]) -> None:
     """An s3:// input gets its outputs under the same prefix, and nothing is written here."""
     lines = make_rollouts()
     s3_bucket.client.put_object(Bucket=s3_bucket.name, Key=f"{FOLDER}/run-7.jsonl", Body=body_of(lines))
-    finished = genrm.run("score", f"s3://{s3_bucket.name}/{FOLDER}/run-7.jsonl", *LEXICAL, **aws)
+    finished = call("score", f"s3://{s3_bucket.name}/{FOLDER}/run-7.jsonl", *LEXICAL, **aws)
     assert finished.code == 0, finished.err
     suffixes = ("jsonl", "scored.jsonl", "metrics.json", "comparisons.jsonl")
     trial = f"{FOLDER}/.genrm-conditional-put"  # whether the store honours conditional puts

@@ -5,9 +5,11 @@ import os
 import pty
 import re
 import subprocess
+import sys
+from collections.abc import Callable
 
 import pytest
-from genrm_process import COMMAND, Genrm, Json
+from genrm_process import Call, Genrm, Json
 from judge_server_fixture import JudgeServer
 
 # The title, the clipboard (OSC 52), a cleared screen, a C1 introducer, a reordered line, a carriage return.
@@ -17,16 +19,36 @@ _OWN = re.compile(r"\x1b\[[0-9;]*m|\x1b\[\?25[lh]|\x1b\[[12]?K|\x1b\[1A|\r")
 _RAW = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
-def on_terminal(genrm: Genrm, *arguments: object, **environment: str) -> tuple[int, str]:
-    """Run the command in a pseudo-terminal; return its exit code and what the terminal received."""
+# Imports once what most commands need, and runs each command in a process of its own.
+_RUN_ALL = """
+import json, os, sys
+import genrm_cli.jobs.batch
+from genrm_cli.cli.app import main
+for folder, arguments in json.loads(sys.argv[1]):
+    if (child := os.fork()) == 0:
+        os.chdir(folder)
+        sys.argv[1:] = arguments
+        main()
+    os.waitpid(child, 0)
+    os.write(1, b"\\0")
+"""
+
+
+def on_terminal(genrm: Genrm, *commands: tuple[str, ...]) -> list[str]:
+    """Run commands in a pseudo-terminal, each in a folder with hostile files; return what each has printed."""
+    folders = [genrm.folder / str(number) for number in range(len(commands))]
+    for folder in folders:
+        folder.mkdir()
+        write_hostile(Genrm(folder))
+    plan = json.dumps(list(zip(map(str, folders), commands, strict=True)))
     ours, its = pty.openpty()
     process = subprocess.Popen(
-        [*COMMAND, *map(str, arguments)],
+        [sys.executable, "-W", "error", "-c", _RUN_ALL, plan],
         stdin=its,
         stdout=its,
         stderr=its,
-        cwd=genrm.folder,
-        env=genrm.environment(TERM="xterm-256color", COLUMNS="200", **environment),
+        # Python warns of a fork beside threads, such as those of numpy's library.
+        env=genrm.environment(TERM="xterm-256color", COLUMNS="200", OPENBLAS_NUM_THREADS="1"),
     )
     os.close(its)
     received = b""
@@ -37,7 +59,10 @@ def on_terminal(genrm: Genrm, *arguments: object, **environment: str) -> tuple[i
             break
         received += block
     os.close(ours)
-    return process.wait(60), received.decode()
+    assert process.wait(300) == 0
+    *printed, rest = received.decode().split("\0")
+    assert (len(printed), rest) == (len(commands), "")
+    return printed
 
 
 def check_safe(text: str) -> None:
@@ -52,6 +77,14 @@ def hostile_lines() -> list[Json]:
     """Make a group whose ids, prompt and answers are hostile, and a line that is rejected with its keys."""
     lines = [{"prompt": HOSTILE, "completion": f"{HOSTILE} {n}", "prompt_id": HOSTILE} for n in range(3)]
     return [*lines, {HOSTILE: 1}]
+
+
+def write_hostile(genrm: Genrm) -> None:
+    """Write files that are hostile throughout, one of them by its name as well."""
+    genrm.write("in.jsonl", hostile_lines())
+    genrm.write(f"{HOSTILE}.jsonl", hostile_lines())
+    pairs = [{"prompt": HOSTILE, "chosen": HOSTILE, "rejected": "bad", "category": HOSTILE}, {HOSTILE: 1}]
+    genrm.write("pairs.jsonl", pairs)
 
 
 CASES = {
@@ -84,48 +117,47 @@ CASES = {
 SILENT = {"reply", "bad number"}  # they quote nothing
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_no_text_controls_the_terminal(genrm: Genrm, name: str) -> None:
+def test_no_text_controls_the_terminal(genrm: Genrm) -> None:
     """Answers, ids, prompts, reasons, file names, settings and arguments are printed with their controls escaped."""
-    genrm.write("in.jsonl", hostile_lines())
-    genrm.write(f"{HOSTILE}.jsonl", hostile_lines())
-    pairs = [{"prompt": HOSTILE, "chosen": HOSTILE, "rejected": "bad", "category": HOSTILE}, {HOSTILE: 1}]
-    genrm.write("pairs.jsonl", pairs)
-    _, text = on_terminal(genrm, *CASES[name])
-    if name in SILENT:
-        text += "title"
-    check_safe(text)
+    for name, text in zip(CASES, on_terminal(genrm, *CASES.values()), strict=True):
+        check_safe(text + "title" if name in SILENT else text)
 
 
-def test_no_reply_of_a_server_controls_the_terminal(genrm: Genrm, judge_server: JudgeServer) -> None:
+def test_no_reply_of_a_server_controls_the_terminal(
+    genrm: Genrm, judge_server: JudgeServer, start_judge: Callable[[], JudgeServer]
+) -> None:
     """Neither do an error page, the message of an error, and the names of models that a server lists."""
-    genrm.write("in.jsonl", hostile_lines())
-    judge = ("--base-url", judge_server.base_url, "--model", "m", "--retries", "0", "--give-up-after", "1s")
-    for fault in ({"status": 400, "body": HOSTILE}, {"content": HOSTILE}):
-        judge_server.behave(fault=fault)
-        for probe in ("--probe", "--no-probe"):
-            _, text = on_terminal(genrm, "score", "in.jsonl", *judge, probe, "--force", "--no-journal", "--reask", "0")
-            check_safe(text)
+    other = start_judge()
+    judge_server.behave(fault={"status": 400, "body": HOSTILE})
+    other.behave(fault={"content": HOSTILE})
+    more = ("--model", "m", "--retries", "0", "--give-up-after", "1s", "--force", "--no-journal", "--reask", "0")
+    commands = [
+        ("score", "in.jsonl", "--base-url", server.base_url, probe, *more)
+        for server in (judge_server, other)
+        for probe in ("--probe", "--no-probe")
+    ]
+    for text in on_terminal(genrm, *commands):
+        check_safe(text)
 
 
 @pytest.mark.parametrize("name", ["validate", "show --as-judge", "missing file", "unknown option"])
-def test_a_pipe_is_as_safe_as_a_terminal(genrm: Genrm, name: str) -> None:
+def test_a_pipe_is_as_safe_as_a_terminal(genrm: Genrm, call: Call, name: str) -> None:
     """`| less` and a log that someone prints are terminals in the end."""
     genrm.write("in.jsonl", hostile_lines())
-    finished = genrm.run(*CASES[name])
+    finished = call(*CASES[name])
     check_safe(finished.out.decode() + finished.err)
 
 
-def test_json_holds_the_exact_texts(genrm: Genrm) -> None:
+def test_json_holds_the_exact_texts(genrm: Genrm, call: Call) -> None:
     """`show --json` escapes as JSON does, so that a program reads what the judge would be sent."""
     genrm.write("in.jsonl", hostile_lines())
-    shown = genrm.run("show", "in.jsonl", "--as-judge", "--json", "--profile", "nemotron-plain")
+    shown = call("show", "in.jsonl", "--as-judge", "--json", "--profile", "nemotron-plain")
     assert HOSTILE in json.loads(shown.out)["messages"][0]["content"]
 
 
-def test_a_name_begins_no_line_of_its_own(genrm: Genrm) -> None:
+def test_a_name_begins_no_line_of_its_own(call: Call) -> None:
     """A newline in a name cannot forge a message of genrm's."""
     name = "a\ngenrm: done: 1 file: 1 scored; exit 0\n.jsonl"
-    finished = genrm.run("score", name, "--judge", "lexical")
+    finished = call("score", name, "--judge", "lexical")
     assert finished.code == 3
     assert not any(line.startswith("genrm: done: 1 file: 1 scored; exit 0") for line in finished.err.splitlines())

@@ -3,7 +3,7 @@
 from collections import Counter
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from genrm_cli.export.choosing.lengths import similarity
@@ -17,7 +17,6 @@ ESSAY = (
 )
 
 
-@settings(deadline=None)
 @given(st.lists(st.integers(0, 12), max_size=80), st.integers(0, 4))
 def test_rows_of_one_prompt_are_neighbours_only_where_they_outnumber_the_rest(keys, seed):
     """The order is a permutation; without a prompt that has most of the rows, next to no neighbours share one."""

@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+from forked_genrm import ForkedGenrm
 from genrm_here import call_here
 from genrm_process import Finished, Genrm, Json, make_rollouts
 from judge_server_fixture import JudgeServer
 from s3_disturber_fixture import DisturbedS3
 
-from genrm_cli.jobs.journals import segments_folder
+from genrm_cli.jobs.journaling.journals import segments_folder
 from genrm_cli.settings import settings_from
 from genrm_cli.storage.formats.codec import unpack
 
@@ -98,6 +99,10 @@ class Cron:
         """Begin to score, in a process of its own."""
         return self.machine.start(*self.arguments(*more, uri=uri), **CREDENTIALS)
 
+    def fork(self, *more: object) -> ForkedGenrm:
+        """Begin to score, in a fork of a process that is ready to."""
+        return ForkedGenrm(self.arguments(*more), self.machine.folder, self.machine.environment(**CREDENTIALS))
+
     def wait_for_requests(self, count: int) -> None:
         """Wait until the judge has been asked so often."""
         self.judge.wait_until(lambda stats: stats["requests"] >= count, limit_s=30)
@@ -133,7 +138,7 @@ def body_of(lines: list[Json]) -> bytes:
     return b"".join(json.dumps(line).encode() + b"\n" for line in lines)
 
 
-def finish(process: "subprocess.Popen[bytes]", limit_s: float = 40.0) -> Finished:
+def finish(process: "subprocess.Popen[bytes] | ForkedGenrm", limit_s: float = 40.0) -> Finished:
     """Wait for a process; a traceback is a failed test."""
     try:
         out, err = process.communicate(timeout=limit_s)
@@ -142,6 +147,7 @@ def finish(process: "subprocess.Popen[bytes]", limit_s: float = 40.0) -> Finishe
         process.communicate()
     assert b"Traceback" not in err, err.decode()
     assert b"never retrieved" not in err, err.decode()
+    assert process.returncode is not None
     return Finished(process.returncode, out, " ".join(err.decode().split()))
 
 

@@ -3,7 +3,6 @@
 import random
 import re
 import signal
-import subprocess
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Protocol
 
 import orjson
+from forked_genrm import ForkedGenrm
 from genrm_here import call_here
 from genrm_process import Finished, Genrm, Json
 from judge_server_fixture import JudgeServer
@@ -46,9 +46,9 @@ class DumpFolder:
         names = (name for name in self._genrm.names() if not is_dump(name))
         return {name: (self._genrm.folder / name).read_bytes() for name in names}
 
-    def start(self, *more: object) -> "subprocess.Popen[bytes]":
+    def start(self, *more: object) -> ForkedGenrm:
         """Start a runner."""
-        return self._genrm.start(*self._arguments(*more))
+        return ForkedGenrm(self._arguments(*more), self._genrm.folder, self._genrm.environment())
 
     def run(self, *more: object) -> Finished:
         """Score to the end, within this process."""
@@ -69,7 +69,7 @@ class Soak:
     def __init__(
         self,
         store: DumpStore,
-        start: Callable[[], "subprocess.Popen[bytes]"],
+        start: Callable[[], ForkedGenrm],
         judge: JudgeServer,
         rng: random.Random,
         *,
@@ -87,7 +87,7 @@ class Soak:
 
     def kills(self, count: int, runners: int) -> Iterator[None]:
         """Let so many runners work, and kill a random one so often; yield after each kill."""
-        running: list[subprocess.Popen[bytes]] = []
+        running: list[ForkedGenrm] = []
         killed = 0
         try:
             while killed < count:
@@ -143,7 +143,7 @@ class Soak:
             self._store.put(f"{stem}.jsonl", lines)
             self._dumps[stem] = lines
 
-    def _wait_for_a_moment(self, running: list["subprocess.Popen[bytes]"]) -> None:
+    def _wait_for_a_moment(self, running: list[ForkedGenrm]) -> None:
         """Wait for a part of a start, or for some calls and a part of what follows them."""
         if self._rng.random() < 0.25:
             time.sleep(self._rng.uniform(0.0, 0.6))
@@ -154,14 +154,14 @@ class Soak:
         time.sleep(self._rng.uniform(0.0, 0.05))
 
 
-def _was_killed(process: "subprocess.Popen[bytes]") -> bool:
+def _was_killed(process: ForkedGenrm) -> bool:
     """Wait for a process that ends, killed or because it found nothing more to do; return whether it was killed."""
     ended = finish(process)
     assert ended.code in (0, -signal.SIGKILL), ended.err
     return ended.code != 0
 
 
-def _goes_on(process: "subprocess.Popen[bytes]") -> bool:
+def _goes_on(process: ForkedGenrm) -> bool:
     return process.poll() is None or _was_killed(process)
 
 

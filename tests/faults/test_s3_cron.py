@@ -2,12 +2,12 @@ import json
 import os
 import random
 import signal
-import subprocess
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+from forked_genrm import ForkedGenrm
 from genrm_process import Json
 from judge_server_fixture import JudgeServer
 from s3_cron import JOURNAL_PREFIX, PREFIX, Cron, body_of, finish, outputs_of, some_rollouts
@@ -100,10 +100,10 @@ def test_a_hundred_kills_of_four_runners(cron: Cron, tmp_path: Path, soak_rng: r
         *("--concurrency", in_flight, "--parallel-files", 1),
     )
 
-    def start() -> "subprocess.Popen[bytes]":
+    def start() -> ForkedGenrm:
         if soak_rng.random() < 0.5:
             cron.move()
-        return cron.start(*arguments)
+        return cron.fork(*arguments)
 
     for disturbance in DISTURBANCES:
         cron.s3.rule(**disturbance, seed=soak_rng.getrandbits(32))

@@ -69,7 +69,7 @@ def test_work_grows_with_the_comparisons(strategy: str, sizes: tuple[int, int], 
     assert large / small < 1.15 * times_the_comparisons
 
 
-@pytest.mark.parametrize("estimator", ["combined", "bradley_terry"])
+@pytest.mark.parametrize("estimator", ["combined", pytest.param("bradley_terry", marks=pytest.mark.slow)])
 def test_a_ring_of_2000_rollouts_needs_no_matrix(estimator: str) -> None:
     """A matrix of 2,000 × 2,000 numbers would take 32 MB; everything about such a group takes less."""
     tracemalloc.start()

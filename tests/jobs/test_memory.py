@@ -17,32 +17,37 @@ from genrm_cli.settings import settings_from
 small, large, strategy = sys.argv[1:]
 peaks_kb = []
 for path in (small, large):
-    run_to_end(score_inputs([path], new_run(settings_from(judge="lexical", strategy=strategy))))
+    settings = settings_from(judge="lexical", strategy=strategy, together=True, min_age=0.0)
+    run_to_end(score_inputs([path], new_run(settings)))
     peaks_kb.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 print(*peaks_kb)
 """
 
 
-def write_rollouts(path: Path, rollouts: int) -> None:
-    """Write rollouts of 4 KB in groups of 8, the groups interleaved as a rollout server writes them."""
+def write_rollouts(paths: list[Path], rollouts: int) -> None:
+    """Write rollouts of 4 KB in groups of 8, the groups interleaved as a rollout server writes them, over files."""
     rng = random.Random(rollouts)
     words = [f"word{number}" for number in range(400)]
+    answers = [" ".join(rng.choices(words, k=550)) for _ in range(100)]
     groups = rollouts // 8
-    with path.open("w") as file:
-        for number in range(rollouts):
-            answer = " ".join(rng.choices(words, k=550))
-            line = {"_ng_task_index": number % groups, "_ng_rollout_index": number // groups}
-            file.write(json.dumps({**line, "prompt": f"Question {number % groups}?", "completion": answer}) + "\n")
+    for part, path in enumerate(paths):
+        with path.open("w") as file:
+            for number in range(part, rollouts, len(paths)):
+                answer = f"{number} {rng.choice(answers)}"
+                line = {"_ng_task_index": number % groups, "_ng_rollout_index": number // groups}
+                line |= {"prompt": f"Question {number % groups}?", "completion": answer}
+                file.write(json.dumps(line) + "\n")
 
 
 @pytest.mark.slow
 def test_memory_does_not_grow_with_the_text(tmp_path: Path) -> None:
-    """40,000 rollouts of 4 KB (160 MB) raise the peak by at most 200 bytes a rollout over 800 of them."""
-    small, large = tmp_path / "small.jsonl", tmp_path / "large.jsonl"
-    write_rollouts(small, 800)
-    write_rollouts(large, 40_000)
-    assert large.stat().st_size > 40_000 * 4_000
-    assert growth_bytes(small, large, "ring") < 200 * 40_000 + 8_000_000  # buffers of their full size
+    """20,000 rollouts of 4 KB in 16 files (80 MB) raise the peak by at most 100 bytes each over 800 in 16 files."""
+    for name, rollouts in (("small", 800), ("large", 20_000)):
+        (tmp_path / name).mkdir()
+        write_rollouts([tmp_path / name / f"{part}.jsonl" for part in range(16)], rollouts)
+    assert sum(path.stat().st_size for path in (tmp_path / "large").iterdir()) > 20_000 * 4_000
+    growth = growth_bytes(tmp_path / "small", tmp_path / "large", "ring")
+    assert growth < 100 * 20_000 + 10_000_000  # buffers of their full size
 
 
 @pytest.mark.slow

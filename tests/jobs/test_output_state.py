@@ -39,7 +39,7 @@ class Scored:
     def look(self, settings: Settings = SETTINGS, path: Path | None = None, **identity: Any) -> OutputState:
         """Look at the outputs as they are now, for the input or one at another path."""
         found = identity_of(str(path or self.path), S3)
-        return look_at_outputs(self.places, replace(found, **identity), settings, S3)
+        return look_at_outputs(self.places, [replace(found, **identity)], settings, S3)
 
     def edit_metrics(self, **fields: Any) -> None:
         """Replace fields of the metrics object."""
@@ -69,8 +69,8 @@ def test_what_was_just_scored_is_current(scored: Scored) -> None:
 def test_nothing_there_is_new(tmp_path: Path) -> None:
     """No output, not even the folder of one."""
     places = output_places(str(tmp_path / "gone" / "in.jsonl"), SETTINGS)
-    assert look_at_outputs(places, InputIdentity("in.jsonl", 1, None, 1), SETTINGS, S3).standing is OutputStanding.NEW
-    assert look_at_outputs(OutputPlaces("-"), InputIdentity("-"), SETTINGS, S3).standing is OutputStanding.NEW
+    assert look_at_outputs(places, [InputIdentity("in.jsonl", 1, None, 1)], SETTINGS, S3).standing is OutputStanding.NEW
+    assert look_at_outputs(OutputPlaces("-"), [InputIdentity("-")], SETTINGS, S3).standing is OutputStanding.NEW
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from genrm_cli.groups.reasons import NO_GROUP
 from genrm_cli.jobs.batch import score_inputs
 from genrm_cli.jobs.context import RunContext, new_run
 from genrm_cli.jobs.due.inputs import output_places
-from genrm_cli.jobs.journals import journal_path
+from genrm_cli.jobs.journaling.journals import journal_path
 from genrm_cli.jobs.score_file import Report, refuse_unscored
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.settings import Settings, settings_from
@@ -98,7 +98,7 @@ def test_the_order_of_lines_that_are_numbered_does_not_matter(tmp_path: Path, na
     assert by_line(one) == by_line(other)
 
 
-@settings(max_examples=4, deadline=None)
+@settings(max_examples=4)
 @given(st.data())
 def test_interleaved_groups_are_told_apart(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     """However the lines of groups are mixed, each line gets the reward that its group alone would give it."""

@@ -1,7 +1,9 @@
 """Judges that quote what a candidate wrote, in all the places where judges do, beside their own verdict."""
 
 import json
+import random
 from collections.abc import Callable, Iterator
+from itertools import islice
 
 from judge_families import Family
 
@@ -42,6 +44,19 @@ def iter_quoting(family: Family, text: str, words: str) -> Iterator[tuple[str, s
             yield f"{place}, after thoughts", f"<think>Hm. {text}</think>\n{quoted}{family.before}{words}"
         if family.before is not None and family.after is not None:
             yield f"{place}, around its verdict", quoted + family.before + words + family.after + quoted
+
+
+def iter_all_quoting(family: Family, text: str, words: str) -> Iterator[tuple[str, str]]:
+    """Yield what a judge of a family says that quotes a text anywhere."""
+    yield from iter_thinking(text, words)
+    yield from iter_quoting(family, text, words)
+    if '"score_1"' in words:
+        yield from iter_json_strings(words, text)
+
+
+def pick_reply(rng: random.Random, replies: Iterator[tuple[str, str]], count: int) -> tuple[str, str]:
+    """Return one of so many replies, without making those that follow it."""
+    return next(islice(replies, rng.randrange(count), None))
 
 
 def shown_with(text: str) -> PairwisePrompt:

@@ -49,7 +49,7 @@ class SlowJudge:
         """Return an answer to the questions that it knows."""
         return MIDDLING if request.shown.conversation[0][1] in self._known else None
 
-    async def admit(self) -> Slot | None:
+    async def admit(self, lane: int | None = None) -> Slot | None:
         """Admit when there is room, until enough were admitted."""
         await self._slots.acquire()
         if len(self.asked) + self.at_once >= self._admits:
@@ -210,7 +210,7 @@ def test_a_cancelled_group_leaves_no_task(judge_server: JudgeServer) -> None:
             with pytest.raises(asyncio.CancelledError):
                 await first
             assert asyncio.all_tasks() == {asyncio.current_task()}
-            assert (opened.pool.in_flight, judges.turn.locked()) == (0, False)
+            assert (opened.pool.in_flight, judges.turns.locked()) == (0, False)
 
     asyncio.run(run())
 

@@ -14,13 +14,17 @@ from genrm_cli.judging.requests import PairwisePrompt, Reply
 from genrm_cli.verdicts import Failure, FailureKind, Verdict
 
 EVERY = pytest.mark.parametrize("name", READERS)
+VERDICTS = pytest.mark.parametrize("verdicts", ["in turn", pytest.param("all", marks=pytest.mark.slow)])
 HONEST = {FailureKind.NO_VERDICT, FailureKind.AMBIGUOUS, FailureKind.EMPTY}
 
 
-def iter_own_words(family: Family) -> Iterator[tuple[str, Verdict]]:
-    """Yield the first verdict of a family, the middle one and the last."""
+def iter_cases(family: Family, verdicts: str) -> Iterator[tuple[str, str, Verdict]]:
+    """Yield each text with the first verdict of a family, the middle one and the last: all of them, or one in turn."""
     said = list(family.says.items())
-    yield from dict.fromkeys((said[0], said[len(said) // 2], said[-1]))
+    chosen = list(dict.fromkeys((said[0], said[len(said) // 2], said[-1])))
+    for number, text in enumerate(TEXTS):
+        for words, own in chosen if verdicts == "all" else [chosen[number % len(chosen)]]:
+            yield text, words, own
 
 
 def outcomes(
@@ -39,37 +43,37 @@ def outcomes(
     return counts
 
 
+@VERDICTS
 @EVERY
-def test_what_a_judge_quotes_in_its_thoughts_is_not_read(name: str) -> None:
+def test_what_a_judge_quotes_in_its_thoughts_is_not_read(name: str, verdicts: str) -> None:
     """Whatever a candidate wrote, the verdict after the thoughts is the judge's own.
 
     None is read if a response holds both the end of a thought and that verdict: it may be a quotation.
     """
-    for words, own in iter_own_words(READERS[name][1]):
-        for text in TEXTS:
-            counts = outcomes(name, iter_thinking(text, words), own, shown_with(text))
-            # A thought whose tag was pre-filled and that begins with a verdict may be an answer with a quotation in it.
-            may_be_quoted = "</think>" in text and words in text
-            assert counts["own"] >= counts.total() - 1 or may_be_quoted, text
+    for text, words, own in iter_cases(READERS[name][1], verdicts):
+        counts = outcomes(name, iter_thinking(text, words), own, shown_with(text))
+        # A thought whose tag was pre-filled and that begins with a verdict may be an answer with a quotation in it.
+        may_be_quoted = "</think>" in text and words in text
+        assert counts["own"] >= counts.total() - 1 or may_be_quoted, text
 
 
+@VERDICTS
 @EVERY
-def test_what_a_judge_quotes_in_its_answer_is_never_the_verdict(name: str) -> None:
+def test_what_a_judge_quotes_in_its_answer_is_never_the_verdict(name: str, verdicts: str) -> None:
     """Quoted before the judge's own verdict, after it and around it: its own is read, or none."""
     total: Counter[FailureKind | str] = Counter()
-    for words, own in iter_own_words(READERS[name][1]):
-        for text in TEXTS:
-            total += outcomes(name, iter_quoting(READERS[name][1], text, words), own, shown_with(text))
+    for text, words, own in iter_cases(READERS[name][1], verdicts):
+        total += outcomes(name, iter_quoting(READERS[name][1], text, words), own, shown_with(text))
     assert total["own"] > 0.8 * total.total()
 
 
+@VERDICTS
 @pytest.mark.parametrize("name", [name for name in FAMILIES if '"score_1"' in next(iter(FAMILIES[name].says))])
-def test_what_a_judge_quotes_in_a_string_is_never_the_verdict(name: str) -> None:
+def test_what_a_judge_quotes_in_a_string_is_never_the_verdict(name: str, verdicts: str) -> None:
     """A verdict in JSON whose analyses hold the candidate's words, escaped as JSON asks for or not at all."""
     total: Counter[FailureKind | str] = Counter()
-    for words, own in iter_own_words(FAMILIES[name]):
-        for text in TEXTS:
-            total += outcomes(name, iter_json_strings(words, text), own, shown_with(text))
+    for text, words, own in iter_cases(FAMILIES[name], verdicts):
+        total += outcomes(name, iter_json_strings(words, text), own, shown_with(text))
     assert total["own"] > 0.8 * total.total()
 
 

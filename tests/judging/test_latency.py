@@ -39,7 +39,7 @@ def test_quantiles_rise_with_their_share(values: list[float]) -> None:
 def test_without_a_call_nothing_is_known() -> None:
     """No call, no quantile: null, not 0."""
     assert Latencies().quantile_s(0.5) is None
-    assert Latencies().as_dict() == {"median_s": None, "p99_s": None, "histogram_s": {}}
+    assert Latencies().as_dict() == {"mean_s": None, "median_s": None, "p99_s": None, "histogram_s": {}}
 
 
 def test_what_is_faster_than_a_millisecond_counts_as_one() -> None:

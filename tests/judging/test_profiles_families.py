@@ -3,7 +3,7 @@
 import random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from judge_families import (
     BETTER,
@@ -75,7 +75,6 @@ def test_a_mirrored_reply_is_the_swapped_verdict(name: str) -> None:
 
 
 @EVERY
-@settings(max_examples=40)
 @given(data=st.data(), before=PROSE, after=PROSE)
 def test_prose_around_a_verdict_changes_nothing(name: str, data: st.DataObject, before: str, after: str) -> None:
     """A verdict is found beside any other text, if the family allows other text."""
@@ -84,7 +83,6 @@ def test_prose_around_a_verdict_changes_nothing(name: str, data: st.DataObject, 
 
 
 @EVERY
-@settings(max_examples=40)
 @given(prose=PROSE)
 def test_prose_alone_is_no_verdict(name: str, prose: str) -> None:
     """Text without a verdict is `no_verdict`; if it is cut off, it is `truncated`."""
@@ -353,7 +351,7 @@ BY_LETTERS = ("arena-hard", "mt-bench", "rm-r1", "prometheus-2", "rubric-rm")
 def test_no_torn_reply_favours_a_place(name: str) -> None:
     """With A and B exchanged throughout, any reply is read as the swapped verdict, or fails in the same way."""
     rng = random.Random(f"mirror {name}")
-    for _ in range(5_000):
+    for _ in range(1_500):
         text = mutated(rng)
         outcome, mirrored = read(name, text), read(name, swap_letters(text))
         if isinstance(outcome, Verdict):
@@ -370,5 +368,4 @@ def test_long_replies_are_read_in_linear_time(name: str) -> None:
             assert_linear(
                 lambda text: read(name, text),
                 lambda chars, before=before, piece=piece: before + piece * (chars // len(piece)),
-                chars=200_000,
             )

@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from genrm_cli.judging.client import parse_completion
@@ -197,7 +197,6 @@ TOKENS = st.builds(
 )
 
 
-@settings(max_examples=300)
 @given(st.lists(TOKENS, max_size=6), st.sampled_from(["stop", "length"]))
 def test_no_log_probabilities_raise_or_leave_the_scale(tokens: list[dict[str, Any]], finish_reason: str) -> None:
     """For any numbers from a server, a grade is within 1 and 5, or there is none."""
@@ -311,7 +310,6 @@ WORDS = st.sampled_from(
 )
 
 
-@settings(max_examples=300)
 @given(st.one_of(st.lists(WORDS, max_size=14).map(" ".join), st.text(max_size=60)), st.sampled_from(["stop", "length"]))
 def test_no_text_raises_or_makes_a_grade_out_of_range(text: str, finish_reason: str) -> None:
     """Fragments of rankings in any order give a failure, or one grade for each response within 1 and 5."""
@@ -322,7 +320,6 @@ def test_no_text_raises_or_makes_a_grade_out_of_range(text: str, finish_reason: 
         assert '"scores"' in text.rpartition("</think>")[2]
 
 
-@settings(max_examples=100)
 @given(st.lists(st.integers(4, 20).map(lambda number: number / 4), min_size=2, max_size=12), st.randoms())
 def test_every_ranking_comes_back(values: list[float], rng: Any) -> None:
     """parse(render(grades)) = grades, for any number of responses, with either key first."""

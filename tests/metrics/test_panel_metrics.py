@@ -4,7 +4,7 @@ import math
 from itertools import permutations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from genrm_cli.metrics.panel_metrics import Alpha, PanelMetrics, kendall_tau
@@ -81,7 +81,6 @@ def test_alpha_by_hand(units: list[list[float]], alpha: float | None) -> None:
     assert alpha_of(units) == (None if alpha is None else pytest.approx(alpha))
 
 
-@settings(max_examples=200)
 @given(UNITS)
 def test_alpha_is_that_of_all_pairs(units: list[list[float]]) -> None:
     """Sums of one pass give what the definition over all pairs of values gives; 1 is the most."""
@@ -90,7 +89,6 @@ def test_alpha_is_that_of_all_pairs(units: list[list[float]]) -> None:
     assert alpha is None or alpha <= 1 + 1e-12
 
 
-@settings(max_examples=100)
 @given(UNITS)
 def test_alpha_knows_no_order_and_no_sign(units: list[list[float]]) -> None:
     """It is the same for units and judges in any order, and with all preferences turned round."""
@@ -99,7 +97,6 @@ def test_alpha_knows_no_order_and_no_sign(units: list[list[float]]) -> None:
         assert alpha_of(other) == (None if alpha is None else pytest.approx(alpha))
 
 
-@settings(max_examples=200)
 @given(SCORES)
 def test_tau_is_that_of_the_definition(rows: list[tuple[float | None, float | None]]) -> None:
     """With ties and missing scores; within -1 and 1, the same either way round, turned when one row is."""

@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from genrm_cli.rollouts.dialects import DIALECTS, Score, recognise
@@ -281,7 +281,6 @@ def mutants(draw, name):
 
 
 @pytest.mark.parametrize("name", DIALECTS)
-@settings(deadline=None, max_examples=60)
 @given(st.data())
 def test_any_object_is_read_or_refused(name, data):
     """Whatever JSON object a line holds, reading it as any dialect gives rollouts or the one error."""
@@ -292,7 +291,6 @@ def test_any_object_is_read_or_refused(name, data):
         assert str(error)  # noqa: PT017
 
 
-@settings(deadline=None)
 @given(st.dictionaries(KEYS, JSON, max_size=8))
 def test_recognition_never_fails_otherwise(record):
     """Whatever JSON object a line holds, it is recognised or refused with the one error."""

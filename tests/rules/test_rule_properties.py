@@ -35,7 +35,7 @@ HUGE = {
 
 
 @pytest.mark.parametrize("rule", list(RULES))
-@settings(max_examples=35, derandomize=True, deadline=None)
+@settings(max_examples=35, derandomize=True)
 @given(transcript=TURNS, scenario=SCENARIOS)
 def test_values_stay_within_bounds(rule: str, transcript: list[Turn], scenario: Scenario) -> None:
     """No text fails; a value lies within 0 to 1; findings lie in turns that exist; the same again is the same."""
@@ -45,7 +45,7 @@ def test_values_stay_within_bounds(rule: str, transcript: list[Turn], scenario: 
     assert read_rule(rule)(transcript, scenario) == result
 
 
-@settings(max_examples=40, derandomize=True, deadline=None)
+@settings(max_examples=40, derandomize=True)
 @given(transcript=TURNS, other=TEXTS)
 def test_the_client_cannot_make_a_violation(transcript: list[Turn], other: str) -> None:
     """Whatever the client says instead, the same violations are found."""
@@ -66,7 +66,7 @@ def test_sentences_are_bounded_and_never_longer_than_their_text(shape: str) -> N
     assert sum(len(sentence.text) for sentence in sentences) <= len(HUGE[shape])
 
 
-@settings(max_examples=60, derandomize=True, deadline=None)
+@settings(max_examples=60, derandomize=True)
 @given(
     record=st.dictionaries(
         st.sampled_from(["scenario", "metadata", "goal", "risk_level", "x"]),

@@ -16,7 +16,8 @@ from genrm_cli.settings.table import all_settings
 NEEDS_TRUST = {
     *("wandb", "mlflow", "tensorboard"),
     *("base_url", "api_key_env", "api_key_file", "ca_bundle", "s3_endpoint_url", "s3_profile", "s3_region"),
-    *("journal", "output", "output_template", "overwrite", "log_json", "any_prefix"),
+    *("journal", "output", "output_template", "set_name", "overwrite", "log_json", "any_prefix"),
+    *("listen", "token_env", "allow_public", "tls_cert", "tls_key", "record"),
 }
 BY_VALUE = {
     "principle": ("Be kind.", "@/etc/passwd"),

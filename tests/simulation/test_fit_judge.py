@@ -85,7 +85,7 @@ def test_from_scores_alone_less_is_fitted() -> None:
     assert fit.reached["tie_share"] == pytest.approx(fit.observed["tie_share"], abs=0.03)
 
 
-@pytest.mark.parametrize("labels", [3, 5])
+@pytest.mark.parametrize("labels", [pytest.param(3, marks=pytest.mark.slow), 5])
 def test_a_judge_of_labels_is_fitted_as_one(labels: int) -> None:
     """Its verdicts are simulated as labels, never as scores between them, with the numbers that made them."""
     spoke = JudgeModel(labels=labels, tie_width=0.4, much_lead=1.5, noise=0.9, position_bias=-0.3)
@@ -119,6 +119,7 @@ def test_what_was_given_stays() -> None:
     assert not {"noise", "score_step"} & set(fit.parameters)
 
 
+@pytest.mark.slow
 def test_verdicts_that_are_all_the_same_are_fitted_too() -> None:
     """A judge that only ever says 3, 3, 3 has a model: finite, with ties only."""
     always = [verdicts_of((i, j, 3, 3, 3) for i in range(4) for j in range(4) if i != j)] * 40

@@ -105,6 +105,40 @@ def test_an_interrupted_commit_is_finished(tmp_path: Path, number: int, earlier:
     assert contents(tmp_path) == dict.fromkeys(_NAMES, b"new")
 
 
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_an_interrupted_commit_of_a_set_is_finished(tmp_path: Path, number: int) -> None:
+    """Outputs with names of their own, also in folders of the manifest's, are published, and nothing else is left."""
+    names = ("together.metrics.json", "rs0/a.scored.jsonl", "b.scored.jsonl")
+    (tmp_path / "rs0").mkdir()
+    (tmp_path / "b.scored.jsonl").write_bytes(b"old")
+    manifest = tmp_path / "together.commit"
+    with pytest.raises(_StoppedError), StoppedOutputs(manifest, number) as outputs:  # noqa: PT012
+        for name in names:
+            outputs.open(str(tmp_path / name)).write(b"new")
+        outputs.commit()
+    existing = [str(tmp_path / name) for name in names if (tmp_path / name).exists()]
+    assert was_interrupted(str(manifest), existing, _S3)
+    assert finish_commit(str(manifest), _S3)
+    found = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_file()}
+    assert found == set(names)
+    assert {(tmp_path / name).read_bytes() for name in names} == {b"new"}
+
+
+@pytest.mark.parametrize("name", ["../x.scored.jsonl", "rs0/../../x.scored.jsonl", "/x.scored.jsonl", "rollouts.jsonl"])
+def test_a_manifest_of_a_set_moves_nothing_else(tmp_path: Path, name: str) -> None:
+    """It names scored lines of its folder and the folders in it: not other folders, and no rollouts."""
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    manifest = stop_before(folder, 0)
+    written = json.loads(manifest.read_bytes())
+    written["format"] = 2
+    written["outputs"][1]["name"] = name
+    manifest.write_text(json.dumps(written))
+    before = contents(folder)
+    finish_commit(str(manifest), _S3)
+    assert contents(folder) == before
+
+
 def test_without_extended_attributes_it_is_finished_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The manifest needs no support of the file system."""
     monkeypatch.delattr(os, "setxattr")

@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import parse_qs, quote, urlsplit
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from genrm_cli.errors import InputError, StorageError, UsageError
@@ -89,7 +89,6 @@ _NAMES = st.text("ab.[", min_size=1, max_size=3).filter(lambda name: name.strip(
 _PARTS = st.one_of(st.just("**"), st.text("ab.*?[]!", min_size=1, max_size=4)).filter(lambda part: part.strip("."))
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.lists(st.lists(_NAMES, min_size=1, max_size=3), max_size=8), st.lists(_PARTS, min_size=1, max_size=3))
 @example([["a", "b", "a"], [".a", "b"], ["a"]], ["**", "**"])
 @example([["a", "a", "b"], ["a", "b"]], ["**", "a", "**", "b"])

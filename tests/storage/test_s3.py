@@ -96,7 +96,7 @@ def test_missing_bucket_is_told_from_a_missing_key(s3_bucket: Any) -> None:
 
 def test_upload_to_a_bucket_that_vanished_is_a_storage_error(s3_bucket: Any) -> None:
     """A refusal is a `StorageError`, both for a single put at commit and for parts."""
-    for size in (10, 40 << 20):
+    for size in (10, 17 << 20):
         sink = open_sink(f"s3://{s3_bucket.name}-not/rl/x.jsonl", _S3, overwrite=True)
         with pytest.raises(StorageError, match="no such bucket"):  # noqa: PT012
             sink.write(bytes(size))

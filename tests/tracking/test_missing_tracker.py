@@ -1,31 +1,35 @@
 """Trackers that are not installed, or fail."""
 
+import sys
+from types import SimpleNamespace
+
 import pytest
-from genrm_process import Genrm, make_rollouts
+from genrm_process import Call, Genrm, make_rollouts
 from judge_server_fixture import JudgeServer
 
 
 @pytest.mark.parametrize("name", ["wandb", "mlflow", "tensorboard"])
-def test_a_missing_library_ends_the_run_before_any_call(genrm: Genrm, judge_server: JudgeServer, name: str) -> None:
+def test_a_missing_library_ends_the_run_before_any_call(
+    genrm: Genrm, call: Call, judge_server: JudgeServer, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The exit code is 2, the error names the extra to install, and the judge is not asked."""
-    (genrm.folder / f"{name}.py").write_text("raise ImportError('not here')\n")
+    monkeypatch.setitem(sys.modules, name, None)
     genrm.write("in.jsonl", make_rollouts())
     judge = ("--base-url", judge_server.base_url, "--model", "m")
-    finished = genrm.run("score", "in.jsonl", *judge, f"--{name}", "x", PYTHONPATH=_before_others(genrm))
+    finished = call("score", "in.jsonl", *judge, f"--{name}", "x")
     assert (finished.code, "in.scored.jsonl" in genrm.names()) == (2, False)
     assert f"pip install 'genrm-cli[{name}]'" in finished.err
     assert judge_server.stats()["requests"] == 0
 
 
-def test_a_tracker_that_fails_is_a_warning(genrm: Genrm) -> None:
+def test_a_tracker_that_fails_is_a_warning(genrm: Genrm, call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     """The rewards are written and the exit code stays 0, for any error of a client."""
-    (genrm.folder / "wandb.py").write_text("Settings = dict\ndef init(**more):\n    raise OSError('disk full')\n")
+
+    def init(**_: object) -> None:
+        raise OSError("disk full")
+
+    monkeypatch.setitem(sys.modules, "wandb", SimpleNamespace(Settings=dict, init=init))
     genrm.write("in.jsonl", make_rollouts())
-    finished = genrm.run("score", "in.jsonl", "--offline", "--wandb", "x", PYTHONPATH=_before_others(genrm))
+    finished = call("score", "in.jsonl", "--offline", "--wandb", "x")
     assert (finished.code, "in.scored.jsonl" in genrm.names()) == (0, True)
     assert "genrm: warning: --wandb: the run was not logged: OSError: disk full\n" in finished.err
-
-
-def _before_others(genrm: Genrm) -> str:
-    """Return a module path on which the test's folder comes first."""
-    return f"{genrm.folder}:{genrm.environment()['PYTHONPATH']}"

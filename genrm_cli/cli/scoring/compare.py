@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from genrm_cli.group_scorer import GroupScorer
     from genrm_cli.groups.group import Group
     from genrm_cli.groups.results import ComparisonResult, GroupRewards
-    from genrm_cli.metrics.run_metrics import RunMetrics
     from genrm_cli.rollouts.record import Rollout
 
 MAX_RESPONSES = 64
@@ -68,6 +67,7 @@ def compare(
     """
     from genrm_cli.group_scorer import GroupScorer
     from genrm_cli.groups.check import check_settings
+    from genrm_cli.jobs.compare_request import compare_reply
     from genrm_cli.jobs.score_file import refuse_unscored
     from genrm_cli.settings.table import changed
 
@@ -87,7 +87,7 @@ def compare(
     if not settings.output.quiet:
         _say_warnings(result, is_baseline=settings.judge.judge is not None)
     if settings.output.json_output:
-        print_json(_reply(result, scorer.metrics))
+        print_json(compare_reply(result, result.rewards))
     else:
         _print_tables(group.rollouts, result)
     refuse_unscored(scorer.metrics, settings)
@@ -97,26 +97,6 @@ def compare(
 async def _compare(group: "Group", scorer: "GroupScorer") -> "GroupRewards":
     async with scorer:
         return await scorer.score_group(group)
-
-
-def _reply(result: "GroupRewards", metrics: "RunMetrics") -> dict[str, Any]:
-    """Return the reply to a compare request in NeMo Gym's form, without failed comparisons."""
-    from genrm_cli.metrics.run_metrics import reference_metrics
-
-    if len(result.scores) < 2:  # only under --compat
-        return {"rewards": result.rewards, "comparison_results": None, "metrics": None}
-    verdicts = [
-        {
-            "response_i": comparison.i,
-            "response_j": comparison.j,
-            "judge_idx": comparison.judge_idx,
-            "score_1": verdict.score_1,
-            "score_2": verdict.score_2,
-            "ranking": verdict.ranking,
-        }
-        for comparison, verdict in result.verdicts.items()
-    ]
-    return {"rewards": result.rewards, "comparison_results": verdicts, "metrics": reference_metrics(metrics)}
 
 
 def _say_warnings(result: "GroupRewards", *, is_baseline: bool) -> None:

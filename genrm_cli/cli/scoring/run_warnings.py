@@ -41,6 +41,8 @@ def iter_warnings(metrics: dict[str, Any]) -> Iterator[str]:
         yield f"the estimator did not converge in {counted(metrics['groups_not_converged'], 'group')}."
     for name, count in metrics["redactions"].items():
         yield f"{counted(count, 'match', 'matches')} of {name} masked in texts sent to the judge."
+    if ids := metrics["contradicting_ids"]:
+        yield f"{counted(ids, 'task id')} of several prompts in these files: their rollouts are grouped by the prompt."
     if metrics["duplicate_rollouts"]:
         yield f"{counted(metrics['duplicate_rollouts'], 'duplicate rollout')} (same group and rollout index)."
     if metrics["rewards_on_defaults"]:

@@ -12,8 +12,8 @@ import typer
 from genrm_cli.cli.console import print_json, print_text, say, say_error, showing_progress
 from genrm_cli.cli.events import Events, file_text, plan_text
 from genrm_cli.cli.options import (
-    ALL_PANELS,
     INTERRUPTED_TEXT,
+    RUN_PANELS,
     Invocation,
     run_to_end,
     say_endpoint_source,
@@ -41,7 +41,7 @@ def _end_before_start(error: GenrmError, output: OutputSettings) -> None:
     _say_end(report, RunProgress(), output)
 
 
-@with_settings(*ALL_PANELS, on_error=_end_before_start)
+@with_settings(*RUN_PANELS, on_error=_end_before_start)
 def score(
     rollouts: Annotated[
         list[str],
@@ -75,6 +75,11 @@ def score(
 
     Example: genrm score 's3://bucket/rl/env/' --output-template '{dir}/scored/{stem}.scored.jsonl' --dry-run
     """
+    return run_score(rollouts, invocation, table=table, report_page=report_page)
+
+
+def run_score(rollouts: list[str], invocation: Invocation, *, table: int = 0, report_page: bool = False) -> int:
+    """Score rollouts as the command does, and return its exit code."""
     from genrm_cli.jobs.batch import BatchReport
     from genrm_cli.jobs.due.inputs import is_one_input
 
@@ -83,7 +88,8 @@ def score(
     if report_page:  # the page shows the judge's replies
         invocation = replace(invocation, settings=changed(invocation.settings, keep_replies=True))
     output = invocation.settings.output
-    report, progress = BatchReport(alone=is_one_input(rollouts), keeps=output.json_output or report_page), RunProgress()
+    alone = is_one_input(rollouts) or invocation.settings.input.together
+    report, progress = BatchReport(alone=alone, keeps=output.json_output or report_page), RunProgress()
     try:
         if output.dry_run:
             _show_plan(rollouts, report, invocation)
@@ -132,13 +138,16 @@ def _score(
     """Score all inputs and show their summary. Raise the error that ended the run early, or that of a single input."""
     from genrm_cli.jobs.batch import score_inputs
     from genrm_cli.jobs.context import new_run
+    from genrm_cli.jobs.due.inputs import is_one_input
     from genrm_cli.jobs.due.planning import Status
     from genrm_cli.tracking.log_run import load_trackers, log_run, tracked_run
 
     settings = invocation.settings
     quiet = settings.output.quiet
     trackers = load_trackers(settings.tracking)
-    if report.alone:
+    if report_page and settings.input.together and not is_one_input(rollouts):
+        raise UsageError("--report reads each scored file on its own, but groups of a set span files; drop --report.")
+    if is_one_input(rollouts):
         _refuse_streams(rollouts[0], invocation, report_page=report_page)
     say_endpoint_source(invocation)
     with contextlib.ExitStack() as stack:
@@ -170,6 +179,8 @@ def _show_results(report: "BatchReport", run: "RunContext", *, table: int) -> No
         say(f"{last.uri} is up to date ({last.reason}): {last.output}; use --force to score it again")
         if table and last.metrics is not None:
             show_summary(last.metrics, (), table=table)
+    elif alone and last is not None and last.status is Status.ASKED:
+        say(file_text(last.as_dict()))
     elif alone and last is not None and last.report is not None:
         show_summary(last.report.metrics, report.samples, table=table)
     elif not alone and report.counts[Status.SCORED]:
@@ -210,11 +221,13 @@ def _show_plan(rollouts: Sequence[str], report: "BatchReport", invocation: Invoc
     from genrm_cli.jobs.context import new_run
     from genrm_cli.jobs.preview.dry_run import iter_dry_run
     from genrm_cli.jobs.preview.estimate import total_of
+    from genrm_cli.jobs.shards import check_shards
 
     settings, costs = invocation.settings, []
     with Events(settings.output.log_json, quiet=settings.output.quiet) as events:
         run = new_run(settings, invocation.api_keys, None, events)
         check_settings(settings)
+        check_shards(settings)
         for result in iter_dry_run(rollouts, run):
             report.enter(result)
             cost = "" if result.plan is None else f"\n  {plan_text(result.plan)}"

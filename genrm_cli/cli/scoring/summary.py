@@ -10,7 +10,7 @@ from genrm_cli.cli.scoring.run_warnings import iter_warnings
 from genrm_cli.cli.scoring.sample_tables import show_components, show_groups
 from genrm_cli.metrics.reliability import reliability_with
 from genrm_cli.metrics.run_metrics import RunMetrics
-from genrm_cli.storage.formats.location import sibling
+from genrm_cli.storage.formats.location import folder_of, sibling
 
 if TYPE_CHECKING:
     from genrm_cli.jobs.batch import BatchReport
@@ -170,10 +170,11 @@ def _shares_pairs(metrics: dict[str, Any]) -> bool:
 
 def _iter_files(metrics: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield the files to look at next; none for a stream, or for many inputs, whose files were printed one by one."""
-    if metrics.get("output_mark") is None:
+    files = metrics.get("files")
+    if metrics.get("output_mark") is None and not files:
         return
     output = metrics["output"]
-    yield "output", output
+    yield "output", f"{len(files):,} files in {folder_of(output)}" if files else output
     others = [sibling(output, ".comparisons.jsonl")]
     if metrics["rejected_lines"]:
         others.append(sibling(output, ".rejects.jsonl"))
@@ -198,4 +199,8 @@ def counts_text(report: "BatchReport") -> str:
     is_cut = report.fatal is not None or report.is_interrupted
     more = " (stopped before listing all)" if is_cut and not report.is_listed else ""
     nothing = "nothing done" if is_cut else "nothing to do"
-    return f"{counted(report.counts.total(), 'file')}: {counts or nothing}{more}"
+    last = report.last
+    inputs = counted(report.counts.total(), "file")
+    if last is not None and last.files > 1:
+        inputs = f"a set of {last.files:,} files"
+    return f"{inputs}: {counts or nothing}{more}"

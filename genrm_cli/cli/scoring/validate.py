@@ -41,14 +41,16 @@ def validate(
     from genrm_cli.jobs.due.inputs import is_one_input
     from genrm_cli.jobs.preview.estimate import total_of
     from genrm_cli.jobs.preview.validate import iter_reports
+    from genrm_cli.rollouts.grouping import TornPrompts
 
-    settings, alone = invocation.settings, is_one_input(rollouts)
+    settings, torn = invocation.settings, TornPrompts()
+    alone = is_one_input(rollouts) or settings.input.together
     plans: list[Report] = []
     reports: list[Report] = []
     codes: list[int] = []
     as_json = settings.output.json_output
     with watched(settings) as (progress, events):
-        for report in iter_reports(rollouts, new_run(settings, progress=progress, on_event=events)):
+        for report in iter_reports(rollouts, new_run(settings, progress=progress, on_event=events), torn):
             error = report if isinstance(report, GenrmError) else _error_of(report, strict=settings.input.strict)
             codes.append(0 if error is None else error.exit_code)
             if not isinstance(report, GenrmError):
@@ -61,10 +63,16 @@ def validate(
                 say_error(str(error))
     code = worst_exit_code(codes)
     if not alone and as_json:
-        print_json({"files": len(codes), "exit_code": code, "plan": total_of(plans), "inputs": reports})
+        of_all = {"files": len(codes), "prompts_in_several_files": torn.count(), "exit_code": code}
+        print_json({**of_all, "plan": total_of(plans), "inputs": reports})
     elif not alone:
         heading = f"{counted(len(codes), 'file')}, {sum(map(bool, codes)):,} with errors"
         print_text(f"\n{heading}\n" + "\n".join(_rows(_cost_rows(total_of(plans)))))
+        if count := torn.count():
+            print_text(
+                f"{counted(count, 'prompt')} in several files: if the files are shards of one collection, "
+                "add --together, so that rollouts are compared across files."
+            )
     return code
 
 
@@ -90,7 +98,8 @@ def _tell(report: Report, *, alone: bool, as_json: bool) -> None:
 
 
 def _lines(report: Report) -> Iterator[str]:
-    yield from _rows({"input": report["input"], **_content_rows(report), **_comparison_rows(report)})
+    files = f" ({report['files']:,} files)" if report["files"] > 1 else ""
+    yield from _rows({"input": report["input"] + files, **_content_rows(report), **_comparison_rows(report)})
     yield from _problem_lines(report)
     if report["example"] is not None:
         yield from _example_lines(report["example"])
@@ -129,10 +138,15 @@ def _content_rows(report: Report) -> Report:
         "rollouts": f"{report['rollouts']:,}",
         "not compared": _not_compared(report),
         "texts": ", ".join(_noted_texts(report)),
-        "groups": f"{report['groups']:,}, by {names}" if names else "0",
+        "groups": [f"{report['groups']:,}, by {names}" if names else "0", *_regrouped(report)],
         "group sizes": ", ".join(shown + rest),
         "view": ", ".join(f"{view} in {counted(count, 'group')}" for view, count in report["views"].items()),
     }
+
+
+def _regrouped(report: Report) -> Iterator[str]:
+    if ids := report["contradicting_ids"]:
+        yield f"{counted(ids, 'task id')} of several prompts: their rollouts are grouped by the prompt"
 
 
 def _comparison_rows(report: Report) -> Report:

@@ -110,7 +110,7 @@ def _served_models(judge: JudgeSettings, *, needed: bool) -> list[str]:
         JudgeError: it returns no list and `needed` is set. Otherwise that is a warning.
     """
     from genrm_cli.judging.client import CallError, JudgeAddress, JudgeClient
-    from genrm_cli.settings.keys import find_api_key
+    from genrm_cli.settings.sources.keys import find_api_key
 
     url = judge.base_url[0]
     address = JudgeAddress(url, find_api_key(judge, os.environ), _TIMEOUT_S, 1, judge.ca_bundle)

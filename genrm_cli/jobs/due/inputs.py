@@ -7,10 +7,13 @@ from functools import lru_cache
 from hashlib import blake2b
 
 from genrm_cli.errors import GenrmError, UsageError
+from genrm_cli.jobs.context import RunContext
+from genrm_cli.jobs.sources import Sources
 from genrm_cli.settings import Settings
 from genrm_cli.storage.commit import MANIFEST_SUFFIX
 from genrm_cli.storage.formats.location import (
     S3Options,
+    common_folder,
     folder_of,
     is_rollout_file,
     is_s3,
@@ -26,12 +29,28 @@ from genrm_cli.storage.sink import goes_out_at_once, is_same_place
 
 @dataclass(frozen=True, slots=True)
 class OutputPlaces:
-    """The output locations of an input; None beside a stream or pipe."""
+    """The output locations of an input; None beside a stream or pipe.
+
+    Attributes:
+        scored: the scored lines. For a set of files no file: the name that its other outputs share.
+        files: the scored lines of each file of a set.
+    """
 
     scored: str
     comparisons: str | None = None
     rejects: str | None = None
     metrics: str | None = None
+    files: tuple[str, ...] = ()
+
+    @property
+    def scored_files(self) -> tuple[str, ...]:
+        """The scored lines of each file."""
+        return self.files or (self.scored,)
+
+    @property
+    def shown(self) -> str:
+        """The scored lines to a person: of a set their folder."""
+        return f"{folder_of(self.scored).rstrip('/')}/" if self.files else self.scored
 
     @property
     def manifest(self) -> str | None:
@@ -52,17 +71,33 @@ class Task:
     """One input and its output locations.
 
     Attributes:
-        uri: of the input.
+        uri: of the input, or the name of a set of files.
         places: locations of its outputs.
-        found: its entry in a listing; None for an input that the user named.
+        found: its entry in a listing; None for an input that the user named, and for a set.
         problem: why it cannot be scored; None if it can. The input may then be a folder or prefix that could not be
             listed to its end.
+        members: the files of a set, by name.
     """
 
     uri: str
     places: OutputPlaces
     found: Found | None = None
     problem: GenrmError | None = None
+    members: tuple["Task", ...] = ()
+
+    @property
+    def files(self) -> tuple["Task", ...]:
+        """The files of a set, or the only one."""
+        return self.members or (self,)
+
+    @property
+    def is_named(self) -> bool:
+        """Whether the user named it, or a file of the set: no later run may look for it."""
+        return any(file.found is None for file in self.files)
+
+    def sources(self, run: RunContext) -> Sources:
+        """Return its files, to be read."""
+        return Sources([file.uri for file in self.files], run, self.uri if self.members else None)
 
 
 def is_one_input(inputs: Sequence[str]) -> bool:
@@ -73,7 +108,37 @@ def is_one_input(inputs: Sequence[str]) -> bool:
 def iter_tasks(
     inputs: Sequence[str], settings: Settings, s3: S3Options, on_nothing: Callable[[str], None] | None = None
 ) -> Iterator[Task]:
-    """Yield the inputs of a command line, each once, lazily; keeps about 200 bytes a file.
+    """Yield the inputs of a command line, each once; with `together` a single one of all their files.
+
+    The arguments and errors are those of `iter_files`.
+    """
+    tasks = iter_files(inputs, settings, s3, on_nothing)
+    if not settings.input.together:
+        yield from tasks
+    elif members := sorted(tasks, key=lambda task: task.uri):  # one set, in whatever order its files were named
+        yield members[0] if len(members) == 1 else _set_of(members, settings)
+
+
+def _set_of(members: Sequence[Task], settings: Settings) -> Task:
+    """Return the set that files form; a problem of one of them is one of the set."""
+    name = settings.output.set_name
+    if "/" in name or name.strip(".") == "":
+        raise UsageError(f"--set-name {name!r} is not the beginning of a file name; choose one such as 'epoch-3'.")
+    problem = next((task.problem for task in members if task.problem is not None), None)
+    if problem is not None:
+        return Task(name, _NO_PLACES, problem=problem)
+    try:
+        scored = tuple(task.places.scored for task in members)
+        stem = os.path.join(common_folder(scored), name).removeprefix("./")  # noqa: PTH118  (may be on S3)
+        return Task(stem, replace(_places_of(f"{stem}.scored.jsonl"), files=scored), members=tuple(members))
+    except UsageError as error:
+        return Task(name, _NO_PLACES, problem=error)
+
+
+def iter_files(
+    inputs: Sequence[str], settings: Settings, s3: S3Options, on_nothing: Callable[[str], None] | None = None
+) -> Iterator[Task]:
+    """Yield the files of a command line, each once, lazily; keeps about 200 bytes a file.
 
     Side files (outputs of genrm and NeMo Gym) in folders, prefixes and patterns are skipped. An input that cannot be
     listed or has no output location yields a task with a problem; the others go on.
@@ -133,16 +198,20 @@ def output_places(uri: str, settings: Settings, below: str | None = None) -> Out
     require_rl_prefix(scored, settings.storage.any_prefix)
     if goes_out_at_once(scored):
         return OutputPlaces(scored)
-    places = OutputPlaces(
+    places = _places_of(scored)
+    for place in (places.scored, *places.sides()):
+        if is_same_place(place, uri):
+            raise UsageError(f"the output {place} is the input; choose another output with -o.")
+    return places
+
+
+def _places_of(scored: str) -> OutputPlaces:
+    return OutputPlaces(
         scored,
         comparisons=sibling(scored, ".comparisons.jsonl"),
         rejects=sibling(scored, ".rejects.jsonl"),
         metrics=sibling(scored, ".metrics.json"),
     )
-    for place in (places.scored, *places.sides()):
-        if is_same_place(place, uri):
-            raise UsageError(f"the output {place} is the input; choose another output with -o.")
-    return places
 
 
 def _refuse_ambiguous(inputs: Sequence[str], settings: Settings) -> None:

@@ -1,7 +1,9 @@
 """Decide from its existing outputs whether an input has to be scored."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
+from itertools import starmap
 from typing import Any
 
 from genrm_cli.groups.check import judge_specs
@@ -13,11 +15,11 @@ from genrm_cli.rollouts.views import READING_VERSION
 from genrm_cli.settings import Settings
 from genrm_cli.settings.table import digest_of
 from genrm_cli.storage.commit import finish_commit, was_interrupted
-from genrm_cli.storage.formats.location import InputIdentity, Mark, S3Options, is_s3, stem_of
+from genrm_cli.storage.formats.location import InputIdentity, Mark, S3Options, folder_of, is_s3, name_below, stem_of
 from genrm_cli.storage.formats.records import BadLineError, parse_record
 from genrm_cli.storage.local import remove_unfinished
 from genrm_cli.storage.objects import read_object
-from genrm_cli.storage.sink import mark_of, place_of, which_exist
+from genrm_cli.storage.sink import exists, mark_of, place_of, which_exist
 from genrm_cli.verdicts import FailureKind
 
 _TRANSIENT = {kind.value for kind in FailureKind if kind.is_transient}
@@ -45,36 +47,75 @@ class OutputState:
 INTERRUPTED = OutputState(OutputStanding.STALE, "an earlier run stopped while writing its outputs")
 
 
-def look_at_outputs(places: OutputPlaces, identity: InputIdentity, settings: Settings, s3: S3Options) -> OutputState:
+def look_at_outputs(
+    places: OutputPlaces, identities: Sequence[InputIdentity], settings: Settings, s3: S3Options
+) -> OutputState:
     """Read the state of the outputs of an input: metrics and scored lines that name each other vouch for all.
+
+    Args:
+        places: of the outputs.
+        identities: of the files of the input.
+        settings: of the run.
+        s3: connection options.
 
     Raises:
         StorageError: an output cannot be read.
     """
     if places.metrics is None:
         return OutputState(OutputStanding.NEW, "written to a stream")
-    scored = mark_of(places.scored, s3)
-    if scored is None:
+    marks = [mark_of(uri, s3) for uri in places.scored_files]
+    if not any(marks):
         return _without_scored_lines(places, s3)
     metrics = _read_metrics(places.metrics, s3)
-    recorded = _recorded_mark(metrics)
-    if identity.etag is None and identity.mtime_ns is None:
+    if any(identity.etag is None and identity.mtime_ns is None for identity in identities):
         return OutputState(
             OutputStanding.FOREIGN, "the input is a stream, which cannot be compared with the earlier one"
         )
-    if metrics is None or recorded is None or not _is_marked(scored, recorded):
-        is_other = scored.upload is not None and (recorded is None or scored.upload != recorded.upload)
-        if is_other or _were_interrupted(places, s3):
+    recorded = _recorded_files(metrics, places)
+    for mark, record in zip(marks, recorded, strict=True):
+        known = _recorded_mark(record)
+        if mark is None or (metrics is not None and known is not None and _is_marked(mark, known)):
+            continue
+        if _is_in_set(places, settings, s3):
+            set_name = settings.output.set_name
+            return OutputState(OutputStanding.FOREIGN, f"it was scored with the other files of {set_name} (--together)")
+        if _is_rewritten(mark, known, places, s3) or _were_interrupted(places, s3):
             return INTERRUPTED
         return OutputState(OutputStanding.FOREIGN, "it was changed after genrm wrote it, or was not written by genrm")
+    if metrics is None or None in marks:
+        return OutputState(OutputStanding.STALE, "the scored lines of some of its files are missing", metrics)
     if not settings.output.overwrite and (other := _other_judge(metrics, settings)) is not None:
         return OutputState(OutputStanding.FOREIGN, other, metrics)
-    reason = _stale_reason(metrics, identity, settings)
+    reason = _stale_reason(metrics, recorded, identities, settings)
     if reason is None:
         return OutputState(OutputStanding.CURRENT, "same input, same settings", metrics)
-    if (kept := _reason_to_keep(metrics, identity, settings)) is not None:
+    if (kept := _reason_to_keep(metrics, recorded, identities, settings)) is not None:
         return OutputState(OutputStanding.FOREIGN, kept, metrics)
     return OutputState(OutputStanding.STALE, reason, metrics)
+
+
+def _recorded_files(metrics: Mapping[str, Any] | None, places: OutputPlaces) -> list[Mapping[str, Any] | None]:
+    """Return what metrics say of each file of an input: what it was made from, and the mark of its scored lines."""
+    if not places.files:
+        return [metrics]
+    listed = (metrics or {}).get("files")
+    by_name = {file.get("output"): file for file in listed} if isinstance(listed, list) else {}
+    return [by_name.get(name_below(folder_of(places.scored), uri)) for uri in places.files]
+
+
+def _is_in_set(places: OutputPlaces, settings: Settings, s3: S3Options) -> bool:
+    """Whether the scored lines of a single file are those of a set in the same folder."""
+    folder, slash, name = places.scored.rpartition("/")
+    beside = None if places.files else _read_metrics(f"{folder}{slash}{settings.output.set_name}.metrics.json", s3)
+    listed = (beside or {}).get("files")
+    return isinstance(listed, list) and any(file.get("output") == name for file in listed)
+
+
+def _is_rewritten(mark: Mark, known: Mark | None, places: OutputPlaces, s3: S3Options) -> bool:
+    """Whether genrm wrote scored lines after their metrics; those of a set also when their files were scored alone."""
+    if mark.upload is None or (known is not None and mark.upload == known.upload):
+        return False
+    return not places.files or (places.manifest is not None and exists(places.manifest, s3))
 
 
 def finish_outputs(places: OutputPlaces, s3: S3Options) -> bool:
@@ -89,17 +130,22 @@ def finish_outputs(places: OutputPlaces, s3: S3Options) -> bool:
         return True
     is_done = finish_commit(places.manifest, s3)
     if not is_s3(places.scored):
-        remove_unfinished([stem_of(places.scored), places.scored, *places.sides()])
+        remove_unfinished([stem_of(places.scored), *places.scored_files, *places.sides()])
     return is_done
 
 
 def _were_interrupted(places: OutputPlaces, s3: S3Options) -> bool:
-    existing = which_exist([places.scored, *places.sides()], s3)
+    existing = which_exist([*places.scored_files, *places.sides()], s3)
     return places.manifest is not None and was_interrupted(places.manifest, existing, s3)
 
 
-def _stale_reason(metrics: dict[str, Any], identity: InputIdentity, settings: Settings) -> str | None:
-    if not _is_made_from(metrics, identity):
+def _stale_reason(
+    metrics: dict[str, Any],
+    recorded: Sequence[Mapping[str, Any] | None],
+    identities: Sequence[InputIdentity],
+    settings: Settings,
+) -> str | None:
+    if not _are_made_from(recorded, identities) or len(metrics.get("files", recorded)) != len(recorded):
         return "the input has changed"
     if metrics.get("limit") is not None and metrics["limit"] != settings.limits.limit:
         return f"it is a trial (--limit {metrics['limit']})"
@@ -133,18 +179,25 @@ def _failed_functions(metrics: dict[str, Any]) -> bool:
     return any(components.get(name) == "functions" for name in failed)
 
 
-def _reason_to_keep(metrics: dict[str, Any], identity: InputIdentity, settings: Settings) -> str | None:
+def _reason_to_keep(
+    metrics: dict[str, Any],
+    recorded: Sequence[Mapping[str, Any] | None],
+    identities: Sequence[InputIdentity],
+    settings: Settings,
+) -> str | None:
     """Return why stale outputs must not be replaced; None if they may."""
-    made_from, judge = metrics.get("input"), metrics.get("judge")
+    judge = metrics.get("judge")
     judged = isinstance(judge, dict) and judge.get("name") is not None and not judge.get("stand_in", True)
     if isinstance(judge, dict) and judged and settings.judge.judge is not None:
         return f"it was judged by {judge.get('name')}, which the built-in baseline must not replace"
     if settings.limits.limit is not None and metrics.get("limit") is None:
         return "it is the result of a full run, which a trial (--limit) must not replace"
-    if _is_made_from(metrics, identity) or not isinstance(made_from, dict):
-        return None
-    if made_from.get("place") not in (None, place_of(identity.uri)):
-        return f"it was made from another input, {made_from.get('uri')}"
+    for record, identity in zip(recorded, identities, strict=True):
+        made_from = (record or {}).get("input")
+        if _is_made_from(record, identity) or not isinstance(made_from, dict):
+            continue
+        if made_from.get("place") not in (None, place_of(identity.uri)):
+            return f"it was made from another input, {made_from.get('uri')}"
     return None
 
 
@@ -184,8 +237,12 @@ def _address(url: str) -> str:
     return url.rstrip("/")
 
 
-def _is_made_from(metrics: dict[str, Any], identity: InputIdentity) -> bool:
-    made_from = metrics.get("input")
+def _are_made_from(recorded: Sequence[Mapping[str, Any] | None], identities: Sequence[InputIdentity]) -> bool:
+    return all(starmap(_is_made_from, zip(recorded, identities, strict=True)))
+
+
+def _is_made_from(record: Mapping[str, Any] | None, identity: InputIdentity) -> bool:
+    made_from = (record or {}).get("input")
     if not isinstance(made_from, dict):
         return False
     now = {"size_bytes": identity.size_bytes, "etag": identity.etag, "mtime_ns": identity.mtime_ns}
@@ -261,8 +318,8 @@ def _read_metrics(uri: str, s3: S3Options) -> dict[str, Any] | None:
     return metrics if metrics is not None and "settings_digest" in metrics else None
 
 
-def _recorded_mark(metrics: dict[str, Any] | None) -> Mark | None:
-    recorded = (metrics or {}).get("output_mark")
+def _recorded_mark(record: Mapping[str, Any] | None) -> Mark | None:
+    recorded = (record or {}).get("output_mark")
     if not isinstance(recorded, dict):
         return None
     return Mark(recorded.get("size_bytes", -1), recorded.get("upload"), recorded.get("mtime_ns"))

@@ -34,6 +34,7 @@ class Status(StrEnum):
 
     SCORE = "score"  # to be scored
     SCORED = "scored"
+    ASKED = "asked"  # about a shard's groups, for another run to conclude
     CURRENT = "up to date"
     WAITS = "waits"  # for the next run
     FAILED = "failed"
@@ -44,8 +45,9 @@ class FileResult:
     """The result of one input.
 
     Attributes:
-        uri: of the input.
-        output: where its scored lines are, or would be.
+        uri: of the input, or the name of a set of files.
+        output: where its scored lines are, or would be; of a set their folder.
+        files: how many the input has.
         status: see `Status`.
         reason: for the status, or a summary of the scores.
         error: that occurred; also of an input that was scored with too many unscored rollouts.
@@ -64,6 +66,7 @@ class FileResult:
     metrics: dict[str, Any] | None = None
     plan: dict[str, Any] | None = None
     wall_time_s: float = 0.0
+    files: int = 1
 
     @property
     def exit_code(self) -> int:
@@ -80,6 +83,7 @@ class FileResult:
             "error": None if self.error is None else str(self.error),
             "exit_code": self.exit_code,
             "wall_time_s": round(self.wall_time_s, 3),
+            **({} if self.files == 1 else {"files": self.files}),
             **({} if self.plan is None else {"plan": self.plan}),
         }
 
@@ -120,13 +124,15 @@ class Decision:
 
     def put_off(self, error: GenrmError) -> "Decision":
         """Leave the input to the next run; one that the user named has failed, as no later run looks for it."""
-        return self.failed(error) if self.task.found is None else self.waiting(str(error))
+        return self.failed(error) if self.task.is_named else self.waiting(str(error))
 
     def result(self) -> FileResult:
         """Return the result of an input that is not scored now."""
         metrics = None if self.freshness is None else self.freshness.metrics
-        places = self.task.places
-        return FileResult(self.task.uri, places.scored, self.status, self.reason, self.error, metrics=metrics)
+        task = self.task
+        return FileResult(
+            task.uri, task.places.shown, self.status, self.reason, self.error, metrics=metrics, files=len(task.files)
+        )
 
 
 def iter_decisions(
@@ -167,7 +173,10 @@ def decide(task: Task, run: RunContext) -> Decision:
     if task.problem is not None:
         return decision.failed(task.problem)
     try:
-        return _decide_by(decision, identity_of(task.uri, run.s3) if task.found is None else task.found.identity, run)
+        identities = [
+            identity_of(file.uri, run.s3) if file.found is None else file.found.identity for file in task.files
+        ]
+        return _decide_by(decision, identities, run)
     except GenrmError as error:
         return decision.failed(error)
 
@@ -177,22 +186,26 @@ def decide_again(decision: Decision, run: RunContext) -> Decision:
 
     Another run may have scored it meanwhile, or its writer may have gone on.
     """
-    found = decision.task.found
+    identities = []
     try:
-        if found is not None and not exists(decision.task.uri, run.s3):
-            return decision.waiting("gone since it was listed")
-        identity = identity_of(decision.task.uri, run.s3)
-        if found is not None and identity != found.identity:
-            return decision.waiting("changed since it was listed: perhaps still written")
+        for file in decision.task.files:
+            of_set = f"{file.uri}: " if decision.task.members else ""
+            if file.found is not None and not exists(file.uri, run.s3):
+                return decision.waiting(f"{of_set}gone since it was listed")
+            identities.append(identity_of(file.uri, run.s3))
+            if file.found is not None and identities[-1] != file.found.identity:
+                return decision.waiting(f"{of_set}changed since it was listed: perhaps still written")
         is_whole = finish_outputs(decision.task.places, run.s3)
-        return _decide_by(decision, identity, run, is_whole=is_whole)
+        return _decide_by(decision, identities, run, is_whole=is_whole)
     except GenrmError as error:
         return decision.failed(error)
 
 
-def _decide_by(decision: Decision, identity: InputIdentity, run: RunContext, *, is_whole: bool = True) -> Decision:
+def _decide_by(
+    decision: Decision, identities: Sequence[InputIdentity], run: RunContext, *, is_whole: bool = True
+) -> Decision:
     task, settings = decision.task, run.settings
-    freshness = look_at_outputs(task.places, identity, settings, run.s3)
+    freshness = look_at_outputs(task.places, identities, settings, run.s3)
     if freshness.standing is OutputStanding.CURRENT and not is_whole:
         freshness = INTERRUPTED
     decision = replace(decision, reason=freshness.reason, freshness=freshness)
@@ -203,17 +216,22 @@ def _decide_by(decision: Decision, identity: InputIdentity, run: RunContext, *, 
             UsageError(
                 f"{task.places.scored} exists, but {freshness.reason}; pass --force to replace it, "
                 "or choose another output."
+                if not task.members
+                else f"the outputs of the set {task.uri} exist, but {freshness.reason}; pass --force to replace them, "
+                "or choose others with --output-template and --set-name."
             )
         )
     min_age_s = DEFAULT_MIN_AGE_S if settings.input.min_age is None else settings.input.min_age
-    if task.found is not None and task.found.age_s < min_age_s:
+    age_s = min((file.found.age_s for file in task.files if file.found is not None), default=min_age_s)
+    if age_s < min_age_s:
+        newest = "one of its files is " if task.members else ""
         return decision.waiting(
-            f"too new, {task.found.age_s:.0f} s old: it may be incomplete; use --min-age 0 to score it now"
+            f"{newest}too new, {age_s:.0f} s old: it may be incomplete; use --min-age 0 to score it now"
         )
     return decision
 
 
-def plan_inputs(inputs: Sequence[str], run: RunContext) -> Iterator[FileResult]:
+def plan_inputs(inputs: Sequence[str], run: RunContext) -> Iterator[Decision]:
     """Yield what a run would do with each input, leases of others included; nothing is written."""
     leases = Leases(run.s3, run.settings.storage.lease_expiry) if run.settings.storage.leases else None
-    return (decision.result() for decision in iter_decisions(inputs, run, leases))
+    return iter_decisions(inputs, run, leases)

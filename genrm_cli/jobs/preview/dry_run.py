@@ -5,10 +5,10 @@ from dataclasses import replace
 
 from genrm_cli.errors import GenrmError
 from genrm_cli.jobs.context import RunContext
-from genrm_cli.jobs.due.planning import FileResult, Status, plan_inputs
-from genrm_cli.jobs.index import Reject, index_input
+from genrm_cli.jobs.due.planning import Decision, FileResult, Status, plan_inputs
+from genrm_cli.jobs.index import FirstRejects, index_input
 from genrm_cli.jobs.preview.estimate import estimate_run
-from genrm_cli.jobs.score_file import NAMED_PROBLEMS, refuse_unreadable
+from genrm_cli.jobs.score_file import refuse_unreadable
 from genrm_cli.metrics.run_metrics import RunMetrics
 
 
@@ -18,24 +18,21 @@ def iter_dry_run(inputs: Sequence[str], run: RunContext) -> Iterator[FileResult]
     Raises:
         UsageError: the inputs and settings contradict each other.
     """
-    for result in plan_inputs(inputs, run):
-        yield _planned(result, replace(run, metrics=RunMetrics())) if result.status is Status.SCORE else result
+    for decision in plan_inputs(inputs, run):
+        is_due = decision.status is Status.SCORE
+        yield _planned(decision, replace(run, metrics=RunMetrics())) if is_due else decision.result()
 
 
-def _planned(result: FileResult, run: RunContext) -> FileResult:
-    first: list[Reject] = []
-
-    def note(reject: Reject) -> None:
-        if len(first) < NAMED_PROBLEMS:
-            first.append(reject)
-
+def _planned(decision: Decision, run: RunContext) -> FileResult:
+    result = decision.result()
+    first = FirstRejects()
     try:
         with (
-            run.open_source(result.uri) as source,
-            index_input(source, run, note) as index,
+            decision.task.sources(run) as sources,
+            index_input(sources, run, first) as index,
         ):
-            refuse_unreadable(source, run.metrics, first)
-            return replace(result, plan=estimate_run(index, run, result.output))
+            refuse_unreadable(index, first)
+            return replace(result, plan=estimate_run(index, run, decision.task.places.scored))
     except GenrmError as error:
         reason = str(error).removeprefix(f"{result.uri}: ")
         return replace(result, status=Status.FAILED, reason=reason, error=error)

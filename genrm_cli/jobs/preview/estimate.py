@@ -8,7 +8,7 @@ from genrm_cli.groups.judge_group import count_known, iter_prompts
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.jobs.cost import cost_of_run
 from genrm_cli.jobs.index import InputIndex
-from genrm_cli.jobs.journals import asks_anybody, known_journal
+from genrm_cli.jobs.journaling.journals import asks_anybody, known_journal
 from genrm_cli.jobs.judge_input import correct_plan
 from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.open_judges import idle_judges

@@ -57,7 +57,7 @@ class Problems:
 
     def add_reject(self, reject: Reject) -> None:
         """Count a line that cannot be read."""
-        self.add(reject.unit, reject.reason, reject.line)
+        self.add(reject.unit, reject.reason, reject.where)
 
     def add_group(self, group: Group, rows: list[int], index: InputIndex, group_by: str | None) -> None:
         """Count the problems of a group.
@@ -71,12 +71,12 @@ class Problems:
         table = index.table
         if group_by is not None and group.key.startswith((UNGROUPED, "line:")):
             told = "it is not compared" if group.key.startswith(UNGROUPED) else "the line is a group of its own"
-            self.add("line", f"no field {group_by}, which --group-by names: {told}", table.place(rows[0]).line)
+            self.add("line", f"no field {group_by}, which --group-by names: {told}", index.where(rows[0]))
         for row in table.duplicates(rows):
-            self.add("rollout", "duplicate, with the group and index of another", f"line {table.place(row).line}")
+            self.add("rollout", "duplicate, with the group and index of another", f"line {index.where(row)}")
         for row, rollout in zip(rows, group.rollouts, strict=True):
             if rollout.is_comparable and not rollout.has_prompt and not rollout.is_session:
-                self.add("rollout", "no prompt: the judge would see the response only", f"line {table.place(row).line}")
+                self.add("rollout", "no prompt: the judge would see the response only", f"line {index.where(row)}")
         blank = sum(reason == BLANK for reason in map(index.plan.why_not_compared, group.rollouts))
         if blank * 2 > len(rows) > 1:
             self.add("group", "more than half of its responses are blank", group.key)

@@ -11,6 +11,7 @@ from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.groups.reasons import MIXED_PROMPTS
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.jobs.index import Reject, index_input
+from genrm_cli.jobs.sources import Sources
 from genrm_cli.judging.lookup.builtin_profiles import PROFILES
 from genrm_cli.judging.profiles.profile import AnyProfile, Message, Profile, render_messages
 from genrm_cli.judging.requests import Prompt
@@ -111,8 +112,8 @@ def _iter_groups(uri: str, run: RunContext, key: str | None) -> Iterator[tuple[G
             rejects.append(reject)
 
     with (
-        run.open_source(uri) as source,
-        index_input(source, run, note) as index,
+        Sources([uri], run) as sources,
+        index_input(sources, run, note) as index,
     ):
         for _, _, group in index.iter_groups():
             if key is None or group.key == key:

@@ -14,6 +14,7 @@ from genrm_cli.jobs.preview.estimate import estimate_run
 from genrm_cli.jobs.preview.problems import Problems
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.pairing import RING_STRATEGIES
+from genrm_cli.rollouts.grouping import TornPrompts
 from genrm_cli.rollouts.record import UnreadableRecordError
 from genrm_cli.settings.table import changed
 from genrm_cli.storage.formats.records import BadLineError, parse_record
@@ -22,8 +23,15 @@ from genrm_cli.storage.source import Source
 _FORMAT = 2
 
 
-def iter_reports(inputs: Sequence[str], run: RunContext) -> Iterator[dict[str, Any] | GenrmError]:
+def iter_reports(
+    inputs: Sequence[str], run: RunContext, torn: TornPrompts | None = None
+) -> Iterator[dict[str, Any] | GenrmError]:
     """Yield the report of each input of a command line, or the error of one that cannot be read.
+
+    Args:
+        inputs: as on the command line.
+        run: settings, metrics and events.
+        torn: gets the prompts of each input.
 
     Raises:
         UsageError: the settings name unknown components, or contradict the inputs.
@@ -32,6 +40,7 @@ def iter_reports(inputs: Sequence[str], run: RunContext) -> Iterator[dict[str, A
     compile_rewards(run.settings)
     anywhere = changed(run.settings, any_prefix=True)  # nothing is written
     found = False
+    torn = torn if torn is not None else TornPrompts()
     for task in iter_tasks(inputs, anywhere, run.s3):
         found = True
         if task.problem is not None:
@@ -39,7 +48,7 @@ def iter_reports(inputs: Sequence[str], run: RunContext) -> Iterator[dict[str, A
             continue
         metrics = run.progress.begin()
         try:
-            yield _report_on(task, replace(run, settings=anywhere, metrics=metrics))
+            yield _report_on(task, replace(run, settings=anywhere, metrics=metrics), torn)
         except GenrmError as error:
             yield error
         finally:
@@ -66,26 +75,31 @@ def why_nothing_is_scored(report: dict[str, Any]) -> str | None:
     return "no group has two rollouts that can be compared"
 
 
-def _report_on(task: Task, run: RunContext) -> dict[str, Any]:
+def _report_on(task: Task, run: RunContext, torn: TornPrompts) -> dict[str, Any]:
     """Return what an input holds and what a run over it would ask, JSON-ready."""
     settings, metrics = run.settings, run.metrics
     problems, contents = Problems(), Contents()
     with (
-        run.open_source(task.uri) as source,
-        index_input(source, run, problems.add_reject) as index,
+        task.sources(run) as sources,
+        index_input(sources, run, problems.add_reject) as index,
     ):
+        torn.add(index.table.prompts())
         for _, rows, group in index.iter_groups():
             problems.add_group(group, rows, index, settings.input.group_by)
             contents.add(group, index.plan)
         unanswered = sum(len(rows) - index.table.count_answered(rows) for rows in index.table.iter_groups())
-        keys = _deciding_keys(source, run)
-        source.verify_unchanged()
+        keys: dict[str, list[str]] = {}
+        for number in range(len(sources.uris)):
+            with sources.open(number) as source:
+                _add_deciding_keys(keys, source, run)
+                source.verify_unchanged()
         plan = estimate_run(index, run, task.places.scored)
         pairing = index.plan.pairing
     found = list(problems)
     return {
         "format": _FORMAT,
         "input": task.uri,
+        "files": len(task.files),
         "can_be_scored": _can_be_scored(index, metrics),
         "lines": metrics.lines,
         "rejected_lines": metrics.rejects,
@@ -104,6 +118,7 @@ def _report_on(task: Task, run: RunContext) -> dict[str, Any]:
         "grouped_by": dict(contents.grouped_by.most_common()),
         "group_sizes": {str(size): count for size, count in sorted(metrics.group_sizes.items())},
         "groups_with_mixed_prompts": metrics.groups_with_mixed_prompts,
+        "contradicting_ids": metrics.contradicting_ids,
         "groups_mostly_blank": contents.mostly_blank,
         "views": dict(sorted(contents.views.items())),
         "example": contents.example,
@@ -125,9 +140,8 @@ def _can_be_scored(index: InputIndex, metrics: RunMetrics) -> bool:
     return metrics.planned > 0 or (metrics.rollouts > 0 and bool(index.plan.rewards.components))
 
 
-def _deciding_keys(source: Source, run: RunContext) -> dict[str, list[str]]:
-    """Return the keys by which each format was recognised, from the first line of each."""
-    found: dict[str, list[str]] = {}
+def _add_deciding_keys(found: dict[str, list[str]], source: Source, run: RunContext) -> None:
+    """Add the keys by which each format was recognised, from its first line."""
     for line in source.iter_lines():
         if len(found) == len(run.metrics.dialects):
             break
@@ -140,4 +154,3 @@ def _deciding_keys(source: Source, run: RunContext) -> dict[str, list[str]]:
             continue
         if dialect.name in run.metrics.dialects and dialect.name not in found:
             found[dialect.name] = [key for key in dialect.keys if key.partition(".")[0] in record]
-    return found

@@ -99,6 +99,7 @@ class Endpoint:
     Attributes:
         first_trial_s: wait before the first trial of an unhealthy endpoint; doubles with each failed trial.
         last_trial_s: upper bound of these waits.
+        opened_at_s: time of the last free slot after a full load.
     """
 
     name: str
@@ -107,6 +108,7 @@ class Endpoint:
     first_trial_s: float = 1.0
     last_trial_s: float = 30.0
     in_flight: int = 0
+    opened_at_s: float = 0.0
     down: bool = False
     _suspect: bool = False
     _failed_last: bool = False

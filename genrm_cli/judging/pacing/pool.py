@@ -2,19 +2,26 @@
 
 Calls that finish comparisons in progress come first: second turns, then retries, then new comparisons. If no endpoint
 answers for too long, the run is given up.
+
+Each endpoint has a lane, in which one group after another makes its requests, so that prompts with the same beginning
+go to one server, whose prefix cache serves them. A lane with a full endpoint uses another endpoint only after that one
+has had a free slot for a moment, because its own lane does not need it then.
 """
 
 import asyncio
 import contextlib
+import math
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from genrm_cli.errors import JudgeError
 from genrm_cli.judging.pacing import clock
 from genrm_cli.judging.pacing.endpoint import Ending, Endpoint
 
+_OPEN_S = 0.01
 _LEAST_PAUSING = 64  # comparisons waiting for a retry, above which no new one begins
 
 OnEvent = Callable[[str, dict[str, Any]], None]
@@ -31,20 +38,34 @@ class Slot:
 
 
 class EndpointPool:
-    """Hand out slots on the endpoint with the least load.
+    """Hand out slots on the endpoint of a lane, or else on the endpoint with the least load.
 
     Attributes:
         stopped_by: why no more calls are made (`deadline`, `max_calls`, ...); None while the run continues.
     """
 
-    def __init__(self, endpoints: list[Endpoint], give_up_after_s: float, on_event: OnEvent) -> None:
+    def __init__(
+        self, endpoints: list[Endpoint], give_up_after_s: float, on_event: OnEvent, *, resumes: bool = False
+    ) -> None:
+        """Begin without a call.
+
+        Args:
+            endpoints: at least one, unless nothing is ever asked.
+            give_up_after_s: how long no endpoint may answer before the requests that wait are given up.
+            on_event: told of endpoints that go down and come back.
+            resumes: whether later requests may wait again, as in a server; otherwise the run is given up with them.
+        """
+        self._resumes = resumes
         self.endpoints = endpoints
         self.stopped_by: str | None = None
         self._give_up_after_s = give_up_after_s
         self._on_event = on_event
         self._second_turns: Waiting = deque()
         self._retries: Waiting = deque()
-        self._newcomers: Waiting = deque()
+        self._newcomers: Waiting = deque()  # without a lane
+        self._in_lanes: list[Waiting] = [deque() for _ in endpoints]
+        self._has_lanes = False
+        self._looking_for_open: asyncio.TimerHandle | None = None
         self._given_up: JudgeError | None = None
         self._failing_since_s: float | None = None  # start of the first call that failed after the last answer
         self._watching: asyncio.TimerHandle | None = None
@@ -59,12 +80,21 @@ class EndpointPool:
         return sum(endpoint.in_flight for endpoint in self.endpoints)
 
     @property
+    def is_up(self) -> bool:
+        """Whether any endpoint is up."""
+        return any(not endpoint.down for endpoint in self.endpoints)
+
+    @property
     def limit(self) -> int:
         """Calls that may be in flight at the endpoints that are up."""
         return sum(endpoint.limit.limit for endpoint in self.endpoints if not endpoint.down)
 
-    async def acquire(self, *, retry: bool = False) -> Slot | None:
+    async def acquire(self, *, retry: bool = False, lane: int | None = None) -> Slot | None:
         """Wait for a slot; None if the run was stopped.
+
+        Args:
+            retry: whether a comparison goes on.
+            lane: number of the lane that a new comparison is in.
 
         Raises:
             JudgeError: no endpoint has answered for too long.
@@ -74,24 +104,37 @@ class EndpointPool:
         first_in_line = not self._second_turns and not self._retries
         if retry:
             return await self._acquire(self._retries, first_in_line=first_in_line)
-        first_in_line = first_in_line and not self._newcomers and self._has_room()
-        return await self._acquire(self._newcomers, first_in_line=first_in_line)
+        waiting, home = self._newcomers, None
+        if lane is not None and len(self.endpoints) > 1:
+            number = lane % len(self.endpoints)
+            self._begin_lanes()
+            if not self.endpoints[number].down:
+                waiting, home = self._in_lanes[number], self.endpoints[number]
+        first_in_line = first_in_line and not waiting and self._has_room()
+        return await self._acquire(waiting, first_in_line=first_in_line, home=home)
 
-    async def acquire_second_turn(self) -> Slot | None:
+    async def acquire_second_turn(self, first: Endpoint | None = None) -> Slot | None:
         """Wait for the slot of a second turn; None after the deadline, but not after a budget is used up.
+
+        Args:
+            first: the endpoint that answered the first turn, and is best asked again.
 
         Raises:
             JudgeError: see `acquire`.
         """
         if self.stopped_by == "deadline" and self._given_up is None:
             return None
+        if first is not None and not self._second_turns and self._given_up is None and first.is_free(clock.now_s()):
+            return self._take(first)
         return await self._acquire(self._second_turns, first_in_line=not self._second_turns)
 
-    async def _acquire(self, waiting: Waiting, *, first_in_line: bool) -> Slot | None:
+    async def _acquire(self, waiting: Waiting, *, first_in_line: bool, home: Endpoint | None = None) -> Slot | None:
         if self._given_up is not None:
             raise self._given_up
-        if first_in_line and (endpoint := self._choose()) is not None:
+        if first_in_line and (endpoint := self._choose(home)) is not None:
             return self._take(endpoint)
+        if first_in_line and home is not None:
+            self._look_for_open()
         future: asyncio.Future[Slot | None] = asyncio.get_running_loop().create_future()
         waiting.append(future)
         try:
@@ -103,7 +146,7 @@ class EndpointPool:
 
     def acquire_idle(self) -> Slot | None:
         """Return a free slot if no comparison is waiting for one."""
-        if self.stopped_by is not None or self._second_turns or self._retries or self._newcomers:
+        if self.stopped_by is not None or any(self._lines()):
             return None
         endpoint = self._choose()
         # A trial would not help a comparison.
@@ -113,9 +156,12 @@ class EndpointPool:
         """Return a slot and let its endpoint learn from the outcome of the call."""
         now_s, endpoint = clock.now_s(), slot.endpoint
         latency_s = now_s - slot.begun_s
+        self._note_opening(endpoint, now_s)
         changed = endpoint.end(ending, now_s, latency_s, on_trial=slot.on_trial, retry_after_s=retry_after_s)
         self._note_ending(slot, ending, detail)
         if changed:
+            if endpoint.down:
+                self._leave_lane(endpoint)
             state = "endpoint_down" if endpoint.down else "endpoint_up"
             self._on_event(state, {"endpoint": endpoint.name, "detail": detail})
             if all(each.down for each in self.endpoints):
@@ -127,6 +173,7 @@ class EndpointPool:
 
     def release_unused(self, slot: Slot) -> None:
         """Return a slot that was not used."""
+        self._note_opening(slot.endpoint, clock.now_s())
         slot.endpoint.cancel(on_trial=slot.on_trial)
         self._wake()
 
@@ -154,23 +201,53 @@ class EndpointPool:
             self._over.set()
             self._on_event("stopped", {"reason": reason})
             second_turns = self._second_turns if reason == "deadline" else ()
-            for future in (*second_turns, *self._retries, *self._newcomers):
+            for future in chain(second_turns, *self._lines()[1:]):
                 if not future.done():
                     future.set_result(None)
+
+    def _lines(self) -> list[Waiting]:
+        """Return what waits: second turns, then retries, then new comparisons."""
+        return [self._second_turns, self._retries, *self._in_lanes, self._newcomers]
 
     def _has_room(self) -> bool:
         """Whether a new comparison may begin. Waiting ones hold no slot."""
         return self._pausing < max(_LEAST_PAUSING, 2 * self.limit)
 
-    def _choose(self) -> Endpoint | None:
+    def _choose(self, home: Endpoint | None = None) -> Endpoint | None:
         now_s = clock.now_s()
         due = next((endpoint for endpoint in self.endpoints if endpoint.is_due(now_s)), None)
-        return due or self._least_loaded()
-
-    def _least_loaded(self) -> Endpoint | None:
-        now_s = clock.now_s()
-        free = [endpoint for endpoint in self.endpoints if endpoint.is_free(now_s)]
+        if due is not None or (home is not None and home.is_free(now_s)):
+            return due or home
+        # A server without a lane that asks has stood open; that of another lane only opened a moment ago.
+        opened_by_s = math.inf if home is None else now_s - _OPEN_S
+        free = (each for each in self.endpoints if each.is_free(now_s) and each.opened_at_s <= opened_by_s)
         return min(free, key=Endpoint.rank, default=None)
+
+    def _begin_lanes(self) -> None:
+        """Give every lane a moment to begin, before others use its endpoint."""
+        if not self._has_lanes:
+            self._has_lanes = True
+            for endpoint in self.endpoints:
+                endpoint.opened_at_s = clock.now_s()
+
+    def _note_opening(self, endpoint: Endpoint, now_s: float) -> None:
+        if endpoint.in_flight >= endpoint.limit.limit:
+            endpoint.opened_at_s = now_s
+
+    def _leave_lane(self, endpoint: Endpoint) -> None:
+        """Let other endpoints answer what waits for one that went down."""
+        waiting = self._in_lanes[next(number for number, each in enumerate(self.endpoints) if each is endpoint)]
+        self._newcomers.extend(waiting)
+        waiting.clear()
+
+    def _look_for_open(self) -> None:
+        """Look again when an endpoint that is open now has been so for a moment."""
+        if self._looking_for_open is None and any(each.is_free(clock.now_s()) for each in self.endpoints):
+            self._looking_for_open = asyncio.get_running_loop().call_later(_OPEN_S, self._hand_to_open)
+
+    def _hand_to_open(self) -> None:
+        self._looking_for_open = None
+        self._wake()
 
     def _take(self, endpoint: Endpoint) -> Slot:
         now_s = clock.now_s()
@@ -178,17 +255,27 @@ class EndpointPool:
 
     def _wake(self) -> None:
         """Hand free slots to the waiting comparisons."""
-        for waiting in (self._second_turns, self._retries, self._newcomers):
-            while waiting:
-                if waiting[0].done():
-                    waiting.popleft()
-                    continue
-                if waiting is self._newcomers and not self._has_room():
-                    return
-                endpoint = self._choose()
-                if endpoint is None:
-                    return
-                waiting.popleft().set_result(self._take(endpoint))
+        for waiting in (self._second_turns, self._retries):
+            if not self._hand_over(waiting):
+                return
+        if not self._hand_over(self._newcomers, is_new=True) or not any(self._in_lanes):
+            return
+        for endpoint, waiting in zip(self.endpoints, self._in_lanes, strict=True):
+            self._hand_over(waiting, endpoint, is_new=True)
+        if any(self._in_lanes):
+            self._look_for_open()
+
+    def _hand_over(self, waiting: Waiting, home: Endpoint | None = None, *, is_new: bool = False) -> bool:
+        """Hand slots to what waits in one line; False if not all of it got one."""
+        while waiting:
+            if waiting[0].done():
+                waiting.popleft()
+                continue
+            endpoint = self._choose(home) if not is_new or self._has_room() else None
+            if endpoint is None:
+                return False
+            waiting.popleft().set_result(self._take(endpoint))
+        return True
 
     def _note_ending(self, slot: Slot, ending: Ending, detail: str) -> None:
         """Start the clock of giving up at the first failure after an answer; stop it at an answer."""
@@ -227,11 +314,18 @@ class EndpointPool:
 
     def _give_up(self) -> None:
         names = ", ".join(endpoint.name for endpoint in self.endpoints)
-        self._given_up = JudgeError(
+        silent = (
             f"the judge has not answered for {self._give_up_after_s:g} s (--give-up-after): {names}: "
-            f"{self._last_detail}. Run the same command again once it is back: verdicts in the journal are reused."
+            f"{self._last_detail}."
         )
-        self._over.set()
-        for future in (*self._second_turns, *self._retries, *self._newcomers):
+        if self._resumes:
+            error = JudgeError(silent)
+            self._failing_since_s = None  # until the next call fails
+        else:
+            error = self._given_up = JudgeError(
+                f"{silent} Run the same command again once it is back: verdicts in the journal are reused."
+            )
+            self._over.set()
+        for future in chain(*self._lines()):
             if not future.done():
-                future.set_exception(self._given_up)
+                future.set_exception(error)

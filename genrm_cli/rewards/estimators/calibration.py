@@ -6,6 +6,7 @@ because of the prompt.
 Source: the method of moments for a linear model with random rollouts and random prompts.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -162,6 +163,37 @@ class CalibrationStatistics:
         self._sums += other._sums
         self._averages += other._averages
         self._labels += other._labels
+
+    @property
+    def verdicts(self) -> int:
+        """Verdicts so far."""
+        self._take_waiting()
+        return int(self._sums[_OWN, _ONE, _ONE])
+
+    def numbers(self) -> list[float]:
+        """Return all sums; those of two parts of a run, added, are those of both."""
+        self._take_waiting()
+        return [float(self.groups), *(number for sums in self._all_sums() for number in sums.ravel().tolist())]
+
+    @classmethod
+    def of_numbers(cls, numbers: Sequence[float]) -> "CalibrationStatistics":
+        """Return the statistics with these sums.
+
+        Raises:
+            ValueError: they are not as many as `numbers` returns.
+        """
+        made = cls()
+        sizes = [sums.size for sums in made._all_sums()]
+        if len(numbers) != 1 + sum(sizes):
+            raise ValueError(f"{len(numbers)} sums")
+        made.groups = int(numbers[0])
+        given = np.split(np.array(numbers[1:], dtype=np.float64), np.cumsum(sizes)[:-1])
+        for sums, values in zip(made._all_sums(), given, strict=True):
+            sums += values.reshape(sums.shape)
+        return made
+
+    def _all_sums(self) -> tuple[Floats, ...]:
+        return self._sums, self._averages, self._labels
 
     def fit(self) -> Calibration:
         """Return the calibration from the verdicts so far."""

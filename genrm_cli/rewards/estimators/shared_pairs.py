@@ -65,6 +65,28 @@ class RunStatistics:
             self._products[pair] = self._products.get(pair, np.zeros(_SHAPE)) + products
             self._pairs[pair] = self._pairs.get(pair, 0.0) + other._pairs[pair]
 
+    def numbers(self, judges: int) -> list[float]:
+        """Return all sums, with room for so many judges; those of two parts of a run, added, are those of both."""
+        missing = [CalibrationStatistics() for _ in range(judges - len(self._judges))]
+        found = [number for each in (self.joined, *self._judges, *missing) for number in each.numbers()]
+        for pair in _pairs_of(judges):
+            found += [*self._products.get(pair, np.zeros(_SHAPE)).ravel().tolist(), self._pairs.get(pair, 0.0)]
+        return found
+
+    @classmethod
+    def of_numbers(cls, numbers: Sequence[float], judges: int) -> "RunStatistics":
+        """Return the statistics with these sums.
+
+        Raises:
+            ValueError: they are not as many as `numbers` returns.
+        """
+        pairs, size = _pairs_of(judges), len(CalibrationStatistics().numbers())
+        of_pairs = np.array(numbers[size * (1 + judges) :]).reshape(len(pairs), _SHAPE[0] * _SHAPE[1] + 1)
+        parts = [numbers[at : at + size] for at in range(0, size * (1 + judges), size)]
+        joined, *own = map(CalibrationStatistics.of_numbers, parts)
+        products = {pair: row[:-1].reshape(_SHAPE) for pair, row in zip(pairs, of_pairs, strict=True)}
+        return cls(joined, own, products, {pair: float(row[-1]) for pair, row in zip(pairs, of_pairs, strict=True)})
+
     def fit(self) -> Calibration:
         """Return the calibration from the verdicts so far."""
         judges = tuple(judge.fit() for judge in self._judges)
@@ -72,6 +94,10 @@ class RunStatistics:
         for (i, j), products in self._products.items():
             agreement[i, j] = agreement[j, i] = _agreement(judges[i], judges[j], products, self._pairs[i, j])
         return replace(self.joined.fit(), judges=judges, agreement=tuple(map(tuple, agreement.tolist())))
+
+
+def _pairs_of(judges: int) -> list[tuple[int, int]]:
+    return [(i, j) for i in range(judges) for j in range(i)]
 
 
 def _agreement(one: Calibration, other: Calibration, products: Floats, pairs: float) -> float:

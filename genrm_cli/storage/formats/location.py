@@ -5,6 +5,7 @@ Functions raise `UsageError` for a URI that they do not accept.
 
 import os
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
@@ -135,6 +136,32 @@ def folder_of(uri: str) -> str:
     """Return the folder of a file or object: `.` for a bare name, `s3://bucket` for a key without a slash."""
     folder, slash, _ = uri.rpartition("/")
     return folder or slash or "."
+
+
+def name_below(folder: str, uri: str) -> str:
+    """Return the URI of a file relative to a folder that it is in, or in one of whose folders it is."""
+    return uri.removeprefix(f"{folder}/") if is_s3(uri) else os.path.relpath(uri, folder)
+
+
+def common_folder(uris: Sequence[str]) -> str:
+    """Return the folder that all these files are in, directly or in one of its folders.
+
+    Raises:
+        UsageError: some are local and some on S3, or they are in different buckets.
+    """
+    folders = [folder_of(uri) for uri in uris]
+    if len(set(folders)) == 1:
+        return folders[0]
+    if not any(map(is_s3, uris)):
+        absolute = any(map(os.path.isabs, folders))
+        return os.path.commonpath(list(map(os.path.abspath, folders)) if absolute else folders) or "."
+    common = os.path.commonprefix([f"{folder}/" for folder in folders]).rpartition("/")[0]  # noqa: RUF071  (of keys)
+    if common in ("", "s3:", "s3:/"):
+        raise UsageError(
+            "the outputs of a set of files appear together, so they must be in one bucket or on one machine; "
+            "choose them with --output-template."
+        )
+    return common
 
 
 def render_place(template: str, uri: str, below: str) -> str:

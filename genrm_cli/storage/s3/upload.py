@@ -36,14 +36,17 @@ _TORN_ESCAPE = re.compile("%.?$")
 class S3Sink:
     """An object that appears whole: parts of at least 8 MiB are uploaded in the background and joined in `commit`.
 
-    A smaller object is a single put in `commit`. Memory holds about three parts: one being filled and two in flight.
-    Not thread-safe.
+    A smaller object is a single put in `commit`, unless it is one of many that wait for each other. Memory holds about
+    three parts: one being filled and two in flight. Not thread-safe.
     """
 
-    def __init__(self, uri: str, options: S3Options, *, overwrite: bool, provenance: Mapping[str, str]) -> None:
+    def __init__(
+        self, uri: str, options: S3Options, *, overwrite: bool, provenance: Mapping[str, str], one_of_many: bool = False
+    ) -> None:
         self.uri = uri
         self._bucket, self._key = parse_s3_uri(uri)
         self._overwrite = overwrite
+        self._one_of_many = one_of_many
         self._upload = uuid.uuid4().hex
         self._metadata = _metadata(self._upload, provenance)
         with s3_faults(uri):
@@ -67,11 +70,14 @@ class S3Sink:
             self._append(self._encoder.flush())
             self._ended = True
         self._send_full_parts()
+        if self._one_of_many and self._buffer:  # many that wait in memory would fill it
+            self._parts = self._parts or self._begin_parts()
         if self._parts is not None:
             if self._buffer:
                 self._send(self._parts, len(self._buffer))
             with s3_faults(self.uri):
                 self._parts.wait(below=1)
+            self._parts.threads.shutdown()
         self.mark = Mark(self._size_bytes, self._upload, sha256=self._digest.hexdigest())
 
     def stage(self) -> str | None:
@@ -95,9 +101,7 @@ class S3Sink:
                     raise
         self._committed = True
         self._buffer.clear()
-        if self._parts is not None:
-            self._parts.threads.shutdown()
-            self._parts = None
+        self._parts = None
 
     def abort(self) -> None:
         """Abort the upload; harmless after `commit`, and twice."""
@@ -114,9 +118,11 @@ class S3Sink:
 
     def _send_full_parts(self) -> None:
         while len(self._buffer) >= (size_bytes := part_bytes(self._parts.count + 1 if self._parts else 1)):
-            if self._parts is None:
-                self._parts = _Parts(self._client, self._bucket, self._key, self._metadata)
+            self._parts = self._parts or self._begin_parts()
             self._send(self._parts, size_bytes)
+
+    def _begin_parts(self) -> "_Parts":
+        return _Parts(self._client, self._bucket, self._key, self._metadata)
 
     def _send(self, parts: "_Parts", size_bytes: int) -> None:
         with s3_faults(self.uri):

@@ -5,7 +5,7 @@ import math
 import random
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from virtual_time import run_in_virtual_time
 
@@ -22,14 +22,23 @@ from genrm_cli.judging.pacing.limit import AdaptiveLimit
 from genrm_cli.judging.pacing.pool import EndpointPool
 from genrm_cli.judging.pacing.retry import RetryPolicy
 from genrm_cli.judging.remote import CallPolicy, RemoteJudge
-from genrm_cli.judging.requests import Reply
+from genrm_cli.judging.requests import PairwisePrompt, Reply
 from genrm_cli.rollouts.record import Rollout, Turn
 from genrm_cli.rollouts.response import Text
-from genrm_cli.verdicts import Failure, FailureKind, Outcome
+from genrm_cli.verdicts import Failure, FailureKind, Outcome, Verdict
 
 VERDICT = Reply('{"score_1": 4, "score_2": 2, "ranking": 2}', finish_reason="stop")
 PLAN = GroupPlan(PairingPlan("all_pairs"), (JudgePlan("m"),))
 UNREADABLE = Reply("Both are fine.", finish_reason="stop")
+
+
+def _read(reply: Reply, shown: PairwisePrompt) -> Verdict | Failure:
+    """Read a reply in no time: how replies are parsed does not matter here."""
+    del shown
+    return Verdict(4, 2, 2) if reply is VERDICT else Failure(FailureKind.NO_VERDICT, reply.text)
+
+
+PROFILE = replace(PROFILES["nemotron"], parse_reply=_read)
 BROKEN_PROMPT = "breaks the server"
 
 
@@ -176,7 +185,7 @@ def run_judge(
         pool = EndpointPool(endpoints, give_up_after_s, lambda event, fields: run.events.append(event))
         policy = CallPolicy(call_timeout_s, 3600.0, RetryPolicy(5), reask)
         budget = Budget()
-        judge = RemoteJudge(pool, PROFILES["nemotron"], policy, budget, model="m", sampling={})
+        judge = RemoteJudge(pool, PROFILE, policy, budget, model="m", sampling={})
         if deadline_s is not None:
             judge.set_deadline(deadline_s, grace_s=0)
         for time_s, change in (at or {}).items():

@@ -21,7 +21,7 @@ def typical_s(count: int, **behaviour: float) -> float:
     return median(run.took_s for run in runs)
 
 
-@pytest.mark.parametrize("share", [0.01, 0.05, 0.1])
+@pytest.mark.parametrize("share", [*(pytest.param(share, marks=pytest.mark.slow) for share in (0.01, 0.05)), 0.1])
 @pytest.mark.parametrize("capacity", [pytest.param(64, marks=pytest.mark.slow), 10_000])
 def test_random_refusals_cost_little(share: float, capacity: int) -> None:
     """1 to 10 % of calls refused at random: at most 1.3 times the time without, with or without a full server."""
@@ -29,6 +29,7 @@ def test_random_refusals_cost_little(share: float, capacity: int) -> None:
     assert typical_s(672, capacity=capacity, refused_share=share) <= 1.3 * without_s
 
 
+@pytest.mark.slow
 def test_mixed_faults_cost_little() -> None:
     """5 % each of 429, 500 and unreadable replies: at most 1.5 times the time without."""
     without_s = typical_s(672, capacity=64)
@@ -37,7 +38,7 @@ def test_mixed_faults_cost_little() -> None:
     )
 
 
-@pytest.mark.parametrize(("per_s", "count"), [(5, 300), (20, 672), (100, 1_000)])
+@pytest.mark.parametrize(("per_s", "count"), [(5, 300), pytest.param(20, 672, marks=pytest.mark.slow), (100, 1_000)])
 @pytest.mark.parametrize("refusal_s", [0.002, pytest.param(0.03, marks=pytest.mark.slow)])
 def test_a_token_bucket_is_emptied(per_s: float, count: int, refusal_s: float) -> None:
     """5, 20 or 100 calls a second let through: at most 1.2 times the ideal time."""
@@ -58,7 +59,7 @@ def test_a_capacity_is_used_and_respected(refusal_s: float) -> None:
     assert run.failed == 0
 
 
-@pytest.mark.parametrize(("before", "after"), [(32, 16), (16, 32)])
+@pytest.mark.parametrize(("before", "after"), [(32, 16), pytest.param(16, 32, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("refused_share", [pytest.param(0.0, marks=pytest.mark.slow), 0.05])
 def test_a_changed_capacity_is_followed(before: int, after: int, refused_share: float) -> None:
     """When capacity halves or doubles at 15 s, 90 % of what is possible then is used from 30 s on."""
@@ -90,7 +91,7 @@ def broken_run(broken_per_100: int, count: int = 1_000) -> Run:
     return run_judge(count, *servers, broken=lambda number: number % 100 < broken_per_100)
 
 
-@pytest.mark.parametrize("broken_per_100", [1, 30])
+@pytest.mark.parametrize("broken_per_100", [pytest.param(1, marks=pytest.mark.slow), 30])
 def test_prompts_that_always_fail_fail_alone(broken_per_100: int) -> None:
     """Prompts that break every endpoint, 30 in a row, get no verdict; the others do, and no endpoint is unhealthy."""
     run = broken_run(broken_per_100)

@@ -6,7 +6,7 @@ from collections.abc import Coroutine
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from virtual_time import run_in_virtual_time
 
@@ -355,7 +355,6 @@ def test_whoever_goes_away_leaves_no_gap() -> None:
 
 
 @given(seed=st.integers(0, 2**32), limits=st.lists(st.integers(1, 4), min_size=1, max_size=3))
-@settings(max_examples=40, deadline=None)
 def test_no_slot_is_lost_or_made_up(seed: int, limits: list[int]) -> None:
     """With tasks that come, wait, end in every way and are cancelled at any time, all slots are there at the end."""
     dice = random.Random(seed)
@@ -512,5 +511,83 @@ def test_comparisons_that_pause_do_not_pile_up() -> None:
         assert newcomer.done()
         pool.stop("deadline")
         await asyncio.gather(*pausing, return_exceptions=True)
+
+    run(scenario())
+
+
+# Lanes
+
+
+def test_a_lane_keeps_to_its_endpoint_while_it_has_room() -> None:
+    """Whatever the load: a group's comparisons follow each other to one server."""
+
+    async def scenario() -> None:
+        pool = make_pool(4, 4)
+        names = [(await pool.acquire(lane=lane)).endpoint.name for lane in (1, 1, 1, 0, 1)]  # type: ignore[union-attr]
+        assert names == ["b", "b", "b", "a", "b"]
+
+    run(scenario())
+
+
+def test_a_full_lane_uses_an_endpoint_that_stands_open() -> None:
+    """Not one that its own lane is about to use; after a moment without a taker it is anybody's."""
+
+    async def scenario() -> None:
+        pool, loop = make_pool(1, 2), asyncio.get_running_loop()
+        taken = await pool.acquire(lane=0)
+        began_s = loop.time()
+        slot = await pool.acquire(lane=0)
+        assert slot is not None
+        assert (slot.endpoint.name, loop.time() - began_s < 0.1) == ("b", True)
+        waiting = asyncio.create_task(pool.acquire(lane=0))
+        assert (await take_in(pool, 1)).endpoint.name == "b"
+        assert taken is not None
+        pool.release(taken, Ending.ANSWERED)
+        assert (await waiting).endpoint.name == "a"  # type: ignore[union-attr]
+
+    run(scenario())
+
+
+async def take_in(pool: EndpointPool, lane: int) -> Slot:
+    """Take a slot for a comparison of a lane."""
+    slot = await pool.acquire(lane=lane)
+    assert slot is not None
+    return slot
+
+
+def test_what_waits_for_an_endpoint_that_goes_down_is_answered_elsewhere() -> None:
+    """A lane whose endpoint is down has none of its own, and does not wait for it."""
+
+    async def scenario() -> None:
+        pool = make_pool(12, 1)
+        other = await take_in(pool, 1)
+        for _ in range(10):
+            pool.release(await take_in(pool, 0), Ending.BROKEN, "connection refused")
+        trial = await take_in(pool, 0)
+        assert trial.on_trial
+        for _ in range(11):
+            await take_in(pool, 0)
+        blocked = asyncio.create_task(pool.acquire(lane=0))
+        await turn()
+        pool.release(trial, Ending.BROKEN, "connection refused")
+        assert pool.endpoints[0].down
+        pool.release(other, Ending.ANSWERED)
+        assert (await blocked).endpoint.name == "b"  # type: ignore[union-attr]
+
+    run(scenario())
+
+
+def test_a_second_turn_goes_to_the_server_of_the_first() -> None:
+    """That server has read the whole conversation; when it is full, another one answers."""
+
+    async def scenario() -> None:
+        pool = make_pool(2, 2)
+        first = await take_in(pool, 1)
+        second = await pool.acquire_second_turn(first.endpoint)
+        assert second is not None
+        assert second.endpoint is first.endpoint
+        third = await pool.acquire_second_turn(first.endpoint)
+        assert third is not None
+        assert third.endpoint is not first.endpoint
 
     run(scenario())

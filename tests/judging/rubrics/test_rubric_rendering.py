@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from genrm_cli.judging.lookup.builtin_rubrics import HELPFULNESS, THERAPEUTIC
@@ -77,7 +77,6 @@ def test_a_group_is_shown_by_number(profile: GradingProfile) -> None:
 
 
 @pytest.mark.parametrize("profile", PROFILES, ids=lambda profile: profile.name)
-@settings(max_examples=50)
 @given(texts=st.lists(st.text("x[=]<>/thinkEND ") | st.sampled_from(HOSTILE), min_size=4, max_size=4))
 def test_nothing_shown_can_forge_a_marker(profile: GradingProfile, texts: list[str]) -> None:
     """Our markers occur in the message as often as with harmless text, and thinking tags never do."""

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 from drawn_verdicts import LISTS, MAX_N, approx
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from verdict_rows import Row, verdicts_of
 
@@ -36,7 +36,6 @@ def scores_of(n, verdicts, first_share=0.5):
     return estimate("bradley_terry", n, verdicts_of(verdicts), Calibration(first_share=first_share)).base_scores
 
 
-@settings(max_examples=15)
 @given(LISTS, st.sampled_from([0.5, 0.6, 0.2]))
 def test_the_top_of_the_posterior_is_found(verdicts, first_share):
     """The same strengths as by plain gradient ascent, written from the definition."""

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 from drawn_verdicts import LISTS, MAX_N, VERDICTS, approx, linear_judge, pairs_of
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from verdict_rows import Row, verdicts_of
 
@@ -72,7 +72,6 @@ def test_golden_win_rates():
 
 
 @every_estimator
-@settings(max_examples=20)
 @given(verdicts=LISTS, order=st.permutations(range(MAX_N)))
 def test_names_do_not_matter(name, verdicts, order):
     """Numbering the rollouts otherwise numbers scores and errors otherwise, and nothing else."""
@@ -87,7 +86,6 @@ def test_names_do_not_matter(name, verdicts, order):
 
 
 @every_estimator
-@settings(max_examples=20)
 @given(verdicts=LISTS)
 def test_places_do_not_matter_to_an_unbiased_judge(name, verdicts):
     """The same opinions with the responses shown in the other order give the same numbers."""
@@ -101,7 +99,6 @@ def test_places_do_not_matter_to_an_unbiased_judge(name, verdicts):
 
 
 @every_estimator
-@settings(max_examples=40)
 @given(verdicts=st.lists(VERDICTS, min_size=1, max_size=20), better=st.floats(0.01, 4), data=st.data())
 def test_a_better_verdict_never_lowers_a_score(name, verdicts, better, data):
     """A higher score, or a ranking nearer to the rollout, of any verdict leaves its base score at least as high.
@@ -119,7 +116,6 @@ def test_a_better_verdict_never_lowers_a_score(name, verdicts, better, data):
 
 
 @every_estimator
-@settings(max_examples=20)
 @given(verdicts=LISTS)
 def test_every_rollout_with_a_verdict_has_a_finite_number(name, verdicts):
     """On any graph, connected or not; none without a verdict, and no error where there is no other to compare with."""

@@ -39,7 +39,12 @@ def numbers_of(values):
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize(
     ("strategy", "n", "ring_k"),
-    [*((each, 100, 1) for each in STRATEGIES), ("ring", 2, 1), ("ring", 150, 2.5), ("ring", 300, 3)],
+    [
+        *((each, 100, 1) for each in STRATEGIES),
+        ("ring", 2, 1),
+        ("ring", 150, 2.5),
+        pytest.param("ring", 300, 3, marks=pytest.mark.slow),
+    ],
 )
 def test_iterative_estimates_are_the_dense_ones(monkeypatch, calibration, name, strategy, n, ring_k):
     """Base scores to 1e-9; standard errors to 3 % in the root mean square without bias, reliability to 0.005."""

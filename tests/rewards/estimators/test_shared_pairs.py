@@ -67,6 +67,17 @@ def test_parts_of_a_run_add_up():
     assert one.fit().judges[1].gap_bias == pytest.approx(whole.fit().judges[1].gap_bias)
 
 
+def test_sums_as_numbers_add_up():
+    """The numbers of two parts, added one by one, are statistics with the calibration of the whole."""
+    own, _ = groups_of()
+    parts = [statistics_of(part).numbers(2) for part in (own[:70], own[70:], [])]
+    summed = RunStatistics.of_numbers([sum(numbers) for numbers in zip(*parts, strict=True)], 2).fit()
+    whole = statistics_of(own).fit()
+    assert np.array(summed.agreement) == pytest.approx(np.array(whole.agreement))
+    assert summed.judges[1].gap_bias == pytest.approx(whole.judges[1].gap_bias)
+    assert (summed.groups, summed.gap_bias) == pytest.approx((whole.groups, whole.gap_bias))
+
+
 def test_a_rollout_that_one_judge_saw_has_a_score():
     """Those of the others come from its verdicts alone; without any verdict there is no score."""
     seen = verdicts_of([(0, 1, 5, 1, 1)])

@@ -1,4 +1,4 @@
-"""The API keys of judges, from a file or the environment; never a setting and never shown."""
+"""The API keys of judges and the token of a server, from a file or the environment; never settings, never shown."""
 
 import os
 import re
@@ -11,6 +11,7 @@ from genrm_cli.settings.panel import graders_of, judges_of
 from genrm_cli.settings.table import Settings
 
 API_KEY_VARIABLES = ("GENRM_API_KEY", "OPENAI_API_KEY")
+TOKEN_VARIABLE = "GENRM_SERVE_TOKEN"  # noqa: S105  (where it is, not what)
 
 
 def find_api_keys(
@@ -37,6 +38,20 @@ def find_api_keys(
         if key is not None:
             keys[config.name] = key
     return keys
+
+
+def find_token(name: str | None, environ: Mapping[str, str] = os.environ) -> str | None:
+    """Return the bearer token of a server from the named variable, or from `GENRM_SERVE_TOKEN`; None if it has none.
+
+    Raises:
+        UsageError: the named variable is not set, or the token cannot be sent.
+    """
+    variable = name or TOKEN_VARIABLE
+    token = environ.get(variable, "").strip()
+    if not token and name is not None:
+        shown = name if re.fullmatch(r"[A-Z0-9_]+", name) else "a variable"
+        raise UsageError(f"--token-env names {shown}, which is not set. Give the variable's name, never the token.")
+    return _checked_key(token, variable) if token else None
 
 
 def find_api_key(judge: JudgeSettings, environ: Mapping[str, str], *, only_named: bool = False) -> str | None:

@@ -1,0 +1,191 @@
+"""Ask the judges about a group whose rollouts arrive one by one.
+
+`judge_group` asks about a whole group and cancels what is in flight when its caller is cancelled. Here every request is
+a task of its own: it starts as soon as it is certain, and it outlives whoever waits for it.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from genrm_cli.errors import JudgeError
+from genrm_cli.groups.comparisons import plan_group
+from genrm_cli.groups.components.local import is_local
+from genrm_cli.groups.group import Group, JudgedGroup
+from genrm_cli.groups.judge_group import begin_group, compute_local, iter_requests_of, shown_to_judges, without_reply
+from genrm_cli.groups.plan import GroupPlan
+from genrm_cli.groups.tasks import in_thread
+from genrm_cli.judging.engine import JudgeSet
+from genrm_cli.judging.requests import PairwisePrompt, Prompt, RequestId
+from genrm_cli.pairing import Comparison
+from genrm_cli.rollouts.record import Rollout
+from genrm_cli.verdicts import Failure, FailureKind, Outcome
+
+_Asked = tuple[int, int, Prompt]
+"""Number of the judge, number of the repeat, what is shown."""
+
+
+class ArrivingGroup:
+    """The requests about one group, from its first pair to its last verdict.
+
+    Attributes:
+        wasted: requests made early that the whole group did not need; known once it was judged.
+    """
+
+    def __init__(self, key: str, plan: GroupPlan, judges: JudgeSet, size: int | None = None) -> None:
+        """Begin a group; asks nothing.
+
+        Args:
+            key: of the group.
+            plan: of the run.
+            judges: those of the plan.
+            size: rollouts that will arrive, if `add` names their indices; None if nothing can be asked early.
+        """
+        self.wasted = 0
+        self._key = key
+        self._plan = plan
+        self._judges = judges
+        self._asked: dict[_Asked, asyncio.Task[Outcome]] = {}
+        self._shown: dict[int, PairwisePrompt] = {}
+        self._pairwise = [number for number, judge in enumerate(plan.judges) if judge.grading is None]
+        self._expected = [] if size is None else list(range(size))
+        self._planned: dict[int, list[Comparison]] | None = None
+
+    def add(self, index: int, rollout: Rollout, record: Mapping[str, Any] | None = None) -> None:
+        """Add a rollout by its index in the whole group, and ask about the pairs that are certain now.
+
+        They are those that are planned if all rollouts arrive and can be compared. A rollout that cannot changes the
+        plan from then on.
+        """
+        if self._plan.why_not_compared(rollout) is not None:
+            self._expected.remove(index)
+            self._planned = None
+            return
+        self._shown[index] = self._show(rollout, record)
+        for comparison in self._plan_of(index):
+            if comparison.i in self._shown and comparison.j in self._shown:
+                self._ask_early(comparison)
+
+    def _show(self, rollout: Rollout, record: Mapping[str, Any] | None) -> PairwisePrompt:
+        """Return a rollout as it will be shown first, unless another one of its group changes the view of all."""
+        group = Group(self._key, [rollout], [] if record is None else [record])
+        view, principle, _ = shown_to_judges(group, (0,), self._plan, Counter())
+        return PairwisePrompt(view.conversation, view.responses[0], "", principle)
+
+    def _plan_of(self, index: int) -> Sequence[Comparison]:
+        """Return the planned comparisons of a rollout; after a change of the plan, all of them."""
+        if self._planned is not None:
+            return self._planned.get(index, ())
+        planned = plan_group(self._key, self._expected, self._plan.pairing) if self._pairwise else []
+        self._planned = {each: [] for each in self._expected}
+        for comparison in planned:
+            self._planned[comparison.i].append(comparison)
+            self._planned[comparison.j].append(comparison)
+        return planned
+
+    def _ask_early(self, comparison: Comparison) -> None:
+        prompt = replace(self._shown[comparison.i], response_2=self._shown[comparison.j].response_1)
+        for number in self._pairwise:
+            self._ask(number, comparison.judge_idx, prompt)
+
+    def _ask(self, number: int, repeat: int, prompt: Prompt) -> asyncio.Task[Outcome]:
+        asked = number, repeat, prompt
+        if asked not in self._asked:
+            self._asked[asked] = task = asyncio.ensure_future(self._answer(*asked))
+            task.add_done_callback(_retrieve)
+        return self._asked[asked]
+
+    async def _answer(self, number: int, repeat: int, prompt: Prompt) -> Outcome:
+        try:
+            outcome = await self._ask_judge(number, repeat, prompt)
+        except JudgeError as error:  # down for too long; the next request may find it back
+            outcome = Outcome(Failure(FailureKind.CONNECTION, str(error)))
+        self._judges.on_outcome(outcome)
+        return without_reply(outcome, self._plan)
+
+    async def _ask_judge(self, number: int, repeat: int, prompt: Prompt) -> Outcome:
+        judge = self._judges[number]
+        async with self._judges.turn():
+            request = judge.prepare(prompt, repeat)
+            if (known := judge.recall(request)) is not None:
+                return known
+            slot = await judge.admit()
+        if slot is None:
+            return Outcome(Failure(FailureKind.NOT_ASKED, f"stopped by {judge.stopped_by}"))
+        return await judge.ask(request, slot)
+
+    async def judge(self, group: Group, timeout_s: float | None = None) -> JudgedGroup:
+        """Ask what has not been asked, and return everything known of the group.
+
+        Args:
+            group: all its rollouts, in order; not necessarily those that were expected.
+            timeout_s: after this, requests without an answer count as failed; they go on nevertheless.
+
+        Raises:
+            GenrmError: the journal cannot be written, or a component cannot be computed.
+        """
+        judged = begin_group(group, self._plan)
+        await self._compute_local(judged, group)
+        requests = {
+            id_: self._ask(id_.judge, id_.repeat, prompt) for id_, prompt in iter_requests_of(judged, group, self._plan)
+        }
+        self.wasted = len(self._asked) - len(set(requests.values()))
+        judged.results = await _results_of(requests, timeout_s)
+        return judged
+
+    def release(self) -> None:
+        """Drop all texts and results, once nothing more is asked about the group."""
+        self._asked, self._shown, self._planned = {}, {}, None
+
+    async def judge_late(self, stored: JudgedGroup, group: Group, late: int, timeout_s: float | None) -> JudgedGroup:
+        """Judge one more rollout against a group that was judged without it.
+
+        Args:
+            stored: the group without it.
+            group: the group with it.
+            late: its index in `group`.
+            timeout_s: as for `judge`.
+
+        Raises:
+            GenrmError: as for `judge`.
+        """
+        judged = begin_group(group, self._plan)
+        await self._compute_local(judged, group)
+        requests = {
+            id_: self._ask(id_.judge, id_.repeat, prompt)
+            for id_, prompt in iter_requests_of(judged, group, self._plan)
+            if late in id_.shown
+        }
+        known = [
+            (id_._replace(shown=tuple(index + (index >= late) for index in id_.shown)), outcome)
+            for id_, outcome in stored.results
+        ]
+        judged.results = known + await _results_of(requests, timeout_s)
+        judged.sort()
+        return judged
+
+    async def _compute_local(self, judged: JudgedGroup, group: Group) -> None:
+        if any(map(is_local, self._plan.rewards.components)):
+            await in_thread(lambda: compute_local(judged, group, self._plan))
+
+
+async def _results_of(
+    requests: Mapping[RequestId, asyncio.Task[Outcome]], timeout_s: float | None
+) -> list[tuple[RequestId, Outcome]]:
+    if requests:
+        await asyncio.wait(set(requests.values()), timeout=timeout_s)
+    return [(id_, _outcome_of(requests[id_])) for id_ in sorted(requests)]
+
+
+def _outcome_of(task: asyncio.Task[Outcome]) -> Outcome:
+    if task.done():
+        return task.result()
+    return Outcome(Failure(FailureKind.TIMEOUT, "the judge did not answer before the deadline"))
+
+
+def _retrieve(task: asyncio.Task[Outcome]) -> None:
+    """Retrieve the error of a request that nobody may be waiting for."""
+    if not task.cancelled():
+        task.exception()

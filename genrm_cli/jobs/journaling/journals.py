@@ -1,0 +1,201 @@
+"""Locate and open the journal of each output."""
+
+import hashlib
+import os
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from itertools import islice
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from genrm_cli.errors import InputError, StoppedError, UsageError
+from genrm_cli.groups.compile import asks_for_verdicts
+from genrm_cli.jobs.context import RunContext, s3_options
+from genrm_cli.jobs.journaling.replica import JournalReplica, take_in_segments
+from genrm_cli.jobs.shards import shard_of
+from genrm_cli.judging.journal import Journal
+from genrm_cli.settings import Settings
+from genrm_cli.settings.panel import graders_of
+from genrm_cli.settings.resolve import state_folder
+from genrm_cli.storage.formats.location import is_s3, is_stream, require_rl_prefix, sibling, stem_of
+from genrm_cli.storage.sink import goes_out_at_once, make_folder
+
+_SUFFIX = ".journal.sqlite"
+_TAKEN_AT_ONCE = 10_000
+
+
+def asks_anybody(settings: Settings) -> bool:
+    """Whether any judge may have to be asked over HTTP."""
+    return (asks_for_verdicts(settings) and settings.judge.judge is None) or bool(graders_of(settings))
+
+
+def journal_path(scored_uri: str, settings: Settings) -> str | None:
+    """Return the journal file of an output; None if no journal is kept, or no judge is asked.
+
+    It lies beside a local output, and in the user's state folder for S3 objects and streams. A shard has its own beside
+    that of the whole.
+    """
+    if not settings.journal.use_journal or not asks_anybody(settings):
+        return None
+    path, shard = _path_of_whole(scored_uri, settings), shard_of(settings)
+    if shard is None:
+        return path
+    return f"{_start_of_shards(path)}{shard.number}-of-{shard.count}{_SUFFIX}"
+
+
+def _path_of_whole(scored_uri: str, settings: Settings) -> str:
+    given = settings.journal.journal
+    if given is not None and not is_s3(given):
+        is_folder = given.endswith("/") or os.path.isdir(given)  # noqa: PTH112  (False below an unreadable folder)
+        return str(Path(given) / f"{_name_of(scored_uri)}{_SUFFIX}") if is_folder else given
+    if given is not None or is_s3(scored_uri) or goes_out_at_once(scored_uri):
+        return str(state_folder() / f"{_digest(scored_uri)}{_SUFFIX}")
+    return sibling(scored_uri, _SUFFIX)
+
+
+def _start_of_shards(path: str) -> str:
+    return f"{path.removesuffix(_SUFFIX)}.shard-"
+
+
+def _shard_journals(path: str) -> list[str]:
+    """Return the journals of all shards beside that of the whole."""
+    folder, slash, start = _start_of_shards(path).rpartition("/")
+    found = sorted(entry.name for entry in Path(folder + slash or ".").iterdir())
+    return [folder + slash + name for name in found if name.startswith(start) and name.endswith(_SUFFIX)]
+
+
+def turns_path(episodes_uri: str, settings: Settings) -> str:
+    """Return the journal file of collected episodes, which resumes them at any turn, so there always is one.
+
+    It has a name of its own, so that the journal beside it is that of the verdicts on these episodes.
+    """
+    if settings.journal.journal is not None and not is_s3(settings.journal.journal):
+        return settings.journal.journal
+    if settings.journal.journal is not None or is_s3(episodes_uri):
+        return str(state_folder() / f"{_digest(episodes_uri)}.turns.sqlite")
+    return sibling(episodes_uri, ".turns.sqlite")
+
+
+def check_journal_place(settings: Settings) -> None:
+    """Refuse a journal on S3 outside `rl/`: it holds the judge's replies.
+
+    Raises:
+        UsageError: the journal is outside `rl/` without `any_prefix`, or its URI is not valid.
+    """
+    if settings.journal.journal is not None and is_s3(settings.journal.journal):
+        require_rl_prefix(settings.journal.journal.rstrip("/") + "/segments", settings.storage.any_prefix)
+
+
+def check_shard_journal(scored_uri: str, settings: Settings) -> None:
+    """Refuse a shard whose journal would stay on its machine, where no other run finds it.
+
+    Raises:
+        UsageError: the outputs are on S3 or go to a stream, and no journal is named.
+    """
+    is_elsewhere = is_s3(scored_uri) or goes_out_at_once(scored_uri)
+    if settings.journal.journal is None and is_elsewhere and asks_anybody(settings):
+        raise UsageError(
+            f"{scored_uri}: the shards of this output need a journal that --conclude can read; pass --journal with "
+            "s3://bucket/rl/... or a folder that all machines share."
+        )
+
+
+def segments_folder(scored_uri: str, settings: Settings) -> str | None:
+    """Return the folder of the journal's replica, ending in a slash; None without a journal on S3."""
+    if settings.journal.journal is None or not is_s3(settings.journal.journal):
+        return None
+    return f"{settings.journal.journal.rstrip('/')}/{_name_of(scored_uri)}/"
+
+
+@asynccontextmanager
+async def open_journal(scored_uri: str, run: RunContext) -> AsyncIterator[Journal | None]:
+    """Open the journal of an output, with the segments of other machines; None if no journal is kept.
+
+    Raises:
+        StorageError: it cannot be opened, or its segments cannot be read or written.
+    """
+    path = journal_path(scored_uri, run.settings)
+    if path is None:
+        yield None
+        return
+    async with open_journal_at(path, scored_uri, run) as journal:
+        if segments_folder(scored_uri, run.settings) is None:
+            await run.in_thread(lambda: _take_in_others(journal, scored_uri, run))
+        yield journal
+
+
+@asynccontextmanager
+async def open_journal_at(path: str, output_uri: str, run: RunContext) -> AsyncIterator[Journal]:
+    """Open the journal file of an output, with the segments of other machines.
+
+    Raises:
+        StorageError: as for `open_journal`.
+    """
+    if run.settings.journal.journal is not None:
+        make_folder(path)
+    folder = segments_folder(output_uri, run.settings)
+    if folder is None:
+        with Journal(path) as journal:
+            yield journal
+    else:
+        async with JournalReplica(folder, run) as segments:
+            with Journal(path, segments) as journal:
+                await run.in_thread(lambda: segments.exchange(journal))
+                yield journal
+    if journal.damaged:
+        run.on_event("journal_damaged", {"journal": path, "verdicts": len(journal.damaged)})
+
+
+def _take_in_others(journal: Journal, scored_uri: str, run: RunContext) -> None:
+    """Store what the shards recorded in the journal of the whole, and that in a shard's new one."""
+    whole = _path_of_whole(scored_uri, run.settings)
+    others = _shard_journals(whole) if run.settings.journal.conclude else []
+    if run.shard is not None and not journal.has_verdicts and Path(whole).exists():
+        others = [whole]
+    for path in others:
+        with Journal(path, read_only=True) as other:
+            entries = other.iter_entries()
+            while batch := list(islice(entries, _TAKEN_AT_ONCE)):
+                if run.stop.is_set():
+                    raise StoppedError
+                journal.take_in(batch, path)
+
+
+@contextmanager
+def open_known_journal(scored_uri: str, settings: Settings) -> Iterator[Journal | None]:
+    """Open the journal of an output for reading, on S3 with the segments of all machines; None if there is none.
+
+    Raises:
+        InputError: the journal that the settings name does not exist.
+        StorageError: it cannot be read.
+    """
+    if not settings.journal.use_journal or is_stream(scored_uri):
+        yield None
+        return
+    named, path = settings.journal.journal, _path_of_whole(scored_uri, settings)
+    folder = segments_folder(scored_uri, settings)
+    if folder is not None:
+        with TemporaryDirectory() as temporary, Journal(f"{temporary}/journal.sqlite") as journal:
+            take_in_segments(folder, journal, s3_options(settings))
+            yield journal
+    elif Path(path).exists():
+        with Journal(path, read_only=True) as journal:
+            yield journal
+    elif named is not None:
+        raise InputError(f"{path}: no such journal; pass another with --journal, or --no-journal to do without replies")
+    else:
+        yield None
+
+
+def known_journal(scored_uri: str, settings: Settings) -> Path | None:
+    """Return the journal file of an output, if it exists."""
+    path = journal_path(scored_uri, settings)
+    return Path(path) if path is not None and Path(path).exists() else None
+
+
+def _name_of(scored_uri: str) -> str:
+    return f"{stem_of(scored_uri).rpartition('/')[2]}-{_digest(scored_uri)}"
+
+
+def _digest(scored_uri: str) -> str:
+    return hashlib.sha256(scored_uri.encode()).hexdigest()[:16]

@@ -1,0 +1,83 @@
+"""Shards: groups shared out to runs that only ask, for another run to conclude."""
+
+import re
+from dataclasses import dataclass, replace
+
+from genrm_cli.errors import UsageError
+from genrm_cli.settings import Settings
+from genrm_cli.settings.judge_settings import LimitSettings
+from genrm_cli.settings.panel import graders_of, judges_of
+from genrm_cli.settings.resolve import concurrency_of
+
+_SHARD = re.compile(r"([0-9]{1,6})/([0-9]{1,6})")
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """One of `count` shards, numbered from 0."""
+
+    number: int
+    count: int
+
+    def __str__(self) -> str:
+        return f"{self.number}/{self.count}"
+
+    def share(self, whole: int) -> int:
+        """Return this shard's part of a whole; the parts of all shards add up to it."""
+        return whole // self.count + (self.number < whole % self.count)
+
+
+def shard_of(settings: Settings) -> Shard | None:
+    """Return the shard that a run asks about; None for all groups.
+
+    Raises:
+        UsageError: it is not of the form I/N.
+    """
+    text = settings.journal.shard
+    if text is None:
+        return None
+    match = _SHARD.fullmatch(text)
+    if match is None or not int(match[1]) < int(match[2]):
+        raise UsageError(f"--shard: {text!r} is not a shard; the shards of four are 0/4, 1/4, 2/4 and 3/4.")
+    return Shard(int(match[1]), int(match[2]))
+
+
+def check_shards(settings: Settings) -> None:
+    """Refuse settings that contradict `--shard` or `--conclude`.
+
+    Raises:
+        UsageError: says what to change.
+    """
+    shard, given = shard_of(settings), settings.journal
+    if shard is None and not given.conclude:
+        return
+    if shard is not None and given.conclude:
+        raise UsageError("--shard asks and --conclude writes the outputs; run all shards first, then --conclude alone.")
+    if not given.use_journal:
+        raise UsageError("shards hand their verdicts over in journals; drop --no-journal.")
+    if settings.rewards.only_components:
+        raise UsageError("--only-components takes verdicts from one journal; --conclude does the same for shards.")
+    for config in (*judges_of(settings), *graders_of(settings)):
+        concurrency = concurrency_of(config.limits)
+        if shard is not None and concurrency is not None and concurrency < shard.count:
+            raise UsageError(
+                f"--concurrency {concurrency} is shared by {shard.count} shards, and each needs at least one call in "
+                f"flight; raise it, or use at most {concurrency} shards."
+            )
+
+
+def limits_of_shard(limits: LimitSettings, shard: Shard | None) -> LimitSettings:
+    """Return the limits of one shard, so that all shards together keep those of the run.
+
+    `--concurrency auto` stays: each shard adapts to the endpoints that the others use, too.
+    """
+    if shard is None:
+        return limits
+    concurrency = concurrency_of(limits)
+    return replace(
+        limits,
+        concurrency="auto" if concurrency is None else str(shard.share(concurrency)),
+        max_calls=None if limits.max_calls is None else shard.share(limits.max_calls),
+        max_total_tokens=None if limits.max_total_tokens is None else shard.share(limits.max_total_tokens),
+        max_cost=None if limits.max_cost is None else limits.max_cost / shard.count,
+    )

@@ -1,0 +1,81 @@
+"""The files of an input, read in their order as often as needed."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from functools import reduce
+from operator import and_
+
+from genrm_cli.errors import UsageError
+from genrm_cli.jobs.context import RunContext
+from genrm_cli.storage.formats.location import InputIdentity, common_folder, name_below
+from genrm_cli.storage.input_errors import changed
+from genrm_cli.storage.source import Source, mode_of
+
+
+class Sources(AbstractContextManager["Sources"]):
+    """The files of an input. Those of a set are open one at a time, except those that can be read only once.
+
+    Attributes:
+        uris: of the files.
+        identities: of the versions that were read, once they were.
+        uri: of the only file, or the name of the set.
+    """
+
+    def __init__(self, uris: Sequence[str], run: RunContext, name: str | None = None) -> None:
+        self.uris = uris
+        self.uri = uris[0] if name is None else name
+        self.identities: dict[int, InputIdentity] = {}
+        self._run = run
+        self._kept = ExitStack()
+        self._open: dict[int, Source] = {}
+
+    def __exit__(self, *_: object) -> None:
+        self._kept.close()
+
+    @property
+    def are_many(self) -> bool:
+        """Whether the input is a set of several files."""
+        return len(self.uris) > 1
+
+    @property
+    def identity(self) -> InputIdentity:
+        """Identity of the only file; a set has a name only."""
+        return InputIdentity(self.uri) if self.are_many else self.identities[0]
+
+    @property
+    def mode(self) -> int:
+        """What outputs that hold something of every file may have at most."""
+        if self.are_many:
+            return reduce(and_, map(mode_of, self.uris))
+        with self.open(0) as source:
+            return source.mode
+
+    def names(self) -> list[str]:
+        """Return the files relative to the folder of all; as they are if there is none."""
+        try:
+            folder = common_folder(self.uris)
+        except UsageError:
+            return list(self.uris)
+        return [name_below(folder, uri) for uri in self.uris]
+
+    @contextmanager
+    def open(self, number: int) -> Iterator[Source]:
+        """Open a file, or open it again.
+
+        Raises:
+            InputError: it cannot be read.
+            ChangedInputError: it has changed since it was first opened.
+        """
+        with self._opened(number) as source:
+            if self.identities.setdefault(number, source.identity) != source.identity:
+                raise changed(source.uri)
+            yield source
+
+    def _opened(self, number: int) -> AbstractContextManager[Source]:
+        if number in self._open:
+            return nullcontext(self._open[number])
+        source = self._run.open_source(self.uris[number])
+        if self.are_many and source.identity.size_bytes is not None:
+            return source
+        self._open[number] = self._kept.enter_context(source)
+        return nullcontext(source)

@@ -1,0 +1,1 @@
+"""`genrm serve`: rewards over HTTP for trainers that are running."""

@@ -1,0 +1,1 @@
+"""Cohorts: groups whose members arrive one by one. No files, no HTTP, no clock."""

@@ -1,0 +1,112 @@
+"""Rounds: trainers that send no group id of their own use the same group again in each epoch, and retry unannounced.
+
+A request says which group and which member it is; it does not say whether it is a retry, another equal response, or the
+same prompt one epoch later. What tells them apart is what became of the earlier requests:
+
+- whoever left without an answer retries;
+- whoever has the answer begins the next round, whatever the response;
+- whoever is still waiting is another member, unless the trainer names its members.
+"""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+IsGone = Callable[[], Awaitable[bool]]
+
+
+@dataclass(slots=True)
+class Ticket:
+    """The requests of one member in one round.
+
+    Attributes:
+        round: key of the round, unique among all rounds of all groups.
+        member_id: in that round.
+        digest: of the content.
+        is_gone: tells whether the client of the last request has left.
+        has_left: whether it has left without a reward.
+        is_delivered: whether a reward was sent to a client that was still there.
+    """
+
+    round: str
+    member_id: str
+    digest: bytes
+    is_gone: IsGone
+    has_left: bool = False
+    is_delivered: bool = False
+
+
+@dataclass(slots=True)
+class Rounds:
+    """The latest round of one group.
+
+    Attributes:
+        name: of the group.
+        tickets: of the members that came, by member id.
+    """
+
+    name: str
+    tickets: dict[str, Ticket] = field(default_factory=dict)
+    _round: str = ""
+
+    async def look(self, digest: bytes, member_id: str | None) -> None:
+        """Ask whether the clients of the requests that this one could repeat have left."""
+        for ticket in self.tickets.values():
+            if ticket.digest == digest or ticket.member_id == member_id:
+                ticket.has_left = ticket.has_left or await ticket.is_gone()
+
+    def admit(
+        self,
+        digest: bytes,
+        size: int,
+        serial: int,
+        is_gone: IsGone,
+        member_id: str | None = None,
+        *,
+        is_kept: bool,
+    ) -> Ticket:
+        """Return the ticket of a request.
+
+        Args:
+            digest: of its content.
+            is_gone: tells whether its client has left.
+            size: of the cohort.
+            serial: a number that no other round gets, should this request begin one.
+            member_id: as the trainer names it; None if it does not.
+            is_kept: whether the cohort of the latest round is still known.
+        """
+        if not is_kept or not self._round:
+            self._begin_round(serial)
+        known = self._retried(digest) if member_id is None else self.tickets.get(member_id)
+        if known is not None and member_id is not None:
+            is_next = known.is_delivered or (known.has_left and known.digest != digest)
+            if is_next:  # an epoch later, or dispatched again after an accident
+                self._begin_round(serial)
+                known = None
+        if known is not None:
+            known.has_left, known.is_gone = False, is_gone
+            return known
+        if len(self.tickets) >= size:
+            self._begin_round(serial)
+        id_ = member_id or self._free_id(digest)
+        ticket = self.tickets[id_] = Ticket(self._round, id_, digest, is_gone)
+        return ticket
+
+    def _retried(self, digest: bytes) -> Ticket | None:
+        """Return the ticket of an equal response whose client has left without an answer."""
+        equal = (ticket for ticket in self.tickets.values() if ticket.digest == digest)
+        return next((ticket for ticket in equal if ticket.has_left and not ticket.is_delivered), None)
+
+    def _free_id(self, digest: bytes) -> str:
+        name, number = digest.hex()[:24], 1
+        while (id_ := name if number == 1 else f"{name}-{number}") in self.tickets:
+            number += 1
+        return id_
+
+    def _begin_round(self, serial: int) -> None:
+        self._round = f"{self.name}#{serial}"
+        self.tickets = {}
+
+    @property
+    def round(self) -> str:
+        """Key of the latest round; empty before the first."""
+        return self._round

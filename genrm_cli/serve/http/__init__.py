@@ -1,0 +1,1 @@
+"""The HTTP server: Starlette routes requests to the shapes, uvicorn speaks HTTP."""

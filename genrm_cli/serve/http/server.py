@@ -1,0 +1,108 @@
+"""Run the server until it is told to stop."""
+
+import asyncio
+import signal
+import socket
+import ssl
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from ipaddress import ip_address
+from typing import Any
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from genrm_cli.errors import UsageError
+from genrm_cli.settings.serve_settings import ServeSettings
+from genrm_cli.settings.sources.keys import TOKEN_VARIABLE
+
+Address = tuple[str, int]
+_BACKLOG = 4_096
+_ENDING = (signal.SIGTERM, signal.SIGINT)
+
+
+class _Server(uvicorn.Server):
+    """A server that leaves signals to us."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Install no handlers."""
+        yield
+
+
+def parse_address(listen: str) -> Address:
+    """Return host and port of `--listen`.
+
+    Raises:
+        UsageError: it is not HOST:PORT.
+    """
+    host, _, port = listen.rpartition(":")
+    if not host or not port.isdecimal() or int(port) > 65_535:
+        raise UsageError(f"--listen {listen}: expected HOST:PORT, for example 127.0.0.1:8330.")
+    return host.strip("[]"), int(port)
+
+
+def listen_on(settings: ServeSettings, *, has_token: bool) -> socket.socket:
+    """Open the listening socket.
+
+    Raises:
+        UsageError: the address cannot be used, or is public without a token and without `--allow-public`.
+    """
+    host, port = parse_address(settings.listen)
+    try:
+        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        if not (ip_address(address[0]).is_loopback or has_token or settings.allow_public):
+            raise UsageError(
+                f"--listen {settings.listen} is reachable from other machines, and anybody could ask the judge. Set a "
+                f"token in {TOKEN_VARIABLE}, or pass --allow-public if the network is yours alone."
+            )
+        return socket.create_server(address[:2], family=family, backlog=_BACKLOG)
+    except OSError as error:
+        raise UsageError(f"--listen {settings.listen}: {error.strerror or error}.") from error
+
+
+def check_tls(settings: ServeSettings) -> None:
+    """Check certificate and key.
+
+    Raises:
+        UsageError: one is missing, or they cannot be used.
+    """
+    if (settings.tls_cert is None) != (settings.tls_key is None):
+        raise UsageError("--tls-cert and --tls-key need each other.")
+    if settings.tls_cert is not None:
+        try:
+            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(settings.tls_cert, settings.tls_key)
+        except (OSError, ssl.SSLError) as error:
+            raise UsageError(f"--tls-cert {settings.tls_cert}: {error.strerror or error}.") from error
+
+
+async def run_server(app: ASGIApp, listening: socket.socket, settings: ServeSettings, drain: Callable[[], Any]) -> None:
+    """Serve until SIGTERM or Ctrl-C; then drain, and close the connections. A second signal ends the process."""
+    config = uvicorn.Config(
+        app,
+        ws="none",
+        log_config=None,
+        access_log=False,
+        lifespan="off",
+        server_header=False,
+        date_header=False,
+        timeout_keep_alive=75,
+        timeout_graceful_shutdown=5,
+        ssl_certfile=settings.tls_cert,
+        ssl_keyfile=settings.tls_key,
+    )
+    server = _Server(config)
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for each in _ENDING:
+        loop.add_signal_handler(each, stopping.set)
+    serving = asyncio.ensure_future(server.serve([listening]))
+    stop = asyncio.ensure_future(stopping.wait())
+    await asyncio.wait({serving, stop}, return_when=asyncio.FIRST_COMPLETED)
+    for each in _ENDING:
+        loop.remove_signal_handler(each)
+    if not serving.done():
+        await drain()
+    server.should_exit = True
+    await serving
+    stop.cancel()

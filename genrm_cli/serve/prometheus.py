@@ -1,0 +1,98 @@
+"""The metrics of a server in the form of Prometheus, read when they are asked for."""
+
+from collections.abc import Iterator
+
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+    SummaryMetricFamily,
+)
+from prometheus_client.registry import Collector
+
+from genrm_cli.metrics.latency import Latencies
+from genrm_cli.serve.served_scorer import ServedScorer
+from genrm_cli.serve.service import RewardService
+
+
+class ServiceCollector(Collector):
+    """Collects what a service and its judges have counted."""
+
+    def __init__(self, service: RewardService, scorer: ServedScorer) -> None:
+        self._service = service
+        self._scorer = scorer
+
+    def describe(self) -> Iterator[Metric]:
+        """Name nothing in advance."""
+        return iter(())
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield all metrics."""
+        yield from self._gauges()
+        yield from self._counters()
+        yield from self._judging()
+
+    def _gauges(self) -> Iterator[Metric]:
+        service, calibration = self._service, self._scorer.latest
+        for name, text, value in (
+            ("open_groups", "Groups and cohorts without an answer", service.open_groups),
+            ("oldest_group_age_seconds", "Age of the oldest group without an answer", service.oldest_s),
+            ("waiting_requests", "Requests that wait for an answer", service.waiting),
+            ("comparisons_being_judged", "Comparisons of groups whose members have come", service.being_judged),
+            ("judge_calls_in_flight", "Calls to judges in flight", self._scorer.in_flight),
+            ("position_preference", "Share of verdicts for position 1", calibration.fitted.first_share),
+            ("calibration_comparisons", "Comparisons that the calibration rests on", calibration.comparisons),
+        ):
+            yield GaugeMetricFamily(f"genrm_{name}", text, value)
+
+    def _counters(self) -> Iterator[Metric]:
+        counts = self._service.metrics
+        for name, text, value in (
+            ("deadlines", "Cohorts closed by their deadline", counts.deadlines),
+            ("repeated_requests", "Requests of members or groups that had come before", counts.repeated),
+            ("late_members", "Members that came after their cohort was closed", counts.late),
+            ("disagreements", "Requests that contradicted an earlier one", counts.disagreements),
+            ("refused_requests", "Requests refused because of load or shutdown", counts.refused),
+            ("wasted_comparisons", "Comparisons made early that their group did not need", counts.wasted),
+            ("default_rewards", "Rewards replaced by --on-failure", counts.defaults_sent),
+        ):
+            yield CounterMetricFamily(f"genrm_{name}", text, value)
+        groups = CounterMetricFamily("genrm_groups", "Groups answered", labels=["status"])
+        groups.add_metric(["scored"], counts.groups - counts.partial - counts.failed)
+        groups.add_metric(["partial"], counts.partial)
+        groups.add_metric(["failed"], counts.failed)
+        yield groups
+        yield SummaryMetricFamily(
+            "genrm_reward_spread", "Highest less lowest reward of a group", counts.spread_count, counts.spread_sum
+        )
+
+    def _judging(self) -> Iterator[Metric]:
+        metrics = self._scorer.metrics
+        comparisons = CounterMetricFamily("genrm_comparisons", "Comparisons with a result", labels=["result"])
+        comparisons.add_metric(["verdict"], metrics.verdicts)
+        comparisons.add_metric(["journal"], metrics.journal_hits)
+        comparisons.add_metric(["failure"], metrics.failed)
+        yield comparisons
+        failures = CounterMetricFamily("genrm_comparison_failures", "Failed comparisons", labels=["kind"])
+        for kind, count in sorted(metrics.failures.items()):
+            failures.add_metric([kind], count)
+        yield failures
+        yield CounterMetricFamily("genrm_judge_calls", "Calls to judges", metrics.calls)
+        tokens = CounterMetricFamily("genrm_judge_tokens", "Tokens of judges", labels=["kind"])
+        tokens.add_metric(["prompt"], metrics.prompt_tokens)
+        tokens.add_metric(["completion"], metrics.completion_tokens)
+        yield tokens
+        yield _histogram(self._scorer.latencies)
+
+
+def _histogram(latencies: Latencies) -> Metric:
+    """Return the latencies of judges; their sum is that of the buckets' upper bounds."""
+    counts, total, seen = [], 0.0, 0
+    for bound_s, count in latencies.doubling_buckets():
+        seen += count
+        total += bound_s * count
+        counts.append((f"{bound_s:g}", seen))
+    family = HistogramMetricFamily("genrm_judge_latency_seconds", "Latency of judge calls")
+    family.add_metric([], [*counts, ("+Inf", seen)], total)
+    return family

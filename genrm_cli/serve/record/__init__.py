@@ -1,0 +1,1 @@
+"""Served groups as files: the same that `genrm score` writes."""

@@ -1,0 +1,187 @@
+"""Record served groups in files that `genrm report` and `genrm export` read."""
+
+import asyncio
+import hashlib
+import os
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from genrm_cli.errors import StorageError
+from genrm_cli.groups.count_group import count_group
+from genrm_cli.groups.group import JudgedGroup
+from genrm_cli.groups.plan import GroupPlan
+from genrm_cli.groups.results import GroupRewards
+from genrm_cli.groups.tasks import in_thread
+from genrm_cli.jobs.provenance import METRICS_FORMAT, run_record, versions_record
+from genrm_cli.judging.open_judges import JudgeSpec, OnEvent
+from genrm_cli.metrics.run_metrics import RunMetrics
+from genrm_cli.rollouts.views import READING_VERSION
+from genrm_cli.serve.cohorts.member import Member
+from genrm_cli.serve.record.lines import comparison_lines, scored_lines
+from genrm_cli.serve.record.spool import GroupSpool
+from genrm_cli.settings import Settings
+from genrm_cli.settings.resolve import state_folder
+from genrm_cli.settings.table import digest_of
+from genrm_cli.storage.formats.location import Mark, S3Options, is_s3, require_rl_prefix
+from genrm_cli.storage.formats.records import render_document
+from genrm_cli.storage.outputs import Outputs
+
+_MOST_BYTES = 256_000_000  # of one file's spool
+
+
+class Recorder:
+    """Writes served groups to files of a folder, a new file every now and then; each appears whole.
+
+    Groups are spooled on a local disk first, so a killed server loses none: the next one writes what it left.
+    """
+
+    def __init__(
+        self, folder: str, settings: Settings, plan: GroupPlan, judges: Sequence[JudgeSpec], on_event: OnEvent
+    ) -> None:
+        """Prepare the folder; writes nothing.
+
+        Raises:
+            UsageError: an S3 folder outside `rl/`.
+            StorageError: the folder cannot be written.
+        """
+        self._folder = folder.rstrip("/")
+        require_rl_prefix(f"{self._folder}/x", settings.storage.any_prefix)
+        self._settings, self._plan, self._judges, self._on_event = settings, plan, judges, on_event
+        self._spool_folder = _spool_folder(self._folder)
+        self._spool: GroupSpool | None = None
+        self._names: set[str] = set()
+        self._metrics = RunMetrics()
+        self._begun = datetime.now(UTC)
+        self._count = 0
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._timer: asyncio.TimerHandle | None = None
+        self._pid = os.getpid()
+
+    async def open(self) -> None:
+        """Write what killed servers left.
+
+        Raises:
+            StorageError: it cannot be written.
+        """
+        for left in GroupSpool.iter_left(self._spool_folder):
+            await in_thread(lambda spool=left: self._write(spool, None))  # type: ignore[misc]
+
+    def add(self, members: Sequence[Member], judged: JudgedGroup, rewards: GroupRewards) -> None:
+        """Record a group. A file never holds two groups of one name.
+
+        Raises:
+            StorageError: the local disk cannot be written.
+        """
+        self._spool_lines(
+            rewards.key, scored_lines(members, rewards, self._plan), comparison_lines(rewards, self._plan)
+        )
+        self._metrics.groups += 1
+        self._metrics.groups_done += 1
+        self._metrics.lines += len(members)
+        self._metrics.rollouts += len(members)
+        self._metrics.rollouts_in_groups += len(members) if len(members) > 1 else 0
+        self._metrics.planned += len(rewards.comparisons)
+        for comparison in rewards.comparisons:
+            self._metrics.add_outcome(comparison.outcome)
+        count_group(self._metrics, judged, rewards, self._plan)
+
+    def add_late(self, member: Member, rewards: GroupRewards, index: int) -> None:
+        """Record a late member, apart from its group; what it was compared with is in the journal.
+
+        Raises:
+            StorageError: the local disk cannot be written.
+        """
+        alone = replace(rewards, scores=[rewards.scores[index]], comparisons=[])
+        self._spool_lines(rewards.key, scored_lines([member], alone, self._plan), b"")
+
+    def _spool_lines(self, key: str, scored: bytes, comparisons: bytes) -> None:
+        if self._spool is not None and (key in self._names or self._spool.size_bytes > _MOST_BYTES):
+            self._rotate()
+        spool = self._spool or self._begin()
+        self._names.add(key)
+        spool.add(scored, comparisons)
+
+    def _begin(self) -> GroupSpool:
+        self._count += 1
+        self._begun = datetime.now(UTC)
+        self._names, self._metrics = set(), RunMetrics()
+        stem = f"served-{self._begun:%Y%m%dT%H%M%SZ}-{self._pid}-{self._count:05}"
+        self._spool = GroupSpool.create(self._spool_folder, stem)
+        every_s = self._settings.serve.record_every
+        self._timer = asyncio.get_running_loop().call_later(every_s, self._rotate)
+        return self._spool
+
+    def _rotate(self) -> None:
+        """Write the groups spooled so far, beside those that come."""
+        spool, self._spool = self._spool, None
+        if self._timer is not None:
+            self._timer.cancel()
+        if spool is None:
+            return
+        wall_time_s = (datetime.now(UTC) - self._begun).total_seconds()
+        record = run_record(self._settings, self._metrics, self._plan, self._judges, wall_time_s)
+        task = asyncio.ensure_future(self._write_in_thread(spool, record))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _write_in_thread(self, spool: GroupSpool, record: dict[str, Any]) -> None:
+        try:
+            await in_thread(lambda: self._write(spool, record))
+        except StorageError as error:  # the spool stays, and the next server writes it
+            spool.close()
+            self._on_event("record_failed", {"spool": str(spool.path), "detail": str(error)})
+
+    async def close(self) -> None:
+        """Write everything."""
+        self._rotate()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+
+    def _write(self, spool: GroupSpool, record: dict[str, Any] | None) -> None:
+        """Write the files of a spool, all of them or none; without metrics those that a killed server left."""
+        storage = self._settings.storage
+        s3 = S3Options(storage.s3_endpoint_url, storage.s3_profile, storage.s3_region)
+        place = f"{self._folder}/{spool.stem}"
+        with Outputs(s3, overwrite=True, manifest_uri=f"{place}.commit") as outputs:
+            comparisons = outputs.open(f"{place}.comparisons.jsonl")
+            metrics = None if record is None else outputs.open(f"{place}.metrics.json")
+            scored = outputs.open(f"{place}.scored.jsonl")
+            for scored_block, comparisons_block in spool.iter_blocks():
+                scored.write(scored_block)
+                comparisons.write(comparisons_block)
+            scored.finish()
+            if metrics is not None and record is not None:
+                metrics.write(render_document(self._metrics_of(scored.uri, scored.mark, record)))
+            outputs.commit()
+        spool.remove()
+        self._on_event("recorded", {"output": f"{place}.scored.jsonl"})
+
+    def _metrics_of(self, uri: str, mark: Mark | None, record: dict[str, Any]) -> dict[str, Any]:
+        return {
+            "format": METRICS_FORMAT,
+            "input": None,
+            "output": uri,
+            "output_mark": None if mark is None else asdict(mark),
+            "time": datetime.now(UTC).isoformat(timespec="seconds"),
+            "reading_version": READING_VERSION,
+            "partial": False,
+            **record,
+            "journal": self._settings.journal.journal if self._settings.journal.use_journal else None,
+            "settings_digest": digest_of(self._settings),
+            "versions": versions_record(),
+        }
+
+
+def _spool_folder(folder: str) -> Path:
+    """Return where groups are spooled: the folder itself, or for one on S3 a folder in the user's state."""
+    path = Path(folder)
+    if is_s3(folder):
+        path = state_folder() / f"record-{hashlib.sha256(folder.encode()).hexdigest()[:16]}"
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise StorageError(f"--record {folder}: {path} cannot be created: {error.strerror}.") from error
+    return path

@@ -1,0 +1,70 @@
+"""Open the judges, serve, and close."""
+
+from collections.abc import Callable, Mapping
+
+from genrm_cli.errors import UsageError
+from genrm_cli.jobs.journaling.journals import asks_anybody
+from genrm_cli.judging.open_judges import OnEvent
+from genrm_cli.serve.http.app import build_app
+from genrm_cli.serve.http.server import check_tls, listen_on, run_server
+from genrm_cli.serve.record.recorder import Recorder
+from genrm_cli.serve.served_scorer import ServedScorer
+from genrm_cli.serve.service import RewardService
+from genrm_cli.settings import Settings, changed
+from genrm_cli.settings.resolve import state_folder
+from genrm_cli.storage.formats.location import is_s3
+
+JOURNAL_NAME = "serve.journal.sqlite"
+
+
+async def serve(
+    settings: Settings,
+    api_keys: Mapping[str, str],
+    token: str | None,
+    on_event: OnEvent,
+    on_ready: Callable[[str], None],
+) -> None:
+    """Serve until SIGTERM or Ctrl-C.
+
+    Args:
+        settings: of judges, rewards, journal and server.
+        api_keys: of the judges.
+        token: that requests must carry; None if anybody may ask.
+        on_event: told what a person or a log should know.
+        on_ready: called with the server's URL once it listens.
+
+    Raises:
+        GenrmError: a setting cannot be used, a judge does not answer, or the journal cannot be opened.
+    """
+    settings = _with_journal(settings)
+    scorer = ServedScorer(settings, api_keys, on_event)
+    check_tls(settings.serve)
+    with listen_on(settings.serve, has_token=token is not None) as listening:
+        async with scorer:
+            recorder = await _open_recorder(settings, scorer, on_event)
+            service = RewardService(scorer, settings.serve, on_event, recorder)
+            host, port = listening.getsockname()[:2]
+            scheme = "http" if settings.serve.tls_cert is None else "https"
+            on_ready(f"{scheme}://{host}:{port}")
+            app = build_app(service, scorer, settings.serve, token)
+            await run_server(app, listening, settings.serve, service.drain)
+            if recorder is not None:
+                await recorder.close()
+
+
+async def _open_recorder(settings: Settings, scorer: ServedScorer, on_event: OnEvent) -> Recorder | None:
+    if settings.serve.record is None:
+        return None
+    recorder = Recorder(settings.serve.record, settings, scorer.plan, scorer.specs, on_event)
+    await recorder.open()
+    return recorder
+
+
+def _with_journal(settings: Settings) -> Settings:
+    """Return the settings with the journal of all servers of this user, unless they name one or need none."""
+    given = settings.journal
+    if given.journal is not None and is_s3(given.journal):
+        raise UsageError("--journal: genrm serve keeps its journal on a local disk; name a file.")
+    if not given.use_journal or not asks_anybody(settings):
+        return changed(settings, use_journal=False)
+    return settings if given.journal is not None else changed(settings, journal=str(state_folder() / JOURNAL_NAME))

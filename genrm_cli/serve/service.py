@@ -1,0 +1,373 @@
+"""Groups and cohorts of a server: who waits for what, and when a group is judged."""
+
+import asyncio
+import hashlib
+import time
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from genrm_cli.groups.arriving import ArrivingGroup
+from genrm_cli.groups.group import Group, JudgedGroup
+from genrm_cli.groups.plan import GroupPlan
+from genrm_cli.groups.results import GroupRewards
+from genrm_cli.judging.open_judges import OnEvent, ignore_event
+from genrm_cli.rollouts.grouping import group_key
+from genrm_cli.serve.answers import CalibrationRecord, GroupAnswer
+from genrm_cli.serve.cohorts.cohort import Cohort, DisagreementError, Joining
+from genrm_cli.serve.cohorts.member import Member
+from genrm_cli.serve.record.recorder import Recorder
+from genrm_cli.serve.served_scorer import ServedScorer
+from genrm_cli.serve.service_metrics import ServiceMetrics
+from genrm_cli.settings.serve_settings import ServeSettings
+
+RETRY_AFTER_S = 5
+_LOOK_S = 0.05
+_TOGETHER_S = 0.02
+_MOST_TOGETHER = 64
+
+
+class BusyError(Exception):
+    """The server takes no further group now.
+
+    Attributes:
+        retry_after_s: when to ask again.
+    """
+
+    def __init__(self, message: str, retry_after_s: int, *, draining: bool = False) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
+        self.draining = draining
+
+
+@dataclass(slots=True)
+class _Known:
+    """A group or cohort from its first request until it is forgotten."""
+
+    cohort: Cohort
+    arriving: ArrivingGroup
+    answer: "asyncio.Future[GroupAnswer]"
+    opened_s: float
+    is_cohort: bool
+    deadline: asyncio.TimerHandle | None = None
+    judged: JudgedGroup | None = None
+    requests: int = 0
+    late: dict[str, "asyncio.Task[GroupAnswer]"] = field(default_factory=dict)
+
+    def release_texts(self) -> None:
+        """Drop what only a late member needs."""
+        self.judged = None
+        self.arriving.release()
+        self.cohort.release_texts()
+
+
+class RewardService:
+    """Judges groups and cohorts, each once, whoever asks for it and how often.
+
+    Attributes:
+        metrics: counters since the start.
+        waiting: requests that wait for an answer.
+    """
+
+    def __init__(
+        self,
+        scorer: ServedScorer,
+        settings: ServeSettings,
+        on_event: OnEvent = ignore_event,
+        recorder: Recorder | None = None,
+    ) -> None:
+        self._recorder = recorder
+        self._on_event = on_event
+        self.metrics = ServiceMetrics()
+        self.waiting = 0
+        self._scorer = scorer
+        self._settings = settings
+        self._groups: dict[str, _Known] = {}
+        self._cohorts: dict[str, _Known] = {}
+        self._unanswered = 0
+        self._being_judged = 0
+        self._draining = False
+        self._ready: list[_Known] = []
+        self._kept: deque[_Known] = deque()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def open_groups(self) -> int:
+        """Groups and cohorts that have no answer yet."""
+        return self._unanswered
+
+    @property
+    def being_judged(self) -> int:
+        """Comparisons of groups whose members have come, and that have no answer yet."""
+        return self._being_judged
+
+    @property
+    def plan(self) -> GroupPlan:
+        """The compiled plan."""
+        return self._scorer.plan
+
+    def knows(self, name: str) -> bool:
+        """Whether a cohort of this name is open or kept."""
+        return name in self._cohorts
+
+    async def join(
+        self, name: str, size: int, member: Member, *, declared: Sequence[str] = (), deadline_s: float | None = None
+    ) -> GroupAnswer:
+        """Add a member to its cohort, wait for the cohort, and return the answer that has this member's reward.
+
+        A cancelled caller cancels nothing. The deadline is that of the first member; it limits the wait for members.
+
+        Raises:
+            DisagreementError: the request contradicts an earlier one.
+            BusyError: it would open a cohort, and no further one may be opened.
+            GenrmError: the group cannot be judged.
+        """
+        known = self._cohorts.get(name)
+        if known is None:
+            self._check_room()
+            cohort = Cohort(name, size, declared)
+            cohort.join(member, size, declared)  # refuses what contradicts itself
+            known = self._begin(self._cohorts, Cohort(name, size, declared), member)
+            wait_s = self._settings.cohort_deadline if deadline_s is None else deadline_s
+            known.deadline = asyncio.get_running_loop().call_later(wait_s, self._end_waiting, known)
+        joining = self._enter(known, member, size, declared)
+        if joining is Joining.NEW:
+            index = known.cohort.index_of(member.id)
+            if index is not None:
+                known.arriving.add(index, member.rollout, member.line)
+            if known.cohort.is_complete:
+                self._close(known)
+        elif member.id in known.cohort.late:
+            return await self._late_answer(known, member)
+        return await self._wait(known.answer)
+
+    async def judge(self, name: str, members: Sequence[Member], deadline_s: float | None = None) -> GroupAnswer:
+        """Judge a whole group; its members have different ids. The deadline limits the wait for the judge.
+
+        Raises:
+            DisagreementError: a group of this name has other members, or the members disagree.
+            BusyError: too many comparisons are waiting.
+            GenrmError: the group cannot be judged.
+        """
+        known = self._groups.get(name)
+        if known is None:
+            self._check_queue()
+            cohort = Cohort(name, len(members))
+            for member in members:
+                cohort.join(member, len(members))
+            known = self._begin(self._groups, cohort, members[0])
+            self._close(known, deadline_s)
+        else:
+            for member in members:
+                self._enter(known, member, len(members), ())
+        return await self._wait(known.answer)
+
+    async def _wait(self, answer: "asyncio.Future[GroupAnswer]") -> GroupAnswer:
+        """Wait for an answer; a cancelled caller cancels nothing."""
+        self.waiting += 1
+        try:
+            return await asyncio.shield(answer)
+        finally:
+            self.waiting -= 1
+
+    def _enter(self, known: _Known, member: Member, size: int, declared: Sequence[str]) -> Joining:
+        try:
+            joining = known.cohort.join(member, size, declared)
+        except DisagreementError as error:
+            self.metrics.disagreements += 1
+            self._on_event("disagreement", {"group": known.cohort.name, "detail": str(error)})
+            raise
+        self.metrics.repeated += joining is Joining.REPEATED
+        self.metrics.late += joining is Joining.LATE
+        return joining
+
+    def _begin(self, among: dict[str, _Known], cohort: Cohort, member: Member) -> _Known:
+        arriving = self._scorer.arriving(group_key(member.rollout, 1), cohort.size)
+        answer = asyncio.get_running_loop().create_future()
+        known = _Known(cohort, arriving, answer, time.monotonic(), is_cohort=among is self._cohorts)
+        among[cohort.name] = known
+        self._unanswered += 1
+        return known
+
+    def _check_room(self) -> None:
+        self._check_draining()
+        if self._unanswered >= self._settings.max_cohorts:
+            self._refuse(f"{self._unanswered} cohorts are open (--max-cohorts)")
+
+    def _check_queue(self) -> None:
+        self._check_draining()
+        if self._being_judged >= self._settings.queue:
+            self._refuse(f"{self._being_judged} comparisons are waiting (--queue)")
+
+    def _check_draining(self) -> None:
+        if self._draining:
+            self._refuse("the server is shutting down", draining=True)
+
+    def _refuse(self, message: str, *, draining: bool = False) -> None:
+        self.metrics.refused += 1
+        self._on_event("refused", {"detail": message})
+        raise BusyError(message, RETRY_AFTER_S, draining=draining)
+
+    def _end_waiting(self, known: _Known) -> None:
+        """Close a cohort whose deadline has passed."""
+        self.metrics.deadlines += 1
+        cohort = known.cohort
+        self._on_event("deadline", {"group": cohort.name, "size": cohort.size, "came": len(cohort.members)})
+        self._close(known)
+
+    def _close(self, known: _Known, deadline_s: float | None = None) -> None:
+        """Settle the members of a group, and judge it."""
+        known.cohort.close()
+        if known.deadline is not None:
+            known.deadline.cancel()
+        known.requests = self.plan.count_requests(len(known.cohort.members))
+        self._being_judged += known.requests
+        task = asyncio.ensure_future(self._judge(known, deadline_s))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _judge(self, known: _Known, deadline_s: float | None) -> None:
+        try:
+            known.judged = await known.arriving.judge(_group_of(known.cohort.in_order()), deadline_s)
+        except Exception as error:  # noqa: BLE001  (whoever waits gets it)
+            self._being_judged -= known.requests
+            self._fail(known, error)
+            return
+        self._being_judged -= known.requests
+        if known.answer.done():  # given up while draining
+            return
+        self._ready.append(known)
+        if len(self._ready) >= _MOST_TOGETHER or not self._being_judged:
+            self._conclude_ready()
+        elif len(self._ready) == 1:
+            asyncio.get_running_loop().call_later(_TOGETHER_S, self._conclude_ready)
+
+    def _conclude_ready(self) -> None:
+        """Answer the groups that have been judged; several together cost little more than one."""
+        ready, self._ready = self._ready, []
+        if not ready:
+            return
+        judged = []
+        for known in ready:
+            members = known.cohort.in_order()
+            if known.judged is not None:
+                judged.append((_digest_of(known.cohort.name, members), _group_of(members), known.judged))
+        try:
+            results, calibration = self._scorer.conclude(judged)
+            self._record([(known.cohort.in_order(), known.judged) for known in ready], results)
+        except Exception as error:  # noqa: BLE001  (whoever waits gets it)
+            for known in ready:
+                self._fail(known, error)
+            return
+        for known, rewards in zip(ready, results, strict=True):
+            self._answer(known, _answer_of(known, known.cohort.in_order(), rewards, calibration))
+
+    def _record(
+        self, groups: Sequence[tuple[Sequence[Member], JudgedGroup | None]], results: Sequence[GroupRewards]
+    ) -> None:
+        if self._recorder is None:
+            return
+        for (members, judged), rewards in zip(groups, results, strict=True):
+            if judged is not None and any(score.reward is not None for score in rewards.scores):
+                self._recorder.add(members, judged, rewards)
+
+    def _answer(self, known: _Known, answer: GroupAnswer) -> None:
+        self._unanswered -= 1
+        self.metrics.groups += 1
+        self.metrics.partial += answer.status == "partial"
+        self.metrics.failed += answer.status == "failed"
+        self.metrics.wasted += known.arriving.wasted
+        if answer.rewards.rewards and answer.counts["reward_spread"] is not None:
+            self.metrics.spread_sum += answer.counts["reward_spread"]
+            self.metrics.spread_count += 1
+        waited_s = round(time.monotonic() - known.opened_s, 3)
+        self._on_event("group", {"group": answer.name, "status": answer.status, "waited_s": waited_s, **answer.counts})
+        known.answer.set_result(answer.without_comparisons() if known.is_cohort else answer)
+        if not answer.has_reward:
+            self._forget(known)  # a repeated request judges it again
+            return
+        if known.cohort.is_complete:
+            known.release_texts()
+        asyncio.get_running_loop().call_later(self._settings.keep, self._forget, known)
+        self._kept.append(known)
+        while len(self._kept) > self._settings.max_cohorts:
+            self._forget(self._kept.popleft())
+
+    def _fail(self, known: _Known, error: Exception) -> None:
+        if known.answer.done():
+            return
+        self._unanswered -= 1
+        self._forget(known)
+        known.answer.set_exception(error)
+        known.answer.exception()  # nobody may be waiting
+
+    def _forget(self, known: _Known) -> None:
+        for among in (self._groups, self._cohorts):
+            if among.get(known.cohort.name) is known:
+                del among[known.cohort.name]
+
+    async def drain(self) -> None:
+        """Take no further group; wait until all open ones are answered, at most as long as `--drain` says.
+
+        Whoever still waits then is told to ask again: the journal keeps what the judge has answered.
+        """
+        self._draining = True
+        self._on_event("draining", {"open": self._unanswered, "waiting": self.waiting})
+        ends_s = time.monotonic() + self._settings.drain
+        while self._unanswered and time.monotonic() < ends_s:
+            await asyncio.sleep(_LOOK_S)
+        for known in self._open():
+            self._fail(known, BusyError("the server is shutting down", RETRY_AFTER_S, draining=True))
+
+    def _open(self) -> list[_Known]:
+        every = (*self._groups.values(), *self._cohorts.values())
+        return [known for known in every if not known.answer.done()]
+
+    @property
+    def oldest_s(self) -> float:
+        """Age of the oldest group without an answer; 0 if there is none."""
+        now_s = time.monotonic()
+        return max((now_s - known.opened_s for known in self._open()), default=0.0)
+
+    @property
+    def is_draining(self) -> bool:
+        """Whether no further group is taken."""
+        return self._draining
+
+    async def _late_answer(self, known: _Known, member: Member) -> GroupAnswer:
+        if member.id not in known.late:
+            known.late[member.id] = asyncio.ensure_future(self._judge_late(known, member))
+        return await self._wait(known.late[member.id])
+
+    async def _judge_late(self, known: _Known, member: Member) -> GroupAnswer:
+        await asyncio.shield(known.answer)
+        members = known.cohort.with_late(member.id)
+        group = _group_of(members)
+        stored = known.judged
+        if stored is None:
+            raise RuntimeError("a cohort was answered before it was judged")
+        index = [each.id for each in members].index(member.id)
+        judged = await known.arriving.judge_late(stored, group, index, None)
+        rewards, calibration = self._scorer.reward_late(judged)
+        if self._recorder is not None:
+            self._recorder.add_late(member, rewards, index)
+        return _answer_of(known, members, rewards, calibration)
+
+
+def _answer_of(
+    known: _Known, members: Sequence[Member], rewards: GroupRewards, calibration: CalibrationRecord
+) -> GroupAnswer:
+    ids = tuple(member.id for member in members)
+    return GroupAnswer(known.cohort.name, ids, known.cohort.size, rewards, calibration)
+
+
+def _digest_of(name: str, members: Sequence[Member]) -> bytes:
+    digest = hashlib.sha256(name.encode())
+    for member in members:
+        digest.update(member.id.encode() + b"\0" + member.digest)
+    return digest.digest()[:16]
+
+
+def _group_of(members: Sequence[Member]) -> Group:
+    rollouts = [member.rollout for member in members]
+    return Group(group_key(rollouts[0], 1), rollouts, [member.line for member in members])

@@ -1,0 +1,236 @@
+"""Shards: runs that only ask, and one that concludes what they recorded."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from genrm_process import Call, Finished, Genrm, Json, make_rollouts, read_lines
+from judge_server_fixture import JudgeServer
+
+NAMED = {"GENRM_CONFIG": "genrm.toml"}
+SHARDS = 3
+COSTS = ("latency_s", "prompt_tokens", "completion_tokens")  # of a failure, its journal keeps no more than the attempts
+
+RUBRIC = """
+[[judge]]
+model = "a"
+[[judge]]
+model = "b"
+weight = 2
+
+[components.care]
+kind = "rubric"
+set = "helpfulness"
+model = "c"
+
+[components.tiers]
+kind = "rubric_rank"
+set = "helpfulness"
+
+[components.number]
+extract = "number"
+kind = "consistency"
+
+[total]
+weights = { genrm = 1.0, tiers = 0.5, number = 0.25 }
+optional = ["tiers"]
+"""
+CASES = {
+    "ring": (("--strategy", "ring", "--ring-k", "1.5"), 9),
+    "repeats in both orders": (("--strategy", "all_pairs", "--repeats", "2", "--both-orders"), 5),
+    "a budget decides the rings": (("--strategy", "ring", "--budget", "40"), 9),
+    "weights fitted to the judge": (("--estimator", "combined_fitted", "--strategy", "all_pairs"), 130),
+    "a trial": (("--limit", "4"), 9),
+}
+
+
+def arguments(judge: JudgeServer, *more: str) -> tuple[str, ...]:
+    """Return the options of a run."""
+    return ("--base-url", judge.base_url, "--model", "m", "--reask", "0", "--max-unscored", "1", "-q", *more)
+
+
+def outputs_of(folder: Path, stem: str = "in") -> tuple[bytes, list[Json]]:
+    """Return the scored lines, and the comparisons without what a run measures anew."""
+    comparisons = read_lines(folder / f"{stem}.comparisons.jsonl")
+    kept = [{name: value for name, value in line.items() if name not in COSTS} for line in comparisons]
+    return (folder / f"{stem}.scored.jsonl").read_bytes(), kept
+
+
+def remove_outputs(folder: Path) -> None:
+    """Remove everything that a run left in a folder."""
+    for path in [*folder.glob("*.scored.jsonl"), *folder.glob("*.metrics.json"), *folder.glob("*.comparisons.jsonl")]:
+        path.unlink()
+    for path in folder.glob("*.journal.sqlite*"):
+        path.unlink()
+
+
+def run_shards(call: Call, *given: str, count: int = SHARDS, **environment: str) -> list[Finished]:
+    """Run all shards, then the run that concludes; return how each ended."""
+    shards = [call(*given, "--shard", f"{number}/{count}", **environment) for number in range(count)]
+    return [*shards, call(*given, "--conclude", **environment)]
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("fault_share", [pytest.param(0.0, marks=pytest.mark.slow), 0.2])
+def test_shards_give_the_outputs_of_a_single_run(
+    call: Call, genrm: Genrm, judge_server: JudgeServer, case: str, fault_share: float
+) -> None:
+    """Scored lines are equal byte by byte, failures included; each request is made once, and none to conclude."""
+    options, groups = CASES[case]
+    behaviour = {"verdict": "hash", "fault": {"content": "no verdict"}, "fault_share": fault_share}
+    judge_server.behave(**behaviour)
+    genrm.write("in.jsonl", make_rollouts(groups=groups, size=3))
+    given = ("score", "in.jsonl", *arguments(judge_server, "--no-probe", "--profile", "nemotron-plain", *options))
+    assert call(*given).code == 0
+    whole, asked = outputs_of(genrm.folder), judge_server.stats()["requests"]
+    remove_outputs(genrm.folder)
+    judge_server.behave(**behaviour)
+    before = judge_server.stats()["requests"]
+    codes = [finished.code for finished in run_shards(call, *given)]
+    assert codes == [0] * (SHARDS + 1)
+    assert outputs_of(genrm.folder) == whole
+    assert judge_server.stats()["requests"] - before == asked
+    metrics = json.loads((genrm.folder / "in.metrics.json").read_bytes())
+    assert metrics["calls"] == 0
+    assert bool(metrics["failures"]) == (fault_share > 0)
+
+
+def test_panels_and_judged_components_are_sharded_alike(call: Call, genrm: Genrm, judge_server: JudgeServer) -> None:
+    """Verdicts of a panel and grades of a component reach the run that concludes."""
+    judge_server.behave(verdict="hash")
+    (genrm.folder / "genrm.toml").write_text(RUBRIC)
+    genrm.write("in.jsonl", make_rollouts(groups=6, size=3))
+    given = ("score", "in.jsonl", "--base-url", judge_server.base_url, "--no-probe", "--max-unscored", "1", "-q")
+    assert call(*given, **NAMED).code == 0
+    whole = outputs_of(genrm.folder)
+    remove_outputs(genrm.folder)
+    assert [finished.code for finished in run_shards(call, *given, **NAMED)] == [0] * (SHARDS + 1)
+    assert outputs_of(genrm.folder) == whole
+    graded = {line["component"] for line in whole[1] if line.get("component") and line["failure"] is None}
+    assert graded == {"care", "tiers"}
+
+
+def test_shards_of_a_set_of_files_on_s3(
+    call: Call, genrm: Genrm, judge_server: JudgeServer, s3_bucket: Any, s3: str
+) -> None:
+    """Machines that share nothing but the store give the objects of a single run."""
+    judge_server.behave(verdict="hash")
+    lines = make_rollouts(groups=6, size=4)
+    keys = [f"rl/env/rs{seed}.jsonl" for seed in range(4)]
+    for seed, key in enumerate(keys):
+        body = "".join(json.dumps(line) + "\n" for line in lines[seed::4])
+        s3_bucket.client.put_object(Bucket=s3_bucket.name, Key=key, Body=body.encode())
+    given = ("score", f"s3://{s3_bucket.name}/rl/env/", "--together", "--min-age", "0", "--no-probe")
+    given += arguments(judge_server, "--journal", f"s3://{s3_bucket.name}/rl/journal/", "--profile", "nemotron-plain")
+    environment = {"AWS_ENDPOINT_URL": s3, "AWS_ACCESS_KEY_ID": "AKTEST", "AWS_SECRET_ACCESS_KEY": "SKTEST"}
+
+    def scored() -> dict[str, bytes]:
+        names = [key.replace(".jsonl", ".scored.jsonl") for key in keys]
+        return {name: s3_bucket.client.get_object(Bucket=s3_bucket.name, Key=name)["Body"].read() for name in names}
+
+    assert call(*given, **environment).code == 0
+    whole = scored()
+    for found in s3_bucket.client.list_objects_v2(Bucket=s3_bucket.name)["Contents"]:
+        if found["Key"] not in keys:
+            s3_bucket.client.delete_object(Bucket=s3_bucket.name, Key=found["Key"])
+    for number in range(SHARDS):  # each machine has a state folder of its own
+        state = str(genrm.state_folder / str(number))
+        assert call(*given, "--shard", f"{number}/{SHARDS}", XDG_STATE_HOME=state, **environment).code == 0
+    requests = judge_server.stats()["requests"]
+    assert call(*given, "--conclude", XDG_STATE_HOME=str(genrm.state_folder / "last"), **environment).code == 0
+    assert scored() == whole
+    assert judge_server.stats()["requests"] == requests
+
+
+def test_every_group_belongs_to_one_shard(call: Call, genrm: Genrm, judge_server: JudgeServer) -> None:
+    """The dry runs of all shards add up to that of the whole, and no shard of many groups is empty."""
+    genrm.write("in.jsonl", make_rollouts(groups=60, size=2))
+    given = ("score", "in.jsonl", *arguments(judge_server), "--dry-run", "--json")
+    plans = [json.loads(call(*given, "--shard", f"{number}/4").out)["plan"]["planned"] for number in range(4)]
+    assert sum(plans) == json.loads(call(*given).out)["plan"]["planned"]
+    assert min(plans) > 0
+
+
+def test_what_no_shard_asked_leaves_the_outputs_partial(call: Call, genrm: Genrm, judge_server: JudgeServer) -> None:
+    """To conclude without one of the shards exits with 6 and says so; with all of them the outputs are whole."""
+    genrm.write("in.jsonl", make_rollouts(groups=12, size=2))
+    given = ("score", "in.jsonl", *arguments(judge_server))
+    assert call(*given, "--shard", "0/2").code == 0
+    early = call(*given, "--conclude")
+    assert early.code == 6
+    assert "the journals of the shards lack" in early.err
+    assert call(*given, "--shard", "1/2").code == 0
+    assert call(*given, "--conclude").code == 0
+    assert not json.loads((genrm.folder / "in.metrics.json").read_bytes())["partial"]
+
+
+def test_a_stopped_shard_goes_on_where_it_was(call: Call, genrm: Genrm, judge_server: JudgeServer) -> None:
+    """A shard that its share of --max-calls stopped exits with 6; run again with more, it asks only the rest."""
+    genrm.write("in.jsonl", make_rollouts(groups=20, size=2))
+    given = ("score", "in.jsonl", *arguments(judge_server, "--no-probe", "--profile", "nemotron-plain"))
+    stopped = call(*given, "--shard", "0/2", "--max-calls", "7")
+    assert stopped.code == 6
+    assert judge_server.stats()["requests"] == 4
+    assert [finished.code for finished in run_shards(call, *given, count=2)] == [0, 0, 0]
+    assert (
+        judge_server.stats()["requests"] == json.loads((genrm.folder / "in.metrics.json").read_bytes())["journal_hits"]
+    )
+
+
+def test_shards_keep_the_limit_of_the_run(call: Call, genrm: Genrm, judge_server: JudgeServer) -> None:
+    """Of six calls in flight each of three shards gets two."""
+    judge_server.behave(latency_s=0.01)
+    genrm.write("in.jsonl", make_rollouts(groups=30, size=3))
+    given = ("score", "in.jsonl", *arguments(judge_server, "--no-probe", "--concurrency", "6"))
+    assert call(*given, "--shard", "1/3").code == 0
+    assert judge_server.stats()["max_in_flight"] == 2
+
+
+def test_journals_of_shards_may_have_a_folder(call: Call, genrm: Genrm, judge_server: JudgeServer) -> None:
+    """With --journal FOLDER/ each shard has a file there, and so has the run that concludes."""
+    genrm.write("in.jsonl", make_rollouts(groups=6, size=2))
+    given = ("score", "in.jsonl", *arguments(judge_server, "--journal", "journals/"))
+    assert [finished.code for finished in run_shards(call, *given, count=2)] == [0, 0, 0]
+    names = sorted(path.name for path in (genrm.folder / "journals").glob("*.sqlite"))
+    assert [name.partition(".")[2] for name in names] == [
+        "journal.sqlite",
+        "shard-0-of-2.journal.sqlite",
+        "shard-1-of-2.journal.sqlite",
+    ]
+    assert not list(genrm.folder.glob("*.journal.sqlite"))
+
+
+def test_a_shard_reuses_what_an_earlier_run_asked(call: Call, genrm: Genrm, judge_server: JudgeServer) -> None:
+    """Verdicts in the journal of the whole are not asked again."""
+    genrm.write("in.jsonl", make_rollouts(groups=10, size=2))
+    given = ("score", "in.jsonl", *arguments(judge_server, "--no-probe", "--profile", "nemotron-plain"))
+    assert call(*given, "--max-calls", "5").code == 6
+    assert [finished.code for finished in run_shards(call, *given, count=2)] == [0, 0, 0]
+    assert (
+        judge_server.stats()["requests"] == json.loads((genrm.folder / "in.metrics.json").read_bytes())["journal_hits"]
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--shard", "4/4"), "the shards of four are 0/4, 1/4, 2/4 and 3/4"),
+        (("--shard", "1"), "is not a shard"),
+        (("--shard", "0/2", "--conclude"), "run all shards first"),
+        (("--shard", "0/2", "--no-journal"), "drop --no-journal"),
+        (("--shard", "0/8", "--concurrency", "4"), "use at most 4 shards"),
+        (("--shard", "0/2", "--only-components"), "--conclude does the same"),
+        (("--shard", "0/2", "-o", "-"), "pass --journal with"),
+    ],
+    ids=str,
+)
+def test_what_contradicts_shards_is_refused(
+    call: Call, genrm: Genrm, judge_server: JudgeServer, options: tuple[str, ...], said: str
+) -> None:
+    """A usage error says what to change before anything is asked."""
+    genrm.write("in.jsonl", make_rollouts(groups=2, size=2))
+    finished = call("score", "in.jsonl", *arguments(judge_server), *options)
+    assert finished.code == 2
+    assert said in finished.err
+    assert judge_server.stats()["requests"] == 0

@@ -1,0 +1,190 @@
+"""Sets of files: `--together` scores them as one input, with groups that span files."""
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from genrm_process import Call, Genrm, Json, read_lines
+
+OFFLINE = ("--offline", "--together", "--min-age", "0")
+
+
+def rollout(task: int, index: int, answer: str, prompt: str | None = None) -> Json:
+    """Make a line as NeMo Gym writes it: its shards hold some rollouts of many tasks."""
+    asked = {"input": [{"role": "user", "content": prompt or f"Question {task}?"}]}
+    said = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": answer}]}
+    key = {"_ng_task_index": task, "_ng_rollout_index": index}
+    return {**key, "responses_create_params": asked, "response": {"output": [said]}, "reward": 0.5}
+
+
+def write(path: Path, lines: list[Json]) -> None:
+    """Write lines, compressed or as a JSON array where the name says so."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    text = json.dumps(lines) if path.name.endswith(".json") else "".join(json.dumps(line) + "\n" for line in lines)
+    path.write_bytes(gzip.compress(text.encode()) if path.name.endswith(".gz") else text.encode())
+
+
+def write_shards(folder: Path, names: list[str], tasks: int = 6, size: int = 4) -> list[Json]:
+    """Spread the rollouts of each task over files; return all lines, file by file."""
+    shards: dict[str, list[Json]] = {name: [] for name in names}
+    for task in range(tasks):
+        for index in range(size):
+            name = names[(task + index) % len(names)]
+            shards[name].append(rollout(task, index, f"Answer {task} " + "word " * ((7 * task + 3 * index) % 11)))
+    for name, lines in shards.items():
+        write(folder / name, lines)
+    return [line for name in sorted(names) for line in shards[name]]
+
+
+def scored_of(folder: Path, *names: str) -> bytes:
+    """Return scored lines, one file after another."""
+    return b"".join((folder / name).read_bytes() for name in names)
+
+
+def warnings_in(err: str) -> str:
+    """Return what a run warned about."""
+    return "\n".join(line for line in err.splitlines() if "warning" in line)
+
+
+@pytest.mark.parametrize("estimator", ["combined_fitted", "win_rate"])
+def test_a_set_of_files_is_scored_as_their_concatenation(call: Call, genrm: Genrm, estimator: str) -> None:
+    """Scored lines and comparisons of a set are, byte for byte, those of one file with all its lines."""
+    whole = write_shards(genrm.folder / "shards", ["rs0-chunk0.jsonl", "rs0-chunk1.jsonl", "rs1-chunk0.jsonl"])
+    write(genrm.folder / "whole.jsonl", whole)
+    given = ("--strategy", "all_pairs", "--estimator", estimator)
+    assert call("score", "whole.jsonl", "--offline", *given).code == 0
+    assert call("score", "shards/", *OFFLINE, *given).code == 0
+    shards = genrm.folder / "shards"
+    scored = scored_of(shards, "rs0-chunk0.scored.jsonl", "rs0-chunk1.scored.jsonl", "rs1-chunk0.scored.jsonl")
+    assert scored == scored_of(genrm.folder, "whole.scored.jsonl")
+    assert scored_of(shards, "together.comparisons.jsonl") == scored_of(genrm.folder, "whole.comparisons.jsonl")
+
+
+def test_one_file_together_is_one_file(call: Call, genrm: Genrm) -> None:
+    """Alone in its folder or named, a file is scored as without the flag, and is up to date for a run without it."""
+    lines = write_shards(genrm.folder / "a", ["run.jsonl"])
+    write(genrm.folder / "b" / "run.jsonl", lines)
+    assert call("score", "a/", *OFFLINE).code == 0
+    assert call("score", "b/run.jsonl", "--offline").code == 0
+    names = {path.name for path in (genrm.folder / "a").iterdir()}
+    assert names == {path.name for path in (genrm.folder / "b").iterdir()}
+    for name in ("run.scored.jsonl", "run.comparisons.jsonl"):
+        assert scored_of(genrm.folder, f"a/{name}") == scored_of(genrm.folder, f"b/{name}")
+    assert "up to date" in call("score", "a/run.jsonl", "--offline").err
+
+
+def test_containers_and_folders_mix_in_a_set(call: Call, genrm: Genrm) -> None:
+    """Compressed files and JSON arrays, in several folders, form groups with each other."""
+    folder = genrm.folder
+    names = ["rs0/a.jsonl", "rs1/b.jsonl.gz", "c.json"]
+    write_shards(folder, names)
+    assert call("score", *names, *OFFLINE).code == 0
+    scored = [read_lines(folder / name) for name in ("rs0/a.scored.jsonl", "rs1/b.scored.jsonl", "c.scored.jsonl")]
+    assert {line["genrm"]["group_size"] for lines in scored for line in lines} == {4}
+    assert (folder / "together.metrics.json").exists()
+
+
+def test_contradicting_task_ids_give_way_to_the_prompt(call: Call, genrm: Genrm) -> None:
+    """Shards that number their tasks from 0 are grouped by the prompt, and the run says so."""
+    first = [rollout(task, 0, f"First {task}", f"Prompt {task}") for task in range(3)]
+    second = [rollout(task, 0, f"Second {task} longer", f"Prompt {2 - task}") for task in range(3)]
+    write(genrm.folder / "a.jsonl", first)
+    write(genrm.folder / "b.jsonl", second)
+    finished = call("score", "a.jsonl", "b.jsonl", *OFFLINE)
+    assert "2 task ids of several prompts in these files" in warnings_in(finished.err)
+    by_group: dict[str, set[str]] = {}
+    for line in (*read_lines(genrm.folder / "a.scored.jsonl"), *read_lines(genrm.folder / "b.scored.jsonl")):
+        prompt = line["responses_create_params"]["input"][0]["content"]
+        by_group.setdefault(line["genrm"]["group"], set()).add(prompt)
+    assert sorted(by_group.values(), key=str) == [{"Prompt 0"}, {"Prompt 1"}, {"Prompt 2"}]
+
+
+def test_shards_may_number_their_rollouts_alike(call: Call, genrm: Genrm) -> None:
+    """Files of one seed each number their rollouts from 0: these are no duplicates, and no attempts of each other."""
+    for seed in range(3):
+        lines = [rollout(task, 0, f"Seed {seed} {'word ' * seed}") for task in range(2)]
+        write(genrm.folder / f"rs{seed}.jsonl", lines)
+    finished = call("score", *(f"rs{seed}.jsonl" for seed in range(3)), *OFFLINE, "--strict", "--json")
+    (result,) = json.loads(finished.out)["results"]
+    assert (result["metrics"]["duplicate_rollouts"], result["metrics"]["scored"]) == (0, 6)
+
+
+def test_bad_lines_are_named_with_their_file(call: Call, genrm: Genrm) -> None:
+    """A set has one rejects file, which says of each line where it is; so does the error of --strict."""
+    write_shards(genrm.folder, ["a.jsonl", "b.jsonl"])
+    with (genrm.folder / "b.jsonl").open("a") as file:
+        file.write("{torn\n")
+    assert call("score", "a.jsonl", "b.jsonl", *OFFLINE).code == 0
+    (reject,) = read_lines(genrm.folder / "together.rejects.jsonl")
+    assert (reject["input"], reject["line"]) == ("b.jsonl", 13)
+    assert "b.jsonl:13" in call("score", "a.jsonl", "b.jsonl", *OFFLINE, "--strict", "--force").err
+
+
+def test_a_file_without_rollouts_fails_the_set(call: Call, genrm: Genrm) -> None:
+    """A file of which no line can be read is most likely a mistake, and is named."""
+    write_shards(genrm.folder, ["a.jsonl", "b.jsonl"])
+    (genrm.folder / "c.jsonl").write_text('{"something": "else"}\n')
+    finished = call("score", "a.jsonl", "b.jsonl", "c.jsonl", *OFFLINE)
+    assert finished.code == 3
+    assert "c.jsonl: cannot read its only line" in finished.err
+    assert not list(genrm.folder.glob("*scored*"))
+
+
+def test_a_set_is_up_to_date_until_one_of_its_files_changes(call: Call, genrm: Genrm) -> None:
+    """An unchanged set is skipped in whatever order its files are named; a changed or a further file is a reason."""
+    write_shards(genrm.folder, ["a.jsonl", "b.jsonl"])
+    assert call("score", "a.jsonl", "b.jsonl", *OFFLINE).code == 0
+    assert "a set of 2 files: 1 up to date" in call("score", "b.jsonl", "a.jsonl", *OFFLINE).err
+    write(genrm.folder / "c.jsonl", [rollout(0, 9, "One more")])
+    assert "1 scored" in call("score", "a.jsonl", "b.jsonl", "c.jsonl", *OFFLINE).err
+    write(genrm.folder / "c.jsonl", [rollout(0, 9, "Another one")])
+    assert "1 scored" in call("score", "a.jsonl", "b.jsonl", "c.jsonl", *OFFLINE).err
+    assert "1 scored" in call("score", "a.jsonl", "b.jsonl", *OFFLINE).err
+
+
+def test_a_file_of_a_set_is_not_scored_alone(call: Call, genrm: Genrm) -> None:
+    """The scored lines of a set are replaced by a run over a single file on request only, and the other way round."""
+    write_shards(genrm.folder, ["a.jsonl", "b.jsonl"])
+    assert call("score", "a.jsonl", "b.jsonl", *OFFLINE).code == 0
+    before = scored_of(genrm.folder, "a.scored.jsonl")
+    alone = call("score", "a.jsonl", "--offline")
+    assert alone.code == 2
+    assert "it was scored with the other files of together" in alone.err
+    assert scored_of(genrm.folder, "a.scored.jsonl") == before
+    assert call("score", "a.jsonl", "--offline", "--force").code == 0
+    assert call("score", "a.jsonl", "b.jsonl", *OFFLINE).code == 2
+
+
+def test_a_set_is_leased_as_a_whole(call: Call, genrm: Genrm) -> None:
+    """While another run works on a set, this one leaves all of it alone."""
+    write_shards(genrm.folder, ["a.jsonl", "b.jsonl"])
+    lease = {"host": "another", "pid": 1, "started": "1", "since": "now", "expiry_s": 300.0}
+    (genrm.folder / "together.claim-1").write_text(json.dumps(lease))
+    finished = call("score", "a.jsonl", "b.jsonl", *OFFLINE)
+    assert finished.code == 5
+    assert "process 1 on another has been working on it" in finished.err
+    assert not list(genrm.folder.glob("*scored*"))
+
+
+def test_validate_offers_to_score_torn_groups_together(call: Call, genrm: Genrm) -> None:
+    """Prompts that several files answer are counted; with --together their groups are whole."""
+    write_shards(genrm.folder, ["a.jsonl", "b.jsonl"])
+    apart = call("validate", "a.jsonl", "b.jsonl", "--offline")
+    assert b"6 prompts in several files" in apart.out
+    assert b"--together" in apart.out
+    together: dict[str, Any] = json.loads(
+        call("validate", "a.jsonl", "b.jsonl", "--offline", "--together", "--json").out
+    )
+    assert (together["files"], together["group_sizes"]) == (2, {"4": 6})
+
+
+def test_a_set_has_a_name_of_its_own(call: Call, genrm: Genrm) -> None:
+    """Two sets of one folder have different names; outputs may go elsewhere by a template."""
+    write_shards(genrm.folder, ["env1-a.jsonl", "env1-b.jsonl", "env2-a.jsonl", "env2-b.jsonl"])
+    template = ("--output-template", "{dir}/scored/{stem}.scored.jsonl")
+    for name in ("env1", "env2"):
+        assert call("score", f"{name}-*.jsonl", *OFFLINE, *template, "--set-name", name).code == 0
+    found = {path.name for path in (genrm.folder / "scored").iterdir()}
+    assert {"env1.metrics.json", "env2.metrics.json", "env1-a.scored.jsonl", "env2-b.scored.jsonl"} <= found

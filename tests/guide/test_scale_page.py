@@ -1,0 +1,96 @@
+"""The jobs that the page on scale shows: their commands run for each number that the scheduler would set."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from genrm_process import Genrm, make_rollouts, read_lines
+from judge_server_fixture import JudgeServer
+from pages import PAGES
+
+PAGE = PAGES["scale"]
+SHARDS = 4
+
+
+@pytest.fixture
+def genrm(tmp_path: Path) -> Genrm:
+    """Give a test the command, and an empty folder to run it in."""
+    folder = tmp_path / "work"
+    folder.mkdir()
+    return Genrm(folder)
+
+
+def write_shards(genrm: Genrm) -> None:
+    """Write the rollouts of each prompt into four files."""
+    lines = make_rollouts(groups=6, size=4)
+    for number in range(4):
+        genrm.write(f"rollouts-rs{number // 2}-chunk{number % 2}.jsonl", lines[number::4])
+
+
+def run_shell(command: str, genrm: Genrm, judge: JudgeServer, folder: Path, **environment: str) -> None:
+    """Run a command of the page with genrm on PATH and the test's own judge."""
+    shim = folder / "bin" / "genrm"
+    if not shim.exists():
+        shim.parent.mkdir()
+        shim.write_text(f'#!/bin/sh\nexec {sys.executable} -W error -m genrm_cli "$@"\n')
+        shim.chmod(0o755)
+    here = command.replace("http://judge:8000/v1", judge.base_url)
+    given = genrm.environment(PATH=f"{shim.parent}:{os.defpath}", **environment)
+    ended = subprocess.run(
+        ["bash", "-c", here], cwd=genrm.folder, env=given, capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == 0, ended.stderr
+
+
+@pytest.mark.slow
+def test_the_slurm_array_scores_a_set(genrm: Genrm, judge_server: JudgeServer, tmp_path: Path) -> None:
+    """The script, run as each task of the array, and the job that follows score every rollout."""
+    write_shards(genrm)
+    (script,) = re.findall(r"```bash\n(.*?)```", PAGE, re.DOTALL)
+    (conclude,) = re.findall(r'--wrap "(.*?)"', PAGE, re.DOTALL)
+    for task in range(SHARDS):
+        numbers = {"SLURM_ARRAY_TASK_ID": str(task), "SLURM_ARRAY_TASK_COUNT": str(SHARDS)}
+        run_shell(script, genrm, judge_server, tmp_path, **numbers)
+    asked = judge_server.stats()["requests"]
+    run_shell(conclude, genrm, judge_server, tmp_path)
+    assert judge_server.stats()["requests"] == asked
+    scored = [line for path in genrm.folder.glob("*.scored.jsonl") for line in read_lines(path)]
+    assert [line["genrm"]["status"] for line in scored] == ["scored"] * 24
+
+
+@pytest.mark.slow
+def test_the_indexed_job_scores_a_set(
+    genrm: Genrm, judge_server: JudgeServer, s3_bucket: Any, s3: str, tmp_path: Path
+) -> None:
+    """The arguments, run with each index in a pod of its own, and once with --conclude score every rollout."""
+    lines = make_rollouts(groups=6, size=4)
+    for number in range(4):
+        body = "".join(json.dumps(line) + "\n" for line in lines[number::4])
+        s3_bucket.client.put_object(Bucket=s3_bucket.name, Key=f"rl/env/rs{number}.jsonl", Body=body.encode())
+    (listed,) = re.findall(r"args: \[(.*?)\]\n", PAGE, re.DOTALL)
+    arguments = [word.strip().strip('"') for word in listed.split(",")]
+    environment = {
+        "GENRM_BASE_URL": judge_server.base_url,
+        "GENRM_MODEL": "my-genrm",
+        "GENRM_MIN_AGE": "0",
+        "AWS_ENDPOINT_URL": s3,
+        "AWS_ACCESS_KEY_ID": "AKTEST",
+        "AWS_SECRET_ACCESS_KEY": "SKTEST",
+    }
+
+    def run(words: list[str], pod: str) -> None:
+        here = [word.replace("s3://bucket/", f"s3://{s3_bucket.name}/") for word in words]
+        ended = genrm.run(*here, **environment, XDG_STATE_HOME=str(tmp_path / pod))
+        assert ended.code == 0, ended.err
+
+    for index in range(SHARDS):
+        run([word.replace("$(JOB_COMPLETION_INDEX)", str(index)) for word in arguments], f"pod-{index}")
+    at = arguments.index("--shard")
+    run([*arguments[:at], "--conclude", *arguments[at + 2 :]], "last")
+    scored = s3_bucket.client.get_object(Bucket=s3_bucket.name, Key="rl/env/rs3.scored.jsonl")["Body"].read()
+    assert [json.loads(line)["genrm"]["group_size"] for line in scored.splitlines()] == [4] * 6

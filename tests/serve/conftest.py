@@ -1,0 +1,56 @@
+"""The fixture `genrm`, and a server that the tests of one worker share."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from genrm_here import call_here
+from genrm_process import Call, Genrm
+from judge_server_fixture import JudgeServer
+from served import TOKEN, Served, judge_flags, serving
+
+
+@pytest.fixture
+def genrm(tmp_path: Path) -> Genrm:
+    """Give a test the command, and an empty folder to run it in."""
+    folder = tmp_path / "work"
+    folder.mkdir()
+    return Genrm(folder)
+
+
+@pytest.fixture
+def call(genrm: Genrm, monkeypatch: pytest.MonkeyPatch) -> Call:
+    """Give a test the command within this process."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(genrm.state_folder))
+    monkeypatch.chdir(genrm.folder)
+    return lambda *arguments, **environment: call_here(arguments, environment)
+
+
+@pytest.fixture(scope="session")
+def shared_server(judge_process: JudgeServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """Keep one server with the judge of the tests; names of groups must be unique in all tests."""
+    folder = tmp_path_factory.mktemp("serve")
+    with serving(Genrm(folder), *judge_flags(judge_process.base_url), "--retries", "0", "--drain", "0.1s") as served:
+        yield served
+
+
+@pytest.fixture
+def served(shared_server: Served, judge_server: JudgeServer) -> Served:
+    """Give a test the shared server, its judge back to its usual behaviour."""
+    return shared_server
+
+
+@pytest.fixture(scope="session")
+def limited_server(judge_process: JudgeServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """Keep a server with a token and with small limits."""
+    folder = tmp_path_factory.mktemp("limited")
+    flags = ["--cohort-size", "2", "--on-failure", "0.5", "--keep", "0.3s", "--max-body", "20000", "--queue", "1"]
+    flags += ["--max-cohorts", "3", "--retries", "0", "--drain", "0.1s"]
+    with serving(Genrm(folder), *judge_flags(judge_process.base_url), *flags, GENRM_SERVE_TOKEN=TOKEN) as served:
+        yield served
+
+
+@pytest.fixture
+def limited(limited_server: Served, judge_server: JudgeServer) -> Served:
+    """Give a test the limited server, its judge back to its usual behaviour."""
+    return limited_server

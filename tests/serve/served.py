@@ -1,0 +1,174 @@
+"""A real `genrm serve` on loopback, and what tests send to it."""
+
+import contextlib
+import json
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+from genrm_process import Genrm
+
+Json = dict[str, Any]
+TOKEN = "token-of-the-tests"
+READY_LIMIT_S = 300.0
+REPLY_LIMIT_S = 300.0
+
+
+class Served:
+    """A server process, and a client of it."""
+
+    def __init__(self, genrm: Genrm, *arguments: object, **environment: str) -> None:
+        log = genrm.folder / "events.jsonl"
+        self._process = genrm.start("serve", "--listen", "127.0.0.1:0", "--log-json", log, *arguments, **environment)
+        self.messages: list[str] = []
+        self._ready = threading.Event()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+        if not self._ready.wait(READY_LIMIT_S) or self._process.poll() is not None:
+            self._process.kill()
+            raise RuntimeError("".join(self.messages))
+        self.url = next(line for line in self.messages if "listening on" in line).split()[-1]
+        token = environment.get("GENRM_SERVE_TOKEN")
+        self.headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+        self.client = httpx.Client(base_url=self.url, timeout=REPLY_LIMIT_S, trust_env=False, headers=self.headers)
+        self._log = log
+
+    def _read(self) -> None:
+        assert self._process.stderr is not None
+        for line in self._process.stderr:
+            self.messages.append(line.decode())
+            if b"listening on" in line:
+                self._ready.set()
+        self._ready.set()
+
+    @property
+    def pid(self) -> int:
+        """The id of the process."""
+        return self._process.pid
+
+    def post(self, path: str, body: object, **headers: str) -> httpx.Response:
+        """Send JSON."""
+        return self.client.post(path, content=json.dumps(body), headers=headers)
+
+    def get(self, path: str, **headers: str) -> httpx.Response:
+        """Get a page."""
+        return self.client.get(path, headers=headers)
+
+    def wait_for(self, **counts: int) -> None:
+        """Wait until /healthz shows these counts."""
+        give_up_at = time.monotonic() + REPLY_LIMIT_S
+        while (health := self.get("/healthz").json()) | counts != health:
+            if time.monotonic() > give_up_at:
+                raise TimeoutError(str(health))
+            time.sleep(0.01)
+
+    def group(self, **fields: Any) -> Json:
+        """Judge a group; its reply."""
+        reply = self.post("/v1/groups", fields)
+        assert reply.status_code == 200, reply.text
+        return reply.json()
+
+    def begin(self, path: str, body: object) -> "Waiting":
+        """Send a request in a thread of its own."""
+        return Waiting(self.url, path, body, self.headers)
+
+    def begin_member(self, group: str, member: object, **fields: Any) -> "Waiting":
+        """Send a member in a thread of its own."""
+        return self.begin(f"/v1/cohorts/{group}/members/{member}", fields)
+
+    def events(self) -> list[Json]:
+        """Return what the server logged so far."""
+        return [json.loads(line) for line in self._log.read_text().splitlines()]
+
+    def signal(self) -> None:
+        """Ask the server to end, as a supervisor would."""
+        self._process.send_signal(signal.SIGTERM)
+
+    def terminate(self) -> int:
+        """End the server as a supervisor would, and return its exit code."""
+        self.signal()
+        return self.wait()
+
+    def wait(self) -> int:
+        """Wait for the end of the process, and return its exit code."""
+        code = self._process.wait(READY_LIMIT_S)
+        self._close()
+        return code
+
+    def kill(self) -> None:
+        """End the server as the kernel would."""
+        self._process.kill()
+        self._process.wait(READY_LIMIT_S)
+        self._close()
+
+    def _close(self) -> None:
+        self._reader.join(READY_LIMIT_S)
+        for stream in (self._process.stdout, self._process.stderr):
+            assert stream is not None
+            stream.close()
+        self.client.close()
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the process has ended."""
+        return self._process.poll() is not None
+
+
+class Waiting:
+    """A request in a thread of its own."""
+
+    def __init__(self, url: str, path: str, body: object, headers: dict[str, str]) -> None:
+        self._reply: httpx.Response | None = None
+        self._error: httpx.HTTPError | None = None
+        self._client = httpx.Client(base_url=url, timeout=REPLY_LIMIT_S, trust_env=False, headers=headers)
+        self._thread = threading.Thread(target=self._ask, args=(path, json.dumps(body)), daemon=True)
+        self._thread.start()
+
+    def _ask(self, path: str, body: str) -> None:
+        with self._client:
+            try:
+                self._reply = self._client.post(path, content=body)
+            except httpx.HTTPError as error:
+                self._error = error
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the reply, or an error, is there."""
+        return not self._thread.is_alive()
+
+    def reply(self) -> httpx.Response:
+        """Wait for the reply."""
+        self._thread.join(REPLY_LIMIT_S)
+        assert self._reply is not None, self._error
+        return self._reply
+
+    def json(self) -> Json:
+        """Wait for a reply without an error; its content."""
+        reply = self.reply()
+        assert reply.status_code == 200, reply.text
+        return reply.json()
+
+
+@contextlib.contextmanager
+def serving(genrm: Genrm, *arguments: object, **environment: str) -> Iterator[Served]:
+    """Keep a server for a while; a traceback in its messages fails the test."""
+    served = Served(genrm, *arguments, **environment)
+    try:
+        yield served
+    finally:
+        if not served.has_ended:
+            served.terminate()
+        assert not any("Traceback" in line for line in served.messages), "".join(served.messages)
+
+
+def judge_flags(base_url: str) -> list[str]:
+    """Return the flags that name the judge of the tests."""
+    return ["--base-url", base_url, "--model", "judge", "--profile", "nemotron"]
+
+
+def texts(count: int, group: str = "g") -> list[str]:
+    """Return responses; each is longer than the one before, so the judge of the tests prefers it."""
+    return [f"{group} says:" + " word" * 3 * 2**place for place in range(count)]

@@ -1,0 +1,148 @@
+"""Groups that arrive: what is asked early, and that nothing depends on the order of arrival."""
+
+import asyncio
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from genrm_cli.groups.arriving import ArrivingGroup
+from genrm_cli.groups.group import Group
+from genrm_cli.groups.judge_group import judge_group
+from genrm_cli.groups.plan import GroupPlan, JudgePlan, PairingPlan
+from genrm_cli.judging.engine import JudgeSet, LexicalJudge
+from genrm_cli.verdicts import Outcome, Verdict
+
+TEXTS = ["Paris.", "Paris is the capital of France.", "I think Paris.", "Lyon.", "It is Paris, of course.", ""]
+
+
+def group_of(size, texts=TEXTS):
+    """Make a group; its texts differ."""
+    return Group.of("What is the capital of France?", [texts[place % len(texts)] for place in range(size)], key="g")
+
+
+def plan_of(strategy="ring", **fields):
+    """Make a plan for one judge of pairs."""
+    return GroupPlan(PairingPlan(strategy, **fields), (JudgePlan("lexical"),))
+
+
+class CountingJudge(LexicalJudge):
+    """The lexical judge as one that is asked: it counts, and answers when it is told to."""
+
+    def __init__(self):
+        self.asked = []
+        self.may_answer = asyncio.Event()
+
+    def recall(self, request):
+        """Know nothing."""
+
+    async def admit(self):
+        """Let everybody ask."""
+        return object()
+
+    async def ask(self, request, slot):
+        """Answer once it may."""
+        self.asked.append(request.shown.responses)
+        await self.may_answer.wait()
+        return Outcome(Verdict(4, 2, 2))
+
+
+async def arrive(group, order, plan, judges):
+    """Add the rollouts in this order, then judge the group."""
+    arriving = ArrivingGroup(group.key, plan, judges, len(group.rollouts))
+    for index in order:
+        arriving.add(index, group.rollouts[index])
+        await asyncio.sleep(0)
+    return await arriving.judge(group), arriving
+
+
+@given(
+    st.permutations(range(6)),
+    st.sampled_from([plan_of(), plan_of(ring_k=2.0), plan_of("all_pairs"), plan_of(both_orders=True, repeats=2)]),
+)
+def test_a_group_that_arrives_is_judged_as_a_whole_group_is(order, plan):
+    """In any order of arrival, with a blank response among them: the same requests with the same results."""
+
+    async def both():
+        judges = JudgeSet([LexicalJudge()])
+        group = group_of(6)
+        arrived, _ = await arrive(group, order, plan, judges)
+        return arrived, await judge_group(group, plan, judges)
+
+    arrived, whole = asyncio.run(both())
+    assert arrived == whole
+
+
+def test_comparisons_start_when_both_responses_are_there():
+    """With all but one member, every comparison without it has been asked."""
+
+    async def ask_early():
+        judge, group, plan = CountingJudge(), group_of(5), plan_of("all_pairs")
+        arriving = ArrivingGroup("g", plan, JudgeSet([judge]), 5)
+        counts = []
+        for index in range(5):
+            arriving.add(index, group.rollouts[index])
+            await asyncio.sleep(0.001)
+            counts.append(len(judge.asked))
+        judge.may_answer.set()
+        await arriving.judge(group)
+        return counts, len(judge.asked), arriving.wasted
+
+    assert asyncio.run(ask_early()) == ([0, 1, 3, 6, 10], 10, 0)
+
+
+def test_what_was_asked_in_vain_is_counted():
+    """A group that ends without a member has another plan; answers that it shares with the first are reused."""
+
+    async def end_early():
+        judge, whole, plan = CountingJudge(), group_of(6, [f"text {n}" for n in range(6)]), plan_of()
+        judge.may_answer.set()
+        arriving = ArrivingGroup("g", plan, JudgeSet([judge]), 6)
+        for index in range(5):
+            arriving.add(index, whole.rollouts[index])
+        await asyncio.sleep(0.01)
+        judged = await arriving.judge(Group("g", whole.rollouts[:5]))
+        return len(judge.asked), len(judged.results), arriving.wasted
+
+    asked, used, wasted = asyncio.run(end_early())
+    assert used == 5
+    assert asked == used + wasted
+
+
+def test_a_deadline_leaves_failures_and_cancels_nothing():
+    """What has no answer in time is a failure of the kind timeout; the request goes on."""
+
+    async def run_out():
+        judge, group = CountingJudge(), group_of(3)
+        arriving = ArrivingGroup("g", plan_of(), JudgeSet([judge]), 3)
+        judged = await arriving.judge(group, timeout_s=0.01)
+        kinds = [outcome.result.kind for _, outcome in judged.results]
+        judge.may_answer.set()
+        again = await arriving.judge(group)
+        return kinds, len(judge.asked), [type(outcome.result) for _, outcome in again.results]
+
+    assert asyncio.run(run_out()) == (["timeout"] * 3, 3, [Verdict] * 3)
+
+
+@pytest.mark.parametrize("late", range(5))
+def test_a_late_rollout_is_compared_with_the_stored_group_only(late):
+    """The requests about the others are not asked again, and their results stay."""
+
+    async def come_late():
+        judge, texts = CountingJudge(), [f"text {n}" for n in range(5)]
+        judge.may_answer.set()
+        group = group_of(5, texts)
+        stored_group = Group("g", [rollout for place, rollout in enumerate(group.rollouts) if place != late])
+        arriving = ArrivingGroup("g", plan_of(), JudgeSet([judge]), 5)
+        stored = await arriving.judge(stored_group)
+        before = len(judge.asked)
+        judged = await arriving.judge_late(stored, group, late, None)
+        return stored, judged, judge.asked[before:]
+
+    stored, judged, asked = asyncio.run(come_late())
+    assert asked
+    assert all(f"text {late}" in shown for shown in asked)
+    about_others = [id_ for id_, _ in judged.results if late not in id_.shown]
+    moved = [tuple(index + (index >= late) for index in id_.shown) for id_, _ in stored.results]
+    assert sorted(id_.shown for id_ in about_others) == sorted(moved)
+    assert len(judged.results) == len(moved) + len(asked)

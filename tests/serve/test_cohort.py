@@ -1,0 +1,122 @@
+"""The state machine of cohorts: it knows no clock, no file and no HTTP."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from genrm_cli.rollouts.record import Rollout, Turn
+from genrm_cli.rollouts.response import Text
+from genrm_cli.serve.cohorts.cohort import Cohort, DisagreementError, Joining
+from genrm_cli.serve.cohorts.member import Member, in_order
+
+
+def member(id_, text="text", prompt="Why?", principle=None):
+    """Make a member whose digest is its text."""
+    rollout = Rollout((Turn("user", prompt),), (Text(text),), principle)
+    return Member.of(str(id_), {"text": text}, rollout, text.encode())
+
+
+def test_a_cohort_is_complete_with_its_last_member():
+    """Each member is new, and the last one completes the cohort."""
+    cohort = Cohort("g", 3)
+    assert [(cohort.join(member(id_), 3), cohort.is_complete) for id_ in "abc"] == [
+        (Joining.NEW, False),
+        (Joining.NEW, False),
+        (Joining.NEW, True),
+    ]
+
+
+@given(st.permutations(range(12)))
+def test_the_order_of_members_is_that_of_their_ids(arrival):
+    """Whatever the order of arrival: numbers by value."""
+    cohort = Cohort("g", 12)
+    for id_ in arrival:
+        cohort.join(member(id_), 12)
+    assert [each.id for each in cohort.in_order()] == [str(id_) for id_ in range(12)]
+
+
+def test_integers_come_before_other_ids():
+    """Numbers by value, then all others by text; 007 is a text."""
+    assert in_order(["b", "10", "9", "007", "a"]) == ["9", "10", "007", "a", "b"]
+
+
+def test_a_repeated_member_is_the_same_member():
+    """The same id with the same content is a retry, before and after the cohort closed."""
+    cohort = Cohort("g", 2)
+    cohort.join(member("a"), 2)
+    assert cohort.join(member("a"), 2) is Joining.REPEATED
+    cohort.join(member("b"), 2)
+    cohort.close()
+    assert cohort.join(member("b"), 2) is Joining.REPEATED
+
+
+def test_a_member_that_comes_after_the_end_is_late():
+    """As long as the cohort closed without all of its members; a late member can be repeated, too."""
+    cohort = Cohort("g", 4)
+    for id_ in "ab":
+        cohort.join(member(id_), 4)
+    cohort.close()
+    assert [cohort.join(member(id_), 4) for id_ in "cdc"] == [Joining.LATE, Joining.LATE, Joining.REPEATED]
+    assert [each.id for each in cohort.in_order()] == ["a", "b"]
+    assert [each.id for each in cohort.with_late("c")] == ["a", "b", "c"]
+    with pytest.raises(DisagreementError, match="4 members have come, 'e' is one more"):
+        cohort.join(member("e"), 4)
+
+
+@pytest.mark.parametrize(
+    ("request_", "size", "declared", "said"),
+    [
+        (member("b"), 3, (), "member 'b' says size 3, the first member said 2"),
+        (member("a", "other"), 2, (), "'a' came before with another content"),
+        (member("b", prompt="When?"), 2, (), "messages or principle of member 'b' are not those of 'a'"),
+        (member("b", principle="Be kind."), 2, (), "messages or principle of member 'b'"),
+    ],
+)
+def test_a_contradiction_is_named_and_changes_nothing(request_, size, declared, said):
+    """Size, content, prompt and principle: the message names what was said, and the cohort goes on without it."""
+    cohort = Cohort("g", 2)
+    cohort.join(member("a"), 2)
+    with pytest.raises(DisagreementError, match=said):
+        cohort.join(request_, size, declared)
+    assert list(cohort.members) == ["a"]
+    assert cohort.join(member("b"), 2) is Joining.NEW
+
+
+def test_one_member_too_many_is_refused():
+    """A complete cohort takes nobody else, open or closed."""
+    cohort = Cohort("g", 1)
+    cohort.join(member("a"), 1)
+    with pytest.raises(DisagreementError, match="its 1 members have come"):
+        cohort.join(member("b"), 1)
+
+
+def test_declared_members_are_held_to_the_list():
+    """An id outside the list, and another list, are contradictions."""
+    cohort = Cohort("g", 2, ("x", "y"))
+    cohort.join(member("y"), 2, ("y", "x"))
+    with pytest.raises(DisagreementError, match="'z' is not in the list"):
+        cohort.join(member("z"), 2)
+    with pytest.raises(DisagreementError, match="lists other members"):
+        cohort.join(member("x"), 2, ("x", "z"))
+
+
+@given(st.permutations(range(6)), st.booleans())
+def test_the_index_of_a_member_is_known_early_only_if_it_is_certain(arrival, is_declared):
+    """It is for numbers from 0 and for declared ids; it is the index that the member has in the end."""
+    ids = [f"m{id_}" for id_ in arrival] if is_declared else [str(id_) for id_ in arrival]
+    cohort = Cohort("g", 6, tuple(ids) if is_declared else ())
+    early = {}
+    for id_ in ids:
+        cohort.join(member(id_), 6)
+        early[id_] = cohort.index_of(id_)
+    assert [early[each.id] for each in cohort.in_order()] == list(range(6))
+
+
+@pytest.mark.parametrize("other", ["a", "6", "-1", "007", ""])
+def test_other_ids_have_no_index_before_all_have_come(other):
+    """One such id is enough: those after it could stand anywhere."""
+    cohort = Cohort("g", 6)
+    cohort.join(member(other), 6)
+    cohort.join(member("0"), 6)
+    assert cohort.index_of(other) is None
+    assert cohort.index_of("0") is None

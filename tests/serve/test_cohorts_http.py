@@ -1,0 +1,129 @@
+"""The cohort endpoint over a real server with a real judge."""
+
+import time
+
+import httpx
+import pytest
+from served import texts
+
+
+def begin(served, group, ids, size=None, given=None, **fields):
+    """Send members, each in a thread of its own; the text of each is longer than that of the one before."""
+    given = given or texts(len(ids), group)
+    return [
+        served.begin_member(group, id_, **{"size": size or len(ids), "messages": "Why?", "text": text, **fields})
+        for id_, text in zip(ids, given, strict=True)
+    ]
+
+
+def rewards_of(waiting):
+    """Wait for the rewards."""
+    return [each.json()["reward"] for each in waiting]
+
+
+def test_members_wait_for_their_cohort(served):
+    """Each gets its own reward, and the same account of the whole cohort."""
+    replies = [each.json() for each in begin(served, "whole", range(4))]
+    assert [reply["id"] for reply in replies] == ["0", "1", "2", "3"]
+    assert [reply["reward"] for reply in replies] == sorted(reply["reward"] for reply in replies)
+    assert all(reply["members"] == ["0", "1", "2", "3"] for reply in replies)
+    assert {reply["group_status"] for reply in replies} == {"scored"}
+
+
+def test_a_group_id_may_have_slashes(served):
+    """As in `step-1/prompt-2`, encoded or not."""
+    replies = [
+        each.json() for each in (*begin(served, "step/1", [0], 2, ["a"]), *begin(served, "step%2F1", [1], 2, ["b c"]))
+    ]
+    assert [reply["group_id"] for reply in replies] == ["step/1"] * 2
+
+
+def test_comparisons_start_before_the_last_member_comes(served, judge_server):
+    """With three members of four, the judge has been asked about the pairs that are certain."""
+    waiting = begin(served, "early", [0, 1, 2], 4)
+    judge_server.wait_until(lambda stats: stats["requests"] >= 1, 300)
+    assert not any(each.is_over for each in waiting)
+    waiting += begin(served, "early", [3], 4, ["A longer word than all."])
+    assert None not in rewards_of(waiting)
+
+
+def test_a_repeated_member_gets_the_same_answer(served, judge_server):
+    """While the cohort waits and after its end, without a further call."""
+    first = begin(served, "repeat", [0], 2, ["one"])
+    second = begin(served, "repeat", [0], 2, ["one"])
+    third = begin(served, "repeat", [1], 2, ["two and three"])
+    replies = [each.json() for each in (*first, *second, *begin(served, "repeat", [0], 2, ["one"]))]
+    assert replies[0] == replies[1] == replies[2]
+    asked = judge_server.stats()["requests"]
+    assert begin(served, "repeat", [1], 2, ["two and three"])[0].json() == third[0].json()
+    assert judge_server.stats()["requests"] == asked
+
+
+def test_the_deadline_scores_who_came(served):
+    """Two of three came: both have rewards, and the cohort is partial."""
+    replies = [each.json() for each in begin(served, "partial", ["a", "b"], 3, deadline_s=0.5)]
+    assert {reply["group_status"] for reply in replies} == {"partial"}
+    assert all(reply["members"] == ["a", "b"] and reply["reward"] is not None for reply in replies)
+    assert replies[0]["metrics"]["size"] == 3
+
+
+def test_one_member_alone_has_no_reward(served):
+    """Nobody to compare it with: null with a reason, not a number."""
+    (reply,) = [each.json() for each in begin(served, "alone", ["a"], 3, ["x"], deadline_s=0.2)]
+    assert (reply["reward"], reply["group_status"]) == (None, "failed")
+    assert reply["reason"]
+
+
+def test_a_late_member_is_judged_against_the_stored_group(served, judge_server):
+    """It gets a reward of its own; those who came keep theirs, also when they ask again."""
+    given = texts(3, "late")
+    first = begin(served, "late", ["a", "b"], 3, given[:2], deadline_s=0.5)
+    before = rewards_of(first)
+    judge_server.reset()
+    (late,) = [each.json() for each in begin(served, "late", ["c"], 3, given[2:])]
+    assert late["members"] == ["a", "b", "c"]
+    assert late["reward"] > max(before)
+    asked = [request for request in judge_server.stats()["recent"] if given[2] in str(request)]
+    assert len(asked) == judge_server.stats()["requests"]
+    assert rewards_of(begin(served, "late", ["a", "b"], 3, given[:2])) == before
+
+
+def test_a_client_that_leaves_cancels_nothing(served):
+    """Its cohort is scored with it, and it may ask again."""
+    path = "/v1/cohorts/leaving/members/0"
+    body = {"size": 2, "messages": "Why?", "text": "one"}
+    with pytest.raises(httpx.ReadTimeout):
+        httpx.post(served.url + path, json=body, timeout=0.3, trust_env=False)
+    (stayed,) = begin(served, "leaving", [1], 2, ["two or three"])
+    assert stayed.json()["members"] == ["0", "1"]
+    assert served.post(path, body).json()["reward"] is not None
+
+
+@pytest.mark.parametrize(
+    ("fields", "status", "said"),
+    [
+        ({"size": 3}, 409, "says size 3, the first member said 2"),
+        ({"messages": "When?"}, 409, "messages or principle"),
+        ({"size": 0}, 422, "size is not an integer between"),
+        ({"members": ["a"]}, 422, "members is not a list of 2 ids"),
+        ({"item": "b"}, 422, "either text or item"),
+    ],
+)
+def test_a_contradiction_is_named(served, fields, status, said):
+    """And the cohort goes on without that request."""
+    group = f"contradicted-{said[:8]}"
+    body = {"size": 2, "messages": "Why?", "text": "b b"} | fields
+    first = begin(served, group, ["a"], 2, ["a"])
+    served.wait_for(waiting=1)
+    reply = served.post(f"/v1/cohorts/{group}/members/b", body)
+    assert (reply.status_code, said in reply.text) == (status, True)
+    assert None not in rewards_of([*first, *begin(served, group, ["b"], 2, ["b b"])])
+
+
+def test_a_stale_cohort_is_forgotten(limited, judge_server):
+    """After `--keep` the same id is a new cohort: a third member opens it, instead of being one too many."""
+    assert None not in rewards_of(begin(limited, "stale", [0, 1]))
+    third = {"size": 2, "messages": "Why?", "text": "c", "deadline_s": 0.1}
+    while (reply := limited.post("/v1/cohorts/stale/members/2", third)).status_code == 409:
+        time.sleep(0.05)  # its two members are still kept
+    assert reply.json()["members"] == ["2"]

@@ -1,0 +1,164 @@
+"""Who may ask, how much, and what whoever operates the server sees."""
+
+import re
+import subprocess
+
+import httpx
+import pytest
+from served import judge_flags, serving, texts
+
+
+def metric(served, name):
+    """Return the value of a metric."""
+    found = re.search(rf"^{re.escape(name)} (\S+)$", served.get("/metrics").text, re.MULTILINE)
+    assert found, name
+    return float(found[1])
+
+
+@pytest.mark.parametrize("header", [{}, {"Authorization": "Bearer wrong"}, {"Authorization": "Basic dG9rZW4="}])
+@pytest.mark.parametrize("path", ["/v1/groups", "/metrics"])
+def test_without_the_token_nobody_is_answered(limited, header, path):
+    """401 for groups and metrics; health and readiness need none. The token is never shown."""
+    reply = httpx.request(
+        "GET" if path == "/metrics" else "POST", limited.url + path, headers=header, trust_env=False, timeout=300
+    )
+    assert (reply.status_code, reply.headers["WWW-Authenticate"]) == (401, "Bearer")
+    assert httpx.get(limited.url + "/healthz", trust_env=False, timeout=300).json()["status"] == "ok"
+    assert not any("token-of-the-tests" in line for line in limited.messages)
+
+
+def test_a_large_body_is_refused(limited):
+    """413, whether its length is declared or not."""
+    body = b'{"messages": "' + b"x" * 30_000 + b'"}'
+    assert limited.client.post("/v1/groups", content=body).status_code == 413
+    assert limited.client.post("/v1/groups", content=iter([body[:15_000], body[15_000:]])).status_code == 413
+
+
+def test_a_full_queue_refuses_groups_but_no_member_of_an_open_cohort(limited, judge_server):
+    """429 with Retry-After for a second group; the second member of an open cohort joins all the same."""
+    first = limited.begin_member("queued", 0, size=2, messages="Why?", text="one")
+    limited.wait_for(waiting=1)
+    judge_server.behave(latency_s=1.0)
+    busy = limited.begin("/v1/groups", {"messages": "Busy?", "responses": [{"text": text} for text in texts(2)]})
+    limited.wait_for(waiting=2)
+    refused = limited.post("/v1/groups", {"messages": "Too busy?", "responses": [{"text": "a"}, {"text": "b c"}]})
+    assert refused.status_code == 429
+    assert int(refused.headers["Retry-After"]) > 0
+    second = limited.begin_member("queued", 1, size=2, messages="Why?", text="two and more")
+    assert [each.json()["group_status"] for each in (first, second)] == ["scored"] * 2
+    assert busy.json()["status"] == "scored"
+    assert metric(limited, "genrm_refused_requests_total") >= 1
+
+
+def test_too_many_open_cohorts_refuse_another_one(limited):
+    """429 for the first member of one more; members of those that are open still join."""
+    fields = {"size": 2, "messages": "Why?", "text": "one", "deadline_s": 100}
+    waiting = [limited.begin_member(f"many-{number}", 0, **fields) for number in range(3)]
+    limited.wait_for(waiting=3)
+    assert limited.post("/v1/cohorts/many-3/members/0", fields).status_code == 429
+    waiting += [limited.begin_member(f"many-{number}", 1, **fields | {"text": "two or so"}) for number in range(3)]
+    assert [each.reply().status_code for each in waiting] == [200] * 6
+
+
+def test_the_metrics_count_what_happens(served):
+    """Groups, comparisons, deadlines, repeated requests, latencies, the age of the oldest cohort."""
+    before = {
+        name: metric(served, name)
+        for name in ("genrm_deadlines_total", "genrm_repeated_requests_total", 'genrm_groups_total{status="partial"}')
+    }
+    fields = {"size": 3, "messages": "Why?", "deadline_s": 0.5}
+    waiting = [served.begin_member("metered", place, text=text, **fields) for place, text in enumerate(texts(2))]
+    waiting.append(served.begin_member("metered", 0, text=texts(2)[0], **fields))
+    assert [each.reply().status_code for each in waiting] == [200] * 3
+    assert {name: metric(served, name) - value for name, value in before.items()} == dict.fromkeys(before, 1.0)
+    assert metric(served, 'genrm_comparisons_total{result="verdict"}') > 0
+    assert metric(served, "genrm_judge_latency_seconds_count") > 0
+    assert 0 < metric(served, "genrm_position_preference") < 1
+    assert metric(served, "genrm_open_groups") == 0
+    assert metric(served, "genrm_oldest_group_age_seconds") == 0
+    assert metric(served, "genrm_reward_spread_count") > 0
+
+
+def test_the_log_has_a_line_for_each_group(served):
+    """`--log-json` says how each group ended, and what it counted."""
+    served.group(id="logged", messages="Why?", responses=[{"text": text} for text in texts(2)])
+    (line,) = [event for event in served.events() if event.get("group") == "logged"]
+    assert (line["event"], line["status"], line["size"], line["failed"]) == ("group", "scored", 2, 0)
+
+
+@pytest.mark.parametrize(
+    ("flags", "environment", "said"),
+    [
+        (["--listen", "0.0.0.0:0"], {}, "reachable from other machines"),
+        (["--listen", "nowhere"], {}, "expected HOST:PORT"),
+        (["--workers", "4"], {}, "one process owns the cohorts"),
+        ([], {"WEB_CONCURRENCY": "2"}, "by a hash of the group id"),
+        (["--tls-cert", "cert.pem"], {}, "need each other"),
+        (["--token-env", "UNSET_TOKEN"], {}, "names UNSET_TOKEN, which is not set"),
+        (["--journal", "s3://bucket/rl/x", "--base-url", "http://127.0.0.1:9/v1", "--model", "m"], {}, "local disk"),
+    ],
+)
+def test_settings_that_cannot_serve_are_refused(call, flags, environment, said):
+    """Exit code 2, with what to do; nothing listens."""
+    ended = call("serve", "--offline", *flags, **environment) if "--model" not in flags else call("serve", *flags)
+    assert ended.code == 2, ended.err
+    assert said in ended.err
+
+
+@pytest.mark.slow
+def test_a_judge_that_comes_back_is_asked_again(genrm, start_judge):
+    """Not ready while it is down, answers are failures; ready once it responds, and the retry is judged."""
+    judge = start_judge()
+    flags = ("--give-up-after", "1s", "--retries", "1", "--drain", "1s")
+    given = {"id": "g", "messages": "Why?", "responses": [{"text": text} for text in texts(3)]}
+    with serving(genrm, *judge_flags(judge.base_url), *flags) as served:
+        assert served.get("/readyz").json() == {"status": "ready"}
+        judge.kill()
+        while served.get("/readyz").status_code == 200:
+            assert served.group(**given)["rewards"] == [None] * 3
+        judge.restart()
+        assert served.get("/readyz").status_code == 200
+        while (reply := served.group(**given))["status"] == "failed":
+            assert reply["rewards"] == [None] * 3
+        assert reply["status"] == "scored"
+
+
+@pytest.mark.slow
+def test_sigterm_answers_open_cohorts_and_takes_no_new_group(genrm, judge_server):
+    """The second member of an open cohort still joins; a new group is told to come back; exit code 0."""
+    with serving(genrm, *judge_flags(judge_server.base_url), "--drain", "200s") as served:
+        first = served.begin_member("open", 0, size=2, messages="Why?", text="one")
+        served.wait_for(waiting=1)
+        served.signal()
+        while served.get("/readyz").status_code == 200:
+            pass
+        refused = served.post("/v1/groups", {"messages": "New?", "responses": [{"text": "a"}, {"text": "b c"}]})
+        assert (refused.status_code, "Retry-After" in refused.headers) == (503, True)
+        second = served.begin_member("open", 1, size=2, messages="Why?", text="two words")
+        assert [each.json()["group_status"] for each in (first, second)] == ["scored"] * 2
+        assert served.wait() == 0
+
+
+@pytest.mark.slow
+def test_sigterm_ends_the_wait_after_the_drain(genrm, judge_server):
+    """Whoever still waits then is told to ask again."""
+    with serving(genrm, *judge_flags(judge_server.base_url), "--drain", "0.5s") as served:
+        waiting = served.begin_member("open", 0, size=2, messages="Why?", text="one")
+        served.wait_for(waiting=1)
+        assert served.terminate() == 0
+        assert (waiting.reply().status_code, "Retry-After" in waiting.reply().headers) == (503, True)
+
+
+@pytest.mark.slow
+def test_https_with_a_certificate(genrm, judge_server):
+    """The server speaks TLS with the certificate that it is given."""
+    key, dates = ["-newkey", "rsa:2048", "-nodes", "-keyout", "key.pem"], ["-days", "1", "-subj", "/CN=localhost"]
+    command = ["openssl", "req", "-x509", *key, "-out", "cert.pem", *dates]
+    made = subprocess.run(command, cwd=genrm.folder, capture_output=True, check=False)
+    if made.returncode:
+        pytest.skip("needs openssl")
+    with serving(
+        genrm, *judge_flags(judge_server.base_url), "--tls-cert", "cert.pem", "--tls-key", "key.pem"
+    ) as served:
+        assert served.url.startswith("https://")
+        assert httpx.get(f"{served.url}/healthz", verify=False, trust_env=False, timeout=300).status_code == 200

@@ -1,0 +1,178 @@
+"""The trainers' own shapes over a real server with a real judge, by the contracts in the trainers' sources."""
+
+import httpx
+import pytest
+from served import texts
+
+TEMPLATE = "<|im_start|>user\n{}<|im_end|>\n<|im_start|>assistant\n"
+
+
+def post_all(served, path, bodies):
+    """Post each body in a thread of its own; their replies in order."""
+    return [each.reply() for each in [served.begin(path, body) for body in bodies]]
+
+
+def gym_row(task, place, text, **fields):
+    """Make a row as NeMo Gym's agent sends it."""
+    part = {"type": "output_text", "text": text, "annotations": []}
+    return {
+        "_ng_task_index": task,
+        "_ng_rollout_index": place,
+        "responses_create_params": {"input": [{"role": "user", "content": [{"type": "input_text", "text": "Why?"}]}]},
+        "response": {"id": "r", "output": [{"type": "message", "id": "m", "role": "assistant", "content": [part]}]},
+        "cohort_size": 3,
+        "verifier_metadata": {"kept": True},
+    } | fields
+
+
+def sample(group, text):
+    """Make a request of OpenRLHF's: the query is the decoded template, the prompt included."""
+    prompt = TEMPLATE.format(f"Why {group}?")
+    return {"query": [prompt + text + "<|im_end|>"], "prompts": [prompt], "labels": [f"answer of {group}"]}
+
+
+def test_a_gym_row_comes_back_with_its_reward(served):
+    """Every field of the row is kept; the reward is a number."""
+    rows = [gym_row(71, place, text) for place, text in enumerate(texts(3))]
+    replies = [reply.json() for reply in post_all(served, "/verify", rows)]
+    assert [{**reply, "reward": None} for reply in replies] == [{**row, "reward": None} for row in rows]
+    rewards = [reply["reward"] for reply in replies]
+    assert rewards == sorted(rewards)
+    assert all(isinstance(reward, float) for reward in rewards)
+
+
+def test_the_text_of_input_parts_reaches_the_judge(served, judge_server):
+    """`input_text` parts are read; NeMo Gym's own server shows the judge an empty prompt."""
+    rows = [gym_row(72, place, text) for place, text in enumerate(texts(3, "parts"))]
+    for row in rows:
+        row["responses_create_params"]["input"][0]["content"][0]["text"] = "A question in parts?"
+    post_all(served, "/verify", rows)
+    assert "A question in parts?" in str(judge_server.stats()["recent"])
+
+
+def test_the_next_epoch_of_a_gym_row_is_a_new_cohort(served):
+    """The same indices with other responses, and then with the same ones."""
+    for epoch in ("one", "two", "two"):
+        rows = [gym_row(73, place, text) for place, text in enumerate(texts(3, epoch))]
+        replies = post_all(served, "/verify", rows)
+        assert [reply.status_code for reply in replies] == [200] * 3, replies[0].text
+
+
+def test_a_judge_that_fails_is_nemo_gyms_judge_error(served, judge_server):
+    """The row goes to the failures of the run, as with NeMo Gym's own judge error; asking again judges again."""
+    judge_server.behave(fault={"status": 400})
+    rows = [gym_row(74, place, text) for place, text in enumerate(texts(3, "fails"))]
+    replies = [reply.json() for reply in post_all(served, "/verify", rows)]
+    assert {reply["_ng_failure_class"] for reply in replies} == {"judge_failed"}
+    assert all(reply["_ng_failure_judge_error"] for reply in replies)
+    judge_server.behave()
+    assert "_ng_failure_class" not in post_all(served, "/verify", rows)[0].json()
+
+
+def test_the_other_endpoints_of_a_resources_server(served):
+    """Sessions, liveness, and the metrics of the rewards without those whose judge failed."""
+    assert served.post("/seed_session", {}).json() == {}
+    assert served.get("/").json() == {"status": "ok"}
+    assert served.get("/reverify_mode").json() == "unsupported"
+    rows = [{"_ng_task_index": task, "reward": reward} for task, reward in ((0, 1.0), (0, 3.0), (1, 5.0))]
+    failed = {"_ng_task_index": 1, "reward": 0.0, "_ng_failure_class": "judge_failed"}
+    reply = served.post("/aggregate_metrics", {"verify_responses": [*rows, failed]}).json()
+    assert set(reply) == {"group_level_metrics", "agent_metrics", "key_metrics"}
+    assert reply["key_metrics"] == {"mean/reward": 3.0}
+    assert [group["mean/reward"] for group in reply["group_level_metrics"]] == [2.0, 5.0]
+
+
+def test_openrlhf_samples_find_their_cohort(served):
+    """One sample a request; the group is that of prompt and label, and equal responses are different members."""
+    given = [*texts(3, "rlhf"), texts(3, "rlhf")[0]]
+    replies = [reply.json() for reply in post_all(served, "/openrlhf?size=4", [sample("rlhf", text) for text in given])]
+    rewards = [reply["rewards"][0] for reply in replies]
+    assert all(reply["scores"] == reply["rewards"] for reply in replies)
+    assert set(replies[0]["extra_logs"]) == {"genrm_comparisons", "genrm_failed"}
+    assert rewards[2] == max(rewards)
+
+
+def test_openrlhf_gets_an_empty_list_for_an_empty_list(served):
+    """The second of two URLs gets no sample at all."""
+    empty = {"query": [], "prompts": [], "labels": []}
+    assert served.post("/openrlhf", empty).json() == {"rewards": [], "scores": [], "extra_logs": {}}
+
+
+def test_openrlhf_may_send_several_samples_at_once(served):
+    """Rewards in their order."""
+    one = [sample("several", text) for text in texts(3, "several")]
+    body = {name: [each[name][0] for each in one] for name in ("query", "prompts", "labels")}
+    rewards = served.post("/openrlhf?size=3", body).json()["rewards"]
+    assert rewards == sorted(rewards)
+
+
+def test_a_label_may_name_group_messages_and_size(served, judge_server):
+    """A JSON object in the label; the judge is shown its messages instead of the decoded template."""
+    label = '{"group_id": "labelled", "size": 2, "messages": [{"role": "user", "content": "What is asked?"}]}'
+    bodies = [{**sample("label", text), "labels": [label]} for text in texts(2, "label")]
+    assert all(reply.status_code == 200 for reply in post_all(served, "/openrlhf", bodies))
+    assert "What is asked?" in str(judge_server.stats()["recent"])
+
+
+def test_a_truncated_prompt_is_found_by_its_end(served):
+    """OpenRLHF cuts long prompts on the left, so a query need not begin with its prompt."""
+    bodies = [sample("truncated", text) for text in texts(2, "cut")]
+    for body in bodies:
+        body["query"] = [body["query"][0][10:]]
+    assert all(reply.status_code == 200 for reply in post_all(served, "/openrlhf?size=2", bodies))
+    bodies[0]["query"] = ["Something else entirely, of some length."]
+    assert "does not begin with its prompt" in served.post("/openrlhf?size=2", bodies[0]).text
+
+
+def test_a_retry_of_openrlhf_is_not_another_member(served):
+    """The client gives up and posts again, which its library does without saying so."""
+    given = texts(2, "retry")
+    with pytest.raises(httpx.ReadTimeout):
+        httpx.post(f"{served.url}/openrlhf?size=2", json=sample("retry", given[0]), timeout=0.3, trust_env=False)
+    replies = post_all(served, "/openrlhf?size=2", [sample("retry", text) for text in given])
+    rewards = [reply.json()["rewards"][0] for reply in replies]
+    assert rewards == sorted(rewards)
+
+
+def test_slime_gets_a_number(served):
+    """`remote_rm` reads the reply as the reward."""
+    bodies = [{"prompt": "Why?", "response": text, "label": "slime"} for text in texts(3, "slime")]
+    rewards = [reply.json() for reply in post_all(served, "/slime?size=3", bodies)]
+    assert rewards == sorted(rewards)
+    assert all(isinstance(reward, float) for reward in rewards)
+
+
+@pytest.mark.parametrize("path", ["/openrlhf?size=2", "/slime?size=2"])
+def test_a_missing_number_is_an_error_to_be_retried(served, judge_server, path):
+    """503 with Retry-After while the judge fails; the retries of all members find each other."""
+    judge_server.behave(fault={"status": 400})
+    bodies = [
+        {**sample(path, text), "prompt": f"Why {path}?", "response": text, "label": path}
+        for text in texts(2, f"number {path}")
+    ]
+    assert [reply.status_code for reply in post_all(served, path, bodies)] == [503, 503]
+    judge_server.behave()
+    assert [reply.status_code for reply in post_all(served, path, bodies)] == [200, 200]
+
+
+def test_a_shape_without_a_size_says_how_to_give_it(served):
+    """422 names the setting and the parameter."""
+    reply = served.post("/slime", {"prompt": "Why?", "response": "a", "label": "b"})
+    assert reply.status_code == 422
+    assert "--cohort-size" in reply.text
+    assert "?size=N" in reply.text
+
+
+def test_the_cohort_size_is_a_setting(limited):
+    """`--cohort-size` serves trainers that cannot say it."""
+    bodies = [{"prompt": "Why?", "response": text, "label": "sized"} for text in texts(2)]
+    assert [reply.status_code for reply in post_all(limited, "/slime", bodies)] == [200, 200]
+
+
+def test_on_failure_sends_the_users_number(limited, judge_server):
+    """Where a number is required, only if the user says so; it is counted. Elsewhere a failure stays null."""
+    judge_server.behave(fault={"status": 400})
+    bodies = [{"prompt": "Why?", "response": text, "label": "failing"} for text in texts(2, "failing")]
+    assert [reply.json() for reply in post_all(limited, "/slime", bodies)] == [0.5, 0.5]
+    assert limited.group(messages="Why?", responses=[{"text": "fails"}, {"text": "b c"}])["rewards"] == [None, None]
+    assert "genrm_default_rewards_total 2.0" in limited.get("/metrics").text
