@@ -150,3 +150,6 @@ PROFILES = (
     *("arena-hard", "mt-bench", "rm-r1", "j1", "think-rm", "prometheus-2", "judgelm", "rubric-rm", "rewardanything"),
 )
 """Judge families; `genrm profiles` describes them. Each is a TOML file or a module of `judging/profiles/families`."""
+
+SELF_TESTS = ("trl", "verl", "openrlhf", "slime", "nemo-gym")
+"""Trainers as which `genrm serve --self-test` asks."""
