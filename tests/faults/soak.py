@@ -123,7 +123,7 @@ class Soak:
         calm = DumpFolder(folder, self._judge)
         for stem, lines in self._dumps.items():
             calm.put(f"{stem}.jsonl", lines)
-        finished = calm.run("--no-journal")
+        finished = calm.run()
         assert finished.code == 0, finished.err
         expected = calm.stored()
         for name, contents in self.seen.items():
