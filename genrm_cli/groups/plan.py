@@ -97,7 +97,7 @@ class RewardPlan:
         divided: components that are divided by the cluster size.
     """
 
-    estimator: str = "adaptive"
+    estimator: str = "combined"
     min_reliability: float | None = None
     single_score: float | None = None
     shaping: ShapingTerms = field(default_factory=ShapingTerms)

@@ -66,7 +66,7 @@ def reward_verdicts(groups: Sequence[JudgedVerdicts], plan: GroupPlan, calibrati
     # If verdicts come from grades alone, a base score is the mean of the rollout's own grades.
     estimator = plan.rewards.estimator if plan.compares_pairs else "simple_tiebreaker"
     known = calibration if plan.compares_pairs else Calibration()
-    if plan.shares_pairs and estimator == "adaptive":
+    if plan.shares_pairs:
         estimates = estimate_panel([(group.judged.size, group.own) for group in groups], known)
     else:
         estimates = estimate_many(estimator, [(group.judged.size, group.used) for group in groups], known)

@@ -87,6 +87,8 @@ def _refuse_joining(settings: Settings) -> None:
         raise UsageError("with share, judges count as far as they agree with the first one; leave out weight.")
     if pairing.budget is not None:
         raise UsageError("--budget cannot be divided among judges with a share; set ring_k and the shares instead.")
+    if settings.rewards.estimator != "adaptive":
+        raise UsageError("with share, judges count as far as their verdicts allow; set --estimator adaptive.")
 
 
 def _config(

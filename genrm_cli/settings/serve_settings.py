@@ -28,7 +28,9 @@ class ServeSettings:
         is_common=True,
     )
     keep: float = duration(600.0, "Keep answers for repeated requests and late members for this long.")
-    max_cohorts: int = setting(20_000, "Maximum number of cohorts open or kept; opening another one gets 429.", low=1)
+    max_cohorts: int = setting(
+        20_000, "Maximum number of open cohorts; another one gets 429. At most as many answers are kept.", low=1
+    )
     queue: int = setting(
         20_000, "Comparisons being judged above which further groups get 429. Open cohorts are never refused.", low=1
     )

@@ -154,12 +154,12 @@ def test_judges_can_share_the_pairs(tmp_path: Path, judge_server: JudgeServer) -
         PanelJudge(1.0, judge(judge_server, "a").values, ("ring", 1.0)),
         PanelJudge(1.0, judge(judge_server, "b").values, ("all_pairs", 1.0)),
     )
-    metrics, lines, comparisons = score(tmp_path, 6, panel=panel)
+    metrics, lines, comparisons = score(tmp_path, 6, panel=panel, estimator="adaptive")
     asked = [record["judge"] for record in comparisons]
     assert (asked.count("a"), asked.count("b"), metrics["comparisons_planned"]) == (6, 15, 21)
     assert [(one["verdicts"], one["failures"]) for one in metrics["panel"]["judges"]] == [(6, 0), (15, 0)]
     assert all(line["genrm"]["status"] == "scored" for line in lines)
-    assert score(tmp_path, 6, panel=panel)[0]["calls"] == 0
+    assert score(tmp_path, 6, panel=panel, estimator="adaptive")[0]["calls"] == 0
 
 
 @pytest.mark.parametrize(
@@ -168,10 +168,11 @@ def test_judges_can_share_the_pairs(tmp_path: Path, judge_server: JudgeServer) -
         ({"quorum": 1}, "need every judge on every pair"),
         ({"disagreement": "missing"}, "need every judge on every pair"),
         ({"budget": 100}, "cannot be divided among judges with a share"),
+        ({"estimator": "combined"}, "set --estimator adaptive"),
     ],
 )
 def test_what_needs_every_judge_excludes_shares(given: dict[str, Any], message: str) -> None:
-    """Quorum, disagreement and a budget are refused, as are weights."""
+    """Quorum, disagreement, a budget and other estimators are refused, as are weights."""
     own = (("base_url", ("http://x/v1",)), ("model", "m"))
     with pytest.raises(UsageError, match=message):
         judges_of(settings_from(panel=(PanelJudge(1.0, own, ("ring", 1.0)),), **given))
