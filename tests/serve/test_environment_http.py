@@ -189,6 +189,7 @@ def test_a_model_plays_the_client(tmp_path: Path, judge_server: JudgeServer) -> 
         (("--environment", "therapeutic", "--scenarios", "nowhere.toml"), "nowhere.toml: no such file"),
         (("--environment", "therapeutic", "--record", "served/"), "--record keeps rewards of a judge"),
         (("--environment", "therapeutic", "--max-turns", "0"), "--max-turns is 0"),
+        (("--environment", "therapeutic", "--redact-pattern", "email"), "--redact-pattern does not work"),
         (("--offline", "--client-model", "c"), "need --environment"),
     ],
 )

@@ -67,7 +67,7 @@ async def play(env_port, rows):
 
 
 def test_the_agent_plays_sessions(tmp_path, monkeypatch):
-    """Its rows come from `/tasks`, each session ends by itself, and its reward is that of the rules (nemo-gym 0.4.0)."""
+    """It takes rows of `/tasks`; each session ends by itself with the reward of the rules (nemo-gym 0.4.0)."""
     from nemo_gym import server_utils
 
     monkeypatch.setenv("NEMO_GYM_CONFIG_DICT", "{}")
