@@ -4,7 +4,7 @@ Environments are pure state machines. Where a step needs a model, for example to
 yields an `Ask` and goes on with the answer, so the same environment runs in a file job, in a server and in a test.
 """
 
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
@@ -50,6 +50,17 @@ def run_dialogue(dialogue: Dialogue[T], answer: Callable[[Ask], str]) -> T:
         ask = next(dialogue)
         while True:
             ask = dialogue.send(answer(ask))
+    except StopIteration as ended:
+        result: T = ended.value
+        return result
+
+
+async def run_dialogue_with(dialogue: Dialogue[T], answer: Callable[[Ask], Awaitable[str]]) -> T:
+    """Run a dialogue to its end, waiting for each answer, and return its result; errors of `answer` end it."""
+    try:
+        ask = next(dialogue)
+        while True:
+            ask = dialogue.send(await answer(ask))
     except StopIteration as ended:
         result: T = ended.value
         return result

@@ -11,11 +11,10 @@ from genrm_cli.episodes.environment import (
     POLICY_FAILED,
     PRIVATE_DATA,
     Ask,
-    Dialogue,
     Environment,
     ScenarioT,
     StateT,
-    T,
+    run_dialogue_with,
 )
 from genrm_cli.episodes.episode import EpisodeSlot, Played, Usage
 from genrm_cli.rollouts.reading.messages import items_of_text
@@ -73,20 +72,14 @@ async def play_episode(
         _refuse_private(role, words, redactor)
         return words
 
-    async def run(dialogue: Dialogue[T]) -> T:
-        try:
-            ask: Ask = next(dialogue)
-            while True:
-                ask = dialogue.send(take(ask.role, await answer(ask.role, ask.conversation, slot.client_repeat)))
-        except StopIteration as ended:
-            result: T = ended.value
-            return result
+    async def ask_model(ask: Ask) -> str:
+        return take(ask.role, await answer(ask.role, ask.conversation, slot.client_repeat))
 
-    state = await run(environment.reset(slot.scenario, slot.variant, slot.seed))
+    state = await run_dialogue_with(environment.reset(slot.scenario, slot.variant, slot.seed), ask_model)
     try:
         while state.end is None:
             outcome = await act(state, slot.repeat_at(state.turn_index))
-            state = await run(environment.step(state, take(POLICY, outcome)))
+            state = await run_dialogue_with(environment.step(state, take(POLICY, outcome)), ask_model)
     except _FailedError as failed:
         if failed.too_long and state.turn_index:
             return Played(slot, environment.cut(state, CONTEXT_TOO_LONG), usage=usage)

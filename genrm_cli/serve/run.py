@@ -6,7 +6,7 @@ from genrm_cli.errors import UsageError
 from genrm_cli.jobs.journaling.journals import asks_anybody
 from genrm_cli.judging.open_judges import OnEvent
 from genrm_cli.serve.http.app import build_app
-from genrm_cli.serve.http.server import check_tls, listen_on, run_server
+from genrm_cli.serve.http.server import check_tls, listen_on, run_server, url_of
 from genrm_cli.serve.record.recorder import Recorder
 from genrm_cli.serve.served_scorer import ServedScorer
 from genrm_cli.serve.service import RewardService
@@ -43,9 +43,7 @@ async def serve(
         async with scorer:
             recorder = await _open_recorder(settings, scorer, on_event)
             service = RewardService(scorer, settings.serve, on_event, recorder)
-            host, port = listening.getsockname()[:2]
-            scheme = "http" if settings.serve.tls_cert is None else "https"
-            on_ready(f"{scheme}://{host}:{port}")
+            on_ready(url_of(listening, settings.serve))
             app = build_app(service, scorer, settings.serve, token)
             await run_server(app, listening, settings.serve, service.drain)
             if recorder is not None:

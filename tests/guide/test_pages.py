@@ -95,6 +95,8 @@ OTHER_FLAGS = {
     "--client-base-url",
     "--client-model",
     "--keep-client-faults",
+    "--environment",
+    "--max-sessions",
     "--trunk-base-url",
     "--trunk-model",
     "--score",

@@ -1,6 +1,5 @@
 """`genrm collect`: play simulated sessions and write them as rollouts."""
 
-import os
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -8,16 +7,14 @@ import typer
 
 from genrm_cli.catalog import COUNSELLORS, ENVIRONMENTS, explained, listed
 from genrm_cli.cli.console import counted, percent_text, print_json, say
+from genrm_cli.cli.episodes.agents import agent_config, client_roles
 from genrm_cli.cli.events import Events
 from genrm_cli.cli.options import ALL_PANELS, Invocation, option, run_to_end, with_settings
 from genrm_cli.cli.scoring.score import run_score
 from genrm_cli.errors import UsageError
 from genrm_cli.settings import changed
-from genrm_cli.settings.judge_settings import JudgeSettings
-from genrm_cli.settings.sources.keys import find_api_key
 
 if TYPE_CHECKING:
-    from genrm_cli.episodes.agents import AgentConfig
     from genrm_cli.episodes.collect import CollectReport
     from genrm_cli.episodes.collect_options import CollectOptions
 
@@ -147,7 +144,6 @@ def collect(
     Example: genrm collect samples --scripted-policy good -o demo.jsonl
     """
     from genrm_cli.episodes.collect_options import CollectOptions
-    from genrm_cli.episodes.therapeutic.model_client import READER, SPEAKER
 
     if environment not in ENVIRONMENTS:
         raise UsageError(f"--environment: unknown {environment!r}; expected one of {listed(ENVIRONMENTS)}.")
@@ -166,15 +162,15 @@ def collect(
         raise UsageError("--trunk-base-url needs --branch-at and a policy of its own at --policy-base-url.")
     policy = client = trunk = None
     if policy_base_url:
-        policy = _agent("policy", policy_base_url, policy_model, policy_api_key_env, only_named=False)
+        policy = agent_config("policy", policy_base_url, policy_model, policy_api_key_env, only_named=False)
         policy = replace(policy, temperature=policy_temperature, top_p=policy_top_p, max_tokens=policy_max_tokens)
     if client_base_url:
         shares_key = policy is None or set(client_base_url) <= set(policy.base_url)
-        client = _agent("client", client_base_url, client_model, client_api_key_env, only_named=not shares_key)
+        client = agent_config("client", client_base_url, client_model, client_api_key_env, only_named=not shares_key)
         client = replace(client, temperature=client_temperature, max_tokens=client_max_tokens)
     if trunk_base_url and policy is not None:
         shares_key = set(trunk_base_url) <= set(policy.base_url)
-        trunk = _agent("trunk", trunk_base_url, trunk_model, policy_api_key_env, only_named=not shares_key)
+        trunk = agent_config("trunk", trunk_base_url, trunk_model, policy_api_key_env, only_named=not shares_key)
         trunk = replace(trunk, temperature=policy_temperature, top_p=policy_top_p, max_tokens=policy_max_tokens)
     name = run_id or _stem(output)
     options = CollectOptions(
@@ -185,7 +181,7 @@ def collect(
         base_model=base_model,
         role=policy_role,
         trunk=trunk,
-        client={} if client is None else {READER: replace(client, temperature=0.0), SPEAKER: client},
+        client=client_roles(client),
         episodes=episodes,
         variants=variants,
         seed=client_seed,
@@ -198,24 +194,6 @@ def collect(
         return 0
     settings = changed(invocation.settings, output=None, min_age=0.0)
     return run_score([options.output], replace(invocation, settings=settings))
-
-
-def _agent(
-    role: str, base_url: list[str], model: str | None, api_key_env: str | None, *, only_named: bool
-) -> "AgentConfig":
-    from genrm_cli.episodes.agents import AgentConfig
-    from genrm_cli.judging.client import chat_url
-
-    if not model:
-        raise UsageError(f"missing --{role}-model: the name of the model at --{role}-base-url.")
-    try:
-        for url in base_url:
-            chat_url(url)
-        key = find_api_key(JudgeSettings(api_key_env=api_key_env), os.environ, only_named=only_named)
-    except UsageError as error:
-        message = str(error).replace("--base-url", f"--{role}-base-url")
-        raise UsageError(message.replace("--api-key-env", f"--{role}-api-key-env")) from error
-    return AgentConfig(tuple(base_url), model, api_key=key)
 
 
 def _stem(output: str) -> str:

@@ -1,16 +1,24 @@
 """`genrm serve`: rewards over HTTP."""
 
 import os
-from typing import Annotated
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from genrm_cli.catalog import SELF_TESTS
+from genrm_cli.catalog import ENVIRONMENTS, SELF_TESTS, explained, listed
 from genrm_cli.cli.console import say
+from genrm_cli.cli.episodes.agents import agent_config, client_roles
 from genrm_cli.cli.events import Events
-from genrm_cli.cli.options import Invocation, run_to_end, say_endpoint_source, with_settings
+from genrm_cli.cli.options import Invocation, option, run_to_end, say_endpoint_source, with_settings
 from genrm_cli.errors import UsageError
 from genrm_cli.settings.sources.keys import find_token
+
+if TYPE_CHECKING:
+    from genrm_cli.episodes.agents import AgentConfig
+
+_ENVIRONMENT = "Environment"
 
 _OMITTED = (
     *("format", "group_by", "prompt_field", "response_field", "id_field", "max_line_bytes", "max_unpacked", "strict"),
@@ -44,6 +52,46 @@ def serve(
             show_default=False,
         ),
     ] = None,
+    environment: Annotated[
+        str | None,
+        option(
+            "NAME",
+            f"Serve this environment to agents, instead of rewards; no judge is asked: {explained(ENVIRONMENTS)}. "
+            "The beginning of its name is enough.",
+            panel=_ENVIRONMENT,
+        ),
+    ] = None,
+    scenarios: Annotated[
+        str,
+        typer.Option(metavar="FILE", help="Its scenarios, as for genrm collect.", rich_help_panel=_ENVIRONMENT),
+    ] = "samples",
+    client_base_url: Annotated[
+        list[str] | None,
+        option(
+            "URL",
+            "Endpoint of the model that plays the client. Default: the embedded scripted client, a stand-in.",
+            panel=_ENVIRONMENT,
+        ),
+    ] = None,
+    client_model: Annotated[str | None, option("NAME", "Its model name on the server.", panel=_ENVIRONMENT)] = None,
+    client_temperature: Annotated[float, option("NUMBER", "Default: 0.7.", panel=_ENVIRONMENT)] = 0.7,
+    client_max_tokens: Annotated[int, option("N", "Most tokens of a reply. Default: 256.", panel=_ENVIRONMENT)] = 256,
+    client_api_key_env: Annotated[
+        str | None,
+        option("NAME", "Variable with its key. Default: GENRM_API_KEY, then OPENAI_API_KEY.", panel=_ENVIRONMENT),
+    ] = None,
+    max_turns: Annotated[
+        int | None, option("N", "Most turns of the policy. Default: the scenario's.", panel=_ENVIRONMENT)
+    ] = None,
+    max_sessions: Annotated[
+        int,
+        typer.Option(
+            metavar="N",
+            min=1,
+            help="Sessions kept, each for --keep after its last request; another one gets 429.",
+            rich_help_panel=_ENVIRONMENT,
+        ),
+    ] = 20_000,
     workers: Annotated[int, typer.Option("--workers", hidden=True)] = 1,
 ) -> int:
     """Serve rewards to running trainers over HTTP.
@@ -53,6 +101,8 @@ def serve(
     Example: genrm serve --base-url http://localhost:8000/v1 --model my-genrm --self-test verl
 
     Example: genrm serve --offline --listen 127.0.0.1:8330
+
+    Example: genrm serve --environment therapeutic
     """
     _refuse_several_workers(workers)
     try:
@@ -63,18 +113,66 @@ def serve(
         raise UsageError(f"genrm serve needs {error.name}: pip install 'genrm-cli[serve]'.") from error
     if self_test is not None or self_test_url is not None:
         return _test_itself(invocation, self_test, self_test_url)
+    if environment is not None:
+        if max_turns is not None and not 1 <= max_turns <= 200:
+            raise UsageError(f"--max-turns is {max_turns}; expected 1 to 200.")
+        client = None
+        if client_base_url:
+            client = agent_config("client", client_base_url, client_model, client_api_key_env, only_named=False)
+            client = replace(client, temperature=client_temperature, max_tokens=client_max_tokens)
+        _serve_environment(invocation, environment, scenarios, client, max_turns, max_sessions)
+        return 0
+    if client_base_url or client_model or max_turns is not None or scenarios != "samples":
+        raise UsageError("--scenarios, --client-base-url, --client-model and --max-turns need --environment.")
     settings = invocation.settings
     token = find_token(settings.serve.token_env)
     say_endpoint_source(invocation)
     with Events(settings.output.log_json, quiet=settings.output.quiet) as events:
-
-        def say_ready(url: str) -> None:
-            events("listening", {"url": url, "pid": os.getpid()})
-            if not settings.output.quiet:
-                say(f"genrm: listening on {url}")
-
+        say_ready = _ready_sayer(events, quiet=settings.output.quiet)
         run_to_end(serve_until_stopped(settings, invocation.api_keys, token, events, say_ready))
     return 0
+
+
+def _serve_environment(
+    invocation: Invocation,
+    given: str,
+    scenarios: str,
+    client: "AgentConfig | None",
+    max_turns: int | None,
+    max_sessions: int,
+) -> None:
+    from genrm_cli.episodes.environments import ENVIRONMENTS as BUILT
+    from genrm_cli.episodes.scenario_file import read_scenario_tables
+    from genrm_cli.jobs.context import new_run
+    from genrm_cli.serve.run_environment import serve_environment
+
+    name = next((name for name in ENVIRONMENTS if given and name.startswith(given)), None)
+    if name is None:
+        raise UsageError(f"--environment: unknown {given!r}; expected one of {listed(ENVIRONMENTS)}.")
+    settings = invocation.settings
+    if settings.serve.record is not None:
+        raise UsageError("--record keeps rewards of a judge; with --environment the agent keeps its rollouts.")
+    if settings.judge.redact_pattern:
+        raise UsageError("--redact-pattern does not work with --environment yet; genrm collect applies it.")
+    token = find_token(settings.serve.token_env)
+    with Events(settings.output.log_json, quiet=settings.output.quiet, log_only=("judge",)) as events:
+        run = new_run(settings, {}, None, events)
+        tables = read_scenario_tables(scenarios, run.s3)
+        built = BUILT[name](scripted=client is None, max_turns=max_turns)
+        if client is None and not settings.output.quiet:
+            say("client: scripted, a stand-in without a model")
+        say_ready = _ready_sayer(events, quiet=settings.output.quiet)
+        roles = client_roles(client)
+        run_to_end(serve_environment(built, tables, scenarios, roles, max_sessions, run, token, say_ready))
+
+
+def _ready_sayer(events: Events, *, quiet: bool) -> Callable[[str], None]:
+    def say_ready(url: str) -> None:
+        events("listening", {"url": url, "pid": os.getpid()})
+        if not quiet:
+            say(f"genrm: listening on {url}")
+
+    return say_ready
 
 
 def _test_itself(invocation: Invocation, trainer: str | None, url: str | None) -> int:

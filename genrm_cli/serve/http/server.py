@@ -61,6 +61,12 @@ def listen_on(settings: ServeSettings, *, has_token: bool) -> socket.socket:
         raise UsageError(f"--listen {settings.listen}: {error.strerror or error}.") from error
 
 
+def url_of(listening: socket.socket, settings: ServeSettings) -> str:
+    """Return the URL of a server."""
+    host, port = listening.getsockname()[:2]
+    return f"{'http' if settings.tls_cert is None else 'https'}://{host}:{port}"
+
+
 def check_tls(settings: ServeSettings) -> None:
     """Check certificate and key.
 

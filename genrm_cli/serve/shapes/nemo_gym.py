@@ -53,20 +53,27 @@ async def _seed_session(call: Call) -> Reply:
 
 
 async def _aggregate_metrics(call: Call) -> Reply:
-    rows = parse_body(call.take_body()).get("verify_responses")
+    return Reply(aggregate(parse_body(call.take_body())))
+
+
+def aggregate(body: Json) -> Json:
+    """Return NeMo Gym's metrics of verified rows.
+
+    Raises:
+        UnreadableRecordError: `verify_responses` is not a list of rows.
+    """
+    rows = body.get("verify_responses")
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise UnreadableRecordError("verify_responses is not a list of objects")
     tasks: dict[Any, list[Mapping[str, Any]]] = defaultdict(list)
     for row in rows:
         tasks[row.get(_TASK)].append(row)
     overall = _profile(rows)
-    return Reply(
-        {
-            "group_level_metrics": [{_TASK: task, **_profile(rows_of_task)} for task, rows_of_task in tasks.items()],
-            "agent_metrics": overall,
-            "key_metrics": {name: value for name, value in overall.items() if name.startswith("mean/")},
-        }
-    )
+    return {
+        "group_level_metrics": [{_TASK: task, **_profile(rows_of_task)} for task, rows_of_task in tasks.items()],
+        "agent_metrics": overall,
+        "key_metrics": {name: value for name, value in overall.items() if name.startswith("mean/")},
+    }
 
 
 def _profile(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:

@@ -1,0 +1,90 @@
+"""Serve an environment until told to stop."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+from genrm_cli.episodes.agents import AgentConfig, Agents, open_agents
+from genrm_cli.episodes.environment import Ask, Environment
+from genrm_cli.jobs.context import RunContext
+from genrm_cli.rollouts.reading.messages import items_of_text
+from genrm_cli.rollouts.response import words_of
+from genrm_cli.serve.http.environment_app import build_environment_app
+from genrm_cli.serve.http.gate import Gate
+from genrm_cli.serve.http.server import check_tls, listen_on, run_server, url_of
+from genrm_cli.serve.sessions.hosted import HostedSessions, RefusedError
+from genrm_cli.verdicts import Failure
+
+
+async def serve_environment(
+    environment: Environment[Any, Any],
+    tables: Sequence[Mapping[str, object]],
+    where: str,
+    client: Mapping[str, AgentConfig],
+    max_sessions: int,
+    run: RunContext,
+    token: str | None,
+    on_ready: Callable[[str], None],
+) -> None:
+    """Serve until SIGTERM or Ctrl-C; open sessions are then lost.
+
+    Args:
+        environment: of all sessions.
+        tables: the scenarios, unchecked.
+        where: names them in errors.
+        client: the environment's models, by role; empty if it needs none.
+        max_sessions: how many are kept.
+        run: settings and events.
+        token: that requests must carry; None if anybody may ask.
+        on_ready: called with the server's URL once it listens.
+
+    Raises:
+        GenrmError: a setting or a scenario cannot be used, or a model does not answer.
+    """
+    settings = run.settings.serve
+    scenarios = environment.parse_scenarios(tables, where)
+    check_tls(settings)
+    with listen_on(settings, has_token=token is not None) as listening:
+        async with _answers(client, run) as answer:
+            sessions = HostedSessions(environment, scenarios, answer, max_sessions, settings.keep)
+            app = build_environment_app(sessions, Gate(settings.max_body, token))
+            on_ready(url_of(listening, settings))
+            await run_server(app, listening, settings, _drain)
+
+
+@asynccontextmanager
+async def _answers(
+    client: Mapping[str, AgentConfig], run: RunContext
+) -> AsyncIterator[Callable[[Ask], Awaitable[str]]]:
+    if not client:
+        yield _nobody
+        return
+    async with open_agents(list(client.items()), run, None) as agents:
+
+        async def answer(ask: Ask) -> str:
+            return await _words(agents, ask)
+
+        yield answer
+
+
+async def _words(agents: Agents, ask: Ask) -> str:
+    """Return what a model says.
+
+    Raises:
+        RefusedError: it says nothing.
+    """
+    outcome = await agents.ask(ask.role, ask.conversation, 1)
+    if isinstance(outcome.result, Failure):
+        raise RefusedError(503, "client_failed", f"{ask.role}: {outcome.result.kind}: {outcome.result.detail}")
+    words = words_of(items_of_text(outcome.reply_text or "")).strip()
+    if not words:
+        raise RefusedError(503, "client_failed", f"{ask.role}: the reply holds reasoning only")
+    return words
+
+
+async def _nobody(ask: Ask) -> str:
+    raise RefusedError(503, "client_failed", f"{ask.role}: no model plays it")
+
+
+async def _drain() -> None:
+    """Wait for nothing: a session may go on for hours."""

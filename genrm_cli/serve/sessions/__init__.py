@@ -1,0 +1,1 @@
+"""Episodes of an environment for agents that keep the loop themselves."""

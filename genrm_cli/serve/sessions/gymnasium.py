@@ -1,0 +1,101 @@
+"""The endpoints of NeMo Gym's gymnasium-style resources server, on plain values.
+
+Source: NVIDIA-NeMo/Gym `resources_servers/gymnasium/base.py`, `responses_api_agents/gymnasium_agent/app.py`.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+
+from genrm_cli.rollouts.reading.response_items import items_of_response
+from genrm_cli.rollouts.record import UnreadableRecordError
+from genrm_cli.rollouts.response import words_of
+from genrm_cli.serve.sessions.hosted import Episode, HostedSessions
+from genrm_cli.serve.shapes.call import Json, Reply
+from genrm_cli.serve.shapes.nemo_gym import aggregate
+
+Handler = Callable[[HostedSessions, str, Json], Awaitable[Reply]]
+"""Takes the sessions, the id of the caller's, and the body."""
+
+
+async def _reset(sessions: HostedSessions, id_: str, row: Json) -> Reply:
+    seen = await sessions.reset(id_, _episode_of(row, sessions))
+    supports = {"supports_explicit_close": True, "supports_step_idempotency": True}
+    return Reply({"observation": seen.text, "info": {**seen.info, **supports}})
+
+
+async def _step(sessions: HostedSessions, id_: str, row: Json) -> Reply:
+    items = items_of_response(row.get("response")) or ()
+    request_id = row.get("_ng_step_request_id")
+    stepped = await sessions.step(id_, words_of(items).strip(), request_id if isinstance(request_id, str) else None)
+    seen = stepped.observation
+    info: Json = {**seen.info, "reward_components": dict(seen.components)}
+    if stepped.faults:
+        info |= {"client_faults": list(stepped.faults), "mask_sample": True}
+    return Reply(
+        {
+            "observation": seen.text or None,
+            "reward": stepped.gain,
+            "terminated": seen.terminated,
+            "truncated": seen.truncated,
+            "info": info,
+        }
+    )
+
+
+async def _verify(sessions: HostedSessions, id_: str, row: Json) -> Reply:
+    verified = sessions.verify(id_)
+    known: Json = {"reward_components": dict(verified.components), "end_reason": verified.end_reason}
+    if verified.reward is not None:
+        return Reply(row | known | {"reward": verified.reward})
+    reason = f"the simulated client is at fault: {', '.join(verified.faults)}"
+    masked = {"mask_sample": True, "failure_reason": reason, "_ng_failure_class": "user_failure"}
+    return Reply(row | known | masked | {"reward": 0.0})
+
+
+async def _close(sessions: HostedSessions, id_: str, row: Json) -> Reply:
+    del row
+    sessions.close(id_)
+    return Reply({})
+
+
+async def _aggregate_metrics(sessions: HostedSessions, id_: str, row: Json) -> Reply:
+    del sessions, id_
+    return Reply(aggregate(row))
+
+
+ENDPOINTS: Mapping[str, Handler] = {
+    "/seed_session": _reset,
+    "/reset": _reset,
+    "/step": _step,
+    "/verify": _verify,
+    "/close": _close,
+    "/aggregate_metrics": _aggregate_metrics,
+}
+"""What is posted, by path. A session begins with its seed, so an agent may leave out either of the first two."""
+
+
+async def task_rows(sessions: HostedSessions) -> list[Json]:
+    """Return a row of NeMo Gym's input for each scenario, with the instructions that the policy gets."""
+    rows = []
+    for name in sessions.scenarios:
+        said = [{"role": "system", "content": text} for text in await sessions.instructions(name)]
+        rows.append({"responses_create_params": {"input": said}, "scenario_id": name, "variant": 0, "seed": 0})
+    return rows
+
+
+def _episode_of(row: Json, sessions: HostedSessions) -> Episode:
+    metadata = row.get("verifier_metadata")
+    given = {**metadata, **row} if isinstance(metadata, dict) else row
+    scenario_id, task = given.get("scenario_id"), given.get("_ng_task_index")
+    if scenario_id is None and task is not None:
+        return sessions.episode_of_task(_whole_number(task, "_ng_task_index"))
+    if not isinstance(scenario_id, str):
+        raise UnreadableRecordError("the row names no scenario; give scenario_id (GET /tasks lists rows)")
+    return Episode(
+        scenario_id, _whole_number(given.get("variant", 0), "variant"), _whole_number(given.get("seed", 0), "seed")
+    )
+
+
+def _whole_number(value: object, name: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= 2**31:
+        raise UnreadableRecordError(f"{name} is not an integer of 0 or more")
+    return value

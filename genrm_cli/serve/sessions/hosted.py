@@ -1,0 +1,183 @@
+"""The open sessions of a server: each belongs to a cookie, is stepped by one request at a time, and expires."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from genrm_cli.episodes.environment import Ask, Dialogue, Environment, EpisodeScenario, T, run_dialogue_with
+from genrm_cli.episodes.gym_adapter import Observation, Verification, reset, step, verify
+
+
+class RefusedError(Exception):
+    """A request cannot be served; the status is HTTP's."""
+
+    def __init__(self, status: int, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.kind = kind
+
+
+@dataclass(frozen=True, slots=True)
+class Episode:
+    """Which episode to play: equal ones meet the same client."""
+
+    scenario_id: str
+    variant: int = 0
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Stepped:
+    """A step.
+
+    Attributes:
+        observation: after it.
+        gain: how much the reward has grown, so that the gains of a session add up to its reward.
+        faults: of the simulated client; empty while the session goes on.
+    """
+
+    observation: Observation[Any]
+    gain: float
+    faults: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class _Session:
+    state: Any
+    used_s: float
+    reward: float = 0.0
+    request_id: str | None = None
+    last: Stepped | None = None
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+
+class HostedSessions:
+    """Sessions by their ids."""
+
+    def __init__(
+        self,
+        environment: Environment[Any, Any],
+        scenarios: Sequence[EpisodeScenario],
+        answer: Callable[[Ask], Awaitable[str]],
+        most: int,
+        keep_s: float,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Begin without sessions.
+
+        Args:
+            environment: of all of them.
+            scenarios: that may be played.
+            answer: asks the environment's models; raises `RefusedError`.
+            most: how many are kept.
+            keep_s: how long a session is kept after its last request.
+            clock: seconds.
+        """
+        self.scenarios: Mapping[str, EpisodeScenario] = {scenario.scenario_id: scenario for scenario in scenarios}
+        self._environment = environment
+        self._answer = answer
+        self._most = most
+        self._keep_s = keep_s
+        self._clock = clock
+        self._sessions: dict[str, _Session] = {}  # the one used longest ago first
+
+    def __len__(self) -> int:
+        self._forget_expired()
+        return len(self._sessions)
+
+    def episode_of_task(self, index: int) -> Episode:
+        """Return the episode of a task by its number: all scenarios in order, then their next variants."""
+        names = list(self.scenarios)
+        return Episode(names[index % len(names)], index // len(names))
+
+    async def instructions(self, scenario_id: str) -> list[str]:
+        """Return what the policy is told before a session of this scenario."""
+        state = await self._run(self._environment.reset(self.scenarios[scenario_id], 0, 0))
+        return [turn.text for turn in state.messages if turn.role == "system"]
+
+    async def reset(self, id_: str, episode: Episode) -> Observation[Any]:
+        """Begin an episode, in place of the session's earlier one.
+
+        Raises:
+            RefusedError: there is no such scenario, no room, or the client's model fails.
+        """
+        scenario = self.scenarios.get(episode.scenario_id)
+        if scenario is None:
+            known = ", ".join(list(self.scenarios)[:3])
+            raise RefusedError(
+                422, "unknown_scenario", f"no scenario {episode.scenario_id!r}; for example {known} (all: GET /tasks)"
+            )
+        self._make_room(id_)
+        seen = await self._run(reset(self._environment, scenario, episode.variant, episode.seed))
+        self._make_room(id_)
+        self._sessions.pop(id_, None)
+        self._sessions[id_] = _Session(seen.state, self._clock())
+        return seen
+
+    async def step(self, id_: str, action: str, request_id: str | None = None) -> Stepped:
+        """Take the policy's next turn; a request that repeats the last one's id gets the same answer.
+
+        Raises:
+            RefusedError: there is no such session, it has ended, or the client's model fails; the turn is not taken.
+        """
+        session = self._session(id_)
+        async with session.turn:
+            if session.last is not None and request_id is not None and session.request_id == request_id:
+                return session.last
+            if session.state.end is not None:
+                raise RefusedError(409, "ended", f"the session has ended ({session.state.end.reason}); POST /reset")
+            if not action:
+                raise RefusedError(422, "unreadable", "the response holds no text of the policy")
+            seen = await self._run(step(self._environment, session.state, action))
+            faults = self._environment.faults(seen.state) if seen.state.end is not None else ()
+            reward = seen.reward or 0.0
+            session.last = Stepped(seen, round(reward - session.reward, 9), faults)
+            session.state, session.reward, session.request_id = seen.state, reward, request_id
+            return session.last
+
+    def verify(self, id_: str) -> Verification:
+        """Return the reward of a session as it stands.
+
+        Raises:
+            RefusedError: there is no such session, or the policy has said nothing.
+        """
+        session = self._session(id_)
+        if not session.state.turn_index:
+            raise RefusedError(409, "nothing_said", "the policy has taken no turn in this session; POST /step")
+        return verify(self._environment, session.state)
+
+    def close(self, id_: str) -> None:
+        """Forget a session, if there is one."""
+        self._sessions.pop(id_, None)
+
+    async def _run(self, dialogue: Dialogue[T]) -> T:
+        return await run_dialogue_with(dialogue, self._answer)
+
+    def _session(self, id_: str) -> _Session:
+        self._forget_expired()
+        session = self._sessions.pop(id_, None)
+        if session is None:
+            raise RefusedError(
+                404, "no_session", "no session for this cookie: it was never begun or has expired; POST /reset"
+            )
+        session.used_s = self._clock()
+        self._sessions[id_] = session
+        return session
+
+    def _make_room(self, id_: str) -> None:
+        """Forget ended sessions if there is no room for another one."""
+        self._forget_expired()
+        if id_ in self._sessions or len(self._sessions) < self._most:
+            return
+        ended = next((name for name, each in self._sessions.items() if each.state.end is not None), None)
+        if ended is None:
+            raise RefusedError(429, "busy", f"{self._most} sessions are open (--max-sessions)")
+        del self._sessions[ended]
+
+    def _forget_expired(self) -> None:
+        oldest_s = self._clock() - self._keep_s
+        for name in [name for name, each in self._sessions.items() if each.used_s < oldest_s]:
+            if not self._sessions[name].turn.locked():
+                del self._sessions[name]

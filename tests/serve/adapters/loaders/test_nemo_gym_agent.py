@@ -1,0 +1,84 @@
+"""NeMo Gym's own `gymnasium_agent` plays sessions with a live `genrm serve --environment`."""
+
+import asyncio
+import json
+from collections import namedtuple
+
+import pytest
+from genrm_process import Genrm
+from served import serving
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.loader("nemo_gym"),
+    pytest.mark.filterwarnings("default"),
+    pytest.mark.timeout(900),
+]
+
+SAID = "That sounds really hard, and it makes sense that you feel this way. What is it like for you?"
+Request = namedtuple("Request", "cookies")
+
+
+async def answer(request):
+    """Answer as a model server of NeMo Gym, always with the same turn."""
+    from aiohttp import web
+
+    content = [{"type": "output_text", "text": SAID, "annotations": []}]
+    message = {"id": "m", "type": "message", "role": "assistant", "status": "completed", "content": content}
+    fields = {"parallel_tool_calls": True, "tool_choice": "auto", "tools": [], "output": [message]}
+    return web.json_response({"id": "r", "created_at": 0, "model": "policy", "object": "response", **fields})
+
+
+async def play(env_port, rows):
+    """Let the agent play a session for each row, all at once."""
+    from aiohttp import web
+    from nemo_gym.server_utils import ServerClient, get_global_aiohttp_client
+    from omegaconf import OmegaConf
+    from responses_api_agents.gymnasium_agent.app import GymnasiumAgent, GymnasiumAgentConfig, GymnasiumAgentRunRequest
+
+    application = web.Application()
+    application.router.add_post("/v1/responses", answer)
+    runner = web.AppRunner(application)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    entry = {"entrypoint": "app.py", "host": "127.0.0.1"}
+    model = entry | {"port": runner.addresses[0][1]}
+    names = {
+        "env": {"resources_servers": {"env": entry | {"port": env_port}}},
+        "model": {"responses_api_models": {"model": model}},
+    }
+    given = entry | {
+        "port": 1,
+        "name": "agent",
+        "resources_server": {"type": "resources_servers", "name": "env"},
+        "model_server": {"type": "responses_api_models", "name": "model"},
+        "max_steps": 20,
+    }
+    agent = GymnasiumAgent.model_construct(
+        config=GymnasiumAgentConfig.model_validate(given),
+        server_client=ServerClient.model_construct(head_server_config=None, global_config_dict=OmegaConf.create(names)),
+    )
+    try:
+        async with get_global_aiohttp_client():
+            requests = (GymnasiumAgentRunRequest.model_validate(row) for row in rows)
+            return await asyncio.gather(*(agent.run(Request({}), request) for request in requests))
+    finally:
+        await runner.cleanup()
+
+
+def test_the_agent_plays_sessions(tmp_path, monkeypatch):
+    """It takes rows of `/tasks`; each session ends by itself with the reward of the rules (nemo-gym 0.4.0)."""
+    from nemo_gym import server_utils
+
+    monkeypatch.setenv("NEMO_GYM_CONFIG_DICT", "{}")
+    monkeypatch.setattr(server_utils, "_GLOBAL_AIOHTTP_CLIENT", None)
+    with serving(Genrm(tmp_path), "--environment", "therapeutic") as served:
+        rows = [json.loads(line) for line in served.get("/tasks").text.splitlines()][:4]
+        port = int(served.url.rpartition(":")[2])
+        for result in asyncio.run(play(port, rows)):
+            components = result.info["reward_components"]
+            assert (result.terminated, result.info["end_reason"]) == (True, "client_stabilised")
+            assert result.reward == pytest.approx(sum(components.values()) / len(components), abs=1e-6)
+            roles = [item.role for item in result.response.output]
+            assert roles == ["assistant", "user"] * (len(roles) // 2) + ["assistant"]
+            assert len(roles) == 2 * result.info["turn_index"] - 1
