@@ -164,6 +164,7 @@ _SAID: dict[str, Callable[[dict[str, Any]], None]] = {
         "recovers"
     ),
     "journal_damaged": _warning("journal {journal}: ignoring {verdicts} damaged verdicts; the judge is asked again"),
+    "worker_died": _warning("{worker} died ({detail}); shard {shard} goes to another"),
     "tracker_failed": _warning("--{tracker}: the run was not logged: {detail}"),
     "stopped": lambda fields: say_warning(
         f"stopped by --{fields['reason'].replace('_', '-')}: making no more calls and writing partial results"
