@@ -12,6 +12,7 @@ from genrm_cli.cluster.messages import RENEW_S, CallEnd, EndpointUse
 from genrm_cli.judging.pacing.limit import AdaptiveLimit
 
 _ROTATION_S = 30.0
+_GOLDEN = (5**0.5 - 1) / 2
 _SETTLED_S = 2 * RENEW_S  # older call ends have arrived from all workers
 
 
@@ -81,7 +82,8 @@ class EndpointLeases:
     def share_out(self, now_s: float) -> None:
         """Compute the share of each worker: equal, but no more than it wants."""
         workers = list(self._wanted)
-        turn = int(now_s / _ROTATION_S) + self._number
+        # Multiples of the golden ratio spread evenly, over the endpoints and over time.
+        turn = int(len(workers) * ((int(now_s / _ROTATION_S) + self._number) * _GOLDEN % 1))
         order = sorted(
             range(len(workers)), key=lambda place: (self._wanted[workers[place]], (place + turn) % len(workers))
         )
