@@ -23,7 +23,7 @@ from genrm_cli.jobs.batch import BatchReport, score_inputs
 from genrm_cli.jobs.context import RunContext, cancelled_by_signals
 from genrm_cli.jobs.due.planning import Status, plan_inputs
 from genrm_cli.jobs.journaling.journals import asks_anybody, check_journal_place
-from genrm_cli.judging.open_judges import AUTO_CEILING, open_judges
+from genrm_cli.judging.open_judges import AUTO_CEILING, OnEvent, open_judges
 from genrm_cli.judging.pacing.budget import Budget
 from genrm_cli.judging.profiles.profile import AnyProfile
 from genrm_cli.metrics.latency import Latencies
@@ -88,6 +88,7 @@ async def score_on_cluster(
         CancelledError: the run was interrupted, by SIGTERM too.
     """
     _check(inputs, run.settings)
+    run = replace(run, on_event=_told_once(run.on_event))
     asked = RunMetrics()
     codes = [0]
     due = await in_thread(lambda: any(each.status is Status.SCORE for each in plan_inputs(inputs, run)), run.stop.set)
@@ -99,8 +100,7 @@ async def score_on_cluster(
                 codes = await fleet.ask()
         asked = fleet.spent()
     run.progress.pace = None
-    conclude = replace(run, settings=changed(run.settings, conclude=True), on_event=_without_judge(run))
-    await score_inputs(inputs, conclude, report)
+    await score_inputs(inputs, replace(run, settings=changed(run.settings, conclude=True)), report)
     report.exit_code = worst_exit_code([report.exit_code, *codes])
     run.progress.end(asked)
     return report
@@ -136,12 +136,17 @@ async def _choose_profiles(run: RunContext) -> tuple[bool, ...]:
         )
 
 
-def _without_judge(run: RunContext) -> Any:
-    def on_event(event: str, fields: dict[str, Any]) -> None:
-        if event != "judge":  # announced when it was probed
-            run.on_event(event, fields)
+def _told_once(on_event: OnEvent) -> OnEvent:
+    """Leave out repeated events: the probe, the workers and the run that concludes notice the same."""
+    told = set()
 
-    return on_event
+    def tell(event: str, fields: dict[str, Any]) -> None:
+        what = event, fields.get("name"), fields.get("reason")
+        if event not in ("judge", "stopped") or what not in told:
+            told.add(what)
+            on_event(event, fields)
+
+    return tell
 
 
 class _Fleet:
@@ -173,14 +178,18 @@ class _Fleet:
         workers = options.workers or len(nodes)
         count = options.shards or _SHARDS_A_WORKER * workers
         self._pending = deque(f"{number}/{count}" for number in range(count))
+        self._count = count
+        self._not_begun = run.progress.begin()
         self._tries = Counter[str]()
         self._told: dict[object, str] = {}
+        run.on_event("fleet", {"workers": min(workers, count), "nodes": len(nodes), "shards": count})
         for _ in range(min(workers, count)):
             self._start_worker()
 
     def spent(self) -> RunMetrics:
         """Return what was spent on calls, without the results, which the run that concludes counts."""
         spent = RunMetrics()
+        self._run.progress.discard(self._not_begun)
         for member in self._members:
             for name in ("calls", "retries", "prompt_tokens", "completion_tokens"):
                 setattr(spent, name, getattr(spent, name) + getattr(member.metrics, name))
@@ -241,7 +250,8 @@ class _Fleet:
             return 0
         if result.fatal is not None:
             raise result.fatal
-        self._run.on_event("shard", {"shard": shard, "worker": member.name, "exit_code": result.exit_code})
+        ended = {"shard": shard, "worker": member.name, "errors": result.errors}
+        self._run.on_event("shard_failed" if result.errors else "shard_done", ended)
         return result.exit_code
 
     def _free_member(self) -> _Member | None:
@@ -284,6 +294,9 @@ class _Fleet:
         if state is not None:
             self._state = state
         self._pace.in_flight, self._pace.limit = self._state.in_flight, self._state.limit
+        # Shards are about equally large.
+        begun, planned = len(self._tries), sum(member.metrics.planned for member in self._members)
+        self._not_begun.planned = planned * (self._count - begun) // max(1, begun)
         latencies = Latencies()
         for member in self._members:
             latencies.merge(member.latencies)

@@ -13,7 +13,7 @@ import ray
 from genrm_cli import __version__
 from genrm_cli.cluster.leased_slots import LeasedSlots
 from genrm_cli.cluster.messages import LEASE_S, Grant, LeaseReport
-from genrm_cli.errors import GenrmError, StorageError
+from genrm_cli.errors import GenrmError, InputError, StorageError, TooManyUnscoredError
 from genrm_cli.groups.check import judge_specs
 from genrm_cli.jobs.batch import BatchReport, score_inputs
 from genrm_cli.jobs.context import RunContext, new_run
@@ -50,7 +50,7 @@ class ShardResult:
 
     Attributes:
         exit_code: that `--shard` would have had.
-        errors: messages of the inputs that failed.
+        errors: messages of the inputs that failed, without those that the run that concludes finds itself.
         fatal: the error that ended the shard, and would end the others.
     """
 
@@ -103,7 +103,9 @@ class Worker:
                 self._asking.discard(task)
             if self._slots is not None:
                 self._slots.is_idle = not self._asking
-        errors = tuple(str(result.error) for result in report.results if result.error is not None)
+        found = (result.error for result in report.results)
+        told_later = InputError, TooManyUnscoredError
+        errors = tuple(str(error) for error in found if error is not None and not isinstance(error, told_later))
         return ShardResult(report.exit_code, errors, report.fatal)
 
     async def state(self) -> WorkerState:
