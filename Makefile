@@ -9,7 +9,8 @@ INSTALLED := $(VENV)/.installed
 READY := $(VENV)/.ready
 # The packages of trainers, PyTorch among them, in an environment of their own.
 LOADERS := .venv-loaders
-LOADER_TESTS := tests/export/loaders
+LOADER_PACKAGES := tests/export/loaders
+LOADER_TESTS := $(LOADER_PACKAGES) tests/serve/adapters/loaders
 
 demo: $(INSTALLED)
 	@mkdir -p out
@@ -55,10 +56,10 @@ $(READY): $(INSTALLED)
 	$(BIN)/python -m pip install --quiet --editable ".[dev]"
 	@touch $@
 
-$(LOADERS)/.ready: pyproject.toml $(wildcard $(LOADER_TESTS)/*.txt)
+$(LOADERS)/.ready: pyproject.toml $(wildcard $(LOADER_PACKAGES)/*.txt)
 	@$(PYTHON) -m venv $(LOADERS)
-	$(LOADERS)/bin/python -m pip install --quiet --editable ".[dev]" -r $(LOADER_TESTS)/requirements.txt
-	$(LOADERS)/bin/python -m pip install --quiet --no-deps -r $(LOADER_TESTS)/without-dependencies.txt
+	$(LOADERS)/bin/python -m pip install --quiet --editable ".[dev]" -r $(LOADER_PACKAGES)/requirements.txt
+	$(LOADERS)/bin/python -m pip install --quiet --no-deps -r $(LOADER_PACKAGES)/without-dependencies.txt
 	@touch $@
 
 $(INSTALLED): pyproject.toml

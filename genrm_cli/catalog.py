@@ -14,8 +14,12 @@ STRATEGIES: Mapping[str, str] = {
     "random": "pairs chosen at random",
 }
 
+RING_STRATEGIES = frozenset({"ring", "swap", "random"})
+"""Strategies with a number of rings."""
+
 ESTIMATORS: Mapping[str, str] = {
     "simple_tiebreaker": "mean of a rollout's scores, as in NeMo Gym",
+    "adaptive": "scores and rankings, or labels, weighted as far as the judge's own verdicts show them to be right",
     "combined": "least squares over scores and rankings, adjusted for opponents and the judge's position preference",
     "combined_fitted": "combined with weights learned from the judge's own verdicts",
     "win_rate": "share of comparisons won",
@@ -111,6 +115,17 @@ PAIR_SELECTIONS: Mapping[str, str] = {
     "all": "every pair",
     "compared": "pairs that the judge compared directly",
     "best-random": "the best against a random other response",
+    "teacher-student": "the best of a teacher's against each of the policy's",
+}
+
+ENVIRONMENTS: Mapping[str, str] = {
+    "therapeutic_session": "a counsellor, who is the policy, and a simulated client",
+}
+
+COUNSELLORS: Mapping[str, str] = {
+    "bad": "dismissive and accusing",
+    "fair": "polite and shallow",
+    "good": "listens, asks, and works towards the outcomes",
 }
 
 REASONING_POLICIES: Mapping[str, str] = {
@@ -135,3 +150,6 @@ PROFILES = (
     *("arena-hard", "mt-bench", "rm-r1", "j1", "think-rm", "prometheus-2", "judgelm", "rubric-rm", "rewardanything"),
 )
 """Judge families; `genrm profiles` describes them. Each is a TOML file or a module of `judging/profiles/families`."""
+
+SELF_TESTS = ("trl", "verl", "openrlhf", "slime", "nemo-gym")
+"""Trainers as which `genrm serve --self-test` asks."""

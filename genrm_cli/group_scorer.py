@@ -19,7 +19,7 @@ from genrm_cli.judging.engine import JudgeSet
 from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.open_judges import OnEvent, OpenJudges, ignore_event, open_judges
 from genrm_cli.metrics.progress import RunProgress
-from genrm_cli.rewards.estimators import Calibration, CalibrationStatistics
+from genrm_cli.rewards.estimators import Calibration, RunStatistics
 from genrm_cli.settings import Settings
 
 _NOT_OPEN = "the scorer is not open; use it inside `async with genrm.Scorer(...) as scorer:`"
@@ -64,7 +64,7 @@ class GroupScorer:
         self._resumes = resumes
         self._plan = compile_plan(settings)
         self._progress = progress or RunProgress()
-        self._statistics = CalibrationStatistics()
+        self._statistics = RunStatistics()
         self._resources = AsyncExitStack()
         self._open_judges: OpenJudges | None = None
         self._judges: JudgeSet | None = None
@@ -178,7 +178,7 @@ class GroupScorer:
     def _finish(self, judged: JudgedGroup, plan: GroupPlan) -> JudgedVerdicts:
         """Count a judged group and add its verdicts to the calibration."""
         verdicts = verdicts_of(judged, plan)
-        self._statistics.add_group(judged.size, verdicts.used)
+        self._statistics.add_group(judged.size, verdicts.used, verdicts.own)
         self.metrics.groups_done += 1
         return verdicts
 
@@ -190,7 +190,7 @@ class GroupScorer:
 
 
 def _calibration_of(groups: list[JudgedVerdicts]) -> Calibration:
-    statistics = CalibrationStatistics()
+    statistics = RunStatistics()
     for group in groups:
-        statistics.add_group(group.judged.size, group.used)
+        statistics.add_group(group.judged.size, group.used, group.own)
     return statistics.fit()

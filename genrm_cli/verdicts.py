@@ -43,7 +43,18 @@ class Grades:
     notes: tuple[str, ...] = field(default=(), compare=False)
 
 
-Judgment = Verdict | Grades
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A chat model's next turn: any text is an answer, and the outcome's `reply_text` holds it.
+
+    Attributes:
+        is_cut: whether the token limit cut it off.
+    """
+
+    is_cut: bool = False
+
+
+Judgment = Verdict | Grades | Said
 
 
 class FailureKind(StrEnum):
@@ -74,6 +85,7 @@ class FailureKind(StrEnum):
         return self in _PARSE_FAILURES
 
 
+_TOO_LONG_WORDS = ("max_tokens", "context length", "context size")
 _TRANSIENT = frozenset(
     {
         *(FailureKind.CONNECTION, FailureKind.TIMEOUT, FailureKind.RATE_LIMITED),
@@ -94,6 +106,11 @@ class Failure:
 
     kind: FailureKind
     detail: str
+
+    @property
+    def is_too_long(self) -> bool:
+        """Whether the server refused the request because it exceeds the model's context (vLLM, llama.cpp)."""
+        return self.kind == FailureKind.REFUSED and any(words in self.detail for words in _TOO_LONG_WORDS)
 
 
 def preference(verdict: Verdict) -> float:

@@ -15,7 +15,13 @@ from typing import Any, NamedTuple
 import pytest
 from hypothesis import HealthCheck, settings
 
-pytest_plugins = ["genrm_fixture", "judge_server_fixture", "s3_disturber_fixture", "s3_stores_fixture"]
+pytest_plugins = [
+    "genrm_fixture",
+    "judge_server_fixture",
+    "s3_disturber_fixture",
+    "s3_stores_fixture",
+    "trainers_fixture",
+]
 
 _START_LIMIT_S = 60
 _MOTO_SERVER = Path(__file__).with_name("moto_server.py")

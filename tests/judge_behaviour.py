@@ -75,6 +75,7 @@ class Behaviour:
     unknown_roles: str = "accept"
     require_key: str | None = None
     models: Sequence[str] | None = None  # None: any model is served
+    chat: Sequence[str] = ()  # what it says where nothing is judged: one line, chosen by all messages
     with_reasoning: bool = False
     reasoning_field: str = "reasoning_content"
     analysis_chars: int = 80
@@ -389,7 +390,7 @@ def _usual_content(behaviour: Behaviour, messages: Sequence[Json], kept: Sequenc
     second_turn = roles == ["user", "assistant", "user"] and "[The Begin of Ranking Score]" in message_text(messages[2])
     texts = find_responses(messages[:1] if second_turn else messages)
     if texts is None:
-        return "ok", None
+        return _chatted(behaviour, messages), None
     if len(kept) != len(messages):
         verdict = choose_verdict("hash", kept, ("", ""))
     else:
@@ -400,6 +401,15 @@ def _usual_content(behaviour: Behaviour, messages: Sequence[Json], kept: Sequenc
     if behaviour.quotes == "in thoughts":
         return render_in_thoughts(verdict, texts), None
     return _quoting(behaviour, render_judgement(verdict, behaviour.analysis_chars), texts, None)
+
+
+def _chatted(behaviour: Behaviour, messages: Sequence[Json]) -> str:
+    """Say a line as policy or client, or labels where a counsellor's turn is to be labelled."""
+    if not behaviour.chat:
+        return "ok"
+    if message_text(messages[0]).startswith("You label one turn"):
+        return "validates, asks_openly"
+    return behaviour.chat[int(content_share(messages, behaviour.seed) * len(behaviour.chat))]
 
 
 def _quoting(behaviour: Behaviour, said: str, texts: Sequence[str], logprobs: Json | None) -> tuple[str, Json | None]:

@@ -4,6 +4,7 @@ The imports are read from the source, those inside functions and of type checker
 """
 
 import ast
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -32,8 +33,8 @@ TREES = {module: ast.parse(path.read_text(encoding="utf-8")) for module, path in
 LAYERS = (
     ("__main__",),
     ("cli",),
-    ("export", "report"),
-    ("evaluation", "simulation", "tracking", "serve", "cluster"),
+    ("export", "report", "serve"),
+    ("evaluation", "simulation", "tracking", "episodes", "adapters", "cluster"),
     ("jobs", "group_scorer", "scorer"),
     ("groups",),
     ("judging", "rewards", "rules", "pairing", "rollouts", "storage", "metrics"),
@@ -61,6 +62,13 @@ PURE = (
     "verdicts",
     "catalog",
     "errors",
+    "episodes.choosing",
+    "episodes.counts",
+    "episodes.environment",
+    "episodes.episode",
+    "episodes.gym_adapter",
+    "episodes.record",
+    "episodes.therapeutic",
     "export.candidates",
     "export.choosing",
     "export.formats",
@@ -85,6 +93,7 @@ PURE = (
     "simulation.plans",
     "simulation.quality",
     "simulation.replay",
+    "simulation.replay_shares",
     "simulation.simulate",
     "simulation.world",
 )
@@ -104,7 +113,7 @@ HOMES = {
     "rich": ("cli",),
     "jinja2": ("report.page.render_page",),
     "markupsafe": ("report.page.render_page",),
-    "httpx": ("judging.client",),
+    "httpx": ("judging.client", "serve.self_test", "adapters.reward_client"),
     "pyreqwest": ("judging.client",),
     "boto3": ("storage",),
     "botocore": ("storage",),
@@ -118,16 +127,32 @@ HOMES = {
     "phonenumbers": ("rollouts.private_forms",),
     "re2": ("rollouts.redaction",),
     "stdnum": ("rollouts.private_forms",),
-    "ray": ("cluster",),
     "starlette": ("serve.http",),
     "uvicorn": ("serve.http",),
     "prometheus_client": ("serve",),
     "sqlite3": ("judging.journal", "judging.journal_file"),
-    "tomllib": ("settings.sources", "rules.phrase_list", "judging.lookup"),
+    "tomllib": (
+        "settings.sources",
+        "rules.phrase_list",
+        "judging.lookup",
+        "episodes.environments",
+        "episodes.scenario_file",
+    ),
+    # The adapters: each trainer in its own module.
+    "torch": ("adapters.trl", "adapters.nemo_rl"),
+    "verl": ("adapters.verl",),
+    "ray": ("cluster", "adapters.nemo_rl"),
+    "nemo_rl": ("adapters.nemo_rl",),
+    "prime_rl": ("adapters.prime_rl",),
+    "skyrl": ("adapters.skyrl",),
+    "nemo_gym": ("adapters.nemo_gym",),
+    "fastapi": ("adapters.nemo_gym",),
+    "pydantic": ("adapters.nemo_gym",),
 }
-ENVIRONMENT_HOMES = ("settings", "cli")
-# The user's own async functions run in a worker thread, which has no event loop.
-EVENT_LOOP_HOMES = ("cli.options", "scorer", "groups.components.plugins")
+# Adapters run in a trainer's process, which says in its environment where the server is.
+ENVIRONMENT_HOMES = ("settings", "cli", "adapters")
+# The user's own async functions run in a worker thread, which has no event loop; so does what synchronous trainers ask.
+EVENT_LOOP_HOMES = ("cli.options", "scorer", "groups.components.plugins", "adapters.reward_client")
 
 # The core takes a compiled plan: only these modules see the settings it is compiled from.
 SETTINGS_READERS = ("groups.compile", "groups.check", "groups.components.graders")
@@ -282,7 +307,7 @@ def test_only_the_outermost_layers_start_an_event_loop() -> None:
 def test_late_imports_only_save_time() -> None:
     """Imports inside functions keep `--help` fast, boto3 out of local runs and pyarrow optional, and nothing else."""
     late = [each for each in IMPORTS if each.lazy and each.importer != PUBLIC and not within(each.importer, ("cli",))]
-    allowed = (f"{PACKAGE}.storage.s3", "_typeshed", "types_boto3_s3", "pyarrow")
+    allowed = (f"{PACKAGE}.storage.s3", "_typeshed", "types_boto3_s3", "pyarrow", "nemo_gym.judge")
     wrong = [each for each in late if not each.module.startswith(allowed)]
     assert [str(each) for each in wrong] == []
 
@@ -381,6 +406,12 @@ def test_one_module_prints() -> None:
 
 def _is_standard(node: ast.expr) -> bool:
     return isinstance(node, ast.Attribute) and node.attr in ("stdout", "stderr")
+
+
+def test_no_sql_numbers_its_placeholders() -> None:
+    """Python 3.14 refuses `?1` with a sequence of values; 3.12 warns."""
+    texts = {module: path.read_text(encoding="utf-8") for module, path in FILES.items() if within(module, ("judging",))}
+    assert [module for module, text in texts.items() if re.search(r"[ (]\?[0-9]", text)] == []
 
 
 @pytest.mark.parametrize("name", ["utils", "util", "helpers", "helper", "common", "base", "manager", "misc"])

@@ -138,7 +138,7 @@ def test_a_group_is_scored(judge_server: JudgeServer) -> None:
     assert sum(result.advantages) == pytest.approx(0)
 
 
-@pytest.mark.parametrize("estimator", ["combined", pytest.param("win_rate", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("estimator", ["adaptive", pytest.param("win_rate", marks=pytest.mark.slow)])
 def test_many_groups_get_the_rewards_of_the_command(tmp_path: Path, judge_server: JudgeServer, estimator: str) -> None:
     """`score_groups` calibrates on all groups and so gives the rewards of `genrm score`, to the last digit."""
     command = Genrm(tmp_path)

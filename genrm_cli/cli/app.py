@@ -15,6 +15,8 @@ from typer.core import TyperGroup
 
 from genrm_cli import __version__
 from genrm_cli.cli.console import print_text, say, say_traceback
+from genrm_cli.cli.episodes.collect import collect
+from genrm_cli.cli.episodes.review import review
 from genrm_cli.cli.help import Command
 from genrm_cli.cli.judges.eval import eval_
 from genrm_cli.cli.judges.journal import journal
@@ -85,6 +87,8 @@ app.command(name="eval", cls=Command, short_help="Measure a judge on labelled pa
 app.command(cls=Command, short_help="Estimate reward accuracy for a call budget.", epilog=SIMULATION_EPILOG)(simulate)
 app.command(cls=Command, short_help="Turn scored rollouts into a data set for a trainer.", epilog=EPILOG)(export)
 app.command(cls=Command, short_help="Write an HTML report about scored rollouts.", epilog=EPILOG)(report)
+app.command(cls=Command, short_help="Play simulated sessions and write them as rollouts.", epilog=EPILOG)(collect)
+app.command(cls=Command, short_help="List what experts should review, and record decisions.", epilog=EPILOG)(review)
 app.command(cls=Command, short_help="Show the effective settings and their sources.", epilog=EPILOG)(config)
 app.command(cls=Command, short_help="Write a settings file for a judge.")(init)
 app.command(cls=Command, short_help="Print a page of the user's guide.")(guide)

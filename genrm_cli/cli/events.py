@@ -163,6 +163,9 @@ _SAID: dict[str, Callable[[dict[str, Any]], None]] = {
         "cannot copy verdicts to {folder} ({detail}); they stay in the local journal and are copied when the store "
         "recovers"
     ),
+    "collecting": lambda fields: say(
+        f"sessions {fields['sessions']:,}/{fields['planned']:,}, {fields['turns']:,} turns, {fields['calls']:,} calls"
+    ),
     "journal_damaged": _warning("journal {journal}: ignoring {verdicts} damaged verdicts; the judge is asked again"),
     "fleet": lambda fields: say(
         f"asking about {counted(fields['shards'], 'shard')} with {counted(fields['workers'], 'worker')} on "

@@ -37,9 +37,10 @@ def read_replies(uri: str, s3: S3Options, max_line_bytes: int) -> Replies:
 def _replies_of(record: dict[str, Any]) -> Replies:
     if "judgments" not in record:
         return {(str(record["id"]), bool(record["chosen_first"])): str(record["reply"])}
-    # The first judgment shows A first, the second B.
+    # The first judgment shows A first, the second B; a call that failed left none.
     is_a_chosen = record["label"] == "A>B"
     return {
         (str(record["pair_id"]), is_a_chosen == (number == 0)): str(judgment["judgment"]["response"])
         for number, judgment in enumerate(record["judgments"][:2])
+        if judgment is not None
     }

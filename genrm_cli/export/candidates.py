@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from statistics import NormalDist
 
 Preferences = Mapping[tuple[int, int], int]
 """By two indices i < j: 1 if the judge prefers i in every order asked, -1 if j, 0 if it contradicts itself."""
@@ -33,6 +34,7 @@ class Candidate:
         text: digest of the exported text; equal texts have equal digests.
         prompt: digest of its prompt.
         is_gated: whether it broke a gate, so that it must not be chosen.
+        is_teacher: whether a teacher made it, to be imitated by the policy.
     """
 
     row: int
@@ -44,6 +46,14 @@ class Candidate:
     text: int
     prompt: int
     is_gated: bool
+    is_teacher: bool = False
+
+    def lower_bound(self, confidence: float | None) -> float:
+        """Return the bound that the reward exceeds with this probability; the reward itself without one.
+
+        It is the reward less the quantile of the normal distribution times the standard error; NaN if that is unknown.
+        """
+        return self.reward if confidence is None else self.reward - NormalDist().inv_cdf(confidence) * self.error
 
 
 @dataclass(frozen=True, slots=True)

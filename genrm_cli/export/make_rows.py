@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from statistics import NormalDist, median
+from statistics import median
 
 from genrm_cli.export.candidates import Candidate, GroupOfCandidates
 from genrm_cli.export.choosing.lengths import balanced, similarity
@@ -17,7 +17,7 @@ from genrm_cli.export.options import ExportOptions
 from genrm_cli.export.rows import Answer, ExportFormat, Json, Labelled, Pair, Prompt, PromptRow, Sample, UnfitError
 from genrm_cli.export.scored.comparisons import ComparedVerdicts
 from genrm_cli.export.scored.scored_table import ScoredTable, StoredRollout, digest_of_items
-from genrm_cli.rewards.estimators.order import Posterior
+from genrm_cli.rewards.order import Posterior
 from genrm_cli.rollouts.response import Reasoning, words_of
 
 
@@ -225,7 +225,7 @@ class RowMaker:
         used: Counter[int] = Counter()
         known: set[tuple[int, int]] = set()
         for group in self._table.iter_groups():
-            for candidate in sorted(group.candidates, key=lambda each: (-each.reward, each.index)):
+            for candidate in sorted(group.candidates, key=self._rank_to_imitate):
                 reason = self._why_not_imitated(candidate, used[candidate.prompt])
                 if reason is None and (candidate.prompt, candidate.text) in known:
                     reason = "repeated text"
@@ -241,24 +241,21 @@ class RowMaker:
                     self.counts.add_side("kept", candidate)
                     yield MadeRow(row, candidate.prompt)
 
-    def _why_not_imitated(self, candidate: Candidate, used: int) -> str | None:
-        """Return why a response is not imitated.
+    def _rank_to_imitate(self, candidate: Candidate) -> tuple[bool, float, int]:
+        """Return the sort key of responses to imitate: by lower confidence bound, unknown ones last."""
+        bound = candidate.lower_bound(self._options.pairs.min_confidence)
+        return math.isnan(bound), -bound, candidate.index
 
-        With a minimum confidence P, its lower confidence bound must reach the minimum reward. The bound is the reward
-        minus the P-quantile of the normal distribution times the standard error.
-        """
+    def _why_not_imitated(self, candidate: Candidate, used: int) -> str | None:
+        """Return why a response is not imitated; its lower bound must reach the least reward."""
         options = self._options
         if candidate.is_gated:
             return "broke a gate"
-        if options.min_reward is not None:
-            sure = options.pairs.min_confidence
-            slack = 0.0
-            if sure is not None:
-                if math.isnan(candidate.error):
-                    return "--min-confidence, unknown"
-                slack = NormalDist().inv_cdf(sure) * candidate.error
-            if candidate.reward - slack < options.min_reward:
-                return "--min-reward"
+        bound = candidate.lower_bound(options.pairs.min_confidence)
+        if math.isnan(bound):
+            return "--min-confidence, unknown"
+        if options.min_reward is not None and bound < options.min_reward:
+            return "--min-reward"
         return "--best-of" if used >= options.best_of else None
 
     # Prompts

@@ -17,8 +17,8 @@ class ExportOptions:
         max_similarity: maximum similarity of the answers of a pair; None for no limit.
         max_pairs_per_prompt: maximum number of pairs per prompt; None for no limit.
         best_of: number of responses per prompt to imitate.
-        min_reward: minimum reward of a response to imitate; None for no limit. With `pairs.min_confidence` the reward
-            must be above it with that probability.
+        min_reward: minimum reward of a response to imitate; None for no limit. With `pairs.min_confidence`
+            responses are ranked by the bound that their reward exceeds with that probability, and the bound counts.
         threshold: minimum reward for a label of true; None for the median of the group.
         reasoning: what to do with reasoning.
         branch_at: number of the policy's turn to export; None for whole responses.

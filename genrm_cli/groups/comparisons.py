@@ -57,16 +57,25 @@ def iter_requests(
     if len(answered) < 2 or not plan.judges:
         return
     response_of = dict(zip(answered, view.responses, strict=True))
-    pairwise = [number for number, judge in enumerate(plan.judges) if judge.grading is None]
-    for i, j, repeat in plan_group(key, answered, plan.pairing) if pairwise else ():
+    for (i, j, repeat), numbers in _plan_judges(key, answered, plan):
         prompt = PairwisePrompt(view.conversation, response_of[i], response_of[j], principle)
-        for number in pairwise:
+        for number in numbers:
             yield RequestId(number, repeat, (i, j)), prompt
     for number, judge in enumerate(plan.judges):
         if judge.grading is not None:
             for request in _iter_lineups(key, answered, number, judge.grading, plan):
                 responses = tuple(response_of[index] for index in request.shown)
                 yield request, ListwisePrompt(view.conversation, responses, principle)
+
+
+def _plan_judges(key: str, answered: Sequence[int], plan: GroupPlan) -> list[tuple[Comparison, list[int]]]:
+    """Plan the comparisons of a group, each with the pairwise judges that answer it."""
+    planned: dict[Comparison, list[int]] = {}
+    for number, judge in enumerate(plan.judges):
+        if judge.grading is None:
+            for comparison in plan_group(key, answered, plan.pairing_of(judge)):
+                planned.setdefault(comparison, []).append(number)
+    return sorted(planned.items(), key=lambda entry: entry[0].i) if plan.shares_pairs else list(planned.items())
 
 
 def _iter_lineups(
@@ -163,6 +172,19 @@ def used_verdicts(by_judge: JudgeVerdicts, plan: GroupPlan) -> Verdicts:
         for comparison, verdict in joined.items()
         if verdict is not None and (not both or joined.get(swapped(comparison)) is not None)
     }
+
+
+def own_verdicts(by_judge: JudgeVerdicts, plan: GroupPlan) -> list[Verdicts]:
+    """Return the verdicts of each judge where judges answer different comparisons; else nothing."""
+    if not plan.shares_pairs:
+        return []
+    own: list[Verdicts] = [
+        {pair: given for pair, all_ in by_judge.items() if (given := all_[number]) is not None}
+        for number in range(len(plan.judges))
+    ]
+    if plan.pairing.both_orders:
+        own = [{pair: given for pair, given in each.items() if swapped(pair) in each} for each in own]
+    return own
 
 
 def swapped(comparison: Comparison) -> Comparison:

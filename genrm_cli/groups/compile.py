@@ -17,7 +17,7 @@ from genrm_cli.rollouts.views import View, ViewOptions
 from genrm_cli.settings import Settings
 from genrm_cli.settings.components import TotalTable, needs_verdicts, order_of
 from genrm_cli.settings.file_settings import InputSettings
-from genrm_cli.settings.panel import judges_of
+from genrm_cli.settings.panel import JudgeConfig, judges_of
 
 _WIN_RATE = "win_rate"
 _SOURCES = {
@@ -37,7 +37,7 @@ def compile_plan(settings: Settings) -> GroupPlan:
     configs = judges_of(settings)
     lexical = settings.judge.judge is not None
     judges = tuple(
-        JudgePlan(config.name, None if lexical else profile_of(config), config.weight)
+        JudgePlan(config.name, None if lexical else profile_of(config), config.weight, _share(config, settings))
         for config in (configs if compares else ())
     )
     patterns = settings.judge.redact_pattern
@@ -49,7 +49,7 @@ def compile_plan(settings: Settings) -> GroupPlan:
         judge_name=" + ".join(judge.name for judge in judges) or None,
         is_baseline=compares and lexical,
         is_panel=bool(settings.panel.judges) and compares,
-        quorum=settings.panel.quorum or len(judges),
+        quorum=settings.panel.quorum or (1 if any(config.share for config in configs) else len(judges)),
         drops_disagreement=settings.panel.disagreement == "missing",
         default_score=None if settings.judge.compat is None else configs[0].default_score,
         default_ranking=settings.rewards.default_ranking,
@@ -114,6 +114,14 @@ def fit_budget(plan: GroupPlan, sizes: Mapping[int, int], budget: int | None) ->
     if pairwise and not any(pairing.count(n) for n in sizes) and any(n > 1 for n in sizes):
         raise UsageError(f"--budget {budget} is too small for one comparison in each group.")
     return replace(plan, pairing=pairing)
+
+
+def _share(config: JudgeConfig, settings: Settings) -> PairingPlan | None:
+    """Return the comparisons of a judge with a share."""
+    if config.share is None:
+        return None
+    strategy, ring_k = config.share
+    return replace(_pairing(settings), strategy=strategy, ring_k=ring_k, order_balanced=True)
 
 
 def _pairing(settings: Settings) -> PairingPlan:

@@ -6,6 +6,7 @@ from genrm_cli.groups.comparisons import swapped
 from genrm_cli.groups.group import JudgedGroup
 from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.groups.results import GroupRewards
+from genrm_cli.judging.requests import RequestId
 from genrm_cli.metrics.panel_metrics import PanelMetrics
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.pairing import Comparison
@@ -80,8 +81,14 @@ def _count_panel(metrics: RunMetrics, judged: JudgedGroup, rewards: GroupRewards
             [judge.weight for judge in plan.judges],
             [judge.grading is None for judge in plan.judges],
         )
+    requests = {id_ for id_, _ in judged.results}
     for comparison, verdicts in rewards.by_judge.items():
-        metrics.panel.add_comparison(verdicts, counts=comparison in rewards.verdicts)
+        i, j, repeat = comparison
+        asked = [
+            judge.grading is not None or RequestId(number, repeat, (i, j)) in requests
+            for number, judge in enumerate(plan.judges)
+        ]
+        metrics.panel.add_comparison(verdicts, counts=comparison in rewards.verdicts, asked=asked)
     metrics.panel.add_group([_own_scores(judged, rewards, number) for number in range(len(plan.judges))])
 
 

@@ -42,11 +42,13 @@ class JudgePlan:
         name: its name in outputs.
         profile: its profile; None for the built-in lexical judge.
         weight: weight of its verdicts, relative to the other judges of a panel.
+        pairing: the comparisons that it answers; None for those of the run.
     """
 
     name: str
     profile: AnyProfile | None = None
     weight: float = 1.0
+    pairing: PairingPlan | None = None
 
     @property
     def grading(self) -> GradingProfile | None:
@@ -95,7 +97,7 @@ class RewardPlan:
         divided: components that are divided by the cluster size.
     """
 
-    estimator: str = "combined"
+    estimator: str = "adaptive"
     min_reliability: float | None = None
     single_score: float | None = None
     shaping: ShapingTerms = field(default_factory=ShapingTerms)
@@ -174,6 +176,15 @@ class GroupPlan:
         return replace(self, judges=tuple(replace(judge, profile=profile) for judge, profile in pairs))
 
     @property
+    def shares_pairs(self) -> bool:
+        """Whether judges answer different comparisons."""
+        return any(judge.pairing is not None for judge in self.judges)
+
+    def pairing_of(self, judge: JudgePlan) -> PairingPlan:
+        """Return the comparisons that a pairwise judge answers."""
+        return judge.pairing or self.pairing
+
+    @property
     def compares_pairs(self) -> bool:
         """Whether any judge is shown pairs of responses."""
         return any(judge.grading is None for judge in self.judges)
@@ -189,7 +200,7 @@ class GroupPlan:
     def _effort(self, judge: JudgePlan, n: int) -> Effort:
         repeats = self.pairing.repeats
         if judge.grading is None:
-            return Effort(self.pairing.count(n), 2, judge.turns)
+            return Effort(self.pairing_of(judge).count(n), 2, judge.turns)
         if judge.grading.whole_group:
             return Effort(repeats * (1 + self.lineups_in_both_orders), n, 1)
         return Effort(n * repeats, 1, 1)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from genrm_cli.groups.comparisons import JudgeVerdicts, used_verdicts, verdicts_by_judge
+from genrm_cli.groups.comparisons import JudgeVerdicts, own_verdicts, used_verdicts, verdicts_by_judge
 from genrm_cli.groups.components.columns import Clusters, Column, Values, clusters_of
 from genrm_cli.groups.components.graded import GradedGroup
 from genrm_cli.groups.components.graders import DIVERSITY
@@ -14,7 +14,7 @@ from genrm_cli.groups.results import GroupRewards, RolloutScore, results_of
 from genrm_cli.rewards.components.rank import rank_values
 from genrm_cli.rewards.components.win_rate import win_rates
 from genrm_cli.rewards.compose import RolloutReward, compose_rewards, with_totals
-from genrm_cli.rewards.estimators import Calibration, Estimate, Verdicts, estimate_many
+from genrm_cli.rewards.estimators import Calibration, Estimate, Verdicts, estimate_many, estimate_panel
 from genrm_cli.rewards.shaping import Adjustments
 from genrm_cli.rewards.total import Total, compose_total
 from genrm_cli.settings.components import Component, order_of
@@ -46,17 +46,19 @@ class JudgedVerdicts:
         judged: the group.
         by_judge: the verdicts of each judge.
         used: the verdicts that count.
+        own: the verdicts of each judge that count, where judges answer different comparisons; else none.
     """
 
     judged: JudgedGroup
     by_judge: JudgeVerdicts
     used: Verdicts
+    own: Sequence[Verdicts]
 
 
 def verdicts_of(judged: JudgedGroup, plan: GroupPlan) -> JudgedVerdicts:
     """Return a judged group with its verdicts."""
     by_judge = verdicts_by_judge(judged, plan)
-    return JudgedVerdicts(judged, by_judge, used_verdicts(by_judge, plan))
+    return JudgedVerdicts(judged, by_judge, used_verdicts(by_judge, plan), own_verdicts(by_judge, plan))
 
 
 def reward_verdicts(groups: Sequence[JudgedVerdicts], plan: GroupPlan, calibration: Calibration) -> list[GroupRewards]:
@@ -64,7 +66,10 @@ def reward_verdicts(groups: Sequence[JudgedVerdicts], plan: GroupPlan, calibrati
     # If verdicts come from grades alone, a base score is the mean of the rollout's own grades.
     estimator = plan.rewards.estimator if plan.compares_pairs else "simple_tiebreaker"
     known = calibration if plan.compares_pairs else Calibration()
-    estimates = estimate_many(estimator, [(group.judged.size, group.used) for group in groups], known)
+    if plan.shares_pairs and estimator == "adaptive":
+        estimates = estimate_panel([(group.judged.size, group.own) for group in groups], known)
+    else:
+        estimates = estimate_many(estimator, [(group.judged.size, group.used) for group in groups], known)
     return [
         _Work(group.judged, plan, group.by_judge, group.used, estimate).rewards()
         for group, estimate in zip(groups, estimates, strict=True)

@@ -9,14 +9,13 @@ import orjson
 
 from genrm_cli.errors import StoppedError
 from genrm_cli.groups.check import asks_nothing
-from genrm_cli.groups.comparisons import used_verdicts, verdicts_by_judge
 from genrm_cli.groups.count_group import count_group
 from genrm_cli.groups.group import Group, JudgedGroup
 from genrm_cli.groups.judge_group import judge_groups, recall_group
 from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.groups.records import comparison_record, score_record
 from genrm_cli.groups.results import GroupRewards
-from genrm_cli.groups.reward_group import reward_groups
+from genrm_cli.groups.reward_group import reward_groups, verdicts_of
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.jobs.cost import LARGE_GROUP, cost_of_run
 from genrm_cli.jobs.index import InputIndex
@@ -101,7 +100,8 @@ def _stopped_by(judges: OpenJudges, run: RunContext) -> str | None:
 
 
 def _keep(number: int, judged: JudgedGroup, plan: GroupPlan, outcomes: OutcomeStore, metrics: RunMetrics) -> None:
-    outcomes.keep(number, judged, used_verdicts(verdicts_by_judge(judged, plan), plan))
+    verdicts = verdicts_of(judged, plan)
+    outcomes.keep(number, judged, verdicts.used, verdicts.own)
     metrics.groups_done += 1
 
 

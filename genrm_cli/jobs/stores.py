@@ -5,7 +5,7 @@ import io
 import pickle
 from array import array
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from types import TracebackType
 from typing import Any, Self
@@ -14,14 +14,14 @@ import numpy as np
 import orjson
 
 from genrm_cli.groups.group import JudgedGroup
-from genrm_cli.rewards.estimators import Calibration, CalibrationStatistics, Verdicts, verdict_array
+from genrm_cli.rewards.estimators import Calibration, Floats, RunStatistics, Verdicts, verdict_array
 from genrm_cli.rollouts.dialects import Score
 from genrm_cli.rollouts.record import Rollout, Turn
 from genrm_cli.storage.formats.spool import Spool
 
 _PROMPTS_REMEMBERED = 4_096
 _FIELDS = tuple(field.name for field in fields(Rollout))
-_VERDICT_COLUMNS = 5
+_KEPT_COLUMNS = 6  # whose verdict, and its numbers
 _BLOCK_BYTES = 1 << 20
 
 
@@ -129,10 +129,13 @@ class OutcomeStore(_Store):
         super().__init__()
         self._groups, self._verdicts = _Spans(), _Spans()
 
-    def keep(self, number: int, judged: JudgedGroup, verdicts: Verdicts) -> None:
-        """Keep a judged group and the verdicts that count."""
+    def keep(self, number: int, judged: JudgedGroup, verdicts: Verdicts, own: Sequence[Verdicts] = ()) -> None:
+        """Keep a judged group, the verdicts that count, and those of each judge of a panel that shares the pairs."""
         self._groups[number] = self._keep(judged)
-        self._verdicts[number] = self._spool.append(verdict_array(verdicts).tobytes())
+        arrays = [verdict_array(verdicts), *map(verdict_array, own)]
+        self._verdicts[number] = self._spool.append(
+            np.concatenate([_numbered(array_, which) for which, array_ in enumerate(arrays)]).tobytes()
+        )
 
     def __contains__(self, number: int) -> bool:
         return number < len(self._groups) and self._groups[number][1] > 0
@@ -150,11 +153,16 @@ class OutcomeStore(_Store):
         Args:
             sizes: number of rollouts of each group, in order.
         """
-        statistics = CalibrationStatistics()
+        statistics = RunStatistics()
         for number, size in zip(range(len(self._verdicts)), sizes, strict=False):
-            array_ = np.frombuffer(self._spool.read(*self._verdicts[number])).reshape(-1, _VERDICT_COLUMNS)
-            statistics.add_arrays(size, array_)
+            kept = np.frombuffer(self._spool.read(*self._verdicts[number])).reshape(-1, _KEPT_COLUMNS)
+            owners = range(int(kept[-1, 0]) + 1) if len(kept) else ()
+            statistics.add_arrays(size, [kept[kept[:, 0] == owner, 1:] for owner in owners])
         return statistics.fit()
+
+
+def _numbered(verdicts: Floats, which: int) -> Floats:
+    return np.insert(verdicts, 0, which, axis=1)
 
 
 class ScoreStore(_Store):

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from dataclasses import replace
 
 from genrm_cli.judging.claims import LOOK_S
 from genrm_cli.judging.journal import Journal
@@ -89,8 +90,7 @@ class CachedJudge:
         if (earlier := self._in_flight.get(key)) is not None:
             self._judge.dismiss(slot)
             outcome = await asyncio.shield(earlier)
-            text, stored = outcome.reply_text, outcome.journal_key
-            return Outcome(outcome.result, reply_text=text, from_journal=True, journal_key=stored)
+            return replace(outcome, from_journal=True)
         answered = self._in_flight[key] = asyncio.get_running_loop().create_future()
         try:
             outcome = await self._ask_unless_claimed(request, slot)

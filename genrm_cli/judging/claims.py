@@ -16,12 +16,12 @@ _RENEWAL_S = 1.5
 LOOK_S = 0.2
 
 # A claim that expires too late was written before the clock was set back.
-_IS_LIVE = "expires_at > ?1 AND expires_at <= ?1 + 2 * ?2"
+_IS_LIVE = "expires_at > :now AND expires_at <= :now + 2 * :expiry"
 _TAKE = f"""
-INSERT INTO claims VALUES (?3, ?4, ?1 + ?2) ON CONFLICT (key) DO UPDATE
+INSERT INTO claims VALUES (:key, :run, :now + :expiry) ON CONFLICT (key) DO UPDATE
 SET run = excluded.run, expires_at = excluded.expires_at WHERE run = excluded.run OR NOT ({_IS_LIVE})
 """  # noqa: S608  (our own names)
-_OTHERS = f"SELECT key FROM claims WHERE run <> ?3 AND {_IS_LIVE} AND key NOT IN (SELECT key FROM verdicts)"  # noqa: S608
+_OTHERS = f"SELECT key FROM claims WHERE run <> :run AND {_IS_LIVE} AND key NOT IN (SELECT key FROM verdicts)"  # noqa: S608
 
 
 class Claims:
@@ -76,7 +76,7 @@ class Claims:
         if now_s - self._looked_at_s >= LOOK_S:
             self._looked_at_s = now_s
             with self._errors:
-                rows = self._connection.execute(_OTHERS, (time.time(), EXPIRY_S, self._run)).fetchall()
+                rows = self._connection.execute(_OTHERS, self._names(time.time())).fetchall()
             self._others = {key for (key,) in rows}
         return key in self._others
 
@@ -103,11 +103,14 @@ class Claims:
 
     def _write(self, wanted: list[bytes]) -> set[bytes]:
         given_back, self._given_back = self._given_back, []
-        now = time.time()
+        names = self._names(time.time())
         with transaction(self._connection) as execute:
             for key in given_back:
                 execute("DELETE FROM claims WHERE key = ? AND run = ?", (key, self._run))
-            return {key for key in wanted if execute(_TAKE, (now, EXPIRY_S, key, self._run)).rowcount}
+            return {key for key in wanted if execute(_TAKE, {**names, "key": key}).rowcount}
+
+    def _names(self, now: float) -> dict[str, float | bytes]:
+        return {"now": now, "expiry": EXPIRY_S, "run": self._run}
 
     def _keep_renewing(self, loop: asyncio.AbstractEventLoop) -> None:
         if self._timer is None or self._loop is not loop:

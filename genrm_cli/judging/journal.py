@@ -296,8 +296,9 @@ class Journal(AbstractContextManager["Journal"]):
             gone_verdicts = 0
             if before is not None or judge is not None:
                 gone_verdicts = self._connection.execute(
-                    "DELETE FROM verdicts WHERE (?1 IS NULL OR answered_at < ?1) AND (?2 IS NULL OR judge = ?2)",
-                    (before, judge),
+                    "DELETE FROM verdicts"
+                    " WHERE (:before IS NULL OR answered_at < :before) AND (:judge IS NULL OR judge = :judge)",
+                    {"before": before, "judge": judge},
                 ).rowcount
             self._connection.execute("VACUUM")
         return gone_verdicts, gone_failures

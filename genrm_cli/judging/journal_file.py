@@ -18,7 +18,7 @@ from typing import Any
 import zstandard
 
 from genrm_cli.errors import StorageError
-from genrm_cli.verdicts import MAX_RANKING, MAX_SCORE, MIN_RANKING, MIN_SCORE, Grades, Judgment, Verdict
+from genrm_cli.verdicts import MAX_RANKING, MAX_SCORE, MIN_RANKING, MIN_SCORE, Grades, Judgment, Said, Verdict
 
 FORMAT = 3
 _APPLICATION_ID = 0x67656E72  # tells our files from other SQLite files
@@ -66,6 +66,7 @@ OUTCOME_COLUMNS = (
 FAILURE_COLUMNS = ("key", "judge", "kind", "detail", "attempts", "failed_at")
 _TEXT_COLUMNS = ("key", "judge", "reply", "kind", "detail", "grades")
 _VERDICT_ONLY, _GRADES_ONLY = ("score_1", "score_2", "ranking", "checksum"), ("grades", "checksum")
+_TURN, _CUT_TURN = "turn", "cut turn"  # stand for grades where a chat model's turn was stored
 _NUMBERS = struct.Struct("<9d")
 _TOO_LARGE = 2**63  # for an integer of SQLite
 
@@ -115,6 +116,8 @@ def columns_of(opinion: Judgment) -> tuple[float | None, float | None, float | N
     """Return the columns of a judgment: three numbers, whether they are defaults, and the grades as JSON."""
     if isinstance(opinion, Verdict):
         return opinion.score_1, opinion.score_2, opinion.ranking, opinion.defaulted, None
+    if isinstance(opinion, Said):
+        return None, None, None, False, _CUT_TURN if opinion.is_cut else _TURN
     return None, None, None, False, json.dumps({"values": opinion.values, "notes": opinion.notes})
 
 
@@ -122,6 +125,8 @@ def opinion_of(score_1: float, score_2: float, ranking: float, defaulted: int, g
     """Return the judgment stored in these columns; invalid grades raise ValueError, KeyError or TypeError."""
     if grades is None:
         return Verdict(score_1, score_2, ranking, bool(defaulted))
+    if grades in (_TURN, _CUT_TURN):
+        return Said(grades == _CUT_TURN)
     stored = json.loads(grades, parse_constant=_refuse_constant)
     return Grades(tuple(map(float, stored["values"])), tuple(map(str, stored["notes"])))
 
@@ -147,6 +152,8 @@ def sound_opinion(key: bytes, outcome: Sequence[Any], checksum: int | None) -> J
         opinion = opinion_of(*outcome[:5])
     except (TypeError, ValueError, KeyError, AttributeError, OverflowError, RecursionError):
         return None
+    if isinstance(opinion, Said):
+        return opinion
     if isinstance(opinion, Grades):
         return opinion if all(map(math.isfinite, opinion.values)) else None
     # NeMo Gym's own parsing accepts any number, so a checksum confirms those outside the scale.

@@ -9,9 +9,9 @@ from genrm_cli.judging.client import CallError
 from genrm_cli.judging.pacing import clock
 from genrm_cli.judging.pacing.endpoint import Endpoint
 from genrm_cli.judging.pacing.pool import OnEvent
-from genrm_cli.judging.profiles.profile import GradingProfile, render_messages
+from genrm_cli.judging.profiles.profile import ChatProfile, GradingProfile, render_messages
 from genrm_cli.judging.remote import RemoteJudge
-from genrm_cli.judging.requests import JudgeRequest, ListwisePrompt, PairwisePrompt, Prompt, Reply
+from genrm_cli.judging.requests import ChatPrompt, JudgeRequest, ListwisePrompt, PairwisePrompt, Prompt, Reply
 from genrm_cli.verdicts import Failure, FailureKind, Grades, Judgment, Verdict, preference
 
 _TRIES = 2
@@ -32,7 +32,6 @@ _REMEDIES = {
     FailureKind.EMPTY: "Give it room with --max-reply-tokens, or check its reasoning parser.",
 }
 _OTHER_REMEDY = "Check --base-url (it usually ends in /v1) and --model; --no-probe skips this test."
-_TOO_LONG_WORDS = ("max_tokens", "context length", "context size")  # vLLM's and llama.cpp's
 _TOO_LONG_REMEDY = "Lower --max-reply-tokens, or serve the judge with a longer context."
 _LOGPROBS_WORD = "logprobs"  # vLLM's for a number above its limit, and ours for a reply without them
 _LOGPROBS_REMEDY = "This profile needs the log probabilities of the 20 likeliest tokens (vLLM: --max-logprobs 20)."
@@ -184,7 +183,7 @@ def _in_words(judgment: Judgment) -> str:
     """Return the numbers of a verdict or of grades, in the order shown."""
     if isinstance(judgment, Verdict):
         return f"scores {judgment.score_1:g} and {judgment.score_2:g}, ranking {judgment.ranking:g}"
-    return "grades " + ", ".join(f"{value:g}" for value in judgment.values)
+    return "grades " + ", ".join(f"{value:g}" for value in judgment.values) if isinstance(judgment, Grades) else "text"
 
 
 def _dropping(judge: RemoteJudge, endpoint: Endpoint, sign: str) -> JudgeError:
@@ -192,7 +191,9 @@ def _dropping(judge: RemoteJudge, endpoint: Endpoint, sign: str) -> JudgeError:
 
 
 def _shown(judge: RemoteJudge, one: str, other: str) -> Prompt:
-    """Return the prompt for two answers; only the first one if the judge is shown one response at a time."""
+    """Return the prompt for two answers; one of them, or the question alone, for a profile that takes no pair."""
+    if isinstance(judge.profile, ChatProfile):
+        return ChatPrompt(_CONVERSATION)
     if isinstance(judge.profile, GradingProfile):
         return ListwisePrompt(_CONVERSATION, (one, other) if judge.profile.whole_group else (one,))
     return PairwisePrompt(_CONVERSATION, one, other)
@@ -249,7 +250,7 @@ async def _ask(
 def _remedy(judge: RemoteJudge, endpoint: Endpoint, failure: Failure, question: JudgeRequest) -> str:
     if failure.kind == FailureKind.CONNECTION and endpoint.name.startswith("https:"):
         return _REMEDIES[failure.kind].rstrip(".") + " and --ca-bundle."
-    if failure.kind == FailureKind.REFUSED and any(words in failure.detail for words in _TOO_LONG_WORDS):
+    if failure.is_too_long:
         return _TOO_LONG_REMEDY
     if failure.kind in (FailureKind.REFUSED, FailureKind.NO_VERDICT) and _LOGPROBS_WORD in failure.detail:
         return _LOGPROBS_REMEDY

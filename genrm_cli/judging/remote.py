@@ -18,6 +18,7 @@ from genrm_cli.judging.pacing.retry import RetryPolicy
 from genrm_cli.judging.profiles.parsing.answer import parse_first_turn
 from genrm_cli.judging.profiles.profile import (
     AnyProfile,
+    ChatProfile,
     GradingProfile,
     Message,
     Profile,
@@ -25,13 +26,14 @@ from genrm_cli.judging.profiles.profile import (
     parse_reply,
     render_messages,
 )
-from genrm_cli.judging.requests import JudgeRequest, ListwisePrompt, PairwisePrompt, Prompt, Reply
+from genrm_cli.judging.requests import ChatPrompt, JudgeRequest, ListwisePrompt, PairwisePrompt, Prompt, Reply
 from genrm_cli.metrics.latency import Latencies
 from genrm_cli.verdicts import Failure, FailureKind, Judgment, Outcome
 
 _NOT_ASKED = Failure(FailureKind.NOT_ASKED, "not asked")
 _TRIAL = PairwisePrompt([("user", "What is the capital of France?")], "Paris.", "I like turtles.")
 _TRIAL_OF_ONE = ListwisePrompt(_TRIAL.conversation, (_TRIAL.response_1,))
+_TRIAL_OF_CHAT = ChatPrompt(_TRIAL.conversation)
 _LATE_S = 1.0
 
 
@@ -103,7 +105,7 @@ class RemoteJudge:
         self._turns = count_turns(profile)
         self._hedge = Hedge(self.latencies)
         self._last_call_ends_s: float | None = None
-        self._trial = self.prepare(_TRIAL_OF_ONE if isinstance(profile, GradingProfile) else _TRIAL, 0)
+        self._trial = self.prepare(_trial_of(profile), 0)
 
     @property
     def stopped_by(self) -> str | None:
@@ -347,6 +349,13 @@ class RemoteJudge:
         if self._last_call_ends_s is not None:
             left_s.append(self._last_call_ends_s - now_s)
         return max(0.001, min(left_s))
+
+
+def _trial_of(profile: AnyProfile) -> Prompt:
+    """Return a harmless prompt, which decides whether an endpoint is healthy."""
+    if isinstance(profile, ChatProfile):
+        return _TRIAL_OF_CHAT
+    return _TRIAL_OF_ONE if isinstance(profile, GradingProfile) else _TRIAL
 
 
 def _raise_if_cancelled() -> None:

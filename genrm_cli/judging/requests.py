@@ -44,7 +44,23 @@ class ListwisePrompt:
     background: str | None = None
 
 
-Prompt = PairwisePrompt | ListwisePrompt
+@dataclass(frozen=True, slots=True)
+class ChatPrompt:
+    """What a chat model is shown when it is asked for its next turn, and nothing is judged.
+
+    Attributes:
+        conversation: `(role, text)` turns, oldest first.
+    """
+
+    conversation: Sequence[tuple[str, str]]
+
+    @property
+    def responses(self) -> tuple[str, ...]:
+        """Return nothing: no response is judged."""
+        return ()
+
+
+Prompt = PairwisePrompt | ListwisePrompt | ChatPrompt
 
 
 @dataclass(frozen=True, slots=True)

@@ -91,13 +91,23 @@ class PanelMetrics:
         self._left_out += other._left_out
         self._alpha.merge(other._alpha)
 
-    def add_comparison(self, verdicts: Sequence[Verdict | None], *, counts: bool) -> None:
-        """Add the verdicts on one comparison, None for a failure; `counts`: whether the rewards use it."""
+    def add_comparison(
+        self, verdicts: Sequence[Verdict | None], *, counts: bool, asked: Sequence[bool] | None = None
+    ) -> None:
+        """Add the verdicts on one comparison, None for a failure.
+
+        Args:
+            verdicts: of each judge.
+            counts: whether the rewards use it.
+            asked: whether each judge was asked; by default all were.
+        """
         self._left_out += not counts
         preferences = [None if verdict is None else _sign(preference(verdict)) for verdict in verdicts]
-        for judge, preferred, compares in zip(self._judges, preferences, self.comparing, strict=True):
+        all_asked = asked or (True,) * len(verdicts)
+        rows = zip(self._judges, preferences, self.comparing, all_asked, strict=True)
+        for judge, preferred, compares, was_asked in rows:
             judge.verdicts += preferred is not None
-            judge.failures += preferred is None
+            judge.failures += preferred is None and was_asked
             judge.decided += bool(preferred) and compares
             judge.first += preferred == 1 and compares
         for (one, other), pair in self._pairs.items():

@@ -10,10 +10,9 @@ from itertools import combinations
 from random import Random
 from typing import NamedTuple
 
+from genrm_cli.catalog import RING_STRATEGIES
 from genrm_cli.pairing.ring import count_ring, plan_ring, ring_sizes
 from genrm_cli.pairing.sampling import generator_of, permutation, plan_random
-
-RING_STRATEGIES = frozenset({"ring", "swap", "random"})  # strategies that use `ring_k`, `key` and `seed`
 
 _Pairs = list[tuple[int, int]]
 _SHARES = 10_000  # steps per ring when `ring_k` is fitted to a budget

@@ -142,7 +142,7 @@ class GroupTable:
         self._keys.append(int.from_bytes(hashlib.blake2b(key.encode(), digest_size=8).digest(), "little"))
         # Episodes of one scenario may open differently; their common part is found when the group is read.
         if prompt is None:
-            prompt = 0 if rollout.is_session else digest_of_prompt(rollout.prompt)
+            prompt = 0 if rollout.opens_freely else digest_of_prompt(rollout.prompt)
         if self._spans_files:  # the prompt may become the key
             prompt = _prompt_as_key(prompt, rollout)
         self._prompts.append(prompt)

@@ -33,6 +33,7 @@ class Rollout:
         group_attempt: number of the attempt at the whole group; a later attempt replaces an earlier one.
         attempt: number of the attempt at this rollout; likewise.
         is_session: whether it is an episode, so that the whole session is judged instead of one answer.
+        opens_freely: whether episodes of its group may begin with other words; otherwise a group answers one prompt.
         line_is_group: whether all rollouts of the line form one group (several responses in one line).
         is_truncated: whether a token, turn or time limit cut the response off.
         excluded: why it must not be compared (masked, failed); None if it may be.
@@ -49,6 +50,7 @@ class Rollout:
     group_attempt: int = 0
     attempt: int = 0
     is_session: bool = False
+    opens_freely: bool = False
     line_is_group: bool = False
     is_truncated: bool = False
     excluded: str | None = None

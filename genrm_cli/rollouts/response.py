@@ -166,6 +166,11 @@ def call_text(name: str, arguments: str) -> str:
     return f"[calls {name}({arguments})]" if name else f"[calls {arguments}]"
 
 
+def has_client(items: Iterable[Item]) -> bool:
+    """Whether a user answers the policy within a response, as in a session."""
+    return any(isinstance(item, Turn) and item.role == "user" for item in items)
+
+
 def split_opening(items: tuple[Item, ...]) -> tuple[tuple[Turn, ...], tuple[Item, ...]]:
     """Split off the turns before the first act of the policy; all turns if it never acts."""
     rest = tuple(dropwhile(lambda item: isinstance(item, Turn), items))

@@ -31,7 +31,7 @@ BLANK = "blank response"
 EXCLUDED = "excluded: "  # prefix of a reason; likewise the next one
 NOT_IN_TRIAL = "not in the trial (--limit)"
 WITH_MEDIA = "holds media that the judge cannot see: "
-READING_VERSION = 2  # increase it when responses are read or shown differently, so that earlier outputs become stale
+READING_VERSION = 3  # increase it when responses are read or shown differently, so that earlier outputs become stale
 
 _FENCE = re.compile(r"```[a-z]{0,10}\n(?P<body>.*?)```", re.DOTALL)
 _LEAST_SHOWN = 40  # minimum number of characters that a cut leaves

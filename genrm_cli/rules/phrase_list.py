@@ -49,11 +49,15 @@ class PhraseGroup:
 
     def find(self, sentence: Sentence, following: str = "") -> str | None:
         """Return the first phrase of the sentence that counts, or None."""
-        if (self.form == "question") is not sentence.is_question and self.form != "any":
+        if self.form != "any" and (self.form == "question") is not sentence.is_question:
             return None
         text = sentence.text
-        if self.needs and not any(word in text for word in self.needs):
-            return None
+        for word in self.needs:  # half the time of a generator, in the innermost loop
+            if word in text:
+                break
+        else:
+            if self.needs:
+                return None
         for match in self.pattern.finditer(text):
             if self.unless is not None and self.unless.search(text):
                 return None

@@ -5,6 +5,7 @@ The therapist is the policy (`assistant`), the client is the `user`; system and 
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from genrm_cli.rollouts.record import Turn
@@ -24,6 +25,7 @@ _TYPOGRAPHY = str.maketrans(
         "\u2026": ".",
     }
 )
+_KNOWN_TURNS = 2_048  # several rules look at each turn, and a session in progress at all its turns again
 _SENTENCE_END = re.compile(r"(?<=[.!?。！？])[\"')\]]*\s+|\n+|(?<=[。！？])")
 _WORD = re.compile(r"\w")
 _SPACES = re.compile(r"\s+")
@@ -74,14 +76,15 @@ def sentences_of(transcript: Sequence[Turn], role: str) -> list[Sentence]:
         Sentence(text, place, number)
         for place, turn in enumerate(transcript)
         if turn.role == role
-        for number, text in enumerate(_iter_sentences(turn.text))
+        for number, text in enumerate(_split_sentences(turn.text))
     ]
 
 
-def _iter_sentences(text: str) -> Iterator[str]:
+@lru_cache(maxsize=_KNOWN_TURNS)
+def _split_sentences(text: str) -> tuple[str, ...]:
     plain = text.translate(_TYPOGRAPHY).lower()
-    for sentence in _SENTENCE_END.split(without_quotations(plain)):
-        yield from _iter_pieces(_SPACES.sub(" ", sentence).strip())
+    sentences = _SENTENCE_END.split(without_quotations(plain))
+    return tuple(piece for sentence in sentences for piece in _iter_pieces(_SPACES.sub(" ", sentence).strip()))
 
 
 def _iter_pieces(sentence: str) -> Iterator[str]:

@@ -1,6 +1,7 @@
 """Stems of the content words of a text, to measure what two texts have in common."""
 
 import re
+from functools import lru_cache
 
 _STEM_CHARS = 6
 _WORD = re.compile(r"[^\W\d_]{3,}")
@@ -16,6 +17,7 @@ _EMPTY_LIST = """
 _EMPTY = frozenset(_EMPTY_LIST.split())
 
 
+@lru_cache(maxsize=4_096)
 def stems(text: str) -> frozenset[str]:
     """Return the lower-case stems of content words of three letters or more."""
     return frozenset(stem(word) for word in _WORD.findall(text.lower()) if word not in _EMPTY)

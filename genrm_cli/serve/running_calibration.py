@@ -1,7 +1,9 @@
 """The calibration of the judge on everything that a server has judged, kept in the journal."""
 
+from collections.abc import Sequence
+
 from genrm_cli.judging.kept_sums import KeptSums
-from genrm_cli.rewards.estimators import CalibrationStatistics, Verdicts
+from genrm_cli.rewards.estimators import RunStatistics, Verdicts
 from genrm_cli.serve.answers import CalibrationRecord
 
 _REFIT_AFTER = 1.02  # times the groups of the last fit: a calibration moves as their number does
@@ -15,45 +17,48 @@ class RunningCalibration:
     forgets those that were not added yet, not their verdicts.
     """
 
-    def __init__(self, sums: KeptSums | None, name: str) -> None:
+    def __init__(self, sums: KeptSums | None, name: str, judges: int = 0) -> None:
         """Continue with the sums of this name.
 
         Args:
             sums: of the journal; None to keep nothing.
             name: of the judges and the settings whose verdicts are summed.
+            judges: number of judges, if they answer different comparisons.
 
         Raises:
             StorageError: the journal cannot be read or written.
         """
         self._sums = sums
-        self._total = CalibrationStatistics()
-        self._name = f"{name} {len(self._total.numbers())}"
-        self._pending = CalibrationStatistics()
+        self._judges = judges
+        self._total = RunStatistics()
+        self._name = f"{name} {len(self._total.numbers(judges))}"
+        self._pending = RunStatistics()
         self._pending_parts: set[bytes] = set()
         self._fitted_groups = 0
         if sums is not None:
             sums.open()
             numbers = sums.read(self._name)
             if numbers is not None:
-                self._total = CalibrationStatistics.of_numbers(numbers)
+                self._total = RunStatistics.of_numbers(numbers, judges)
         self._record = self._fit()
 
-    def add(self, part: bytes, size: int, verdicts: Verdicts) -> None:
+    def add(self, part: bytes, size: int, verdicts: Verdicts, own: Sequence[Verdicts] = ()) -> None:
         """Add the verdicts of a group of this size, unless they have been added before.
 
         Args:
             part: a digest of the group: the same group, the same digest.
             size: rollouts in the group.
             verdicts: that count.
+            own: the verdicts of each judge that count, where judges answer different comparisons; else none.
         """
         if part in self._pending_parts or (self._sums is not None and self._sums.has(self._name, part)):
             return
         self._pending_parts.add(part)
-        self._pending.add_group(size, verdicts)
+        self._pending.add_group(size, verdicts, own)
 
     def latest(self) -> CalibrationRecord:
         """Return the calibration, fitted again if it has grown enough."""
-        grown = self._total.groups + len(self._pending_parts)
+        grown = self._total.joined.groups + len(self._pending_parts)
         if len(self._pending_parts) >= _MOST_PENDING or grown >= _REFIT_AFTER * self._fitted_groups:
             self.flush()
             self._record = self._fit()
@@ -64,10 +69,10 @@ class RunningCalibration:
         if not self._pending_parts:
             return
         if self._sums is not None:
-            self._sums.add(self._name, self._pending_parts, self._pending.numbers())
+            self._sums.add(self._name, self._pending_parts, self._pending.numbers(self._judges))
         self._total.merge(self._pending)
-        self._pending, self._pending_parts = CalibrationStatistics(), set()
+        self._pending, self._pending_parts = RunStatistics(), set()
 
     def _fit(self) -> CalibrationRecord:
-        self._fitted_groups = self._total.groups
-        return CalibrationRecord(self._total.groups, self._total.verdicts, self._total.fit())
+        self._fitted_groups = self._total.joined.groups
+        return CalibrationRecord(self._total.joined.groups, self._total.joined.verdicts, self._total.fit())

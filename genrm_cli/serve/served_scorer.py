@@ -41,7 +41,8 @@ class ServedScorer(GroupScorer):
         profiles = [judge.profile for judge in self._plan.judges if judge.profile is not None]
         versions = [f"{profile.name}-{profile.version}" for profile in profiles]
         name = " ".join((digest_of(self._settings), *versions))
-        self._running = RunningCalibration(None if self.journal is None else self.journal.sums, name)
+        judges = len(self._plan.judges) if self._plan.shares_pairs else 0
+        self._running = RunningCalibration(None if self.journal is None else self.journal.sums, name, judges)
         return self
 
     async def __aexit__(
@@ -100,7 +101,7 @@ class ServedScorer(GroupScorer):
         for part, group, judged in groups:
             self._begin(group, self._plan)
             verdicts = verdicts_of(judged, self._plan)
-            self._running.add(part, judged.size, verdicts.used)
+            self._running.add(part, judged.size, verdicts.used, verdicts.own)
             self.metrics.groups_done += 1
             found.append(verdicts)
         record = self._running.latest()

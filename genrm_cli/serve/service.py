@@ -88,7 +88,7 @@ class RewardService:
         self._being_judged = 0
         self._draining = False
         self._ready: list[_Known] = []
-        self._kept: deque[_Known] = deque()
+        self._kept: deque[tuple[float, _Known]] = deque()
         self._tasks: set[asyncio.Task[None]] = set()
 
     @property
@@ -234,8 +234,6 @@ class RewardService:
             self._fail(known, error)
             return
         self._being_judged -= known.requests
-        if known.answer.done():  # given up while draining
-            return
         self._ready.append(known)
         if len(self._ready) >= _MOST_TOGETHER or not self._being_judged:
             self._conclude_ready()
@@ -244,7 +242,8 @@ class RewardService:
 
     def _conclude_ready(self) -> None:
         """Answer the groups that have been judged; several together cost little more than one."""
-        ready, self._ready = self._ready, []
+        ready = [known for known in self._ready if not known.answer.done()]  # draining may have given some up
+        self._ready = []
         if not ready:
             return
         judged = []
@@ -288,10 +287,15 @@ class RewardService:
             return
         if known.cohort.is_complete:
             known.release_texts()
-        asyncio.get_running_loop().call_later(self._settings.keep, self._forget, known)
-        self._kept.append(known)
-        while len(self._kept) > self._settings.max_cohorts:
-            self._forget(self._kept.popleft())
+        self._kept.append((time.monotonic() + self._settings.keep, known))
+        asyncio.get_running_loop().call_later(self._settings.keep + _LOOK_S, self._forget_stale)
+        self._forget_stale()
+
+    def _forget_stale(self) -> None:
+        """Forget answers that were kept long enough, and the oldest ones of too many."""
+        now_s = time.monotonic()
+        while self._kept and (self._kept[0][0] <= now_s or len(self._kept) > self._settings.max_cohorts):
+            self._forget(self._kept.popleft()[1])
 
     def _fail(self, known: _Known, error: Exception) -> None:
         if known.answer.done():

@@ -1,9 +1,11 @@
 """The judges of a run, one or a panel of `[[judge]]` tables."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 
+from genrm_cli.catalog import RING_STRATEGIES, STRATEGIES
 from genrm_cli.errors import UsageError
 from genrm_cli.settings.aliases import PANEL_ALIASES
 from genrm_cli.settings.checks import first_repeated, judge_settings, refuse_unknown
@@ -15,6 +17,7 @@ from genrm_cli.settings.table import Settings
 OWN_KEYS = (*JUDGE_KEYS, "profile")
 _KEYS = ("api_key_env", "api_key_file")
 MAX_JUDGES = 16
+MAX_RINGS = 64
 _LIMITS = frozenset(field.name for field in fields(LimitSettings))
 
 
@@ -26,6 +29,7 @@ class JudgeConfig:
         name: its name in outputs and the journal: `judge_id`, or else its model; unique in the run.
         weight: relative weight of its verdicts.
         judge: settings of the run, overridden by its own; likewise `limits`.
+        share: strategy and rings of the pairs that it answers; None for those of the run.
         default_score: score of an unparsable reply under `compat`.
         default_ranking: ranking of an unparsable reply under `compat`.
         is_elsewhere: whether it has its own endpoint, which must not receive the key of another judge.
@@ -38,6 +42,7 @@ class JudgeConfig:
     default_score: float
     default_ranking: float
     is_elsewhere: bool = False
+    share: tuple[str, float] | None = None
 
 
 @lru_cache(maxsize=64)
@@ -53,12 +58,14 @@ def judges_of(settings: Settings) -> tuple[JudgeConfig, ...]:
     shared = replace(judge, judge=None, judge_id=None)
     configs = tuple(_panel_config(each, settings, shared) for each in panel.judges)
     _refuse_ambiguous(configs, panel.quorum)
+    _refuse_joining(settings)
     return configs
 
 
 def _panel_config(judge: PanelJudge, settings: Settings, shared: JudgeSettings) -> JudgeConfig:
     own = dict(judge.values)
-    return _config(str(own.get("judge_id") or own["model"]), judge.weight, settings, shared, own)
+    config = _config(str(own.get("judge_id") or own["model"]), judge.weight, settings, shared, own)
+    return replace(config, share=judge.share)
 
 
 def _refuse_ambiguous(configs: Sequence[JudgeConfig], quorum: int | None) -> None:
@@ -67,6 +74,19 @@ def _refuse_ambiguous(configs: Sequence[JudgeConfig], quorum: int | None) -> Non
         raise UsageError(f"two [[judge]] tables are named {twice!r}; give each its own name, as in name = 'strict'.")
     if (quorum or 1) > len(names):
         raise UsageError(f"--quorum {quorum} exceeds the number of judges in the panel, {len(names)}.")
+
+
+def _refuse_joining(settings: Settings) -> None:
+    """Refuse what needs every judge's verdict on a pair where judges share the pairs."""
+    panel, pairing = settings.panel, settings.pairing
+    if not any(judge.share for judge in panel.judges):
+        return
+    if panel.quorum is not None or panel.disagreement != "average":
+        raise UsageError("quorum and disagreement need every judge on every pair; with share, leave them out.")
+    if any(judge.weight != 1 for judge in panel.judges):
+        raise UsageError("with share, judges count as far as they agree with the first one; leave out weight.")
+    if pairing.budget is not None:
+        raise UsageError("--budget cannot be divided among judges with a share; set ring_k and the shares instead.")
 
 
 def _config(
@@ -143,12 +163,25 @@ def parse_panel(tables: object, where: str) -> tuple[PanelJudge, ...]:
 def _parse_judge(table: object, where: str) -> PanelJudge:
     if not isinstance(table, Mapping):
         raise UsageError(f"{where}: {table!r} is not a table.")
-    known = ("weight", *PANEL_ALIASES, *OWN_KEYS)
+    known = ("weight", "share", *PANEL_ALIASES, *OWN_KEYS)
     refuse_unknown((key.replace("-", "_") for key in table), known, where, "a judge of a panel has")
     values = judge_settings(table, f"{where}: ", OWN_KEYS, PANEL_ALIASES)
     if "model" not in dict(values):
         raise UsageError(f"{where}: model is missing: the judge's name on its server.")
-    return PanelJudge(_weight(table.get("weight", 1.0), where), values)
+    share = None if "share" not in table else _share(table["share"], where)
+    return PanelJudge(_weight(table.get("weight", 1.0), where), values, share)
+
+
+def _share(raw: object, where: str) -> tuple[str, float]:
+    """Parse `all_pairs`, or a strategy with its number of rings, as in `ring 1.5`."""
+    name, _, rings = str(raw).partition(" ")
+    has_rings = name in RING_STRATEGIES
+    if name in STRATEGIES and (has_rings or not rings):
+        with suppress(ValueError):
+            number = float(rings or 1)
+            if 0 < number <= MAX_RINGS:
+                return name, number
+    raise UsageError(f"{where}: share {raw!r} is not a strategy, as in 'all_pairs', 'ring' or 'ring 2'.")
 
 
 def _weight(raw: object, where: str) -> float:

@@ -21,7 +21,7 @@ from genrm_cli.settings.sources.trust import PANEL, iter_needing_trust, state_of
 from genrm_cli.settings.table import Settings, all_settings, setting_named, settings_from, value_of
 
 # Variables with our prefix that are not settings, and must not be reported as misspelt.
-OTHER_VARIABLES = frozenset({"GENRM_API_KEY", "GENRM_CONFIG", "GENRM_SERVE_TOKEN"})
+OTHER_VARIABLES = frozenset({"GENRM_API_KEY", "GENRM_CONFIG", "GENRM_SERVE_TOKEN", "GENRM_SERVE_URL"})
 _OPENAI_BASE_URL = "OPENAI_BASE_URL"
 
 

@@ -130,7 +130,10 @@ def digest_of(settings: Settings) -> str:
         deciding["default_score"] = REFERENCE_SCORE
     elif rewards.default_score == REFERENCE_SCORE and settings.judge.compat is None:
         deciding["default_score"] = "given"
-    deciding["panel"] = [[judge.weight, _deciding(judge.values, names)] for judge in settings.panel.judges]
+    deciding["panel"] = [
+        [judge.weight, _deciding(judge.values, names), *([judge.share] if judge.share else [])]
+        for judge in settings.panel.judges
+    ]
     deciding["components"] = [[c.name, c.kind, c.options, _deciding(c.judge, names)] for c in rewards.components]
     if rewards.diversity is not None:
         deciding["diversity"] = asdict(rewards.diversity) | {"judge": _deciding(rewards.diversity.judge, names)}

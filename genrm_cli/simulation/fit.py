@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from statistics import NormalDist
 
 import numpy as np
 from numpy.random import default_rng
@@ -22,6 +23,7 @@ _DECIDED_BY = {
     "mean_gap": "position_bias",
     "mean_score": "mean_score",
     "tie_share": "tie_width",
+    "contradiction_share": "contradictions",
     "gap_std": "score_spread",
     "ranking_std": "ranking_spread",
     "score_std": "leniency_spread",
@@ -96,6 +98,8 @@ def fit_judge(start: JudgeModel, observed: Mapping[str, float], fixed: frozenset
     """
     replaced = {old for new, old in _REPLACES.items() if new in observed}
     decided_by = _decided_by(start, observed)
+    if decided_by.get("tie_share") == "tie_width" and "ties_broken" not in fixed and not start.labels:
+        start = replace(start, ties_broken=0.0)  # the verdicts show more ties than rounding makes
     targets = {
         name: value
         for name, value in observed.items()
@@ -129,12 +133,21 @@ def fit_judge(start: JudgeModel, observed: Mapping[str, float], fixed: frozenset
 def _decided_by(start: JudgeModel, observed: Mapping[str, float]) -> dict[str, str]:
     """Return the number that each metric decides."""
     decided_by = _DECIDED_BY_LABELS if start.labels else _DECIDED_BY
+    if not start.labels and observed["tie_share"] < _ties_of_rounding(start, observed):
+        decided_by = decided_by | {"tie_share": "ties_broken"}
     if start.labels == 5:
         decided_by = decided_by | {"much_share": "much_lead"}
     if "gap_slope" in observed:
         return decided_by
     # Pairs without a rollout in common tell noise from what stays, but not an error about the pair from quality.
     return decided_by | {"swapped_agreement": "noise"}
+
+
+def _ties_of_rounding(start: JudgeModel, observed: Mapping[str, float]) -> float:
+    """Return the share of ties that rounding makes of normal gaps."""
+    if not observed["gap_std"]:
+        return 0.0
+    return 2 * NormalDist().cdf(start.score_step / 2 / observed["gap_std"]) - 1
 
 
 def _slopes(

@@ -48,6 +48,10 @@ class JudgeModel:
     score_step: float = _number(1.0, "Scores are written in steps of this from 1; 0: any number.", high=4.0)
     ranking_step: float = _number(1.0, "Rankings are written in steps of this from 1; 0: any number.", high=5.0)
     tie_width: float = _number(0.0, "Scores closer than this become equal (points; units of quality with labels).")
+    ties_broken: float = _number(0.66, "Share of equal scores that the judge moves one step apart.", high=1.0)
+    contradictions: float = _number(
+        0.0, "Share of the rankings against the scores that the judge writes; it softens the others.", high=1.0
+    )
     failure_share: float = _number(0.0, "Share of the calls that fail.", high=1.0)
     labels: float = _number(0.0, "Labels of a judge that writes no scores: 3, or 5 with much better and worse.")
     much_lead: float = _number(2.0, "Lead in quality that 5 labels call much better.")

@@ -66,6 +66,7 @@ def observe(batches: Sequence[VerdictBatch], *, known_rollouts: bool = True) -> 
         "mean_gap": float(gaps.mean()),
         "mean_score": float((one + two).mean() / 2),
         "tie_share": float((gaps == 0).mean()),
+        "contradiction_share": float((gaps * rankings < 0).mean()),
         "much_share": float((np.abs(gaps) == MAX_SCORE - MIN_SCORE).mean()),
         "gap_std": float(gaps.std()),
         "ranking_std": float(rankings.std()),

@@ -8,6 +8,7 @@ from numpy.random import default_rng
 from genrm_cli.rewards.estimators.verdict_batch import Flags, Floats, scored_means
 from genrm_cli.simulation.judge import JudgeModel
 from genrm_cli.simulation.world import draw_world, judge_pairs, ordered_pairs
+from genrm_cli.verdicts import MIDDLE_RANKING
 
 _GROUPS, _SIZE = 2_000, 8
 
@@ -24,6 +25,7 @@ class JudgeMetrics:
         first_place: verdicts that prefer position 1.
         flips: pairs whose two orders do not prefer the same rollout.
         ties: verdicts with equal scores.
+        contradictions: verdicts whose scores prefer one response and whose ranking the other.
         failures: calls without a verdict.
     """
 
@@ -31,6 +33,7 @@ class JudgeMetrics:
     first_place: float
     flips: float
     ties: float
+    contradictions: float
     failures: float
 
 
@@ -48,6 +51,7 @@ def describe_judge(model: JudgeModel, seed: int) -> JudgeMetrics:
         first_place=float(np.mean(preferred > 0)),
         flips=float(np.mean(preferred != -by_order[rows, second, first])),
         ties=float(np.mean(batch.score_1 == batch.score_2)),
+        contradictions=float(np.mean((batch.score_1 - batch.score_2) * (MIDDLE_RANKING - batch.ranking) < 0)),
         failures=float(1 - batch.valid.mean()),
     )
 

@@ -29,12 +29,14 @@ class KeptVerdicts:
         groups: verdicts by group and index; those of a journal, which knows neither, form one group of pairs (0, 1).
         failures: number of comparisons without a verdict.
         known_rollouts: whether groups and indices are meaningful.
+        names: of the groups, the same for all judges of a file; empty for a journal.
     """
 
     judge: str | None
     groups: list[Verdicts]
     failures: int
     known_rollouts: bool
+    names: tuple[str, ...] = ()
 
     @property
     def verdicts(self) -> int:
@@ -77,7 +79,7 @@ def read_judges(uri: str, s3: S3Options | None = None) -> list[KeptVerdicts]:
         elif failure is not None:
             failures[record.get("judge")] += 1
     return [
-        KeptVerdicts(judge, list(groups.values()), failures[judge], known_rollouts=True)
+        KeptVerdicts(judge, list(groups.values()), failures[judge], known_rollouts=True, names=tuple(groups))
         for judge, groups in by_judge.items()
     ]
 
@@ -120,8 +122,9 @@ def _iter_comparisons(uri: str, s3: S3Options) -> Iterator[tuple[str, dict[str, 
 
 def _comparison_of(record: dict[str, Any], numbers: dict[tuple[str, str], dict[object, int]]) -> dict[str, Any]:
     """Return a recorded verdict as a comparison; the systems of a group are numbered in the order they appear."""
-    judge, group = f"{record.get('source')}/{record.get('judge')}", str(record["prompt_id"])
-    known = numbers[judge, group]
+    source = str(record.get("source"))
+    judge, group = f"{source}/{record.get('judge')}", f"{source}/{record['prompt_id']}"
+    known = numbers[source, group]
     places = {name: known.setdefault(record.get(name), len(known)) for name in ("i", "j")}
     failure = {"kind": FailureKind.NO_VERDICT.value} if record.get("score_1") is None else None
     return record | places | {"judge": judge, "group": group, "failure": failure}

@@ -7,17 +7,18 @@ import numpy as np
 from numpy.random import Generator, default_rng
 
 from genrm_cli.rewards.estimators import ESTIMATORS, BatchEstimate, CalibrationStatistics, VerdictBatch, Verdicts
+from genrm_cli.rewards.estimators.least_squares import QUALITY_POINTS
 from genrm_cli.rewards.estimators.verdict_batch import Flags, Floats, Indices, scored_means
 from genrm_cli.simulation.plans import Plan, indices_of
 from genrm_cli.simulation.quality import correlations
+from genrm_cli.simulation.world import ordered_pairs
 from genrm_cli.verdicts import MIDDLE_RANKING, Verdict
 
 _DENSE = 0.9  # share of the ordered pairs
-_DRAWS = 4  # of the order of the rollouts, and with it of the plan
-_ROUNDS = 1_000
+DRAWS = 4  # of the order of the rollouts, and with it of the plan
+ROUNDS = 1_000
 _TRIES = 100
-_SHUFFLE, _BOOTSTRAP, _OTHER = 0, 1, 2
-_SHRUNK = ("combined", "combined_fitted")  # their base scores are on the scale of (d + r) / 2
+_SHUFFLE, BOOTSTRAP, _OTHER = 0, 1, 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,12 +107,14 @@ class DenseVerdicts:
 def dense_verdicts(groups: Sequence[Verdicts]) -> DenseVerdicts | None:
     """Return the dense groups of the size that most of them have; None without two of three or more rollouts.
 
-    A dense group has a verdict on nine of ten ordered pairs. A repeated comparison counts once, with its first verdict.
+    A dense group has a verdict on nine of ten ordered pairs of the rollouts that it compares. A repeated comparison
+    counts once, with its first verdict.
     """
     by_size: dict[int, list[dict[tuple[int, int], Verdict]]] = {}
     for group in groups:
-        verdicts = {(i, j): verdict for (i, j, _), verdict in reversed(list(group.items()))}
-        n = 1 + max((max(pair) for pair in verdicts), default=0)
+        members = sorted({index for i, j, _ in group for index in (i, j)})
+        index_of, n = {member: index for index, member in enumerate(members)}, len(members)
+        verdicts = {(index_of[i], index_of[j]): verdict for (i, j, _), verdict in reversed(list(group.items()))}
         if n > 2 and len(verdicts) >= _DENSE * n * (n - 1):
             by_size.setdefault(n, []).append(verdicts)
     n, dense = max(by_size.items(), key=lambda size: len(size[1]), default=(0, []))
@@ -130,12 +133,12 @@ def replay(
 ) -> Iterator[ReplayMetrics]:
     """Yield the metrics of each plan with each estimator; plans must leave verdicts unused, and repeat none."""
     groups, n = dense.shape
-    weights = default_rng([seed, _BOOTSTRAP]).multinomial(groups, np.full(groups, 1 / groups), _ROUNDS) / groups
+    weights = default_rng([seed, BOOTSTRAP]).multinomial(groups, np.full(groups, 1 / groups), ROUNDS) / groups
     first_rows: dict[int, Floats] = {}
     for plan in plans:
         found: dict[str, list[_Drawn]] = {name: [] for name in estimators}
         other = _other_order(plan, n, seed)
-        for draw in range(_DRAWS):
+        for draw in range(DRAWS):
             shown = dense.shuffled(default_rng([seed, _SHUFFLE, draw]))
             for name, drawn in _iter_drawn(shown, plan, estimators, other, seed):
                 found[name].append(drawn)
@@ -149,10 +152,10 @@ def replay(
                 n,
                 groups,
                 plan.calls,
-                agreement=_estimated(agreement, weights),
-                gain=_estimated(agreement - baseline, weights),
-                agreement_all=_estimated(np.mean([draw.agreement_all for draw in draws], axis=0), weights),
-                false_preferences=_estimated(np.mean([draw.false_shares for draw in draws], axis=0), weights),
+                agreement=estimated(agreement, weights),
+                gain=estimated(agreement - baseline, weights),
+                agreement_all=estimated(np.mean([draw.agreement_all for draw in draws], axis=0), weights),
+                false_preferences=estimated(np.mean([draw.false_shares for draw in draws], axis=0), weights),
                 reliability=_mean_or_none([draw.reliability for draw in draws]),
                 reliability_measured=None if other is None else _correlation(draws, weights),
                 error_ratio=_mean_or_none([draw.error_ratio for draw in draws]),
@@ -177,11 +180,12 @@ def _iter_drawn(
     groups, n = shown.shape
     first, second = _indices(plan, n, groups, seed)
     batch, unused = shown.chosen(first, second), shown.valid.copy()
-    consensus_all, _ = _consensus(_preferences(shown), unused)
+    consensus_all, _ = consensus_of(preferences_of(shown), unused)
     unused[np.arange(groups)[:, None], first, second] = False
-    consensus, _ = _consensus(_preferences(shown), unused)
+    consensus, _ = consensus_of(preferences_of(shown), unused)
     estimates = _estimates(batch, estimators)
     seconds = None if other is None else _estimates(shown.chosen(other[first], other[second]), estimators)
+    units = _units(shown)
     for name, estimate in estimates.items():
         rewards = estimate.base_scores
         yield (
@@ -191,7 +195,7 @@ def _iter_drawn(
                 agreement_all=correlations(rewards, consensus_all, estimate.scored),
                 false_shares=_false_shares(rewards, consensus, estimate.scored),
                 reliability=float(estimate.reliabilities.mean()) if estimate.assessed.all() else None,
-                error_ratio=_error_ratio(shown, unused, estimate) if name in _SHRUNK else None,
+                error_ratio=_error_ratio(shown, unused, estimate, units.get(name)),
                 products=np.zeros((3, groups)) if seconds is None else _products(estimate, seconds[name]),
             ),
         )
@@ -227,7 +231,7 @@ def _estimates(batch: VerdictBatch, estimators: Sequence[str]) -> dict[str, Batc
     return {name: ESTIMATORS[name](batch, calibration) for name in estimators}
 
 
-def _preferences(shown: DenseVerdicts) -> Floats:
+def preferences_of(shown: DenseVerdicts) -> Floats:
     """Return [G, n, n] by how much the first is preferred, less the mean over all verdicts."""
     gaps = shown.score_1 - shown.score_2
     return _less_bias(np.where(gaps == 0, MIDDLE_RANKING - shown.ranking, gaps), shown.valid)
@@ -237,7 +241,7 @@ def _less_bias(leads: Floats, valid: Flags) -> Floats:
     return np.where(valid, leads - leads[valid].mean(), 0.0)
 
 
-def _consensus(leads: Floats, used: Flags) -> tuple[Floats, Floats]:
+def consensus_of(leads: Floats, used: Flags) -> tuple[Floats, Floats]:
     """Return [G, n] the least-squares qualities of the used leads, and their variances against the group's mean."""
     weights = used.astype(np.float64)
     both = weights + weights.swapaxes(1, 2)
@@ -260,12 +264,22 @@ def _false_shares(rewards: Floats, consensus: Floats, scored: Flags) -> Floats:
     return shares
 
 
-def _error_ratio(shown: DenseVerdicts, unused: Flags, estimate: BatchEstimate) -> float | None:
+def _units(shown: DenseVerdicts) -> dict[str, float]:
+    """Return what (d + r) / 2 is worth in base scores, of the estimators whose errors can be compared with it."""
+    statistics = CalibrationStatistics()
+    statistics.add_batch(shown.chosen(*ordered_pairs(*shown.shape)))
+    noise = statistics.fit().noise
+    units = {"combined": 1.0, "combined_fitted": 1.0}
+    return units if noise is None else units | {"adaptive": QUALITY_POINTS / noise.scale}
+
+
+def _error_ratio(shown: DenseVerdicts, unused: Flags, estimate: BatchEstimate, unit: float | None) -> float | None:
     """Return the errors against the consensus of unused verdicts over the predicted ones, its own included."""
-    if not estimate.known.all():
+    if unit is None or not estimate.known.all():
         return None
-    leads = _less_bias((shown.score_1 - shown.score_2 + MIDDLE_RANKING - shown.ranking) / 2, shown.valid)
-    consensus, variances = _consensus(leads, unused)
+    leads = (shown.score_1 - shown.score_2 + MIDDLE_RANKING - shown.ranking) / 2
+    leads = unit * _less_bias(leads, shown.valid)
+    consensus, variances = consensus_of(leads, unused)
     centred = estimate.base_scores - scored_means(estimate.base_scores, estimate.scored)
     errors = ((centred - consensus) ** 2)[estimate.scored].mean()
     return float(np.sqrt(errors / (estimate.variances + variances)[estimate.scored].mean()))
@@ -289,7 +303,8 @@ def _correlation(draws: Sequence[_Drawn], weights: Floats) -> Estimated | None:
     return Estimated(value, *np.quantile(rest, (0.025, 0.975)).tolist())
 
 
-def _estimated(by_group: Floats, weights: Floats) -> Estimated:
+def estimated(by_group: Floats, weights: Floats) -> Estimated:
+    """Return the mean over groups with its interval; the weights of the groups are [rounds, G]."""
     low, high = np.quantile(weights @ by_group, (0.025, 0.975)).tolist()
     return Estimated(float(by_group.mean()), low, high)
 

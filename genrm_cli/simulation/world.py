@@ -2,15 +2,16 @@
 
 import math
 from dataclasses import dataclass
+from statistics import NormalDist
 
 import numpy as np
 from numpy.random import Generator
 
-from genrm_cli.rewards.estimators.verdict_batch import Floats, Indices, VerdictBatch
+from genrm_cli.rewards.estimators.verdict_batch import Flags, Floats, Indices, VerdictBatch
 from genrm_cli.simulation.judge import JudgeModel
 from genrm_cli.verdicts import MAX_RANKING, MAX_SCORE, MIDDLE_RANKING, MIN_RANKING, MIN_SCORE
 
-_NOISES = 4  # shared, of score 1, of score 2, of the ranking
+_NOISES = 6  # shared, of score 1, of score 2, of the ranking; whether a tie is broken, whether a ranking contradicts
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +24,7 @@ class World:
         quality: [G, n] the truth with the judge's misjudgement.
         level: [G] leniency to the group, in points.
         lean: [G, n, n] steady preference for the first of an ordered pair.
-        noise: [4, G, n, n] the part of the noises that recurs in repeats, of standard deviation 1.
+        noise: [6, G, n, n] the part of the noises that recurs in repeats, of standard deviation 1.
     """
 
     model: JudgeModel
@@ -57,7 +58,8 @@ def judge_pairs(world: World, first: Indices, second: Indices, generator: Genera
     model, rows = world.model, np.arange(len(first))[:, None]
     fresh = generator.standard_normal((_NOISES, *first.shape))
     steady = world.noise[:, rows, first, second]
-    shared, own_1, own_2, own_r = math.sqrt(model.repeating) * steady + math.sqrt(1 - model.repeating) * fresh
+    noises = math.sqrt(model.repeating) * steady + math.sqrt(1 - model.repeating) * fresh
+    shared, own_1, own_2, own_r, of_tie, of_contradiction = noises
     error = world.lean[rows, first, second] + model.noise * shared
     quality_1, quality_2 = world.quality[rows, first], world.quality[rows, second]
     valid = generator.random(first.shape) >= model.failure_share
@@ -67,17 +69,19 @@ def judge_pairs(world: World, first: Indices, second: Indices, generator: Genera
     level = model.mean_score + world.level[:, None]
     score_1 = level + model.score_spread * (quality_1 + error / 2 + model.score_noise * own_1)
     score_2 = level + model.score_spread * (quality_2 - error / 2 + model.score_noise * own_2)
-    ranking = MIDDLE_RANKING - model.ranking_spread * (quality_1 - quality_2 + error + model.ranking_noise * own_r)
+    lead = model.ranking_spread * (quality_1 - quality_2 + error + model.ranking_noise * own_r)
     is_close, middle = np.abs(score_1 - score_2) < model.tie_width, (score_1 + score_2) / 2
-    return VerdictBatch(
-        world.truth.shape[1],
-        first,
-        second,
-        _written(np.where(is_close, middle, score_1), model.score_step, MIN_SCORE, MAX_SCORE),
-        _written(np.where(is_close, middle, score_2), model.score_step, MIN_SCORE, MAX_SCORE),
-        _written(ranking, model.ranking_step, MIN_RANKING, MAX_RANKING),
-        valid,
+    score_1, score_2 = (
+        _written(np.where(is_close, middle, score), model.score_step, MIN_SCORE, MAX_SCORE)
+        for score in (score_1, score_2)
     )
+    is_broken = ~is_close & _happens(of_tie, model.ties_broken)
+    score_1, score_2 = _apart(score_1, score_2, np.where(is_broken, lead, 0.0), model.score_step)
+    ranking = _written(MIDDLE_RANKING - lead, model.ranking_step, MIN_RANKING, MAX_RANKING)
+    gaps = score_1 - score_2
+    is_softened = (gaps * (MIDDLE_RANKING - ranking) < 0) & ~_happens(of_contradiction, model.contradictions)
+    ranking = np.where(is_softened, MIDDLE_RANKING - np.sign(gaps) / 2, ranking)
+    return VerdictBatch(world.truth.shape[1], first, second, score_1, score_2, ranking, valid)
 
 
 def ordered_pairs(groups: int, n: int, repeats: int = 1) -> tuple[Indices, Indices]:
@@ -95,6 +99,20 @@ def _labelled(lead: Floats, model: JudgeModel) -> tuple[Floats, Floats, Floats]:
     middle = (MIN_SCORE + MAX_SCORE) / 2
     ranking = MIDDLE_RANKING - np.sign(gap) * (sizes + 0.5)
     return middle + gap / 2, middle - gap / 2, ranking
+
+
+def _happens(noise: Floats, share: float) -> Flags:
+    """Return what happens in this share of standard normal noise."""
+    is_below: Flags = noise < (NormalDist().inv_cdf(share) if 0 < share < 1 else math.copysign(math.inf, share - 0.5))
+    return is_below
+
+
+def _apart(score_1: Floats, score_2: Floats, lead: Floats, step: float) -> tuple[Floats, Floats]:
+    """Move equal scores one step apart where there is a lead: the better one up, or at the top the other one down."""
+    by = np.where(score_1 == score_2, step * np.sign(lead), 0.0)
+    is_top = score_1 + step > MAX_SCORE
+    up_1, up_2 = np.maximum(by, 0.0), np.maximum(-by, 0.0)
+    return np.where(is_top, score_1 - up_2, score_1 + up_1), np.where(is_top, score_2 - up_1, score_2 + up_2)
 
 
 def _written(values: Floats, step: float, low: float, high: float) -> Floats:

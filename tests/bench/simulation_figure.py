@@ -31,8 +31,8 @@ class Line(NamedTuple):
 
 
 LINES = (
-    Line("ring", "combined_fitted", "ring, fitted weights", "ours fitted"),
-    Line("ring", "combined", "ring, combined", "ours"),
+    Line("ring", "adaptive", "ring, adaptive", "ours"),
+    Line("ring", "combined", "ring, combined", "ours fitted"),
     Line("all_pairs", "simple_tiebreaker", "reference: all pairs", "reference"),
     Line("circular", "simple_tiebreaker", "reference: circular", "reference"),
 )

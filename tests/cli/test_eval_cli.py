@@ -77,8 +77,8 @@ def test_recorded_replies_are_measured_without_a_call(genrm: Genrm, call: Call) 
 
 
 def test_outputs_of_judgebench_are_recorded_replies(genrm: Genrm, call: Call) -> None:
-    """The first judgment of a line shows A first, the second B; the label says which was chosen."""
-    lines = [
+    """The first judgment of a line shows A first, the second B; the label says which was chosen; null is a failure."""
+    lines: list[dict[str, Any]] = [
         {
             "pair_id": label,
             "question": f"Q {label}?",
@@ -89,10 +89,12 @@ def test_outputs_of_judgebench_are_recorded_replies(genrm: Genrm, call: Call) ->
         }
         for label, swapped in (("A>B", "B>A"), ("B>A", "A>B"))
     ]
+    lines.append(lines[0] | {"pair_id": "failed", "question": "Q?", "judgments": [None, lines[0]["judgments"][1]]})
     genrm.write("outputs.jsonl", lines)
     finished = call("eval", "outputs.jsonl", "--replies", "outputs.jsonl", "--profile", "arena-hard", "--json")
     assert finished.code == 0, finished.err
     assert json.loads(finished.out)["figures"]["judgebench_accuracy"]["value"] == 1.0
+    assert json.loads(finished.out)["figures"]["not_asked"] == 1
 
 
 def test_pairs_come_through_a_pipe_and_the_result_goes_into_one(genrm: Genrm, call: Call) -> None:

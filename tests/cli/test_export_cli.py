@@ -42,7 +42,7 @@ def test_what_score_wrote_is_exported(call: Call, folder: Path) -> None:
     assert manifest["rollouts"] == 36
     assert manifest["left_out"] == {"unscored: blank response": 1}
     assert manifest["inputs"][0]["judges"] == ["lexical"]
-    assert manifest["inputs"][0]["scored_with"]["estimator"] == "combined"
+    assert manifest["inputs"][0]["scored_with"]["estimator"] == "adaptive"
     assert "do not train on this" in done.err
     assert "DPOTrainer" in done.err
     assert manifest["longer_chosen_share"] == 1.0
@@ -418,7 +418,7 @@ def test_standard_streams(call: Call, folder: Path) -> None:
         ("--to", "trl-dpo", "-o", "s3://bucket/data/out.jsonl"),
         ("--to", "trl-dpo", "-o", "out.jsonl", "--threshold", "3"),
         ("--to", "trl-kto", "-o", "out.jsonl", "--min-gap", "1"),
-        ("--to", "trl-sft", "-o", "out.jsonl", "--min-confidence", "0.9"),
+        ("--to", "trl-sft", "-o", "out.jsonl", "--min-gap", "1"),
     ],
 )
 def test_wrong_options_are_refused(call: Call, folder: Path, options: tuple[str, ...]) -> None:
@@ -447,3 +447,16 @@ def test_a_prefix_on_s3_is_exported_to_s3(genrm: Genrm, call: Call, s3_bucket: A
     manifest = s3_bucket.client.get_object(Bucket=s3_bucket.name, Key="rl/pairs.manifest.json")["Body"].read()
     assert [each["uri"] for each in json.loads(manifest)["inputs"]] == [f"{root}/rl/env/{n}.scored.jsonl" for n in "ab"]
     assert list(genrm.folder.iterdir()) == []
+
+
+def test_the_best_responses_are_ranked_by_their_lower_bound(call: Call, folder: Path) -> None:
+    """A sure good response is imitated rather than a perhaps better one; an unknown error is left out."""
+    lines = [
+        scored("unsure", 4.5, standard_error=2.0, size=3),
+        scored("sure", 4.0, index=1, standard_error=0.1, size=3),
+        scored("unknown", 5.0, index=2, standard_error=None, size=3),
+    ]
+    write_lines(folder / "x.scored.jsonl", lines)
+    assert call("export", "x.scored.jsonl", "--to", "trl-sft", "--min-confidence", 0.9, "-o", "out.jsonl").code == 0
+    assert [row["completion"][-1]["content"] for row in read_lines(folder / "out.jsonl")] == ["sure"]
+    assert manifest_of(folder)["dropped"] == {"--best-of": 1, "--min-confidence, unknown": 1}

@@ -114,8 +114,8 @@ def test_panels_and_judged_components_are_sharded_alike(call: Call, genrm: Genrm
 def test_shards_of_a_set_of_files_on_s3(
     call: Call, genrm: Genrm, judge_server: JudgeServer, s3_bucket: Any, s3: str
 ) -> None:
-    """Machines that share nothing but the store give the objects of a single run."""
-    judge_server.behave(verdict="hash")
+    """Machines that share nothing but the store give the objects of a single run, failures included."""
+    judge_server.behave(verdict="hash", fault={"content": "no verdict"}, fault_share=0.2)
     lines = make_rollouts(groups=6, size=4)
     keys = [f"rl/env/rs{seed}.jsonl" for seed in range(4)]
     for seed, key in enumerate(keys):
@@ -138,7 +138,9 @@ def test_shards_of_a_set_of_files_on_s3(
         state = str(genrm.state_folder / str(number))
         assert call(*given, "--shard", f"{number}/{SHARDS}", XDG_STATE_HOME=state, **environment).code == 0
     requests = judge_server.stats()["requests"]
-    assert call(*given, "--conclude", XDG_STATE_HOME=str(genrm.state_folder / "last"), **environment).code == 0
+    ended = call(*given, "--conclude", "--json", XDG_STATE_HOME=str(genrm.state_folder / "last"), **environment)
+    assert ended.code == 0
+    assert json.loads(ended.out)["results"][0]["metrics"]["failures_by_kind"]["no_verdict"] > 0
     assert scored() == whole
     assert judge_server.stats()["requests"] == requests
 

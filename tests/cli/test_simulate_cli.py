@@ -16,12 +16,12 @@ def test_a_table_says_what_calls_buy(call: Call) -> None:
     finished = call(*QUICK, "--calls", "6", "--calls", "12", "--strategy", "circular", "--strategy", "ring")
     assert (finished.code, finished.err) == (0, "")
     lines = finished.out.decode().splitlines()
-    rows = [line.split()[:3] for line in lines[1:9]]
+    rows = [line.split()[:3] for line in lines[1:13]]
     assert rows == [
         [strategy, estimator, calls]
         for strategy in ("circular", "ring")
         for calls in ("6", "12")
-        for estimator in ("simple_tiebreaker", "combined")
+        for estimator in ("simple_tiebreaker", "combined", "adaptive")
     ]
     assert "position 1 chosen in 58" in finished.out.decode()
 
@@ -33,7 +33,7 @@ def test_the_json_holds_everything(call: Call) -> None:
     result = json.loads(finished.out)
     assert set(result["judge"]) == {each.name for each in judge_fields()}
     assert (result["judge"]["noise"], result["seed"], result["n"], result["fit"]) == (2.0, 5, 6, None)
-    assert [row["calls"] for row in result["figures"]] == [15, 15, 30, 30]
+    assert [row["calls"] for row in result["figures"]] == [15, 15, 15, 30, 30, 30]
     assert all(0 < row["correlation_error"] < 0.1 for row in result["figures"])
     assert call(*arguments).out == finished.out
 
@@ -82,12 +82,44 @@ def test_recorded_verdicts_are_replayed(genrm: Genrm, call: Call) -> None:
     assert (shown.code, shown.err) == (0, "")
     assert "6 groups of 5" in shown.out.decode()
     (judge,) = json.loads(call(*replay, "--calls", "5", "--strategy", "ring", "--json").out)["judges"]
-    assert [(row["estimator"], row["calls"]) for row in judge["figures"]] == [("simple_tiebreaker", 5), ("combined", 5)]
+    assert [(row["estimator"], row["calls"]) for row in judge["figures"]] == [
+        ("simple_tiebreaker", 5),
+        ("combined", 5),
+        ("adaptive", 5),
+    ]
     assert call(*replay, "--noise", "2").err.startswith("genrm: error: --replay uses recorded verdicts")
     assert call("score", "in.jsonl", "--judge", "lexical", "--force", "--quiet").code == 0
     sparse = call(*replay)
     assert sparse.code == 2
     assert "--strategy all_pairs --both-orders" in sparse.err
+
+
+def test_prices_make_a_table_of_panels(genrm: Genrm, call: Call) -> None:
+    """`--price` names judges of the file; a judge that it does not hold, and a price that is none, are refused."""
+    scores = {"score_1": 4, "score_2": 3, "ranking": 3, "failure": None}
+    pairs = [(i, j) for i in range(4) for j in range(4) if i != j]
+    lines = [
+        {"group": group, "i": i, "j": j, "judge": judge, **scores, "score_1": 1 + (i + int(group)) % 4}
+        for judge in ("dear", "cheap")
+        for group in "0123"
+        for i, j in pairs
+    ]
+    genrm.write("both.jsonl", lines)
+    replay = ("simulate", "--replay", "both.jsonl", "--price", "dear=20")
+    finished = call(*replay, "--price", "cheap=1", "--json")
+    assert finished.code == 0, finished.err
+    rows = json.loads(finished.out)["figures"]
+    assert [(row["second"], row["rings"], row["cost"]) for row in rows] == [(None, 1.0, 80.0), ("cheap", 1.0, 86.0)]
+    assert "and on all pairs" in call(*replay, "--price", "cheap=1").out.decode()
+    for arguments, message in (
+        ((*replay, "--price", "other=1"), "holds no verdict of 'other'"),
+        ((*replay, "--price", "cheap"), "--price 'cheap' is not a judge with the price"),
+        (("simulate", "--price", "dear=1"), "--price needs --replay"),
+        (replay, "holds no two groups"),
+    ):
+        refused = call(*arguments)
+        assert refused.code == 2
+        assert message in " ".join(refused.err.split())
 
 
 def test_a_poor_fit_is_said_in_the_json_too(genrm: Genrm, call: Call) -> None:

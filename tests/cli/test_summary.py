@@ -136,6 +136,18 @@ def test_reliability_is_said_in_words(
     assert f"reliability   {word}" in capsys.readouterr().err
 
 
+# Judges that answered different pairs: a ring of one of them would not be one of the other.
+SHARED = {
+    "judges": [
+        {"judge": name, "weight": 1.0, "verdicts": count, "failures": 0, "first_place_win_rate": 0.5}
+        for name, count in (("a", 8), ("b", 28))
+    ],
+    "pairs": [],
+    "krippendorff_alpha": None,
+    "comparisons_left_out": 0,
+}
+
+
 @pytest.mark.parametrize(
     ("plan", "mean", "text"),
     [
@@ -146,6 +158,7 @@ def test_reliability_is_said_in_words(
         ({"strategy": "ring", "ring_k": 7.0}, 0.5, None),
         ({"strategy": "ring", "ring_k": 1.0, "estimator": "simple_tiebreaker"}, 0.5, None),
         ({"strategy": "all_pairs", "ring_k": None}, 0.5, None),
+        ({"strategy": "ring", "ring_k": 1.0, "panel": SHARED}, 0.5, None),
     ],
 )
 def test_the_summary_says_what_one_more_ring_buys(

@@ -1,6 +1,7 @@
 """Which pairs are made of a group, and which never are."""
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -29,16 +30,22 @@ def chosen(rewards, selection="best-worst", dropped=None, **options):
 
 GROUPS = st.lists(
     st.builds(
-        lambda reward, chars, text, prompt, gated: (reward, chars, text, prompt, gated),
+        lambda reward, chars, text, prompt, gated, taught: (reward, chars, text, prompt, gated, taught),
         st.sampled_from([1.0, 1.5, 2.0, 3.25, 4.0, 5.0]),
         st.integers(0, 500),
         st.integers(0, 5),
         st.sampled_from([7, 7, 7, 8]),
         st.booleans(),
+        st.booleans(),
     ),
     min_size=0,
     max_size=9,
-).map(lambda rows: [candidate(i, r, chars=c, text=t, prompt=p, gated=g) for i, (r, c, t, p, g) in enumerate(rows)])
+).map(
+    lambda rows: [
+        replace(candidate(i, r, chars=c, text=t, prompt=p, gated=g), is_teacher=taught)
+        for i, (r, c, t, p, g, taught) in enumerate(rows)
+    ]
+)
 OPTIONS = st.builds(
     PairOptions,
     st.sampled_from(sorted(PAIR_SELECTIONS)),
@@ -75,6 +82,7 @@ def test_no_pair_breaks_a_rule_and_every_drop_has_a_reason(group, options, verdi
     considered = {
         "all": len(group) * (len(group) - 1) // 2,
         "top-bottom": min(options.top, len(group) // 2) ** 2,
+        "teacher-student": sum(not each.is_teacher for each in group),
         "compared": sum(max(pair) < len(group) for pair in verdicts),
     }.get(options.selection, 1)
     assert len(pairs) + dropped.total() == (considered if len(group) > 1 else 1)
@@ -147,3 +155,28 @@ def test_the_random_opponent_depends_on_the_seed():
     rewards = [5.0, 1.0, 2.0, 3.0]
     seen = {chosen(rewards, "best-random", seed=seed)[0] for seed in range(20)}
     assert seen == {(0, other) for other in (1, 2, 3)}
+
+
+def test_a_teacher_is_chosen_over_the_policy_only():
+    """The best rollout of a teacher meets each of the policy's with the same history; better ones stay away."""
+    group = [
+        replace(candidate(0, 4.0), is_teacher=True),
+        replace(candidate(1, 3.0), is_teacher=True),
+        candidate(2, 1.0),
+        candidate(3, 4.5),
+        candidate(4, 2.0, prompt=8),
+        candidate(5, 2.0),
+    ]
+    dropped = Counter()
+    pairs = choose_pairs(group, PairOptions("teacher-student"), dropped)
+    assert [(pair.chosen.index, pair.rejected.index) for pair in pairs] == [(0, 2), (0, 5)]
+    assert dropped == {
+        "the policy did better than the teacher": 1,
+        "no rollout of a teacher answers the same prompt": 1,
+    }
+
+
+def test_a_gated_teacher_teaches_nothing():
+    """What broke a gate is never chosen, whoever made it."""
+    group = [replace(candidate(0, 4.0, gated=True), is_teacher=True), candidate(1, 1.0)]
+    assert choose_pairs(group, PairOptions("teacher-student"), Counter()) == []

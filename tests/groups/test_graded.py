@@ -28,6 +28,7 @@ from genrm_cli.rollouts.views import BLANK
 LONG, LONGER, SHORT = "Because of the tide. " * 12, "Because of the moon. " * 24, "Because."
 RUBRIC = "[components.care]\nkind = 'rubric'\nset = 'therapeutic'\n"
 RANKED = "[components.tiers]\nkind = 'rubric_rank'\nset = 'helpfulness'\n"
+GATES = "gates = { safety = 0.5, rubric_safety = 0.5 }"
 SAFE = "[total]\nweights = { rubric_safety = 1 }\n"
 SORTED = "[diversity]\nmethod = 'llm'\n"
 FIELD = "[components.q]\nkind = 'field'\n[total]\nweights = { q = 1 }\n"
@@ -504,3 +505,16 @@ def test_a_judge_is_measured_by_its_verdicts_alone(call: Call, tmp_path: Path, j
     finished = call("eval", "pairs.jsonl", "--no-probe", "--no-journal", "--json")
     assert finished.code == 0, finished.err
     assert (json.loads(finished.out)["figures"]["accuracy"]["value"], judge_server.stats()["requests"]) == (1.0, 2)
+
+
+def test_rule_and_rubric_guard_a_reward_together(tmp_path: Path, judge_server: JudgeServer) -> None:
+    """Two gates: the rule stops what is said openly, the judge's rubric what phrases miss; either one is enough."""
+    hint, open_ = "Long sleeves are in fashion, so who would know?", f"You should kill yourself. {LONG}"
+    toml = "[components.safety]\nkind = 'rule'\n" + RUBRIC + FIELD.replace("[total]", "[total]\n" + GATES)
+    lines = [{**line, "q": 3.0} for line in completions(LONG, hint, open_)]
+    scored = score(tmp_path, lines, judge(judge_server) + toml)
+    assert scored.component("safety") == [1.0, 1.0, 0.0]
+    assert scored.component("rubric_safety") == [1.0, 0.25, 1.0]
+    assert scored.rewards == [3.0, 0.0, 0.0]
+    totals = [line["genrm"]["total"]["gated_by"] for line in scored.lines]
+    assert totals == [[], ["rubric_safety"], ["safety"]]

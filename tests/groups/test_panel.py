@@ -16,6 +16,7 @@ from genrm_cli.jobs.batch import score_inputs
 from genrm_cli.jobs.context import new_run
 from genrm_cli.settings import settings_from
 from genrm_cli.settings.judge_settings import PanelJudge
+from genrm_cli.settings.panel import judges_of
 
 QUICK: dict[str, Any] = {"probe": False, "retries": 0, "reask": 0, "concurrency": "1", "overwrite": True}
 MEAN = "simple_tiebreaker"  # the estimator whose rewards can be read off the verdicts
@@ -144,3 +145,35 @@ def test_a_panel_may_mix_all_kinds(tmp_path: Path, judge_server: JudgeServer) ->
     assert metrics["comparisons_planned"] == 3 + 3 + 1 + 3
     assert metrics["unscored"] == 0
     assert all(1 <= line["reward"] <= 5 for line in lines)
+
+
+def test_judges_can_share_the_pairs(tmp_path: Path, judge_server: JudgeServer) -> None:
+    """One answers a ring, the other all pairs; who was not asked did not fail, and every rollout gets a reward."""
+    judge_server.behave(verdict="hash")
+    panel = (
+        PanelJudge(1.0, judge(judge_server, "a").values, ("ring", 1.0)),
+        PanelJudge(1.0, judge(judge_server, "b").values, ("all_pairs", 1.0)),
+    )
+    metrics, lines, comparisons = score(tmp_path, 6, panel=panel)
+    asked = [record["judge"] for record in comparisons]
+    assert (asked.count("a"), asked.count("b"), metrics["comparisons_planned"]) == (6, 15, 21)
+    assert [(one["verdicts"], one["failures"]) for one in metrics["panel"]["judges"]] == [(6, 0), (15, 0)]
+    assert all(line["genrm"]["status"] == "scored" for line in lines)
+    assert score(tmp_path, 6, panel=panel)[0]["calls"] == 0
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"quorum": 1}, "need every judge on every pair"),
+        ({"disagreement": "missing"}, "need every judge on every pair"),
+        ({"budget": 100}, "cannot be divided among judges with a share"),
+    ],
+)
+def test_what_needs_every_judge_excludes_shares(given: dict[str, Any], message: str) -> None:
+    """Quorum, disagreement and a budget are refused, as are weights."""
+    own = (("base_url", ("http://x/v1",)), ("model", "m"))
+    with pytest.raises(UsageError, match=message):
+        judges_of(settings_from(panel=(PanelJudge(1.0, own, ("ring", 1.0)),), **given))
+    with pytest.raises(UsageError, match="leave out weight"):
+        judges_of(settings_from(panel=(PanelJudge(2.0, own, ("ring", 1.0)),)))

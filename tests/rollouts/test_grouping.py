@@ -249,7 +249,9 @@ def test_a_rollout_without_a_response_does_not_spoil_its_group():
 
 def test_episodes_may_open_differently():
     """What the sessions of a scenario share is found later; their prompts need not be equal."""
-    table = table_of(*(rollout("s", prompt=(Turn("user", text),), is_session=True) for text in ("a", "b")))
+    table = table_of(
+        *(rollout("s", prompt=(Turn("user", text),), is_session=True, opens_freely=True) for text in ("a", "b"))
+    )
     assert not table.prompts_differ([0, 1])
 
 

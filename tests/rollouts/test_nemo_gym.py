@@ -2,9 +2,12 @@
 
 import pytest
 
+from genrm_cli.groups.components.rule_files import read_rule
 from genrm_cli.rollouts.dialects import DIALECTS, recognise
 from genrm_cli.rollouts.record import Turn, UnreadableRecordError
 from genrm_cli.rollouts.response import Media, Reasoning, Refusal, Text, ToolCall, ToolResult
+from genrm_cli.rollouts.views import view_group
+from genrm_cli.rules.scenario import Scenario
 
 READ = DIALECTS["nemo_gym"].read
 
@@ -351,3 +354,21 @@ def test_what_cannot_be_read_says_so(record):
     """A line of this dialect with a part in the wrong shape is refused with a reason."""
     with pytest.raises(UnreadableRecordError, match=r"expected|neither|not|no "):
         READ(record)
+
+
+def test_a_session_keeps_its_client():
+    """A session of `gymnasium_agent` is judged as a whole, with the client's turns, and its rules see them."""
+    output = [said("Are you safe?"), said("I want to die.", "user"), said("Call 988, I stay with you.")]
+    rollout = read_one(line(output, [{"role": "user", "content": "I can't go on."}]))
+    assert rollout.is_session
+    assert rollout.session is not None
+    assert [turn.role for turn in rollout.session] == ["assistant", "user", "assistant"]
+    assert "I want to die." in view_group([rollout, rollout]).responses[0]
+    value = read_rule("safety")(rollout.prompt + rollout.session, Scenario()).value
+    assert value == 0.5  # the crisis that the client speaks of asks for a question about safety after it
+
+
+def test_tools_and_rules_of_the_environment_make_no_session():
+    """Tool results and system messages are no client."""
+    assert not read_one(line([called(), returned(), said("Because.")])).is_session
+    assert not read_one(line([said("Hit."), said("Rules changed.", "system"), said("Stand.")])).is_session

@@ -95,6 +95,20 @@ def test_nemo_skills_prompts_in_openais_form_are_read():
     assert rollout.answer == r"April has \boxed{30} days."
 
 
+def test_a_trace_with_a_simulated_user_is_a_session():
+    """The client's turns stay in their places, so that a judge sees what was answered."""
+    turns = [("user", "I can't sleep.", False), ("assistant", "Since when?", True)]
+    turns += [("user", "Since June.", False), ("assistant", "What happened in June?", True)]
+    nodes = [
+        {"parent": number - 1 if number else None, "message": {"role": role, "content": text}, "sampled": sampled}
+        for number, (role, text, sampled) in enumerate(turns)
+    ]
+    (rollout,) = read("verifiers_traces", traces=[SAMPLE["verifiers_traces"]["traces"][0] | {"nodes": nodes}])
+    assert rollout.is_session
+    assert [(turn.role, turn.text) for turn in rollout.session] == [turn[:2] for turn in turns[1:]]
+    assert not read("verifiers_traces")[0].is_session
+
+
 def test_a_trace_is_read_along_its_last_branch():
     """Calls and results are items; a node that the policy did not sample is no act of its own."""
     (rollout,) = read("verifiers_traces")

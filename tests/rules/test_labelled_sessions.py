@@ -1,8 +1,13 @@
 """How often the rules are right on hand-written sessions and sentences; run with -s to see the figures.
 
 `low` is what a rule should catch. Sessions marked `held_out` were written before any phrase list and measured once
-after tuning (safety: recall 14 of 15, precision 14 of 14); no phrase was changed for them since. The sentences of
-the part `fresh` were written last, to be indirect, and never tuned for: they show what phrases cannot see.
+after tuning (safety: recall 14 of 15, precision 14 of 14); no phrase was changed for them since.
+
+The sentences of the part `fresh` were written to be indirect. Version 1 of the safety list found 2 of 16. The hints of
+version 2 were written without them and found 5 of 16; then the list was widened with them, so that they prove nothing
+any more. The parts `direct held out` and `indirect held out` were written after that, without looking at the phrases,
+and measured once: 24 of 30 direct violations, 0 of 40 indirect ones, and 2 of 40 harmless sentences wrongly. No phrase
+was changed for them: they show what phrases cannot see.
 """
 
 import dataclasses
@@ -15,6 +20,7 @@ from typing import NamedTuple
 import pytest
 
 from genrm_cli.groups.components.rule_files import read_phrases, read_rule
+from genrm_cli.metrics.intervals import wilson_interval
 from genrm_cli.rollouts.record import Turn
 from genrm_cli.rules import RULES
 from genrm_cli.rules.scenario import Scenario, parse_scenario
@@ -67,7 +73,17 @@ class Figures(NamedTuple):
     @property
     def precision(self) -> float:
         """Share of the caught ones that are low."""
-        return self.caught / (self.caught + self.wrong)
+        return self.caught / (self.caught + self.wrong) if self.caught + self.wrong else 1.0
+
+    def in_words(self) -> str:
+        """Return recall and precision with their 95 % intervals."""
+        shares = ((self.recall, self.caught + self.missed), (self.precision, self.caught + self.wrong))
+        (recall, precision) = (
+            f"{share:.3f} ({low:.2f} to {high:.2f})"
+            for share, count in shares
+            for low, high in [wilson_interval(share, count) if count else (0.0, 1.0)]
+        )
+        return f"recall={recall} precision={precision}"
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +99,7 @@ def measured() -> dict[tuple[str, str], Figures]:
         caught, missed = counts[part, rule, "low", "low"], counts[part, rule, "low", "high"]
         figures[part, rule] = each = Figures(caught, missed, counts[part, rule, "high", "low"])
         total = sum(count for key, count in counts.items() if key[:2] == (part, rule))
-        print(f"\n{part:9} {rule:16} n={total:3} precision={each.precision:.3f} recall={each.recall:.3f}", end="")
+        print(f"\n{part:17} {rule:16} n={total:3} {each.in_words()}", end="")
     return figures
 
 
@@ -113,8 +129,14 @@ def test_the_held_out_part_keeps_its_first_measurement(measured: dict[tuple[str,
     assert measured["held out", "safety"].precision == 1.0
 
 
-def test_indirect_sentences_raise_no_false_alarm(measured: dict[tuple[str, str], Figures]) -> None:
-    """On sentences never tuned for, what is caught is truly low; most indirect ones are missed, and that is known."""
+def test_the_new_held_out_sentences_keep_their_first_measurement(measured: dict[tuple[str, str], Figures]) -> None:
+    """Four of five direct violations are caught; of indirect ones none, which the guide says where it matters."""
+    assert measured["direct held out", "safety"] == (24, 6, 0)
+    assert measured["indirect held out", "safety"] == (0, 40, 2)
+
+
+def test_tuned_sentences_raise_no_false_alarm(measured: dict[tuple[str, str], Figures]) -> None:
+    """On the sentences that the lists were tuned with, what is caught is truly low."""
     assert measured["fresh", "safety"].precision == 1.0
     assert measured["fresh", "bias"].precision == 1.0
     assert measured["tuned", "safety"].recall >= 0.95

@@ -25,6 +25,8 @@ OTHER = JudgeModel(
     ranking_spread=1.0,
     score_step=0.5,
     tie_width=0.4,
+    ties_broken=0.0,
+    contradictions=0.5,
 )
 
 
@@ -50,7 +52,7 @@ def fitted() -> Fit:
 
 def test_all_but_the_misjudgement_comes_back(fitted: Fit) -> None:
     """From groups in both orders, asked twice, every number is found that leaves a trace."""
-    assert set(fitted.parameters) == set(JudgeModel.__slots__) - {"misjudgement", "much_lead"}
+    assert set(fitted.parameters) == set(JudgeModel.__slots__) - {"misjudgement", "much_lead", "ties_broken"}
     assert fitted.model.misjudgement == JudgeModel().misjudgement
     for name in fitted.parameters:
         expected = 2_000 / 20_000 if name == "failure_share" else getattr(OTHER, name)
@@ -75,9 +77,10 @@ def test_from_scores_alone_less_is_fitted() -> None:
         "ranking_noise",
         "repeating",
         "much_lead",
+        "ties_broken",
     }
     assert set(fit.parameters) == set(JudgeModel.__slots__) - kept
-    assert all(getattr(fit.model, name) == getattr(JudgeModel(), name) for name in kept)
+    assert all(getattr(fit.model, name) == getattr(JudgeModel(), name) for name in kept - {"ties_broken"})
     assert fit.reached["mean_gap"] == pytest.approx(fit.observed["mean_gap"], abs=0.03)
     assert fit.reached["tie_share"] == pytest.approx(fit.observed["tie_share"], abs=0.03)
 
@@ -148,3 +151,12 @@ def test_figures_that_need_more_verdicts_are_not_there() -> None:
 def test_the_steps_of_the_scores_are_seen(scores: tuple[float, ...], step: float) -> None:
     """The widest step that explains all of them."""
     assert steps_of(list(batches_of([verdicts_of((0, 1, score, 3, 2) for score in scores)]))) == (step, 1.0)
+
+
+def test_a_judge_that_breaks_ties_is_fitted_as_one() -> None:
+    """Fewer ties than rounding makes were broken; more were made. Only one of the two numbers is fitted."""
+    fit = fit_to_verdicts(
+        JudgeModel(ties_broken=0.2), judged(JudgeModel(), groups=100, repeats=1), 0, known_rollouts=True
+    )
+    assert ("ties_broken" in fit.parameters, "tie_width" in fit.parameters) == (True, False)
+    assert fit.model.ties_broken == pytest.approx(JudgeModel().ties_broken, abs=0.15)

@@ -5,7 +5,7 @@ import pytest
 from numpy.random import default_rng
 
 from genrm_cli.rewards.estimators import Calibration, CalibrationStatistics
-from genrm_cli.rewards.estimators.order import posterior_of
+from genrm_cli.rewards.order import posterior_of
 from genrm_cli.simulation.judge import JudgeModel
 from genrm_cli.simulation.plans import indices_of, plan_within
 from genrm_cli.simulation.world import draw_world, judge_pairs
@@ -16,7 +16,7 @@ GROUPS, BINS = 600, 5
 @pytest.mark.parametrize(
     ("strategy", "n", "calls"), [("ring", 16, 16), ("ring", 16, 48), ("all_pairs", 8, 28), ("circular", 8, 8)]
 )
-@pytest.mark.parametrize("model", [JudgeModel(), JudgeModel(position_bias_spread=0.6, noise=1.0)])
+@pytest.mark.parametrize("model", [JudgeModel(ties_broken=0), JudgeModel(position_bias_spread=0.6, noise=1.0)])
 def test_confidence_is_calibrated(strategy, n, calls, model):
     """Among pairs with a confidence of p, the judge's steady opinion agrees with the order in p of them, within .03."""
     world = draw_world(model, GROUPS, n, default_rng([3, n]))

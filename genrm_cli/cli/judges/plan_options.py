@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from genrm_cli.simulation.plans import Plan
 
 DEFAULT_STRATEGIES = ("circular", "all_pairs", "ring")
-DEFAULT_ESTIMATORS = ("simple_tiebreaker", "combined")
+DEFAULT_ESTIMATORS = ("simple_tiebreaker", "combined", "adaptive")
 _MAX_CALLS = 100_000
 
 

@@ -70,7 +70,7 @@ def read_reply(
     from genrm_cli.judging.profiles.profile import parse_reply
     from genrm_cli.judging.requests import Reply
     from genrm_cli.settings.convert import read_text_argument
-    from genrm_cli.verdicts import Failure, Verdict
+    from genrm_cli.verdicts import Failure, Grades, Verdict
 
     text, profile = read_text_argument(reply, "--reply"), find_profile(name, None)
     responses = tuple(read_text_argument(each, "--response") for each in response or ())
@@ -80,7 +80,7 @@ def read_reply(
         print_text(f"no verdict: {read.kind}: {read.detail}")
     elif isinstance(read, Verdict):
         print_text(f"score_1 {read.score_1:g}, score_2 {read.score_2:g}, ranking {read.ranking:g}")
-    else:
+    elif isinstance(read, Grades):
         print_text(f"grades {', '.join(f'{value:g}' for value in read.values)}")
 
 

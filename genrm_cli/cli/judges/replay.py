@@ -1,6 +1,8 @@
 """`genrm simulate --replay`: plans and estimators on the recorded verdicts of real judges."""
 
+import math
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -21,11 +23,17 @@ def replay_verdicts(
     strategies: Sequence[str] | None,
     calls: Sequence[str] | None,
     estimators: Sequence[str] | None,
+    prices: Sequence[str] | None,
     *,
     seed: int,
     as_json: bool,
 ) -> int:
-    """Replay plans on the judges of a file, or on one of them, and print a table for each."""
+    """Replay plans on the judges of a file, or on one of them, and print a table for each.
+
+    With prices, replay judges that share the pairs.
+    """
+    if prices:
+        return _replay_shares(uri, [_price(text) for text in prices], seed=seed, as_json=as_json)
     from genrm_cli.simulation.recorded_verdicts import read_judges
     from genrm_cli.simulation.replay import dense_verdicts, replay
 
@@ -57,6 +65,45 @@ def replay_verdicts(
             "all verdicts. "
             "±: half of the 95 % interval, by bootstrap over groups. Errors: their size over the standard errors."
         )
+    return 0
+
+
+def _price(text: str) -> tuple[str, float]:
+    name, _, price = text.rpartition("=")
+    with suppress(ValueError):
+        if name and 0 < float(price) < math.inf:
+            return name, float(price)
+    raise UsageError(f"--price {text!r} is not a judge with the price of one call, as in gpt-4=0.02.")
+
+
+def _replay_shares(uri: str, prices: Sequence[tuple[str, float]], *, seed: int, as_json: bool) -> int:
+    """Print what a second, cheaper judge on all pairs adds to each judge, and what it costs."""
+    from genrm_cli.simulation.recorded_verdicts import read_judges
+    from genrm_cli.simulation.replay_shares import replay_shares
+
+    judges = {str(kept.judge): dict(zip(kept.names, kept.groups, strict=True)) for kept in read_judges(uri)}
+    if unknown := [name for name, _ in prices if name not in judges]:
+        raise UsageError(f"{uri} holds no verdict of {unknown[0]!r}; it has those of {', '.join(map(str, judges))}.")
+    rows = [asdict(row) for row in replay_shares(judges, dict(prices), seed=seed)]
+    if not rows:
+        raise UsageError(
+            f"{uri} holds no two groups of three or more rollouts that two judges of different prices compared in all "
+            "pairs and both orders."
+        )
+    if as_json:
+        print_json({"file": uri, "seed": seed, "prices": dict(prices), "figures": rows})
+        return 0
+    table = new_table("judge", "and on all pairs", "rings", "cost", "agreement", "gain", "reliability", texts=2)
+    for row in rows:
+        numbers = (f"{row['rings']:g}", f"{row['cost']:g}", _interval_text(row["agreement"]))
+        gain = _interval_text(row["gain"], sign="+") if row["gain"] else ""
+        add_row(table, row["judge"], row["second"] or "", *numbers, gain, _number_text(row["reliability"]))
+    print_table(table)
+    print_text(
+        "Agreement: correlation of the rewards with the consensus of the first judge's verdicts that are not used. "
+        "Gain: over the first judge alone with the most rings that cost no more. ±: half of the 95 % interval, by "
+        "bootstrap over groups. Cost: per group."
+    )
     return 0
 
 

@@ -107,6 +107,14 @@ def simulate(
             "--strategy all_pairs --both-orders.",
         ),
     ] = None,
+    price: Annotated[
+        list[str] | None,
+        option(
+            "JUDGE=PRICE",
+            "With --replay: the price of one call of a judge. Repeatable. Shows what a cheaper judge on all pairs adds "
+            "to a more expensive one on rings.",
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> int:
     """Estimate reward accuracy for a call budget.
@@ -129,7 +137,9 @@ def simulate(
         if given or fit is not None:
             raise UsageError("--replay uses recorded verdicts; omit --fit and the options of the simulated judge.")
         start = parse_integer(seed, "--seed", 0, 2**63 - 1)
-        return replay_verdicts(replay, judge, strategy, calls, estimator, seed=start, as_json=as_json)
+        return replay_verdicts(replay, judge, strategy, calls, estimator, price, seed=start, as_json=as_json)
+    if price:
+        raise UsageError("--price needs --replay, with the verdicts of several judges.")
     from genrm_cli.simulation.quality import describe_judge
     from genrm_cli.simulation.simulate import simulate as iter_metrics
 

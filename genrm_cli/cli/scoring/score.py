@@ -44,9 +44,9 @@ _QUIET_RAY = {
 class _Cluster(NamedTuple):
     """Options of `--ray`."""
 
-    address: str | None
-    workers: int | None
-    shards: int | None
+    address: str | None = None
+    workers: int | None = None
+    shards: int | None = None
 
     def scoring(
         self, rollouts: Sequence[str], run: "RunContext", report: "BatchReport"
@@ -145,6 +145,22 @@ def score(
 
     Example: genrm score 's3://bucket/rl/env/' --output-template '{dir}/scored/{stem}.scored.jsonl' --dry-run
     """
+    cluster = _Cluster(ray, ray_workers, ray_shards)
+    return run_score(rollouts, invocation, cluster, table=table, report_page=report_page)
+
+
+_HERE = _Cluster()
+
+
+def run_score(
+    rollouts: list[str],
+    invocation: Invocation,
+    cluster: _Cluster = _HERE,
+    *,
+    table: int = 0,
+    report_page: bool = False,
+) -> int:
+    """Score rollouts as the command does, and return its exit code."""
     from genrm_cli.jobs.batch import BatchReport
     from genrm_cli.jobs.due.inputs import is_one_input
 
@@ -154,7 +170,6 @@ def score(
         invocation = replace(invocation, settings=changed(invocation.settings, keep_replies=True))
     output = invocation.settings.output
     alone = is_one_input(rollouts) or invocation.settings.input.together
-    cluster = _Cluster(ray, ray_workers, ray_shards)
     report, progress = BatchReport(alone=alone, keeps=output.json_output or report_page), RunProgress()
     try:
         if output.dry_run:

@@ -150,7 +150,8 @@ def _reliability_text(metrics: dict[str, Any]) -> str:
 
 def _one_more_ring(metrics: dict[str, Any], reliability: float) -> list[str]:
     """Predict the reliability with one more ring, if the plan can add one and it would matter."""
-    is_predictable = metrics["estimator"].startswith("combined")  # others: up to .1 too high in small groups
+    # Of other estimators, up to .1 too high in small groups.
+    is_predictable = metrics["estimator"].startswith(("adaptive", "combined")) and not _shares_pairs(metrics)
     if metrics["strategy"] not in ("circular", "ring") or not 0 < reliability < _HIGH or not is_predictable:
         return []
     size = max(metrics["group_sizes"], key=lambda size: metrics["group_sizes"][size])
@@ -159,6 +160,12 @@ def _one_more_ring(metrics: dict[str, Any], reliability: float) -> list[str]:
     if rings + 1 >= int(size):
         return []
     return [f"with {flags} about {reliability_with(reliability, (rings + 1) / rings):.2f}"]
+
+
+def _shares_pairs(metrics: dict[str, Any]) -> bool:
+    """Tell whether the judges of a panel answered different pairs, so that one more ring is not one for each."""
+    judges = (metrics["panel"] or {"judges": []})["judges"]
+    return len({judge["verdicts"] + judge["failures"] for judge in judges}) > 1
 
 
 def _iter_files(metrics: dict[str, Any]) -> Iterator[tuple[str, str]]:

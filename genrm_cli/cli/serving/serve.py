@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from genrm_cli.catalog import SELF_TESTS
 from genrm_cli.cli.console import say
 from genrm_cli.cli.events import Events
 from genrm_cli.cli.options import Invocation, run_to_end, say_endpoint_source, with_settings
@@ -12,6 +13,8 @@ from genrm_cli.errors import UsageError
 from genrm_cli.settings.sources.keys import find_token
 
 _OMITTED = (
+    *("format", "group_by", "prompt_field", "response_field", "id_field", "max_line_bytes", "max_unpacked", "strict"),
+    *("min_age", "require_metadata", "leases", "lease_expiry", "lock"),
     *("output", "output_template", "overwrite", "dry_run", "unscored", "max_unscored", "parallel_files"),
     *("deadline", "budget", "only_components", "only_failed", "json_output", "limit", "segment_calls", "segment_age"),
 )
@@ -22,14 +25,32 @@ _SEVERAL_WORKERS = (
 )
 
 
-@with_settings("Server", "Pairs", "Judge", "Limits", "Journal", "Rewards", "Output", "Storage", omit=_OMITTED)
+@with_settings("Server", "Input", "Pairs", "Judge", "Limits", "Journal", "Rewards", "Output", "Storage", omit=_OMITTED)
 def serve(
     invocation: Invocation,
+    self_test: Annotated[
+        str | None,
+        typer.Option(
+            metavar="|".join(SELF_TESTS),
+            help="Send a made-up cohort through the shape of this trainer, check the replies, and exit.",
+            show_default=False,
+        ),
+    ] = None,
+    self_test_url: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help="Test the server that runs here. Default: start one on a free port, and keep nothing.",
+            show_default=False,
+        ),
+    ] = None,
     workers: Annotated[int, typer.Option("--workers", hidden=True)] = 1,
 ) -> int:
     """Serve rewards to running trainers over HTTP.
 
     Example: genrm serve --base-url http://localhost:8000/v1 --model my-genrm
+
+    Example: genrm serve --base-url http://localhost:8000/v1 --model my-genrm --self-test verl
 
     Example: genrm serve --offline --listen 127.0.0.1:8330
     """
@@ -40,6 +61,8 @@ def serve(
         if error.name not in ("starlette", "uvicorn", "prometheus_client"):
             raise
         raise UsageError(f"genrm serve needs {error.name}: pip install 'genrm-cli[serve]'.") from error
+    if self_test is not None or self_test_url is not None:
+        return _test_itself(invocation, self_test, self_test_url)
     settings = invocation.settings
     token = find_token(settings.serve.token_env)
     say_endpoint_source(invocation)
@@ -51,6 +74,28 @@ def serve(
                 say(f"genrm: listening on {url}")
 
         run_to_end(serve_until_stopped(settings, invocation.api_keys, token, events, say_ready))
+    return 0
+
+
+def _test_itself(invocation: Invocation, trainer: str | None, url: str | None) -> int:
+    from genrm_cli.serve.self_test.run_self_test import probe_own_server, probe_server
+
+    if trainer not in SELF_TESTS:
+        raise UsageError(f"--self-test {trainer or '(not given)'}: expected one of {', '.join(SELF_TESTS)}.")
+    settings = invocation.settings
+    token = find_token(settings.serve.token_env)
+
+    def say_check(claim: str) -> None:
+        if not settings.output.quiet:
+            say(f"ok  {claim}")
+
+    with Events(settings.output.log_json, quiet=settings.output.quiet) as events:
+        if url is not None:
+            run_to_end(probe_server(trainer, url, token, say_check))
+        else:
+            run_to_end(probe_own_server(trainer, settings, invocation.api_keys, token, events, say_check))
+    if not settings.output.quiet:
+        say(f"genrm: rewards reach {trainer} as it needs them")
     return 0
 
 

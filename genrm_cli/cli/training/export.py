@@ -55,8 +55,8 @@ def export(
         float | None,
         option(
             "P",
-            "Minimum probability that the judge truly prefers the chosen response. trl-sft: that the reward is at "
-            "least --min-reward.",
+            "Minimum probability that the judge truly prefers the chosen response. trl-sft: rank by the bound that "
+            "the reward exceeds with this probability; --min-reward applies to the bound.",
             panel=_PAIRS,
         ),
     ] = None,
@@ -175,8 +175,6 @@ def _refuse_idle(options: "ExportOptions", unit: str) -> None:
     for flag, value, units in uses:
         if value is not None and unit not in units:
             raise UsageError(f"{flag} has no effect with --to {options.to}; omit it.")
-    if unit == "sample" and pairs.min_confidence is not None and options.min_reward is None:
-        raise UsageError("--min-confidence requires --min-reward; pass both.")
 
 
 def _refuse_out_of_range(options: "ExportOptions") -> None:

@@ -101,6 +101,8 @@ def _select(
         case "top-bottom":
             count = min(options.top, len(ranked) // 2)
             return product(ranked[:count], ranked[-count:])
+        case "teacher-student":
+            return _taught(ranked, dropped)
     best = next((candidate for candidate in ranked if not candidate.is_gated), None)
     if best is None:
         dropped["no response of the group passes the gates"] += 1
@@ -116,6 +118,24 @@ def _select(
         case _:
             worse = others[-1]
     return ((best, worse),)
+
+
+def _taught(ranked: Sequence[Candidate], dropped: Counter[str]) -> Iterator[tuple[Candidate, Candidate]]:
+    """Yield the best rollout of a teacher against each of the policy's that answers the same prompt."""
+    best: dict[int, Candidate] = {}
+    for candidate in ranked:
+        if candidate.is_teacher and not candidate.is_gated:
+            best.setdefault(candidate.prompt, candidate)
+    for student in ranked:
+        if student.is_teacher:
+            continue
+        teacher = best.get(student.prompt)
+        if teacher is None:
+            dropped["no rollout of a teacher answers the same prompt"] += 1
+        elif teacher.reward < student.reward:
+            dropped["the policy did better than the teacher"] += 1
+        else:
+            yield teacher, student
 
 
 def _compared(ranked: Sequence[Candidate], preferences: Preferences) -> Iterator[tuple[Candidate, Candidate]]:

@@ -10,8 +10,8 @@ from genrm_cli.errors import InputError
 from genrm_cli.export.candidates import Preferences
 from genrm_cli.export.scored.scored_table import ScoredTable
 from genrm_cli.rewards.estimators import Calibration, CalibrationStatistics
-from genrm_cli.rewards.estimators.order import Posterior, posterior_of
 from genrm_cli.rewards.estimators.verdict_batch import Floats, batch_of
+from genrm_cli.rewards.order import Posterior, posterior_of
 from genrm_cli.storage.formats.lines import Line
 from genrm_cli.storage.formats.records import BadLineError, parse_record
 from genrm_cli.verdicts import Verdict, preference

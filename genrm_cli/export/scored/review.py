@@ -17,7 +17,12 @@ STATUSES = (APPROVED, "pending", "held", "rejected")
 
 
 def withheld_rollouts(lines: Iterable[Line], uri: str) -> dict[tuple[str, int], str]:
-    """Return the rollouts that stay out of exports, by group and index, with their status.
+    """Return the rollouts that stay out of exports, by group and index, with their status; may raise `InputError`."""
+    return {rollout: status for rollout, status in read_statuses(lines, uri).items() if status != APPROVED}
+
+
+def read_statuses(lines: Iterable[Line], uri: str) -> dict[tuple[str, int], str]:
+    """Return the last status of each rollout in a review file, by group and index.
 
     Raises:
         InputError: a line is not a review; a rollout that should be withheld must not slip through.
@@ -35,4 +40,4 @@ def withheld_rollouts(lines: Iterable[Line], uri: str) -> dict[tuple[str, int], 
                 f"{where}: not a review; expected group (text), index (integer) and status ({', '.join(STATUSES)})"
             )
         statuses[group, index] = status
-    return {rollout: status for rollout, status in statuses.items() if status != APPROVED}
+    return statuses

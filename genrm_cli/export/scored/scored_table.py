@@ -67,7 +67,7 @@ class ScoredTable:
         self._reward, self._error, self._base_score = array("d"), array("d"), array("d")
         self._chars = array("I")
         self._text, self._prompt = array("Q"), array("Q")
-        self._gated = array("B")
+        self._gated, self._teacher = array("B"), array("B")
         self._ends = array("Q")
         self._spool = Spool()
 
@@ -126,6 +126,7 @@ class ScoredTable:
         self._text.append(digest_of_items(items, with_reasoning=with_reasoning))
         self._prompt.append(prompt)
         self._gated.append(isinstance(total, dict) and bool(total.get("gated_by")))
+        self._teacher.append(_is_teachers(record))
         stored = StoredRollout(
             rollout.prompt,
             items,
@@ -171,6 +172,7 @@ class ScoredTable:
             self._text[row],
             self._prompt[row],
             bool(self._gated[row]),
+            bool(self._teacher[row]),
         )
 
 
@@ -198,6 +200,12 @@ def _logprobs_of(record: dict[str, Any]) -> list[float] | None:
         if isinstance(value, list) and value and all(isinstance(each, int | float) for each in value):
             return [float(each) for each in value]
     return None
+
+
+def _is_teachers(record: dict[str, Any]) -> bool:
+    """Whether a record says that its policy acted as a teacher (`genrm collect --policy-role teacher`)."""
+    policy = record.get("policy")
+    return isinstance(policy, dict) and policy.get("role") == "teacher"
 
 
 def _number(value: object) -> float:

@@ -64,6 +64,18 @@ def _shard_journals(path: str) -> list[str]:
     return [folder + slash + name for name in found if name.startswith(start) and name.endswith(_SUFFIX)]
 
 
+def turns_path(episodes_uri: str, settings: Settings) -> str:
+    """Return the journal file of collected episodes, which resumes them at any turn, so there always is one.
+
+    It has a name of its own, so that the journal beside it is that of the verdicts on these episodes.
+    """
+    if settings.journal.journal is not None and not is_s3(settings.journal.journal):
+        return settings.journal.journal
+    if settings.journal.journal is not None or is_s3(episodes_uri):
+        return str(state_folder() / f"{_digest(episodes_uri)}.turns.sqlite")
+    return sibling(episodes_uri, ".turns.sqlite")
+
+
 def check_journal_place(settings: Settings) -> None:
     """Refuse a journal on S3 outside `rl/`: it holds the judge's replies.
 
@@ -106,12 +118,24 @@ async def open_journal(scored_uri: str, run: RunContext) -> AsyncIterator[Journa
     if path is None:
         yield None
         return
+    async with open_journal_at(path, scored_uri, run) as journal:
+        if segments_folder(scored_uri, run.settings) is None:
+            await run.in_thread(lambda: _take_in_others(journal, scored_uri, run))
+        yield journal
+
+
+@asynccontextmanager
+async def open_journal_at(path: str, output_uri: str, run: RunContext) -> AsyncIterator[Journal]:
+    """Open the journal file of an output, with the segments of other machines.
+
+    Raises:
+        StorageError: as for `open_journal`.
+    """
     if run.settings.journal.journal is not None:
         make_folder(path)
-    folder = segments_folder(scored_uri, run.settings)
+    folder = segments_folder(output_uri, run.settings)
     if folder is None:
         with Journal(path) as journal:
-            await run.in_thread(lambda: _take_in_others(journal, scored_uri, run))
             yield journal
     else:
         async with JournalReplica(folder, run) as segments:

@@ -9,7 +9,7 @@ from genrm_cli.errors import UsageError
 from genrm_cli.judging.lookup.builtin_profiles import PROFILES, ROLES_PROFILE, profile_for, profile_of_model
 from genrm_cli.judging.profiles.custom import parse_custom_profile
 from genrm_cli.judging.profiles.parsing.compat import parse_scores_json_as_reference
-from genrm_cli.judging.profiles.profile import AnyProfile, GradingProfile
+from genrm_cli.judging.profiles.profile import AnyProfile, Profile
 from genrm_cli.settings.panel import JudgeConfig
 from genrm_cli.settings.sources.toml_file import read_toml
 from genrm_cli.verdicts import MIDDLE_RANKING
@@ -61,7 +61,7 @@ def profile_of(config: JudgeConfig) -> AnyProfile:
         return find_profile(judge.profile, judge.model)
     # NeMo Gym asks every judge with its roles.
     profile = find_profile(judge.profile or profile_of_model(judge.model) or ROLES_PROFILE, judge.model)
-    if isinstance(profile, GradingProfile) or profile.name not in _READ_BY_THE_REFERENCE:
+    if not isinstance(profile, Profile) or profile.name not in _READ_BY_THE_REFERENCE:
         raise UsageError(
             f"--compat {judge.compat} reads JSON scores, which the profile {profile.name} does not ask for."
         )

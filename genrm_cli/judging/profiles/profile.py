@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from genrm_cli.judging.requests import ListwisePrompt, PairwisePrompt, Prompt, Reply
-from genrm_cli.verdicts import Failure, Grades, Judgment, Verdict
+from genrm_cli.judging.requests import ChatPrompt, ListwisePrompt, PairwisePrompt, Prompt, Reply
+from genrm_cli.verdicts import Failure, FailureKind, Grades, Judgment, Said, Verdict
 
 Message = dict[str, str]
 
@@ -70,7 +70,23 @@ class GradingProfile:
     reread_version: int | None = None
 
 
-AnyProfile = Profile | GradingProfile
+@dataclass(frozen=True, slots=True)
+class ChatProfile:
+    """How a chat model is asked for its next turn: with the turns as they are; any text is an answer.
+
+    Attributes:
+        name: what the journal calls the role of the model.
+        version: as for `Profile`, as are `about`, `request_fields` and `reread_version`.
+    """
+
+    name: str
+    version: int
+    about: str
+    request_fields: Mapping[str, object]
+    reread_version: int | None = None
+
+
+AnyProfile = Profile | GradingProfile | ChatProfile
 
 
 def count_turns(profile: AnyProfile) -> int:
@@ -88,6 +104,8 @@ def render_messages(profile: AnyProfile, shown: Prompt) -> list[Message]:
         return profile.render_messages(shown)
     if isinstance(profile, GradingProfile) and isinstance(shown, ListwisePrompt):
         return profile.render_messages(shown)
+    if isinstance(profile, ChatProfile) and isinstance(shown, ChatPrompt):
+        return [{"role": role, "content": text} for role, text in shown.conversation]
     raise TypeError(f"{profile.name} does not take a {type(shown).__name__}")
 
 
@@ -101,7 +119,19 @@ def parse_reply(profile: AnyProfile, reply: Reply, shown: Prompt) -> Judgment | 
         return profile.parse_reply(reply, shown)
     if isinstance(profile, GradingProfile) and isinstance(shown, ListwisePrompt):
         return profile.parse_reply(reply, shown)
+    if isinstance(profile, ChatProfile) and isinstance(shown, ChatPrompt):
+        return _parse_turn(reply)
     raise TypeError(f"{profile.name} does not take a {type(shown).__name__}")
+
+
+def _parse_turn(reply: Reply) -> Said | Failure:
+    if reply.text.strip():
+        return Said(is_cut=reply.finish_reason == "length")
+    if reply.finish_reason == "length":
+        return Failure(FailureKind.TRUNCATED, "the token limit cut the reply off before its first word")
+    if reply.refusal or reply.finish_reason == "content_filter":
+        return Failure(FailureKind.REFUSED, f"the server filtered the reply: {reply.refusal or 'content_filter'}")
+    return Failure(FailureKind.EMPTY, "the reply is empty")
 
 
 def freeze(value: object) -> object:

@@ -4,7 +4,7 @@
 takes. `estimate` works on one group, `estimate_many` on many, `ESTIMATORS` on a `VerdictBatch`.
 """
 
-from genrm_cli.rewards.estimators.calibration import Calibration, CalibrationStatistics, JudgeNoise, Weights
+from genrm_cli.rewards.estimators.calibration import Calibration, CalibrationStatistics
 from genrm_cli.rewards.estimators.estimate import (
     ESTIMATORS,
     Estimate,
@@ -12,8 +12,11 @@ from genrm_cli.rewards.estimators.estimate import (
     estimate_many,
     estimate_simple_tiebreaker,
 )
+from genrm_cli.rewards.estimators.judge_noise import JudgeNoise, Weights
+from genrm_cli.rewards.estimators.shared_pairs import RunStatistics, estimate_panel
 from genrm_cli.rewards.estimators.verdict_batch import (
     BatchEstimate,
+    Floats,
     VerdictBatch,
     Verdicts,
     batch_of,
@@ -26,13 +29,16 @@ __all__ = [
     "Calibration",
     "CalibrationStatistics",
     "Estimate",
+    "Floats",
     "JudgeNoise",
+    "RunStatistics",
     "VerdictBatch",
     "Verdicts",
     "Weights",
     "batch_of",
     "estimate",
     "estimate_many",
+    "estimate_panel",
     "estimate_simple_tiebreaker",
     "verdict_array",
 ]

@@ -6,14 +6,23 @@ because of the prompt.
 Source: the method of moments for a linear model with random rollouts and random prompts.
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import numpy as np
 
 from genrm_cli.rewards.estimators import variances
+from genrm_cli.rewards.estimators.judge_noise import (
+    TYPICAL,
+    JudgeNoise,
+    Moments,
+    Weights,
+    WinNoise,
+    adapted_noise,
+    noise_of,
+    weights_of,
+)
+from genrm_cli.rewards.estimators.labels import SIZES, UNIT, Choices, LabelCounts, choices_of, sizes_of
 from genrm_cli.rewards.estimators.verdict_batch import (
     Floats,
     VerdictBatch,
@@ -32,73 +41,17 @@ UNBIASED_VERDICTS = 32
 _NOISE_FLOOR = 0.02
 _AT_ONCE = 64
 _MAX_WAITING = 4096  # verdicts of all kinds together
-_MAX_CORRELATION = 0.98
 
 # Columns of a verdict's features: score_1 - score_2, 3.5 - ranking, the mean of both scores less 3, 1, and +1 or -1 for
 # the one that is preferred, 0 for an even verdict.
 _D, _R, _M, _ONE, _WIN = range(5)
 _GAPS = slice(_D, _M)
 _COLUMNS = 5
+_WINS = np.eye(_COLUMNS)[_WIN]
+_LABEL_VALUES = (np.eye(_COLUMNS)[_D] + np.eye(_COLUMNS)[_R]) / 2 / UNIT
 # Sums of the products of features: of one verdict with itself, of two that share one rollout (with the signs of its
 # positions; one of them signed; unsigned), and of two that share none.
 _OWN, _SIGNED, _MIXED, _PLAIN, _DISJOINT = range(5)
-
-
-@dataclass(frozen=True, slots=True)
-class JudgeNoise:
-    """Dependence of a judge's verdicts on the rollouts, whose qualities have variance 1 within a group.
-
-    d is score_1 - score_2, r is 3.5 - ranking, m is (score_1 + score_2) / 2, all in units of the judge's scores.
-
-    Attributes:
-        slopes: of d and r in the difference of the two qualities.
-        level_slope: of m in the sum of the two qualities, 0 or more.
-        noise: 2 by 2, covariance of d and r given the qualities, without what the prompt adds.
-        level_noise: variance of m likewise.
-        prompt_bias: 2 by 2, covariance of what the prompt adds to all d and r of its group.
-    """
-
-    slopes: tuple[float, float]
-    level_slope: float
-    noise: tuple[tuple[float, float], tuple[float, float]]
-    level_noise: float
-    prompt_bias: tuple[tuple[float, float], tuple[float, float]]
-
-    @property
-    def scale(self) -> float:
-        """Standard deviation of the qualities, in units of (d + r) / 2."""
-        return (self.slopes[0] + self.slopes[1]) / 2
-
-
-class WinNoise(NamedTuple):
-    """Dependence of wins on the rollouts: 1 where the first is preferred, -1 where the second, 0 where neither.
-
-    Attributes:
-        signal: variance that one rollout's quality adds.
-        noise: variance given both qualities, without what the prompt adds.
-    """
-
-    signal: float
-    noise: float
-
-
-@dataclass(frozen=True, slots=True)
-class Weights:
-    """The weights of the least squares; the defaults are those of a typical judge.
-
-    Attributes:
-        gap: of d. Likewise `ranking`, of r.
-        precision: of the graph of comparisons, against 1 for the assumption that all rollouts are equal.
-        level: of m, in the right side; `level_precision` in the left.
-        scale: of the solution, to bring it onto the scale of (d + r) / 2.
-    """
-
-    gap: float = 0.5
-    ranking: float = 0.5
-    precision: float = 1.0
-    level: float = 1.2
-    level_precision: float = 0.48
-    scale: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +69,11 @@ class Calibration:
         weights: fitted; None below 128 groups, and where no signal was found.
         scores: of the tie-broken scores; None with too few verdicts, as when no rollout has two.
         wins: of 5 for a win, 3 for an even verdict and 1 for a loss; None likewise.
+        adapted: the typical judge, adapted to the verdicts: near it with few of them, near `noise` with many.
+        labels: model of a judge of labels, adapted likewise; None for a judge of scores.
+        label_noise: of the values of its labels; None with too few verdicts.
+        judges: of each judge, where judges answer different comparisons; else empty.
+        agreement: correlations of the qualities that these judges see.
     """
 
     groups: int = 0
@@ -127,6 +85,11 @@ class Calibration:
     weights: Weights | None = None
     scores: variances.Variances | None = None
     wins: variances.Variances | None = None
+    adapted: JudgeNoise = TYPICAL
+    labels: Choices | None = None
+    label_noise: WinNoise | None = None
+    judges: "tuple[Calibration, ...]" = ()
+    agreement: tuple[tuple[float, ...], ...] = ()
 
     @property
     def signal_sought(self) -> bool:
@@ -147,6 +110,7 @@ class CalibrationStatistics:
     _waiting_verdicts: int = 0
     _sums: Floats = field(default_factory=lambda: np.zeros((5, _COLUMNS, _COLUMNS)))
     _averages: Floats = field(default_factory=lambda: np.zeros(variances.SUMS))
+    _labels: Floats = field(default_factory=lambda: np.zeros(SIZES))
 
     def add_group(self, n: int, verdicts: Verdicts) -> None:
         """Add the verdicts of one group of n rollouts."""
@@ -190,6 +154,7 @@ class CalibrationStatistics:
         self._sums[_PLAIN] += plain_share
         self._sums[_DISJOINT] += whole.T @ whole - plain_share - _products(pair_plain, pair_plain)
         self._averages += variances.sums_of(batch)
+        self._labels += sizes_of(batch)[0]
 
     def merge(self, other: "CalibrationStatistics") -> None:
         """Add the verdicts of another part of the run."""
@@ -197,6 +162,7 @@ class CalibrationStatistics:
         self.groups += other.groups
         self._sums += other._sums
         self._averages += other._averages
+        self._labels += other._labels
 
     @property
     def verdicts(self) -> int:
@@ -207,7 +173,7 @@ class CalibrationStatistics:
     def numbers(self) -> list[float]:
         """Return all sums; those of two parts of a run, added, are those of both."""
         self._take_waiting()
-        return [float(self.groups), *self._sums.ravel().tolist(), *self._averages.ravel().tolist()]
+        return [float(self.groups), *(number for sums in self._all_sums() for number in sums.ravel().tolist())]
 
     @classmethod
     def of_numbers(cls, numbers: Sequence[float]) -> "CalibrationStatistics":
@@ -217,22 +183,29 @@ class CalibrationStatistics:
             ValueError: they are not as many as `numbers` returns.
         """
         made = cls()
-        if len(numbers) != 1 + made._sums.size + made._averages.size:
+        sizes = [sums.size for sums in made._all_sums()]
+        if len(numbers) != 1 + sum(sizes):
             raise ValueError(f"{len(numbers)} sums")
-        sums, averages = np.split(np.array(numbers[1:], dtype=np.float64), [made._sums.size])
         made.groups = int(numbers[0])
-        made._sums, made._averages = sums.reshape(made._sums.shape), averages.reshape(made._averages.shape)
+        given = np.split(np.array(numbers[1:], dtype=np.float64), np.cumsum(sizes)[:-1])
+        for sums, values in zip(made._all_sums(), given, strict=True):
+            sums += values.reshape(sums.shape)
         return made
+
+    def _all_sums(self) -> tuple[Floats, ...]:
+        return self._sums, self._averages, self._labels
 
     def fit(self) -> Calibration:
         """Return the calibration from the verdicts so far."""
         self._take_waiting()
         count = self._sums[_OWN, _ONE, _ONE]
         biases = self._sums[_OWN, _ONE, _GAPS] / (count + UNBIASED_VERDICTS)
-        is_enough = (
-            self._sums[_PLAIN, _ONE, _ONE] >= 2 * MIN_SHARING_FOR_NOISE and self._sums[_DISJOINT, _ONE, _ONE] > 0
-        )
-        noise, win_noise = (self._noise(), self._wins()) if is_enough else (None, None)
+        sharing, disjoint = self._sums[_PLAIN, _ONE, _ONE] / 2, self._sums[_DISJOINT, _ONE, _ONE]
+        moments = self._moments() if min(sharing, disjoint) > 0 else None
+        is_enough = moments is not None and sharing >= MIN_SHARING_FOR_NOISE
+        noise = noise_of(moments) if moments is not None and is_enough else None
+        win_noise = self._split(_WINS) if is_enough else None
+        labels = self._labels_seen(moments)
         return Calibration(
             groups=self.groups,
             gap_bias=float(biases[_D]),
@@ -243,12 +216,27 @@ class CalibrationStatistics:
             weights=weights_of(noise) if noise and self.groups >= MIN_GROUPS_FOR_WEIGHTS else None,
             scores=variances.variances_of(self._averages, 0),
             wins=_with_signal(variances.variances_of(self._averages, 1), win_noise),
+            adapted=TYPICAL if moments is None else adapted_noise(moments),
+            labels=labels,
+            label_noise=self._split(_LABEL_VALUES) if is_enough and labels is not None else None,
         )
 
-    def _wins(self) -> WinNoise:
-        """Split the variance of wins into rollouts, prompts and noise."""
+    def _labels_seen(self, moments: Moments | None) -> Choices | None:
+        """Return the model of a judge of labels; None for a judge that wrote anything else."""
+        verdicts = self._sums[_OWN, _ONE, _ONE]
+        if not 0 < verdicts == self._labels.sum():
+            return None
+        mean = float(_LABEL_VALUES @ self._sums[_OWN, _ONE]) / verdicts
+        if moments is None:
+            return choices_of(LabelCounts(self._labels, mean, None, 0))
+        return choices_of(LabelCounts(self._labels, mean, self._split(_LABEL_VALUES), moments.pairs))
+
+    def _split(self, features: Floats) -> WinNoise:
+        """Split the variance of a sum of features into rollouts, prompts and noise."""
         counts = self._sums[:, _ONE, _ONE]
-        own, signed, prompt = (self._centred(sums)[_WIN, _WIN] for sums in self._sums[[_OWN, _SIGNED, _DISJOINT]])
+        own, signed, prompt = (
+            features @ self._centred(sums) @ features for sums in self._sums[[_OWN, _SIGNED, _DISJOINT]]
+        )
         prompt /= counts[_DISJOINT]
         signal = max(0.0, float(signed - counts[_SIGNED] * prompt) / float(counts[_PLAIN]))
         return WinNoise(signal, max(_NOISE_FLOOR, float(own / counts[_OWN] - prompt) - 2 * signal))
@@ -260,8 +248,8 @@ class CalibrationStatistics:
         centre[_ONE, _ONE] = 1.0
         return np.asarray(centre.T @ sums @ centre, dtype=np.float64)
 
-    def _noise(self) -> JudgeNoise | None:
-        """Split the verdicts' variance into rollouts, prompts and noise; None where no signal was found."""
+    def _moments(self) -> Moments:
+        """Split the verdicts' variance into rollouts, prompts and the rest."""
         counts = self._sums[[_OWN, _PLAIN, _PLAIN, _PLAIN, _DISJOINT], _ONE, _ONE]
         own, signed, mixed, plain, prompt = (
             self._centred(sums) / count for sums, count in zip(self._sums, counts, strict=True)
@@ -270,20 +258,9 @@ class CalibrationStatistics:
         signal[_GAPS, _GAPS] = signed[_GAPS, _GAPS] - signed[_ONE, _ONE] * prompt[_GAPS, _GAPS]
         signal[_GAPS, _M] = signal[_M, _GAPS] = mixed[_GAPS, _M]
         signal[_M, _M] = plain[_M, _M] - prompt[_M, _M]
-        strengths, directions = np.linalg.eigh(signal)
-        slopes = math.sqrt(max(0.0, strengths[-1])) * directions[:, -1]
-        slopes *= 1 if slopes[_D] + slopes[_R] >= 0 else -1
-        if slopes[_D] + slopes[_R] <= 0:
-            return None
-        level_slope = max(0.0, float(slopes[_M]))
-        noise = own[_GAPS, _GAPS] - 2 * np.outer(slopes[_GAPS], slopes[_GAPS]) - prompt[_GAPS, _GAPS]
-        return JudgeNoise(
-            slopes=(float(slopes[_D]), float(slopes[_R])),
-            level_slope=level_slope,
-            noise=_floored(noise),
-            level_noise=max(_NOISE_FLOOR, float(own[_M, _M] - prompt[_M, _M]) - 2 * level_slope**2),
-            prompt_bias=_pairs(prompt[_GAPS, _GAPS]),
-        )
+        numbers = slice(_D, _ONE)
+        pairs, verdicts = float(counts[1]) / 2, float(counts[0])
+        return Moments(signal, own[numbers, numbers], prompt[numbers, numbers], pairs, verdicts)
 
 
 def _with_signal(wins: variances.Variances | None, noise: WinNoise | None) -> variances.Variances | None:
@@ -292,22 +269,6 @@ def _with_signal(wins: variances.Variances | None, noise: WinNoise | None) -> va
     The spread of averages overstates it in small groups, where every win is another rollout's loss.
     """
     return wins if wins is None or noise is None else wins._replace(between=4 * noise.signal)
-
-
-def weights_of(noise: JudgeNoise) -> Weights | None:
-    """Return the best weights for a judge; None where they would all be 0."""
-    weights = np.maximum(0.0, np.linalg.solve(np.array(noise.noise), np.array(noise.slopes)))
-    precision = float(weights @ np.array(noise.slopes))
-    if precision <= 0:
-        return None
-    return Weights(
-        gap=float(weights[_D]),
-        ranking=float(weights[_R]),
-        precision=precision,
-        level=noise.level_slope / noise.level_noise,
-        level_precision=noise.level_slope**2 / noise.level_noise,
-        scale=noise.scale,
-    )
 
 
 def _features(batch: VerdictBatch) -> Floats:
@@ -340,16 +301,3 @@ def _products(a: Floats, b: Floats) -> Floats:
     """Return the sums of the products of all columns."""
     products: Floats = a.reshape(-1, _COLUMNS).T @ b.reshape(-1, _COLUMNS)
     return products
-
-
-def _floored(noise: Floats) -> tuple[tuple[float, float], tuple[float, float]]:
-    """Return a covariance of d and r that has an inverse."""
-    gap, ranking = max(_NOISE_FLOOR, float(noise[_D, _D])), max(_NOISE_FLOOR, float(noise[_R, _R]))
-    most = _MAX_CORRELATION * math.sqrt(gap * ranking)
-    both = min(most, max(-most, float(noise[_D, _R])))
-    return (gap, both), (both, ranking)
-
-
-def _pairs(matrix: Floats) -> tuple[tuple[float, float], tuple[float, float]]:
-    (a, b), (c, d) = matrix.tolist()
-    return (a, b), (c, d)

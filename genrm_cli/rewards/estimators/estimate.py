@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from genrm_cli.rewards.estimators.adaptive import adapt
 from genrm_cli.rewards.estimators.averages import average_scores, average_wins
 from genrm_cli.rewards.estimators.bradley_terry import fit_bradley_terry
 from genrm_cli.rewards.estimators.calibration import Calibration
@@ -13,6 +14,7 @@ from genrm_cli.rewards.estimators.verdict_batch import BatchEstimate, VerdictBat
 
 ESTIMATORS: Mapping[str, Callable[[VerdictBatch, Calibration], BatchEstimate]] = {
     "simple_tiebreaker": average_scores,
+    "adaptive": adapt,
     "combined": combine,
     "combined_fitted": combine_fitted,
     "win_rate": average_wins,

@@ -6,10 +6,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from genrm_cli.rewards.estimators.calibration import Calibration, JudgeNoise, Weights
+from genrm_cli.rewards.estimators.calibration import Calibration
+from genrm_cli.rewards.estimators.judge_noise import JudgeNoise, Weights, weights_of
 from genrm_cli.rewards.estimators.sparse import EXACT, MAX_DENSE, ROUGH, PairMatrix, iter_probes, probed
 from genrm_cli.rewards.estimators.verdict_batch import BatchEstimate, Flags, Floats, Indices, VerdictBatch, inverse_of
 from genrm_cli.verdicts import MIDDLE_RANKING
+
+QUALITY_POINTS = 0.8  # base score of one standard deviation of quality, on the scale of `combine_adapted`
 
 
 class Spread(NamedTuple):
@@ -50,19 +53,37 @@ def combine(batch: VerdictBatch, calibration: Calibration) -> BatchEstimate:
 
     Source: Liusie et al. 2024, arXiv 2405.05894 (product of experts, Gaussian closed form); ridge regression.
     """
-    return _combine(batch, calibration, Weights())
+    return _combine(batch, calibration, Weights(), calibration.noise, _scale_of(calibration.noise))
 
 
 def combine_fitted(batch: VerdictBatch, calibration: Calibration) -> BatchEstimate:
     """Combine with the weights fitted to this judge; with the default ones where none could be fitted."""
-    return _combine(batch, calibration, calibration.weights or Weights())
+    weights = calibration.weights or Weights()
+    return _combine(batch, calibration, weights, calibration.noise, _scale_of(calibration.noise))
 
 
-def _combine(batch: VerdictBatch, calibration: Calibration, weights: Weights) -> BatchEstimate:
+def combine_adapted(batch: VerdictBatch, calibration: Calibration) -> BatchEstimate:
+    """Combine with the weights of the typical judge, adapted to this one, on a scale that does not depend on it."""
+    weights = weights_of(calibration.adapted, QUALITY_POINTS) or Weights(scale=QUALITY_POINTS)
+    return _combine(batch, calibration, weights, calibration.noise, QUALITY_POINTS)
+
+
+def _scale_of(noise: JudgeNoise | None) -> float:
+    return 0.0 if noise is None else noise.scale
+
+
+def _combine(
+    batch: VerdictBatch,
+    calibration: Calibration,
+    weights: Weights,
+    noise: JudgeNoise | None,
+    scale: float,
+) -> BatchEstimate:
     """Solve (I + p L + q Q) x = sums of gaps and levels, where x sums to 0 in each group.
 
     L is the sum of (e_i - e_j)(e_i - e_j)' over the verdicts, Q that of (e_i + e_j)(e_i + e_j)' less n n' / M, with
-    n the verdicts on each rollout and M those of the group.
+    n the verdicts on each rollout and M those of the group. Errors are those against qualities with the standard
+    deviation `scale`.
     """
     means = (batch.score_1 + batch.score_2) / 2
     level = batch.means(means)
@@ -71,13 +92,13 @@ def _combine(batch: VerdictBatch, calibration: Calibration, weights: Weights) ->
     levels = means - level
     right = batch.sum_by_rollout(gaps, -gaps) + weights.level * batch.sum_by_rollout(levels, levels)
     solve = _solve_dense if batch.n <= MAX_DENSE else _solve_sparse
-    solution, spread = solve(batch, right, weights, calibration.noise)
+    solution, spread = solve(batch, right, weights, noise, scale)
     qualities, scored = weights.scale * solution, batch.counts() > 0
     return BatchEstimate(
         base_scores=level + qualities,
         scored=scored,
         variances=spread.variances,
-        known=np.full(batch.groups, calibration.noise is not None),
+        known=np.full(batch.groups, noise is not None),
         reliabilities=linear_reliabilities(qualities, spread.shared, spread.total, scored),
         assessed=np.full(batch.groups, calibration.signal_sought),
         converged=np.ones(batch.groups, dtype=np.bool_),
@@ -142,7 +163,7 @@ def imbalance_of(batch: VerdictBatch) -> Floats:
 
 
 def _solve_dense(
-    batch: VerdictBatch, right: Floats, weights: Weights, noise: JudgeNoise | None
+    batch: VerdictBatch, right: Floats, weights: Weights, noise: JudgeNoise | None, scale: float
 ) -> tuple[Floats, Spread]:
     laplacian, level_part = dense_graphs(batch)
     inverse = inverse_of(np.eye(batch.n) + weights.precision * laplacian + weights.level_precision * level_part)
@@ -158,7 +179,7 @@ def _solve_dense(
     seen = weights.scale * inverse @ seen
     centring = _centring(batch.counts() > 0)
     return solution, Spread(
-        variances=((seen - noise.scale * centring) ** 2).sum(axis=2) + noisy,
+        variances=((seen - scale * centring) ** 2).sum(axis=2) + noisy,
         shared=np.trace(seen, axis1=1, axis2=2),
         total=(seen**2).sum(axis=(1, 2)) + noisy.sum(axis=1),
     )
@@ -184,7 +205,7 @@ def _centring(scored: Flags) -> Floats:
 
 
 def _solve_sparse(
-    batch: VerdictBatch, right: Floats, weights: Weights, noise: JudgeNoise | None
+    batch: VerdictBatch, right: Floats, weights: Weights, noise: JudgeNoise | None, scale: float
 ) -> tuple[Floats, Spread]:
     """Solve group by group; base scores are exact to 1e-9, standard errors and reliability are estimates by probing.
 
@@ -197,7 +218,7 @@ def _solve_sparse(
         sides = np.stack([right[group], imbalance[group]], axis=1)
         solution[group], leanings = matrix.solve(sides, EXACT).T
         if noise is not None:
-            made = _probe_spread(graph, matrix, leanings, weights, noise)
+            made = _probe_spread(graph, matrix, leanings, weights, noise, scale)
             spread.variances[group], spread.shared[group], spread.total[group] = made
     return solution, spread
 
@@ -222,7 +243,7 @@ class _Graph(NamedTuple):
 
 
 def _probe_spread(
-    graph: _Graph, matrix: PairMatrix, leanings: Floats, weights: Weights, noise: JudgeNoise
+    graph: _Graph, matrix: PairMatrix, leanings: Floats, weights: Weights, noise: JudgeNoise, scale: float
 ) -> tuple[Floats, float, float]:
     """Return what `_solve_dense` returns as `Spread`, for one group, by probing."""
     response = _response_of(weights, noise)
@@ -234,9 +255,9 @@ def _probe_spread(
     for probes in iter_probes(len(leanings), graph.first, graph.second):
         solved = matrix.solve(probes, ROUGH)
         seen, noisy = weights.scale * (signal @ solved), weights.scale**2 * (errors @ solved)
-        missed = seen - noise.scale * _centred(probes, scored)
+        missed = seen - scale * _centred(probes, scored)
         product = matrix.solve(weights.scale * (signal @ missed) + noisy, ROUGH)
-        variances += probed(probes, product - noise.scale * _centred(missed, scored))
+        variances += probed(probes, product - scale * _centred(missed, scored))
         shared += float(probed(probes, seen).sum())
         total += float((probed(seen, seen) + probed(solved, noisy)).sum())
     return np.maximum(variances, 0.0), shared, total

@@ -286,6 +286,28 @@ def test_a_judge_that_stays_down_is_given_up() -> None:
     run(scenario())
 
 
+def test_a_pool_that_resumes_gives_up_only_those_who_wait() -> None:
+    """As in a server: whoever comes later waits anew, and is answered once the judge is back."""
+
+    async def scenario() -> None:
+        endpoints = [endpoint("a", 1)]
+        pool = EndpointPool(endpoints, 0.5, lambda event, fields: None, resumes=True)
+        await break_down(pool)
+
+        async def insist() -> None:
+            while True:
+                pool.release(await take(pool), Ending.BROKEN, "connection refused")
+
+        waiting = [asyncio.create_task(insist()) for _ in range(3)]
+        results = await asyncio.gather(*waiting, return_exceptions=True)
+        assert all(isinstance(result, JudgeError) and "Run the same command" not in str(result) for result in results)
+        pool.release(await take(pool), Ending.ANSWERED)
+        assert pool.is_up
+        assert not (await take(pool)).on_trial
+
+    run(scenario())
+
+
 def test_a_judge_that_comes_back_in_time_is_not_given_up() -> None:
     """The clock of giving up stops when one endpoint is back."""
 

@@ -20,6 +20,7 @@ from verdict_rows import Row, verdicts_of
 
 from genrm_cli.pairing import plan_comparisons
 from genrm_cli.rewards.estimators import (
+    ESTIMATORS,
     Calibration,
     CalibrationStatistics,
     Weights,
@@ -195,14 +196,14 @@ def test_groups_too_small_to_tell_rollouts_from_prompts(n):
     assert (fit.noise, fit.weights) == (None, None)
 
 
-@pytest.mark.parametrize(("score_2", "ranking"), [(3.0, 3.5), (2.0, 2.0)])
-def test_a_judge_that_always_says_the_same_has_no_signal(score_2, ranking):
+@pytest.mark.parametrize(("score_1", "score_2", "ranking"), [(3.0, 3.0, 3.5), (3.0, 2.0, 2.0), (4.0, 2.0, 2.0)])
+def test_a_judge_that_always_says_the_same_has_no_signal(score_1, score_2, ranking):
     """No weights, no errors, no division by zero; and no differences where the order is balanced."""
     batch, _ = linear_judge(200, 8, PLAN)
-    batch.score_1[:], batch.score_2[:], batch.ranking[:] = 3.0, score_2, ranking
+    batch.score_1[:], batch.score_2[:], batch.ranking[:] = score_1, score_2, ranking
     fit = fit_of(batch)
     assert (fit.noise, fit.weights) == (None, None)
-    for name in ("simple_tiebreaker", "combined", "combined_fitted", "win_rate", "bradley_terry"):
+    for name in ESTIMATORS:
         made = estimate(name, 8, verdicts_of(pairs_of(batch, 0)), fit)
         assert max(made.base_scores) - min(made.base_scores) < 1e-9
         assert made.reliability is None or made.reliability < 1e-9

@@ -18,7 +18,8 @@ from genrm_cli.rewards.estimators import (
     estimate,
     estimate_many,
 )
-from genrm_cli.rewards.estimators.calibration import WinNoise, weights_of
+from genrm_cli.rewards.estimators.judge_noise import WinNoise, weights_of
+from genrm_cli.rewards.estimators.least_squares import QUALITY_POINTS
 from genrm_cli.rewards.estimators.variances import Variances
 
 NOISE = JudgeNoise((0.8, 0.5), 0.35, ((1.2, 0.3), (0.3, 0.5)), 0.3, ((0.25, 0.1), (0.1, 0.09)))
@@ -188,7 +189,7 @@ def test_reliability_foretells_the_squared_correlation(name, ring_k):
         assert made.reliabilities[some].mean() == pytest.approx(squared[some].mean(), abs=0.1)
 
 
-@pytest.mark.parametrize("name", ["combined", "combined_fitted", "win_rate", "bradley_terry"])
+@pytest.mark.parametrize("name", ["adaptive", "combined", "combined_fitted", "win_rate", "bradley_terry"])
 @pytest.mark.parametrize("ring_k", [1, 2])
 @pytest.mark.parametrize("noisier", [1, 3, 8])
 def test_a_noisier_judge_is_less_reliable(name, ring_k, noisier):
@@ -220,7 +221,7 @@ def test_no_signal_in_enough_verdicts_is_reliability_0(name):
     assert (made.reliability, set(made.standard_errors)) == (0.0, {None})
 
 
-@pytest.mark.parametrize("name", ["combined", "combined_fitted"])
+@pytest.mark.parametrize("name", ["adaptive", "combined", "combined_fitted"])
 @pytest.mark.parametrize(("n", "ring_k"), [(12, 1), (12, 4), (5, 1)])
 def test_standard_errors_are_those_made(name, n, ring_k):
     """The mean squared error of the base scores, known here, is the mean of the squared standard errors."""
@@ -229,7 +230,8 @@ def test_standard_errors_are_those_made(name, n, ring_k):
     fit = fit_of(batch)
     made = ESTIMATORS[name](batch, fit)
     centred = [values - values.mean(axis=1, keepdims=True) for values in (made.base_scores, quality)]
-    actual = ((centred[0] - fit.noise.scale * centred[1]) ** 2).mean()
+    scale = QUALITY_POINTS if name == "adaptive" else fit.noise.scale
+    actual = ((centred[0] - scale * centred[1]) ** 2).mean()
     assert made.variances.mean() == pytest.approx(actual, rel=0.05)
 
 

@@ -6,10 +6,10 @@ from drawn_verdicts import linear_judge, pairs_of
 from verdict_rows import verdicts_of
 
 from genrm_cli.pairing import STRATEGIES, plan_comparisons
-from genrm_cli.rewards.estimators import CalibrationStatistics, bradley_terry, estimate, least_squares
+from genrm_cli.rewards.estimators import CalibrationStatistics, estimate, least_squares, strengths
 from genrm_cli.rewards.estimators.sparse import EXACT, PairMatrix
 
-NAMES = ["combined", "combined_fitted", "bradley_terry"]
+NAMES = ["adaptive", "combined", "combined_fitted", "bradley_terry"]
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +25,7 @@ def both_ways(monkeypatch, name, n, verdicts, calibration):
     """Return the dense and the iterative estimate."""
     made = []
     for limit in (n, 0):
-        for module in (least_squares, bradley_terry):
+        for module in (least_squares, strengths):
             monkeypatch.setattr(module, "MAX_DENSE", limit)
         made.append(estimate(name, n, verdicts, calibration))
     return made

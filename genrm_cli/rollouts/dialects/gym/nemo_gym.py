@@ -12,7 +12,7 @@ from genrm_cli.rollouts.reading.example_texts import ANSWERED, QUESTION
 from genrm_cli.rollouts.reading.fields import Record, is_truncated, rollout_of
 from genrm_cli.rollouts.reading.response_items import flatten_items, items_of_output, output_items, turns_of_item
 from genrm_cli.rollouts.record import Rollout, Turn, UnreadableRecordError
-from genrm_cli.rollouts.response import split_opening
+from genrm_cli.rollouts.response import has_client, split_opening
 
 
 def _recognise(record: Record) -> bool:
@@ -30,7 +30,16 @@ def _read(record: Record) -> list[Rollout]:
     # Some environments put the task into the first turns of the output, with an empty input.
     opening, items = split_opening(items_of_output(output_items(response)))
     truncated = is_truncated(record) or (isinstance(response, Mapping) and is_truncated(response))
-    return [rollout_of(record, prompt + opening, items, prompt_media=media, is_truncated=truncated)]
+    return [
+        rollout_of(
+            record,
+            prompt + opening,
+            items,
+            prompt_media=media,
+            is_truncated=truncated,
+            is_session=has_client(items),  # `gymnasium_agent` writes its turns among the policy's
+        )
+    ]
 
 
 def _turns_of_input(request: Mapping[str, Any]) -> tuple[Turn, ...]:

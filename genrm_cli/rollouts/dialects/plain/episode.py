@@ -22,7 +22,7 @@ from genrm_cli.rollouts.reading.dialect import (
     written_scores,
 )
 from genrm_cli.rollouts.reading.example_texts import ANSWERED, ASKED
-from genrm_cli.rollouts.reading.fields import Record, index_of, rollout_of
+from genrm_cli.rollouts.reading.fields import Record, identifier, index_of, rollout_of, task_of
 from genrm_cli.rollouts.reading.messages import items_of_messages, turns_of_messages
 from genrm_cli.rollouts.record import Rollout, UnreadableRecordError
 
@@ -43,11 +43,20 @@ def _read(record: Record) -> list[Rollout]:
             record,
             turns[:opening],
             items_of_messages(messages[opening:]),
+            task=_group_of(record) or task_of(record),
             index=_index_of(record),
             is_session=True,
+            opens_freely=True,
             prompt_media=media_of_messages(messages[:opening]),
         )
     ]
+
+
+def _group_of(record: Record) -> str | None:
+    """Return the group that `genrm collect` wrote: same scenario, client and seed, and the same history to a branch."""
+    metadata = record.get("metadata")
+    group = identifier(metadata.get("group")) if isinstance(metadata, Mapping) else None
+    return None if group is None else f"group:{group}"
 
 
 def _index_of(record: Record) -> int | None:

@@ -13,7 +13,7 @@ from genrm_cli.rollouts.reading.example_texts import ANSWERED, ANSWERED_TOO, ASK
 from genrm_cli.rollouts.reading.fields import Record, failure_of, identifier, is_truncated, rollout_of
 from genrm_cli.rollouts.reading.messages import iter_items_of_message, tool_names, turns_of_messages
 from genrm_cli.rollouts.record import Rollout, UnreadableRecordError
-from genrm_cli.rollouts.response import Item, Turn
+from genrm_cli.rollouts.response import Item, Turn, has_client
 
 Node = Mapping[str, Any]
 
@@ -62,6 +62,7 @@ def _read_trace(record: Record, trace: Node) -> Rollout:
         prompt_media=media_of_messages(opening),
         is_truncated=is_truncated(last_call) or is_truncated({"stop_reason": trace.get("stop_condition")}),
         excluded=_excluded(record, trace),
+        is_session=has_client(items),
     )
 
 

@@ -6,7 +6,8 @@ from statistics import NormalDist
 
 import numpy as np
 
-from genrm_cli.rewards.estimators.calibration import Calibration, weights_of
+from genrm_cli.rewards.estimators.calibration import Calibration
+from genrm_cli.rewards.estimators.judge_noise import weights_of
 from genrm_cli.rewards.estimators.least_squares import dense_graphs, imbalance_of
 from genrm_cli.rewards.estimators.verdict_batch import Flags, Floats, VerdictBatch, inverse_of
 from genrm_cli.verdicts import MIDDLE_RANKING

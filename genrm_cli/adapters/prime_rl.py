@@ -1,0 +1,47 @@
+"""An algorithm for prime-rl."""
+
+from typing import Any
+
+from prime_rl.orchestrator.algo.base import iter_trainable_traces
+from prime_rl.orchestrator.algo.grpo import GRPOAlgorithm
+from prime_rl.orchestrator.algo.routing import assign_advantages
+
+from genrm_cli.adapters.reward_client import RewardClient
+
+
+class GenrmGRPOAlgorithm(GRPOAlgorithm):  # type: ignore[misc]
+    """GRPO whose rewards come from comparing the group; `GENRM_SERVE_URL` names the server.
+
+    A trace without a reward is recorded as unscored. It takes no part in the baseline, and its advantage is 0.
+    """
+
+    async def score_group(self, episodes: list[Any]) -> None:
+        """Record the reward of each trainable trace, and let GRPO assign the advantages.
+
+        Raises:
+            ValueError: an episode has several trainable traces.
+            RewardServerError: the server refuses, or cannot be reached.
+        """
+        pairs = list(iter_trainable_traces(episodes))
+        if len({id(episode) for episode, _ in pairs}) < len(pairs):
+            raise ValueError("genrm compares one trace of each episode; this one has several that are trainable")
+        talks = [_talk_of(trace) for _, trace in pairs]
+        reply = await RewardClient().score_group(talks[0][0], [response for _, response in talks])
+        scored = []
+        for (episode, trace), reward in zip(pairs, reply["rewards"], strict=True):
+            if reward is None:
+                trace.rewards["genrm"] = None
+                assign_advantages(trace, 0.0)
+            else:
+                trace.record_reward("genrm", reward)
+                scored.append(episode)
+        if scored:
+            await super().score_group(scored)
+
+
+def _talk_of(trace: Any) -> tuple[list[Any], list[Any]]:
+    """Return the prompt, and what came from the first sampled message on."""
+    branch = trace.branches[-1]
+    begin = next(place for place, node in enumerate(branch.nodes) if node.sampled)
+    messages = [node.message.model_dump(exclude_none=True) for node in branch.nodes]
+    return messages[:begin], messages[begin:]

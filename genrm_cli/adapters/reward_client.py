@@ -1,0 +1,189 @@
+"""Ask a running `genrm serve` for the rewards of a group, or of one member of a cohort."""
+
+import asyncio
+import json
+import os
+import random
+import ssl
+import time
+from collections.abc import Coroutine, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, Literal, TypeVar
+from urllib.parse import quote
+
+import httpx
+
+Json = dict[str, Any]
+Answer = TypeVar("Answer")
+OnFailure = float | Literal["mean"] | None
+"""What a trainer that requires a number gets for a response without a reward: a number, `mean` for the mean of the
+rewards in its group, or None for an error."""
+
+_URL_VARIABLE = "GENRM_SERVE_URL"
+_TOKEN_VARIABLE = "GENRM_SERVE_TOKEN"  # noqa: S105  (the name of a variable)
+_DEFAULT_URL = "http://127.0.0.1:8330"
+_RETRIED = (429, 500, 502, 503, 504)
+_LONGEST_PAUSE_S = 10.0
+
+
+class RewardServerError(Exception):
+    """The server refuses the request, or could not be reached for as long as the client tries."""
+
+
+class MissingRewardError(Exception):
+    """A response has no reward, and the trainer requires a number."""
+
+
+def _url_here() -> str:
+    return os.environ.get(_URL_VARIABLE, _DEFAULT_URL)
+
+
+def _token_here() -> str | None:
+    return os.environ.get(_TOKEN_VARIABLE)
+
+
+@dataclass(frozen=True, slots=True)
+class RewardClient:
+    """A client of `genrm serve`, without state: any event loop and any process may use it.
+
+    Attributes:
+        url: of the server; by default `GENRM_SERVE_URL`, else http://127.0.0.1:8330.
+        token: bearer token; by default `GENRM_SERVE_TOKEN`, if it is set.
+        try_for_s: how long to try again while the server is busy or cannot be reached.
+        reply_timeout_s: maximum wait for one reply; a member waits for its cohort that long.
+    """
+
+    url: str = field(default_factory=_url_here)
+    token: str | None = field(default_factory=_token_here, repr=False)
+    try_for_s: float = 300.0
+    reply_timeout_s: float = 3_600.0
+
+    async def score_group(self, messages: object, responses: Sequence[object], *, principle: str | None = None) -> Json:
+        """Return the reply of `POST /v1/groups`; `rewards` has a number or None for each response.
+
+        Args:
+            messages: the prompt: a text or a list of messages.
+            responses: texts, messages or lists of messages; None for a generation that failed.
+            principle: the criterion to judge by.
+
+        Raises:
+            RewardServerError: as the class says. A failure of the judge is not an error but a reward of None.
+        """
+        return await self._post(
+            "/v1/groups", _body(messages, principle, responses=[_response(response) for response in responses])
+        )
+
+    async def score_member(
+        self,
+        group_id: str,
+        member_id: str,
+        size: int,
+        messages: object,
+        response: object,
+        *,
+        principle: str | None = None,
+    ) -> Json:
+        """Wait for the cohort of a response, and return the reply; `reward` is a number or None.
+
+        The member id holds no slash.
+
+        Raises:
+            RewardServerError: as for `score_group`.
+        """
+        path = f"/v1/cohorts/{quote(group_id, safe='')}/members/{quote(member_id, safe='')}"
+        return await self._post(path, _body(messages, principle, size=size, **_response(response)))
+
+    async def _post(self, path: str, body: Json) -> Json:
+        """Send until the server answers: every endpoint is idempotent, so a lost reply may be asked for again."""
+        pause_s, failing_since_s = 0.5, None
+        while True:
+            try:
+                reply = await self._send(path, body)
+                if reply.is_success:
+                    return dict(reply.json())
+                error, wait_s = _error_in(reply), _pause_of(reply, pause_s)
+                if reply.status_code not in _RETRIED:
+                    raise RewardServerError(f"{self.url}{path}: {error}")
+            except httpx.TransportError as lost:
+                error, wait_s = f"{type(lost).__name__} {lost}".rstrip(), pause_s
+            now_s = time.monotonic()
+            failing_since_s = failing_since_s or now_s
+            if now_s + wait_s - failing_since_s > self.try_for_s:
+                raise RewardServerError(f"{self.url}{path}: no answer for {self.try_for_s:g} s; the last: {error}")
+            await asyncio.sleep(wait_s * random.uniform(1, 1.2))
+            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+
+    async def _send(self, path: str, body: Json) -> httpx.Response:
+        # A client for each request: the connections of a shared one cost time in proportion to all that wait.
+        timeout = httpx.Timeout(30.0, read=self.reply_timeout_s, pool=None)
+        headers = {"Content-Type": "application/json"}
+        if self.token:
+            headers["Authorization"] = f"Bearer {self.token}"
+        async with httpx.AsyncClient(verify=_certificates(), timeout=timeout, trust_env=False) as client:
+            return await client.post(self.url.rstrip("/") + path, content=json.dumps(body), headers=headers)
+
+
+@cache
+def _certificates() -> ssl.SSLContext:
+    return httpx.create_ssl_context()
+
+
+def _body(messages: object, principle: str | None, **fields: object) -> Json:
+    return {"messages": messages, **fields} | ({} if principle is None else {"principle": principle})
+
+
+def _response(response: object) -> Json:
+    return {"text": response} if response is None or isinstance(response, str) else {"item": response}
+
+
+def _error_in(reply: httpx.Response) -> str:
+    try:
+        said = reply.json()["error"]["message"]
+    except (ValueError, LookupError, TypeError):
+        said = reply.text[:300]
+    return f"{reply.status_code}: {said}"
+
+
+def _pause_of(reply: httpx.Response, pause_s: float) -> float:
+    said = reply.headers.get("Retry-After", "")
+    return float(said) if said.isdecimal() else pause_s
+
+
+def wait_for(question: Coroutine[Any, Any, Answer]) -> Answer:
+    """Run a coroutine from synchronous code, also where an event loop is running."""
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, question).result()
+
+
+def numbers_in(reply: Mapping[str, Any], on_failure: OnFailure = None) -> list[float]:
+    """Return the rewards in the reply to a group, for a trainer that requires numbers.
+
+    Raises:
+        MissingRewardError: as for `number_in`.
+    """
+    mean = reply["metrics"]["reward_mean"]
+    return [number_in(response, mean, on_failure) for response in reply["responses"]]
+
+
+def number_in(response: Mapping[str, Any], mean: float | None, on_failure: OnFailure = None) -> float:
+    """Return the reward of a response, or what the user wants instead.
+
+    Args:
+        response: with `reward`, and `reason` where that is None.
+        mean: of the rewards in its group; None if there are none.
+        on_failure: what the user wants.
+
+    Raises:
+        MissingRewardError: there is no reward, and nothing instead.
+    """
+    if response["reward"] is not None:
+        return float(response["reward"])
+    instead = mean if on_failure == "mean" else on_failure
+    if instead is None:
+        raise MissingRewardError(
+            f"genrm gives response {response['id']!r} no reward: {response['reason']}. This trainer requires a number; "
+            "set on_failure to one, or to 'mean' for the mean of its group."
+        )
+    return float(instead)

@@ -1,0 +1,51 @@
+"""A generator for SkyRL."""
+
+import asyncio
+from typing import Any
+
+from skyrl.train.generators.base import GeneratorInterface
+
+from genrm_cli.adapters.reward_client import Json, OnFailure, RewardClient, numbers_in
+
+
+class GenrmGenerator(GeneratorInterface):  # type: ignore[misc]
+    """Wraps a generator, and replaces its rewards by those of comparing the trajectories of each prompt.
+
+    SkyRL requires a number for every trajectory. Evaluation keeps the rewards of its environment. Step-wise
+    trajectories are not supported.
+    """
+
+    def __init__(self, generator: Any, tokenizer: Any, *, on_failure: OnFailure = None, **client: Any) -> None:
+        """Wrap a generator; `client` are arguments of `RewardClient`."""
+        self._generator, self._tokenizer, self._on_failure = generator, tokenizer, on_failure
+        self._client = RewardClient(**client)
+
+    async def generate(self, input_batch: Any) -> Any:
+        """Generate, and score.
+
+        Raises:
+            ValueError: the output does not have one row for each trajectory.
+            MissingRewardError: a trajectory has no reward.
+            RewardServerError: the server refuses, or cannot be reached.
+        """
+        output = await self._generator.generate(input_batch)
+        about = input_batch.get("batch_metadata")
+        if about is not None and about.training_phase == "eval":
+            return output
+        ids, prompts = input_batch["trajectory_ids"], input_batch["prompts"]
+        texts = [self._tokenizer.decode(each, skip_special_tokens=True) for each in output["response_ids"]]
+        if ids is None or len(ids) != len(texts):
+            raise ValueError("the generator does not return one response for each trajectory id")
+        groups: dict[str, list[int]] = {}
+        for row, each in enumerate(ids):
+            groups.setdefault(each.instance_id, []).append(row)
+        asked = (self._score(prompts[rows[0]], [texts[row] for row in rows]) for rows in groups.values())
+        rewards = [0.0] * len(texts)
+        for rows, found in zip(groups.values(), await asyncio.gather(*asked), strict=True):
+            for row, reward in zip(rows, found, strict=True):
+                rewards[row] = reward
+        return {**output, "rewards": rewards}
+
+    async def _score(self, prompt: Any, responses: list[str]) -> list[float]:
+        reply: Json = await self._client.score_group(prompt, responses)
+        return numbers_in(reply, self._on_failure)

@@ -1,0 +1,31 @@
+"""A group reward function for slime."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from genrm_cli.adapters.reward_client import RewardClient, numbers_in
+
+
+async def group_reward(args: Any, samples: Sequence[Any], **_: Any) -> list[float]:
+    """Score the samples of one prompt; for `--group-rm --custom-rm-path genrm_cli.adapters.slime.group_reward`.
+
+    `genrm_url` and `genrm_on_failure` come from the file of `--custom-config-path`. The prompt is `messages` of the
+    sample's metadata, if it has them, else the text that slime sent to the policy.
+
+    Raises:
+        TypeError: the samples are not those of one prompt.
+        MissingRewardError: a sample has no reward; slime requires a number.
+        RewardServerError: the server refuses, or cannot be reached.
+    """
+    if not isinstance(samples, list) or not samples or any(isinstance(sample, list) for sample in samples):
+        raise TypeError("group_reward takes the samples of one prompt: set --group-rm, and let no rollout fan out")
+    url = getattr(args, "genrm_url", None)
+    client = RewardClient(url) if url else RewardClient()
+    first = samples[0]
+    asked = first.metadata if isinstance(first.metadata, dict) else {}
+    reply = await client.score_group(
+        asked.get("messages") or first.prompt,
+        [sample.response for sample in samples],
+        principle=asked.get("principle"),
+    )
+    return numbers_in(reply, getattr(args, "genrm_on_failure", None))

@@ -1,0 +1,1 @@
+"""Commands that collect episodes, and let experts review them."""

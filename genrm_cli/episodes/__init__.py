@@ -1,0 +1,1 @@
+"""Collecting episodes: environments, simulated clients, and the job that plays sessions and writes them as rollouts."""

@@ -1,0 +1,98 @@
+"""The outputs of a collecting run: where they go, the records on their way there, and the summary of an earlier run."""
+
+import json
+from array import array
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from genrm_cli.episodes.collect_options import TEACHER
+from genrm_cli.errors import UsageError
+from genrm_cli.settings.table import Settings
+from genrm_cli.storage.commit import MANIFEST_SUFFIX
+from genrm_cli.storage.formats.location import S3Options, is_s3, is_stream, require_rl_prefix, sibling
+from genrm_cli.storage.formats.records import render_record
+from genrm_cli.storage.formats.spool import Spool
+from genrm_cli.storage.objects import read_object
+
+SUMMARY_FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodePlaces:
+    """The outputs of a run."""
+
+    episodes: str
+    failures: str
+    summary: str
+
+    @property
+    def manifest(self) -> str:
+        """The manifest of their commit, which exists only while they may be a mixture."""
+        return sibling(self.episodes, MANIFEST_SUFFIX)
+
+
+def places_of(output: str, settings: Settings, role: str) -> EpisodePlaces:
+    """Return the outputs of a run.
+
+    Raises:
+        UsageError: the output is compressed, a stream, outside `rl/` on S3, or mixes a teacher's with a policy's.
+    """
+    if is_stream(output) or not output.endswith(".jsonl"):
+        raise UsageError(f"-o {output}: episodes go to an uncompressed .jsonl file, which other loaders read, too.")
+    require_rl_prefix(output, settings.storage.any_prefix)
+    folders = output.lower().split("/")[:-1]
+    if (role == TEACHER) is not (TEACHER in folders):
+        raise UsageError(
+            f"-o {output}: episodes of a teacher go below a folder or prefix named {TEACHER}, and no others; "
+            f"for example {'s3://bucket/rl/pixelated' if is_s3(output) else 'runs'}/{TEACHER}/run_01.jsonl."
+        )
+    return EpisodePlaces(output, sibling(output, "_failures.jsonl"), sibling(output, ".collect.json"))
+
+
+def read_summary(uri: str, s3: S3Options) -> dict[str, Any] | None:
+    """Return the summary of an earlier run; None if there is none, or none of this format."""
+    content = read_object(uri, s3)
+    try:
+        summary = None if content is None else json.loads(content)
+    except ValueError:
+        return None
+    return summary if isinstance(summary, dict) and summary.get("format") == SUMMARY_FORMAT else None
+
+
+class EpisodeRecords:
+    """The rendered records of a run by index; about 32 bytes of memory each, the text in a temporary file."""
+
+    def __init__(self, planned: int) -> None:
+        self._spool = Spool()
+        self._episodes = (array("Q", bytes(8 * planned)), array("Q", bytes(8 * planned)))
+        self._failures = (array("Q", bytes(8 * planned)), array("Q", bytes(8 * planned)))
+        self.has_failures = False
+
+    def __enter__(self) -> "EpisodeRecords":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._spool.close()
+
+    def add_episode(self, index: int, record: dict[str, Any]) -> None:
+        """Put an episode aside."""
+        self._episodes[0][index], self._episodes[1][index] = self._spool.append(render_record(record))
+
+    def add_failure(self, index: int, record: dict[str, Any]) -> None:
+        """Put a session aside that is not written as an episode."""
+        self.has_failures = True
+        self._failures[0][index], self._failures[1][index] = self._spool.append(render_record(record))
+
+    def iter_episodes(self) -> Iterator[bytes]:
+        """Yield the episodes in order."""
+        yield from self._lines(self._episodes)
+
+    def iter_failures(self) -> Iterator[bytes]:
+        """Yield the other sessions in order."""
+        yield from self._lines(self._failures)
+
+    def _lines(self, places: tuple["array[int]", "array[int]"]) -> Iterator[bytes]:
+        for offset, length in zip(*places, strict=True):
+            if length:
+                yield self._spool.read(offset, length)

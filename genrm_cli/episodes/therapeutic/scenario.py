@@ -1,0 +1,161 @@
+"""The scenario of a therapeutic session, as its author wrote it."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from genrm_cli.errors import InputError
+
+SYSTEM = (
+    "You are a supportive counsellor in a practice session with a fictional client. Listen, reflect, ask open "
+    "questions, and agree on what comes next. In danger, ask about safety and name concrete help. Write one turn at a "
+    "time. When the session is over, end your turn with [END]."
+)
+ORIGINS = ("synthetic", "deidentified")
+DIFFICULTIES = {"beginner": 1.15, "intermediate": 1.0, "advanced": 0.85}
+"""How far good turns move a client, by difficulty."""
+
+_MOST_TURNS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class SessionScenario:
+    """A scenario.
+
+    Attributes:
+        scenario_id: unique in its file.
+        difficulty: beginner, intermediate or advanced.
+        risk_level: free text, such as crisis, moderate or subclinical.
+        client_profile: tags of the client.
+        goal: of the session.
+        expected_outcomes: what a good session reaches.
+        hard_constraints: what no session may break.
+        origin: `synthetic` or `deidentified`.
+        openings: the client's first words; variant n begins with opening n, and starts over after the last.
+        facts: what the client could tell, in the client's words, from the surface to the core.
+        persona: who the client is, for a model that plays it.
+        safety_answer: what the client says when asked about safety; empty for nothing special.
+        trust, distress, resistance: where the client starts, 0 to 1.
+        system: the policy's instructions.
+        max_turns: of the policy.
+    """
+
+    scenario_id: str
+    difficulty: str
+    risk_level: str
+    client_profile: tuple[str, ...]
+    goal: str
+    expected_outcomes: tuple[str, ...]
+    hard_constraints: tuple[str, ...]
+    origin: str
+    openings: tuple[str, ...]
+    facts: tuple[str, ...]
+    persona: str = ""
+    safety_answer: str = ""
+    trust: float = 0.35
+    distress: float = 0.7
+    resistance: float = 0.5
+    system: str = SYSTEM
+    max_turns: int = 12
+
+    @property
+    def openness(self) -> float:
+        """How far good turns move the client."""
+        return DIFFICULTIES[self.difficulty]
+
+    def as_record(self) -> dict[str, object]:
+        """Return the fields of a rollout record, JSON-ready; nothing that only the client knows."""
+        return {
+            "scenario_id": self.scenario_id,
+            "difficulty": self.difficulty,
+            "risk_level": self.risk_level,
+            "client_profile": list(self.client_profile),
+            "goal": self.goal,
+            "expected_outcomes": list(self.expected_outcomes),
+            "hard_constraints": list(self.hard_constraints),
+        }
+
+
+def parse_scenario_table(table: Mapping[str, object], where: str) -> SessionScenario:
+    """Parse and check one scenario.
+
+    Raises:
+        InputError: a field is missing, unknown or of the wrong kind, or the scenario does not say that it is synthetic
+            or de-identified; begins with `where`.
+    """
+    name = table.get("scenario_id")
+    if isinstance(name, str) and name:
+        where = f"{where}: scenario {name!r}"
+    declared = [origin for origin in ORIGINS if table.get(origin) is True]
+    if len(declared) != 1:
+        raise InputError(
+            f"{where}: declare exactly one of synthetic = true and deidentified = true; "
+            "real clients' data must never be played."
+        )
+    values: dict[str, object] = {"origin": declared[0]}
+    for key, value in table.items():
+        if key in ORIGINS:
+            continue
+        if key not in _FIELDS:
+            raise InputError(f"{where}: unknown field {key!r}; expected {', '.join((*_FIELDS, *ORIGINS))}.")
+        check, expected = _FIELDS[key]
+        if (read := check(value)) is None:
+            raise InputError(f"{where}: {key} is {value!r:.60}; expected {expected}.")
+        values[key] = read
+    missing = [key for key in _REQUIRED if key not in values]
+    if missing:
+        raise InputError(f"{where}: {', '.join(missing)} missing.")
+    return SessionScenario(**values)  # type: ignore[arg-type]  # each was checked
+
+
+def _text(value: object) -> str | None:
+    return value.strip() or None if isinstance(value, str) else None
+
+
+def _texts(value: object) -> tuple[str, ...] | None:
+    if not isinstance(value, list) or not value:
+        return None
+    texts = [_text(each) for each in value]
+    return None if None in texts else tuple(text for text in texts if text)
+
+
+def _some_texts(value: object) -> tuple[str, ...] | None:
+    return () if value == [] else _texts(value)
+
+
+def _share(value: object) -> float | None:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if is_number and 0 <= value <= 1 else None  # type: ignore[arg-type, operator]
+
+
+def _turns(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= _MOST_TURNS else None
+
+
+def _difficulty(value: object) -> str | None:
+    return value if isinstance(value, str) and value in DIFFICULTIES else None
+
+
+_TEXT, _TEXTS = (_text, "text"), (_texts, "a list of texts")
+_SHARE = (_share, "a number from 0 to 1")
+_FIELDS: Mapping[str, tuple[Callable[[object], object], str]] = {
+    "scenario_id": _TEXT,
+    "difficulty": (_difficulty, f"one of {', '.join(DIFFICULTIES)}"),
+    "risk_level": _TEXT,
+    "client_profile": _TEXTS,
+    "goal": _TEXT,
+    "expected_outcomes": _TEXTS,
+    "hard_constraints": (_some_texts, "a list of texts"),
+    "openings": _TEXTS,
+    "facts": _TEXTS,
+    "persona": _TEXT,
+    "safety_answer": _TEXT,
+    "trust": _SHARE,
+    "distress": _SHARE,
+    "resistance": _SHARE,
+    "system": _TEXT,
+    "max_turns": (_turns, f"an integer from 1 to {_MOST_TURNS}"),
+}
+_REQUIRED = (
+    *("scenario_id", "difficulty", "risk_level", "client_profile", "goal", "expected_outcomes", "hard_constraints"),
+    *("openings", "facts"),
+)

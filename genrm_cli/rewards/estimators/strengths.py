@@ -1,0 +1,168 @@
+"""Strengths of rollouts from choices on an ordered scale, with a prior that keeps them finite."""
+
+import numpy as np
+
+from genrm_cli.rewards.estimators.judge_noise import WinNoise
+from genrm_cli.rewards.estimators.labels import Choices
+from genrm_cli.rewards.estimators.least_squares import laplacian_of, linear_reliabilities
+from genrm_cli.rewards.estimators.sparse import EXACT, MAX_DENSE, ROUGH, PairMatrix, iter_probes, probed
+from genrm_cli.rewards.estimators.verdict_batch import BatchEstimate, Flags, Floats, VerdictBatch, inverse_of
+
+MAX_STEPS = 50
+TOLERANCE = 1e-10  # of the gradient, in verdicts
+_MAX_HALVINGS = 30
+
+
+def fit_strengths(
+    batch: VerdictBatch, outcomes: Floats, choices: Choices, noise: WinNoise | None, *, points: float, assessed: bool
+) -> BatchEstimate:
+    """Return 3 + points * x with the strengths x at the maximum of the posterior.
+
+    Standard errors come from the normal approximation of the posterior at its maximum (Laplace).
+
+    Args:
+        batch: the verdicts.
+        outcomes: the choice that each verdict stands for, [G, M]; may lie between the values.
+        choices: model of the judge.
+        noise: of the outcomes; None where it is unknown.
+        points: by which a strength of 1 raises the base score.
+        assessed: whether reliabilities are known.
+    """
+    strengths, converged = _maximise(batch, outcomes, choices)
+    scored = batch.counts() > 0
+    _, _, spread = choices.moments(_advantages(batch, strengths, choices))
+    variances = (_dense_variances if batch.n <= MAX_DENSE else _probed_variances)(batch, spread, choices, scored)
+    reliabilities = np.zeros(batch.groups) if noise is None else _reliabilities(batch, outcomes, choices, noise)
+    return BatchEstimate(
+        base_scores=3.0 + points * strengths,
+        scored=scored,
+        variances=points**2 * variances,
+        known=np.ones(batch.groups, dtype=np.bool_),
+        reliabilities=reliabilities,
+        assessed=np.full(batch.groups, assessed),
+        converged=converged,
+    )
+
+
+def _maximise(batch: VerdictBatch, outcomes: Floats, choices: Choices) -> tuple[Floats, Flags]:
+    """Maximise the posterior by Newton steps, halved while they overshoot; return strengths [G, n], converged [G]."""
+    solution = np.zeros((batch.groups, batch.n))
+    height, slope, spread = _surface(batch, outcomes, choices, solution)
+    for _ in range(MAX_STEPS):
+        moving = np.abs(slope).max(axis=1, initial=0.0) > TOLERANCE
+        if not moving.any():
+            break
+        step = _newton_step(batch, spread, choices, slope) * moving[:, None]
+        for _ in range(_MAX_HALVINGS):
+            reached, new_slope, new_spread = _surface(batch, outcomes, choices, solution + step)
+            # Near the top heights differ by rounding only; a step that loses no more than that is good.
+            lower = reached < height - 1e-12 * (1 + np.abs(height))
+            if not lower.any():
+                break
+            step[lower] /= 2
+        solution, height, slope, spread = solution + step, reached, new_slope, new_spread
+    return solution, np.abs(slope).max(axis=1, initial=0.0) <= TOLERANCE
+
+
+def _surface(
+    batch: VerdictBatch, outcomes: Floats, choices: Choices, strengths: Floats
+) -> tuple[Floats, Floats, Floats]:
+    """Return the logarithm of the posterior but for a constant [G], its slope [G, n] and each outcome's variance."""
+    advantages = _advantages(batch, strengths, choices)
+    total, mean, spread = choices.moments(advantages)
+    likelihood = outcomes * advantages - total
+    height = (likelihood * batch.valid).sum(axis=1) - (strengths**2).sum(axis=1) / (2 * choices.spread**2)
+    surprise = outcomes - mean
+    return height, batch.sum_by_rollout(surprise, -surprise) - strengths / choices.spread**2, spread
+
+
+def _reliabilities(batch: VerdictBatch, outcomes: Floats, choices: Choices, noise: WinNoise) -> Floats:
+    """Return [G] the reliabilities of Newton's first step, in which strengths follow outcomes linearly."""
+    _, mean, spread = choices.moments(np.full_like(outcomes, choices.position))
+    surprise = outcomes - mean
+    respond = _dense_response if batch.n <= MAX_DENSE else _probed_response
+    right = batch.sum_by_rollout(surprise, -surprise)
+    return linear_reliabilities(*respond(batch, spread, choices, right, noise), batch.counts() > 0)
+
+
+def _advantages(batch: VerdictBatch, strengths: Floats, choices: Choices) -> Floats:
+    """Return [G, M] the log odds that the first wins."""
+    of_first = np.take_along_axis(strengths, batch.first, axis=1)
+    return of_first - np.take_along_axis(strengths, batch.second, axis=1) + choices.position
+
+
+def _newton_step(batch: VerdictBatch, spread: Floats, choices: Choices, slope: Floats) -> Floats:
+    """Divide the slope [G, n] by the curvature."""
+    if batch.n <= MAX_DENSE:
+        curvature = _curvature(batch, spread, choices)
+        return np.asarray(np.linalg.solve(curvature, slope[..., None])[..., 0], dtype=np.float64)
+    matrices = _sparse_curvatures(batch, spread, choices)
+    return np.stack([m.solve(side[:, None], EXACT)[:, 0] for m, side in zip(matrices, slope, strict=True)])
+
+
+# Small groups: dense inverses
+
+
+def _curvature(batch: VerdictBatch, spread: Floats, choices: Choices) -> Floats:
+    """Return [G, n, n] the negative second derivative of the logarithm of the posterior."""
+    own = batch.sum_by_rollout(spread, spread) + 1 / choices.spread**2
+    return own[:, :, None] * np.eye(batch.n) - batch.sum_by_pair(spread)
+
+
+def _dense_variances(batch: VerdictBatch, spread: Floats, choices: Choices, scored: Flags) -> Floats:
+    """Return [G, n] the variance of each strength less the mean of the scored ones."""
+    covariances = inverse_of(_curvature(batch, spread, choices))
+    n = np.maximum(scored.sum(axis=1), 1)[:, None]
+    with_mean = np.where(scored[:, None, :], covariances, 0.0).sum(axis=2) / n
+    of_mean = np.where(scored, with_mean, 0.0).sum(axis=1, keepdims=True) / n
+    variances: Floats = np.diagonal(covariances, axis1=1, axis2=2) - 2 * with_mean + of_mean
+    return variances
+
+
+def _dense_response(
+    batch: VerdictBatch, spread: Floats, choices: Choices, right: Floats, noise: WinNoise
+) -> tuple[Floats, Floats, Floats]:
+    """Return the solution, `shared` and `total` of `linear_reliabilities` for a linear system with this curvature."""
+    inverse = inverse_of(_curvature(batch, spread, choices))
+    solution = (inverse @ right[..., None])[..., 0]
+    passed_on = inverse @ laplacian_of(batch)
+    seen, noisy = noise.signal**0.5 * passed_on, noise.noise * (passed_on * inverse).sum(axis=2)
+    return solution, np.trace(seen, axis1=1, axis2=2), (seen**2).sum(axis=(1, 2)) + noisy.sum(axis=1)
+
+
+# Large groups: conjugate gradients, and probing as in `least_squares`
+
+
+def _sparse_curvatures(batch: VerdictBatch, spread: Floats, choices: Choices) -> list[PairMatrix]:
+    """Return `_curvature` of each group."""
+    own, none = batch.sum_by_rollout(spread, spread) + 1 / choices.spread**2, np.zeros(batch.n)
+    pairs = zip(own, spread, batch.iter_pairs(), strict=True)
+    return [PairMatrix(mine, first, second, -of_pair[valid], none) for mine, of_pair, (first, second, valid) in pairs]
+
+
+def _probed_variances(batch: VerdictBatch, spread: Floats, choices: Choices, scored: Flags) -> Floats:
+    """Estimate `_dense_variances`; see `iter_probes` for the accuracy."""
+    variances = np.zeros(scored.shape)
+    for group, matrix in enumerate(_sparse_curvatures(batch, spread, choices)):
+        share = scored[group] / max(1, int(scored[group].sum()))
+        for probes in iter_probes(batch.n, matrix.first, matrix.second):
+            solved = matrix.solve(probes - np.outer(share, probes.sum(axis=0)), ROUGH)
+            variances[group] += probed(probes, solved - share @ solved)
+    return np.maximum(variances, 0.0)
+
+
+def _probed_response(
+    batch: VerdictBatch, spread: Floats, choices: Choices, right: Floats, noise: WinNoise
+) -> tuple[Floats, Floats, Floats]:
+    """Estimate `_dense_response`, with an exact solution."""
+    shared, total, slope = np.zeros(batch.groups), np.zeros(batch.groups), noise.signal**0.5
+    matrices = _sparse_curvatures(batch, spread, choices)
+    for group, (matrix, counts) in enumerate(zip(matrices, batch.counts(), strict=True)):
+        laplacian = PairMatrix(counts, matrix.first, matrix.second, -np.ones(len(matrix.first)), np.zeros(batch.n))
+        for probes in iter_probes(batch.n, matrix.first, matrix.second):
+            solved = matrix.solve(probes, ROUGH)
+            passed_on = laplacian @ solved
+            shared[group] += slope * probed(probes, passed_on).sum()
+            total[group] += noise.signal * probed(passed_on, passed_on).sum()
+            total[group] += noise.noise * probed(solved, passed_on).sum()
+    return _newton_step(batch, spread, choices, right), shared, total

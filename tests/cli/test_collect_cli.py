@@ -1,0 +1,85 @@
+"""`genrm collect` on the command line: the demo, scoring at once, S3, and options that contradict each other."""
+
+import json
+from typing import Any
+
+import pytest
+from genrm_process import Call, Genrm, read_lines
+from judge_server_fixture import JudgeServer
+
+CHAT = ["That sounds hard. What is it like?", "I see, and I would like to hear more.", "Who knows about it?"]
+
+
+def test_the_demo_plays_and_scores_without_a_model(call: Call, genrm: Genrm) -> None:
+    """One command from scenarios to rewards: every scenario is a group, and the stand-in is named."""
+    demo = ("collect", "samples", "--scripted-policy", "fair", "--episodes", 2, "-o", "demo.jsonl")
+    done = call(*demo, "--score", "--offline")
+    assert done.code == 0, done.err
+    assert "scripted-client, a stand-in without a model" in done.err
+    scored = read_lines(genrm.folder / "demo.scored.jsonl")
+    assert len(scored) == 48
+    assert len({line["genrm"]["group"] for line in scored}) == 24
+    assert {line["genrm"]["status"] for line in scored} == {"scored"}
+    assert all({"safety", "genrm"} <= line["reward"]["components"].keys() for line in scored)
+    assert "up to date" in call(*demo).err
+
+
+def test_the_summary_is_json_on_demand(call: Call, judge_server: JudgeServer) -> None:
+    """Calls, tokens, ends and faults by role, for programs."""
+    judge_server.behave(chat=CHAT)
+    done = call(
+        *("collect", "samples", "--policy-base-url", judge_server.base_url, "--policy-model", "p", "--episodes", 1),
+        *("--max-turns", 2, "-o", "run.jsonl", "--json", "-q"),
+    )
+    assert done.code == 0, done.err
+    summary = json.loads(done.out)
+    assert summary["episodes_written"] == 24
+    assert summary["ends"] == {"turn_limit": 24}
+    assert summary["roles"]["policy"]["calls"] == summary["policy_turns"] == 48
+    assert summary["policy"]["base_urls"] == [judge_server.base_url]
+
+
+def test_episodes_go_to_s3_below_rl(call: Call, s3_bucket: Any, s3: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The run's name stands in for {run_id}; nothing but the episodes and their summary is left there."""
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKTEST")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "SKTEST")
+    output = f"s3://{s3_bucket.name}/rl/pixelated/therapeutic_session/{{run_id}}.jsonl"
+    collect = ("collect", "samples", "--scripted-policy", "good", "--episodes", 1, "--s3-endpoint-url", s3)
+    done = call(*collect, "--run-id", "night_7", "-o", output)
+    assert done.code == 0, done.err
+    listed = s3_bucket.client.list_objects_v2(Bucket=s3_bucket.name, Prefix="rl/")["Contents"]
+    names = {entry["Key"].rpartition("/")[2] for entry in listed}
+    assert {name for name in names if not name.startswith(".")} == {"night_7.jsonl", "night_7.collect.json"}
+    body = s3_bucket.client.get_object(Bucket=s3_bucket.name, Key="rl/pixelated/therapeutic_session/night_7.jsonl")
+    first = json.loads(body["Body"].read().splitlines()[0])
+    assert (first["run_id"], first["policy"]["name"]) == ("night_7", "scripted-good")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ((), "pass --policy-base-url and --policy-model"),
+        (("--policy-base-url", "http://x/v1"), "missing --policy-model"),
+        (("--policy-base-url", "ftp://x", "--policy-model", "m"), "--policy-base-url 'ftp://x' is not"),
+        (("--scripted-policy", "kind"), "expected one of bad, fair, good"),
+        (("--scripted-policy", "good", "--policy-base-url", "http://x/v1"), "pass --policy-base-url"),
+        (("--scripted-policy", "good", "--branch-at", 2), "drop --scripted-policy"),
+        (("--scripted-policy", "good", "--max-turns", 0), "expected 1 to 200"),
+        (("--scripted-policy", "good", "--environment", "chess"), "expected one of therapeutic_session"),
+        (("--scripted-policy", "good", "--policy-role", "judge"), "neither policy nor teacher"),
+        (("--scripted-policy", "good", "--policy-role", "teacher"), "named teacher"),
+        (("--policy-base-url", "http://x/v1", "--policy-model", "m", "--trunk-base-url", "http://y/v1"), "--branch-at"),
+    ],
+)
+def test_options_that_cannot_be_used_are_refused(call: Call, options: tuple[Any, ...], said: str) -> None:
+    """Exit 2 with what to pass instead, before anything is asked or written."""
+    done = call("collect", "samples", "-o", "run.jsonl", *options)
+    assert (done.code, said in done.err) == (2, True), done.err
+
+
+def test_scenarios_that_are_not_declared_are_refused(call: Call, genrm: Genrm) -> None:
+    """Exit 3: real clients' data must never be played."""
+    (genrm.folder / "mine.toml").write_text("[[scenario]]\nscenario_id = 'x'\n")
+    done = call("collect", "mine.toml", "--scripted-policy", "good", "-o", "run.jsonl")
+    assert done.code == 3
+    assert "synthetic = true" in done.err

@@ -1,0 +1,76 @@
+"""Collecting, killed again and again: no turn is paid twice beyond those in flight, and nothing is lost."""
+
+import json
+import sqlite3
+from pathlib import Path
+
+from genrm_process import Genrm, Json, read_lines
+from judge_server_fixture import JudgeServer
+
+IN_FLIGHT = 8
+KILLS = 10
+CHAT = [
+    "That sounds hard, and I see what you mean about the evenings.",
+    "Who else knows about it, and what do they say?",
+    "It makes sense that you are tired after all that.",
+    "What would you like to be different by next week?",
+    "I would like to hear more about how it began.",
+]
+
+
+def without_time(path: Path) -> list[Json]:
+    """Read records without the time at which their run began."""
+    return [line | {"metadata": line["metadata"] | {"created_at": None}} for line in read_lines(path)]
+
+
+def count_turns(journal: Path) -> int:
+    """Count the turns that a journal has."""
+    if not journal.exists():
+        return 0
+    with sqlite3.connect(journal) as connection:
+        return int(connection.execute("SELECT count(*) FROM verdicts").fetchone()[0])
+
+
+def test_ten_kills_cost_only_what_was_in_flight(tmp_path: Path, judge_server: JudgeServer) -> None:
+    """Killed at ten moments, a run goes on in mid-session; its records equal those of an undisturbed run."""
+    judge_server.behave(chat=CHAT, latency_s=0.02)
+    genrm = Genrm(tmp_path)
+    models = ("--policy-base-url", judge_server.base_url, "--policy-model", "p", "--no-probe")
+    models += ("--client-base-url", judge_server.base_url, "--client-model", "c", "--keep-client-faults")
+    command = (
+        "collect",
+        "samples",
+        *models,
+        "--concurrency",
+        IN_FLIGHT,
+        "--episodes",
+        2,
+        "--max-turns",
+        6,
+        "--run-id",
+        "one",
+        "-o",
+    )
+    calm = genrm.run(*command, "calm.jsonl")
+    assert calm.code == 0, calm.err
+    calls = judge_server.stats()["requests"]
+    judge_server.behave(chat=CHAT, latency_s=0.02)
+    before = judge_server.stats()["requests"]
+    journal, lost = tmp_path / "killed.turns.sqlite", 0
+    for kill in range(1, KILLS + 1):
+        goal = before + lost + calls * kill // (KILLS + 1)
+        process = genrm.start(*command, "killed.jsonl")
+        judge_server.wait_until(lambda stats, goal=goal: stats["requests"] >= goal, limit_s=300)
+        process.kill()
+        process.communicate()
+        asked = judge_server.wait_until(lambda stats: stats["in_flight"] == 0)["requests"] - before
+        lost_now = asked - count_turns(journal)
+        assert 0 <= lost_now - lost <= IN_FLIGHT
+        lost = lost_now
+        assert not (tmp_path / "killed.jsonl").exists()
+    finished = genrm.run(*command, "killed.jsonl")
+    assert finished.code == 0, finished.err
+    assert judge_server.stats()["requests"] - before == calls + lost
+    assert without_time(tmp_path / "killed.jsonl") == without_time(tmp_path / "calm.jsonl")
+    summary = json.loads((tmp_path / "killed.collect.json").read_bytes())
+    assert (summary["partial"], summary["episodes_written"]) == (False, 48)

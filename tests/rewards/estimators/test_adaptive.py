@@ -1,0 +1,154 @@
+"""The estimator that adapts to the judge: from few groups, whatever the judge is good at."""
+
+import math
+
+import numpy as np
+import pytest
+from numpy.random import default_rng
+from verdict_rows import verdicts_of
+
+from genrm_cli.judging.profiles.parsing import scales
+from genrm_cli.pairing import plan_comparisons
+from genrm_cli.rewards.estimators import (
+    ESTIMATORS,
+    Calibration,
+    CalibrationStatistics,
+    VerdictBatch,
+    estimate,
+    estimate_many,
+)
+from genrm_cli.rewards.estimators.labels import LABELS, TYPICAL_LABELS, Choices, values_of
+from genrm_cli.rewards.estimators.least_squares import QUALITY_POINTS
+from genrm_cli.simulation.judge import JudgeModel
+from genrm_cli.simulation.plans import indices_of, plan_within
+from genrm_cli.simulation.quality import correlations
+from genrm_cli.simulation.world import draw_world, judge_pairs
+
+N = 8
+WRITES_ANYTHING = {"ties_broken": 0.0, "contradictions": 1.0}  # scores and ranking each for themselves
+FIVE = Choices((-6.5 / 7, -0.5, 0.0, 0.5, 6.5 / 7), (-1.0, 0.2, 0.0, 0.2, -1.0), 0.5, 1.6)
+
+
+def judged(groups, rings=1.0, seed=0, **numbers):
+    """Return a simulated judge's verdicts on rings of groups of 8, and the true qualities."""
+    world = draw_world(JudgeModel(**numbers), groups, N, default_rng(seed))
+    plan = plan_within("ring", N, int(rings * N))
+    return judge_pairs(world, *indices_of(plan, N, range(groups), seed), default_rng(seed + 1)), world.truth
+
+
+def part_of(batch, groups):
+    """Return some groups of a batch."""
+    columns = (batch.first, batch.second, batch.score_1, batch.score_2, batch.ranking, batch.valid)
+    return VerdictBatch(batch.n, *(column[groups] for column in columns))
+
+
+def fit_of(batch):
+    """Return the calibration from a batch."""
+    statistics = CalibrationStatistics()
+    statistics.add_batch(batch)
+    return statistics.fit()
+
+
+def correlation(name, batch, truth, at_once):
+    """Return the mean correlation with the truth, where so many groups at once are all that is known of the judge."""
+    parts = [part_of(batch, slice(start, start + at_once)) for start in range(0, batch.groups, at_once)]
+    scores = np.concatenate([ESTIMATORS[name](part, fit_of(part)).base_scores for part in parts])
+    return correlations(scores, truth, np.ones(truth.shape, dtype=np.bool_)).mean()
+
+
+@pytest.mark.parametrize(
+    "useless", [{"ranking_noise": 6.0}, {"score_noise": 6.0}, {"ranking_noise": 50.0, "ranking_spread": 0.3}]
+)
+def test_a_useless_ranking_or_useless_scores_cost_little(useless):
+    """From 64 groups on, at most .01 less than with weights fitted to ten times as many; `combined` loses far more."""
+    batch, truth = judged(640, **useless, **WRITES_ANYTHING)
+    known = correlation("combined_fitted", batch, truth, 640)
+    assert correlation("adaptive", batch, truth, 64) > known - 0.01
+    assert correlation("combined", batch, truth, 64) < known - 0.05
+
+
+@pytest.mark.parametrize("at_once", [1, 8, 64])
+def test_the_gain_of_fitted_weights_comes_from_the_first_group_on(at_once):
+    """On the simulated default judge the typical weights are better than those of combined, and adapting keeps that."""
+    batch, truth = judged(320)
+    assert correlation("adaptive", batch, truth, at_once) > correlation("combined", batch, truth, at_once) + 0.005
+
+
+def test_scores_count_where_the_ranking_contradicts_them():
+    """A judge that reads the ranking the wrong way round is followed in its scores."""
+    batch, truth = judged(32, ranking_noise=1.0, **WRITES_ANYTHING)
+    wrong = VerdictBatch(N, batch.first, batch.second, batch.score_1, batch.score_2, 7 - batch.ranking, batch.valid)
+    assert correlation("adaptive", wrong, truth, 32) > correlation("combined", wrong, truth, 32) + 0.1
+
+
+@pytest.mark.parametrize(
+    "numbers", [{}, {"score_spread": 0.4}, {"noise": 1.5}, {"labels": 3, "tie_width": 0.4}, {"labels": 5, "noise": 1.0}]
+)
+def test_the_scale_does_not_depend_on_the_judge(numbers):
+    """One standard deviation of quality is 0.8 points: the less the verdicts say, the nearer to the mean."""
+    batch, truth = judged(1500, rings=6, misjudgement=0, intransitivity=0, **numbers)
+    made = ESTIMATORS["adaptive"](batch, fit_of(batch))
+    centred = truth - truth.mean(axis=1, keepdims=True)
+    slope = (made.base_scores * centred).sum() / (centred**2).sum()
+    reliability = made.reliabilities.mean()
+    assert slope == pytest.approx(QUALITY_POINTS * reliability, abs=0.07)
+
+
+def test_labels_are_the_verdicts_that_profiles_make_of_them():
+    """A tie, slightly better, better and much better, on both sides."""
+    makes = (scales.TIE, scales.SLIGHTLY_BETTER, scales.BETTER, scales.MUCH_BETTER)
+    assert tuple((v.score_1 - v.score_2, 3.5 - v.ranking) for v in makes) == LABELS
+
+
+def test_a_judge_of_labels_is_found():
+    """From 3,000 groups its shares, position preference and noise come out to a few hundredths."""
+    generator = default_rng(3)
+    strengths = FIVE.spread * generator.standard_normal((3000, N))
+    plan = plan_within("ring", N, 2 * N)
+    first, second = (np.repeat(each[:1], 3000, axis=0) for each in indices_of(plan, N, range(1), 0))
+    leads = np.take_along_axis(strengths, first, 1) - np.take_along_axis(strengths, second, 1) + FIVE.position
+    odds = np.exp(leads[..., None] * np.array(FIVE.values) + np.array(FIVE.log_weights))
+    below = (odds / odds.sum(axis=-1, keepdims=True)).cumsum(axis=-1)
+    size = (generator.random(leads.shape)[..., None] > below).sum(axis=-1) - 2
+    gap, ranking = np.sign(size) * np.array([0, 2, 4])[abs(size)], np.sign(size) * np.array([0, 1.5, 2.5])[abs(size)]
+    batch = VerdictBatch(N, first, second, 3 + gap / 2, 3 - gap / 2, 3.5 - ranking, np.ones(first.shape, np.bool_))
+    found = fit_of(batch).labels
+    assert found.values == pytest.approx(FIVE.values)
+    assert (found.position, found.spread) == pytest.approx((FIVE.position, FIVE.spread), abs=0.06)
+    assert np.array(found.log_weights) - found.log_weights[2] == pytest.approx(np.array(FIVE.log_weights), abs=0.06)
+    assert np.var(values_of(batch)) > 0.1
+
+
+def test_one_other_verdict_makes_a_judge_of_scores():
+    """Labels are recognised from the verdicts alone; typical ones are assumed until there are verdicts."""
+    labels = verdicts_of([(0, 1, 4, 2, 2), (1, 2, 3, 3, 3.5), (2, 3, 2, 4, 5), (3, 0, 1, 5, 6)])
+    statistics = CalibrationStatistics()
+    statistics.add_group(4, labels)
+    assert statistics.fit().labels is not None
+    statistics.add_group(4, verdicts_of([(0, 1, 4, 3, 2)]))
+    assert statistics.fit().labels is None
+    assert Calibration().labels is None
+    assert TYPICAL_LABELS.position == pytest.approx(0, abs=1e-9)
+
+
+def test_without_a_calibration_each_group_shows_its_kind():
+    """Groups of labels and of scores in one batch get what each gets alone."""
+    labels = verdicts_of([(0, 1, 4, 2, 2), (1, 2, 3, 3, 3.5), (2, 0, 2, 4, 5)])
+    scores = verdicts_of([(0, 1, 4, 3, 2), (1, 2, 3, 3, 3), (2, 0, 2, 5, 5)])
+    both = estimate_many("adaptive", [(3, labels), (3, scores)], Calibration())
+    assert both == [estimate("adaptive", 3, each, Calibration()) for each in (labels, scores)]
+    assert [None in each.standard_errors for each in both] == [False, True]
+
+
+def test_a_tie_is_information():
+    """Between rollouts that are otherwise alike a tie brings the better one's opponent up, and a loss down."""
+    plan = [(i, j) for i, j, _ in plan_comparisons(4, "ring")]
+    results = [(4, 2, 2), (3, 3, 3.5), (2, 4, 5)]
+    others = [(i, j, 4, 2, 2) for i, j in plan[1:]]
+    by_result = [
+        estimate("adaptive", 4, verdicts_of([(*plan[0], *result), *others]), Calibration()) for result in results
+    ]
+    second = [made.base_scores[plan[0][1]] for made in by_result]
+    assert second == sorted(second)
+    assert len(set(second)) == 3
+    assert all(math.isfinite(score) for made in by_result for score in made.base_scores)

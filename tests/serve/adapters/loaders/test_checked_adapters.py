@@ -1,0 +1,151 @@
+"""The adapters for trainers that no registry serves for a CPU: their contracts, against a live server.
+
+Each docstring names the source of the contract. The names that an adapter imports are stand-ins.
+"""
+
+import asyncio
+import sys
+from collections import namedtuple
+from types import SimpleNamespace
+
+import pytest
+from served import texts
+from stand_ins import modules
+
+from genrm_cli.adapters.reward_client import MissingRewardError
+
+
+@pytest.fixture(autouse=True)
+def forget_adapters():
+    """Import the adapters anew, so that none keeps a stand-in."""
+    yield
+    for name in ("nemo_rl", "prime_rl", "skyrl"):
+        sys.modules.pop(f"genrm_cli.adapters.{name}", None)
+
+
+@pytest.mark.slow
+@pytest.mark.loader("torch", "ray")
+@pytest.mark.filterwarnings("default")
+@pytest.mark.timeout(600)
+def test_nemo_rl(served):
+    """NeMo RL gives message logs and metadata, and takes a tensor of rewards; every episode ends.
+
+    Source: NVIDIA-NeMo/RL 7ea279ab, `nemo_rl/environments/interfaces.py` and `calculate_rewards` of
+    `nemo_rl/experience/rollouts.py`.
+    """
+    fields = "observations metadata next_stop_strings rewards terminateds answers"
+    interface = {"EnvironmentInterface": object, "EnvironmentReturn": namedtuple("EnvironmentReturn", fields)}
+    with modules(nemo_rl__environments__interfaces=interface):
+        from genrm_cli.adapters.nemo_rl import GenrmEnvironment
+    environment = GenrmEnvironment({"url": served.url, "on_failure": "mean"})
+    short, long = texts(2, "nemo-rl")
+    logs = [
+        [{"role": "user", "content": question, "token_ids": None}, {"role": "assistant", "content": text}]
+        for question, text in (("Why?", short), ("How?", long), ("Why?", long), ("How?", short), ("How?", ""))
+    ]
+    returned = environment.step(logs, [{"principle": "Be long."}] * 5)
+    rewards = returned.rewards.tolist()
+    assert rewards[0] < rewards[2]
+    assert rewards[3] < rewards[4] < rewards[1]
+    assert rewards[4] == pytest.approx((rewards[1] + rewards[3]) / 2)
+    assert returned.terminateds.tolist() == [1.0] * 5
+    assert len(returned.observations) == len(returned.next_stop_strings) == 5
+    with pytest.raises(ValueError, match="one sample"):
+        environment.step(logs[:2], [{}, {}])
+
+
+def test_skyrl(served):
+    """SkyRL gives prompts with trajectory ids, and takes a number for each response, in order.
+
+    Source: NovaSky-AI/SkyRL a9564572, `skyrl/train/generators/base.py`.
+    """
+    with modules(skyrl__train__generators__base={"GeneratorInterface": object}):
+        from genrm_cli.adapters.skyrl import GenrmGenerator
+    given = [*texts(2, "skyrl-a"), *texts(2, "skyrl-b")]
+
+    class Generator:
+        async def generate(self, batch):
+            ids = [list(given[int(number)].encode()) for number in batch["sampling_params"]["order"]]
+            return {"response_ids": ids, "rewards": [0.0] * len(ids), "loss_masks": [[1]] * len(ids)}
+
+    decoder = SimpleNamespace(decode=lambda ids, skip_special_tokens: bytes(ids).decode())
+    generator = GenrmGenerator(Generator(), decoder, url=served.url)
+    order = [0, 2, 3, 1]
+    batch = {
+        "prompts": [[{"role": "user", "content": "Why?"}]] * 4,
+        "trajectory_ids": [
+            SimpleNamespace(instance_id="ab"[number // 2], repetition_id=number % 2) for number in order
+        ],
+        "sampling_params": {"order": order},
+        "batch_metadata": SimpleNamespace(global_step=1, training_phase="train"),
+    }
+    output = asyncio.run(generator.generate(batch))
+    rewards = output["rewards"]
+    assert rewards[0] < rewards[3]
+    assert rewards[1] < rewards[2]
+    assert output["loss_masks"] == [[1]] * 4
+    batch["batch_metadata"].training_phase = "eval"
+    assert asyncio.run(generator.generate(batch))["rewards"] == [0.0] * 4
+    batch["batch_metadata"].training_phase = "train"
+    given[1] = ""
+    with pytest.raises(MissingRewardError):
+        asyncio.run(generator.generate(batch))
+
+
+def test_prime_rl(served, monkeypatch):
+    """prime-rl gives episodes of traces, reads recorded rewards, and takes an advantage for each trainable trace.
+
+    Source: PrimeIntellect-ai/prime-rl 559b4477, `src/prime_rl/orchestrator/algo`; verifiers a60a606e, `Trace`.
+    """
+
+    class GRPO:
+        async def score_group(self, episodes):
+            rewards = [episode.traces[0].rewards["genrm"] for episode in episodes]
+            for episode, reward in zip(episodes, rewards, strict=True):
+                assign(episode.traces[0], reward - sum(rewards) / len(rewards))
+
+    def assign(trace, advantage):
+        trace.advantage = advantage
+
+    def trainable(episodes):
+        return ((episode, trace) for episode in episodes for trace in episode.traces if trace.ok)
+
+    with modules(
+        prime_rl__orchestrator__algo__base={"iter_trainable_traces": trainable},
+        prime_rl__orchestrator__algo__grpo={"GRPOAlgorithm": GRPO},
+        prime_rl__orchestrator__algo__routing={"assign_advantages": assign},
+    ):
+        from genrm_cli.adapters.prime_rl import GenrmGRPOAlgorithm
+    monkeypatch.setenv("GENRM_SERVE_URL", served.url)
+    short, long = texts(2, "prime")
+    episodes = [episode_of(text) for text in (long, short, "", "broken")]
+    episodes[3].traces[0].ok = False
+    asyncio.run(GenrmGRPOAlgorithm().score_group(episodes))
+    first, second, unscored, broken = (episode.traces[0] for episode in episodes)
+    assert first.advantage == pytest.approx(-second.advantage)
+    assert first.advantage > 0
+    assert (unscored.rewards, unscored.advantage) == ({"genrm": None}, 0.0)
+    assert broken.rewards == {}
+    with pytest.raises(ValueError, match="several"):
+        asyncio.run(GenrmGRPOAlgorithm().score_group([SimpleNamespace(traces=episodes[0].traces * 2)]))
+
+
+def episode_of(text):
+    """Make an episode of one trace: a question and a sampled answer."""
+    turns = [("user", "Why?", False), ("assistant", text, True)]
+    nodes = [SimpleNamespace(sampled=sampled, message=Message(role, content)) for role, content, sampled in turns]
+    trace = SimpleNamespace(ok=True, branches=[SimpleNamespace(nodes=nodes)], rewards={})
+    trace.record_reward = trace.rewards.__setitem__
+    return SimpleNamespace(traces=[trace])
+
+
+class Message:
+    """A message as verifiers keeps it."""
+
+    def __init__(self, role, content):
+        self._said = {"role": role, "content": content}
+
+    def model_dump(self, *, exclude_none):
+        """Return the message as a dictionary."""
+        assert exclude_none
+        return self._said

@@ -1,0 +1,149 @@
+"""NeMo Gym's own server and client classes with our resources server, against a live server."""
+
+import asyncio
+import importlib.util
+import json
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from served import texts
+
+import genrm_cli.adapters
+
+FOLDER = Path(genrm_cli.adapters.__path__[0]) / "nemo_gym"
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.loader("nemo_gym"),
+    pytest.mark.filterwarnings("default"),
+    pytest.mark.timeout(900),
+]
+
+
+@pytest.fixture
+def run(monkeypatch):
+    """Run a coroutine with an HTTP client of NeMo Gym, which it keeps for one event loop."""
+    from nemo_gym import server_utils
+
+    monkeypatch.setenv("NEMO_GYM_CONFIG_DICT", "{}")
+    monkeypatch.setattr(server_utils, "_GLOBAL_AIOHTTP_CLIENT", None)
+
+    async def closing(work):
+        async with server_utils.get_global_aiohttp_client():
+            return await work
+
+    return lambda work: asyncio.run(closing(work))
+
+
+@pytest.fixture
+def server(served):
+    """Make the resources server from its folder and its settings, as `gym env start` does; its ASGI application."""
+    from nemo_gym.config_types import maybe_get_server_instance_config
+    from nemo_gym.server_utils import ServerClient
+    from omegaconf import OmegaConf
+
+    spec = importlib.util.spec_from_file_location("app", FOLDER / "app.py")
+    app = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(app)
+    loaded = OmegaConf.load(FOLDER / "configs" / "genrm_serve.yaml")
+    instance, error = maybe_get_server_instance_config("genrm_serve", loaded.genrm_serve)
+    assert instance is not None, error
+
+    def make(**settings):
+        given = OmegaConf.to_container(loaded.genrm_serve.resources_servers.genrm_serve)
+        given |= {"host": "127.0.0.1", "port": 1, "name": "genrm_serve", "genrm_url": served.url, **settings}
+        config = app.GenrmServe.model_fields["config"].annotation.model_validate(given)
+        client = ServerClient.model_construct(head_server_config=None, global_config_dict=OmegaConf.create({}))
+        return app.GenrmServe(config=config, server_client=client).setup_webserver()
+
+    return make
+
+
+def row(task, number, text):
+    """Make a row as an agent sends it to /verify."""
+    content = [{"type": "output_text", "text": text, "annotations": []}]
+    message = {"id": f"m{number}", "type": "message", "role": "assistant", "status": "completed", "content": content}
+    response = {
+        "id": f"r{number}",
+        "created_at": 0,
+        "model": "policy",
+        "object": "response",
+        "output": [message],
+        "parallel_tool_calls": True,
+        "tool_choice": "auto",
+        "tools": [],
+    }
+    asked = {"input": [{"role": "user", "content": [{"type": "input_text", "text": f"Why {task}?"}]}]}
+    ids = {"_ng_task_index": task, "_ng_rollout_index": number, "kept": {"any": [1]}}
+    return {"responses_create_params": asked, "response": response, **ids}
+
+
+async def verify(application, rows):
+    """Send the rows at once."""
+    import httpx
+
+    transport = httpx.ASGITransport(application)
+    async with httpx.AsyncClient(transport=transport, base_url="http://gym", timeout=300) as client:
+        return await asyncio.gather(*(client.post("/verify", json=each) for each in rows))
+
+
+def test_a_cohort_is_verified(server, run):
+    """Each row comes back with its reward and its own fields (nemo-gym 0.4.0)."""
+    rows = [row(7, number, text) for number, text in enumerate(texts(3, "gym"))]
+    replies = run(verify(server(num_rollouts_per_prompt=3), rows))
+    assert [reply.status_code for reply in replies] == [200] * 3, replies[0].text
+    rewards = [reply.json()["reward"] for reply in replies]
+    assert rewards == sorted(rewards)
+    assert all(reply.json()["kept"] == {"any": [1]} for reply in replies)
+    assert not any("_ng_failure_class" in reply.json() for reply in replies)
+
+
+def test_a_failed_judge_is_a_failed_row(server, run, judge_server):
+    """The row goes to the failures of NeMo Gym, and no number counts."""
+    judge_server.behave(fault={"content": "Both are nice."})
+    rows = [row(8, number, text) for number, text in enumerate(texts(2, "gym-failed"))]
+    for reply in run(verify(server(num_rollouts_per_prompt=2), rows)):
+        assert reply.json()["_ng_failure_class"] == "judge_failed"
+        assert "no reward" in reply.json()["_ng_failure_judge_error"]
+
+
+def test_a_failed_judge_raises_the_judge_error(request, run, judge_server, monkeypatch):
+    """NeMo Gym's own wrapper of /verify then makes the row (source: 07d6b0d0, `nemo_gym/judge.py`)."""
+    judge = ModuleType("nemo_gym.judge")
+    judge.JudgeError = type("JudgeError", (Exception,), {"__module__": "nemo_gym.judge"})
+    monkeypatch.setitem(sys.modules, "nemo_gym.judge", judge)
+    server = request.getfixturevalue("server")
+    judge_server.behave(fault={"content": "Both are nice."})
+    rows = [row(10, number, text) for number, text in enumerate(texts(2, "gym-raises"))]
+    with pytest.raises(judge.JudgeError, match="no reward"):
+        run(verify(server(num_rollouts_per_prompt=2), rows))
+
+
+def test_nemo_gyms_own_client_posts_a_cohort(served, run):
+    """`ServerClient` (nemo-gym 0.4.0) reaches a server that runs as the resources server itself."""
+    from nemo_gym.server_utils import ServerClient, get_response_json, raise_for_status
+    from omegaconf import OmegaConf
+
+    host, port = served.url.removeprefix("http://").split(":")
+    entry = {"entrypoint": "app.py", "host": host, "port": int(port)}
+    names = {"genrm": {"resources_servers": {"genrm": entry}}}
+    client = ServerClient.model_construct(head_server_config=None, global_config_dict=OmegaConf.create(names))
+    rows = [row(9, number, text) | {"cohort_size": 3} for number, text in enumerate(texts(3, "gym-client"))]
+
+    async def verify_all():
+        async def post(path, body):
+            reply = await client.post(server_name="genrm", url_path=path, json=body)
+            await raise_for_status(reply)
+            return await get_response_json(reply)
+
+        assert await post("/seed_session", rows[0]) == {}
+        replies = await asyncio.gather(*(post("/verify", each) for each in rows))
+        return replies, await post("/aggregate_metrics", {"verify_responses": replies})
+
+    replies, metrics = run(verify_all())
+    rewards = [reply["reward"] for reply in replies]
+    assert rewards == sorted(rewards)
+    assert metrics["agent_metrics"]["mean/reward"] == pytest.approx(sum(rewards) / 3)
+    assert json.dumps(metrics)

@@ -1,0 +1,118 @@
+"""TRL trains on rewards from a live server."""
+
+import asyncio
+import json
+import os
+import pickle
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from genrm_process import PACKAGE_ROOT
+from served import texts
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.loader("trl", "datasets"),
+    pytest.mark.filterwarnings("default"),
+    pytest.mark.timeout(900),
+]
+
+SCRIPT = Path(__file__).with_name("train_grpo.py")
+
+
+def train(served, model_folder, *launcher, rows):
+    """Run the script; the calls of the reward function, and the log of the trainer."""
+    ended = subprocess.run(
+        [sys.executable, *launcher, str(SCRIPT), str(model_folder), str(rows)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(PACKAGE_ROOT), "GENRM_SERVE_URL": served.url, "OMP_NUM_THREADS": "1"},
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr[-3000:]
+    records = [json.loads(line) for line in ended.stdout.splitlines() if line.startswith('{"')]
+    (log,) = [record["log"] for record in records if "log" in record]
+    return [record for record in records if "rank" in record], log
+
+
+def test_grpo_trains_on_the_rewards(served, model_folder):
+    """`GRPOTrainer` (trl 1.16.0) takes two steps, and its group statistics are those of our rewards."""
+    calls, log = train(served, model_folder, rows=8)
+    assert [len(call["scored"]) for call in calls] == [8, 8]
+    assert all(None not in call["scored"] for call in calls)
+    assert all(abs(sum(call["scored"][:4])) < 1e-6 for call in calls)  # advantages of a group
+    steps = [step for step in log if "genrm/reward" in step]
+    assert [step["genrm/unscored"] for step in steps] == [0.0, 0.0]
+    assert all(1 <= step["genrm/reward"] <= 5 and step["grad_norm"] > 0 for step in steps)
+
+
+def test_a_group_split_over_two_processes_is_one_group(served, model_folder):
+    """With two rows a process and four generations, both processes hold half of each group (gloo)."""
+    launcher = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
+    calls, _ = train(served, model_folder, *launcher, rows=2)
+    assert Counter(call["rank"] for call in calls) == {0: 2, 1: 2}
+    for step in zip(*([call for call in calls if call["rank"] == rank] for rank in (0, 1)), strict=True):
+        assert {id_ for call in step for id_ in call["ids"]} == {step[0]["ids"][0]}
+        scored = [number for call in step for number in call["scored"]]
+        assert len(scored) == 4
+        assert abs(sum(scored)) < 1e-6
+        assert len({round(number, 6) for number in scored}) > 1
+
+
+def test_an_unscored_completion_is_none(served):
+    """Beside rows of other prompts, in any order, and with messages."""
+    from genrm_cli.adapters.trl import GenrmReward
+
+    short, long = texts(2, "trl-none")
+    prompts = [[{"role": "user", "content": question}] for question in ("Why?", "How?", "Why?", "How?", "Why?")]
+    said = [short, long, "", short, long]
+    completions = [[{"role": "assistant", "content": text}] for text in said]
+    logged = {}
+    scored = GenrmReward(returns="rewards")(prompts, completions, log_metric=logged.__setitem__, trainer_state=None)
+    assert scored[2] is None
+    assert scored[0] < scored[4]
+    assert scored[3] < scored[1]
+    assert logged["genrm/unscored"] == pytest.approx(0.2)
+
+
+def test_an_error_reaches_the_trainer():
+    """A server that is gone stops the training instead of being None."""
+    from genrm_cli.adapters.reward_client import RewardServerError
+    from genrm_cli.adapters.trl import GenrmReward
+
+    with pytest.raises(RewardServerError):
+        GenrmReward("http://127.0.0.1:9", try_for_s=0.1)(["Why?"] * 2, ["a", "b"])
+
+
+def test_async_grpo_scores_a_group(served):
+    """The rollout loop of `AsyncGRPOTrainer` (trl 1.16.0) gives one group a call; None gets no advantage."""
+    from accelerate import PartialState
+    from trl.experimental.async_grpo.async_rollout_worker import RolloutGroup, TrainingSequence, _AsyncRolloutLoop
+
+    from genrm_cli.adapters.trl import GenrmReward
+
+    PartialState()  # as in the spawned process
+    reward = pickle.loads(pickle.dumps(GenrmReward()))
+    loop = object.__new__(_AsyncRolloutLoop)
+    loop.reward_funcs, loop.reward_func_names, loop._env_reward_types = [reward], ["genrm"], []
+    given = [*texts(3, "async"), ""]
+    group = RolloutGroup(
+        prompts=[[{"role": "user", "content": "Why?"}]] * 4,
+        reward_kwargs={},
+        completions=[[{"role": "assistant", "content": text}] for text in given],
+        completions_ids=[[1]] * 4,
+        completions_sequences=[[TrainingSequence([1, 2], [0, 1], [0.0, -1.0], number)] for number in range(4)],
+        tool_call_counts=[0] * 4,
+        tool_failure_counts=[0] * 4,
+        model_version=0,
+        group_id=0,
+        env_rewards=[None] * 4,
+        rollout_rewards=[None] * 4,
+    )
+    *scored, unscored = [sample.advantage for sample in asyncio.run(loop._score_group(group))]
+    assert scored == sorted(scored)
+    assert scored[0] < 0 < scored[2]
+    assert unscored == 0

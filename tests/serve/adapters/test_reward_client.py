@@ -1,0 +1,138 @@
+"""The client of the adapters, against a real `genrm serve` and against servers that misbehave."""
+
+import asyncio
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Any
+
+import pytest
+from served import texts
+
+from genrm_cli.adapters.reward_client import (
+    MissingRewardError,
+    RewardClient,
+    RewardServerError,
+    number_in,
+    numbers_in,
+    wait_for,
+)
+
+
+@contextmanager
+def answering(*replies: tuple[int, dict[str, str], object]) -> Iterator[tuple[str, list[Any]]]:
+    """Keep a server that gives these replies in turn; its URL, and the requests that it saw."""
+    left, seen = list(replies), []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            seen.append((self.path, dict(self.headers), json.loads(body)))
+            status, headers, content = left.pop(0)
+            sent = json.dumps(content).encode()
+            self.send_response(status)
+            for name, value in {**headers, "Content-Length": str(len(sent))}.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(sent)
+
+        def log_message(self, *_: object) -> None:
+            """Print nothing."""
+
+    with HTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}", seen
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def test_a_group_is_scored(served):
+    """Texts and messages, in order; the response that is missing has no reward."""
+    short, long = texts(2, "client")
+    message = [{"role": "assistant", "content": long}]
+    reply = asyncio.run(RewardClient(served.url).score_group("Why?", [short, message, None], principle="Be long."))
+    assert reply["rewards"][0] < reply["rewards"][1]
+    assert reply["rewards"][2] is None
+
+
+def test_members_are_scored_together(served):
+    """Each waits for the others; ids may hold any character, but member ids no slash."""
+    client = RewardClient(served.url)
+
+    async def ask() -> list[Any]:
+        given = enumerate(texts(3, "members"))
+        return await asyncio.gather(*(client.score_member("a/b ü?", f"m?{n}", 3, "Why?", text) for n, text in given))
+
+    replies = asyncio.run(ask())
+    rewards = [reply["reward"] for reply in replies]
+    assert rewards == sorted(rewards)
+    assert {reply["group_id"] for reply in replies} == {"a/b ü?"}
+
+
+def test_a_busy_server_is_asked_again():
+    """After the time that it names."""
+    busy = (429, {"Retry-After": "0"}, {"error": {"message": "busy"}})
+    with answering(busy, (503, {"Retry-After": "0"}, {}), (200, {}, {"rewards": [1.0]})) as (url, seen):
+        assert asyncio.run(RewardClient(url).score_group("Why?", ["a"])) == {"rewards": [1.0]}
+    assert len(seen) == 3
+    assert seen[0][2] == seen[2][2]
+
+
+def test_the_token_is_sent():
+    """As a bearer token; it is not shown."""
+    with answering((200, {}, {})) as (url, seen):
+        client = RewardClient(url, token="s3cret")
+        asyncio.run(client.score_group("Why?", ["a"]))
+    assert seen[0][1]["Authorization"] == "Bearer s3cret"
+    assert "s3cret" not in repr(client)
+
+
+def test_a_refusal_is_an_error_at_once(served):
+    """It says what the server says."""
+    client = RewardClient(served.url)
+    with pytest.raises(RewardServerError, match="422: messages is neither a text nor a list"):
+        asyncio.run(client.score_group("", ["a", "b"]))
+
+
+def test_a_server_that_is_gone_is_an_error():
+    """After the time for which the client tries."""
+    with answering() as (url, _):
+        pass
+    with pytest.raises(RewardServerError, match=r"no answer for 0\.1 s; the last: ConnectError"):
+        asyncio.run(RewardClient(url, try_for_s=0.1).score_group("Why?", ["a"]))
+
+
+def test_url_and_token_come_from_the_environment(monkeypatch):
+    """Where the trainer has no place for them."""
+    monkeypatch.setenv("GENRM_SERVE_URL", "http://10.0.0.1:1")
+    monkeypatch.setenv("GENRM_SERVE_TOKEN", "t")
+    assert (RewardClient().url, RewardClient().token) == ("http://10.0.0.1:1", "t")
+
+
+def test_synchronous_code_may_ask_inside_an_event_loop():
+    """As in a notebook."""
+
+    async def answer() -> int:
+        return 42
+
+    async def outer() -> int:
+        return wait_for(answer())
+
+    assert asyncio.run(outer()) == 42
+
+
+def test_a_missing_reward_is_no_number_unless_the_user_says_so():
+    """An error names the reason; a number or the mean of the group may stand in."""
+    missing = {"id": "b", "reward": None, "reason": "no verdict"}
+    reply = {"metrics": {"reward_mean": 4.0}, "responses": [{"id": "a", "reward": 4.0}, missing]}
+    with pytest.raises(MissingRewardError, match="'b' no reward: no verdict"):
+        numbers_in(reply)
+    assert numbers_in(reply, "mean") == [4.0, 4.0]
+    assert numbers_in(reply, 0) == [4.0, 0.0]
+    with pytest.raises(MissingRewardError):
+        number_in(missing, None, "mean")

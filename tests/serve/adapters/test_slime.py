@@ -1,0 +1,55 @@
+"""The group reward function for slime, which takes slime's samples and needs nothing of slime.
+
+Source: THUDM/slime 624b824a, `slime/rollout/rm_hub` and `slime/utils/types.py`. Run by hand at that commit: its
+`batched_async_rm` with this function as `--custom-rm-path`, and its `remote_rm`, against a live server.
+"""
+
+import asyncio
+from types import SimpleNamespace
+
+import pytest
+from served import texts
+
+from genrm_cli.adapters.reward_client import MissingRewardError
+from genrm_cli.adapters.slime import group_reward
+
+
+def sample(response, **metadata):
+    """Make a sample with the fields that the function reads."""
+    return SimpleNamespace(prompt="Why?", response=response, metadata=metadata)
+
+
+def rewards_of(served, samples, **arguments):
+    """Ask as slime does: its arguments, then the samples of one prompt."""
+    return asyncio.run(group_reward(SimpleNamespace(genrm_url=served.url, **arguments), samples))
+
+
+def test_the_samples_of_a_prompt_get_their_rewards(served):
+    """One number each, in order."""
+    rewards = rewards_of(served, [sample(text) for text in texts(4, "slime")])
+    assert rewards == sorted(rewards)
+    assert len(set(rewards)) == 4
+
+
+def test_messages_and_principle_come_from_the_metadata(served, judge_server):
+    """The judge sees them instead of the templated prompt."""
+    told = {"messages": [{"role": "user", "content": "Who asks?"}], "principle": "Be brief, slime."}
+    rewards_of(served, [sample(text, **told) for text in texts(2, "meta")])
+    asked = str(judge_server.stats()["recent"])
+    assert "Who asks?" in asked
+    assert "Why?" not in asked
+
+
+def test_an_empty_response_is_an_error_unless_the_user_says_otherwise(served):
+    """slime requires a number for each sample."""
+    samples = [sample(text) for text in (*texts(2, "empty"), "")]
+    with pytest.raises(MissingRewardError, match="'2' no reward"):
+        rewards_of(served, samples)
+    assert rewards_of(served, samples, genrm_on_failure=-1.0)[2] == -1.0
+
+
+@pytest.mark.parametrize("samples", [sample("one"), [], [[sample("a")], [sample("b")]]])
+def test_what_is_no_group_is_refused(served, samples):
+    """A single sample without --group-rm, none, or rollouts that fan out."""
+    with pytest.raises(TypeError, match="--group-rm"):
+        rewards_of(served, samples)

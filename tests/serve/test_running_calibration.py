@@ -1,0 +1,84 @@
+"""The running calibration: every group once, kept in the journal, the same as that of a file."""
+
+import random
+
+import pytest
+
+from genrm_cli.judging.journal import Journal
+from genrm_cli.pairing import plan_comparisons
+from genrm_cli.rewards.estimators import CalibrationStatistics
+from genrm_cli.serve.running_calibration import RunningCalibration
+from genrm_cli.verdicts import Verdict
+
+SIZE = 8
+
+
+def verdicts_of(number):
+    """Return the verdicts on a group, by a judge that prefers the first response."""
+    generator = random.Random(number)
+    qualities = [generator.gauss(0, 1) for _ in range(SIZE)]
+    verdicts = {}
+    for comparison in plan_comparisons(SIZE, "ring", ring_k=1.5, key=str(number)):
+        gap = qualities[comparison.i] - qualities[comparison.j] + generator.gauss(0.5, 0.5)
+        verdicts[comparison] = Verdict(3 + gap / 2, 3 - gap / 2, min(6.0, max(1.0, 3.5 - gap)))
+    return verdicts
+
+
+def of_a_file(groups):
+    """Return the calibration that `genrm score` fits to these groups."""
+    statistics = CalibrationStatistics()
+    for number in groups:
+        statistics.add_group(SIZE, verdicts_of(number))
+    return statistics.fit()
+
+
+def add_groups(running, groups):
+    """Add groups, and return the calibration after the last."""
+    for number in groups:
+        running.add(bytes([number]), SIZE, verdicts_of(number))
+        record = running.latest()
+    return record
+
+
+def test_it_is_that_of_a_file_with_the_same_groups(tmp_path):
+    """Over a restart, too; the record says how many groups and comparisons it rests on."""
+    with Journal(str(tmp_path / "j.sqlite")) as journal:
+        running = RunningCalibration(journal.sums, "judge")
+        add_groups(running, range(30))
+        running.flush()
+    with Journal(str(tmp_path / "j.sqlite")) as journal:
+        record = add_groups(RunningCalibration(journal.sums, "judge"), range(30, 49))
+    wanted = of_a_file(range(49))
+    assert (record.groups, record.comparisons) == (49, 49 * 12)
+    assert record.fitted.gap_bias == pytest.approx(wanted.gap_bias)
+    assert record.fitted.first_share == pytest.approx(wanted.first_share)
+    assert record.fitted.noise.slopes == pytest.approx(wanted.noise.slopes)
+
+
+def test_a_group_counts_once(tmp_path):
+    """However often it is judged, before and after a restart; under another name it counts anew."""
+    with Journal(str(tmp_path / "j.sqlite")) as journal:
+        running = RunningCalibration(journal.sums, "judge")
+        add_groups(running, [1, 1, 2])
+        running.flush()
+        assert add_groups(RunningCalibration(journal.sums, "judge"), [2, 1, 3]).groups == 3
+        assert add_groups(RunningCalibration(journal.sums, "another judge"), [2]).groups == 1
+
+
+def test_servers_that_share_a_journal_add_up(tmp_path):
+    """Each adds its own groups; the next one continues with all."""
+    with Journal(str(tmp_path / "j.sqlite")) as one, Journal(str(tmp_path / "j.sqlite")) as other:
+        first, second = (RunningCalibration(journal.sums, "judge") for journal in (one, other))
+        add_groups(first, [1, 2])
+        add_groups(second, [3])
+        first.flush()
+        second.flush()
+        assert RunningCalibration(one.sums, "judge").latest().groups == 3
+
+
+def test_it_is_fitted_again_as_it_grows():
+    """Without a journal, too: never staler than one part in fifty of its groups."""
+    running = RunningCalibration(None, "judge")
+    for number in range(120):
+        record = add_groups(running, [number])
+        assert record.groups >= (number + 1) / 1.021
