@@ -34,7 +34,7 @@ LAYERS = (
     ("__main__",),
     ("cli",),
     ("export", "report", "serve"),
-    ("evaluation", "simulation", "tracking", "episodes", "adapters"),
+    ("evaluation", "simulation", "tracking", "episodes", "adapters", "cluster"),
     ("jobs", "group_scorer", "scorer"),
     ("groups",),
     ("judging", "rewards", "rules", "pairing", "rollouts", "storage", "metrics"),
@@ -141,7 +141,7 @@ HOMES = {
     # The adapters: each trainer in its own module.
     "torch": ("adapters.trl", "adapters.nemo_rl"),
     "verl": ("adapters.verl",),
-    "ray": ("adapters.nemo_rl",),
+    "ray": ("cluster", "adapters.nemo_rl"),
     "nemo_rl": ("adapters.nemo_rl",),
     "prime_rl": ("adapters.prime_rl",),
     "skyrl": ("adapters.skyrl",),

@@ -167,6 +167,12 @@ _SAID: dict[str, Callable[[dict[str, Any]], None]] = {
         f"sessions {fields['sessions']:,}/{fields['planned']:,}, {fields['turns']:,} turns, {fields['calls']:,} calls"
     ),
     "journal_damaged": _warning("journal {journal}: ignoring {verdicts} damaged verdicts; the judge is asked again"),
+    "fleet": lambda fields: say(
+        f"asking about {counted(fields['shards'], 'shard')} with {counted(fields['workers'], 'worker')} on "
+        f"{counted(fields['nodes'], 'node')}"
+    ),
+    "shard_failed": lambda fields: say_warning(f"shard {fields['shard']}: {'; '.join(fields['errors'])}"),
+    "worker_died": _warning("{worker} died ({detail}); shard {shard} goes to another"),
     "tracker_failed": _warning("--{tracker}: the run was not logged: {detail}"),
     "stopped": lambda fields: say_warning(
         f"stopped by --{fields['reason'].replace('_', '-')}: making no more calls and writing partial results"

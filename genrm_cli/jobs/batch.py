@@ -6,6 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
@@ -119,7 +120,9 @@ def _with_metrics(result: FileResult) -> dict[str, Any]:
     return result.as_dict() | {"metrics": result.metrics if is_made else None}
 
 
-async def score_inputs(inputs: Sequence[str], run: RunContext, report: BatchReport | None = None) -> BatchReport:
+async def score_inputs(
+    inputs: Sequence[str], run: RunContext, report: BatchReport | None = None, judges: OpenJudges | None = None
+) -> BatchReport:
     """Score all inputs that are not up to date.
 
     One that fails does not stop the others; a judge that cannot be used stops the run, as does a cancellation.
@@ -128,6 +131,7 @@ async def score_inputs(inputs: Sequence[str], run: RunContext, report: BatchRepo
         inputs: as on the command line.
         run: settings, metrics and events.
         report: gets the results, so that those of an interrupted run are known, too.
+        judges: open, of a process that asks about several shards; their limits are not divided by shards.
 
     Raises:
         UsageError: the settings name no judge, or contradict the inputs.
@@ -135,9 +139,10 @@ async def score_inputs(inputs: Sequence[str], run: RunContext, report: BatchRepo
     """
     check_settings(run.settings)
     check_journal_place(run.settings)
-    check_shards(run.settings)
+    if judges is None:
+        check_shards(run.settings)
     report = report or BatchReport(alone=is_one_input(inputs) or run.settings.input.together)
-    await _Batch(run, report).score(inputs)
+    await _Batch(run, report).score(inputs, judges)
     return report
 
 
@@ -150,21 +155,28 @@ class _Batch:
         self._leases = Leases(run.s3, run.settings.storage.lease_expiry)
         self._has_begun = False
 
-    async def score(self, inputs: Sequence[str]) -> None:
+    async def score(self, inputs: Sequence[str], given: OpenJudges | None) -> None:
         """Score all inputs, a few at a time."""
         lanes = self._run.settings.limits.parallel_files
         # Each lane reads or writes in one thread, renews its lease in a second, and copies its journal in a third.
         asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(4 + 3 * lanes))
         queue: asyncio.Queue[Decision | None] = asyncio.Queue(maxsize=lanes)
+        # One that is handed its judges takes no lease, but leaves out what another run is about to write.
+        leaves_out_leased = given is not None and self._run.settings.storage.leases
+        opened = (
+            open_judges(self._run.judge_specs(), self._run.open_options, self._run.on_event)
+            if given is None
+            else nullcontext(given)
+        )
         try:
             async with (
                 cancelled_by_signals(),
-                open_judges(self._run.judge_specs(), self._run.open_options, self._run.on_event) as judges,
+                opened as judges,
                 asyncio.TaskGroup() as group,
             ):
                 for _ in range(lanes):
                     group.create_task(self._work_through(queue, judges))
-                await self._fill(queue, inputs)
+                await self._fill(queue, inputs, self._leases if leaves_out_leased else None)
                 for _ in range(lanes):
                     await queue.put(None)
         except BaseExceptionGroup as group:
@@ -176,9 +188,9 @@ class _Batch:
                 if (decision := queue.get_nowait()) is not None:
                     self._enter(decision.waiting("not begun: the run ended").result())
 
-    async def _fill(self, queue: asyncio.Queue[Decision | None], inputs: Sequence[str]) -> None:
+    async def _fill(self, queue: asyncio.Queue[Decision | None], inputs: Sequence[str], leases: Leases | None) -> None:
         leftovers = Leftovers(self._run.s3, one_output=is_one_input(inputs))
-        decisions = iter_decisions(inputs, self._run, leftovers=leftovers)
+        decisions = iter_decisions(inputs, self._run, leases, leftovers)
         while chunk := await self._run.in_thread(lambda: list(islice(decisions, LISTED_AT_ONCE))):
             for decision in chunk:
                 if decision.status is Status.SCORE:

@@ -201,7 +201,7 @@ def refuse_unscored(metrics: RunMetrics, settings: Settings) -> None:
     if metrics.stopped_by == "conclude":
         raise TooManyUnscoredError(
             f"the journals of the shards lack {not_asked} answers: the outputs are partial. "
-            "Run the missing or stopped shards again, then --conclude."
+            "Run the missing or stopped shards again, then --conclude; with --ray, run the same command again."
         )
     if metrics.stopped_by is not None:
         raise TooManyUnscoredError(

@@ -18,6 +18,7 @@ from genrm_cli.judging.pacing.endpoint import Endpoint, FixedLimit
 from genrm_cli.judging.pacing.limit import AdaptiveLimit
 from genrm_cli.judging.pacing.pool import EndpointPool
 from genrm_cli.judging.pacing.retry import RetryPolicy
+from genrm_cli.judging.pacing.shared import SharedLimits
 from genrm_cli.judging.probe import KnownAnswer, answer_to_roles, probe_judge
 from genrm_cli.judging.profiles.profile import AnyProfile
 from genrm_cli.judging.remote import CallPolicy, RemoteJudge
@@ -71,6 +72,8 @@ class OpenOptions:
         api_keys: API keys by judge name; never shown, not even by `repr`.
         started_s: start of the run, by the monotonic clock; the deadline counts from it.
         resumes: keep asking after the judge was down for `give_up_after`, as a server does.
+        shared: source of slots and budget, if other processes share them; instead of concurrency, `max_calls`,
+            `max_total_tokens` and `max_cost`.
     """
 
     limits: LimitSettings
@@ -82,6 +85,7 @@ class OpenOptions:
     api_keys: Mapping[str, str] = field(default_factory=dict, repr=False)
     started_s: float = field(default_factory=time.monotonic)
     resumes: bool = False
+    shared: SharedLimits | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,8 +308,10 @@ class _Opener:
         self._clients = clients
         self._pools: dict[tuple[object, ...], EndpointPool] = {}
         limits = options.limits
-        self._budget = Budget(
-            limits.max_calls, limits.max_total_tokens, limits.max_cost, limits.price_in, limits.price_out
+        self._budget = (
+            Budget(limits.max_calls, limits.max_total_tokens, limits.max_cost, limits.price_in, limits.price_out)
+            if options.shared is None
+            else options.shared.budget
         )
 
     async def open(self, spec: JudgeSpec) -> OpenJudge:
@@ -324,15 +330,22 @@ class _Opener:
         judge, limits = config.judge, config.limits
         identity = (judge.base_url, key, judge.ca_bundle, limits.concurrency)
         if identity not in self._pools:
-            endpoints = []
+            shared, endpoints = self._options.shared, []
             for base_url in () if self._options.only_known else judge.base_url:
                 client = JudgeClient(_address(base_url, judge, limits, key))
                 if self._clients is not None:
                     await self._clients.enter_async_context(client)
-                endpoints.append(Endpoint(base_url, client, _limit(limits)))
+                limit = (
+                    _limit(limits)
+                    if shared is None
+                    else shared.limit_of(len(self._pools), base_url, concurrency_of(limits))
+                )
+                endpoints.append(Endpoint(base_url, client, limit))
             self._pools[identity] = EndpointPool(
                 endpoints, limits.give_up_after, self._on_event, resumes=self._options.resumes
             )
+            if shared is not None:
+                shared.attach(self._pools[identity])
         return self._pools[identity]
 
     def remote(self, spec: JudgeSpec, profile: AnyProfile, pool: EndpointPool) -> RemoteJudge:

@@ -245,6 +245,11 @@ class RemoteJudge:
         slot = await self._pool.acquire(retry=retry, lane=lane)
         if slot is None:
             return None
+        try:
+            await self._budget.room(calls)
+        except BaseException:
+            self._pool.release_unused(slot)
+            raise
         # Others may have used the rest of the budget during the wait.
         if self._stop_when_used_up(calls):
             self._pool.release_unused(slot)
@@ -308,7 +313,7 @@ class RemoteJudge:
 
         def ask_again() -> Asking | None:
             # Not worth stopping the run, and nobody waits for it.
-            spare = self._pool.acquire_idle() if self._budget.used_up() is None else None
+            spare = self._pool.acquire_idle() if self._budget.has_room() else None
             if spare is None:
                 return None
             self._budget.count_call()

@@ -61,7 +61,7 @@ class Progress:
         return self.prompt_tokens + self.completion_tokens
 
 
-_COUNTS = tuple(count.name for count in dataclasses.fields(Progress) if count.type is int)
+COUNTS = tuple(count.name for count in dataclasses.fields(Progress) if count.type is int)
 
 
 class RunProgress:
@@ -88,6 +88,10 @@ class RunProgress:
         done, *in_progress = self._parts
         self._parts = (_sum([done, metrics]), *(each for each in in_progress if each is not metrics))
 
+    def discard(self, metrics: RunMetrics) -> None:
+        """Forget an input in progress."""
+        self._parts = tuple(each for each in self._parts if each is not metrics)
+
     def total(self) -> RunMetrics:
         """Return the metrics of all inputs together, once none is in progress."""
         return _sum(self._parts)
@@ -95,7 +99,7 @@ class RunProgress:
     def now(self) -> Progress:
         """Return the current progress. Safe to call from another thread during the run."""
         parts = self._parts
-        counts = {name: sum(getattr(part, name) for part in parts) for name in _COUNTS}
+        counts = {name: sum(getattr(part, name) for part in parts) for name in COUNTS}
         failures = Counter[str]()
         for part in parts:
             failures.update(dict(part.failures))  # an atomic copy: the run adds to the original

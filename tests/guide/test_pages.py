@@ -21,6 +21,9 @@ from genrm_cli.settings.table import all_settings
 from genrm_cli.verdicts import FailureKind
 
 OTHER_FLAGS = {
+    "--ray",
+    "--ray-shards",
+    "--ray-workers",
     "--replay",
     "--replies",
     "--reply",

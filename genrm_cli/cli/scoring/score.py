@@ -1,11 +1,12 @@
 """`genrm score`: compute rewards for stored rollouts."""
 
 import contextlib
+import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -15,6 +16,7 @@ from genrm_cli.cli.options import (
     INTERRUPTED_TEXT,
     RUN_PANELS,
     Invocation,
+    option,
     run_to_end,
     say_endpoint_source,
     with_settings,
@@ -30,6 +32,42 @@ if TYPE_CHECKING:
     from genrm_cli.jobs.context import RunContext
 
 _MAX_TABLES = 4
+# Ray sends statistics to its makers each hour, and prints notices, unless these say otherwise.
+_QUIET_RAY = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_SCHEDULER_EVENTS": "0",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    "RAY_DEDUP_LOGS": "0",
+}
+
+
+class _Cluster(NamedTuple):
+    """Options of `--ray`."""
+
+    address: str | None = None
+    workers: int | None = None
+    shards: int | None = None
+
+    def scoring(
+        self, rollouts: Sequence[str], run: "RunContext", report: "BatchReport"
+    ) -> "Coroutine[Any, Any, BatchReport] | None":
+        """Return the work of scoring on the cluster; None without one.
+
+        Raises:
+            UsageError: Ray is not installed, or `--ray` is missing.
+        """
+        if self.address is None:
+            if self.workers is not None or self.shards is not None:
+                raise UsageError("--ray-workers and --ray-shards require --ray.")
+            return None
+        os.environ.update({name: value for name, value in _QUIET_RAY.items() if name not in os.environ})
+        try:
+            from genrm_cli.cluster.score_on_cluster import ClusterOptions, score_on_cluster
+        except ModuleNotFoundError as error:
+            if (error.name or "").partition(".")[0] != "ray":
+                raise
+            raise UsageError("--ray requires the ray extra: pip install 'genrm-cli[ray]'.") from error
+        return score_on_cluster(rollouts, run, ClusterOptions(self.address, self.workers, self.shards), report)
 
 
 def _end_before_start(error: GenrmError, output: OutputSettings) -> None:
@@ -65,6 +103,38 @@ def score(
     report_page: Annotated[
         bool, typer.Option("--report", help="Write <stem>.report.html beside each output, with the judge's replies.")
     ] = False,
+    ray: Annotated[
+        str | None,
+        option(
+            "ADDRESS",
+            "Share the calls out on a Ray cluster: auto joins the one of this machine or starts one, local starts one, "
+            "HOST:PORT joins another. Requires genrm-cli[ray].",
+            "--ray",
+            panel="Cluster",
+        ),
+    ] = None,
+    ray_workers: Annotated[
+        int | None,
+        typer.Option(
+            "--ray-workers",
+            metavar="N",
+            min=1,
+            show_default=False,
+            rich_help_panel="Cluster",
+            help="Workers. Default: one on each node.",
+        ),
+    ] = None,
+    ray_shards: Annotated[
+        int | None,
+        typer.Option(
+            "--ray-shards",
+            metavar="N",
+            min=1,
+            show_default=False,
+            rich_help_panel="Cluster",
+            help="Shards; each reads the whole input. Default: four for each worker.",
+        ),
+    ] = None,
 ) -> int:
     """Score rollouts: compare the rollouts of each group in pairs, and write every line back with its reward.
 
@@ -75,10 +145,21 @@ def score(
 
     Example: genrm score 's3://bucket/rl/env/' --output-template '{dir}/scored/{stem}.scored.jsonl' --dry-run
     """
-    return run_score(rollouts, invocation, table=table, report_page=report_page)
+    cluster = _Cluster(ray, ray_workers, ray_shards)
+    return run_score(rollouts, invocation, cluster, table=table, report_page=report_page)
 
 
-def run_score(rollouts: list[str], invocation: Invocation, *, table: int = 0, report_page: bool = False) -> int:
+_HERE = _Cluster()
+
+
+def run_score(
+    rollouts: list[str],
+    invocation: Invocation,
+    cluster: _Cluster = _HERE,
+    *,
+    table: int = 0,
+    report_page: bool = False,
+) -> int:
     """Score rollouts as the command does, and return its exit code."""
     from genrm_cli.jobs.batch import BatchReport
     from genrm_cli.jobs.due.inputs import is_one_input
@@ -94,7 +175,7 @@ def run_score(rollouts: list[str], invocation: Invocation, *, table: int = 0, re
         if output.dry_run:
             _show_plan(rollouts, report, invocation)
             return report.exit_code
-        _score(rollouts, report, progress, invocation, table=table, report_page=report_page)
+        _score(rollouts, report, progress, invocation, cluster, table=table, report_page=report_page)
     except GenrmError as error:
         report.end(error)
         say_error(str(error))
@@ -131,6 +212,7 @@ def _score(
     report: "BatchReport",
     progress: RunProgress,
     invocation: Invocation,
+    cluster: _Cluster,
     *,
     table: int,
     report_page: bool,
@@ -157,7 +239,7 @@ def _score(
         events = stack.enter_context(Events(settings.output.log_json, quiet=quiet, log_only=log_only))
         run = new_run(settings, invocation.api_keys, progress, events)
         with showing_progress(progress, events, quiet=quiet):
-            run_to_end(score_inputs(rollouts, run, report))
+            run_to_end(cluster.scoring(rollouts, run, report) or score_inputs(rollouts, run, report))
         if not quiet:
             _show_results(report, run, table=table)
         elif table and report.samples:

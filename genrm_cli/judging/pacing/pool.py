@@ -89,6 +89,15 @@ class EndpointPool:
         """Calls that may be in flight at the endpoints that are up."""
         return sum(endpoint.limit.limit for endpoint in self.endpoints if not endpoint.down)
 
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a comparison waits for a slot."""
+        return any(not future.done() for future in chain(*self._lines()))
+
+    def look_again(self) -> None:
+        """Hand out the slots of a limit that was raised."""
+        self._wake()
+
     async def acquire(self, *, retry: bool = False, lane: int | None = None) -> Slot | None:
         """Wait for a slot; None if the run was stopped.
 

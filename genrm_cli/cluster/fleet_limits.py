@@ -1,0 +1,97 @@
+"""The limits of a fleet: leases of all endpoints, and one budget. The clock is that of the caller."""
+
+import math
+from collections.abc import Mapping
+
+from genrm_cli.cluster.leases import EndpointLeases
+from genrm_cli.cluster.messages import LEASE_S, FleetState, Grant, LeaseReport, Spending
+from genrm_cli.judging.pacing.budget import Budget
+
+
+class FleetLimits:
+    """What all workers together may do."""
+
+    def __init__(self, budget: Budget, ceiling: int, opens_at_s: float = -math.inf) -> None:
+        """Begin without workers.
+
+        Args:
+            budget: the limits of the run; its counts are not used.
+            ceiling: upper bound of adaptive limits.
+            opens_at_s: nothing is granted before: leases of an earlier limiter may be in use.
+        """
+        self._budget = budget
+        self._ceiling = ceiling
+        self._opens_at_s = opens_at_s
+        self._endpoints: dict[str, EndpointLeases] = {}
+        self._until_s: dict[str, float] = {}
+        self._spending: dict[str, Spending] = {}
+        self._tidied_at_s = -math.inf
+        self._stopped_by: str | None = None
+
+    def renew(self, report: LeaseReport, now_s: float) -> Grant:
+        """Renew the leases of a worker for `LEASE_S`."""
+        self._until_s[report.worker] = now_s + LEASE_S
+        self._tidy(now_s)
+        may_grow = now_s >= self._opens_at_s
+        slots = {}
+        for name, use in report.endpoints.items():
+            if name not in self._endpoints:
+                self._endpoints[name] = EndpointLeases(use.concurrency, self._ceiling, len(self._endpoints))
+            slots[name] = self._endpoints[name].renew(report.worker, use, now_s, may_grow=may_grow)
+        allowed = self._allow(report, may_grow=may_grow)
+        return Grant(slots, allowed, self._stopped_by)
+
+    def state(self, known: Mapping[str, Spending]) -> FleetState:
+        """Return the load and the spending; learn what an earlier limiter knew of workers that are gone."""
+        for worker, spending in known.items():
+            self._spending.setdefault(worker, spending)
+        endpoints = self._endpoints.values()
+        return FleetState(
+            sum(each.in_flight for each in endpoints), sum(each.limit for each in endpoints), dict(self._spending)
+        )
+
+    def _tidy(self, now_s: float) -> None:
+        """End leases that were not renewed, and share out anew; the more workers, the rarer."""
+        if now_s - self._tidied_at_s < 0.001 * len(self._until_s):
+            return
+        self._tidied_at_s = now_s
+        for worker in [worker for worker, until_s in self._until_s.items() if until_s < now_s]:
+            del self._until_s[worker]
+            for endpoint in self._endpoints.values():
+                endpoint.end(worker)
+        for endpoint in self._endpoints.values():
+            endpoint.share_out(now_s)
+
+    def _allow(self, report: LeaseReport, *, may_grow: bool) -> int | None:
+        """Return how many calls a worker may make in total.
+
+        What a worker was allowed counts as spent until it gives it back, even if the worker is gone.
+        """
+        budget, own = self._budget, report.spending
+        self._spending[report.worker] = own
+        spent = Budget(
+            None, budget.max_tokens, budget.max_cost, budget.price_in, budget.price_out,
+            prompt_tokens=sum(each.prompt_tokens for each in self._spending.values()),
+            completion_tokens=sum(each.completion_tokens for each in self._spending.values()),
+        )  # fmt: skip
+        self._stopped_by = self._stopped_by or spent.used_up()
+        if budget.max_calls is None:
+            return None
+        left = budget.max_calls - sum(each.allowed for each in self._spending.values())
+        unused = own.allowed - own.calls
+        if may_grow and not report.is_idle and left > 0:
+            share = max(own.needed, math.ceil(left / (2 * len(self._until_s))))
+            own = _allowed_more(own, max(0, min(left, share - unused)))
+            self._spending[report.worker] = own
+        if may_grow and own.needed > own.allowed - own.calls and not self._others_may_give_back(report.worker):
+            self._stopped_by = self._stopped_by or "max_calls"
+        return own.allowed
+
+    def _others_may_give_back(self, worker: str) -> bool:
+        return any(
+            self._spending[each].allowed > self._spending[each].calls for each in self._until_s if each != worker
+        )
+
+
+def _allowed_more(own: Spending, calls: int) -> Spending:
+    return Spending(own.calls, own.allowed + calls, own.needed, own.prompt_tokens, own.completion_tokens)

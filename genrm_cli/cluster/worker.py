@@ -1,0 +1,172 @@
+"""The actor that asks about shards, as `--shard` does; one on each node."""
+
+import asyncio
+import contextlib
+import os
+import time
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import ray
+
+from genrm_cli import __version__
+from genrm_cli.cluster.leased_slots import LeasedSlots
+from genrm_cli.cluster.messages import LEASE_S, Grant, LeaseReport
+from genrm_cli.errors import GenrmError, InputError, StorageError, TooManyUnscoredError
+from genrm_cli.groups.check import judge_specs
+from genrm_cli.jobs.batch import BatchReport, score_inputs
+from genrm_cli.jobs.context import RunContext, new_run
+from genrm_cli.judging.lookup.find_profile import ProfileSource
+from genrm_cli.judging.open_judges import JudgeSpec, OpenJudges, open_judges
+from genrm_cli.metrics.latency import Latencies
+from genrm_cli.metrics.progress import COUNTS, RunProgress
+from genrm_cli.settings import Settings, changed
+from genrm_cli.settings.sources.keys import find_api_keys
+
+_FORWARDED = ("endpoint_down", "endpoint_up", "paused", "copy_failing", "journal_damaged", "stopped")
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What every worker is told: names and settings.
+
+    Attributes:
+        settings: of the run. API keys are no part of them: each worker finds its own.
+        inputs: as on the command line.
+        folder: the driver's working folder, which relative paths refer to; None if no path is local.
+        with_roles: for each judge, whether the driver's probe chose the profile with roles.
+    """
+
+    settings: Settings
+    inputs: tuple[str, ...]
+    folder: str | None
+    with_roles: tuple[bool, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ShardResult:
+    """The result of a shard.
+
+    Attributes:
+        exit_code: that `--shard` would have had.
+        errors: messages of the inputs that failed, without those that the run that concludes finds itself.
+        fatal: the error that ended the shard, and would end the others.
+    """
+
+    exit_code: int
+    errors: tuple[str, ...] = ()
+    fatal: GenrmError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerState:
+    """The progress of a worker since it began, and the events since the last call."""
+
+    version: str
+    counts: dict[str, int]
+    failures: dict[str, int]
+    latencies: Latencies
+    events: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
+
+
+class Worker:
+    """Asks about one shard after another, or several at once; all share its judges and slots."""
+
+    def __init__(self, name: str, order: Order, limiter: Any) -> None:
+        self._name = name
+        self._order = order
+        self._limiter = limiter
+        self._progress = RunProgress()
+        self._events: list[tuple[str, dict[str, Any]]] = []
+        self._opened = AsyncExitStack()
+        self._opening = asyncio.Lock()
+        self._judges: OpenJudges | None = None
+        self._slots: LeasedSlots | None = None
+        self._renewing: asyncio.Task[None] | None = None
+        self._asking: set[asyncio.Task[Any]] = set()
+
+    async def ask(self, shard: str, elapsed_s: float) -> ShardResult:
+        """Ask about a shard of a run that began `elapsed_s` ago."""
+        task = asyncio.current_task()
+        if task is not None:
+            self._asking.add(task)
+        report = BatchReport(keeps=True, alone=True)
+        try:
+            run = self._run(shard, elapsed_s)
+            judges = await self._open(run)
+            await score_inputs(self._order.inputs, run, report, judges)
+        except GenrmError as error:
+            report.end(error)
+        finally:
+            if task is not None:
+                self._asking.discard(task)
+            if self._slots is not None:
+                self._slots.is_idle = not self._asking
+        found = (result.error for result in report.results)
+        told_later = InputError, TooManyUnscoredError
+        errors = tuple(str(error) for error in found if error is not None and not isinstance(error, told_later))
+        return ShardResult(report.exit_code, errors, report.fatal)
+
+    async def state(self) -> WorkerState:
+        """Return progress and events."""
+        now, events = self._progress.now(), self._events.copy()
+        self._events.clear()
+        counts = {name: getattr(now, name) for name in COUNTS}
+        latencies = Latencies() if self._judges is None else self._judges.latencies
+        return WorkerState(__version__, counts, dict(now.failures), latencies, events)
+
+    async def stop(self) -> None:
+        """Interrupt all shards and wait until their journals have what was answered."""
+        tasks = list(self._asking)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _run(self, shard: str, elapsed_s: float) -> RunContext:
+        order = self._order
+        if order.folder is not None:
+            try:
+                os.chdir(order.folder)
+            except OSError as error:
+                raise StorageError(
+                    f"{order.folder}: worker {self._name} cannot enter this folder: {error.strerror}. All nodes need "
+                    "the folder in which genrm was started; or pass inputs and --journal as s3://..."
+                ) from error
+        settings = changed(order.settings, shard=shard, probe=False)
+        run = new_run(settings, find_api_keys(settings), self._progress, self._on_event)
+        return replace(run, started_s=time.monotonic() - elapsed_s)
+
+    async def _open(self, run: RunContext) -> OpenJudges:
+        async with self._opening:
+            if self._slots is None or self._judges is None:
+                self._slots = LeasedSlots(self._name, self._renew)
+                options = replace(run.open_options, shared=self._slots)
+                specs = settled_specs(run.settings, self._order.with_roles)
+                self._judges = await self._opened.enter_async_context(open_judges(specs, options, self._on_event))
+                self._renewing = asyncio.create_task(self._slots.keep_renewed())
+            self._slots.is_idle = False
+            return self._judges
+
+    async def _renew(self, report: LeaseReport) -> Grant | None:
+        """Ask the limiter; it may be gone, or starting again."""
+        with contextlib.suppress(ray.exceptions.RayError, TimeoutError):
+            grant: Grant = await asyncio.wait_for(
+                asyncio.wrap_future(self._limiter.renew.remote(report).future()), LEASE_S
+            )
+            return grant
+        return None
+
+    def _on_event(self, event: str, fields: dict[str, Any]) -> None:
+        if event in _FORWARDED:
+            self._events.append((event, fields))
+
+
+def settled_specs(settings: Settings, with_roles: tuple[bool, ...]) -> list[JudgeSpec]:
+    """Return the judges with the profiles that the driver chose."""
+    return [
+        replace(spec, profile=spec.roles, source=ProfileSource.PROBE, roles=None)
+        if has_roles and spec.roles is not None
+        else replace(spec, roles=None)
+        for spec, has_roles in zip(judge_specs(settings), with_roles, strict=True)
+    ]
