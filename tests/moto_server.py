@@ -1,7 +1,8 @@
-"""Moto's S3 server, with conditional requests answered one at a time, as S3 does and moto's threads do not."""
+"""Moto's S3 server, answering one request at a time: its threads would see objects that are half replaced."""
 
 import sys
 from collections.abc import Callable, Iterable
+from io import BytesIO
 from threading import Lock
 from typing import Any
 
@@ -10,14 +11,14 @@ from werkzeug.serving import run_simple
 
 
 class _OneAtATime:
-    """A WSGI application that lets no two conditional requests overlap."""
+    """A WSGI application that receives requests at the same time, and answers them one by one."""
 
     def __init__(self, application: Callable[..., Iterable[bytes]]) -> None:
         self._application, self._lock = application, Lock()
 
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
-        if not {"HTTP_IF_NONE_MATCH", "HTTP_IF_MATCH"} & environ.keys():
-            return self._application(environ, start_response)
+        if "CONTENT_LENGTH" in environ:
+            environ["wsgi.input"] = BytesIO(environ["wsgi.input"].read(int(environ["CONTENT_LENGTH"] or 0)))
         with self._lock:
             return list(self._application(environ, start_response))
 

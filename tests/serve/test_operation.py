@@ -120,7 +120,7 @@ def test_a_judge_that_comes_back_is_asked_again(genrm, start_judge):
         assert served.get("/readyz").status_code == 200
         while (reply := served.group(**given))["status"] == "failed":
             assert reply["rewards"] == [None] * 3
-        assert reply["status"] == "scored"
+        assert any(reward is not None for reward in reply["rewards"])
 
 
 @pytest.mark.slow

@@ -110,7 +110,7 @@ class EndpointPool:
         """
         if self.stopped_by is not None and self._given_up is None:
             return None
-        first_in_line = not self._second_turns and not self._retries
+        first_in_line = _is_empty(self._second_turns) and _is_empty(self._retries)
         if retry:
             return await self._acquire(self._retries, first_in_line=first_in_line)
         waiting, home = self._newcomers, None
@@ -119,7 +119,7 @@ class EndpointPool:
             self._begin_lanes()
             if not self.endpoints[number].down:
                 waiting, home = self._in_lanes[number], self.endpoints[number]
-        first_in_line = first_in_line and not waiting and self._has_room()
+        first_in_line = first_in_line and _is_empty(waiting) and self._has_room()
         return await self._acquire(waiting, first_in_line=first_in_line, home=home)
 
     async def acquire_second_turn(self, first: Endpoint | None = None) -> Slot | None:
@@ -133,9 +133,14 @@ class EndpointPool:
         """
         if self.stopped_by == "deadline" and self._given_up is None:
             return None
-        if first is not None and not self._second_turns and self._given_up is None and first.is_free(clock.now_s()):
+        if (
+            first is not None
+            and _is_empty(self._second_turns)
+            and self._given_up is None
+            and first.is_free(clock.now_s())
+        ):
             return self._take(first)
-        return await self._acquire(self._second_turns, first_in_line=not self._second_turns)
+        return await self._acquire(self._second_turns, first_in_line=_is_empty(self._second_turns))
 
     async def _acquire(self, waiting: Waiting, *, first_in_line: bool, home: Endpoint | None = None) -> Slot | None:
         if self._given_up is not None:
@@ -144,6 +149,9 @@ class EndpointPool:
             return self._take(endpoint)
         if first_in_line and home is not None:
             self._look_for_open()
+        if self._resumes and self._failing_since_s is None and not self.is_up:
+            self._failing_since_s = clock.now_s()  # a server's request does not wait longer than that for a trial
+            self._watch()
         future: asyncio.Future[Slot | None] = asyncio.get_running_loop().create_future()
         waiting.append(future)
         try:
@@ -335,6 +343,15 @@ class EndpointPool:
                 f"{silent} Run the same command again once it is back: verdicts in the journal are reused."
             )
             self._over.set()
-        for future in chain(*self._lines()):
-            if not future.done():
-                future.set_exception(error)
+        for line in self._lines():
+            for future in line:
+                if not future.done():
+                    future.set_exception(error)
+            line.clear()  # whoever comes next is first in line
+
+
+def _is_empty(waiting: Waiting) -> bool:
+    """Whether nobody waits in a line. Drops cancelled requests from its head: nothing would wake those behind them."""
+    while waiting and waiting[0].done():
+        waiting.popleft()
+    return not waiting
