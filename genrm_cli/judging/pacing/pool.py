@@ -157,7 +157,8 @@ class EndpointPool:
         try:
             return await future
         except asyncio.CancelledError:
-            if future.done() and not future.cancelled() and (slot := future.result()) is not None:
+            is_answered = future.done() and not future.cancelled() and future.exception() is None
+            if is_answered and (slot := future.result()) is not None:
                 self.release_unused(slot)
             raise
 

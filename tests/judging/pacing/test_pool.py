@@ -12,6 +12,7 @@ from virtual_time import run_in_virtual_time
 
 from genrm_cli.errors import JudgeError
 from genrm_cli.judging.client import JudgeAddress, JudgeClient
+from genrm_cli.judging.pacing import clock
 from genrm_cli.judging.pacing.endpoint import WINDOW, Ending, Endpoint, FixedLimit
 from genrm_cli.judging.pacing.limit import AdaptiveLimit
 from genrm_cli.judging.pacing.pool import EndpointPool, Slot
@@ -611,5 +612,21 @@ def test_a_second_turn_goes_to_the_server_of_the_first() -> None:
         third = await pool.acquire_second_turn(first.endpoint)
         assert third is not None
         assert third.endpoint is not first.endpoint
+
+    run(scenario())
+
+
+def test_a_cancelled_request_does_not_block_the_line() -> None:
+    """With nothing in flight, nobody would wake a request behind it; the next one is first in line."""
+
+    async def scenario() -> None:
+        pool = make_pool(2)
+        pool.endpoints[0].mark_unhealthy(clock.now_s())
+        cancelled = asyncio.ensure_future(pool.acquire(retry=True))
+        await asyncio.sleep(0)
+        cancelled.cancel()
+        await asyncio.sleep(100)
+        async with asyncio.timeout(1_000):
+            assert await pool.acquire() is not None
 
     run(scenario())
