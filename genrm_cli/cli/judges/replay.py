@@ -120,7 +120,7 @@ def _print_judge(result: dict[str, Any]) -> None:
 
 
 def _table(rows: list[dict[str, Any]]) -> Table:
-    heads = ("calls", "agreement", "gain", "all", "false", "reliability", "measured", "errors")
+    heads = ("calls", "agreement", "gain", "all", "false", "reliability", "predicted", "measured", "errors")
     table = new_table("strategy", "estimator", *heads, texts=2)
     for row in rows:
         add_row(
@@ -133,6 +133,7 @@ def _table(rows: list[dict[str, Any]]) -> Table:
             f"{row['agreement_all']['value']:.3f}",
             percent_text(row["false_preferences"]["value"]),
             _number_text(row["reliability"]),
+            _number_text(row["reliability_predicted"]),
             _number_text(row["reliability_measured"] and row["reliability_measured"]["value"]),
             _number_text(row["error_ratio"]),
         )
