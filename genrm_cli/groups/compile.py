@@ -37,7 +37,13 @@ def compile_plan(settings: Settings) -> GroupPlan:
     configs = judges_of(settings)
     lexical = settings.judge.judge is not None
     judges = tuple(
-        JudgePlan(config.name, None if lexical else profile_of(config), config.weight, _share(config, settings))
+        JudgePlan(
+            config.name,
+            None if lexical else profile_of(config),
+            config.weight,
+            _share(config, settings),
+            config.accuracy,
+        )
         for config in (configs if compares else ())
     )
     patterns = settings.judge.redact_pattern
