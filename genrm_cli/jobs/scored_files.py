@@ -8,6 +8,7 @@ from typing import Any
 from genrm_cli.errors import InputError, UsageError
 from genrm_cli.settings import Settings
 from genrm_cli.storage.formats.location import (
+    Mark,
     S3Options,
     folder_of,
     is_scored_file,
@@ -20,7 +21,7 @@ from genrm_cli.storage.formats.location import (
 from genrm_cli.storage.formats.records import BadLineError, parse_record
 from genrm_cli.storage.listing import iter_found, names_many
 from genrm_cli.storage.objects import read_object
-from genrm_cli.storage.sink import exists, place_of
+from genrm_cli.storage.sink import exists, mark_of, place_of
 from genrm_cli.storage.source import Source, open_source
 
 
@@ -100,27 +101,51 @@ def files_of_set(metrics: Mapping[str, Any] | None) -> dict[str, Mapping[str, An
     return {file.get("output"): file for file in listed} if isinstance(listed, list) else {}
 
 
+def recorded_mark(record: Mapping[str, Any] | None) -> Mark | None:
+    """Return the mark that metrics record of scored lines."""
+    recorded = (record or {}).get("output_mark")
+    if not isinstance(recorded, dict):
+        return None
+    return Mark(recorded.get("size_bytes", -1), recorded.get("upload"), recorded.get("mtime_ns"))
+
+
+def is_marked(found: Mark, recorded: Mark) -> bool:
+    """Whether the output is the one recorded; a copy has another time and no upload id."""
+    is_copy = found.upload is None and recorded.upload is not None
+    return found.size_bytes == recorded.size_bytes and (is_copy or found == recorded)
+
+
 def _set_of(uris: Sequence[str], name: str, s3: S3Options) -> ScoredInput:
     """Return scored files as one set.
 
     Raises:
-        UsageError: some were not scored together.
+        UsageError: some were not scored together, or were changed since.
     """
     stem = stem_of_set(uris, name)
     known = files_of_set(read_metrics(f"{stem}.metrics.json", s3))
     for uri in uris:
-        if name_below(folder_of(stem), uri) not in known:
+        record = known.get(name_below(folder_of(stem), uri))
+        if record is None:
             raise UsageError(
                 f"{uri}: {stem}.metrics.json does not name it, so it was not scored with the others. Drop --together, "
                 "name only the files of the set, or pass the --set-name that it was scored with."
             )
+        if not _is_recorded(uri, record, s3):
+            raise UsageError(f"{uri} was changed or scored alone since the set was scored: score the set again.")
     return ScoredInput(f"{stem}.scored.jsonl", tuple(uris))
 
 
 def _refuse_parts_of_sets(uris: Sequence[str], name: str, s3: S3Options) -> None:
     known = cache(lambda folder: files_of_set(read_metrics(f"{stem_of_set([f'{folder}/-'], name)}.metrics.json", s3)))
     for uri in uris:
-        if not is_stream(uri) and uri.rpartition("/")[2] in known(folder_of(uri)):
+        record = None if is_stream(uri) else known(folder_of(uri)).get(uri.rpartition("/")[2])
+        if record is not None and _is_recorded(uri, record, s3):
             raise UsageError(
                 f"{uri} was scored with other files, and its groups may span them: name them all and pass --together."
             )
+
+
+def _is_recorded(uri: str, record: Mapping[str, Any], s3: S3Options) -> bool:
+    """Whether a file of a set is as metrics record it, as far as they do."""
+    found, known = mark_of(uri, s3), recorded_mark(record)
+    return found is not None and (known is None or is_marked(found, known))

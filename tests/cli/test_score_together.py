@@ -254,6 +254,16 @@ def test_parts_of_a_set_are_not_read_alone(call: Call, genrm: Genrm) -> None:
     assert call("show", scored[0], scored[1]).code == 2
 
 
+def test_a_file_scored_alone_leaves_its_set(call: Call, genrm: Genrm) -> None:
+    """Scored alone again, a file is read alone, and no longer with the others."""
+    scored = write_scored_set(call, genrm)
+    assert call("score", "shards/rs0.jsonl", "--offline", "--force").code == 0
+    assert call("show", scored[0]).code == 0
+    refused = call("report", *scored, "--together")
+    assert refused.code == 2
+    assert f"{scored[0]} was changed or scored alone since" in refused.err
+
+
 def test_a_set_that_waits_says_why(call: Call, genrm: Genrm) -> None:
     """A run that leaves its only input to the next run says what it waits for."""
     write_shards(genrm.folder / "shards", ["rs0.jsonl", "rs1.jsonl"])

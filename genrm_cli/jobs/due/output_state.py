@@ -10,7 +10,7 @@ from genrm_cli.groups.check import judge_specs
 from genrm_cli.groups.compile import judge_name
 from genrm_cli.jobs.due.inputs import OutputPlaces
 from genrm_cli.jobs.provenance import judge_record, reward_record
-from genrm_cli.jobs.scored_files import files_of_set, read_metrics
+from genrm_cli.jobs.scored_files import files_of_set, is_marked, read_metrics, recorded_mark
 from genrm_cli.judging.open_judges import JudgeSpec
 from genrm_cli.rollouts.views import READING_VERSION
 from genrm_cli.settings import Settings
@@ -72,8 +72,8 @@ def look_at_outputs(
         )
     recorded = _recorded_files(metrics, places)
     for mark, record in zip(marks, recorded, strict=True):
-        known = _recorded_mark(record)
-        if mark is None or (metrics is not None and known is not None and _is_marked(mark, known)):
+        known = recorded_mark(record)
+        if mark is None or (metrics is not None and known is not None and is_marked(mark, known)):
             continue
         if _is_in_set(places, settings, s3):
             set_name = settings.output.set_name
@@ -303,16 +303,3 @@ def _without_scored_lines(places: OutputPlaces, s3: S3Options) -> OutputState:
 
 def _is_ours(mark: Mark | None) -> bool:
     return mark is None or mark.upload is not None
-
-
-def _recorded_mark(record: Mapping[str, Any] | None) -> Mark | None:
-    recorded = (record or {}).get("output_mark")
-    if not isinstance(recorded, dict):
-        return None
-    return Mark(recorded.get("size_bytes", -1), recorded.get("upload"), recorded.get("mtime_ns"))
-
-
-def _is_marked(found: Mark, recorded: Mark) -> bool:
-    """Whether the output is the one recorded; a copy has another time and no upload id."""
-    is_copy = found.upload is None and recorded.upload is not None
-    return found.size_bytes == recorded.size_bytes and (is_copy or found == recorded)
