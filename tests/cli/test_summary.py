@@ -138,17 +138,6 @@ def test_reliability_is_said_in_words(
 
 
 # Judges that answered different pairs: a ring of one of them would not be one of the other.
-SHARED = {
-    "judges": [
-        {"judge": name, "weight": 1.0, "verdicts": count, "failures": 0, "first_place_win_rate": 0.5}
-        for name, count in (("a", 8), ("b", 28))
-    ],
-    "pairs": [],
-    "krippendorff_alpha": None,
-    "comparisons_left_out": 0,
-}
-
-
 @pytest.mark.parametrize(
     ("plan", "text"),
     [
