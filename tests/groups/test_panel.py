@@ -12,6 +12,7 @@ from judge_server_fixture import JudgeServer
 
 from genrm_cli.cli.options import run_to_end
 from genrm_cli.errors import UsageError
+from genrm_cli.groups.compile import compile_plan
 from genrm_cli.groups.reasons import DISAGREEMENT, NO_QUORUM
 from genrm_cli.jobs.batch import score_inputs
 from genrm_cli.jobs.context import new_run
@@ -194,9 +195,13 @@ def test_a_judge_known_to_be_right_outweighs_the_others(
     ],
 )
 def test_what_needs_every_judge_excludes_shares(given: dict[str, Any], message: str) -> None:
-    """Quorum, disagreement, a budget and other estimators are refused, as are weights."""
+    """Quorum, disagreement, a budget and other estimators are refused, as are weights and judges that grade."""
     own = (("base_url", ("http://x/v1",)), ("model", "m"))
     with pytest.raises(UsageError, match=message):
         judges_of(settings_from(panel=(PanelJudge(1.0, own, ("ring", 1.0)),), **given))
+    graded = PanelJudge(1.0, (*own, ("profile", "nemotron-principle")), ("ring", 1.0))
+    grading = settings_from(panel=(graded,), estimator="adaptive")
+    with pytest.raises(UsageError, match="judge 'm' grades responses; with share, every judge must compare pairs"):
+        compile_plan(grading)
     with pytest.raises(UsageError, match="omit weight"):
         judges_of(settings_from(panel=(PanelJudge(2.0, own, ("ring", 1.0)),)))
