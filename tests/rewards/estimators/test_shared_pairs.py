@@ -76,6 +76,20 @@ def test_judges_of_one_opinion_and_equal_accuracy_count_by_their_reliability():
     assert agreement_of(known, quality) > agreement_of(without, quality) - 0.01
 
 
+def test_each_judge_has_its_own_position_preference():
+    """Two judges of opposite preferences, shown the lower index first, favour no index."""
+    pairs = [(i, j) for i in range(N) for j in range(i + 1, N)]
+    own = [[] for _ in range(GROUPS)]
+    for seed, favour in ((0, 1.5), (9, -1.0)):
+        batch, _ = linear_judge(GROUPS, N, pairs, seed=seed)
+        for group in range(GROUPS):
+            rows = [(r.i, r.j, r.score_1 + favour, r.score_2 - favour, r.ranking) for r in pairs_of(batch, group)]
+            own[group].append(verdicts_of(rows))
+    estimates = estimate_panel([(N, verdicts) for verdicts in own], statistics_of(own).fit())
+    indices = np.broadcast_to(np.arange(N), (GROUPS, N))
+    assert agreement_of(estimates, indices) == pytest.approx(0, abs=0.06)
+
+
 def test_parts_of_a_run_add_up():
     """Merged statistics give the calibration of the whole run."""
     own, _ = groups_of()
