@@ -164,6 +164,25 @@ def test_judges_can_share_the_pairs(tmp_path: Path, judge_server: JudgeServer) -
     assert score(tmp_path, 6, panel=panel, estimator="adaptive")[0]["calls"] == 0
 
 
+@pytest.mark.parametrize("failing", [0, 1])
+def test_a_judge_without_a_verdict_leaves_the_pairs_to_the_other(
+    tmp_path: Path, judge_server: JudgeServer, start_judge: Callable[[], JudgeServer], failing: int
+) -> None:
+    """Rewards come from the judge that answers, whichever it is, and the failures are counted."""
+    second = start_judge()
+    (judge_server, second)[failing].behave(fault={"content": "no idea"})
+    for accuracy in (None, 0.8):
+        panel = tuple(
+            replace(judge(server, name), share=("all_pairs", 1.0), accuracy=accuracy)
+            for server, name in ((judge_server, "a"), (second, "b"))
+        )
+        metrics, lines, _ = score(tmp_path, 4, panel=panel, estimator="adaptive")
+        assert [one["failures"] for one in metrics["panel"]["judges"]] == [6 * (failing == 0), 6 * (failing == 1)]
+        rewards = [line["reward"] for line in lines]
+        assert rewards == sorted(rewards)
+        assert rewards[0] < rewards[-1]
+
+
 def test_a_judge_known_to_be_right_outweighs_the_others(
     tmp_path: Path, judge_server: JudgeServer, start_judge: Callable[[], JudgeServer]
 ) -> None:

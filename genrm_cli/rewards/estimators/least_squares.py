@@ -129,9 +129,8 @@ def expected_share(shared: Floats, total: Floats, scored: Flags) -> Floats:
 
 
 def expected_reliabilities(batch: VerdictBatch, weights: Weights, noise: JudgeNoise) -> Floats:
-    """Return [G] the reliabilities to expect of a batch's comparisons, whatever their verdicts."""
-    solve = _solve_dense if batch.n <= MAX_DENSE else _solve_sparse
-    _, spread = solve(batch, np.zeros((batch.groups, batch.n)), weights, noise, noise.scale)
+    """Return [G] the reliabilities to expect of a batch's comparisons, whatever their verdicts; by dense inverses."""
+    _, spread = _solve_dense(batch, np.zeros((batch.groups, batch.n)), weights, noise, noise.scale)
     return expected_share(spread.shared, spread.total, batch.counts() > 0)
 
 

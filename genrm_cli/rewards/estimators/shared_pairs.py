@@ -130,14 +130,17 @@ def estimate_panel(
     Source: best linear unbiased prediction, C. R. Henderson, Biometrics 31 (1975) 423.
     """
     count = max((len(own) for _, own in groups), default=0)
-    known = calibration.judges or (Calibration(),) * count
+    if not count:
+        return []
+    seen = len(calibration.judges)  # fewer than there are where the last ones gave no verdict in the whole run
+    known = (*calibration.judges, *(Calibration() for _ in range(count - seen)))
     by_judge = [
         estimate_many("adaptive", [(n, own[number]) for n, own in groups], known[number]) for number in range(count)
     ]
     agreement = np.full((count, count), _TYPICAL_AGREEMENT)
     np.fill_diagonal(agreement, 1.0)
-    if calibration.agreement:
-        agreement = np.array(calibration.agreement)
+    if seen:
+        agreement[:seen, :seen] = calibration.agreement
     sought = _nearest_to_labels(agreement, accuracies, known) if accuracies else agreement[0]
     return [_joined(list(estimates), agreement, sought) for estimates in zip(*by_judge, strict=True)]
 

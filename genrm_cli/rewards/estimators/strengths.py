@@ -86,10 +86,9 @@ def _reliabilities(batch: VerdictBatch, outcomes: Floats, choices: Choices, nois
 
 
 def expected_of_labels(batch: VerdictBatch, choices: Choices, noise: WinNoise) -> Floats:
-    """Return [G] the reliabilities to expect of a batch's comparisons, whatever their labels."""
+    """Return [G] the reliabilities to expect of a batch's comparisons, whatever their labels; by dense inverses."""
     _, _, spread = choices.moments(np.full(batch.first.shape, choices.position))
-    respond = _dense_response if batch.n <= MAX_DENSE else _probed_response
-    _, shared, total = respond(batch, spread, choices, np.zeros((batch.groups, batch.n)), noise)
+    _, shared, total = _dense_response(batch, spread, choices, np.zeros((batch.groups, batch.n)), noise)
     return expected_share(shared, total, batch.counts() > 0)
 
 
