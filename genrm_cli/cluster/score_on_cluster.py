@@ -3,7 +3,8 @@
 import asyncio
 import time
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -18,18 +19,20 @@ from genrm_cli.cluster.start import cluster
 from genrm_cli.cluster.worker import Order, ShardResult, Worker, WorkerState
 from genrm_cli.errors import StorageError, UsageError, worst_exit_code
 from genrm_cli.groups.check import check_settings
-from genrm_cli.groups.tasks import in_thread
-from genrm_cli.jobs.batch import BatchReport, score_inputs
+from genrm_cli.jobs.batch import BatchReport, Held, prove_writable, score_inputs
 from genrm_cli.jobs.context import RunContext, cancelled_by_signals
-from genrm_cli.jobs.due.planning import Status, plan_inputs
+from genrm_cli.jobs.due.leasing import leased
+from genrm_cli.jobs.due.planning import Status, iter_decisions
 from genrm_cli.jobs.journaling.journals import asks_anybody, check_journal_place
 from genrm_cli.judging.open_judges import AUTO_CEILING, OnEvent, open_judges
 from genrm_cli.judging.pacing.budget import Budget
 from genrm_cli.judging.profiles.profile import AnyProfile
 from genrm_cli.metrics.latency import Latencies
+from genrm_cli.metrics.progress import Nodes
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.settings import Settings, changed
 from genrm_cli.storage.formats.location import is_s3, is_stream
+from genrm_cli.storage.leases import HeldLease, Leases
 
 _SHARDS_A_WORKER = 4  # so that little is left to do again when a worker dies
 _SHARDS_AT_ONCE = 2  # of a worker: one is read while another is asked about
@@ -74,6 +77,7 @@ class _Member:
     metrics: RunMetrics
     asking: int = 0
     heard_at_s: float = field(default_factory=time.monotonic)
+    node: str | None = None
     is_gone: bool = False
     latencies: Latencies = field(default_factory=Latencies)
 
@@ -91,19 +95,52 @@ async def score_on_cluster(
     run = replace(run, on_event=_told_once(run.on_event))
     asked = RunMetrics()
     codes = [0]
-    due = await in_thread(lambda: any(each.status is Status.SCORE for each in plan_inputs(inputs, run)), run.stop.set)
-    if due:
-        with_roles = await _choose_profiles(run)
-        with cluster(options.address) as nodes:
-            fleet = _Fleet(inputs, run, options, nodes, with_roles)
+    stopped_by = None
+    async with _held(inputs, run) as held:
+        outputs = frozenset(output for output, lease in held.items() if not isinstance(lease, HeldLease))
+        if outputs:
             async with cancelled_by_signals():
-                codes = await fleet.ask()
-        asked = fleet.spent()
-    run.progress.pace = None
-    await score_inputs(inputs, replace(run, settings=changed(run.settings, conclude=True)), report)
+                with_roles = await _choose_profiles(run)
+            with cluster(options.address) as nodes:
+                fleet = _Fleet(
+                    Order(run.settings, tuple(inputs), _shared_folder(inputs, run.settings), with_roles, outputs),
+                    run,
+                    options,
+                    nodes,
+                )
+                async with cancelled_by_signals():
+                    codes = await fleet.ask()
+            asked, stopped_by = fleet.spent(), fleet.stopped_by
+        run.progress.pace = run.progress.nodes = None
+        concluding = replace(run, settings=changed(run.settings, conclude=True), shards_stopped_by=stopped_by)
+        await score_inputs(inputs, concluding, report, held=held)
     report.exit_code = worst_exit_code([report.exit_code, *codes])
     run.progress.end(asked)
     return report
+
+
+@asynccontextmanager
+async def _held(inputs: Sequence[str], run: RunContext) -> AsyncIterator[Held]:
+    """Lease the outputs of all inputs that are due, for the whole run."""
+
+    def find_due() -> dict[str, bool]:
+        due = [each for each in iter_decisions(inputs, run) if each.status is Status.SCORE]
+        prove_writable([each.task for each in due], run)
+        return {each.task.places.scored: each.can_be_leased and run.settings.storage.leases for each in due}
+
+    async with AsyncExitStack() as opened:
+        async with cancelled_by_signals():
+            due = await run.in_thread(find_due)
+            leases = Leases(run.s3, run.settings.storage.lease_expiry)
+            wanted = [output for output, is_leased in due.items() if is_leased]
+            found = await opened.enter_async_context(leased(wanted, leases, run))
+        yield dict.fromkeys(due) | found
+
+
+def _shared_folder(inputs: Sequence[str], settings: Settings) -> str | None:
+    """Return the folder that relative paths refer to on all nodes; None if no path is local."""
+    paths = (*inputs, settings.journal.journal or "", settings.output.output or "s3://")
+    return None if all(map(is_s3, paths)) else str(Path.cwd())
 
 
 def _check(inputs: Sequence[str], settings: Settings) -> None:
@@ -152,21 +189,12 @@ def _told_once(on_event: OnEvent) -> OnEvent:
 class _Fleet:
     """The workers of a run, and the shards that they are asked about."""
 
-    def __init__(
-        self,
-        inputs: Sequence[str],
-        run: RunContext,
-        options: ClusterOptions,
-        nodes: Sequence[str],
-        with_roles: tuple[bool, ...],
-    ) -> None:
+    def __init__(self, order: Order, run: RunContext, options: ClusterOptions, nodes: Sequence[str]) -> None:
+        self._order = order
         self._run = run
         self._nodes = nodes
         self._pace = _FleetPace()
-        settings = run.settings
-        is_local = not all(map(is_s3, (*inputs, settings.journal.journal or "", settings.output.output or "s3://")))
-        self._order = Order(settings, tuple(inputs), str(Path.cwd()) if is_local else None, with_roles)
-        limits = settings.limits
+        limits = run.settings.limits
         budget = Budget(limits.max_calls, limits.max_total_tokens, limits.max_cost, limits.price_in, limits.price_out)
         remote = ray.remote(Limiter).options(
             name=f"genrm-limiter-{time.time_ns()}", num_cpus=0, max_restarts=-1, max_task_retries=0
@@ -183,8 +211,14 @@ class _Fleet:
         self._tries = Counter[str]()
         self._told: dict[object, str] = {}
         run.on_event("fleet", {"workers": min(workers, count), "nodes": len(nodes), "shards": count})
+        self._nodes_used = min(workers, count, len(nodes))
         for _ in range(min(workers, count)):
             self._start_worker()
+
+    @property
+    def stopped_by(self) -> str | None:
+        """The limit that stopped the run; None if none did."""
+        return self._state.stopped_by
 
     def spent(self) -> RunMetrics:
         """Return what was spent on calls, without the results, which the run that concludes counts."""
@@ -211,8 +245,7 @@ class _Fleet:
                     shard = self._pending.popleft()
                     self._tries[shard] += 1
                     member.asking += 1
-                    elapsed_s = time.monotonic() - self._run.started_s
-                    asking[asyncio.create_task(_answer(member.actor.ask.remote(shard, elapsed_s)))] = member, shard
+                    asking[asyncio.create_task(_answer(member.actor.ask.remote(shard)))] = member, shard
                 done, _ = await asyncio.wait(
                     (*asking, looking), timeout=_LOOK_EVERY_S, return_when=asyncio.FIRST_COMPLETED
                 )
@@ -272,6 +305,7 @@ class _Fleet:
         """Replace a worker that died."""
         if not member.is_gone:
             member.is_gone = True
+            ray.kill(member.actor)  # it may only be out of reach
             self._start_worker()
 
     async def _look_regularly(self) -> None:
@@ -290,9 +324,9 @@ class _Fleet:
                 self._update(member, state)
             elif now_s - member.heard_at_s > _SILENCE_LIMIT_S:
                 ray.kill(member.actor)  # its shards fail, and go to others
-        state = await _in_time(self._limiter.state.remote(self._state.spending))
-        if state is not None:
-            self._state = state
+        await self._look_at_limiter()
+        if self._state.stopped_by is not None:
+            self._pending.clear()
         self._pace.in_flight, self._pace.limit = self._state.in_flight, self._state.limit
         # Shards are about equally large.
         begun, planned = len(self._tries), sum(member.metrics.planned for member in self._members)
@@ -302,6 +336,15 @@ class _Fleet:
             latencies.merge(member.latencies)
         self._pace.latencies = latencies
         self._run.progress.pace = self._pace
+        working = {member.node for member in living if member.node is not None and not member.is_gone}
+        self._run.progress.nodes = Nodes(len(working), self._nodes_used)
+
+    async def _look_at_limiter(self) -> None:
+        deadline_s = self._run.settings.limits.deadline
+        left_s = None if deadline_s is None else self._run.started_s + deadline_s - time.monotonic()
+        state = await _in_time(self._limiter.state.remote(self._state.spending, left_s))
+        if state is not None:
+            self._state = state
 
     def _update(self, member: _Member, state: WorkerState) -> None:
         if state.version != __version__:
@@ -312,6 +355,7 @@ class _Fleet:
             setattr(member.metrics, name, count)
         member.metrics.failures = Counter(state.failures)
         member.latencies = state.latencies
+        member.node = state.node
         for event, fields in state.events:
             self._tell(event, fields)
 

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import os
-import time
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -36,12 +35,14 @@ class Order:
         inputs: as on the command line.
         folder: the driver's working folder, which relative paths refer to; None if no path is local.
         with_roles: for each judge, whether the driver's probe chose the profile with roles.
+        outputs: of the inputs to ask about; the driver holds their leases.
     """
 
     settings: Settings
     inputs: tuple[str, ...]
     folder: str | None
     with_roles: tuple[bool, ...]
+    outputs: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +65,7 @@ class WorkerState:
     """The progress of a worker since it began, and the events since the last call."""
 
     version: str
+    node: str
     counts: dict[str, int]
     failures: dict[str, int]
     latencies: Latencies
@@ -86,16 +88,16 @@ class Worker:
         self._renewing: asyncio.Task[None] | None = None
         self._asking: set[asyncio.Task[Any]] = set()
 
-    async def ask(self, shard: str, elapsed_s: float) -> ShardResult:
-        """Ask about a shard of a run that began `elapsed_s` ago."""
+    async def ask(self, shard: str) -> ShardResult:
+        """Ask about a shard."""
         task = asyncio.current_task()
         if task is not None:
             self._asking.add(task)
         report = BatchReport(keeps=True, alone=True)
         try:
-            run = self._run(shard, elapsed_s)
+            run = self._run(shard)
             judges = await self._open(run)
-            await score_inputs(self._order.inputs, run, report, judges)
+            await score_inputs(self._order.inputs, run, report, judges, dict.fromkeys(self._order.outputs))
         except GenrmError as error:
             report.end(error)
         finally:
@@ -114,7 +116,8 @@ class Worker:
         self._events.clear()
         counts = {name: getattr(now, name) for name in COUNTS}
         latencies = Latencies() if self._judges is None else self._judges.latencies
-        return WorkerState(__version__, counts, dict(now.failures), latencies, events)
+        node = ray.get_runtime_context().get_node_id()
+        return WorkerState(__version__, node, counts, dict(now.failures), latencies, events)
 
     async def stop(self) -> None:
         """Interrupt all shards and wait until their journals have what was answered."""
@@ -123,7 +126,7 @@ class Worker:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _run(self, shard: str, elapsed_s: float) -> RunContext:
+    def _run(self, shard: str) -> RunContext:
         order = self._order
         if order.folder is not None:
             try:
@@ -133,9 +136,8 @@ class Worker:
                     f"{order.folder}: worker {self._name} cannot enter this folder: {error.strerror}. All nodes need "
                     "the folder in which genrm was started; or pass inputs and --journal as s3://..."
                 ) from error
-        settings = changed(order.settings, shard=shard, probe=False)
-        run = new_run(settings, find_api_keys(settings), self._progress, self._on_event)
-        return replace(run, started_s=time.monotonic() - elapsed_s)
+        settings = changed(order.settings, shard=shard, probe=False, deadline=None)  # the limiter keeps the deadline
+        return new_run(settings, find_api_keys(settings), self._progress, self._on_event)
 
     async def _open(self, run: RunContext) -> OpenJudges:
         async with self._opening:

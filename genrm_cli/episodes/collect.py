@@ -82,7 +82,8 @@ async def _lease(output: str, run: RunContext) -> AsyncIterator[Lease | None]:
     if not run.settings.storage.leases:
         yield None
         return
-    async with leased(output, Leases(run.s3, run.settings.storage.lease_expiry), run) as lease:
+    async with leased([output], Leases(run.s3, run.settings.storage.lease_expiry), run) as found:
+        lease = found[output]
         if isinstance(lease, HeldLease):
             raise StorageError(f"{output}: {lease}; run again when it is done.")
         yield lease

@@ -16,7 +16,7 @@ from genrm_cli.judging.pacing.budget import Budget
 from genrm_cli.judging.pacing.descriptors import max_connections
 from genrm_cli.judging.pacing.endpoint import Endpoint, FixedLimit
 from genrm_cli.judging.pacing.limit import AdaptiveLimit
-from genrm_cli.judging.pacing.pool import EndpointPool
+from genrm_cli.judging.pacing.pool import GRACE_S, EndpointPool
 from genrm_cli.judging.pacing.retry import RetryPolicy
 from genrm_cli.judging.pacing.shared import SharedLimits
 from genrm_cli.judging.probe import KnownAnswer, answer_to_roles, probe_judge
@@ -29,7 +29,6 @@ from genrm_cli.settings.resolve import concurrency_of
 from genrm_cli.verdicts import FailureKind, Outcome
 
 AUTO_CEILING = 4_096
-GRACE_S = 60.0
 
 OnEvent = Callable[[str, dict[str, Any]], None]
 
@@ -321,7 +320,7 @@ class _Opener:
         remote = self.remote(spec, spec.profile, pool)
         with_roles = None if spec.roles is None else self.remote(spec, spec.roles, pool)
         deadline_s = self._options.limits.deadline
-        if deadline_s is not None:
+        if deadline_s is not None and not self._options.only_known:
             for judge in filter(None, (remote, with_roles)):
                 judge.set_deadline(deadline_s - (time.monotonic() - self._options.started_s), GRACE_S)
         return OpenJudge(spec, remote, pool, with_roles)

@@ -104,7 +104,6 @@ class RemoteJudge:
         ]
         self._turns = count_turns(profile)
         self._hedge = Hedge(self.latencies)
-        self._last_call_ends_s: float | None = None
         self._trial = self.prepare(_trial_of(profile), 0)
 
     @property
@@ -119,7 +118,7 @@ class RemoteJudge:
 
     def set_deadline(self, deadline_s: float, grace_s: float) -> None:
         """Stop asking after `deadline_s` seconds; calls in flight then get `grace_s` to finish."""
-        self._last_call_ends_s = clock.now_s() + deadline_s + grace_s
+        self._pool.last_call_ends_s = clock.now_s() + deadline_s + grace_s
         if deadline_s <= 0:
             self._pool.stop("deadline")
         else:
@@ -345,10 +344,8 @@ class RemoteJudge:
     def _timeout_s(self, gives_up_at_s: float) -> float:
         """Return the timeout of a call: its own, or the time left to the comparison or the run."""
         now_s = clock.now_s()
-        left_s = [self._policy.call_timeout_s, gives_up_at_s - now_s]
-        if self._last_call_ends_s is not None:
-            left_s.append(self._last_call_ends_s - now_s)
-        return max(0.001, min(left_s))
+        ends_s = min(now_s + self._policy.call_timeout_s, gives_up_at_s, self._pool.last_call_ends_s)
+        return max(0.001, ends_s - now_s)
 
 
 def _trial_of(profile: AnyProfile) -> Prompt:

@@ -21,6 +21,7 @@ from genrm_cli.errors import JudgeError
 from genrm_cli.judging.pacing import clock
 from genrm_cli.judging.pacing.endpoint import Ending, Endpoint
 
+GRACE_S = 60.0  # after the deadline, for calls in flight
 _OPEN_S = 0.01
 _LEAST_PAUSING = 64  # comparisons waiting for a retry, above which no new one begins
 
@@ -42,6 +43,7 @@ class EndpointPool:
 
     Attributes:
         stopped_by: why no more calls are made (`deadline`, `max_calls`, ...); None while the run continues.
+        last_call_ends_s: when calls in flight are cut off, by the loop's clock.
     """
 
     def __init__(
@@ -58,6 +60,7 @@ class EndpointPool:
         self._resumes = resumes
         self.endpoints = endpoints
         self.stopped_by: str | None = None
+        self.last_call_ends_s = math.inf
         self._give_up_after_s = give_up_after_s
         self._on_event = on_event
         self._second_turns: Waiting = deque()
