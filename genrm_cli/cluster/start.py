@@ -2,8 +2,9 @@
 
 import contextlib
 import logging
-import sys
+import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import ray
@@ -11,7 +12,6 @@ import ray
 from genrm_cli.errors import StorageError
 
 _OBJECT_STORE_BYTES = 100_000_000  # names and counts only; Ray would take 30 % of the memory
-_JOIN_LIMIT_S = 60
 
 
 @contextlib.contextmanager
@@ -25,7 +25,8 @@ def cluster(address: str) -> Iterator[list[str]]:
         StorageError: the cluster cannot be reached.
     """
     local = {"object_store_memory": _OBJECT_STORE_BYTES, "include_dashboard": False}
-    with contextlib.redirect_stdout(sys.stderr):
+    # Ray prints notices about nodes and actors to stdout; the run tells what matters.
+    with Path(os.devnull).open("w") as nowhere, contextlib.redirect_stdout(nowhere):
         try:
             if address == "local":
                 _init(address="local", **local)
@@ -37,11 +38,10 @@ def cluster(address: str) -> Iterator[list[str]]:
             else:
                 _init(address=address)
         except (ConnectionError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
-            raise StorageError(f"--ray {address}: cannot use this cluster: {_first_line(error)}") from error
-    try:
-        yield [node["NodeID"] for node in ray.nodes() if node["Alive"]]
-    finally:
-        with contextlib.redirect_stdout(sys.stderr):
+            raise StorageError(f"--ray {address}: cannot use this cluster: {first_line(error)}") from error
+        try:
+            yield [node["NodeID"] for node in ray.nodes() if node["Alive"]]
+        finally:
             ray.shutdown()
 
 
@@ -49,5 +49,6 @@ def _init(**options: Any) -> None:
     ray.init(log_to_driver=False, logging_level=logging.CRITICAL, configure_logging=True, **options)
 
 
-def _first_line(error: Exception) -> str:
+def first_line(error: Exception) -> str:
+    """Return the first line of an error's message, or its kind."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0]

@@ -19,7 +19,7 @@ from genrm_cli.jobs.context import RunContext, new_run
 from genrm_cli.judging.lookup.find_profile import ProfileSource
 from genrm_cli.judging.open_judges import JudgeSpec, OpenJudges, open_judges
 from genrm_cli.metrics.latency import Latencies
-from genrm_cli.metrics.progress import COUNTS, RunProgress
+from genrm_cli.metrics.progress import Progress, RunProgress
 from genrm_cli.settings import Settings, changed
 from genrm_cli.settings.sources.keys import find_api_keys
 
@@ -62,12 +62,12 @@ class ShardResult:
 
 @dataclass(frozen=True, slots=True)
 class WorkerState:
-    """The progress of a worker since it began, and the events since the last call."""
+    """The progress of a worker since it began, that of the shards it finished, and the events since the last call."""
 
     version: str
     node: str
-    counts: dict[str, int]
-    failures: dict[str, int]
+    now: Progress
+    finished: Progress
     latencies: Latencies
     events: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
 
@@ -112,12 +112,12 @@ class Worker:
 
     async def state(self) -> WorkerState:
         """Return progress and events."""
-        now, events = self._progress.now(), self._events.copy()
+        events = self._events.copy()
         self._events.clear()
-        counts = {name: getattr(now, name) for name in COUNTS}
         latencies = Latencies() if self._judges is None else self._judges.latencies
         node = ray.get_runtime_context().get_node_id()
-        return WorkerState(__version__, node, counts, dict(now.failures), latencies, events)
+        now = replace(self._progress.now(), pace=None)
+        return WorkerState(__version__, node, now, self._progress.finished(), latencies, events)
 
     async def stop(self) -> None:
         """Interrupt all shards and wait until their journals have what was answered."""

@@ -2,8 +2,8 @@
 
 import dataclasses
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from genrm_cli.metrics.latency import Latencies
@@ -109,12 +109,19 @@ class RunProgress:
 
     def now(self) -> Progress:
         """Return the current progress. Safe to call from another thread during the run."""
-        parts = self._parts
-        counts = {name: sum(getattr(part, name) for part in parts) for name in COUNTS}
-        failures = Counter[str]()
-        for part in parts:
-            failures.update(dict(part.failures))  # an atomic copy: the run adds to the original
-        return Progress(**counts, failures=failures, pace=self.pace, nodes=self.nodes)
+        return replace(_progress(self._parts), pace=self.pace, nodes=self.nodes)
+
+    def finished(self) -> Progress:
+        """Return the progress of the finished inputs."""
+        return _progress(self._parts[:1])
+
+
+def _progress(parts: Sequence[RunMetrics]) -> Progress:
+    counts = {name: sum(getattr(part, name) for part in parts) for name in COUNTS}
+    failures = Counter[str]()
+    for part in parts:
+        failures.update(dict(part.failures))  # an atomic copy: the run adds to the original
+    return Progress(**counts, failures=failures)
 
 
 def _sum(parts: Iterable[RunMetrics]) -> RunMetrics:

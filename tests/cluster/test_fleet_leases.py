@@ -107,7 +107,9 @@ class SimulatedFleet:
             if not worker.busy:
                 held = worker.slots[endpoint] = worker.in_flight[endpoint]
             ends = tuple(CallEnd(self.now_s - at_s, *rest) for at_s, *rest in worker.ended.pop(endpoint, ()))  # type: ignore[arg-type]
-            uses[endpoint] = EndpointUse(held, worker.in_flight[endpoint], worker.busy, self.concurrency, worker.found.get(endpoint), ends)
+            uses[endpoint] = EndpointUse(
+                held, worker.in_flight[endpoint], worker.busy, self.concurrency, worker.found.get(endpoint), ends
+            )
         needed = int(worker.busy and worker.allowed is not None and worker.calls >= worker.allowed)
         if worker.allowed is not None and (needed or not worker.busy):
             worker.allowed = worker.calls
