@@ -15,7 +15,7 @@ from genrm_cli import __version__
 from genrm_cli.cluster.head import watch_head
 from genrm_cli.cluster.limiter import Limiter
 from genrm_cli.cluster.messages import FleetState
-from genrm_cli.cluster.start import first_line
+from genrm_cli.cluster.start import in_one_line
 from genrm_cli.cluster.worker import Order, ShardResult, Worker, WorkerState
 from genrm_cli.errors import StorageError, UsageError
 from genrm_cli.groups.tasks import first_error_of
@@ -114,7 +114,7 @@ class Fleet:
         """
         try:
             async with self._watching:
-                self._watch(watch_head())
+                self._watch(watch_head(ray.get_runtime_context().gcs_address))
                 self._watch(self._watch_limiter())
                 for node in self._places:
                     self._start_worker(_on(node))
@@ -225,7 +225,7 @@ class Fleet:
                 heard_at_s = time.monotonic()
             except ray.exceptions.RayTaskError as error:  # most likely an import failed
                 raise StorageError(
-                    f"{member.name} cannot run: {first_line(error.cause)} Install genrm-cli[ray] {__version__} on all "
+                    f"{member.name} cannot run: {in_one_line(error.cause)} Install genrm-cli[ray] {__version__} on all "
                     "nodes."
                 ) from None
             except (ray.exceptions.ActorDiedError, ray.exceptions.ActorUnschedulableError) as error:

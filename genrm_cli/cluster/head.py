@@ -2,35 +2,27 @@
 
 import asyncio
 import contextlib
-import time
-
-import ray
 
 from genrm_cli.errors import StorageError
-
-_LOOK_EVERY_S = 5.0
-_CONNECT_LIMIT_S = 5.0
-_ABSENCE_LIMIT_S = 30.0
+from genrm_cli.judging.pacing import clock
 
 
-async def watch_head() -> None:
+async def watch_head(address: str, absence_limit_s: float = 30.0, every_s: float = 5.0) -> None:
     """Look again and again whether the head node accepts connections.
 
     Raises:
-        StorageError: it has not for some time.
+        StorageError: it has accepted none for `absence_limit_s`.
     """
-    address = ray.get_runtime_context().gcs_address
     host, _, port = address.rpartition(":")
-    heard_at_s = time.monotonic()
-    while True:
+    heard_at_s = clock.now_s()
+    while clock.now_s() - heard_at_s <= absence_limit_s:
         with contextlib.suppress(OSError, TimeoutError):
-            async with asyncio.timeout(_CONNECT_LIMIT_S):
+            async with asyncio.timeout(every_s):
                 _, writer = await asyncio.open_connection(host.strip("[]"), int(port))
-            heard_at_s = time.monotonic()
+            heard_at_s = clock.now_s()
             writer.close()
-        if time.monotonic() - heard_at_s > _ABSENCE_LIMIT_S:
-            raise StorageError(
-                f"the head node of the Ray cluster ({address}) cannot be reached any more, and the cluster ends with "
-                "it. Start a cluster, and run the same command again: what was answered is not asked again."
-            )
-        await asyncio.sleep(_LOOK_EVERY_S)
+        await asyncio.sleep(every_s)
+    raise StorageError(
+        f"the head node of the Ray cluster ({address}) cannot be reached any more, and the cluster ends with it. "
+        "Start a cluster, and run the same command again: what was answered is not asked again."
+    )

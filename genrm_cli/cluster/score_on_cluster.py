@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from genrm_cli.cluster.fleet import Fleet
-from genrm_cli.cluster.start import cluster
+from genrm_cli.cluster.start import check_address, cluster
 from genrm_cli.cluster.worker import Order
 from genrm_cli.errors import UsageError, worst_exit_code
 from genrm_cli.groups.check import check_settings
+from genrm_cli.groups.tasks import in_thread
 from genrm_cli.jobs.batch import BatchReport, Held, prove_writable, score_inputs
 from genrm_cli.jobs.context import RunContext, cancelled_by_signals
 from genrm_cli.jobs.due.leasing import leased
@@ -51,6 +52,7 @@ async def score_on_cluster(
         CancelledError: the run was interrupted, by SIGTERM too.
     """
     _check(inputs, run.settings)
+    await in_thread(lambda: check_address(options.address))
     run = replace(run, on_event=_told_once(run.on_event))
     async with _held(inputs, run) as held:
         outputs = frozenset(output for output, lease in held.items() if not isinstance(lease, HeldLease))

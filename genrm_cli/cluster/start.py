@@ -3,15 +3,40 @@
 import contextlib
 import logging
 import os
+import re
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import ray
 
-from genrm_cli.errors import StorageError
+from genrm_cli.errors import StorageError, UsageError
 
 _OBJECT_STORE_BYTES = 100_000_000  # names and counts only; Ray would take 30 % of the memory
+_CONNECT_LIMIT_S = 10.0
+_ADDRESS = re.compile(r"(?P<host>[^:/\s]+|\[[0-9a-fA-F:.]+\]):(?P<port>[0-9]{1,5})")
+
+
+def check_address(address: str) -> None:
+    """Check that something listens where a cluster is to be joined; Ray would try for many minutes. Blocks.
+
+    Raises:
+        UsageError: it is not an address.
+        StorageError: nothing listens there.
+    """
+    if address in ("local", "auto"):
+        return
+    match = _ADDRESS.fullmatch(address)
+    if match is None or not 0 < int(match["port"]) < 65_536:
+        raise UsageError(f"--ray {address!r} is not an address; pass local, auto, or HOST:PORT of a head node.")
+    try:
+        socket.create_connection((match["host"].strip("[]"), int(match["port"])), _CONNECT_LIMIT_S).close()
+    except OSError as error:
+        raise StorageError(
+            f"--ray {address}: cannot reach this cluster: {error.strerror or error}. Check that its head node runs and "
+            "that this machine may connect to it."
+        ) from error
 
 
 @contextlib.contextmanager
@@ -22,7 +47,7 @@ def cluster(address: str) -> Iterator[list[str]]:
         address: `local` to start one on this machine, `auto` to join one that runs here or start one, or HOST:PORT.
 
     Raises:
-        StorageError: the cluster cannot be reached.
+        StorageError: the cluster cannot be used.
     """
     local = {"object_store_memory": _OBJECT_STORE_BYTES, "include_dashboard": False}
     # Ray prints notices about nodes and actors to stdout; the run tells what matters.
@@ -38,7 +63,7 @@ def cluster(address: str) -> Iterator[list[str]]:
             else:
                 _init(address=address)
         except (ConnectionError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
-            raise StorageError(f"--ray {address}: cannot use this cluster: {first_line(error)}") from error
+            raise StorageError(f"--ray {address}: cannot use this cluster: {in_one_line(error)}") from error
         try:
             yield [node["NodeID"] for node in ray.nodes() if node["Alive"]]
         finally:
@@ -49,6 +74,6 @@ def _init(**options: Any) -> None:
     ray.init(log_to_driver=False, logging_level=logging.CRITICAL, configure_logging=True, **options)
 
 
-def first_line(error: Exception) -> str:
-    """Return the first line of an error's message, or its kind."""
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+def in_one_line(error: Exception) -> str:
+    """Return an error's message without line breaks, or its kind if it has none."""
+    return " ".join(str(error).split()) or type(error).__name__
