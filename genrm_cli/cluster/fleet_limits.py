@@ -42,10 +42,9 @@ class FleetLimits:
             if use.concurrency is None:
                 found[name] = self._endpoints[name].limit
         allowed = self._allow(report, may_grow=may_grow)
-        left_s = self._ends_at_s - now_s
-        if left_s <= 0:
-            self._stopped_by = self._stopped_by or "deadline"
-        return Grant(slots, allowed, found, None if left_s == math.inf else left_s, self._stopped_by)
+        self._keep_deadline(now_s)
+        left_s = None if self._ends_at_s == math.inf else self._ends_at_s - now_s
+        return Grant(slots, allowed, found, left_s, self._stopped_by)
 
     def state(self, known: Mapping[str, Spending], now_s: float, left_s: float | None) -> FleetState:
         """Return the load and the spending.
@@ -56,6 +55,7 @@ class FleetLimits:
             left_s: time until the deadline of the run, by the driver's clock; None without one.
         """
         self._ends_at_s = math.inf if left_s is None else now_s + left_s
+        self._keep_deadline(now_s)
         for worker, spending in known.items():
             self._spending.setdefault(worker, spending)
         endpoints = self._endpoints.values()
@@ -65,6 +65,10 @@ class FleetLimits:
             dict(self._spending),
             self._stopped_by,
         )
+
+    def _keep_deadline(self, now_s: float) -> None:
+        if now_s >= self._ends_at_s:
+            self._stopped_by = self._stopped_by or "deadline"
 
     def _tidy(self, now_s: float) -> None:
         """End leases that were not renewed, and share out anew; the more workers, the rarer."""

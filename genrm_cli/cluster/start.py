@@ -7,7 +7,8 @@ import re
 import socket
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryFile
+from typing import IO, Any
 
 import ray
 
@@ -49,29 +50,58 @@ def cluster(address: str) -> Iterator[list[str]]:
     Raises:
         StorageError: the cluster cannot be used.
     """
-    local = {"object_store_memory": _OBJECT_STORE_BYTES, "include_dashboard": False}
     # Ray prints notices about nodes and actors to stdout; the run tells what matters.
     with Path(os.devnull).open("w") as nowhere, contextlib.redirect_stdout(nowhere):
-        try:
-            if address == "local":
-                _init(address="local", **local)
-            elif address == "auto":
-                try:
-                    _init(address="auto")
-                except ConnectionError:
-                    _init(address="local", **local)
-            else:
-                _init(address=address)
-        except (ConnectionError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
-            raise StorageError(f"--ray {address}: cannot use this cluster: {in_one_line(error)}") from error
+        if address == "local":
+            _start()
+        else:
+            _join(address)
         try:
             yield [node["NodeID"] for node in ray.nodes() if node["Alive"]]
         finally:
             ray.shutdown()
 
 
-def _init(**options: Any) -> None:
-    ray.init(log_to_driver=False, logging_level=logging.CRITICAL, configure_logging=True, **options)
+def _start() -> None:
+    _init("local", object_store_memory=_OBJECT_STORE_BYTES, include_dashboard=False)
+
+
+def _join(address: str) -> None:
+    with _captured_stderr() as written:
+        try:
+            _init(address)
+        except StorageError:
+            written.seek(0)
+            if b"InvalidAuthToken" not in written.read():
+                raise
+            raise StorageError(
+                f"--ray {address}: this cluster has another token, or this process has none; set RAY_AUTH_MODE=token "
+                "and RAY_AUTH_TOKEN as on its nodes."
+            ) from None
+        except ConnectionError:  # `auto`, and no cluster runs here
+            _start()
+
+
+def _init(address: str, **options: Any) -> None:
+    try:
+        ray.init(address, log_to_driver=False, logging_level=logging.CRITICAL, configure_logging=True, **options)
+    except (ConnectionError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
+        if address == "auto" and isinstance(error, ConnectionError):
+            raise
+        raise StorageError(f"--ray {address}: cannot use this cluster: {in_one_line(error)}") from error
+
+
+@contextlib.contextmanager
+def _captured_stderr() -> Iterator[IO[bytes]]:
+    """Keep what Ray writes to the file descriptor of stderr: a line each second while it cannot connect."""
+    before = os.dup(2)
+    with TemporaryFile() as written:
+        os.dup2(written.fileno(), 2)
+        try:
+            yield written
+        finally:
+            os.dup2(before, 2)
+            os.close(before)
 
 
 def in_one_line(error: Exception) -> str:

@@ -167,7 +167,7 @@ def test_the_deadline_ends_a_run_with_partial_outputs(needs_ray: None, genrm: Ge
     assert "--deadline stopped the run" in ended.err
     metrics = json.loads((genrm.folder / "in.metrics.json").read_bytes())
     assert metrics["stopped_by"] == "deadline"
-    assert judge_server.stats()["requests"] + metrics["failures"]["not_asked"] == GROUPS * SIZE
+    assert judge_server.stats()["requests"] + metrics["failures_by_kind"]["not_asked"] == GROUPS * SIZE
 
 
 def test_the_input_is_leased_for_the_whole_run_and_a_killed_run_continues(
