@@ -206,9 +206,10 @@ class Fleet:
         if member.state is None:
             self._failed_starts += 1
             if self._failed_starts >= _MOST_FAILED_STARTS:
+                reason = str(error).strip().rpartition("\n")[2].rstrip(".")  # the end of a traceback
                 raise StorageError(
-                    f"{self._failed_starts} workers did not start, the last because of {_brief(error)}; Ray's logs on "
-                    "the nodes say more."
+                    f"{self._failed_starts} workers did not start, the last because of: {reason}. Install "
+                    f"genrm-cli[ray] {__version__} on all nodes; Ray's logs there say more."
                 )
         else:
             lost, finished = member.state.now, member.state.finished
@@ -273,8 +274,10 @@ class Fleet:
         for state in states:
             pace.latencies.merge(state.latencies)
         # Shards are about equally large.
-        begun, planned = len(self._tries), sum(member.metrics.planned for member in self._members)
-        self._not_begun.planned = planned * (self._shards - begun) // max(1, begun)
+        begun = len(self._tries)
+        for name in ("planned", "groups"):
+            known = sum(getattr(member.metrics, name) for member in self._members)
+            setattr(self._not_begun, name, known * (self._shards - begun) // max(1, begun))
         working = {member.state.node for member in self._living if member.state is not None}
         progress.pace, progress.nodes = pace, Nodes(len(working), len(set(self._places)))
 
