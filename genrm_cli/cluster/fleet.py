@@ -206,7 +206,7 @@ class Fleet:
         if member.state is None:
             self._failed_starts += 1
             if self._failed_starts >= _MOST_FAILED_STARTS:
-                reason = str(error).strip().rpartition("\n")[2].rstrip(".")  # the end of a traceback
+                reason = str(error).strip().rpartition("\n")[2].rstrip(".") or _brief(error)  # the end of a traceback
                 raise StorageError(
                     f"{self._failed_starts} workers did not start, the last because of: {reason}. Install "
                     f"genrm-cli[ray] {__version__} on all nodes; Ray's logs there say more."
@@ -243,7 +243,8 @@ class Fleet:
             raise UsageError(
                 f"{member.name} has genrm {state.version}, and this machine {__version__}; install one version."
             )
-        self._failed_starts = 0
+        if member.state is None:
+            self._failed_starts = 0
         if not member.is_gone:
             member.state = state
             _count(member.metrics, state.now)
