@@ -5,7 +5,7 @@ import contextlib
 import time
 from collections import Counter, deque
 from collections.abc import Coroutine, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import ray
@@ -31,7 +31,8 @@ _MOST_TRIES = 2
 _MOST_FAILED_STARTS = 3
 _LOOK_EVERY_S = 0.5
 _ANSWER_LIMIT_S = 20.0
-_SILENCE_LIMIT_S = 180.0  # a cold node takes a while to start its first worker
+_SILENCE_LIMIT_S = 60.0
+_START_LIMIT_S = 180.0  # a cold node takes a while to start its first worker
 _STOP_LIMIT_S = 6.0
 _SPENT = ("calls", "retries", "prompt_tokens", "completion_tokens")
 
@@ -50,6 +51,7 @@ class _Member:
 
     Attributes:
         state: the last one; None until the worker has started.
+        heard_at_s: when it came.
         asking: shards that it is asked about.
     """
 
@@ -57,6 +59,7 @@ class _Member:
     actor: Any
     metrics: RunMetrics
     state: WorkerState | None = None
+    heard_at_s: float = field(default_factory=time.monotonic)
     asking: int = 0
     is_gone: bool = False
 
@@ -219,11 +222,9 @@ class Fleet:
 
     async def _watch_worker(self, member: _Member) -> None:
         """Hear from a worker again and again; replace it if it is lost or does not answer."""
-        heard_at_s = time.monotonic()
         while not member.is_gone:
             try:
                 await self._hear(member)
-                heard_at_s = time.monotonic()
             except ray.exceptions.RayTaskError as error:  # most likely an import failed
                 raise StorageError(
                     f"{member.name} cannot run: {in_one_line(error.cause)} Install genrm-cli[ray] {__version__} on all "
@@ -232,7 +233,8 @@ class Fleet:
             except (ray.exceptions.ActorDiedError, ray.exceptions.ActorUnschedulableError) as error:
                 self._replace(member, error)
             except (ray.exceptions.RayError, TimeoutError) as error:
-                if time.monotonic() - heard_at_s > _SILENCE_LIMIT_S:
+                limit_s = _START_LIMIT_S if member.state is None else _SILENCE_LIMIT_S
+                if time.monotonic() - member.heard_at_s > limit_s:
                     self._replace(member, error)
             await asyncio.sleep(_LOOK_EVERY_S)
 
@@ -246,7 +248,7 @@ class Fleet:
         if member.state is None:
             self._failed_starts = 0
         if not member.is_gone:
-            member.state = state
+            member.state, member.heard_at_s = state, time.monotonic()
             _count(member.metrics, state.now)
         for event, fields in state.events:
             self._tell(event, fields)
@@ -279,7 +281,9 @@ class Fleet:
         for name in ("planned", "groups"):
             known = sum(getattr(member.metrics, name) for member in self._members)
             setattr(self._not_begun, name, known * (self._shards - begun) // max(1, begun))
-        working = {member.state.node for member in self._living if member.state is not None}
+        heard_since_s = time.monotonic() - _ANSWER_LIMIT_S
+        answering = (member for member in self._living if member.heard_at_s >= heard_since_s)
+        working = {member.state.node for member in answering if member.state is not None}
         progress.pace, progress.nodes = pace, Nodes(len(working), len(set(self._places)))
 
     def _tell(self, event: str, fields: dict[str, Any]) -> None:
