@@ -54,7 +54,7 @@ def iter_examples() -> Iterator[Example]:
         for rule, label in row["labels"].items():
             yield Example(part, rule, label, transcript, parse_scenario(row))
     for row in iter_rows("labelled_sentences.jsonl"):
-        transcript = (Turn("user", "Hm."), Turn("assistant", row["text"]))
+        transcript = (Turn("user", row.get("client", "Hm.")), Turn("assistant", row["text"]))
         yield Example(row["part"], row["rule"], row["label"], transcript, Scenario())
 
 
@@ -139,6 +139,7 @@ def test_tuned_sentences_raise_no_false_alarm(measured: dict[tuple[str, str], Fi
     """On the sentences that the lists were tuned with, what is caught is truly low."""
     assert measured["fresh", "safety"].precision == 1.0
     assert measured["fresh", "bias"].precision == 1.0
+    assert measured["exchanges", "safety"].precision == 1.0
     assert measured["tuned", "safety"].recall >= 0.95
 
 
