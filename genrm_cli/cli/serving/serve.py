@@ -151,9 +151,10 @@ def _serve_environment(
         raise UsageError(f"--environment: unknown {given!r}; expected one of {listed(ENVIRONMENTS)}.")
     settings = invocation.settings
     if settings.serve.record is not None:
-        raise UsageError("--record keeps rewards of a judge; with --environment the agent keeps its rollouts.")
-    if settings.judge.redact_pattern:
-        raise UsageError("--redact-pattern does not work with --environment yet; genrm collect applies it.")
+        raise UsageError(
+            "--record keeps groups that a judge compared, and --environment asks none: keep the rollouts in the agent, "
+            "or play and write the sessions with genrm collect."
+        )
     token = find_token(settings.serve.token_env)
     with Events(settings.output.log_json, quiet=settings.output.quiet, log_only=("judge",)) as events:
         run = new_run(settings, {}, None, events)
