@@ -28,7 +28,7 @@ ALL_PANELS: tuple[Panel, ...] = get_args(Panel)
 RUN_PANELS = tuple(panel for panel in ALL_PANELS if panel != "Server")
 INTERRUPTED_TEXT = (
     "interrupted; incomplete outputs were not written. Run the same command again to continue: "
-    "verdicts in the journal are reused."
+    "answers in the journal are reused."
 )
 Result = TypeVar("Result")
 
