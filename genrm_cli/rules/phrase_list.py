@@ -8,6 +8,7 @@ linear time; `.*`, `.+` and the like are rejected.
 
 import re
 import tomllib
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby, zip_longest
@@ -18,6 +19,7 @@ from genrm_cli.rules.transcript import Sentence
 
 _PIECE = re.compile(r"<([a-z_]+)>")
 _UNBOUNDED = re.compile(r"(?:\.|\\[wWsSdD]|\)|\])(?:[*+](?!\+)|\{\d*,\})")
+_INNERMOST = re.compile(r"\([^()]*\)")
 _FORMS = ("any", "question", "statement")
 
 
@@ -194,7 +196,7 @@ def _parse_exchange(table: object, pieces: Mapping[str, str]) -> Exchange:
 
 
 def _compile(what: str, patterns: Iterable[object], pieces: Mapping[str, str]) -> re.Pattern[str]:
-    full = [_with_pieces(what, str(pattern), pieces) for pattern in patterns]
+    full = [_with_pieces(what, pattern, pieces) for pattern in _iter_factored(map(str, patterns))]
     for pattern in full:
         if _UNBOUNDED.search(pattern.replace(r"\w*", "").replace(r"\w+", "")):
             raise PhraseListError(f"group {what!r} has an unbounded repetition: {pattern}")
@@ -202,6 +204,27 @@ def _compile(what: str, patterns: Iterable[object], pieces: Mapping[str, str]) -
         return re.compile(rf"(?<!\w)(?:{'|'.join(full)})(?!\w)")
     except re.error as error:
         raise PhraseListError(f"group {what!r} has a pattern that is not a regular expression: {error}") from error
+
+
+def _iter_factored(patterns: Iterable[str]) -> Iterator[str]:
+    """Yield patterns that match the same; those that begin with the same piece are one, so that it is matched once."""
+    rests: defaultdict[str, list[str]] = defaultdict(list)
+    for pattern in patterns:
+        leading = _PIECE.match(pattern)
+        if leading is None or _has_alternatives(pattern):
+            yield pattern
+        else:
+            rests[leading[0]].append(pattern[leading.end() :])
+    for piece, of in rests.items():
+        yield f"{piece}(?:{'|'.join(of)})"
+
+
+def _has_alternatives(pattern: str) -> bool:
+    """Return whether a pattern has a `|` outside of parentheses."""
+    outside, count = pattern, 1
+    while count:
+        outside, count = _INNERMOST.subn("", outside)
+    return "|" in outside
 
 
 def _with_pieces(what: str, pattern: str, pieces: Mapping[str, str]) -> str:
