@@ -68,7 +68,7 @@ def collect(
 def _options(output: str, policy: PolicyFlags, client: ClientFlags, which: EpisodeFlags) -> "CollectOptions":
     from genrm_cli.episodes.collect_options import CollectOptions
 
-    run_id = which.run_id or _stem(output)
+    run_id = which.run_id or _named_by(output, policy.policy_role)
     return CollectOptions(
         output=output.replace(_RUN_ID, run_id),
         run_id=run_id,
@@ -87,10 +87,12 @@ def _options(output: str, policy: PolicyFlags, client: ClientFlags, which: Episo
     )
 
 
-def _stem(output: str) -> str:
+def _named_by(output: str, role: str) -> str:
+    """Return the name of the output; a teacher's differs from the policy's, so that their rollouts do, too."""
     if _RUN_ID in output:
         raise UsageError(f"-o holds {_RUN_ID}; name the run with --run-id.")
-    return output.rpartition("/")[2].removesuffix(".jsonl")
+    stem = output.rpartition("/")[2].removesuffix(".jsonl")
+    return f"{role}-{stem}" if role == "teacher" and "teacher" not in stem else stem
 
 
 def _collect(
@@ -143,6 +145,8 @@ def _show(report: "CollectReport", options: "CollectOptions") -> None:
     means = (f"{name} {stats['mean']:.3f}" for name, stats in summary["components"].items())
     say(f"rules (mean): {', '.join(means)}")
     for role, counts in summary["roles"].items():
+        if not counts["calls"] + counts["from_journal"]:
+            continue  # scripted
         say(
             f"{role}: {counted(counts['calls'], 'call')}, {counts['from_journal']:,} turns from the journal, "
             f"{counts['prompt_tokens']:,} tokens in, {counts['completion_tokens']:,} out"

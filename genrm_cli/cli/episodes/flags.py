@@ -171,7 +171,10 @@ class EpisodeFlags:
         option("N", "Let the sessions of a group share one history up to the policy's Nth turn.", panel=_EPISODES),
     ] = None
     run_id: Annotated[
-        str | None, option("NAME", "Name of the run. Default: the name of the output.", panel=_EPISODES)
+        str | None,
+        option(
+            "NAME", "Name of the run. Default: that of the output; a teacher's begins with teacher-.", panel=_EPISODES
+        ),
     ] = None
     sessions: Annotated[
         int, typer.Option(metavar="N", min=1, help="Sessions in flight.", rich_help_panel=_EPISODES)
