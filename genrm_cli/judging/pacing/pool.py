@@ -335,16 +335,13 @@ class EndpointPool:
 
     def _give_up(self) -> None:
         names = ", ".join(endpoint.name for endpoint in self.endpoints)
-        silent = (
-            f"the judge has not answered for {self._give_up_after_s:g} s (--give-up-after): {names}: "
-            f"{self._last_detail}."
-        )
+        silent = f"no answer for {self._give_up_after_s:g} s (--give-up-after) from {names}: {self._last_detail}."
         if self._resumes:
             error = JudgeError(silent)
             self._failing_since_s = None  # until the next call fails
         else:
             error = self._given_up = JudgeError(
-                f"{silent} Run the same command again once it is back: verdicts in the journal are reused."
+                f"{silent} Run the same command again once it is back: answers in the journal are reused."
             )
             self._over.set()
         for line in self._lines():
