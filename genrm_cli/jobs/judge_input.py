@@ -97,11 +97,11 @@ def _stopped_by(judges: OpenJudges, run: RunContext) -> str | None:
 
     The deadline cuts calls off; a budget only keeps them from being made.
     """
-    metrics = run.metrics
+    metrics, stopped_by = run.metrics, run.shards_stopped_by or judges.stopped_by
     if metrics.failures["not_asked"] and asks_nothing(run.settings):
-        return "conclude" if run.settings.journal.conclude else "only_components"
-    is_cut = metrics.failures["not_asked"] or (judges.stopped_by == "deadline" and metrics.failed)
-    return judges.stopped_by if is_cut else None
+        return stopped_by or ("conclude" if run.settings.journal.conclude else "only_components")
+    is_cut = metrics.failures["not_asked"] or (stopped_by == "deadline" and metrics.failed)
+    return stopped_by if is_cut else None
 
 
 def _keep(number: int, judged: JudgedGroup, plan: GroupPlan, outcomes: OutcomeStore, metrics: RunMetrics) -> None:

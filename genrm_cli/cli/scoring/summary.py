@@ -73,7 +73,7 @@ def _iter_lines(metrics: dict[str, Any]) -> Iterator[tuple[str, str]]:
         parts = ", ".join(f"{share:.0%} {source}" for source, share in metrics["reward_sources"].items())
         gated = f"; {counted(metrics['gated'], 'reward')} set to 0 by a gate" if metrics["gated"] else ""
         yield "made of", f"{parts}{gated}; judgements are advisory"
-    if metrics["verdicts"] + metrics["journal_hits"]:
+    if metrics["judge"]["name"] is not None and metrics["verdicts"] + metrics["journal_hits"]:
         yield "reliability", _reliability_text(metrics)
 
 
