@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from genrm_cli.jobs.context import RunContext
 
 _MAX_TABLES = 4
-# Ray sends statistics to its makers each hour, prints notices, and tries for a quarter of an hour to join a cluster that
-# is gone, unless these say otherwise.
+# Unless these say otherwise, Ray sends statistics to its makers each hour, prints notices, and tries for 15 minutes to
+# join a cluster that is gone.
 _QUIET_RAY = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_SCHEDULER_EVENTS": "0",
