@@ -4,11 +4,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import asynccontextmanager
 from typing import Any
 
-from genrm_cli.episodes.agents import AgentConfig, Agents, open_agents
+from genrm_cli.episodes.agents import AgentConfig, Agents, open_agents, spoken_words
 from genrm_cli.episodes.environment import Ask, Environment
 from genrm_cli.jobs.context import RunContext
-from genrm_cli.rollouts.reading.messages import items_of_text
-from genrm_cli.rollouts.response import words_of
 from genrm_cli.serve.http.environment_app import build_environment_app
 from genrm_cli.serve.http.gate import Gate
 from genrm_cli.serve.http.server import check_tls, listen_on, run_server, url_of
@@ -45,7 +43,7 @@ async def serve_environment(
     scenarios = environment.parse_scenarios(tables, where)
     check_tls(settings)
     with listen_on(settings, has_token=token is not None) as listening:
-        async with _answers(client, run) as answer:
+        async with _answers(client, environment, run) as answer:
             sessions = HostedSessions(environment, scenarios, answer, max_sessions, settings.keep)
             app = build_environment_app(sessions, Gate(settings.max_body, token))
             on_ready(url_of(listening, settings))
@@ -54,12 +52,12 @@ async def serve_environment(
 
 @asynccontextmanager
 async def _answers(
-    client: Mapping[str, AgentConfig], run: RunContext
+    client: Mapping[str, AgentConfig], environment: Environment[Any, Any], run: RunContext
 ) -> AsyncIterator[Callable[[Ask], Awaitable[str]]]:
     if not client:
         yield _nobody
         return
-    async with open_agents(list(client.items()), run, None) as agents:
+    async with open_agents(list(client.items()), environment, run, None) as agents:
 
         async def answer(ask: Ask) -> str:
             return await _words(agents, ask)
@@ -76,7 +74,7 @@ async def _words(agents: Agents, ask: Ask) -> str:
     outcome = await agents.ask(ask.role, ask.conversation, 1)
     if isinstance(outcome.result, Failure):
         raise RefusedError(503, "client_failed", f"{ask.role}: {outcome.result.kind}: {outcome.result.detail}")
-    words = words_of(items_of_text(outcome.reply_text or "")).strip()
+    words = spoken_words(outcome)
     if not words:
         raise RefusedError(503, "client_failed", f"{ask.role}: the reply holds reasoning only")
     return words
