@@ -152,7 +152,7 @@ def test_counsellors_come_out_in_order_on_every_scenario() -> None:
 def collect_with_model(genrm: Genrm, kind: str) -> list[Json]:
     """Let a counsellor meet the clients that a real model plays; return all sessions."""
     model = ("--client-base-url", MODEL_URL, "--client-model", os.environ.get("GENRM_TEST_MODEL", "m"))
-    ways = ("--max-turns", 4, "--keep-client-faults", "--no-probe", "--concurrency", 4)
+    ways = ("--max-turns", 3, "--keep-client-faults", "--no-probe", "--concurrency", 4)
     files = ("few.jsonl", "-o", f"{kind}.jsonl", "--episodes", 1)
     _, err = genrm.start("collect", *files, "--scripted-policy", kind, *model, *ways).communicate()
     assert b"Traceback" not in err, err
