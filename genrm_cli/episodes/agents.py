@@ -5,7 +5,7 @@ They are asked as judges are: with the same HTTP client, pacing, retries, budget
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from genrm_cli.episodes.environment import Ask, Environment, run_dialogue_with
@@ -15,6 +15,7 @@ from genrm_cli.judging.engine import JudgeSet
 from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.open_judges import JudgeSpec, OpenOptions, open_judges
 from genrm_cli.judging.profiles.profile import ChatProfile
+from genrm_cli.judging.remote import Naming
 from genrm_cli.judging.requests import ChatPrompt
 from genrm_cli.rollouts.reading.messages import items_of_text
 from genrm_cli.rollouts.response import Turn, words_of
@@ -28,7 +29,6 @@ TRUNK = "trunk"
 """The policy of the turns before a branch, where it is another."""
 
 _VERSION = 1
-_FLAGS = ("base-url", "model", "api-key-env")
 
 
 class RunStoppedError(Exception):
@@ -128,10 +128,7 @@ async def open_agents(
     )
     specs = [_spec(role, agent, settings.judge, settings.limits) for role, agent in agents]
     async with open_judges(specs, options, run.on_event) as judges:
-        try:
-            await judges.probe()
-        except JudgeError as error:
-            raise JudgeError(_with_flags(str(error), agents)) from error
+        await judges.probe()
         opened = Agents([role for role, _ in agents], judges.with_journal(journal))
         if settings.judge.probe:
             await _probe_parts(environment, opened, dict(agents))
@@ -151,7 +148,7 @@ async def _probe_parts(environment: Environment[Any, Any], agents: Agents, confi
         asked = ask.role
         outcome = await agents.ask(ask.role, ask.conversation, 1)
         if isinstance(outcome.result, Failure):
-            raise JudgeError(f"{ask.role}: {outcome.result.kind}: {outcome.result.detail}")
+            raise JudgeError(f"{_naming(ask.role).part}: {outcome.result.kind}: {outcome.result.detail}")
         return spoken_words(outcome)
 
     try:
@@ -160,8 +157,8 @@ async def _probe_parts(environment: Environment[Any, Any], agents: Agents, confi
         return  # the first session says so
     if complaint:
         raise JudgeError(
-            f"{asked}: {configs[asked].model} cannot play its part: {complaint}. Choose a more capable model, or pass "
-            "--no-probe."
+            f"{_naming(asked).part}: {configs[asked].model} cannot play its part: {complaint}. Choose a more capable "
+            f"{_naming(asked).model}, or pass --no-probe."
         )
 
 
@@ -177,19 +174,16 @@ def _spec(role: str, agent: AgentConfig, judge: JudgeSettings, limits: LimitSett
     config = JudgeConfig(role, 1.0, settings, limits, REFERENCE_SCORE, MIDDLE_RANKING)
     # Both ask for turns of a policy, so that a journal gives the turns of one to the other.
     profile = POLICY if role == TRUNK else role
-    asks = ChatProfile(profile, _VERSION, "takes part in episodes", agent.request_fields)
-    return JudgeSpec(config, asks, compares=False)
+    of = ChatProfile(profile, _VERSION, "takes part in episodes", agent.request_fields)
+    return JudgeSpec(config, of, compares=False, naming=_naming(role))
 
 
-def _with_flags(message: str, agents: Sequence[tuple[str, AgentConfig]]) -> str:
-    """Name the flags of the role that an error is about, instead of the judge's."""
-    role = next((role for role, _ in agents if message.startswith(f"{role}:")), None)
-    if role is None:
-        return message
-    of = role if role in (POLICY, TRUNK) else "client"
-    for flag in _FLAGS:
-        message = message.replace(f"--{flag}", f"--{of}-{flag}")
-    return message.replace("the judge", "the model").replace("--max-reply-tokens", f"--{of}-max-tokens")
+def _naming(role: str) -> Naming:
+    if role == TRUNK:  # it shares the policy's sampling and key
+        return replace(_naming(POLICY), part="trunk policy", base_url="--trunk-base-url", model="--trunk-model")
+    of = POLICY if role == POLICY else "client"
+    flags = (f"--{of}-{name}" for name in ("base-url", "model", "api-key-env", "max-tokens"))
+    return Naming("policy" if role == POLICY else "client's model", *flags)
 
 
 def _was_stopped(outcome: Outcome) -> bool:
