@@ -95,6 +95,7 @@ OTHER_FLAGS = {
     "--policy-role",
     "--episodes",
     "--variants",
+    "--run-id",
     "--client-seed",
     "--client-base-url",
     "--client-model",
