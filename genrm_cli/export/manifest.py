@@ -40,7 +40,7 @@ def manifest_of(
                 "lines": each.lines,
                 "rollouts": each.rollouts,
                 "judges": sorted(each.judges),
-                "scored_with": dict(each.settings),
+                "scored_with": dict(reading.settings[each.input]),
             }
             for each in reading.inputs
         ],

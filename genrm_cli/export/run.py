@@ -18,7 +18,7 @@ from genrm_cli.export.scored.comparisons import ComparedVerdicts
 from genrm_cli.export.scored.read_scored import Reading, Stop, read_scored
 from genrm_cli.export.scored.scored_table import ScoredTable
 from genrm_cli.jobs.context import s3_options
-from genrm_cli.jobs.scored_files import find_scored, source_beside
+from genrm_cli.jobs.scored_files import ScoredInput, find_scored
 from genrm_cli.settings import Settings
 from genrm_cli.storage.formats.location import S3Options, require_rl_prefix, sibling, stem_of
 from genrm_cli.storage.formats.parquet_write import ParquetWriter
@@ -56,20 +56,21 @@ def export(
     """
     format_, s3 = FORMATS[options.to], s3_options(settings)
     _check(options, format_, output, settings)
-    uris = find_scored(given, s3)
+    scored = find_scored(given, settings, s3)
+    uris = [uri for each in scored for uri in each.files]
     for uri in uris:
         if is_same_place(uri, output):
             raise UsageError(f"the output {output} is an input; choose another output with -o.")
     mode = reduce(int.__and__, map(mode_of, uris))  # as private as the most private input
     with ScoredTable() as table, Outputs(s3, overwrite=settings.output.overwrite, mode=mode) as outputs:
         writers = _Writers(outputs, output, format_, options)
-        reading = read_scored(uris, table, options, settings, s3, stop)
+        reading = read_scored(scored, table, options, settings, s3, stop)
         compared = (
-            _read_comparisons(reading, table, settings, s3)
+            _read_comparisons(scored, reading, table, settings, s3)
             if format_.unit == "pair" and options.needs_comparisons
             else None
         )
-        maker = RowMaker(table, [each.stem for each in reading.inputs], format_, options, compared)
+        maker = RowMaker(table, [each.stem for each in scored], format_, options, compared)
         validation = _validation_prompts(table, options)
         with writers:
             for made in maker.iter_rows():
@@ -110,21 +111,23 @@ def _check(options: ExportOptions, format_: ExportFormat, output: str, settings:
         raise UsageError("--min-confidence needs one judge and one set of settings; drop --mixed-settings.")
 
 
-def _read_comparisons(reading: Reading, table: ScoredTable, settings: Settings, s3: S3Options) -> ComparedVerdicts:
+def _read_comparisons(
+    scored: Sequence[ScoredInput], reading: Reading, table: ScoredTable, settings: Settings, s3: S3Options
+) -> ComparedVerdicts:
     """Read the comparisons files beside all inputs.
 
     Raises:
         InputError: one is missing.
     """
     compared = ComparedVerdicts()
-    for number, each in enumerate(reading.inputs):
-        source = source_beside(each.uri, ".comparisons.jsonl", s3, settings)
+    for number, each in enumerate(scored):
+        source = each.open_beside(".comparisons.jsonl", s3, settings)
         if source is None:
             raise InputError(
-                f"{each.uri}: --pairs compared and --min-confidence need the comparisons file beside it; "
+                f"{each.name}: --pairs compared and --min-confidence need the comparisons file beside it; "
                 "put *.comparisons.jsonl of the same run there"
             )
-        judge = each.settings.get("judge")
+        judge = reading.settings[number].get("judge")
         panel = judge.get("panel") if isinstance(judge, dict) else None
         weights = {one["name"]: float(one["weight"]) for one in panel or ()}
         with source:

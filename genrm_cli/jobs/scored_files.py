@@ -1,20 +1,69 @@
 """Find outputs of `genrm score`, and open the files beside them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
 
 from genrm_cli.errors import InputError, UsageError
 from genrm_cli.settings import Settings
-from genrm_cli.storage.formats.location import S3Options, is_scored_file, is_stream, sibling
+from genrm_cli.storage.formats.location import (
+    Mark,
+    S3Options,
+    folder_of,
+    is_scored_file,
+    is_stream,
+    name_below,
+    sibling,
+    stem_of,
+    stem_of_set,
+)
+from genrm_cli.storage.formats.records import BadLineError, parse_record
 from genrm_cli.storage.listing import iter_found, names_many
-from genrm_cli.storage.sink import exists, place_of
+from genrm_cli.storage.objects import read_object
+from genrm_cli.storage.sink import exists, mark_of, place_of
 from genrm_cli.storage.source import Source, open_source
 
 
-def find_scored(given: Sequence[str], s3: S3Options) -> list[str]:
+@dataclass(frozen=True, slots=True)
+class ScoredInput:
+    """What one input of `genrm score` became.
+
+    Attributes:
+        uri: of the scored lines. Those of a set of files (`--together`) are in several files; the files beside them
+            are named as if all lines were in this one.
+        files: that hold the scored lines.
+    """
+
+    uri: str
+    files: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """The file, or the name and the size of the set."""
+        return self.uri if len(self.files) == 1 else f"{stem_of(self.uri)} ({len(self.files):,} files)"
+
+    @property
+    def stem(self) -> str:
+        """The name without folder and suffixes."""
+        return "stdin" if is_stream(self.uri) else stem_of(self.uri).rpartition("/")[2]
+
+    def open_beside(self, suffix: str, s3: S3Options, settings: Settings) -> Source | None:
+        """Open a file beside the scored lines; None if there is none."""
+        if is_stream(self.uri):
+            return None
+        beside = sibling(self.uri, suffix)
+        return open_source(beside, s3, settings.input.max_line_bytes) if exists(beside, s3) else None
+
+
+def find_scored(given: Sequence[str], settings: Settings, s3: S3Options) -> list[ScoredInput]:
     """Return the scored files that a command line names, each once; in folders and prefixes those named `.scored`.
+
+    With the setting `together`, they are one set.
 
     Raises:
         InputError: a folder, prefix or pattern without scored files.
+        UsageError: stdin and others; files that were scored as a set are read alone, or others as a set.
     """
     found: dict[str, str] = {}
     for uri in given:
@@ -26,14 +75,77 @@ def find_scored(given: Sequence[str], s3: S3Options) -> list[str]:
             raise InputError(f"{uri}: no scored files (*.scored.jsonl); run `genrm score` first")
         for each in scored:
             found.setdefault(place_of(each), each)
-    if len(found) > 1 and any(map(is_stream, found)):
+    uris = list(found.values())
+    if len(uris) > 1 and any(map(is_stream, uris)):
         raise UsageError("'-' cannot be combined with other inputs.")
-    return list(found.values())
+    if settings.input.together and len(uris) > 1:
+        return [_set_of(sorted(uris), settings.output.set_name, s3)]
+    if not settings.input.together:
+        _refuse_parts_of_sets(uris, settings.output.set_name, s3)
+    return [ScoredInput(uri, (uri,)) for uri in uris]
 
 
-def source_beside(uri: str, suffix: str, s3: S3Options, settings: Settings) -> Source | None:
-    """Open the file beside scored lines; None if there is none."""
-    if is_stream(uri):
+def read_metrics(uri: str, s3: S3Options) -> dict[str, Any] | None:
+    """Return the metrics of an earlier run; None if the file is missing or something else."""
+    content = read_object(uri, s3)
+    try:
+        metrics = None if content is None else parse_record(content)
+    except BadLineError:
         return None
-    beside = sibling(uri, suffix)
-    return open_source(beside, s3, settings.input.max_line_bytes) if exists(beside, s3) else None
+    return metrics if metrics is not None and "settings_digest" in metrics else None
+
+
+def files_of_set(metrics: Mapping[str, Any] | None) -> dict[str, Mapping[str, Any]]:
+    """Return what metrics say of the files of a set, by the names of their scored lines; empty for a single file."""
+    listed = (metrics or {}).get("files")
+    return {file.get("output"): file for file in listed} if isinstance(listed, list) else {}
+
+
+def recorded_mark(record: Mapping[str, Any] | None) -> Mark | None:
+    """Return the mark that metrics record of scored lines."""
+    recorded = (record or {}).get("output_mark")
+    if not isinstance(recorded, dict):
+        return None
+    return Mark(recorded.get("size_bytes", -1), recorded.get("upload"), recorded.get("mtime_ns"))
+
+
+def is_marked(found: Mark, recorded: Mark) -> bool:
+    """Whether the output is the one recorded; a copy has another time and no upload id."""
+    is_copy = found.upload is None and recorded.upload is not None
+    return found.size_bytes == recorded.size_bytes and (is_copy or found == recorded)
+
+
+def _set_of(uris: Sequence[str], name: str, s3: S3Options) -> ScoredInput:
+    """Return scored files as one set.
+
+    Raises:
+        UsageError: some were not scored together, or were changed since.
+    """
+    stem = stem_of_set(uris, name)
+    known = files_of_set(read_metrics(f"{stem}.metrics.json", s3))
+    for uri in uris:
+        record = known.get(name_below(folder_of(stem), uri))
+        if record is None:
+            raise UsageError(
+                f"{uri}: {stem}.metrics.json does not name it, so it was not scored with the others. Drop --together, "
+                "name only the files of the set, or pass the --set-name that it was scored with."
+            )
+        if not _is_recorded(uri, record, s3):
+            raise UsageError(f"{uri} was changed or scored alone since the set was scored: score the set again.")
+    return ScoredInput(f"{stem}.scored.jsonl", tuple(uris))
+
+
+def _refuse_parts_of_sets(uris: Sequence[str], name: str, s3: S3Options) -> None:
+    known = cache(lambda folder: files_of_set(read_metrics(f"{stem_of_set([f'{folder}/-'], name)}.metrics.json", s3)))
+    for uri in uris:
+        record = None if is_stream(uri) else known(folder_of(uri)).get(uri.rpartition("/")[2])
+        if record is not None and _is_recorded(uri, record, s3):
+            raise UsageError(
+                f"{uri} was scored with other files, and its groups may span them: name them all and pass --together."
+            )
+
+
+def _is_recorded(uri: str, record: Mapping[str, Any], s3: S3Options) -> bool:
+    """Whether a file of a set is as metrics record it, as far as they do."""
+    found, known = mark_of(uri, s3), recorded_mark(record)
+    return found is not None and (known is None or is_marked(found, known))

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from genrm_cli.jobs.scored_files import ScoredInput
 from genrm_cli.report.compare_runs import GroupContents, contents_of
 from genrm_cli.report.figures import ComponentSums, RunFigures, figures_of
 from genrm_cli.report.measure_group import GroupFigures, measure_group
@@ -74,14 +75,14 @@ class RunPage:
 
 
 def read_run(
-    number: int, uri: str, settings: Settings, blocks: Blocks, rows: list[Row], *, alone: bool, compare: bool
+    number: int, scored: ScoredInput, settings: Settings, blocks: Blocks, rows: list[Row], *, alone: bool, compare: bool
 ) -> RunPage:
     """Read a run, pack its groups, and add their rows to the index."""
     mask = mask_of(settings.judge.redact_pattern)
     start, judge, measured, components = len(rows), None, list[GroupFigures](), ComponentSums()
     contents: dict[int, GroupContents] = {}
     keys = Counter[str]()
-    with ScoredRun(uri, settings) as run:
+    with ScoredRun(scored, settings) as run:
         run.read()
         for found in run.iter_groups():
             group = with_labels_masked(found, mask)
@@ -96,7 +97,7 @@ def read_run(
             judge = judge or group.judge
             if compare:
                 contents[len(rows) - 1] = contents_of(group)
-        figures_of_run = figures_of(uri, measured, components, run.metrics, judge)
+        figures_of_run = figures_of(scored.name, measured, components, run.metrics, judge)
         trust = judge_trust(figures_of_run, has_comparisons=run.has_comparisons)
         return RunPage(number, start, figures_of_run, trust, measured, run.rejected, alone, contents)
 

@@ -12,7 +12,7 @@ from genrm_cli.errors import InputError
 from genrm_cli.jobs.context import s3_options
 from genrm_cli.jobs.index import dialect_of
 from genrm_cli.jobs.journaling.journals import open_known_journal
-from genrm_cli.jobs.scored_files import source_beside
+from genrm_cli.jobs.scored_files import ScoredInput
 from genrm_cli.jobs.stores import TextStore
 from genrm_cli.judging.journal import Journal
 from genrm_cli.report.scored_group import ScoredGroup, parse_group, parse_rollout
@@ -33,14 +33,15 @@ class ScoredRun:
     Replies that the comparisons lack are read from the journal.
 
     Attributes:
-        uri: of the scored lines.
+        name: of the scored lines, or of the set of their files.
         metrics: the object that `genrm score` wrote beside them; empty without one.
         has_comparisons: whether the comparisons file was found.
         lines: read; `rejected` of them are not scored lines.
     """
 
-    def __init__(self, uri: str, settings: Settings) -> None:
-        self.uri = uri
+    def __init__(self, scored: ScoredInput, settings: Settings) -> None:
+        self.name = scored.name
+        self._scored = scored
         self.metrics: Mapping[str, Any] = {}
         self.has_comparisons = False
         self.lines = self.rejected = 0
@@ -75,9 +76,9 @@ class ScoredRun:
         first = self._read_scored(s3)
         if not self._groups:
             found = f"none of its {self.lines:,} lines is scored ({first})" if self.lines else "it is empty"
-            raise InputError(f"{self.uri}: {found}; expected an output of `genrm score`, or a result of `genrm eval`")
+            raise InputError(f"{self.name}: {found}; expected an output of `genrm score`, or a result of `genrm eval`")
         self._read_comparisons(s3)
-        source = source_beside(self.uri, ".metrics.json", s3, self._settings)
+        source = self._scored.open_beside(".metrics.json", s3, self._settings)
         if source is not None:
             with source:
                 for line in source.iter_lines():
@@ -120,16 +121,17 @@ class ScoredRun:
     def _read_scored(self, s3: S3Options) -> str:
         """Read the scored lines; return what is wrong with the first that is not one."""
         first = ""
-        with open_source(self.uri, s3, self._settings.input.max_line_bytes) as source:
-            for line in source.iter_lines():
-                self.lines += 1
-                try:
-                    if line.oversize is not None:
-                        raise BadLineError("longer than --max-line-bytes")
-                    self._add_line(line.raw)
-                except (BadLineError, UnreadableRecordError) as error:
-                    self.rejected += 1
-                    first = first or f"{source.unit} {line.number}: {error}"
+        for uri in self._scored.files:
+            with open_source(uri, s3, self._settings.input.max_line_bytes) as source:
+                for line in source.iter_lines():
+                    self.lines += 1
+                    try:
+                        if line.oversize is not None:
+                            raise BadLineError("longer than --max-line-bytes")
+                        self._add_line(line.raw)
+                    except (BadLineError, UnreadableRecordError) as error:
+                        self.rejected += 1
+                        first = first or f"{source.unit} {line.number}: {error}"
         return first
 
     def _add_line(self, raw: bytes) -> None:
@@ -144,7 +146,7 @@ class ScoredRun:
             self._texts.append(key, rollout, {**score.detail, "reward": score.reward})
 
     def _read_comparisons(self, s3: S3Options) -> None:
-        source = source_beside(self.uri, ".comparisons.jsonl", s3, self._settings)
+        source = self._scored.open_beside(".comparisons.jsonl", s3, self._settings)
         if source is None:
             return
         self.has_comparisons = True
@@ -159,7 +161,7 @@ class ScoredRun:
                     self._ends.append(len(self._comparisons))
                     lacks_reply |= "journal_key" in record
         if lacks_reply:
-            self._journal = self._opened.enter_context(open_known_journal(self.uri, self._settings))
+            self._journal = self._opened.enter_context(open_known_journal(self._scored.uri, self._settings))
 
 
 def _parsed(line: Line, uri: str, unit: str) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from genrm_cli.errors import UsageError
 from genrm_cli.jobs.context import s3_options
-from genrm_cli.jobs.scored_files import find_scored
+from genrm_cli.jobs.scored_files import ScoredInput, find_scored
 from genrm_cli.report.block_folder import BlockFolder
 from genrm_cli.report.compare_runs import compare_runs
 from genrm_cli.report.content import Content
@@ -71,17 +71,19 @@ def write_report(
     """
     s3 = s3_options(settings)
     results = [uri for uri in given if is_result(uri, settings, s3)]
-    uris = find_scored([uri for uri in given if uri not in results], s3) if len(results) < len(given) else []
-    if compare and len(uris) != 2:
-        raise UsageError(f"--compare requires two scored files; got {len(uris)}.")
-    target = output or (sibling(uris[0], SUFFIX) if len(uris) == 1 and not results else "report.html")
-    _refuse_inputs(target, (*uris, *results))
-    mode = reduce(int.__and__, map(mode_of, (*uris, *results)))  # as private as the most private input
+    others = [uri for uri in given if uri not in results]
+    scored = find_scored(others, settings, s3) if others else []
+    if compare and len(scored) != 2:
+        raise UsageError(f"--compare requires two scored files; got {len(scored)}.")
+    target = output or (sibling(scored[0].uri, SUFFIX) if len(scored) == 1 and not results else "report.html")
+    files = [*(uri for each in scored for uri in each.files), *results]
+    _refuse_inputs(target, files)
+    mode = reduce(int.__and__, map(mode_of, files))  # as private as the most private input
     overwrite = settings.output.overwrite
     with Blocks() as blocks, Outputs(s3, overwrite=overwrite, mode=mode) as outputs, ExitStack() as on_failure:
         sink = outputs.open(target)
         figures_sink = None if figures_uri is None else outputs.open(figures_uri)
-        content = _read_content(uris, results, settings, s3, blocks, compare=compare)
+        content = _read_content(scored, results, settings, s3, blocks, compare=compare)
         folder = BlockFolder(target, blocks, overwrite=overwrite) if blocks.size_bytes > max_size_bytes else None
         if folder is not None:
             on_failure.callback(folder.discard)
@@ -114,12 +116,18 @@ def _refuse_inputs(target: str, inputs: Sequence[str]) -> None:
 
 
 def _read_content(
-    uris: Sequence[str], results: Sequence[str], settings: Settings, s3: S3Options, blocks: Blocks, *, compare: bool
+    scored: Sequence[ScoredInput],
+    results: Sequence[str],
+    settings: Settings,
+    s3: S3Options,
+    blocks: Blocks,
+    *,
+    compare: bool,
 ) -> Content:
     """Read all inputs; the groups go into the blocks."""
     tags, rows, runs = Tags(), list[Row](), list[RunPage]()
-    for number, uri in enumerate(uris):
-        run = read_run(number, uri, settings, blocks, rows, alone=len(uris) == 1, compare=compare)
+    for number, each in enumerate(scored):
+        run = read_run(number, each, settings, blocks, rows, alone=len(scored) == 1, compare=compare)
         tags.add_run(number, run.start, run.figures, run.groups)
         runs.append(run)
     blocks.finish()

@@ -188,3 +188,86 @@ def test_a_set_has_a_name_of_its_own(call: Call, genrm: Genrm) -> None:
         assert call("score", f"{name}-*.jsonl", *OFFLINE, *template, "--set-name", name).code == 0
     found = {path.name for path in (genrm.folder / "scored").iterdir()}
     assert {"env1.metrics.json", "env2.metrics.json", "env1-a.scored.jsonl", "env2-b.scored.jsonl"} <= found
+
+
+def write_scored_set(call: Call, genrm: Genrm) -> list[str]:
+    """Score a set of three files, and the same lines in one file; return the names of the set's scored lines."""
+    names = ["rs0.jsonl", "rs1.jsonl", "rs2.jsonl"]
+    write(genrm.folder / "whole.jsonl", write_shards(genrm.folder / "shards", names))
+    assert call("score", "whole.jsonl", "--offline").code == 0
+    assert call("score", "shards/", *OFFLINE).code == 0
+    return [f"shards/{name.removesuffix('.jsonl')}.scored.jsonl" for name in names]
+
+
+def test_a_scored_set_is_exported_as_one_file(call: Call, genrm: Genrm) -> None:
+    """Pairs are made across the files of a set, with the comparisons of the set, and the ids name it."""
+    scored = write_scored_set(call, genrm)
+    given = ("--to", "trl-dpo", "--pairs", "compared", "-o")
+    whole = call("export", "whole.scored.jsonl", *given, "whole.dpo.jsonl")
+    of_set = call("export", *scored, "--together", *given, "set.dpo.jsonl")
+    assert (whole.code, of_set.code) == (0, 0)
+    rows = (genrm.folder / "whole.dpo.jsonl").read_text()
+    assert '"whole/task:3#' in rows
+    assert (genrm.folder / "set.dpo.jsonl").read_text() == rows.replace('"whole/', '"together/')
+    manifest = json.loads((genrm.folder / "set.dpo.manifest.json").read_text())
+    assert [each["rollouts"] for each in manifest["inputs"]] == [8, 8, 8]
+    assert {each["scored_with"]["estimator"] for each in manifest["inputs"]} == {"combined"}
+    assert manifest["incomplete_groups"] == 0
+
+
+def test_a_scored_set_is_reported_as_one_file(call: Call, genrm: Genrm) -> None:
+    """The figures of a set are those of one file with all its lines; `score --report` writes the same page."""
+    scored = write_scored_set(call, genrm)
+    figures = [
+        json.loads(call("report", *given, "--json", "-o", page).out)["runs"][0]
+        for given, page in ((("whole.scored.jsonl",), "a.html"), ((*scored, "--together"), "b.html"))
+    ]
+    assert [each.pop("uri") for each in figures] == ["whole.scored.jsonl", "shards/together (3 files)"]
+    for each in figures:
+        assert each.pop("time")
+        assert each.pop("cost")["calls"] == 0
+    assert figures[0] == figures[1]
+    assert call("score", "shards/", *OFFLINE, "--report", "--force").code == 0
+    assert (genrm.folder / "shards" / "together.report.html").exists()
+
+
+def test_a_scored_set_is_shown_as_one_file(call: Call, genrm: Genrm) -> None:
+    """Groups that span files are shown whole, before and after scoring."""
+    scored = write_scored_set(call, genrm)
+    for whole, of_set in (("whole.scored.jsonl", scored), ("whole.jsonl", ["shards/"])):
+        shown = call("show", whole, "--group", "task:3", "--json").out
+        assert call("show", *of_set, "--together", "--group", "task:3", "--json").out == shown
+
+
+def test_parts_of_a_set_are_not_read_alone(call: Call, genrm: Genrm) -> None:
+    """A file of a set is refused without --together, and a file that was scored alone with it."""
+    scored = write_scored_set(call, genrm)
+    for given in (("show", scored[0]), ("report", *scored), ("export", "shards/", "--to", "trl-dpo", "-o", "x.jsonl")):
+        refused = call(*given)
+        assert refused.code == 2
+        assert f"{scored[0]} was scored with other files" in refused.err
+        assert "--together" in refused.err
+    for given in ((*scored, "whole.scored.jsonl"), (*scored, "--set-name", "epoch-3")):
+        refused = call("report", *given, "--together")
+        assert refused.code == 2
+        assert "so it was not scored with the others" in refused.err
+    assert call("show", scored[0], scored[1]).code == 2
+
+
+def test_a_file_scored_alone_leaves_its_set(call: Call, genrm: Genrm) -> None:
+    """Scored alone again, a file is read alone, and no longer with the others."""
+    scored = write_scored_set(call, genrm)
+    assert call("score", "shards/rs0.jsonl", "--offline", "--force").code == 0
+    assert call("show", scored[0]).code == 0
+    refused = call("report", *scored, "--together")
+    assert refused.code == 2
+    assert f"{scored[0]} was changed or scored alone since" in refused.err
+
+
+def test_a_set_that_waits_says_why(call: Call, genrm: Genrm) -> None:
+    """A run that leaves its only input to the next run says what it waits for."""
+    write_shards(genrm.folder / "shards", ["rs0.jsonl", "rs1.jsonl"])
+    waits = call("score", "shards/", "--offline", "--together", "--min-age", "60")
+    assert waits.code == 0
+    assert "too new" in waits.err
+    assert "--min-age 0" in waits.err

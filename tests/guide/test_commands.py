@@ -1,9 +1,11 @@
 """Every command that the README and the guide show runs, in the order of its page."""
 
 import json
+import os
 import re
 import shlex
 import shutil
+import time
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +34,8 @@ def workplace(genrm: Genrm, call: Call, judge_server: JudgeServer) -> Path:
     shutil.copy(SAMPLE_DATA / "rollouts.jsonl", genrm.folder)
     shutil.copy(SAMPLE_DATA / "labelled-pairs.jsonl", genrm.folder / "pairs.jsonl")
     for number in range(2):
-        genrm.write(f"rollouts-rs{number}-chunk0.jsonl", make_rollouts()[number::2])
+        shard = genrm.write(f"rollouts-rs{number}-chunk0.jsonl", make_rollouts()[number::2])
+        os.utime(shard, (time.time() - 3600,) * 2)  # else a pattern leaves it to the next run
     genrm.write("mine.jsonl", [{"question": "Why?", "samples": {"text": text}} for text in ("Because.", "No idea.")])
     judge = ("--base-url", judge_server.base_url, "--model", "my-genrm")
     call("score", "rollouts.jsonl", *judge, "-o", "earlier.jsonl", "--journal", "rollouts.journal.sqlite")

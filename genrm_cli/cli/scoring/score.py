@@ -189,12 +189,14 @@ def run_score(
 def _write_pages(report: "BatchReport", invocation: Invocation) -> None:
     """Write a report beside each new output, and beside a single output that is up to date."""
     from genrm_cli.jobs.due.planning import Status
+    from genrm_cli.jobs.scored_files import files_of_set
     from genrm_cli.report.write_report import write_report
 
     settings = changed(invocation.settings, overwrite=True)
     for result in report.results:
         if result.status in (Status.SCORED, Status.CURRENT):
-            written = write_report([result.output], None, settings)
+            of_set = [f"{result.output}{name}" for name in files_of_set(result.metrics)]
+            written = write_report(of_set or [result.output], None, settings)
             if not settings.output.quiet:
                 say(f"{'report':<13} {written.output}")
 
@@ -227,8 +229,6 @@ def _score(
     settings = invocation.settings
     quiet = settings.output.quiet
     trackers = load_trackers(settings.tracking)
-    if report_page and settings.input.together and not is_one_input(rollouts):
-        raise UsageError("--report reads each scored file on its own, but groups of a set span files; drop --report.")
     if is_one_input(rollouts):
         _refuse_streams(rollouts[0], invocation, report_page=report_page)
     say_endpoint_source(invocation)
@@ -261,7 +261,7 @@ def _show_results(report: "BatchReport", run: "RunContext", *, table: int) -> No
         say(f"{last.uri} is up to date ({last.reason}): {last.output}; use --force to score it again")
         if table and last.metrics is not None:
             show_summary(last.metrics, (), table=table)
-    elif alone and last is not None and last.status is Status.ASKED:
+    elif alone and last is not None and last.status in (Status.ASKED, Status.WAITS):
         say(file_text(last.as_dict()))
     elif alone and last is not None and last.report is not None:
         show_summary(last.report.metrics, report.samples, table=table)

@@ -24,10 +24,11 @@ _BEGINNING_CHARS = 80
 @with_settings("Input", "Pairs", "Judge", "Journal", "Storage", omit=_OMITTED)
 def show(
     rollouts: Annotated[
-        str,
+        list[str],
         typer.Argument(
-            metavar="ROLLOUTS",
-            help="A JSONL file (.gz, .zst too), s3://bucket/key, - for stdin, or a *.scored.jsonl.",
+            metavar="ROLLOUTS...",
+            help="A JSONL file (.gz, .zst too), s3://bucket/key, - for stdin, or a *.scored.jsonl. With --together, "
+            "the files of a set.",
         ),
     ],
     invocation: Invocation,
@@ -62,7 +63,7 @@ def show(
     from genrm_cli.jobs.context import new_run
     from genrm_cli.jobs.preview.show import ShownRequest, iter_shown_groups
 
-    is_scored = is_scored_file(rollouts)
+    is_scored = any(map(is_scored_file, rollouts))
     if (worst is not None or failures) and (as_judge or not is_scored):
         raise UsageError("--worst and --failures show a scored file: name a *.scored.jsonl, without --as-judge.")
     if is_scored and not as_judge:
@@ -96,13 +97,13 @@ def messages_text(messages: list[dict[str, str]]) -> str:
     return "\n".join(f"--- message of role {message['role']}\n{message['content']}" for message in messages)
 
 
-def _iter_requests(uri: str, run: "RunContext", group: str | None) -> "Iterator[ShownRequest]":
+def _iter_requests(inputs: list[str], run: "RunContext", group: str | None) -> "Iterator[ShownRequest]":
     from genrm_cli.jobs.preview.show import STAND_IN_PROFILE, iter_shown_requests
 
     judge = run.settings.judge
     if not (judge.model or judge.profile or run.settings.panel.judges):
         say(f"no --model or --profile given; showing the messages of profile {STAND_IN_PROFILE}")
-    return iter_shown_requests(uri, run, group)
+    return iter_shown_requests(inputs, run, group)
 
 
 def _request_text(request: "ShownRequest") -> str:

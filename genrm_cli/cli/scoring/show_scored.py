@@ -1,6 +1,6 @@
 """Scored groups in the terminal: rewards, the matrix of verdicts, and the judge's replies."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from heapq import nsmallest
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 
 from genrm_cli.cli.console import add_row, counted, new_table, number_text, print_json, print_paged
+from genrm_cli.errors import UsageError
 from genrm_cli.settings import Settings
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ _MAX_MATRIX = 24  # columns that fit on a terminal
 
 
 def show_scored(
-    uri: str,
+    given: Sequence[str],
     settings: Settings,
     *,
     group: str | None,
@@ -28,12 +29,21 @@ def show_scored(
     limit: int,
     as_json: bool,
 ) -> None:
-    """Print groups of a scored file: those with the lowest reliability, those with failures, one, or the first."""
+    """Print groups of a scored file or set: those with the lowest reliability, those with failures, one, or the first.
+
+    Raises:
+        GenrmError: its subclasses say what went wrong.
+    """
+    from genrm_cli.jobs.context import s3_options
+    from genrm_cli.jobs.scored_files import find_scored
     from genrm_cli.report.page.group_document import group_document, mask_of, with_labels_masked
     from genrm_cli.report.scored_run import ScoredRun
 
     mask = mask_of(settings.judge.redact_pattern)
-    with ScoredRun(uri, settings) as run:
+    scored = find_scored(given, settings, s3_options(settings))
+    if len(scored) > 1:
+        raise UsageError(f"{scored[1].name}: show reads one file; name one, or a set of files with --together.")
+    with ScoredRun(scored[0], settings) as run:
         run.read()
         found = (each for each in run.iter_groups() if group is None or each.key == group)
         if failures:

@@ -14,14 +14,14 @@ from genrm_cli.export.scored.review import SUFFIX, withheld_rollouts
 from genrm_cli.export.scored.scored_table import ScoredTable
 from genrm_cli.export.tools import tools_of
 from genrm_cli.jobs.index import dialect_of
-from genrm_cli.jobs.scored_files import source_beside
+from genrm_cli.jobs.scored_files import ScoredInput
 from genrm_cli.rollouts.declared import Requirement, check_declared, parse_requirement
 from genrm_cli.rollouts.dialects import Score
 from genrm_cli.rollouts.grouping import digest_of_prompt
 from genrm_cli.rollouts.record import Rollout, UnreadableRecordError
 from genrm_cli.rollouts.response import has_act
 from genrm_cli.settings import Settings
-from genrm_cli.storage.formats.location import InputIdentity, S3Options, is_stream, stem_of
+from genrm_cli.storage.formats.location import InputIdentity, S3Options
 from genrm_cli.storage.formats.records import BadLineError, parse_record
 from genrm_cli.storage.source import Source, open_source
 
@@ -32,31 +32,26 @@ Stop = Callable[[], bool]
 
 
 @dataclass(slots=True)
-class ScoredInput:
+class ScoredFile:
     """One scored file.
 
     Attributes:
         uri: URI of the file.
         identity: identity of the version that was read.
+        input: number of the input that it belongs to.
         sha256: digest of its lines, each with a newline; empty until the file is read.
         lines: number of lines.
         rollouts: number of rollouts.
         judges: names in its lines.
-        settings: how it was scored, from the metrics file beside it; empty without one.
     """
 
     uri: str
     identity: InputIdentity
+    input: int
     sha256: str = ""
     lines: int = 0
     rollouts: int = 0
     judges: set[str] = field(default_factory=set)
-    settings: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def stem(self) -> str:
-        """The name of the file without folder and suffixes."""
-        return "stdin" if is_stream(self.uri) else stem_of(self.uri).rpartition("/")[2]
 
 
 @dataclass(slots=True)
@@ -65,16 +60,18 @@ class Reading:
 
     Attributes:
         inputs: the files.
+        settings: of each input, a file or a set of files: how it was scored, from the metrics beside it; empty without.
         rejects: lines that were not read, by reason.
         left_out: rollouts that are not exported, by reason.
         stand_in: whether any reward is the built-in baseline's.
         truncated: rollouts that a limit cut off, exported or not.
-        incomplete_groups: groups some of whose lines are missing in their file.
-        repeated_prompts: prompts that groups of several files answer.
+        incomplete_groups: groups some of whose lines are missing in their input.
+        repeated_prompts: prompts that groups of several inputs answer.
         problems: the first rejected lines.
     """
 
-    inputs: list[ScoredInput] = field(default_factory=list)
+    inputs: list[ScoredFile] = field(default_factory=list)
+    settings: list[Mapping[str, Any]] = field(default_factory=list)
     rejects: Counter[str] = field(default_factory=Counter)
     left_out: Counter[str] = field(default_factory=Counter)
     stand_in: bool = False
@@ -90,7 +87,12 @@ class Reading:
 
 
 def read_scored(
-    uris: Sequence[str], table: ScoredTable, options: ExportOptions, settings: Settings, s3: S3Options, stop: Stop
+    scored: Sequence[ScoredInput],
+    table: ScoredTable,
+    options: ExportOptions,
+    settings: Settings,
+    s3: S3Options,
+    stop: Stop,
 ) -> Reading:
     """Read all inputs into the table.
 
@@ -100,28 +102,30 @@ def read_scored(
     """
     reading = Reading()
     prompts: Counter[int] = Counter()
-    for number, uri in enumerate(uris):
-        one = _FileReader(number, table, options, settings, reading)
-        with open_source(uri, s3, settings.input.max_line_bytes, stop) as source:
-            one.read(source, _withheld(uri, s3, settings), _settings_of(uri, s3, settings))
-            source.verify_unchanged()
+    for number, each in enumerate(scored):
+        one = _InputReader(number, table, options, settings, reading, _withheld(each, s3, settings))
+        reading.settings.append(_settings_of(each, s3, settings))
+        for uri in each.files:
+            with open_source(uri, s3, settings.input.max_line_bytes, stop) as source:
+                one.read(source)
+                source.verify_unchanged()
         reading.incomplete_groups += one.count_incomplete()
         prompts.update(set(one.prompts.values()))
     reading.repeated_prompts = sum(count > 1 for count in prompts.values())
-    _refuse_mixed(reading, options)
+    _refuse_mixed(scored, reading, options)
     return reading
 
 
-def _withheld(uri: str, s3: S3Options, settings: Settings) -> dict[tuple[str, int], str]:
-    source = source_beside(uri, SUFFIX, s3, settings)
+def _withheld(scored: ScoredInput, s3: S3Options, settings: Settings) -> dict[tuple[str, int], str]:
+    source = scored.open_beside(SUFFIX, s3, settings)
     if source is None:
         return {}
     with source:
         return withheld_rollouts(source.iter_lines(), source.uri)
 
 
-def _settings_of(uri: str, s3: S3Options, settings: Settings) -> Mapping[str, Any]:
-    source = source_beside(uri, ".metrics.json", s3, settings)
+def _settings_of(scored: ScoredInput, s3: S3Options, settings: Settings) -> Mapping[str, Any]:
+    source = scored.open_beside(".metrics.json", s3, settings)
     if source is None:
         return {}
     with source:
@@ -134,11 +138,17 @@ def _settings_of(uri: str, s3: S3Options, settings: Settings) -> Mapping[str, An
     return {}
 
 
-class _FileReader:
-    """One input on its way into the table."""
+class _InputReader:
+    """One input, a file or a set of files, on its way into the table."""
 
     def __init__(
-        self, number: int, table: ScoredTable, options: ExportOptions, settings: Settings, reading: Reading
+        self,
+        number: int,
+        table: ScoredTable,
+        options: ExportOptions,
+        settings: Settings,
+        reading: Reading,
+        withheld: Mapping[tuple[str, int], str],
     ) -> None:
         self.prompts: dict[str, int] = {}
         self._expected: dict[str, int] = {}
@@ -149,16 +159,15 @@ class _FileReader:
         self._settings = settings
         self._reading = reading
         self._requirements: list[Requirement] = [parse_requirement(text) for text in settings.input.require_metadata]
-        self._withheld: Mapping[tuple[str, int], str] = {}
+        self._withheld = withheld
 
-    def read(self, source: Source, withheld: Mapping[tuple[str, int], str], scored_with: Mapping[str, Any]) -> None:
-        """Read every line.
+    def read(self, source: Source) -> None:
+        """Read every line of a file.
 
         Raises:
             InputError: none of them is scored.
         """
-        self._withheld = withheld
-        reading, read = self._reading, ScoredInput(source.uri, source.identity, settings=scored_with)
+        reading, read = self._reading, ScoredFile(source.uri, source.identity, self._number)
         digest = hashlib.sha256()
         first = ""
         for line in source.iter_lines():
@@ -185,7 +194,7 @@ class _FileReader:
         reading.inputs.append(read)
 
     def count_incomplete(self) -> int:
-        """Count the groups that have fewer rollouts in this file than they had when they were scored."""
+        """Count the groups that have fewer rollouts in this input than they had when they were scored."""
         return sum(self._seen[key] < size for key, size in self._expected.items())
 
     def _parse(self, raw: bytes) -> Iterator[tuple[Rollout, Score, dict[str, Any]]]:
@@ -200,7 +209,7 @@ class _FileReader:
             for position, (rollout, score) in enumerate(zip(rollouts, scores, strict=True))
         )
 
-    def _add(self, rollout: Rollout, score: Score, record: dict[str, Any], read: ScoredInput) -> None:
+    def _add(self, rollout: Rollout, score: Score, record: dict[str, Any], read: ScoredFile) -> None:
         detail, reading = score.detail, self._reading
         key, judge = str(detail.get("group")), detail.get("judge")
         size = detail.get("group_size")
@@ -249,7 +258,7 @@ class _FileReader:
         return None if has_act(rollout.response) else LEFT_OUT["blank"]
 
 
-def _refuse_mixed(reading: Reading, options: ExportOptions) -> None:
+def _refuse_mixed(scored: Sequence[ScoredInput], reading: Reading, options: ExportOptions) -> None:
     """Refuse inputs whose rewards are on different scales.
 
     Raises:
@@ -264,9 +273,9 @@ def _refuse_mixed(reading: Reading, options: ExportOptions) -> None:
             "scales. Export them apart, or pass --mixed-settings."
         )
     digests: dict[str, str] = {}
-    for each in reading.inputs:
-        if digest := each.settings.get("settings_digest"):
-            digests.setdefault(digest, each.uri)
+    for each, scored_with in zip(scored, reading.settings, strict=True):
+        if digest := scored_with.get("settings_digest"):
+            digests.setdefault(digest, each.name)
     if len(digests) > 1:
         raise UsageError(
             f"the inputs were scored with different settings ({', '.join(digests.values())}). Score them alike, "

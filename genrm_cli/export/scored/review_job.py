@@ -13,7 +13,7 @@ from genrm_cli.export.scored.review import STATUSES, SUFFIX, read_statuses
 from genrm_cli.export.scored.review_flags import SCREENING_RULES, Flag, flags_of
 from genrm_cli.groups.components.rule_files import read_rule
 from genrm_cli.jobs.index import dialect_of
-from genrm_cli.jobs.scored_files import source_beside
+from genrm_cli.jobs.scored_files import ScoredInput
 from genrm_cli.rollouts.record import Turn, UnreadableRecordError
 from genrm_cli.settings import Settings
 from genrm_cli.storage.formats.location import S3Options, is_stream, require_rl_prefix, sibling
@@ -208,7 +208,7 @@ def _iter_scored(scored_uri: str, settings: Settings) -> Iterator[tuple[RolloutI
 
 
 def _statuses(scored_uri: str, settings: Settings) -> dict[RolloutId, str]:
-    source = source_beside(scored_uri, SUFFIX, _s3(settings), settings)
+    source = ScoredInput(scored_uri, (scored_uri,)).open_beside(SUFFIX, _s3(settings), settings)
     if source is None:
         return {}
     with source:

@@ -13,7 +13,6 @@ from genrm_cli.settings import Settings
 from genrm_cli.storage.commit import MANIFEST_SUFFIX
 from genrm_cli.storage.formats.location import (
     S3Options,
-    common_folder,
     folder_of,
     is_rollout_file,
     is_s3,
@@ -22,6 +21,7 @@ from genrm_cli.storage.formats.location import (
     render_place,
     require_rl_prefix,
     sibling,
+    stem_of_set,
 )
 from genrm_cli.storage.listing import Found, iter_found, literal_folder, names_many
 from genrm_cli.storage.sink import goes_out_at_once, is_same_place
@@ -122,14 +122,12 @@ def iter_tasks(
 def _set_of(members: Sequence[Task], settings: Settings) -> Task:
     """Return the set that files form; a problem of one of them is one of the set."""
     name = settings.output.set_name
-    if "/" in name or name.strip(".") == "":
-        raise UsageError(f"--set-name {name!r} is not the beginning of a file name; choose one such as 'epoch-3'.")
     problem = next((task.problem for task in members if task.problem is not None), None)
     if problem is not None:
         return Task(name, _NO_PLACES, problem=problem)
     try:
         scored = tuple(task.places.scored for task in members)
-        stem = os.path.join(common_folder(scored), name).removeprefix("./")  # noqa: PTH118  (may be on S3)
+        stem = stem_of_set(scored, name)
         return Task(stem, replace(_places_of(f"{stem}.scored.jsonl"), files=scored), members=tuple(members))
     except UsageError as error:
         return Task(name, _NO_PLACES, problem=error)

@@ -10,15 +10,14 @@ from genrm_cli.groups.check import judge_specs
 from genrm_cli.groups.compile import judge_name
 from genrm_cli.jobs.due.inputs import OutputPlaces
 from genrm_cli.jobs.provenance import judge_record, reward_record
+from genrm_cli.jobs.scored_files import files_of_set, is_marked, read_metrics, recorded_mark
 from genrm_cli.judging.open_judges import JudgeSpec
 from genrm_cli.rollouts.views import READING_VERSION
 from genrm_cli.settings import Settings
 from genrm_cli.settings.table import digest_of
 from genrm_cli.storage.commit import finish_commit, was_interrupted
 from genrm_cli.storage.formats.location import InputIdentity, Mark, S3Options, folder_of, is_s3, name_below, stem_of
-from genrm_cli.storage.formats.records import BadLineError, parse_record
 from genrm_cli.storage.local import remove_unfinished
-from genrm_cli.storage.objects import read_object
 from genrm_cli.storage.sink import exists, mark_of, place_of, which_exist
 from genrm_cli.verdicts import FailureKind
 
@@ -66,15 +65,15 @@ def look_at_outputs(
     marks = [mark_of(uri, s3) for uri in places.scored_files]
     if not any(marks):
         return _without_scored_lines(places, s3)
-    metrics = _read_metrics(places.metrics, s3)
+    metrics = read_metrics(places.metrics, s3)
     if any(identity.etag is None and identity.mtime_ns is None for identity in identities):
         return OutputState(
             OutputStanding.FOREIGN, "the input is a stream, which cannot be compared with the earlier one"
         )
     recorded = _recorded_files(metrics, places)
     for mark, record in zip(marks, recorded, strict=True):
-        known = _recorded_mark(record)
-        if mark is None or (metrics is not None and known is not None and _is_marked(mark, known)):
+        known = recorded_mark(record)
+        if mark is None or (metrics is not None and known is not None and is_marked(mark, known)):
             continue
         if _is_in_set(places, settings, s3):
             set_name = settings.output.set_name
@@ -98,17 +97,15 @@ def _recorded_files(metrics: Mapping[str, Any] | None, places: OutputPlaces) -> 
     """Return what metrics say of each file of an input: what it was made from, and the mark of its scored lines."""
     if not places.files:
         return [metrics]
-    listed = (metrics or {}).get("files")
-    by_name = {file.get("output"): file for file in listed} if isinstance(listed, list) else {}
+    by_name = files_of_set(metrics)
     return [by_name.get(name_below(folder_of(places.scored), uri)) for uri in places.files]
 
 
 def _is_in_set(places: OutputPlaces, settings: Settings, s3: S3Options) -> bool:
     """Whether the scored lines of a single file are those of a set in the same folder."""
     folder, slash, name = places.scored.rpartition("/")
-    beside = None if places.files else _read_metrics(f"{folder}{slash}{settings.output.set_name}.metrics.json", s3)
-    listed = (beside or {}).get("files")
-    return isinstance(listed, list) and any(file.get("output") == name for file in listed)
+    beside = None if places.files else read_metrics(f"{folder}{slash}{settings.output.set_name}.metrics.json", s3)
+    return name in files_of_set(beside)
 
 
 def _is_rewritten(mark: Mark, known: Mark | None, places: OutputPlaces, s3: S3Options) -> bool:
@@ -298,7 +295,7 @@ def _without_scored_lines(places: OutputPlaces, s3: S3Options) -> OutputState:
         return OutputState(OutputStanding.NEW, "not scored yet")
     if _were_interrupted(places, s3):
         return INTERRUPTED
-    has_metrics = places.metrics in left and _read_metrics(str(places.metrics), s3) is not None
+    has_metrics = places.metrics in left and read_metrics(str(places.metrics), s3) is not None
     if has_metrics or all(_is_ours(mark_of(uri, s3)) for uri in left):
         return OutputState(OutputStanding.STALE, "its scored lines are missing")
     return OutputState(OutputStanding.FOREIGN, "files with the names of its outputs were not written by genrm")
@@ -306,26 +303,3 @@ def _without_scored_lines(places: OutputPlaces, s3: S3Options) -> OutputState:
 
 def _is_ours(mark: Mark | None) -> bool:
     return mark is None or mark.upload is not None
-
-
-def _read_metrics(uri: str, s3: S3Options) -> dict[str, Any] | None:
-    """Return the metrics of an earlier run; None if the file is missing or something else."""
-    content = read_object(uri, s3)
-    try:
-        metrics = None if content is None else parse_record(content)
-    except BadLineError:
-        return None
-    return metrics if metrics is not None and "settings_digest" in metrics else None
-
-
-def _recorded_mark(record: Mapping[str, Any] | None) -> Mark | None:
-    recorded = (record or {}).get("output_mark")
-    if not isinstance(recorded, dict):
-        return None
-    return Mark(recorded.get("size_bytes", -1), recorded.get("upload"), recorded.get("mtime_ns"))
-
-
-def _is_marked(found: Mark, recorded: Mark) -> bool:
-    """Whether the output is the one recorded; a copy has another time and no upload id."""
-    is_copy = found.upload is None and recorded.upload is not None
-    return found.size_bytes == recorded.size_bytes and (is_copy or found == recorded)

@@ -1,21 +1,22 @@
 """Show the groups of an input, and what a judge would be sent about them, without calling one."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
-from genrm_cli.errors import InputError
+from genrm_cli.errors import InputError, UsageError
 from genrm_cli.groups.group import Group
 from genrm_cli.groups.judge_group import begin_group, iter_prompts, view_for_judges
 from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.groups.reasons import MIXED_PROMPTS
 from genrm_cli.jobs.context import RunContext
+from genrm_cli.jobs.due.inputs import Task, iter_tasks
 from genrm_cli.jobs.index import Reject, index_input
-from genrm_cli.jobs.sources import Sources
 from genrm_cli.judging.lookup.builtin_profiles import PROFILES
 from genrm_cli.judging.profiles.profile import AnyProfile, Message, Profile, render_messages
 from genrm_cli.judging.requests import Prompt
-from genrm_cli.settings import Settings
+from genrm_cli.settings import Settings, changed
 from genrm_cli.settings.panel import judges_of
 
 STAND_IN_PROFILE = "nemotron-plain"
@@ -58,14 +59,14 @@ class ShownGroup:
     rollouts: list[ShownRollout]
 
 
-def iter_shown_requests(uri: str, run: RunContext, key: str | None) -> Iterator[ShownRequest]:
+def iter_shown_requests(inputs: Sequence[str], run: RunContext, key: str | None) -> Iterator[ShownRequest]:
     """Yield the first request about each group, or about one; groups about which nothing is asked are left out.
 
     Raises:
         InputError: the input cannot be read, or nothing would be asked.
     """
     found = False
-    for group, plan in _iter_groups(uri, run, key):
+    for group, plan in _iter_groups(inputs, run, key):
         first = next(iter_prompts(group, plan), None)
         if first is not None:
             found = True
@@ -74,16 +75,16 @@ def iter_shown_requests(uri: str, run: RunContext, key: str | None) -> Iterator[
             yield ShownRequest(group.key, profile.name, id_.shown, _messages_of(profile, prompt))
     if not found:
         nothing = "no request is planned for " + ("any group" if key is None else f"the group {key}")
-        raise InputError(f"{uri}: {nothing}; `genrm show` without --as-judge lists its rollouts.")
+        raise InputError(f"{inputs[0]}: {nothing}; `genrm show` without --as-judge lists its rollouts.")
 
 
-def iter_shown_groups(uri: str, run: RunContext, key: str | None) -> Iterator[ShownGroup]:
+def iter_shown_groups(inputs: Sequence[str], run: RunContext, key: str | None) -> Iterator[ShownGroup]:
     """Yield each group, or one, with the texts that judges would be shown.
 
     Raises:
         InputError: the input cannot be read, or lacks the group.
     """
-    for group, plan in _iter_groups(uri, run, key):
+    for group, plan in _iter_groups(inputs, run, key):
         yield shown_group(group, plan)
 
 
@@ -102,8 +103,9 @@ def shown_group(group: Group, plan: GroupPlan) -> ShownGroup:
     return ShownGroup(group.key, judged.view if judged.answered else None, rollouts)
 
 
-def _iter_groups(uri: str, run: RunContext, key: str | None) -> Iterator[tuple[Group, GroupPlan]]:
-    """Yield the groups of an input with its plan; at most the one of this key."""
+def _iter_groups(inputs: Sequence[str], run: RunContext, key: str | None) -> Iterator[tuple[Group, GroupPlan]]:
+    """Yield the groups of a file, or of a set of files, with its plan; at most the one of this key."""
+    task = _task_of(inputs, run)
     names: list[str] = []
     rejects: list[Reject] = []  # the first one
 
@@ -112,7 +114,7 @@ def _iter_groups(uri: str, run: RunContext, key: str | None) -> Iterator[tuple[G
             rejects.append(reject)
 
     with (
-        Sources([uri], run) as sources,
+        task.sources(run) as sources,
         index_input(sources, run, note) as index,
     ):
         for _, _, group in index.iter_groups():
@@ -124,9 +126,27 @@ def _iter_groups(uri: str, run: RunContext, key: str | None) -> Iterator[tuple[G
                 names.append(group.key)
     if not names:
         first = f": line {rejects[0].line}: {rejects[0].reason}" if rejects else ""
-        raise InputError(f"{uri}: the input holds no rollouts{first}.")
+        raise InputError(f"{task.uri}: the input holds no rollouts{first}.")
     if key is not None:
-        raise InputError(f"{uri}: no group {key!r}; its first groups are {', '.join(names)}.")
+        raise InputError(f"{task.uri}: no group {key!r}; its first groups are {', '.join(names)}.")
+
+
+def _task_of(inputs: Sequence[str], run: RunContext) -> Task:
+    """Return the only input.
+
+    Raises:
+        InputError: it has no files, or cannot be listed.
+        UsageError: there are several.
+    """
+    anywhere = changed(run.settings, any_prefix=True)  # nothing is written
+    tasks = list(islice(iter_tasks(inputs, anywhere, run.s3), 2))
+    if not tasks:
+        raise InputError(f"{', '.join(inputs)}: no rollout files; expected names such as run.jsonl or run.jsonl.gz.")
+    if len(tasks) > 1:
+        raise UsageError(f"{tasks[1].uri}: show reads one file; name one, or a set of files with --together.")
+    if tasks[0].problem is not None:
+        raise tasks[0].problem
+    return tasks[0]
 
 
 def _profile_of(number: int, plan: GroupPlan, settings: Settings) -> AnyProfile:

@@ -164,6 +164,21 @@ def common_folder(uris: Sequence[str]) -> str:
     return common
 
 
+def stem_of_set(uris: Sequence[str], name: str) -> str:
+    """Return where the files beside the scored lines of a set are, without their suffixes.
+
+    Args:
+        uris: of the scored lines.
+        name: of the set.
+
+    Raises:
+        UsageError: the name is no file name, or the files have no common folder.
+    """
+    if "/" in name or name.strip(".") == "":
+        raise UsageError(f"--set-name {name!r} is not the beginning of a file name; choose one such as 'epoch-3'.")
+    return os.path.join(common_folder(uris), name).removeprefix("./")  # noqa: PTH118  (may be on S3)
+
+
 def render_place(template: str, uri: str, below: str) -> str:
     """Return the URI of an output, named after its input.
 
