@@ -151,7 +151,7 @@ def _reliability_text(metrics: dict[str, Any]) -> str:
 def _one_more_ring(metrics: dict[str, Any], reliability: float) -> list[str]:
     """Predict the reliability with one more ring, if the plan can add one and it would matter."""
     # Of other estimators, up to .1 too high in small groups.
-    is_predictable = metrics["estimator"].startswith(("adaptive", "combined")) and not _shares_pairs(metrics)
+    is_predictable = metrics["estimator"].startswith(("adaptive", "combined", "ordinal")) and not _shares_pairs(metrics)
     if metrics["strategy"] not in ("circular", "ring") or not 0 < reliability < _HIGH or not is_predictable:
         return []
     size = max(metrics["group_sizes"], key=lambda size: metrics["group_sizes"][size])

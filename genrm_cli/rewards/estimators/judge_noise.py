@@ -63,7 +63,8 @@ _AGREEMENT, _AGREEMENT_VERDICTS = 0.67, 8
 _LEVEL_SIGNAL, _LEVEL_PAIRS = 0.26, 32
 # Correlations of two verdicts with one rollout in common: of their gaps, of gap and level, of levels, of rankings.
 _SHARED = ([GAP, GAP, LEVEL, RANKING], [GAP, LEVEL, LEVEL, RANKING])
-_BY_SCORES, _BY_RANKING, _BY_NEITHER = np.array([[0.25, 0.26, 0.26, 0.0], [0.0, 0.0, 0.0, 0.29], [0.0, 0.0, 0.0, 0.0]])
+_BY_SCORES, _BY_RANKING = np.array([[0.25, 0.26, 0.26, 0.0], [0.0, 0.0, 0.0, 0.29]])
+_LEAST_RANKING = 0.1  # of a typical 0.29; rankings that say nothing have 0
 
 
 class WinNoise(NamedTuple):
@@ -171,11 +172,10 @@ def kind_of(moments: Moments) -> JudgeNoise:
     if _blend(agreement, moments.verdicts, _AGREEMENT, _AGREEMENT_VERDICTS) > _LEAST_AGREEMENT:
         level = _blend(float(signal[LEVEL].mean()), moments.pairs, _LEVEL_SIGNAL, _LEVEL_PAIRS)
         return TYPICAL if level > _LEAST_LEVEL else COMPARING
-    by_scores, by_ranking, by_neither = (
-        float(((signal[_SHARED] - each) ** 2).sum()) for each in (_BY_SCORES, _BY_RANKING, _BY_NEITHER)
-    )
-    is_reversed = agreement < -_LEAST_AGREEMENT
-    return RANKING_ONLY if by_ranking < min(by_scores, by_neither) and not is_reversed else SCORING
+    shared = signal[_SHARED]
+    is_ranking = float(((shared - _BY_RANKING) ** 2).sum()) < float(((shared - _BY_SCORES) ** 2).sum())
+    follows = signal[RANKING, RANKING] > _LEAST_RANKING and agreement > -_LEAST_AGREEMENT
+    return RANKING_ONLY if is_ranking and follows else SCORING
 
 
 def _blend(seen: float, count: float, typical: float, typical_count: float) -> float:
