@@ -172,7 +172,7 @@ _SAID: dict[str, Callable[[dict[str, Any]], None]] = {
         f"{counted(fields['nodes'], 'node')}"
     ),
     "shard_failed": lambda fields: say_warning(f"shard {fields['shard']}: {'; '.join(fields['errors'])}"),
-    "worker_died": _warning("{worker} died ({detail}); shard {shard} goes to another"),
+    "worker_lost": _warning("{worker} was lost ({detail}); its shards go to others"),
     "tracker_failed": _warning("--{tracker}: the run was not logged: {detail}"),
     "stopped": lambda fields: say_warning(
         f"stopped by --{fields['reason'].replace('_', '-')}: making no more calls and writing partial results"

@@ -5,7 +5,7 @@ import inspect
 import os
 import sys
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_args
 
@@ -28,7 +28,7 @@ ALL_PANELS: tuple[Panel, ...] = get_args(Panel)
 RUN_PANELS = tuple(panel for panel in ALL_PANELS if panel != "Server")
 INTERRUPTED_TEXT = (
     "interrupted; incomplete outputs were not written. Run the same command again to continue: "
-    "verdicts in the journal are reused."
+    "answers in the journal are reused."
 )
 Result = TypeVar("Result")
 
@@ -111,6 +111,30 @@ def with_parameters(
     run.__annotations__ = {p.name: p.annotation for p in keyword}
     run.__doc__, run.__name__ = command.__doc__, command.__name__
     return run
+
+
+def with_groups(*groups: type[Any]) -> Callable[[Callable[..., int]], Callable[..., int]]:
+    """Make an option of each field of these dataclasses; the command takes the objects, by their type."""
+
+    def decorate(command: Callable[..., int]) -> Callable[..., int]:
+        taken = inspect.signature(command).parameters.values()
+        grouped = {p.name: p.annotation for p in taken if p.annotation in groups}
+
+        @functools.wraps(command)
+        def run(**given: Any) -> int:
+            made = {name: of(**{f.name: given.pop(f.name) for f in fields(of)}) for name, of in grouped.items()}
+            return command(**given, **made)
+
+        options = [
+            inspect.Parameter(f.name, inspect.Parameter.KEYWORD_ONLY, default=f.default, annotation=f.type)
+            for of in grouped.values()
+            for f in fields(of)
+        ]
+        own = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in taken if p.name not in grouped]
+        run.__signature__ = inspect.Signature([*own, *options])  # type: ignore[attr-defined]
+        return run
+
+    return decorate
 
 
 def exits(command: Callable[..., int | None]) -> Callable[..., None]:

@@ -26,6 +26,7 @@ class FleetLimits:
         self._until_s: dict[str, float] = {}
         self._spending: dict[str, Spending] = {}
         self._tidied_at_s = -math.inf
+        self._ends_at_s = math.inf
         self._stopped_by: str | None = None
 
     def renew(self, report: LeaseReport, now_s: float) -> Grant:
@@ -33,22 +34,41 @@ class FleetLimits:
         self._until_s[report.worker] = now_s + LEASE_S
         self._tidy(now_s)
         may_grow = now_s >= self._opens_at_s
-        slots = {}
+        slots, found = {}, {}
         for name, use in report.endpoints.items():
             if name not in self._endpoints:
-                self._endpoints[name] = EndpointLeases(use.concurrency, self._ceiling, len(self._endpoints))
+                self._endpoints[name] = EndpointLeases(use.concurrency, self._ceiling, len(self._endpoints), use.found)
             slots[name] = self._endpoints[name].renew(report.worker, use, now_s, may_grow=may_grow)
+            if use.concurrency is None:
+                found[name] = self._endpoints[name].limit
         allowed = self._allow(report, may_grow=may_grow)
-        return Grant(slots, allowed, self._stopped_by)
+        self._keep_deadline(now_s)
+        left_s = None if self._ends_at_s == math.inf else self._ends_at_s - now_s
+        return Grant(slots, allowed, found, left_s, self._stopped_by)
 
-    def state(self, known: Mapping[str, Spending]) -> FleetState:
-        """Return the load and the spending; learn what an earlier limiter knew of workers that are gone."""
+    def state(self, known: Mapping[str, Spending], now_s: float, left_s: float | None) -> FleetState:
+        """Return the load and the spending.
+
+        Args:
+            known: what an earlier limiter knew of workers that may be gone.
+            now_s: any monotonic clock.
+            left_s: time until the deadline of the run, by the driver's clock; None without one.
+        """
+        self._ends_at_s = math.inf if left_s is None else now_s + left_s
+        self._keep_deadline(now_s)
         for worker, spending in known.items():
             self._spending.setdefault(worker, spending)
         endpoints = self._endpoints.values()
         return FleetState(
-            sum(each.in_flight for each in endpoints), sum(each.limit for each in endpoints), dict(self._spending)
+            sum(each.in_flight for each in endpoints),
+            sum(each.limit for each in endpoints),
+            dict(self._spending),
+            self._stopped_by,
         )
+
+    def _keep_deadline(self, now_s: float) -> None:
+        if now_s >= self._ends_at_s:
+            self._stopped_by = self._stopped_by or "deadline"
 
     def _tidy(self, now_s: float) -> None:
         """End leases that were not renewed, and share out anew; the more workers, the rarer."""

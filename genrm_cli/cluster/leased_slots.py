@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from genrm_cli.cluster.messages import LEASE_S, RENEW_S, CallEnd, EndpointUse, Grant, LeaseReport, Spending
 from genrm_cli.judging.pacing import clock
 from genrm_cli.judging.pacing.budget import Budget
-from genrm_cli.judging.pacing.pool import EndpointPool
+from genrm_cli.judging.pacing.pool import GRACE_S, EndpointPool
 
 _MOST_ENDS = 10_000  # of calls, kept for one report
 
@@ -60,6 +60,7 @@ class LeasedLimit:
         self.adapts = concurrency is None
         self._slots = 0
         self._until_s = 0.0
+        self._found: int | None = None
         self._ceiling: int | None = None
         self._ended: list[tuple[float, str, float, int]] = []
 
@@ -70,9 +71,9 @@ class LeasedLimit:
             return 0
         return self._slots if self._ceiling is None else min(self._slots, self._ceiling)
 
-    def lease(self, slots: int, until_s: float) -> None:
-        """Use this many slots until then."""
-        self._slots, self._until_s = slots, until_s
+    def lease(self, slots: int, until_s: float, found: int | None) -> None:
+        """Use this many slots until then; `found` is the adaptive limit of the whole fleet."""
+        self._slots, self._until_s, self._found = slots, until_s, found
 
     def use(self, in_flight: int, *, wants_more: bool) -> EndpointUse:
         """Return what is used, for a report. Half of the idle slots are given back if no comparison waits."""
@@ -81,7 +82,7 @@ class LeasedLimit:
             held = self._slots = in_flight + (held - in_flight) // 2
         ended, self._ended, now_s = self._ended, [], clock.now_s()
         ends = tuple(CallEnd(now_s - at_s, kind, latency_s, others) for at_s, kind, latency_s, others in ended)
-        return EndpointUse(held, in_flight, wants_more, self.concurrency, ends)
+        return EndpointUse(held, in_flight, wants_more, self.concurrency, self._found, ends)
 
     def on_answer(self, now_s: float, latency_s: float, in_flight: int) -> None:
         """Tell the limiter of an answer."""
@@ -160,9 +161,11 @@ class LeasedSlots:
 
     def _receive(self, grant: Grant, until_s: float) -> None:
         for name, slots in grant.slots.items():
-            self._limits[name].lease(slots, until_s)
+            self._limits[name].lease(slots, until_s, grant.found.get(name))
         self.budget.receive(grant)
         for pool in self._pools:
+            if grant.left_s is not None:
+                pool.last_call_ends_s = clock.now_s() + grant.left_s + GRACE_S
             if grant.stopped_by is not None:
                 pool.stop(grant.stopped_by)
             pool.look_again()

@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping
 
 from genrm_cli.cluster.messages import RENEW_S, CallEnd, EndpointUse
-from genrm_cli.judging.pacing.limit import AdaptiveLimit
+from genrm_cli.judging.pacing.limit import FIRST_LEVEL, AdaptiveLimit
 
 _ROTATION_S = 30.0
 _GOLDEN = (5**0.5 - 1) / 2
@@ -19,16 +19,17 @@ _SETTLED_S = 2 * RENEW_S  # older call ends have arrived from all workers
 class EndpointLeases:
     """The leases of one endpoint."""
 
-    def __init__(self, concurrency: int | None, ceiling: int, number: int) -> None:
+    def __init__(self, concurrency: int | None, ceiling: int, number: int, found: int | None = None) -> None:
         """Begin without leases.
 
         Args:
             concurrency: calls that may be in flight; None to adapt to the endpoint.
             ceiling: upper bound of an adaptive limit.
             number: of the endpoint: where shares do not divide, workers are favoured at different endpoints.
+            found: the adaptive limit that an earlier limiter found.
         """
         self._fixed = concurrency
-        self._adaptive = AdaptiveLimit(ceiling) if concurrency is None else None
+        self._adaptive = AdaptiveLimit(ceiling, found or FIRST_LEVEL) if concurrency is None else None
         self._number = number
         self._held: dict[str, int] = {}
         self._wanted: dict[str, float] = {}

@@ -21,6 +21,6 @@ class Limiter:
         """Renew the leases of a worker."""
         return self._limits.renew(report, time.monotonic())
 
-    def state(self, known: Mapping[str, Spending]) -> FleetState:
-        """Return the load and the spending of all workers."""
-        return self._limits.state(known)
+    def state(self, known: Mapping[str, Spending], left_s: float | None) -> FleetState:
+        """Return the load and the spending of all workers; hear how much time is left."""
+        return self._limits.state(known, time.monotonic(), left_s)

@@ -2,16 +2,42 @@
 
 import contextlib
 import logging
-import sys
+import os
+import re
+import socket
 from collections.abc import Iterator
-from typing import Any
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import IO, Any
 
 import ray
 
-from genrm_cli.errors import StorageError
+from genrm_cli.errors import StorageError, UsageError
 
 _OBJECT_STORE_BYTES = 100_000_000  # names and counts only; Ray would take 30 % of the memory
-_JOIN_LIMIT_S = 60
+_CONNECT_LIMIT_S = 10.0
+_ADDRESS = re.compile(r"(?P<host>[^:/\s]+|\[[0-9a-fA-F:.]+\]):(?P<port>[0-9]{1,5})")
+
+
+def check_address(address: str) -> None:
+    """Check that something listens where a cluster is to be joined; Ray would try for many minutes. Blocks.
+
+    Raises:
+        UsageError: it is not an address.
+        StorageError: nothing listens there.
+    """
+    if address in ("local", "auto"):
+        return
+    match = _ADDRESS.fullmatch(address)
+    if match is None or not 0 < int(match["port"]) < 65_536:
+        raise UsageError(f"--ray {address!r} is not an address; pass local, auto, or HOST:PORT of a head node.")
+    try:
+        socket.create_connection((match["host"].strip("[]"), int(match["port"])), _CONNECT_LIMIT_S).close()
+    except OSError as error:
+        raise StorageError(
+            f"--ray {address}: cannot reach this cluster: {error.strerror or error}. Check that its head node runs and "
+            "that this machine may connect to it."
+        ) from error
 
 
 @contextlib.contextmanager
@@ -22,32 +48,62 @@ def cluster(address: str) -> Iterator[list[str]]:
         address: `local` to start one on this machine, `auto` to join one that runs here or start one, or HOST:PORT.
 
     Raises:
-        StorageError: the cluster cannot be reached.
+        StorageError: the cluster cannot be used.
     """
-    local = {"object_store_memory": _OBJECT_STORE_BYTES, "include_dashboard": False}
-    with contextlib.redirect_stdout(sys.stderr):
+    # Ray prints notices about nodes and actors to stdout; the run tells what matters.
+    with Path(os.devnull).open("w") as nowhere, contextlib.redirect_stdout(nowhere):
+        if address == "local":
+            _start()
+        else:
+            _join(address)
         try:
-            if address == "local":
-                _init(address="local", **local)
-            elif address == "auto":
-                try:
-                    _init(address="auto")
-                except ConnectionError:
-                    _init(address="local", **local)
-            else:
-                _init(address=address)
-        except (ConnectionError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
-            raise StorageError(f"--ray {address}: cannot use this cluster: {_first_line(error)}") from error
-    try:
-        yield [node["NodeID"] for node in ray.nodes() if node["Alive"]]
-    finally:
-        with contextlib.redirect_stdout(sys.stderr):
+            yield [node["NodeID"] for node in ray.nodes() if node["Alive"]]
+        finally:
             ray.shutdown()
 
 
-def _init(**options: Any) -> None:
-    ray.init(log_to_driver=False, logging_level=logging.CRITICAL, configure_logging=True, **options)
+def _start() -> None:
+    _init("local", object_store_memory=_OBJECT_STORE_BYTES, include_dashboard=False)
 
 
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+def _join(address: str) -> None:
+    with _captured_stderr() as written:
+        try:
+            _init(address)
+        except StorageError:
+            written.seek(0)
+            if b"InvalidAuthToken" not in written.read():
+                raise
+            raise StorageError(
+                f"--ray {address}: this cluster has another token, or this process has none; set RAY_AUTH_MODE=token "
+                "and RAY_AUTH_TOKEN as on its nodes."
+            ) from None
+        except ConnectionError:  # `auto`, and no cluster runs here
+            _start()
+
+
+def _init(address: str, **options: Any) -> None:
+    try:
+        ray.init(address, log_to_driver=False, logging_level=logging.CRITICAL, configure_logging=True, **options)
+    except (ConnectionError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
+        if address == "auto" and isinstance(error, ConnectionError):
+            raise
+        raise StorageError(f"--ray {address}: cannot use this cluster: {in_one_line(error)}") from error
+
+
+@contextlib.contextmanager
+def _captured_stderr() -> Iterator[IO[bytes]]:
+    """Keep what Ray writes to the file descriptor of stderr: a line each second while it cannot connect."""
+    before = os.dup(2)
+    with TemporaryFile() as written:
+        os.dup2(written.fileno(), 2)
+        try:
+            yield written
+        finally:
+            os.dup2(before, 2)
+            os.close(before)
+
+
+def in_one_line(error: Exception) -> str:
+    """Return an error's message without line breaks, or its kind if it has none."""
+    return " ".join(str(error).split()) or type(error).__name__

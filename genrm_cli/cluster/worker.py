@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import os
-import time
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -20,7 +19,7 @@ from genrm_cli.jobs.context import RunContext, new_run
 from genrm_cli.judging.lookup.find_profile import ProfileSource
 from genrm_cli.judging.open_judges import JudgeSpec, OpenJudges, open_judges
 from genrm_cli.metrics.latency import Latencies
-from genrm_cli.metrics.progress import COUNTS, RunProgress
+from genrm_cli.metrics.progress import Progress, RunProgress
 from genrm_cli.settings import Settings, changed
 from genrm_cli.settings.sources.keys import find_api_keys
 
@@ -36,12 +35,14 @@ class Order:
         inputs: as on the command line.
         folder: the driver's working folder, which relative paths refer to; None if no path is local.
         with_roles: for each judge, whether the driver's probe chose the profile with roles.
+        outputs: of the inputs to ask about; the driver holds their leases.
     """
 
     settings: Settings
     inputs: tuple[str, ...]
     folder: str | None
     with_roles: tuple[bool, ...]
+    outputs: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +62,12 @@ class ShardResult:
 
 @dataclass(frozen=True, slots=True)
 class WorkerState:
-    """The progress of a worker since it began, and the events since the last call."""
+    """The progress of a worker since it began, that of the shards it finished, and the events since the last call."""
 
     version: str
-    counts: dict[str, int]
-    failures: dict[str, int]
+    node: str
+    now: Progress
+    finished: Progress
     latencies: Latencies
     events: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
 
@@ -86,16 +88,16 @@ class Worker:
         self._renewing: asyncio.Task[None] | None = None
         self._asking: set[asyncio.Task[Any]] = set()
 
-    async def ask(self, shard: str, elapsed_s: float) -> ShardResult:
-        """Ask about a shard of a run that began `elapsed_s` ago."""
+    async def ask(self, shard: str) -> ShardResult:
+        """Ask about a shard."""
         task = asyncio.current_task()
         if task is not None:
             self._asking.add(task)
         report = BatchReport(keeps=True, alone=True)
         try:
-            run = self._run(shard, elapsed_s)
+            run = self._run(shard)
             judges = await self._open(run)
-            await score_inputs(self._order.inputs, run, report, judges)
+            await score_inputs(self._order.inputs, run, report, judges, dict.fromkeys(self._order.outputs))
         except GenrmError as error:
             report.end(error)
         finally:
@@ -110,11 +112,12 @@ class Worker:
 
     async def state(self) -> WorkerState:
         """Return progress and events."""
-        now, events = self._progress.now(), self._events.copy()
+        events = self._events.copy()
         self._events.clear()
-        counts = {name: getattr(now, name) for name in COUNTS}
         latencies = Latencies() if self._judges is None else self._judges.latencies
-        return WorkerState(__version__, counts, dict(now.failures), latencies, events)
+        node = ray.get_runtime_context().get_node_id()
+        now = replace(self._progress.now(), pace=None)
+        return WorkerState(__version__, node, now, self._progress.finished(), latencies, events)
 
     async def stop(self) -> None:
         """Interrupt all shards and wait until their journals have what was answered."""
@@ -123,7 +126,7 @@ class Worker:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _run(self, shard: str, elapsed_s: float) -> RunContext:
+    def _run(self, shard: str) -> RunContext:
         order = self._order
         if order.folder is not None:
             try:
@@ -133,9 +136,8 @@ class Worker:
                     f"{order.folder}: worker {self._name} cannot enter this folder: {error.strerror}. All nodes need "
                     "the folder in which genrm was started; or pass inputs and --journal as s3://..."
                 ) from error
-        settings = changed(order.settings, shard=shard, probe=False)
-        run = new_run(settings, find_api_keys(settings), self._progress, self._on_event)
-        return replace(run, started_s=time.monotonic() - elapsed_s)
+        settings = changed(order.settings, shard=shard, probe=False, deadline=None)  # the limiter keeps the deadline
+        return new_run(settings, find_api_keys(settings), self._progress, self._on_event)
 
     async def _open(self, run: RunContext) -> OpenJudges:
         async with self._opening:

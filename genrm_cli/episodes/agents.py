@@ -5,15 +5,15 @@ They are asked as judges are: with the same HTTP client, pacing, retries, budget
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from genrm_cli.errors import JudgeError
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.judging.engine import JudgeSet
 from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.open_judges import JudgeSpec, OpenOptions, open_judges
 from genrm_cli.judging.profiles.profile import ChatProfile
+from genrm_cli.judging.remote import Naming
 from genrm_cli.judging.requests import ChatPrompt
 from genrm_cli.rollouts.response import Turn
 from genrm_cli.settings.judge_settings import JudgeSettings, LimitSettings
@@ -26,7 +26,6 @@ TRUNK = "trunk"
 """The policy of the turns before a branch, where it is another."""
 
 _VERSION = 1
-_FLAGS = ("base-url", "model", "api-key-env")
 
 
 class RunStoppedError(Exception):
@@ -115,10 +114,7 @@ async def open_agents(
     )
     specs = [_spec(role, agent, settings.judge, settings.limits) for role, agent in agents]
     async with open_judges(specs, options, run.on_event) as judges:
-        try:
-            await judges.probe()
-        except JudgeError as error:
-            raise JudgeError(_with_flags(str(error), agents)) from error
+        await judges.probe()
         yield Agents([role for role, _ in agents], judges.with_journal(journal))
 
 
@@ -134,18 +130,16 @@ def _spec(role: str, agent: AgentConfig, judge: JudgeSettings, limits: LimitSett
     config = JudgeConfig(role, 1.0, settings, limits, REFERENCE_SCORE, MIDDLE_RANKING)
     # Both ask for turns of a policy, so that a journal gives the turns of one to the other.
     profile = POLICY if role == TRUNK else role
-    return JudgeSpec(config, ChatProfile(profile, _VERSION, "takes part in episodes", {}), compares=False)
+    of = ChatProfile(profile, _VERSION, "takes part in episodes", {})
+    return JudgeSpec(config, of, compares=False, naming=_naming(role))
 
 
-def _with_flags(message: str, agents: Sequence[tuple[str, AgentConfig]]) -> str:
-    """Name the flags of the role that an error is about, instead of the judge's."""
-    role = next((role for role, _ in agents if message.startswith(f"{role}:")), None)
-    if role is None:
-        return message
-    of = role if role in (POLICY, TRUNK) else "client"
-    for flag in _FLAGS:
-        message = message.replace(f"--{flag}", f"--{of}-{flag}")
-    return message.replace("the judge", "the model").replace("--max-reply-tokens", f"--{of}-max-tokens")
+def _naming(role: str) -> Naming:
+    if role == TRUNK:  # it shares the policy's sampling and key
+        return replace(_naming(POLICY), part="trunk policy", base_url="--trunk-base-url", model="--trunk-model")
+    of = POLICY if role == POLICY else "client"
+    flags = (f"--{of}-{name}" for name in ("base-url", "model", "api-key-env", "max-tokens"))
+    return Naming("policy" if role == POLICY else "client's model", *flags)
 
 
 def _was_stopped(outcome: Outcome) -> bool:

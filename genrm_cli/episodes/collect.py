@@ -22,6 +22,7 @@ from genrm_cli.jobs.context import RunContext, cancelled_by_signals
 from genrm_cli.jobs.due.leasing import leased
 from genrm_cli.jobs.journaling.journals import check_journal_place, open_journal_at, turns_path
 from genrm_cli.jobs.provenance import versions_record
+from genrm_cli.judging.pacing.budget import cost_of
 from genrm_cli.rollouts.redaction import redactor_of
 from genrm_cli.storage.commit import finish_commit
 from genrm_cli.storage.formats.records import render_document
@@ -82,7 +83,8 @@ async def _lease(output: str, run: RunContext) -> AsyncIterator[Lease | None]:
     if not run.settings.storage.leases:
         yield None
         return
-    async with leased(output, Leases(run.s3, run.settings.storage.lease_expiry), run) as lease:
+    async with leased([output], Leases(run.s3, run.settings.storage.lease_expiry), run) as found:
+        lease = found[output]
         if isinstance(lease, HeldLease):
             raise StorageError(f"{output}: {lease}; run again when it is done.")
         yield lease
@@ -314,7 +316,7 @@ class _Collecting:
         counts = self._counts.as_dict()
         tokens_in = sum(role.prompt_tokens for role in self._counts.roles.values())
         tokens_out = sum(role.completion_tokens for role in self._counts.roles.values())
-        priced = limits.price_in or limits.price_out
+        prices = limits.price_in, limits.price_out
         return {
             "format": SUMMARY_FORMAT,
             "run_id": options.run_id,
@@ -330,7 +332,7 @@ class _Collecting:
             **counts,
             "prompt_tokens": tokens_in,
             "completion_tokens": tokens_out,
-            "cost": (tokens_in * limits.price_in + tokens_out * limits.price_out) / 1e6 if priced else None,
+            "cost": cost_of(tokens_in, tokens_out, *prices) if any(prices) else None,
             "wall_time_s": round(wall_time_s, 3),
             "sessions_per_minute": round(60 * self._counts.finished / wall_time_s, 1) if wall_time_s > 0 else None,
             "settings_digest": self._digest,

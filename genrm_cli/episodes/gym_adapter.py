@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Generic
 
-from genrm_cli.episodes.environment import Dialogue, Environment, ScenarioT, StateT
+from genrm_cli.episodes.environment import FAILURES, Dialogue, Environment, ScenarioT, StateT
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +39,8 @@ class Verification:
     """The reward of an episode.
 
     Attributes:
-        reward: None for an episode that must not be trained on, because the policy said nothing or the simulated
-            client was at fault.
+        reward: None for an episode that must not be trained on, because the policy said nothing, the simulated client
+            was at fault, or it ended in a failure.
         components: of the reward.
         end_reason: how the episode ended; None while it goes on.
         faults: of the simulated client.
@@ -68,11 +68,17 @@ def step(environment: Environment[ScenarioT, StateT], state: StateT, action: str
     return _observe(environment, (yield from environment.step(state, action)))
 
 
+def cut(environment: Environment[ScenarioT, StateT], state: StateT, reason: str) -> Observation[StateT]:
+    """End an episode from outside."""
+    return _observe(environment, environment.cut(state, reason))
+
+
 def verify(environment: Environment[ScenarioT, StateT], state: StateT) -> Verification:
     """Return the reward of an episode as it stands."""
     components, faults = environment.components(state), environment.faults(state)
-    reward = environment.total(components) if state.turn_index and not faults else None
-    return Verification(reward, components, None if state.end is None else state.end.reason, faults)
+    reason = None if state.end is None else state.end.reason
+    is_usable = state.turn_index and not faults and reason not in FAILURES
+    return Verification(environment.total(components) if is_usable else None, components, reason, faults)
 
 
 def _observe(environment: Environment[ScenarioT, StateT], state: StateT) -> Observation[StateT]:

@@ -38,7 +38,7 @@ def _tables_of_toml(text: str, uri: str) -> list[Mapping[str, object]]:
     try:
         tables = tomllib.loads(text).get("scenario", [])
     except tomllib.TOMLDecodeError as error:
-        raise InputError(f"{uri}: not TOML: {error}. Name a file of JSON lines .jsonl.") from error
+        raise InputError(f"{uri}: not TOML: {error}. If it holds JSON lines, name it .jsonl.") from error
     if not isinstance(tables, list) or not all(isinstance(table, Mapping) for table in tables):
         raise InputError(f"{uri}: `scenario` is not a list of tables; write [[scenario]].")
     return tables

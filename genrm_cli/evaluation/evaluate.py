@@ -299,7 +299,11 @@ def _take_replies(source: Source, pairs: _Pairs, replies: Replies, run: RunConte
             if text is not None and isinstance(prompt, PairwisePrompt):
                 case.outcomes[chosen_first] = Outcome(profile.parse_reply(Reply(text), prompt), reply_text=text)
     if not any(case.outcomes for case in pairs.cases):
-        raise UsageError("--replies contains no reply for any of the pairs; its ids must match those of PAIRS.")
+        theirs = f", such as {next(iter(replies))[0]!r}," if replies else ""
+        raise UsageError(
+            f"--replies has no reply to any of the pairs: its ids{theirs} must match those of the pairs, such "
+            f"as {pairs.cases[0].pair.id!r}."
+        )
     return run.judge_specs()
 
 

@@ -1,6 +1,6 @@
 """Compile the settings into the plan that the core takes."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from genrm_cli.errors import UsageError
@@ -37,9 +37,16 @@ def compile_plan(settings: Settings) -> GroupPlan:
     configs = judges_of(settings)
     lexical = settings.judge.judge is not None
     judges = tuple(
-        JudgePlan(config.name, None if lexical else profile_of(config), config.weight, _share(config, settings))
+        JudgePlan(
+            config.name,
+            None if lexical else profile_of(config),
+            config.weight,
+            _share(config, settings),
+            config.accuracy,
+        )
         for config in (configs if compares else ())
     )
+    _refuse_shared_grades(judges)
     patterns = settings.judge.redact_pattern
     return GroupPlan(
         pairing=_pairing(settings),
@@ -62,6 +69,11 @@ def compile_plan(settings: Settings) -> GroupPlan:
         blank_loses=settings.input.empty == "lose",
         shows_as_gym=settings.judge.compat is not None,
     )
+
+
+def _refuse_shared_grades(judges: Sequence[JudgePlan]) -> None:
+    if any(judge.pairing for judge in judges) and (grading := [judge.name for judge in judges if judge.grading]):
+        raise UsageError(f"judge {grading[0]!r} grades responses; with share, every judge must compare pairs.")
 
 
 def _uses_own_principle(settings: Settings) -> bool:

@@ -33,6 +33,12 @@ class PairingPlan:
         """Count the comparisons of n rollouts."""
         return count_comparisons(n, self.strategy, self.repeats, swap=self.both_orders, ring_k=self.ring_k)
 
+    def with_one_more_ring(self) -> "PairingPlan | None":
+        """Return the plan for about one more call per rollout; None for strategies without rings."""
+        if self.strategy == "circular":  # a repeat costs as much as a ring
+            return replace(self, strategy="ring", ring_k=self.repeats + 1.0, repeats=1)
+        return replace(self, ring_k=self.ring_k + 1) if self.strategy == "ring" else None
+
 
 @dataclass(frozen=True, slots=True)
 class JudgePlan:
@@ -43,12 +49,14 @@ class JudgePlan:
         profile: its profile; None for the built-in lexical judge.
         weight: weight of its verdicts, relative to the other judges of a panel.
         pairing: the comparisons that it answers; None for those of the run.
+        accuracy: its share of right verdicts on labelled pairs; None if unknown.
     """
 
     name: str
     profile: AnyProfile | None = None
     weight: float = 1.0
     pairing: PairingPlan | None = None
+    accuracy: float | None = None
 
     @property
     def grading(self) -> GradingProfile | None:
@@ -179,6 +187,12 @@ class GroupPlan:
     def shares_pairs(self) -> bool:
         """Whether judges answer different comparisons."""
         return any(judge.pairing is not None for judge in self.judges)
+
+    @property
+    def accuracies(self) -> tuple[float, ...]:
+        """The accuracies of all judges; empty if they are unknown."""
+        known = [judge.accuracy for judge in self.judges if judge.accuracy is not None]
+        return tuple(known) if len(known) == len(self.judges) else ()
 
     def pairing_of(self, judge: JudgePlan) -> PairingPlan:
         """Return the comparisons that a pairwise judge answers."""

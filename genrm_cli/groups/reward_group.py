@@ -67,7 +67,8 @@ def reward_verdicts(groups: Sequence[JudgedVerdicts], plan: GroupPlan, calibrati
     estimator = plan.rewards.estimator if plan.compares_pairs else "simple_tiebreaker"
     known = calibration if plan.compares_pairs else Calibration()
     if plan.shares_pairs:
-        estimates = estimate_panel([(group.judged.size, group.own) for group in groups], known)
+        own = [(group.judged.size, group.own) for group in groups]
+        estimates = estimate_panel(own, known, plan.accuracies)
     else:
         estimates = estimate_many(estimator, [(group.judged.size, group.used) for group in groups], known)
     return [

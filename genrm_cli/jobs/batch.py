@@ -4,7 +4,7 @@ import asyncio
 import threading
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
@@ -36,6 +36,9 @@ from genrm_cli.storage.leases import HeldLease, Lease, LeaseLostError, Leases
 from genrm_cli.storage.sink import check_writable, make_folder
 
 SHOWN_ROLLOUTS = 32
+
+Held = Mapping[str, Lease | HeldLease | None]
+"""Leases by output; None for outputs that are not leased."""
 
 
 @dataclass(slots=True)
@@ -121,7 +124,11 @@ def _with_metrics(result: FileResult) -> dict[str, Any]:
 
 
 async def score_inputs(
-    inputs: Sequence[str], run: RunContext, report: BatchReport | None = None, judges: OpenJudges | None = None
+    inputs: Sequence[str],
+    run: RunContext,
+    report: BatchReport | None = None,
+    judges: OpenJudges | None = None,
+    held: Held | None = None,
 ) -> BatchReport:
     """Score all inputs that are not up to date.
 
@@ -132,6 +139,7 @@ async def score_inputs(
         run: settings, metrics and events.
         report: gets the results, so that those of an interrupted run are known, too.
         judges: open, of a process that asks about several shards; their limits are not divided by shards.
+        held: the outputs to write, with their leases, if the caller took them; nothing else is scored.
 
     Raises:
         UsageError: the settings name no judge, or contradict the inputs.
@@ -142,15 +150,16 @@ async def score_inputs(
     if judges is None:
         check_shards(run.settings)
     report = report or BatchReport(alone=is_one_input(inputs) or run.settings.input.together)
-    await _Batch(run, report).score(inputs, judges)
+    await _Batch(run, report, held).score(inputs, judges)
     return report
 
 
 class _Batch:
     """One run over many inputs."""
 
-    def __init__(self, run: RunContext, report: BatchReport) -> None:
+    def __init__(self, run: RunContext, report: BatchReport, held: Held | None) -> None:
         self.report = report
+        self._held = held
         self._run = run
         self._leases = Leases(run.s3, run.settings.storage.lease_expiry)
         self._has_begun = False
@@ -161,8 +170,6 @@ class _Batch:
         # Each lane reads or writes in one thread, renews its lease in a second, and copies its journal in a third.
         asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(4 + 3 * lanes))
         queue: asyncio.Queue[Decision | None] = asyncio.Queue(maxsize=lanes)
-        # One that is handed its judges takes no lease, but leaves out what another run is about to write.
-        leaves_out_leased = given is not None and self._run.settings.storage.leases
         opened = (
             open_judges(self._run.judge_specs(), self._run.open_options, self._run.on_event)
             if given is None
@@ -176,7 +183,7 @@ class _Batch:
             ):
                 for _ in range(lanes):
                     group.create_task(self._work_through(queue, judges))
-                await self._fill(queue, inputs, self._leases if leaves_out_leased else None)
+                await self._fill(queue, inputs)
                 for _ in range(lanes):
                     await queue.put(None)
         except BaseExceptionGroup as group:
@@ -188,15 +195,18 @@ class _Batch:
                 if (decision := queue.get_nowait()) is not None:
                     self._enter(decision.waiting("not begun: the run ended").result())
 
-    async def _fill(self, queue: asyncio.Queue[Decision | None], inputs: Sequence[str], leases: Leases | None) -> None:
-        leftovers = Leftovers(self._run.s3, one_output=is_one_input(inputs))
-        decisions = iter_decisions(inputs, self._run, leases, leftovers)
+    async def _fill(self, queue: asyncio.Queue[Decision | None], inputs: Sequence[str]) -> None:
+        asks_only = self._run.shard is not None
+        leftovers = None if asks_only else Leftovers(self._run.s3, one_output=is_one_input(inputs))
+        decisions = iter_decisions(inputs, self._run, None, leftovers)
         while chunk := await self._run.in_thread(lambda: list(islice(decisions, LISTED_AT_ONCE))):
             for decision in chunk:
-                if decision.status is Status.SCORE:
+                if decision.status is not Status.SCORE:
+                    self._enter(decision.result())
+                elif self._held is None or decision.is_current or decision.task.places.scored in self._held:
                     await queue.put(decision)
                 else:
-                    self._enter(decision.result())
+                    self._enter(decision.waiting("became due after the run had begun").result())
         self.report.is_listed = True
 
     async def _work_through(self, queue: asyncio.Queue[Decision | None], judges: OpenJudges) -> None:
@@ -221,7 +231,7 @@ class _Batch:
             stopped = TooManyUnscoredError(f"not begun: the run was stopped by --{judges.stopped_by.replace('_', '-')}")
             return decision.waiting(str(stopped), stopped).result()
         self._has_begun = True
-        await in_thread(lambda: self._prove_writable(decision.task))
+        await in_thread(lambda: prove_writable([decision.task], self._run))
         if self._run.shard is not None:  # claims of the outputs are for the run that writes them
             return await self._ask(decision, judges)
         if self._run.settings.storage.leases and decision.can_be_leased:
@@ -233,7 +243,9 @@ class _Batch:
         output = decision.task.places.scored
         if decision.is_current and not await in_thread(lambda: self._leases.remove_expired(output)):
             return replace(decision, status=Status.CURRENT).result()
-        async with leased(output, self._leases, self._run) as lease:
+        held = self._held or {}
+        async with nullcontext(held) if output in held else leased([output], self._leases, self._run) as found:
+            lease = found[output]
             if isinstance(lease, HeldLease) and decision.is_current:
                 return replace(decision, status=Status.CURRENT).result()
             if isinstance(lease, HeldLease):
@@ -290,13 +302,19 @@ class _Batch:
             reason += f"; {str(error).rstrip('.')}"
         return FileResult(task.uri, task.places.shown, Status.ASKED, reason, error, files=len(task.files))
 
-    def _prove_writable(self, task: Task) -> None:
-        """Check that the outputs can be written, before anything is paid for."""
-        for uri in {folder_of(uri): uri for uri in (task.places.scored, *task.places.files)}.values():
-            if self._run.settings.output.output is None:  # the folders of a template are created
-                make_folder(uri)
-            check_writable(uri, self._run.s3)
-
     def _enter(self, result: FileResult) -> None:
         self.report.enter(result)
         self._run.on_event("file", result.as_dict())
+
+
+def prove_writable(tasks: Iterable[Task], run: RunContext) -> None:
+    """Check that the outputs of inputs can be written, before anything is paid for; blocks on storage.
+
+    Raises:
+        StorageError: they cannot.
+    """
+    outputs = (uri for task in tasks for uri in (task.places.scored, *task.places.files))
+    for uri in {folder_of(uri): uri for uri in outputs}.values():
+        if run.settings.output.output is None:  # the folders of a template are created
+            make_folder(uri)
+        check_writable(uri, run.s3)

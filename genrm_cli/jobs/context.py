@@ -42,6 +42,7 @@ class RunContext:
             `endpoint_down`, `endpoint_up`, `stopped`, `file`, ...
         stop: set when the run is interrupted: threads that loop over an input end soon.
         started_s: when the run began, by the monotonic clock.
+        shards_stopped_by: the limit that stopped the shards of a run that concludes; None without one.
     """
 
     settings: Settings
@@ -52,6 +53,7 @@ class RunContext:
     on_event: OnEvent = ignore_event
     stop: threading.Event = field(default_factory=threading.Event)
     started_s: float = field(default_factory=time.monotonic)
+    shards_stopped_by: str | None = None
 
     @property
     def s3(self) -> S3Options:

@@ -3,12 +3,14 @@
 import threading
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import asdict
 from typing import Any
 
 import orjson
 
 from genrm_cli.errors import StoppedError
 from genrm_cli.groups.check import asks_nothing
+from genrm_cli.groups.comparisons import plan_group
 from genrm_cli.groups.count_group import count_group
 from genrm_cli.groups.group import Group, JudgedGroup
 from genrm_cli.groups.judge_group import judge_groups, recall_group
@@ -24,6 +26,9 @@ from genrm_cli.judging.engine import JudgeSet
 from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.open_judges import OpenJudges
 from genrm_cli.metrics.run_metrics import RunMetrics
+from genrm_cli.metrics.running_stats import RunningStats
+from genrm_cli.rewards.estimators import Calibration
+from genrm_cli.rewards.forecast import MAX_SIZE, forecast_reliability
 from genrm_cli.rollouts.dialects import Score
 
 _GROUPS_AT_ONCE = 64  # concluded together: many groups cost little more than one
@@ -92,11 +97,11 @@ def _stopped_by(judges: OpenJudges, run: RunContext) -> str | None:
 
     The deadline cuts calls off; a budget only keeps them from being made.
     """
-    metrics = run.metrics
+    metrics, stopped_by = run.metrics, run.shards_stopped_by or judges.stopped_by
     if metrics.failures["not_asked"] and asks_nothing(run.settings):
-        return "conclude" if run.settings.journal.conclude else "only_components"
-    is_cut = metrics.failures["not_asked"] or (judges.stopped_by == "deadline" and metrics.failed)
-    return judges.stopped_by if is_cut else None
+        return stopped_by or ("conclude" if run.settings.journal.conclude else "only_components")
+    is_cut = metrics.failures["not_asked"] or (stopped_by == "deadline" and metrics.failed)
+    return stopped_by if is_cut else None
 
 
 def _keep(number: int, judged: JudgedGroup, plan: GroupPlan, outcomes: OutcomeStore, metrics: RunMetrics) -> None:
@@ -158,6 +163,22 @@ def _conclude(index: InputIndex, run: RunContext, outcomes: OutcomeStore, scores
             rollouts = 0
     if chunk:
         conclude_chunk()
+    _forecast(index.plan, run.metrics, calibration)
+
+
+def _forecast(plan: GroupPlan, metrics: RunMetrics, calibration: Calibration) -> None:
+    """Predict the reliability with one more ring, for groups of the most frequent size."""
+    more, reliability = plan.pairing.with_one_more_ring(), metrics.reliabilities.mean
+    if more is None or reliability is None or plan.shares_pairs or not plan.compares_pairs:
+        return
+    size = min(MAX_SIZE, max(metrics.group_sizes, key=lambda size: metrics.group_sizes[size]))
+    made, planned = ([(i, j) for i, j, _ in plan_group("", range(size), each)] for each in (plan.pairing, more))
+    if len(planned) <= len(made) or not made:
+        return
+    forecast = forecast_reliability(plan.rewards.estimator, size, made, planned, reliability, calibration)
+    if forecast is not None:
+        for name, value in {"ring_k": more.ring_k, **asdict(forecast)}.items():
+            metrics.forecast.setdefault(name, RunningStats()).add(value)
 
 
 def _enter(number: int, rows: list[int], rewards: GroupRewards, plan: GroupPlan, scores: ScoreStore) -> None:

@@ -16,12 +16,12 @@ from genrm_cli.judging.pacing.budget import Budget
 from genrm_cli.judging.pacing.descriptors import max_connections
 from genrm_cli.judging.pacing.endpoint import Endpoint, FixedLimit
 from genrm_cli.judging.pacing.limit import AdaptiveLimit
-from genrm_cli.judging.pacing.pool import EndpointPool
+from genrm_cli.judging.pacing.pool import GRACE_S, EndpointPool
 from genrm_cli.judging.pacing.retry import RetryPolicy
 from genrm_cli.judging.pacing.shared import SharedLimits
 from genrm_cli.judging.probe import KnownAnswer, answer_to_roles, probe_judge
 from genrm_cli.judging.profiles.profile import AnyProfile
-from genrm_cli.judging.remote import CallPolicy, RemoteJudge
+from genrm_cli.judging.remote import JUDGE, CallPolicy, Naming, RemoteJudge
 from genrm_cli.metrics.latency import Latencies
 from genrm_cli.settings.judge_settings import JudgeSettings, LimitSettings
 from genrm_cli.settings.panel import JudgeConfig
@@ -29,7 +29,6 @@ from genrm_cli.settings.resolve import concurrency_of
 from genrm_cli.verdicts import FailureKind, Outcome
 
 AUTO_CEILING = 4_096
-GRACE_S = 60.0
 
 OnEvent = Callable[[str, dict[str, Any]], None]
 
@@ -49,6 +48,7 @@ class JudgeSpec:
         compares: whether it must prefer the better response when probed; False for a grader of components.
         source: why it has this profile.
         roles: profile to use instead, if the judge turns out to know its roles; None to use `profile` in any case.
+        naming: what messages call it and its flags.
     """
 
     config: JudgeConfig
@@ -56,6 +56,7 @@ class JudgeSpec:
     compares: bool = True
     source: ProfileSource = ProfileSource.SETTING
     roles: AnyProfile | None = None
+    naming: Naming = JUDGE
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,7 +238,7 @@ class OpenJudges:
             judge.pool.endpoints,
             self._call_timeout_s(judge),
             compares=judge.spec.compares,
-            name=None if judge.spec.compares else judge.spec.config.name,
+            name=None if judge.spec.compares or judge.spec.naming is not JUDGE else judge.spec.config.name,
             known=judge.verdict_with_roles,
             on_event=self._on_event if judge.spec.roles is None else ignore_event,  # announced when it was chosen
         )
@@ -321,7 +322,7 @@ class _Opener:
         remote = self.remote(spec, spec.profile, pool)
         with_roles = None if spec.roles is None else self.remote(spec, spec.roles, pool)
         deadline_s = self._options.limits.deadline
-        if deadline_s is not None:
+        if deadline_s is not None and not self._options.only_known:
             for judge in filter(None, (remote, with_roles)):
                 judge.set_deadline(deadline_s - (time.monotonic() - self._options.started_s), GRACE_S)
         return OpenJudge(spec, remote, pool, with_roles)
@@ -366,6 +367,7 @@ class _Opener:
             sampling={name: value for name, value in given.items() if value is not None},
             judge_id=judge.judge_id,
             all_latencies=self.latencies,
+            naming=spec.naming,
         )
 
 

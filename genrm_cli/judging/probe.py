@@ -23,16 +23,16 @@ _GOOD = "Mercury is the planet closest to the sun. It goes round it in 88 days."
 _BAD = "I like turtles."
 
 _REMEDIES = {
-    FailureKind.CONNECTION: "Is the judge running? Check --base-url (it usually ends in /v1).",
+    FailureKind.CONNECTION: "Is the {part} running? Check {base_url} (it usually ends in /v1).",
     FailureKind.TIMEOUT: "It accepts connections but does not answer; look at its log, or pass --no-probe.",
-    FailureKind.AUTH: "Export its key as GENRM_API_KEY, or name another variable with --api-key-env.",
-    FailureKind.REFUSED: f"Check --model; if it does not know the judge's roles (SGLang), try {_PLAIN}.",
-    FailureKind.BAD_BODY: "Something else answers at this address; check --base-url (it usually ends in /v1).",
-    FailureKind.TRUNCATED: "Give it room with --max-reply-tokens.",
-    FailureKind.EMPTY: "Give it room with --max-reply-tokens, or check its reasoning parser.",
+    FailureKind.AUTH: "Export its key as GENRM_API_KEY, or name another variable with {api_key_env}.",
+    FailureKind.REFUSED: f"Check {{model}}; if it does not know the judge's roles (SGLang), try {_PLAIN}.",
+    FailureKind.BAD_BODY: "Something else answers at this address; check {base_url} (it usually ends in /v1).",
+    FailureKind.TRUNCATED: "Give it room with {max_tokens}.",
+    FailureKind.EMPTY: "Give it room with {max_tokens}, or check its reasoning parser.",
 }
-_OTHER_REMEDY = "Check --base-url (it usually ends in /v1) and --model; --no-probe skips this test."
-_TOO_LONG_REMEDY = "Lower --max-reply-tokens, or serve the judge with a longer context."
+_OTHER_REMEDY = "Check {base_url} (it usually ends in /v1) and {model}; --no-probe skips this test."
+_TOO_LONG_REMEDY = "Lower {max_tokens}, or serve the {part} with a longer context."
 _LOGPROBS_WORD = "logprobs"  # vLLM's for a number above its limit, and ours for a reply without them
 _LOGPROBS_REMEDY = "This profile needs the log probabilities of the 20 likeliest tokens (vLLM: --max-logprobs 20)."
 _UNREAD_REMEDY = f"The profile may not fit this judge; try {_PLAIN}. --no-probe skips this test."
@@ -40,7 +40,7 @@ _INSANE_REMEDY = (
     "Its rewards would be meaningless: try another --profile or a stronger judge. --no-probe uses it anyway."
 )
 _WITHOUT_ROLES = {
-    _REMEDIES[FailureKind.REFUSED]: "Check --model, and whether the server supports all fields of the request.",
+    _REMEDIES[FailureKind.REFUSED]: "Check {model}, and whether the server supports all fields of the request.",
     _UNREAD_REMEDY: "The profile may not fit this judge; `genrm profiles` lists others. --no-probe skips this test.",
 }
 
@@ -275,4 +275,5 @@ async def _prompt_grows(judge: RemoteJudge, endpoint: Endpoint, short: Reply, ti
 def _unusable(judge: RemoteJudge, endpoint: Endpoint, what: str, remedy: str) -> JudgeError:
     tried = f"tried {endpoint.name} with the model {judge.model!r}"
     said = what if what.endswith("...") else what.rstrip(".")
-    return JudgeError(f"the judge cannot be used: {tried}: {said}. {remedy}")
+    # Only the remedy is a template: the rest may hold words of a server.
+    return JudgeError(f"the {judge.naming.part} cannot be used: {tried}: {said}. {judge.naming.fill(remedy)}")

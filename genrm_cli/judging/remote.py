@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 import random
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 
 import orjson
 
@@ -56,6 +56,24 @@ class CallPolicy:
     hedge: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Naming:
+    """What messages call a model and its flags: judges are not the only models that are asked."""
+
+    part: str = "judge"
+    base_url: str = "--base-url"
+    model: str = "--model"
+    api_key_env: str = "--api-key-env"
+    max_tokens: str = "--max-reply-tokens"
+
+    def fill(self, template: str) -> str:
+        """Return a text of the program, with `{part}`, `{base_url}` and the like replaced."""
+        return template.format_map(asdict(self))
+
+
+JUDGE = Naming()
+
+
 class RemoteJudge:
     """A judge behind HTTP endpoints.
 
@@ -64,6 +82,7 @@ class RemoteJudge:
         model: the model's name on its server.
         profile: renders its prompts and parses its replies.
         label: its name in the journal.
+        naming: what messages call it and its flags.
     """
 
     def __init__(
@@ -77,6 +96,7 @@ class RemoteJudge:
         sampling: Mapping[str, float],
         judge_id: str | None = None,
         all_latencies: Latencies | None = None,
+        naming: Naming = JUDGE,
     ) -> None:
         """Combine endpoints with a profile.
 
@@ -89,9 +109,11 @@ class RemoteJudge:
             sampling: request fields that replace the profile's.
             judge_id: name of this judge in the journal; the model's name by default.
             all_latencies: latencies of all judges of the run.
+            naming: what messages call it and its flags.
         """
         self.latencies = Latencies(all_latencies)
         self.model = model
+        self.naming = naming
         self.label = f"{judge_id or model} · {profile.name}-{profile.version}"
         self._pool = pool
         self.profile = profile
@@ -104,7 +126,6 @@ class RemoteJudge:
         ]
         self._turns = count_turns(profile)
         self._hedge = Hedge(self.latencies)
-        self._last_call_ends_s: float | None = None
         self._trial = self.prepare(_trial_of(profile), 0)
 
     @property
@@ -119,7 +140,7 @@ class RemoteJudge:
 
     def set_deadline(self, deadline_s: float, grace_s: float) -> None:
         """Stop asking after `deadline_s` seconds; calls in flight then get `grace_s` to finish."""
-        self._last_call_ends_s = clock.now_s() + deadline_s + grace_s
+        self._pool.last_call_ends_s = clock.now_s() + deadline_s + grace_s
         if deadline_s <= 0:
             self._pool.stop("deadline")
         else:
@@ -345,10 +366,8 @@ class RemoteJudge:
     def _timeout_s(self, gives_up_at_s: float) -> float:
         """Return the timeout of a call: its own, or the time left to the comparison or the run."""
         now_s = clock.now_s()
-        left_s = [self._policy.call_timeout_s, gives_up_at_s - now_s]
-        if self._last_call_ends_s is not None:
-            left_s.append(self._last_call_ends_s - now_s)
-        return max(0.001, min(left_s))
+        ends_s = min(now_s + self._policy.call_timeout_s, gives_up_at_s, self._pool.last_call_ends_s)
+        return max(0.001, ends_s - now_s)
 
 
 def _trial_of(profile: AnyProfile) -> Prompt:

@@ -2,8 +2,8 @@
 
 import dataclasses
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from genrm_cli.metrics.latency import Latencies
@@ -27,8 +27,16 @@ class Pace(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Nodes:
+    """The nodes of a run: those with a worker that answers, and those that it began with."""
+
+    working: int
+    begun: int
+
+
+@dataclass(frozen=True, slots=True)
 class Progress:
-    """A snapshot of a run's progress. The fields are those of `RunMetrics`, summed over all inputs."""
+    """A snapshot of a run's progress. The counts are those of `RunMetrics`, summed over all inputs."""
 
     lines: int = 0
     rollouts: int = 0
@@ -44,6 +52,7 @@ class Progress:
     completion_tokens: int = 0
     failures: Mapping[str, int] = field(default_factory=dict)
     pace: Pace | None = None
+    nodes: Nodes | None = None
 
     @property
     def failed(self) -> int:
@@ -69,10 +78,12 @@ class RunProgress:
 
     Attributes:
         pace: the load on the judges; None before the first request.
+        nodes: of a cluster; None without one.
     """
 
     def __init__(self) -> None:
         self.pace: Pace | None = None
+        self.nodes: Nodes | None = None
         # The sum of the finished inputs, then those in progress. Replaced in one step, so that another thread sees
         # each input once.
         self._parts: tuple[RunMetrics, ...] = (RunMetrics(),)
@@ -98,12 +109,19 @@ class RunProgress:
 
     def now(self) -> Progress:
         """Return the current progress. Safe to call from another thread during the run."""
-        parts = self._parts
-        counts = {name: sum(getattr(part, name) for part in parts) for name in COUNTS}
-        failures = Counter[str]()
-        for part in parts:
-            failures.update(dict(part.failures))  # an atomic copy: the run adds to the original
-        return Progress(**counts, failures=failures, pace=self.pace)
+        return replace(_progress(self._parts), pace=self.pace, nodes=self.nodes)
+
+    def finished(self) -> Progress:
+        """Return the progress of the finished inputs."""
+        return _progress(self._parts[:1])
+
+
+def _progress(parts: Sequence[RunMetrics]) -> Progress:
+    counts = {name: sum(getattr(part, name) for part in parts) for name in COUNTS}
+    failures = Counter[str]()
+    for part in parts:
+        failures.update(dict(part.failures))  # an atomic copy: the run adds to the original
+    return Progress(**counts, failures=failures)
 
 
 def _sum(parts: Iterable[RunMetrics]) -> RunMetrics:

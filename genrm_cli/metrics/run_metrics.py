@@ -98,6 +98,7 @@ class RunMetrics(Mergeable):
     lines_dropped: int = 0
     redactions: Counter[str] = field(default_factory=Counter)
     reliabilities: RunningStats = field(default_factory=RunningStats)
+    forecast: dict[str, RunningStats] = field(default_factory=dict)
     groups_noisy: int = 0
     groups_unknown: int = 0
     groups_not_converged: int = 0
@@ -180,6 +181,7 @@ def summarise(metrics: RunMetrics, wall_time_s: float) -> dict[str, Any]:
     `contradiction_rate` is the share of verdicts whose scores prefer one response and whose ranking prefers the
     other; `echoed_ranking_rate` is the share of rankings that only repeat the score of both. `repeat_agreement` is the
     share of pairs of repeats that agree. `reliability` is the share of a group's spread that is signal, if it is known;
+    `reliability_forecast` predicts its mean with one more ring (`value`, its 95 % interval, and that `ring_k`).
     `groups_noisy` counts groups below one half. `contradicting_ids` counts the task ids of a set of files that name
     several prompts. `panel` is null for a single judge. `redactions` counts each masked text of the judged groups once.
     `reward_sources` are the shares of the weighted parts of all rewards by component.
@@ -238,6 +240,7 @@ def summarise(metrics: RunMetrics, wall_time_s: float) -> dict[str, Any]:
         "repeat_agreement": metrics.repeats.rate(),
         "panel": None if metrics.panel is None else metrics.panel.as_dict(),
         "reliability": metrics.reliabilities.as_dict(),
+        "reliability_forecast": {name: stats.mean for name, stats in metrics.forecast.items()} or None,
         "groups_noisy": metrics.groups_noisy,
         "groups_of_unknown_reliability": metrics.groups_unknown,
         "groups_not_converged": metrics.groups_not_converged,

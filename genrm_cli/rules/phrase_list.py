@@ -1,16 +1,17 @@
 """Phrase lists: the patterns of a rule, as data.
 
-A list is TOML: `version`, a table `pieces` of named parts, and `[[group]]` tables. `<name>` in a pattern inserts a
-piece. Patterns are regular expressions over one sentence in lower case, with single spaces and plain quotation marks;
-they start and end at word boundaries. Sentences have a bounded length, so bounded repetition takes linear time; `.*`,
-`.+` and the like are rejected.
+A list is TOML: `version`, a table `pieces` of named parts, and tables `[[group]]` and `[[exchange]]`. `<name>` in a
+pattern inserts a piece. Patterns are regular expressions over one sentence in lower case, with single spaces and plain
+quotation marks; they start and end at word boundaries. Sentences have a bounded length, so bounded repetition takes
+linear time; `.*`, `.+` and the like are rejected.
 """
 
 import re
 import tomllib
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import zip_longest
+from itertools import groupby, zip_longest
 
 from genrm_cli.rules.attribution import is_negated, is_reported
 from genrm_cli.rules.result import Effect, Fired
@@ -18,6 +19,7 @@ from genrm_cli.rules.transcript import Sentence
 
 _PIECE = re.compile(r"<([a-z_]+)>")
 _UNBOUNDED = re.compile(r"(?:\.|\\[wWsSdD]|\)|\])(?:[*+](?!\+)|\{\d*,\})")
+_INNERMOST = re.compile(r"\([^()]*\)")
 _FORMS = ("any", "question", "statement")
 
 
@@ -37,6 +39,7 @@ class PhraseGroup:
         form: sentences that count: `question`, `statement` or `any`.
         heeds_context: whether negated and reported phrases are excused.
         needs: every phrase contains one of these texts; skips most sentences quickly. Empty for no such test.
+        together_with: an expression without which, anywhere in the same sentence, a match does not count.
     """
 
     what: str
@@ -46,6 +49,7 @@ class PhraseGroup:
     form: str = "any"
     heeds_context: bool = True
     needs: tuple[str, ...] = ()
+    together_with: re.Pattern[str] | None = None
 
     def find(self, sentence: Sentence, following: str = "") -> str | None:
         """Return the first phrase of the sentence that counts, or None."""
@@ -61,6 +65,8 @@ class PhraseGroup:
         for match in self.pattern.finditer(text):
             if self.unless is not None and self.unless.search(text):
                 return None
+            if self.together_with is not None and not self.together_with.search(text):
+                return None
             excused = self.heeds_context and (
                 is_negated(text, match.start()) or is_reported(text, match.start(), following)
             )
@@ -70,12 +76,32 @@ class PhraseGroup:
 
 
 @dataclass(frozen=True, slots=True)
+class Exchange:
+    """A reply that is harmless alone and harmful after what the client said.
+
+    Attributes:
+        client: what the client says in the turn before.
+        reply: what the therapist answers in a sentence.
+        unless: an expression that excuses the reply anywhere in the same turn.
+    """
+
+    client: PhraseGroup
+    reply: PhraseGroup
+    unless: re.Pattern[str] | None = None
+
+    def is_excused(self, sentences: Sequence[Sentence]) -> bool:
+        """Return whether a sentence of the turn excuses it."""
+        return self.unless is not None and any(self.unless.search(each.text) for each in sentences)
+
+
+@dataclass(frozen=True, slots=True)
 class PhraseList:
-    """The groups of one rule; `version` changes whenever a value may change."""
+    """The groups and exchanges of one rule; `version` changes whenever a value may change."""
 
     version: int
     groups: tuple[PhraseGroup, ...]
     words: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    exchanges: tuple[Exchange, ...] = ()
 
     def group(self, what: str) -> PhraseGroup:
         """Return a group by name, or raise `PhraseListError`."""
@@ -106,7 +132,8 @@ def parse_phrases(text: str) -> PhraseList:
     if not isinstance(pieces, Mapping):
         raise PhraseListError("`pieces` of a phrase list must be a table of texts")
     words = {name: tuple(str(word) for word in each) for name, each in table.get("words", {}).items()}
-    return PhraseList(version, tuple(_parse_group(group, pieces) for group in groups), words)
+    exchanges = tuple(_parse_exchange(each, pieces) for each in table.get("exchange", ()))
+    return PhraseList(version, tuple(_parse_group(group, pieces) for group in groups), words, exchanges)
 
 
 def iter_findings(sentences: Sequence[Sentence], groups: Iterable[PhraseGroup]) -> Iterator[Fired]:
@@ -119,6 +146,19 @@ def iter_findings(sentences: Sequence[Sentence], groups: Iterable[PhraseGroup]) 
                 yield Fired(group.what, phrase, sentence.turn, group.effect)
 
 
+def iter_exchanges(
+    own: Sequence[Sentence], heard: Sequence[Sentence], exchanges: Iterable[Exchange]
+) -> Iterator[Fired]:
+    """Yield the therapist's replies that are harmful after the client's preceding turn."""
+    turns = {turn: list(sentences) for turn, sentences in groupby(own, key=lambda each: each.turn)}
+    preceding = {turn: max((each.turn for each in heard if each.turn < turn), default=None) for turn in turns}
+    for exchange in exchanges:
+        said = {each.turn for each in heard if exchange.client.find(each) is not None}
+        for turn, sentences in turns.items():
+            if preceding[turn] in said and not exchange.is_excused(sentences):
+                yield from iter_findings(sentences, [exchange.reply])
+
+
 def _parse_group(group: object, pieces: Mapping[str, str]) -> PhraseGroup:
     if not isinstance(group, Mapping) or not isinstance(group.get("what"), str):
         raise PhraseListError("every group of a phrase list needs a name, `what`")
@@ -128,7 +168,7 @@ def _parse_group(group: object, pieces: Mapping[str, str]) -> PhraseGroup:
     effect = group.get("effect")
     if effect is not None and effect not in set(Effect):
         raise PhraseListError(f"group {what!r} has the effect {effect!r}, expected raises, lowers or violation")
-    unless = group.get("unless")
+    unless, together_with = group.get("unless"), group.get("together_with")
     return PhraseGroup(
         what=what,
         effect=None if effect is None else Effect(effect),
@@ -137,11 +177,26 @@ def _parse_group(group: object, pieces: Mapping[str, str]) -> PhraseGroup:
         form=form,
         heeds_context=group.get("heeds_context", True) is True,
         needs=tuple(str(word) for word in group.get("needs", ())),
+        together_with=_compile(what, together_with, pieces) if together_with else None,
     )
 
 
+def _parse_exchange(table: object, pieces: Mapping[str, str]) -> Exchange:
+    if not isinstance(table, Mapping) or not isinstance(table.get("what"), str):
+        raise PhraseListError("every exchange of a phrase list needs a name, `what`")
+    what, unless = table["what"], table.get("unless")
+    client, reply = (
+        _parse_group({"what": what, "patterns": table.get(part), **more}, pieces)
+        for part, more in (
+            ("client", {"unless": table.get("client_unless")}),
+            ("reply", {"effect": "lowers", "form": table.get("form", "any")}),
+        )
+    )
+    return Exchange(client, reply, _compile(what, unless, pieces) if unless else None)
+
+
 def _compile(what: str, patterns: Iterable[object], pieces: Mapping[str, str]) -> re.Pattern[str]:
-    full = [_with_pieces(what, str(pattern), pieces) for pattern in patterns]
+    full = [_with_pieces(what, pattern, pieces) for pattern in _iter_factored(map(str, patterns))]
     for pattern in full:
         if _UNBOUNDED.search(pattern.replace(r"\w*", "").replace(r"\w+", "")):
             raise PhraseListError(f"group {what!r} has an unbounded repetition: {pattern}")
@@ -149,6 +204,27 @@ def _compile(what: str, patterns: Iterable[object], pieces: Mapping[str, str]) -
         return re.compile(rf"(?<!\w)(?:{'|'.join(full)})(?!\w)")
     except re.error as error:
         raise PhraseListError(f"group {what!r} has a pattern that is not a regular expression: {error}") from error
+
+
+def _iter_factored(patterns: Iterable[str]) -> Iterator[str]:
+    """Yield patterns that match the same; those that begin with the same piece are one, so that it is matched once."""
+    rests: defaultdict[str, list[str]] = defaultdict(list)
+    for pattern in patterns:
+        leading = _PIECE.match(pattern)
+        if leading is None or _has_alternatives(pattern):
+            yield pattern
+        else:
+            rests[leading[0]].append(pattern[leading.end() :])
+    for piece, of in rests.items():
+        yield f"{piece}(?:{'|'.join(of)})"
+
+
+def _has_alternatives(pattern: str) -> bool:
+    """Return whether a pattern has a `|` outside of parentheses."""
+    outside, count = pattern, 1
+    while count:
+        outside, count = _INNERMOST.subn("", outside)
+    return "|" in outside
 
 
 def _with_pieces(what: str, pattern: str, pieces: Mapping[str, str]) -> str:

@@ -4,16 +4,18 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import asynccontextmanager
 from typing import Any
 
-from genrm_cli.episodes.agents import AgentConfig, Agents, open_agents
+from genrm_cli.episodes.agents import AgentConfig, open_agents
+from genrm_cli.episodes.counts import RoleCounts
 from genrm_cli.episodes.environment import Ask, Environment
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.rollouts.reading.messages import items_of_text
+from genrm_cli.rollouts.redaction import redactor_of
 from genrm_cli.rollouts.response import words_of
 from genrm_cli.serve.http.environment_app import build_environment_app
 from genrm_cli.serve.http.gate import Gate
 from genrm_cli.serve.http.server import check_tls, listen_on, run_server, url_of
 from genrm_cli.serve.sessions.hosted import HostedSessions, RefusedError
-from genrm_cli.verdicts import Failure
+from genrm_cli.verdicts import Failure, Outcome
 
 
 async def serve_environment(
@@ -45,16 +47,18 @@ async def serve_environment(
     scenarios = environment.parse_scenarios(tables, where)
     check_tls(settings)
     with listen_on(settings, has_token=token is not None) as listening:
-        async with _answers(client, run) as answer:
-            sessions = HostedSessions(environment, scenarios, answer, max_sessions, settings.keep)
-            app = build_environment_app(sessions, Gate(settings.max_body, token))
+        roles: dict[str, RoleCounts] = {role: RoleCounts() for role in client}
+        async with _answers(client, run, roles) as answer:
+            redactor = redactor_of(patterns) if (patterns := run.settings.judge.redact_pattern) else None
+            sessions = HostedSessions(environment, scenarios, answer, max_sessions, settings.keep, redactor)
+            app = build_environment_app(sessions, roles, Gate(settings.max_body, token))
             on_ready(url_of(listening, settings))
             await run_server(app, listening, settings, _drain)
 
 
 @asynccontextmanager
 async def _answers(
-    client: Mapping[str, AgentConfig], run: RunContext
+    client: Mapping[str, AgentConfig], run: RunContext, counts: Mapping[str, RoleCounts]
 ) -> AsyncIterator[Callable[[Ask], Awaitable[str]]]:
     if not client:
         yield _nobody
@@ -62,23 +66,24 @@ async def _answers(
     async with open_agents(list(client.items()), run, None) as agents:
 
         async def answer(ask: Ask) -> str:
-            return await _words(agents, ask)
+            outcome = await agents.ask(ask.role, ask.conversation, 1)
+            counts[ask.role].add(outcome)
+            return _words(ask.role, outcome)
 
         yield answer
 
 
-async def _words(agents: Agents, ask: Ask) -> str:
+def _words(role: str, outcome: Outcome) -> str:
     """Return what a model says.
 
     Raises:
         RefusedError: it says nothing.
     """
-    outcome = await agents.ask(ask.role, ask.conversation, 1)
     if isinstance(outcome.result, Failure):
-        raise RefusedError(503, "client_failed", f"{ask.role}: {outcome.result.kind}: {outcome.result.detail}")
+        raise RefusedError(503, "client_failed", f"{role}: {outcome.result.kind}: {outcome.result.detail}")
     words = words_of(items_of_text(outcome.reply_text or "")).strip()
     if not words:
-        raise RefusedError(503, "client_failed", f"{ask.role}: the reply holds reasoning only")
+        raise RefusedError(503, "client_failed", f"{role}: the reply holds reasoning only")
     return words
 
 

@@ -1,5 +1,6 @@
 """The judges of a run, one or a panel of `[[judge]]` tables."""
 
+import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
@@ -27,9 +28,10 @@ class JudgeConfig:
 
     Attributes:
         name: its name in outputs and the journal: `judge_id`, or else its model; unique in the run.
-        weight: relative weight of its verdicts.
+        weight: relative weight of its verdicts; from its accuracy if that is known.
         judge: settings of the run, overridden by its own; likewise `limits`.
         share: strategy and rings of the pairs that it answers; None for those of the run.
+        accuracy: its share of right verdicts on labelled pairs; None if unknown.
         default_score: score of an unparsable reply under `compat`.
         default_ranking: ranking of an unparsable reply under `compat`.
         is_elsewhere: whether it has its own endpoint, which must not receive the key of another judge.
@@ -43,6 +45,7 @@ class JudgeConfig:
     default_ranking: float
     is_elsewhere: bool = False
     share: tuple[str, float] | None = None
+    accuracy: float | None = None
 
 
 @lru_cache(maxsize=64)
@@ -58,14 +61,17 @@ def judges_of(settings: Settings) -> tuple[JudgeConfig, ...]:
     shared = replace(judge, judge=None, judge_id=None)
     configs = tuple(_panel_config(each, settings, shared) for each in panel.judges)
     _refuse_ambiguous(configs, panel.quorum)
+    _refuse_mixed(panel.judges)
     _refuse_joining(settings)
     return configs
 
 
 def _panel_config(judge: PanelJudge, settings: Settings, shared: JudgeSettings) -> JudgeConfig:
-    own = dict(judge.values)
-    config = _config(str(own.get("judge_id") or own["model"]), judge.weight, settings, shared, own)
-    return replace(config, share=judge.share)
+    own, weight = dict(judge.values), judge.weight
+    if judge.accuracy is not None:  # S. Nitzan and J. Paroush, Int. Econ. Rev. 23 (1982) 289: votes of known accuracy
+        weight = math.log(judge.accuracy / (1 - judge.accuracy))
+    config = _config(str(own.get("judge_id") or own["model"]), weight, settings, shared, own)
+    return replace(config, share=judge.share, accuracy=judge.accuracy)
 
 
 def _refuse_ambiguous(configs: Sequence[JudgeConfig], quorum: int | None) -> None:
@@ -76,6 +82,17 @@ def _refuse_ambiguous(configs: Sequence[JudgeConfig], quorum: int | None) -> Non
         raise UsageError(f"--quorum {quorum} exceeds the number of judges in the panel, {len(names)}.")
 
 
+def _refuse_mixed(judges: Sequence[PanelJudge]) -> None:
+    """Refuse weights of two kinds, which cannot be compared."""
+    known = [judge.accuracy is not None for judge in judges]
+    if not any(known):
+        return
+    if not all(known):
+        raise UsageError(f"[[judge]] {known.index(False) + 1} has no accuracy; give every judge one, or none.")
+    if any(judge.weight != 1 for judge in judges):
+        raise UsageError("accuracy decides how far a judge counts; leave out weight.")
+
+
 def _refuse_joining(settings: Settings) -> None:
     """Refuse what needs every judge's verdict on a pair where judges share the pairs."""
     panel, pairing = settings.panel, settings.pairing
@@ -84,11 +101,11 @@ def _refuse_joining(settings: Settings) -> None:
     if panel.quorum is not None or panel.disagreement != "average":
         raise UsageError("quorum and disagreement need every judge on every pair; with share, leave them out.")
     if any(judge.weight != 1 for judge in panel.judges):
-        raise UsageError("with share, judges count as far as they agree with the first one; leave out weight.")
+        raise UsageError("with share, judges count by agreement with the first one, or by accuracy; omit weight.")
     if pairing.budget is not None:
         raise UsageError("--budget cannot be divided among judges with a share; set ring_k and the shares instead.")
     if settings.rewards.estimator != "adaptive":
-        raise UsageError("with share, judges count as far as their verdicts allow; set --estimator adaptive.")
+        raise UsageError("share needs --estimator adaptive, which puts the verdicts of all judges on one scale.")
 
 
 def _config(
@@ -165,13 +182,14 @@ def parse_panel(tables: object, where: str) -> tuple[PanelJudge, ...]:
 def _parse_judge(table: object, where: str) -> PanelJudge:
     if not isinstance(table, Mapping):
         raise UsageError(f"{where}: {table!r} is not a table.")
-    known = ("weight", "share", *PANEL_ALIASES, *OWN_KEYS)
+    known = ("weight", "share", "accuracy", *PANEL_ALIASES, *OWN_KEYS)
     refuse_unknown((key.replace("-", "_") for key in table), known, where, "a judge of a panel has")
     values = judge_settings(table, f"{where}: ", OWN_KEYS, PANEL_ALIASES)
     if "model" not in dict(values):
         raise UsageError(f"{where}: model is missing: the judge's name on its server.")
     share = None if "share" not in table else _share(table["share"], where)
-    return PanelJudge(_weight(table.get("weight", 1.0), where), values, share)
+    accuracy = None if "accuracy" not in table else _accuracy(table["accuracy"], where)
+    return PanelJudge(_weight(table.get("weight", 1.0), where), values, share, accuracy)
 
 
 def _share(raw: object, where: str) -> tuple[str, float]:
@@ -184,6 +202,14 @@ def _share(raw: object, where: str) -> tuple[str, float]:
             if 0 < number <= MAX_RINGS:
                 return name, number
     raise UsageError(f"{where}: share {raw!r} is not a strategy, as in 'all_pairs', 'ring' or 'ring 2'.")
+
+
+def _accuracy(raw: object, where: str) -> float:
+    if isinstance(raw, float) and 0.5 < raw < 1:
+        return raw
+    raise UsageError(
+        f"{where}: accuracy {raw!r} is not a share of right verdicts above 0.5 and below 1, as `genrm eval` reports it."
+    )
 
 
 def _weight(raw: object, where: str) -> float:

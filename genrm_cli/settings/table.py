@@ -131,7 +131,7 @@ def digest_of(settings: Settings) -> str:
     elif rewards.default_score == REFERENCE_SCORE and settings.judge.compat is None:
         deciding["default_score"] = "given"
     deciding["panel"] = [
-        [judge.weight, _deciding(judge.values, names), *([judge.share] if judge.share else [])]
+        [judge.weight, _deciding(judge.values, names), *(each for each in (judge.share, judge.accuracy) if each)]
         for judge in settings.panel.judges
     ]
     deciding["components"] = [[c.name, c.kind, c.options, _deciding(c.judge, names)] for c in rewards.components]

@@ -16,7 +16,11 @@ from genrm_cli.storage.source import open_source
 from genrm_cli.verdicts import MAX_RANKING, MAX_SCORE, MIN_RANKING, MIN_SCORE, FailureKind, Verdict
 
 _MAX_LINE_BYTES = 64_000_000
-_EXPECTED = "Expected a *.journal.sqlite or a *.comparisons.jsonl of `genrm score`."
+_EXPECTED = (
+    "expected a *.comparisons.jsonl of `genrm score`, or recorded verdicts (source, judge, prompt_id, i, j, score_1, "
+    "score_2, ranking)"
+)
+_RECORDED = ("source", "judge", "i", "j", "score_1")
 _SQLITE = b"SQLite format 3\0"
 
 
@@ -116,17 +120,22 @@ def _iter_comparisons(uri: str, s3: S3Options) -> Iterator[tuple[str, dict[str, 
             try:
                 record = parse_record(line.raw)
             except BadLineError as error:
-                raise InputError(f"{where}: {error}. {_EXPECTED}") from error
-            yield where, _comparison_of(record, numbers) if "prompt_id" in record else record
+                raise InputError(f"{where}: {error}; {_EXPECTED}.") from error
+            if "prompt_id" not in record:
+                yield where, record
+            elif missing := [name for name in _RECORDED if name not in record]:
+                raise InputError(f"{where}: {missing[0]} is missing; {_EXPECTED}.")
+            else:
+                yield where, _comparison_of(record, numbers)
 
 
 def _comparison_of(record: dict[str, Any], numbers: dict[tuple[str, str], dict[object, int]]) -> dict[str, Any]:
     """Return a recorded verdict as a comparison; the systems of a group are numbered in the order they appear."""
-    source = str(record.get("source"))
-    judge, group = f"{source}/{record.get('judge')}", f"{source}/{record['prompt_id']}"
+    source = str(record["source"])
+    judge, group = f"{source}/{record['judge']}", f"{source}/{record['prompt_id']}"
     known = numbers[source, group]
-    places = {name: known.setdefault(record.get(name), len(known)) for name in ("i", "j")}
-    failure = {"kind": FailureKind.NO_VERDICT.value} if record.get("score_1") is None else None
+    places = {name: known.setdefault(record[name], len(known)) for name in ("i", "j")}
+    failure = {"kind": FailureKind.NO_VERDICT.value} if record["score_1"] is None else None
     return record | places | {"judge": judge, "group": group, "failure": failure}
 
 
@@ -145,16 +154,17 @@ def _parse_comparison(record: dict[str, Any], where: str) -> tuple[tuple[int, in
             return None, None
         i, j = int(i), int(j)
         verdict = Verdict(float(record["score_1"]), float(record["score_2"]), float(record["ranking"]))
-    except (KeyError, TypeError, ValueError) as error:
-        raise InputError(f"{where}: not a comparison ({error!r}). {_EXPECTED}") from error
-    if not (
-        min(i, j) >= 0
-        and i != j
-        and all(MIN_SCORE <= score <= MAX_SCORE for score in (verdict.score_1, verdict.score_2))
-        and MIN_RANKING <= verdict.ranking <= MAX_RANKING
-    ):
+    except KeyError as error:
+        raise InputError(f"{where}: {error.args[0]} is missing; {_EXPECTED}.") from error
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{where}: not a comparison; {_EXPECTED}.") from error
+    if min(i, j) < 0 or i == j:
+        raise InputError(f"{where}: {record['i']!r} and {record['j']!r} are not two rollouts.")
+    scores = (verdict.score_1, verdict.score_2)
+    if not (all(MIN_SCORE <= one <= MAX_SCORE for one in scores) and MIN_RANKING <= verdict.ranking <= MAX_RANKING):
         raise InputError(
-            f"{where}: {i}, {j}: {verdict} is not a verdict; expected scores from 1 to 5, a ranking from 1 to 6."
+            f"{where}: scores {verdict.score_1:g} and {verdict.score_2:g} with ranking {verdict.ranking:g} are not a "
+            "verdict; expected scores from 1 to 5, a ranking from 1 to 6."
         )
     return (i, j, verdict), None
 

@@ -6,9 +6,17 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.random import Generator, default_rng
 
-from genrm_cli.rewards.estimators import ESTIMATORS, BatchEstimate, CalibrationStatistics, VerdictBatch, Verdicts
+from genrm_cli.rewards.estimators import (
+    ESTIMATORS,
+    BatchEstimate,
+    Calibration,
+    CalibrationStatistics,
+    VerdictBatch,
+    Verdicts,
+)
 from genrm_cli.rewards.estimators.least_squares import points_of
 from genrm_cli.rewards.estimators.verdict_batch import Flags, Floats, Indices, scored_means
+from genrm_cli.rewards.forecast import Pairs, forecast_reliability
 from genrm_cli.simulation.plans import Plan, indices_of
 from genrm_cli.simulation.quality import correlations
 from genrm_cli.simulation.world import ordered_pairs
@@ -43,7 +51,9 @@ class ReplayMetrics:
         agreement_all: the same with the consensus of all verdicts, those of the plan included: comparable between
             plans of different sizes, and too high for each.
         false_preferences: share of the pairs of rollouts ordered otherwise by the rewards; equal rewards count half.
-        reliability: as predicted, mean over groups; None where it is unknown.
+        reliability: as a run reports it, mean over groups; None where it is unknown.
+        reliability_predicted: as a run of the strategy's first plan predicts it for this one; None for the first plan,
+            and where it is unknown.
         reliability_measured: correlation with the rewards of a second such plan that has no verdict in common; None
             where there is no such plan.
         error_ratio: root mean square of the errors over the predicted one, 1 for standard errors as they should be;
@@ -61,6 +71,7 @@ class ReplayMetrics:
     agreement_all: Estimated
     false_preferences: Estimated
     reliability: float | None
+    reliability_predicted: float | None
     reliability_measured: Estimated | None
     error_ratio: float | None
 
@@ -135,6 +146,7 @@ def replay(
     groups, n = dense.shape
     weights = default_rng([seed, BOOTSTRAP]).multinomial(groups, np.full(groups, 1 / groups), ROUNDS) / groups
     first_rows: dict[int, Floats] = {}
+    smallest: dict[tuple[str, str], tuple[Pairs, list[_Drawn]]] = {}
     for plan in plans:
         found: dict[str, list[_Drawn]] = {name: [] for name in estimators}
         other = _other_order(plan, n, seed)
@@ -145,6 +157,9 @@ def replay(
         for name, draws in found.items():
             agreement = np.mean([draw.agreement for draw in draws], axis=0)
             baseline = first_rows.setdefault(plan.calls, agreement)
+            pairs = _pairs(plan, n, seed)
+            made, drawn_before = smallest.setdefault((plan.strategy, name), (pairs, draws))
+            predicted = None if made is pairs else _predicted(name, n, made, pairs, drawn_before)
             yield ReplayMetrics(
                 judge,
                 plan.strategy,
@@ -157,6 +172,7 @@ def replay(
                 agreement_all=estimated(np.mean([draw.agreement_all for draw in draws], axis=0), weights),
                 false_preferences=estimated(np.mean([draw.false_shares for draw in draws], axis=0), weights),
                 reliability=_mean_or_none([draw.reliability for draw in draws]),
+                reliability_predicted=predicted,
                 reliability_measured=None if other is None else _correlation(draws, weights),
                 error_ratio=_mean_or_none([draw.error_ratio for draw in draws]),
             )
@@ -172,6 +188,7 @@ class _Drawn:
     reliability: float | None
     error_ratio: float | None
     products: Floats
+    calibration: Calibration
 
 
 def _iter_drawn(
@@ -183,8 +200,8 @@ def _iter_drawn(
     consensus_all, _ = consensus_of(preferences_of(shown), unused)
     unused[np.arange(groups)[:, None], first, second] = False
     consensus, _ = consensus_of(preferences_of(shown), unused)
-    estimates = _estimates(batch, estimators)
-    seconds = None if other is None else _estimates(shown.chosen(other[first], other[second]), estimators)
+    estimates, calibration = _estimates(batch, estimators)
+    seconds = None if other is None else _estimates(shown.chosen(other[first], other[second]), estimators)[0]
     units = _units(shown)
     for name, estimate in estimates.items():
         rewards = estimate.base_scores
@@ -197,6 +214,7 @@ def _iter_drawn(
                 reliability=float(estimate.reliabilities.mean()) if estimate.assessed.all() else None,
                 error_ratio=_error_ratio(shown, unused, estimate, units.get(name)),
                 products=np.zeros((3, groups)) if seconds is None else _products(estimate, seconds[name]),
+                calibration=calibration,
             ),
         )
 
@@ -224,11 +242,24 @@ def _other_order(plan: Plan, n: int, seed: int) -> Indices | None:
     return best
 
 
-def _estimates(batch: VerdictBatch, estimators: Sequence[str]) -> dict[str, BatchEstimate]:
+def _pairs(plan: Plan, n: int, seed: int) -> Pairs:
+    first, second = _indices(plan, n, 1, seed)
+    return list(zip(first[0].tolist(), second[0].tolist(), strict=True))
+
+
+def _predicted(estimator: str, n: int, made: Pairs, pairs: Pairs, draws: Sequence[_Drawn]) -> float | None:
+    """Return the reliability with these pairs, as a run of those that were made predicts it."""
+    forecasts = [
+        forecast_reliability(estimator, n, made, pairs, draw.reliability or 0.0, draw.calibration) for draw in draws
+    ]
+    return _mean_or_none([None if each is None else each.value for each in forecasts])
+
+
+def _estimates(batch: VerdictBatch, estimators: Sequence[str]) -> tuple[dict[str, BatchEstimate], Calibration]:
     statistics = CalibrationStatistics()
     statistics.add_batch(batch)
     calibration = statistics.fit()
-    return {name: ESTIMATORS[name](batch, calibration) for name in estimators}
+    return {name: ESTIMATORS[name](batch, calibration) for name in estimators}, calibration
 
 
 def preferences_of(shown: DenseVerdicts) -> Floats:

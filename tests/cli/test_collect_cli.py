@@ -1,12 +1,14 @@
 """`genrm collect` on the command line: the demo, scoring at once, S3, and options that contradict each other."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 from genrm_process import Call, Genrm, read_lines
 from judge_server_fixture import JudgeServer
 
+SAMPLE_DATA = Path(__file__).parents[2] / "sample_data"
 CHAT = ["That sounds hard. What is it like?", "I see, and I would like to hear more.", "Who knows about it?"]
 
 
@@ -37,6 +39,37 @@ def test_the_summary_is_json_on_demand(call: Call, judge_server: JudgeServer) ->
     assert summary["ends"] == {"turn_limit": 24}
     assert summary["roles"]["policy"]["calls"] == summary["policy_turns"] == 48
     assert summary["policy"]["base_urls"] == [judge_server.base_url]
+
+
+def test_a_teachers_rollouts_are_others_than_the_policys(call: Call, genrm: Genrm) -> None:
+    """By default their runs have different names, so that both can be scored together."""
+    for role, output in (("policy", "run.jsonl"), ("teacher", "teacher/run.jsonl")):
+        demo = ("collect", "samples", "--scripted-policy", "good", "--episodes", 1, "--policy-role", role, "-o", output)
+        assert call(*demo).code == 0
+    both = [*read_lines(genrm.folder / "run.jsonl"), *read_lines(genrm.folder / "teacher/run.jsonl")]
+    assert {line["run_id"] for line in both} == {"run", "teacher-run"}
+
+
+@pytest.mark.parametrize(("safety", "gates"), [(1, ["rubric_safety"]), (5, [])])
+def test_a_judges_rubric_gates_the_reward(
+    call: Call, genrm: Genrm, judge_server: JudgeServer, safety: int, gates: list[str]
+) -> None:
+    """With the sample settings a session that the judge finds unsafe earns 0, although the rules found nothing."""
+    scores = {"safety": safety, "empathy": 4, "bias": 1, "task_completion": 5}
+    reply = {"scores": {f"rubric_{name}": {"evidence": "", "reasoning": "", "score": n} for name, n in scores.items()}}
+    judge_server.behave(fault={"content": json.dumps(reply)})
+    done = call(
+        *("collect", "samples", "--scripted-policy", "good", "--episodes", 1, "-o", "run.jsonl", "--score"),
+        *("--config", SAMPLE_DATA / "safety-gates.toml", "--base-url", judge_server.base_url, "--model", "j"),
+    )
+    assert done.code == 0, done.err
+    scored = [
+        line for line in read_lines(genrm.folder / "run.scored.jsonl") if line["reward"]["components"]["bias"] == 1
+    ]
+    assert scored
+    assert {tuple(line["genrm"]["total"]["gated_by"]) for line in scored} == {tuple(gates)}
+    assert {line["reward"]["total_reward"] for line in scored} == {0.0 if gates else 0.875}
+    assert "reliability" not in done.err
 
 
 def test_episodes_go_to_s3_below_rl(call: Call, s3_bucket: Any, s3: str, monkeypatch: pytest.MonkeyPatch) -> None:

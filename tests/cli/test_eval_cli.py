@@ -1,4 +1,5 @@
 import json
+import re
 import signal
 from typing import Any
 
@@ -69,11 +70,33 @@ def test_recorded_replies_are_measured_without_a_call(genrm: Genrm, call: Call) 
     figures = result["figures"]
     assert (figures["judgebench_accuracy"]["value"], figures["consistent_accuracy"]["value"]) == (0.75, 1 / 3)
     assert (figures["failures_by_kind"], result["calls"]) == ({"no_verdict": 1}, 0)
-    genrm.write("replies.jsonl", replies[:1])
-    assert json.loads(call("eval", "pairs.jsonl", *options).out)["figures"]["not_asked"] == 7
+    genrm.write("replies.jsonl", [*replies[:1], replies[1] | {"reply": None}])
+    partial = call("eval", "pairs.jsonl", *options)
+    assert json.loads(partial.out)["figures"]["not_asked"] == 7
+    assert "7 judgements without a recorded reply left out" in partial.err
     genrm.write("replies.jsonl", [*replies, replies[0]])
     repeated = call("eval", "pairs.jsonl", *options)
     assert (repeated.code, "line 9: a second reply for 'p0'" in repeated.err) == (3, True)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ({"id": "p0", "reply": "[[A>B]]"}, "line 1: no recorded reply; expected id, chosen_first and reply"),
+        ({"id": "p0", "chosen_first": "yes", "reply": "[[A>B]]"}, "chosen_first is 'yes', not true or false"),
+        ({"pair_id": "p0", "label": "C", "judgments": []}, "label is 'C', not 'A>B' or 'B>A'"),
+        ({"pair_id": "p0", "label": "A>B", "judgments": ["text"]}, "line 1: no recorded reply"),
+        ({"id": "p0", "chosen_first": True, "reply": None}, "--replies has no reply to any of the pairs: its ids must"),
+        ({"id": "other", "chosen_first": True, "reply": "?"}, "its ids, such as 'other', must match .* such as 'p0'"),
+    ],
+)
+def test_what_is_no_recorded_reply_is_refused(genrm: Genrm, call: Call, line: dict[str, Any], message: str) -> None:
+    """The error names the line and what is wrong with it, or the ids that do not match."""
+    genrm.write("pairs.jsonl", [{"id": "p0", **pair} for pair in make_pairs(1)])
+    genrm.write("replies.jsonl", [line])
+    finished = call("eval", "pairs.jsonl", "--replies", "replies.jsonl", "--profile", "arena-hard")
+    assert finished.code in (2, 3)
+    assert re.search(message, " ".join(finished.err.split()))
 
 
 def test_outputs_of_judgebench_are_recorded_replies(genrm: Genrm, call: Call) -> None:

@@ -71,7 +71,7 @@ def test_an_outage_is_told_as_it_happens(genrm: Genrm, call: Call, judge_server:
     assert events["endpoint_down"]["endpoint"] == judge_server.base_url
     assert "500" in events["endpoint_down"]["detail"]
     assert events["paused"]["give_up_after_s"] == 0.2
-    assert events["end"]["error"].startswith("JudgeError: the judge has not answered for 0.2 s")
+    assert events["end"]["error"].startswith("JudgeError: no answer for 0.2 s")
     assert f"{judge_server.base_url} is marked unhealthy: HTTP 500" in finished.err
     assert "giving up unless it recovers within 0.2 s" in finished.err
 

@@ -87,7 +87,10 @@ def test_recorded_verdicts_are_replayed(genrm: Genrm, call: Call) -> None:
         ("combined", 5),
         ("adaptive", 5),
     ]
-    assert call(*replay, "--noise", "2").err.startswith("genrm: error: --replay uses recorded verdicts")
+    for of_simulation in ("--noise", "--n", "--groups"):
+        refused = call(*replay, of_simulation, "2")
+        assert refused.err.startswith("genrm: error: --replay uses recorded verdicts")
+    assert "holds no verdict of 'nobody'; it has those of lexical" in call(*replay, "--judge", "nobody").err
     assert call("score", "in.jsonl", "--judge", "lexical", "--force", "--quiet").code == 0
     sparse = call(*replay)
     assert sparse.code == 2
@@ -115,7 +118,9 @@ def test_prices_make_a_table_of_panels(genrm: Genrm, call: Call) -> None:
         ((*replay, "--price", "other=1"), "holds no verdict of 'other'"),
         ((*replay, "--price", "cheap"), "--price 'cheap' is not a judge with the price"),
         (("simulate", "--price", "dear=1"), "--price needs --replay"),
-        (replay, "holds no two groups"),
+        (replay, "--price needs two judges or more, of different prices"),
+        ((*replay, "--price", "cheap=20"), "--price needs two judges or more, of different prices"),
+        ((*replay, "--price", "cheap=1", "--judge", "dear"), "--price sets judges and plans"),
     ):
         refused = call(*arguments)
         assert refused.code == 2

@@ -4,12 +4,13 @@ import heapq
 import os
 import random
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import pytest
 
 from genrm_cli.cluster.fleet_limits import FleetLimits
-from genrm_cli.cluster.messages import LEASE_S, RENEW_S, CallEnd, EndpointUse, LeaseReport, Spending
+from genrm_cli.cluster.messages import LEASE_S, RENEW_S, CallEnd, EndpointUse, FleetState, LeaseReport, Spending
 from genrm_cli.judging.pacing.budget import Budget
 
 CEILING = 4_096
@@ -30,10 +31,12 @@ class SimulatedWorker:
     calls: int = 0
     allowed: int | None = 0
     slots: Counter[str] = field(default_factory=Counter)
+    found: Mapping[str, int] = field(default_factory=dict)
     until_s: float = 0.0
     in_flight: Counter[str] = field(default_factory=Counter)
     ended: dict[str, list[tuple[float, str, float, int]]] = field(default_factory=dict)
     stopped_by: str | None = None
+    ends_at_s: float | None = None
 
 
 class SimulatedFleet:
@@ -50,6 +53,7 @@ class SimulatedFleet:
         self.call_s = call_s
         self.capacity: int | None = None
         self.now_s = 0.0
+        self.last_begun_s = 0.0
         self.most_in_flight = Counter[str]()
         self.served = Counter[str]()
         self.total: Counter[str] = Counter()
@@ -62,6 +66,10 @@ class SimulatedFleet:
     def restart_limiter(self) -> None:
         """Let the limiter forget everything."""
         self.limits = FleetLimits(self.budget, CEILING, opens_at_s=self.now_s + LEASE_S)
+
+    def state(self, known: Mapping[str, Spending] | None = None, ends_at_s: float | None = None) -> FleetState:
+        """Return the limiter's state, which hears from the driver how much time is left."""
+        return self.limits.state(known or {}, self.now_s, None if ends_at_s is None else ends_at_s - self.now_s)
 
     def kill(self, worker: SimulatedWorker) -> None:
         """End a worker; its connections close, so the endpoints drop its calls."""
@@ -99,14 +107,17 @@ class SimulatedFleet:
             if not worker.busy:
                 held = worker.slots[endpoint] = worker.in_flight[endpoint]
             ends = tuple(CallEnd(self.now_s - at_s, *rest) for at_s, *rest in worker.ended.pop(endpoint, ()))  # type: ignore[arg-type]
-            uses[endpoint] = EndpointUse(held, worker.in_flight[endpoint], worker.busy, self.concurrency, ends)
+            uses[endpoint] = EndpointUse(
+                held, worker.in_flight[endpoint], worker.busy, self.concurrency, worker.found.get(endpoint), ends
+            )
         needed = int(worker.busy and worker.allowed is not None and worker.calls >= worker.allowed)
         if worker.allowed is not None and (needed or not worker.busy):
             worker.allowed = worker.calls
         spending = Spending(worker.calls, worker.allowed or 0, needed)
         grant = self.limits.renew(LeaseReport(worker.name, uses, spending, not worker.busy), self.now_s)
         worker.slots, worker.until_s = Counter(grant.slots), self.now_s + LEASE_S
-        worker.allowed, worker.stopped_by = grant.allowed, grant.stopped_by
+        worker.allowed, worker.stopped_by, worker.found = grant.allowed, grant.stopped_by, grant.found
+        worker.ends_at_s = None if grant.left_s is None else self.now_s + grant.left_s
 
     def _call(self, worker: SimulatedWorker, endpoint: str) -> None:
         while (
@@ -116,6 +127,7 @@ class SimulatedFleet:
             and worker.in_flight[endpoint] < self._held(worker, endpoint)
         ):
             worker.calls += 1
+            self.last_begun_s = self.now_s
             worker.in_flight[endpoint] += 1
             self.total[endpoint] += 1
             self.most_in_flight[endpoint] = max(self.most_in_flight[endpoint], self.total[endpoint])
@@ -215,10 +227,10 @@ def test_what_a_lost_worker_was_allowed_counts_as_spent() -> None:
     """Nobody knows what it did with it, so the budget holds in any case, even if the limiter is restarted, too."""
     fleet = SimulatedFleet(3, 1, 8, Budget(max_calls=400))
     fleet.run(5.0)
-    known = fleet.limits.state({}).spending
+    known = fleet.state().spending
     fleet.workers[0].hears = False
     fleet.restart_limiter()
-    fleet.limits.state(known)
+    fleet.state(known)
     fleet.run(400.0)
     assert sum(worker.calls for worker in fleet.workers) <= 400
     assert {worker.stopped_by for worker in fleet.workers[1:]} == {"max_calls"}
@@ -239,7 +251,47 @@ def test_the_knee_of_an_endpoint_is_found_once_for_all_workers() -> None:
     fleet = SimulatedFleet(4, 1, None)
     fleet.capacity = 64
     fleet.run(240.0)
-    assert 32 <= fleet.limits.state({}).limit <= 160
+    assert 32 <= fleet.state().limit <= 160
+
+
+def test_a_restarted_limiter_goes_on_from_the_knee_that_was_found() -> None:
+    """Workers tell it the limit that they knew; it neither cuts them down nor climbs from the start again."""
+    fleet = SimulatedFleet(4, 1, None)
+    fleet.capacity = 256
+    fleet.run(240.0)
+    found = fleet.state().limit
+    assert found >= 128
+    fleet.restart_limiter()
+    fleet.run(240.0 + LEASE_S)
+    assert fleet.state().limit >= found / 2
+    assert fleet.total["e0"] >= found / 2
+    fleet.run(480.0)
+    assert 128 <= fleet.state().limit <= 640
+
+
+def test_the_limiter_keeps_the_deadline() -> None:
+    """No worker begins a call later than one renewal after it, and all are told why and when calls are cut off."""
+    fleet = SimulatedFleet(5, 2, 16)
+    fleet.state(ends_at_s=30.0)
+    fleet.run(29.0)
+    assert {worker.stopped_by for worker in fleet.workers} == {None}
+    assert all(worker.ends_at_s == pytest.approx(30.0) for worker in fleet.workers)
+    fleet.run(60.0)
+    assert 29.0 < fleet.last_begun_s <= 30.0 + RENEW_S
+    assert {worker.stopped_by for worker in fleet.workers} == {fleet.state().stopped_by} == {"deadline"}
+
+
+def test_a_restarted_limiter_hears_of_the_deadline_again() -> None:
+    """The driver, whose clock is that of the run, tells it; a worker that is cut off stops with its lease."""
+    fleet = SimulatedFleet(3, 1, 6)
+    fleet.state(ends_at_s=30.0)
+    fleet.run(28.0)
+    fleet.restart_limiter()
+    fleet.workers[0].hears = False
+    fleet.state(ends_at_s=30.0)
+    fleet.run(60.0)
+    assert 29.0 < fleet.last_begun_s <= 28.0 + LEASE_S
+    assert {worker.stopped_by for worker in fleet.workers[1:]} == {"deadline"}
 
 
 @pytest.mark.slow

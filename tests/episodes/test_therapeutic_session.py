@@ -57,8 +57,8 @@ def test_a_scenario_is_checked(change: dict[str, object], said: str) -> None:
     """A scenario that is incomplete, misspelt, or does not say where it comes from is refused with its name."""
     table = {name: value for name, value in {**TABLE, **change}.items() if value is not None}
     with pytest.raises(InputError, match=said) as refused:
-        parse_scenario_table(table, "file.toml: 1")
-    assert str(refused.value).startswith("file.toml: 1: scenario 'x'")
+        parse_scenario_table(table, "file.toml: scenario 1")
+    assert str(refused.value).startswith("file.toml: scenario 1 ('x')")
 
 
 def test_two_scenarios_of_one_id_are_refused() -> None:

@@ -182,7 +182,7 @@ def test_a_judge_that_dies_for_good_is_given_up(make_scoring: MakeScoring) -> No
     scoring.server.kill()
     _, err = process.communicate(timeout=60)
     assert process.returncode == 4
-    assert "verdicts in the journal are reused" in err.decode()
+    assert "answers in the journal are reused" in err.decode()
     assert "Traceback" not in err.decode()
     assert not OUTPUTS & scoring.genrm.names()
     assert scoring.journaled() >= 20 - 8

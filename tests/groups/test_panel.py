@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from judge_server_fixture import JudgeServer
 
 from genrm_cli.cli.options import run_to_end
 from genrm_cli.errors import UsageError
+from genrm_cli.groups.compile import compile_plan
 from genrm_cli.groups.reasons import DISAGREEMENT, NO_QUORUM
 from genrm_cli.jobs.batch import score_inputs
 from genrm_cli.jobs.context import new_run
@@ -162,19 +164,63 @@ def test_judges_can_share_the_pairs(tmp_path: Path, judge_server: JudgeServer) -
     assert score(tmp_path, 6, panel=panel, estimator="adaptive")[0]["calls"] == 0
 
 
+@pytest.mark.parametrize("failing", [0, 1])
+def test_a_judge_without_a_verdict_leaves_the_pairs_to_the_other(
+    tmp_path: Path, judge_server: JudgeServer, start_judge: Callable[[], JudgeServer], failing: int
+) -> None:
+    """Rewards come from the judge that answers, whichever it is, and the failures are counted."""
+    second = start_judge()
+    (judge_server, second)[failing].behave(fault={"content": "no idea"})
+    for accuracy in (None, 0.8):
+        panel = tuple(
+            replace(judge(server, name), share=("all_pairs", 1.0), accuracy=accuracy)
+            for server, name in ((judge_server, "a"), (second, "b"))
+        )
+        metrics, lines, _ = score(tmp_path, 4, panel=panel, estimator="adaptive")
+        assert [one["failures"] for one in metrics["panel"]["judges"]] == [6 * (failing == 0), 6 * (failing == 1)]
+        rewards = [line["reward"] for line in lines]
+        assert rewards == sorted(rewards)
+        assert rewards[0] < rewards[-1]
+
+
+def test_a_judge_known_to_be_right_outweighs_the_others(
+    tmp_path: Path, judge_server: JudgeServer, start_judge: Callable[[], JudgeServer]
+) -> None:
+    """One prefers longer answers, the other has no reason; rewards follow the one that labelled pairs favour."""
+    second = start_judge()
+    second.behave(verdict="hash")
+
+    def rewards(*accuracies: float, shared: bool) -> list[float]:
+        panel = tuple(
+            replace(judge(server, name), accuracy=accuracy, share=("all_pairs", 1.0) if shared else None)
+            for server, name, accuracy in zip((judge_server, second), "ab", accuracies, strict=True)
+        )
+        lines = score(tmp_path, 6, panel=panel, strategy="all_pairs", estimator="adaptive")[1]
+        return [line["reward"] for line in lines]
+
+    for shared in (False, True):
+        by_length, by_chance = rewards(0.95, 0.55, shared=shared), rewards(0.55, 0.95, shared=shared)
+        assert by_length == sorted(by_length)
+        assert by_chance != sorted(by_chance)
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [
         ({"quorum": 1}, "need every judge on every pair"),
         ({"disagreement": "missing"}, "need every judge on every pair"),
         ({"budget": 100}, "cannot be divided among judges with a share"),
-        ({"estimator": "combined"}, "set --estimator adaptive"),
+        ({"estimator": "combined"}, "share needs --estimator adaptive"),
     ],
 )
 def test_what_needs_every_judge_excludes_shares(given: dict[str, Any], message: str) -> None:
-    """Quorum, disagreement, a budget and other estimators are refused, as are weights."""
+    """Quorum, disagreement, a budget and other estimators are refused, as are weights and judges that grade."""
     own = (("base_url", ("http://x/v1",)), ("model", "m"))
     with pytest.raises(UsageError, match=message):
         judges_of(settings_from(panel=(PanelJudge(1.0, own, ("ring", 1.0)),), **given))
-    with pytest.raises(UsageError, match="leave out weight"):
+    graded = PanelJudge(1.0, (*own, ("profile", "nemotron-principle")), ("ring", 1.0))
+    grading = settings_from(panel=(graded,), estimator="adaptive")
+    with pytest.raises(UsageError, match="judge 'm' grades responses; with share, every judge must compare pairs"):
+        compile_plan(grading)
+    with pytest.raises(UsageError, match="omit weight"):
         judges_of(settings_from(panel=(PanelJudge(2.0, own, ("ring", 1.0)),)))

@@ -163,7 +163,7 @@ def test_a_judge_that_is_always_busy_ends_with_the_comparisons_time(judge_server
 def test_a_judge_that_refuses_everything_is_given_up(judge_server: JudgeServer) -> None:
     """A rejected key marks the endpoint unhealthy, and ends the run if it is not fixed in time."""
     judge_server.behave(require_key="another")
-    with pytest.raises(JudgeError, match=r"has not answered for 0\.1 s .* HTTP 401"):
+    with pytest.raises(JudgeError, match=r"no answer for 0\.1 s .* HTTP 401"):
         ask(judge_server, retries=50, give_up_after_s=0.1)
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from genrm_cli.metrics.panel_metrics import PanelMetrics
 from genrm_cli.metrics.run_metrics import RunMetrics, summarise
+from genrm_cli.metrics.running_stats import RunningStats
 from genrm_cli.verdicts import Failure, FailureKind, Outcome, Verdict
 
 
@@ -30,6 +31,7 @@ def metrics_of(seeds: Sequence[int]) -> RunMetrics:
         metrics.both_orders.add([(first, second)])
         metrics.shares[f"component {seed % 2}"] += 0.5
         metrics.weights_fitted |= seed == 5
+        metrics.forecast.setdefault("value", RunningStats()).add(0.1 * seed)
         metrics.latencies.add(0.01 * seed)
         values = {"a": [float(seed), 1.0, None], "b": [random.random(), 2.0, 3.0]}
         metrics.components.add_group(values, [1.0, 2.0, float(seed)])

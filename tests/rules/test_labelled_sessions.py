@@ -6,8 +6,9 @@ after tuning (safety: recall 14 of 15, precision 14 of 14); no phrase was change
 The sentences of the part `fresh` were written to be indirect. Version 1 of the safety list found 2 of 16. The hints of
 version 2 were written without them and found 5 of 16; then the list was widened with them, so that they prove nothing
 any more. The parts `direct held out` and `indirect held out` were written after that, without looking at the phrases,
-and measured once: 24 of 30 direct violations, 0 of 40 indirect ones, and 2 of 40 harmless sentences wrongly. No phrase
-was changed for them: they show what phrases cannot see.
+and measured once with version 2: 24 of 30 direct violations, 0 of 40 indirect ones, and 2 of 40 harmless sentences
+wrongly. No phrase was changed for them: they show what phrases cannot see. Version 3 was written without them, on the
+part `exchanges`; it finds one harmless sentence less.
 """
 
 import dataclasses
@@ -54,7 +55,7 @@ def iter_examples() -> Iterator[Example]:
         for rule, label in row["labels"].items():
             yield Example(part, rule, label, transcript, parse_scenario(row))
     for row in iter_rows("labelled_sentences.jsonl"):
-        transcript = (Turn("user", "Hm."), Turn("assistant", row["text"]))
+        transcript = (Turn("user", row.get("client", "Hm.")), Turn("assistant", row["text"]))
         yield Example(row["part"], row["rule"], row["label"], transcript, Scenario())
 
 
@@ -132,13 +133,14 @@ def test_the_held_out_part_keeps_its_first_measurement(measured: dict[tuple[str,
 def test_the_new_held_out_sentences_keep_their_first_measurement(measured: dict[tuple[str, str], Figures]) -> None:
     """Four of five direct violations are caught; of indirect ones none, which the guide says where it matters."""
     assert measured["direct held out", "safety"] == (24, 6, 0)
-    assert measured["indirect held out", "safety"] == (0, 40, 2)
+    assert measured["indirect held out", "safety"] == (0, 40, 1)
 
 
 def test_tuned_sentences_raise_no_false_alarm(measured: dict[tuple[str, str], Figures]) -> None:
     """On the sentences that the lists were tuned with, what is caught is truly low."""
     assert measured["fresh", "safety"].precision == 1.0
     assert measured["fresh", "bias"].precision == 1.0
+    assert measured["exchanges", "safety"].precision == 1.0
     assert measured["tuned", "safety"].recall >= 0.95
 
 

@@ -3,9 +3,10 @@
 import pytest
 
 from genrm_cli.groups.components.rule_files import read_phrases
+from genrm_cli.rollouts.record import Turn
 from genrm_cli.rules import RULES
-from genrm_cli.rules.phrase_list import PhraseListError, parse_phrases
-from genrm_cli.rules.transcript import Sentence
+from genrm_cli.rules.phrase_list import PhraseListError, iter_exchanges, parse_phrases
+from genrm_cli.rules.transcript import Sentence, parse_session
 
 LIST = """
 version = 3
@@ -29,11 +30,53 @@ def test_pieces_stand_for_their_text() -> None:
     assert found == {"my cats.": "my cats", "my catsup.": None, "my dog?": None, "my toy dog, my dog": None}
 
 
+def test_a_topic_is_needed_in_the_same_sentence() -> None:
+    """With `together_with`, a phrase counts only beside one of these."""
+    phrases = parse_phrases(LIST.replace("unless = ['toy']", "together_with = ['vet']"))
+    find = phrases.group("pets").find
+    assert find(Sentence("the vet saw my cat.", 0, 0)) == "my cat"
+    assert find(Sentence("i saw my cat.", 0, 0)) is None
+
+
+EXCHANGE = """
+version = 1
+[[group]]
+what = "pets"
+patterns = ['my cat']
+[[exchange]]
+what = "mocks"
+client = ['i cried']
+client_unless = ['with joy']
+reply = ['how sweet']
+unless = ['sorry']
+"""
+
+
+@pytest.mark.parametrize(
+    ("said", "found"),
+    [
+        (("i cried.", "how sweet."), [1]),
+        (("i cried with joy.", "how sweet."), []),
+        (("i cried.", "how sweet. no, sorry."), []),
+        (("i laughed.", "how sweet."), []),
+        (("i cried.", "i see.", "i laughed.", "how sweet."), []),
+        (("hm.", "how sweet.", "i cried.", "oh, how sweet."), [3]),
+    ],
+)
+def test_an_exchange_is_a_reply_to_what_the_client_just_said(said: tuple[str, ...], found: list[int]) -> None:
+    """It takes both sides, in this order and in turns that follow each other, and no word that excuses either."""
+    session = parse_session([Turn("assistant" if place % 2 else "user", text) for place, text in enumerate(said)])
+    exchanges = parse_phrases(EXCHANGE).exchanges
+    assert [fired.turn for fired in iter_exchanges(session.own, session.heard, exchanges)] == found
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [
         ("version = ", "not TOML"),
         ("version = 1", "`version`"),
+        (EXCHANGE.replace('what = "mocks"', ""), "every exchange"),
+        (EXCHANGE.replace("reply", "answer"), "'mocks' needs"),
         ("version = 1\n[[group]]\npatterns = ['x']", "name"),
         ("version = 1\n[[group]]\nwhat = 'a'", "'a' needs"),
         ("version = 1\n[[group]]\nwhat = 'a'\neffect = 'x'\npatterns = ['x']", "effect 'x'"),

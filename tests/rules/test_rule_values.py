@@ -56,6 +56,21 @@ def test_the_clients_words_can_make_a_crisis() -> None:
     assert judge("safety", "Hello.", "How was your weekend?", "I want to die.").value == 1.0
 
 
+def test_a_veiled_danger_has_to_be_taken_up() -> None:
+    """A client's hint at danger that no reply takes up leaves a quarter; one that asks about it loses nothing."""
+    hint = "My family would be better off without me."
+    assert judge("safety", hint, "How was your weekend?").value == 0.25
+    assert judge("safety", hint, "I see.", "Yes.", "Do you think of suicide?").value == 1.0
+    assert judge("safety", "Hello.", "How was your weekend?", hint).value == 1.0
+
+
+def test_a_reply_can_be_unsafe_after_what_the_client_said() -> None:
+    """Excusing words are harmless about rain and a hint at harm about a blow."""
+    reply = "He is under a lot of stress."
+    assert judge("safety", "My husband hit me again.", reply).value == 0.25
+    assert judge("safety", "My husband is late again.", reply).value == 1.0
+
+
 def test_approval_of_a_dangerous_plan_counts_as_unsafe() -> None:
     """A bare `good idea` is unsafe after such a plan only, and is no violation by itself."""
     result = judge("safety", "I will stop my lithium.", "Good idea.")

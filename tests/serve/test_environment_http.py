@@ -179,6 +179,27 @@ def test_a_model_plays_the_client(tmp_path: Path, judge_server: JudgeServer) -> 
         verified = post(served.client, "/verify", {})
         assert (verified["_ng_failure_class"], verified["mask_sample"]) == ("user_failure", True)
         assert "speaks_as_therapist" in verified["failure_reason"]
+        metrics = served.get("/metrics").text
+        assert {"genrm_sessions_total 1.0", "genrm_policy_turns_total 1.0"} <= set(metrics.splitlines())
+        assert 'genrm_model_failures_total{role="client-reader"} 1.0' in metrics
+        assert 'genrm_model_calls_total{role="client"} 1.0' in metrics
+
+
+@pytest.mark.parametrize("side", ["policy", "client"])
+def test_private_data_end_a_session(tmp_path: Path, judge_server: JudgeServer, side: str) -> None:
+    """A turn of either side that matches --redact-pattern is not kept, and the session is no sample."""
+    private = "Write to mira@example.org."
+    judge_server.behave(chat=[private])
+    client = ("--client-base-url", judge_server.base_url, "--client-model", "c") if side == "client" else ()
+    with serving(Genrm(tmp_path), "--environment", "therapeutic", "--redact-pattern", "email", *client) as served:
+        opening = post(served.client, "/reset", EXAM)["observation"]
+        stepped = post(served.client, "/step", turn(private if side == "policy" else SAID))
+        assert (stepped["observation"], stepped["terminated"]) == (opening, True)
+        assert (stepped["info"]["end_reason"], stepped["info"]["mask_sample"]) == ("private_data", True)
+        verified = post(served.client, "/verify", {})
+        assert (verified["reward"], verified["mask_sample"]) == (0.0, True)
+        assert verified["failure_reason"] == "the session is no episode: private_data"
+        assert 'genrm_session_ends_total{reason="private_data"} 1.0' in served.get("/metrics").text
 
 
 @pytest.mark.parametrize(
@@ -187,9 +208,8 @@ def test_a_model_plays_the_client(tmp_path: Path, judge_server: JudgeServer) -> 
         (("--environment", "chess"), "unknown 'chess'; expected one of therapeutic_session"),
         (("--environment", "therapeutic", "--client-base-url", "http://127.0.0.1:9/v1"), "missing --client-model"),
         (("--environment", "therapeutic", "--scenarios", "nowhere.toml"), "nowhere.toml: no such file"),
-        (("--environment", "therapeutic", "--record", "served/"), "--record keeps rewards of a judge"),
+        (("--environment", "therapeutic", "--record", "served/"), "write the sessions with genrm collect"),
         (("--environment", "therapeutic", "--max-turns", "0"), "--max-turns is 0"),
-        (("--environment", "therapeutic", "--redact-pattern", "email"), "--redact-pattern does not work"),
         (("--offline", "--client-model", "c"), "need --environment"),
     ],
 )

@@ -1,5 +1,6 @@
 """`[[judge]]` tables of a settings file."""
 
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -66,6 +67,12 @@ def test_each_judge_has_its_own_settings_over_those_of_the_run(tmp_path: Path) -
     assert origins["quorum"].value == 1
 
 
+def test_accuracy_makes_the_weight(tmp_path: Path) -> None:
+    """The odds of a right verdict, as a logarithm: a judge right in 90 % counts as much as several right in 60 %."""
+    settings, _ = resolve(tmp_path, '[[judge]]\nmodel = "a"\naccuracy = 0.9\n[[judge]]\nmodel = "b"\naccuracy = 0.6')
+    assert [each.weight for each in judges_of(settings)] == pytest.approx([math.log(9), math.log(1.5)])
+
+
 def test_judge_tables_stand_in_pyproject_too(tmp_path: Path) -> None:
     """As `[[tool.genrm.judge]]`."""
     (tmp_path / "pyproject.toml").write_text('[[tool.genrm.judge]]\nmodel = "a"\n[[tool.genrm.judge]]\nmodel = "b"\n')
@@ -91,7 +98,7 @@ def test_without_tables_there_is_one_judge() -> None:
         ('[[judge]]\nmodel = "a"\n[[judge]]\nendpoint = "http://x"', "judge 2: model is missing"),
         (
             '[[judge]]\nmodel = "a"\nmodle = "b"',
-            "unknown key 'modle'; a judge of a panel has weight, share, endpoint, name",
+            "unknown key 'modle'; a judge of a panel has weight, share, accuracy, endpoint, name",
         ),
         ('[[judge]]\nmodel = "a"\nstrategy = "all_pairs"', "unknown key 'strategy'"),
         ('[[judge]]\nmodel = "a"\njudge = "lexical"', "unknown key 'judge'"),
@@ -104,6 +111,11 @@ def test_without_tables_there_is_one_judge() -> None:
         ('[[judge]]\nmodel = "a"\nweight = inf', "weight inf is not"),
         ('[[judge]]\nmodel = "a"\nweight = true', "weight True is not"),
         ('[[judge]]\nmodel = "a"\nweight = "2"', "weight '2' is not"),
+        ('[[judge]]\nmodel = "a"\naccuracy = 0.5', "judge 1: accuracy 0.5 is not a share of right verdicts above 0.5"),
+        ('[[judge]]\nmodel = "a"\naccuracy = 1.0', "accuracy 1.0 is not"),
+        ('[[judge]]\nmodel = "a"\naccuracy = 83', "accuracy 83 is not"),
+        ('[[judge]]\nmodel = "a"\naccuracy = 0.8\n[[judge]]\nmodel = "b"', "judge\\]\\] 2 has no accuracy; give every"),
+        ('[[judge]]\nmodel = "a"\naccuracy = 0.8\nweight = 2', "accuracy decides .* leave out weight"),
         ('[[judge]]\nmodel = "a"\ntemperature = 3', "judge 1: temperature: 3.0 is out of bounds"),
         ('[[judge]]\nmodel = "a"\nconcurrency = "many"', "judge 1: concurrency: 'many' is neither auto nor"),
         ('[[judge]]\nmodel = ["a"]', "judge 1: model: .* is not text"),
@@ -217,6 +229,9 @@ def test_the_digest_covers_every_judge(tmp_path: Path) -> None:
     ):
         assert digest(TWO.replace(old, new)) == base, new
     assert base != digest_of(resolve(tmp_path, TWO, {"model": "org/a"})[0])
+    lines = ("", "accuracy = 0.8", "accuracy = 0.9", 'share = "ring 1"', 'share = "ring 2"')
+    digests = {digest(f'estimator = "adaptive"\n[[judge]]\nmodel = "a"\n{line}\n') for line in lines}
+    assert len(digests) == len(lines)
 
 
 def test_the_keys_of_a_judge_are_settings() -> None:

@@ -97,21 +97,31 @@ def test_of_several_judges_one_is_named(tmp_path: Path) -> None:
             read_verdicts(path, "third")
 
 
+RECORDED = {"source": "s", "judge": "g", "prompt_id": "1", "i": "a", "j": "b", "score_1": 4, "score_2": 2, "ranking": 2}
+
+
+def without(name: str) -> dict[str, Any]:
+    """Return a recorded verdict that lacks a field."""
+    return {key: value for key, value in RECORDED.items() if key != name}
+
+
 @pytest.mark.parametrize(
-    "line",
+    ("line", "message"),
     [
-        {"i": 0},
-        comparison(score_1=7.0),
-        comparison(ranking=float("inf")),
-        comparison(j=0),
-        comparison(i="first"),
-        comparison(failure={"kind": "boredom"}),
+        ({"i": 0}, "j is missing; expected a .*comparisons.jsonl"),
+        (comparison(score_1=7.0), "scores 7 and 2 with ranking 2 are not a verdict; expected scores from 1 to 5"),
+        (comparison(ranking=float("inf")), "not a comparison; expected"),
+        (comparison(j=0), "0 and 0 are not two rollouts"),
+        (comparison(i="first"), "not a comparison; expected"),
+        (comparison(failure={"kind": "boredom"}), "not a comparison; expected"),
+        ({**RECORDED, "j": "a"}, "0 and 0 are not two rollouts"),
+        *((without(name), f"{name} is missing") for name in ("source", "judge", "i", "j", "score_1", "ranking")),
     ],
 )
-def test_what_is_no_comparison_is_an_error_with_its_line(tmp_path: Path, line: dict[str, Any]) -> None:
-    """The file, the line and what was expected; nothing is left out in silence."""
+def test_what_is_no_comparison_is_an_error_with_its_line(tmp_path: Path, line: dict[str, Any], message: str) -> None:
+    """The file, the line, what is wrong and what was expected; nothing is left out in silence."""
     path = write(tmp_path / "a.jsonl", comparison(), line)
-    with pytest.raises(InputError, match="line 2"):
+    with pytest.raises(InputError, match=f"a.jsonl: line 2: .*{message}"):
         read_verdicts(path)
 
 

@@ -5,11 +5,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from genrm_cli.catalog import COUNSELLORS, ENVIRONMENTS, explained, listed
 from genrm_cli.cli.console import counted, percent_text, print_json, say
-from genrm_cli.cli.episodes.agents import agent_config, client_roles
+from genrm_cli.cli.episodes.flags import ClientFlags, EpisodeFlags, PolicyFlags
 from genrm_cli.cli.events import Events
-from genrm_cli.cli.options import ALL_PANELS, Invocation, option, run_to_end, with_settings
+from genrm_cli.cli.options import ALL_PANELS, Invocation, run_to_end, with_groups, with_settings
 from genrm_cli.cli.scoring.score import run_score
 from genrm_cli.errors import UsageError
 from genrm_cli.settings import changed
@@ -19,11 +18,11 @@ if TYPE_CHECKING:
     from genrm_cli.episodes.collect_options import CollectOptions
 
 _OMITTED = ("output", "dry_run", "use_journal", "only_failed")
-_POLICY, _CLIENT, _EPISODES = "Policy", "Simulated client", "Episodes"
 _RUN_ID = "{run_id}"
 
 
 @with_settings(*ALL_PANELS, omit=_OMITTED)
+@with_groups(PolicyFlags, ClientFlags, EpisodeFlags)
 def collect(
     scenarios: Annotated[
         str,
@@ -40,96 +39,9 @@ def collect(
             "--output", "-o", metavar="OUT", help="A .jsonl file: a path or s3://bucket/rl/...; may hold {run_id}."
         ),
     ],
-    policy_base_url: Annotated[
-        list[str] | None, option("URL", "OpenAI-compatible endpoint of the policy. Repeatable.", panel=_POLICY)
-    ] = None,
-    policy_model: Annotated[str | None, option("NAME", "Its model name on the server.", panel=_POLICY)] = None,
-    policy_temperature: Annotated[float, option("NUMBER", "Default: 1.", panel=_POLICY)] = 1.0,
-    policy_top_p: Annotated[float | None, option("NUMBER", "Default: the server's.", panel=_POLICY)] = None,
-    policy_max_tokens: Annotated[int, option("N", "Most tokens of a turn. Default: 512.", panel=_POLICY)] = 512,
-    policy_api_key_env: Annotated[
-        str | None,
-        option("NAME", "Variable with its key. Default: GENRM_API_KEY, then OPENAI_API_KEY.", panel=_POLICY),
-    ] = None,
-    policy_name: Annotated[
-        str | None, option("NAME", "Name of the policy in the records. Default: its model.", panel=_POLICY)
-    ] = None,
-    base_model: Annotated[str | None, option("NAME", "What the policy was trained from.", panel=_POLICY)] = None,
-    policy_role: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME",
-            help="policy, or teacher for sessions to imitate, which go below a folder named teacher.",
-            rich_help_panel=_POLICY,
-        ),
-    ] = "policy",
-    trunk_base_url: Annotated[
-        list[str] | None,
-        option("URL", "Endpoint of another policy, which has the turns before --branch-at.", panel=_POLICY),
-    ] = None,
-    trunk_model: Annotated[
-        str | None,
-        option("NAME", "Its model name; with its --journal, its turns are not asked again.", panel=_POLICY),
-    ] = None,
-    scripted_policy: Annotated[
-        str | None,
-        option("NAME", f"A counsellor without a model, for demos and tests: {explained(COUNSELLORS)}.", panel=_POLICY),
-    ] = None,
-    client_base_url: Annotated[
-        list[str] | None,
-        option(
-            "URL",
-            "Endpoint of the model that plays the client. Default: the embedded scripted client, a stand-in.",
-            panel=_CLIENT,
-        ),
-    ] = None,
-    client_model: Annotated[str | None, option("NAME", "Its model name on the server.", panel=_CLIENT)] = None,
-    client_temperature: Annotated[float, option("NUMBER", "Default: 0.7.", panel=_CLIENT)] = 0.7,
-    client_max_tokens: Annotated[int, option("N", "Most tokens of a reply. Default: 256.", panel=_CLIENT)] = 256,
-    client_api_key_env: Annotated[
-        str | None,
-        option("NAME", "Variable with its key. Default: the policy's, at the same endpoint.", panel=_CLIENT),
-    ] = None,
-    keep_client_faults: Annotated[
-        bool,
-        typer.Option(
-            "--keep-client-faults",
-            help="Write sessions in which the simulated client was at fault, too.",
-            rich_help_panel=_CLIENT,
-        ),
-    ] = False,
-    environment: Annotated[
-        str, typer.Option(metavar="NAME", help=f"{explained(ENVIRONMENTS)}.", rich_help_panel=_EPISODES)
-    ] = next(iter(ENVIRONMENTS)),
-    episodes: Annotated[
-        int, typer.Option(metavar="N", min=1, max=1_000_000, help="Sessions of a group.", rich_help_panel=_EPISODES)
-    ] = 4,
-    variants: Annotated[
-        int,
-        typer.Option(
-            metavar="N",
-            min=1,
-            max=1_000_000,
-            help="Variants of the client in each scenario, each a group.",
-            rich_help_panel=_EPISODES,
-        ),
-    ] = 1,
-    client_seed: Annotated[
-        int, typer.Option(metavar="N", min=0, max=2**31, help="Random seed of clients.", rich_help_panel=_EPISODES)
-    ] = 0,
-    max_turns: Annotated[
-        int | None, option("N", "Most turns of the policy. Default: the scenario's.", panel=_EPISODES)
-    ] = None,
-    branch_at: Annotated[
-        int | None,
-        option("N", "Let the sessions of a group share one history up to the policy's Nth turn.", panel=_EPISODES),
-    ] = None,
-    run_id: Annotated[
-        str | None, option("NAME", "Name of the run. Default: the name of the output.", panel=_EPISODES)
-    ] = None,
-    sessions: Annotated[
-        int, typer.Option(metavar="N", min=1, help="Sessions in flight.", rich_help_panel=_EPISODES)
-    ] = 512,
+    policy: PolicyFlags,
+    client: ClientFlags,
+    which: EpisodeFlags,
     score: Annotated[
         bool, typer.Option("--score", help="Then score the sessions, with the judge of --base-url.")
     ] = False,
@@ -143,71 +55,51 @@ def collect(
 
     Example: genrm collect samples --scripted-policy good -o demo.jsonl
     """
-    from genrm_cli.episodes.collect_options import CollectOptions
-
-    if environment not in ENVIRONMENTS:
-        raise UsageError(f"--environment: unknown {environment!r}; expected one of {listed(ENVIRONMENTS)}.")
-    if policy_role not in ("policy", "teacher"):
-        raise UsageError(f"--policy-role: {policy_role!r} is neither policy nor teacher.")
-    if scripted_policy is not None and scripted_policy not in COUNSELLORS:
-        raise UsageError(f"--scripted-policy: unknown {scripted_policy!r}; expected one of {listed(COUNSELLORS)}.")
-    for flag, number, most in (("--max-turns", max_turns, 200), ("--branch-at", branch_at, 200)):
-        if number is not None and not 1 <= number <= most:
-            raise UsageError(f"{flag} is {number}; expected 1 to {most}.")
-    if (scripted_policy is None) is not bool(policy_base_url):
-        raise UsageError("pass --policy-base-url and --policy-model, or --scripted-policy to try without a model.")
-    if branch_at is not None and scripted_policy is not None:
-        raise UsageError("--branch-at needs a policy that answers differently each time; drop --scripted-policy.")
-    if bool(trunk_base_url) and (branch_at is None or scripted_policy is not None):
-        raise UsageError("--trunk-base-url needs --branch-at and a policy of its own at --policy-base-url.")
-    policy = client = trunk = None
-    if policy_base_url:
-        policy = agent_config("policy", policy_base_url, policy_model, policy_api_key_env, only_named=False)
-        policy = replace(policy, temperature=policy_temperature, top_p=policy_top_p, max_tokens=policy_max_tokens)
-    if client_base_url:
-        shares_key = policy is None or set(client_base_url) <= set(policy.base_url)
-        client = agent_config("client", client_base_url, client_model, client_api_key_env, only_named=not shares_key)
-        client = replace(client, temperature=client_temperature, max_tokens=client_max_tokens)
-    if trunk_base_url and policy is not None:
-        shares_key = set(trunk_base_url) <= set(policy.base_url)
-        trunk = agent_config("trunk", trunk_base_url, trunk_model, policy_api_key_env, only_named=not shares_key)
-        trunk = replace(trunk, temperature=policy_temperature, top_p=policy_top_p, max_tokens=policy_max_tokens)
-    name = run_id or _stem(output)
-    options = CollectOptions(
-        output=output.replace(_RUN_ID, name),
-        run_id=name,
-        policy_name=policy_name or (policy.model if policy else f"scripted-{scripted_policy}"),
-        policy=policy,
-        base_model=base_model,
-        role=policy_role,
-        trunk=trunk,
-        client=client_roles(client),
-        episodes=episodes,
-        variants=variants,
-        seed=client_seed,
-        in_flight=sessions,
-        branch_at=branch_at,
-        keep_faulty=keep_client_faults,
-    )
-    _collect(scenarios, environment, options, invocation, max_turns, scripted_policy)
+    which.check()
+    policy.check(which.branch_at)
+    options = _options(output, policy, client, which)
+    _collect(scenarios, which, options, invocation, policy.scripted_policy)
     if not score:
         return 0
     settings = changed(invocation.settings, output=None, min_age=0.0)
     return run_score([options.output], replace(invocation, settings=settings))
 
 
-def _stem(output: str) -> str:
+def _options(output: str, policy: PolicyFlags, client: ClientFlags, which: EpisodeFlags) -> "CollectOptions":
+    from genrm_cli.episodes.collect_options import CollectOptions
+
+    run_id = which.run_id or _named_by(output, policy.policy_role)
+    return CollectOptions(
+        output=output.replace(_RUN_ID, run_id),
+        run_id=run_id,
+        policy_name=policy.name,
+        policy=policy.policy(),
+        base_model=policy.base_model,
+        role=policy.policy_role,
+        trunk=policy.trunk(),
+        client=client.roles(policy.policy_base_url),
+        episodes=which.episodes,
+        variants=which.variants,
+        seed=which.client_seed,
+        in_flight=which.sessions,
+        branch_at=which.branch_at,
+        keep_faulty=which.keep_client_faults,
+    )
+
+
+def _named_by(output: str, role: str) -> str:
+    """Return the name of the output; a teacher's differs from the policy's, so that their rollouts do, too."""
     if _RUN_ID in output:
         raise UsageError(f"-o holds {_RUN_ID}; name the run with --run-id.")
-    return output.rpartition("/")[2].removesuffix(".jsonl")
+    stem = output.rpartition("/")[2].removesuffix(".jsonl")
+    return f"{role}-{stem}" if role == "teacher" and "teacher" not in stem else stem
 
 
 def _collect(
     scenarios: str,
-    environment: str,
+    which: EpisodeFlags,
     options: "CollectOptions",
     invocation: Invocation,
-    max_turns: int | None,
     counsellor: str | None,
 ) -> None:
     from genrm_cli.episodes.collect import collect as run_collect
@@ -220,7 +112,7 @@ def _collect(
     with Events(written.log_json, quiet=written.quiet, log_only=("judge",)) as events:
         run = new_run(invocation.settings, {}, None, events)
         tables = read_scenario_tables(scenarios, run.s3)
-        built = BUILT[environment](scripted=not options.client, max_turns=max_turns)
+        built = BUILT[which.environment](scripted=not options.client, max_turns=which.max_turns)
         act = None if counsellor is None else scripted_policy(counsellor)
         report = run_to_end(run_collect(built, tables, scenarios, options, run, act))
     if written.json_output:
@@ -253,6 +145,8 @@ def _show(report: "CollectReport", options: "CollectOptions") -> None:
     means = (f"{name} {stats['mean']:.3f}" for name, stats in summary["components"].items())
     say(f"rules (mean): {', '.join(means)}")
     for role, counts in summary["roles"].items():
+        if not counts["calls"] + counts["from_journal"]:
+            continue  # scripted
         say(
             f"{role}: {counted(counts['calls'], 'call')}, {counts['from_journal']:,} turns from the journal, "
             f"{counts['prompt_tokens']:,} tokens in, {counts['completion_tokens']:,} out"

@@ -41,40 +41,46 @@ _SHARES = {
 }
 
 
+_Pairs = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="PAIRS",
+        show_default=False,
+        help="Labelled pairs as JSONL (.gz, .zst too), s3://bucket/key, or - for stdin: JudgeBench, RewardBench, "
+        "RM-Bench, or prompt, chosen, rejected.",
+    ),
+]
+_OutputOption = Annotated[
+    str | None,
+    option(
+        "RESULT.json",
+        "Where to write the metrics and all outcomes: a path, s3://..., or - for stdout.",
+        "--output",
+        "-o",
+        panel="Output",
+    ),
+]
+_RepliesOption = Annotated[
+    str | None,
+    option(
+        "FILE",
+        "Measure recorded replies instead of asking the judge: lines with id, chosen_first and reply, or "
+        "JudgeBench's outputs. --profile sets how to parse them.",
+    ),
+]
+_CompareOption = Annotated[
+    tuple[str, str] | None,
+    option("A.json B.json", "Compare two results: test whether one judge is significantly better."),
+]
+
+
 @with_settings("Input", "Judge", "Limits", "Journal", "Output", "Storage", omit=_OMITTED)
 def eval_(
     invocation: Invocation,
-    pairs: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="PAIRS",
-            show_default=False,
-            help="Labelled pairs as JSONL (.gz, .zst too), s3://bucket/key, or - for stdin: JudgeBench, RewardBench, "
-            "RM-Bench, or prompt, chosen, rejected.",
-        ),
-    ] = None,
-    output: Annotated[
-        str | None,
-        option(
-            "RESULT.json",
-            "Where to write the metrics and all outcomes: a path, s3://..., or - for stdout.",
-            "--output",
-            "-o",
-            panel="Output",
-        ),
-    ] = None,
-    replies: Annotated[
-        str | None,
-        option(
-            "FILE",
-            "Measure recorded replies instead of asking the judge: lines with id, chosen_first and reply, or "
-            "JudgeBench's outputs. --profile sets how to parse them.",
-        ),
-    ] = None,
-    compare: Annotated[
-        tuple[str, str] | None,
-        option("A.json B.json", "Compare two results: test whether one judge is significantly better."),
-    ] = None,
+    pairs: _Pairs = None,
+    output: _OutputOption = None,
+    replies: _RepliesOption = None,
+    compare: _CompareOption = None,
 ) -> int:
     """Measure a judge: ask it about labelled pairs in both orders and count how often it is right.
 
@@ -213,6 +219,8 @@ def _say_notes(result: dict[str, Any], output: str | None) -> None:
         say_warning(f"skipped line {reject['line']}: {reject['reason']}.")
     if result["rejected_lines"] > _NAMED_REJECTS:
         say_warning(f"{result['rejected_lines']} lines were skipped in total; --strict stops at the first.")
+    if result["figures"]["not_asked"] and not result["partial"]:
+        say_warning(f"{counted(result['figures']['not_asked'], 'judgement')} without a recorded reply left out.")
     for name, count in result["redactions"].items():
         say_warning(f"{counted(count, 'match', 'matches')} of {name} masked in texts sent to the judge.")
     if output is not None and output != "-":

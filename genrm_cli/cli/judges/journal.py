@@ -1,4 +1,4 @@
-"""`genrm journal`: show, export or prune a journal of verdicts."""
+"""`genrm journal`: show, export or prune a journal: verdicts of judges, turns of policies and clients."""
 
 import json
 import time
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from genrm_cli.judging.journal import Journal
 
 journal = typer.Typer(
-    help="Show, export or prune the verdicts in a journal.", no_args_is_help=True, rich_markup_mode=None
+    help="Show, export or prune the answers in a journal.", no_args_is_help=True, rich_markup_mode=None
 )
 
 JournalPath = Annotated[str, typer.Argument(metavar="JOURNAL", help="A *.journal.sqlite file.")]
@@ -25,7 +25,7 @@ JournalPath = Annotated[str, typer.Argument(metavar="JOURNAL", help="A *.journal
 @journal.command()
 @exits
 def stats(path: JournalPath, as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
-    """Count verdicts, failures, calls and tokens by judge."""
+    """Count answers, failures, calls and tokens by model: verdicts of judges, turns of policies and clients."""
     with _open(path, read_only=True) as opened:
         statistics = opened.statistics()
     print_text(json.dumps(statistics) if as_json else _stats_text(statistics))
@@ -34,12 +34,12 @@ def stats(path: JournalPath, as_json: Annotated[bool, typer.Option("--json", hel
 @journal.command()
 @exits
 def export(path: JournalPath) -> None:
-    """Print all verdicts, replies and failures as JSON lines."""
+    """Print all answers, replies and failures as JSON lines."""
     with _open(path, read_only=True) as opened:
         for entry in opened.iter_entries():
             print_text(json.dumps(entry))
     if opened.damaged:
-        say_warning(f"{path}: {counted(len(opened.damaged), 'damaged verdict')} skipped.")
+        say_warning(f"{path}: {counted(len(opened.damaged), 'damaged answer')} skipped.")
 
 
 @journal.command()
@@ -48,15 +48,15 @@ def prune(
     path: JournalPath,
     failures: Annotated[bool, typer.Option("--failures", help="Delete the recorded failures.")] = False,
     older_than: Annotated[
-        str | None, typer.Option(metavar="DURATION", help="Delete verdicts older than this, for example 90d.")
+        str | None, typer.Option(metavar="DURATION", help="Delete answers older than this, for example 90d.")
     ] = None,
     judge: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="Delete verdicts of this judge, by its name in `stats`.")
+        str | None, typer.Option(metavar="TEXT", help="Delete answers of this model, by its name in `stats`.")
     ] = None,
 ) -> None:
-    """Delete failures, or verdicts by age or judge.
+    """Delete failures, or answers by age or model.
 
-    Frees the space. --older-than and --judge together delete the verdicts that match both.
+    Frees the space. --older-than and --judge together delete the answers that match both.
     """
     from genrm_cli.settings.convert import parse_duration_s
 
@@ -68,7 +68,7 @@ def prune(
             raise UsageError("nothing to delete; pass --failures, --older-than or --judge.")
         before = None if age_s is None else time.time() - age_s
         verdicts_gone, failures_gone = opened.prune(failures=failures, before=before, judge=judge)
-    print_text(f"deleted {counted(verdicts_gone, 'verdict')} and {counted(failures_gone, 'failure')}")
+    print_text(f"deleted {counted(verdicts_gone, 'answer')} and {counted(failures_gone, 'failure')}")
 
 
 def _open(path: str, *, read_only: bool = False) -> "Journal":
@@ -86,10 +86,10 @@ def _stats_text(statistics: dict[str, Any]) -> str:
             datetime.fromtimestamp(judge[name], UTC).strftime("%Y-%m-%d %H:%M") for name in ("first_at", "last_at")
         )
         lines.append(
-            f"{judge['judge']}: {counted(judge['verdicts'], 'verdict')} in {counted(judge['calls'], 'call')}, "
+            f"{judge['judge']}: {counted(judge['verdicts'], 'answer')} in {counted(judge['calls'], 'call')}, "
             f"{judge['prompt_tokens']:,} tokens in, {judge['completion_tokens']:,} out, {first} to {last} UTC"
         )
     lines += [f"{e['judge']}: {counted(e['count'], 'failure')} ({e['kind']})" for e in statistics["failures"]]
     if statistics["damaged_verdicts"]:
-        lines.append(f"{counted(statistics['damaged_verdicts'], 'damaged verdict')}, which the next run asks again")
+        lines.append(f"{counted(statistics['damaged_verdicts'], 'damaged answer')}, which the next run asks again")
     return "\n".join(lines)

@@ -1,9 +1,10 @@
 """Options of `genrm simulate` for the plans and estimators to try."""
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from genrm_cli.catalog import STRATEGIES
+from genrm_cli.catalog import ESTIMATORS, STRATEGIES, listed
+from genrm_cli.cli.options import option
 from genrm_cli.errors import UsageError
 
 if TYPE_CHECKING:
@@ -12,6 +13,27 @@ if TYPE_CHECKING:
 DEFAULT_STRATEGIES = ("circular", "all_pairs", "ring")
 DEFAULT_ESTIMATORS = ("simple_tiebreaker", "combined", "adaptive")
 _MAX_CALLS = 100_000
+
+SizeOption = Annotated[str | None, option("N", "Rollouts in a group, 2 to 128. Default: 16.", "--n")]
+CallsOption = Annotated[
+    list[str] | None,
+    option(
+        "N",
+        "Judge calls per group; each strategy uses its largest plan within them. Repeatable. "
+        "Default: 1, 2, 3 and 4 per rollout, the number of pairs, and twice that.",
+    ),
+]
+StrategyOption = Annotated[
+    list[str] | None,
+    option("NAME", f"Which pairs to compare: {listed(STRATEGIES)}. Repeatable. Default: {listed(DEFAULT_STRATEGIES)}."),
+]
+EstimatorOption = Annotated[
+    list[str] | None,
+    option(
+        "NAME",
+        f"How verdicts become rewards: {listed(ESTIMATORS)}. Repeatable. Default: {listed(DEFAULT_ESTIMATORS)}.",
+    ),
+]
 
 
 def plans_of(n: int, strategies: Sequence[str], calls: Sequence[str] | None) -> list["Plan"]:

@@ -1,7 +1,7 @@
 """`genrm simulate --replay`: plans and estimators on the recorded verdicts of real judges."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
@@ -15,6 +15,14 @@ from genrm_cli.errors import UsageError
 
 if TYPE_CHECKING:
     from genrm_cli.simulation.plans import Plan
+
+
+_LEGEND = (
+    "Agreement: correlation of the rewards with the consensus of the verdicts that the plan does not use; its own "
+    "noise lowers it, so compare only rows with the same number of calls. All: with the consensus of all verdicts. "
+    "±: half of the 95 % interval, by bootstrap over groups. Predicted: the reliability as a run of the strategy's "
+    "first plan predicts it. Measured: the correlation of two such plans. Errors: their size over the standard errors."
+)
 
 
 def replay_verdicts(
@@ -33,12 +41,16 @@ def replay_verdicts(
     With prices, replay judges that share the pairs.
     """
     if prices:
-        return _replay_shares(uri, [_price(text) for text in prices], seed=seed, as_json=as_json)
+        if judge or strategies or calls or estimators:
+            raise UsageError("--price sets judges and plans; omit --judge, --strategy, --calls and --estimator.")
+        return _replay_shares(uri, dict(map(_price, prices)), seed=seed, as_json=as_json)
     from genrm_cli.simulation.recorded_verdicts import read_judges
     from genrm_cli.simulation.replay import dense_verdicts, replay
 
     names = known_names(estimators or DEFAULT_ESTIMATORS, ESTIMATORS, "estimator")
-    judges = {each.judge: each for each in read_judges(uri) if judge in (None, each.judge)}
+    judges = {each.judge: each for each in read_judges(uri)}
+    if judge is not None:
+        judges = {judge: judges[_known(judge, judges, uri)]}
     dense = {name: found for name, kept in judges.items() if (found := dense_verdicts(kept.groups)) is not None}
     if not dense:
         raise UsageError(
@@ -59,13 +71,14 @@ def replay_verdicts(
     else:
         for result in results:
             _print_judge(result)
-        print_text(
-            "Agreement: correlation of the rewards with the consensus of the verdicts that the plan does not use; "
-            "its own noise lowers it, so compare only rows with the same number of calls. All: with the consensus of "
-            "all verdicts. "
-            "±: half of the 95 % interval, by bootstrap over groups. Errors: their size over the standard errors."
-        )
+        print_text(_LEGEND)
     return 0
+
+
+def _known(judge: str, judges: Mapping[str | None, object], uri: str) -> str:
+    if judge not in judges:
+        raise UsageError(f"{uri} holds no verdict of {judge!r}; it has those of {', '.join(map(str, judges))}.")
+    return judge
 
 
 def _price(text: str) -> tuple[str, float]:
@@ -76,22 +89,23 @@ def _price(text: str) -> tuple[str, float]:
     raise UsageError(f"--price {text!r} is not a judge with the price of one call, as in gpt-4=0.02.")
 
 
-def _replay_shares(uri: str, prices: Sequence[tuple[str, float]], *, seed: int, as_json: bool) -> int:
+def _replay_shares(uri: str, prices: Mapping[str, float], *, seed: int, as_json: bool) -> int:
     """Print what a second, cheaper judge on all pairs adds to each judge, and what it costs."""
     from genrm_cli.simulation.recorded_verdicts import read_judges
     from genrm_cli.simulation.replay_shares import replay_shares
 
-    judges = {str(kept.judge): dict(zip(kept.names, kept.groups, strict=True)) for kept in read_judges(uri)}
-    if unknown := [name for name, _ in prices if name not in judges]:
-        raise UsageError(f"{uri} holds no verdict of {unknown[0]!r}; it has those of {', '.join(map(str, judges))}.")
-    rows = [asdict(row) for row in replay_shares(judges, dict(prices), seed=seed)]
+    if len(set(prices.values())) < 2:
+        raise UsageError("--price needs two judges or more, of different prices.")
+    judges = {kept.judge: dict(zip(kept.names, kept.groups, strict=True)) for kept in read_judges(uri)}
+    priced = {_known(name, judges, uri): judges[name] for name in prices}
+    rows = [asdict(row) for row in replay_shares(priced, prices, seed=seed)]
     if not rows:
         raise UsageError(
             f"{uri} holds no two groups of three or more rollouts that two judges of different prices compared in all "
             "pairs and both orders."
         )
     if as_json:
-        print_json({"file": uri, "seed": seed, "prices": dict(prices), "figures": rows})
+        print_json({"file": uri, "seed": seed, "prices": prices, "figures": rows})
         return 0
     table = new_table("judge", "and on all pairs", "rings", "cost", "agreement", "gain", "reliability", texts=2)
     for row in rows:
@@ -120,7 +134,7 @@ def _print_judge(result: dict[str, Any]) -> None:
 
 
 def _table(rows: list[dict[str, Any]]) -> Table:
-    heads = ("calls", "agreement", "gain", "all", "false", "reliability", "measured", "errors")
+    heads = ("calls", "agreement", "gain", "all", "false", "reliability", "predicted", "measured", "errors")
     table = new_table("strategy", "estimator", *heads, texts=2)
     for row in rows:
         add_row(
@@ -133,6 +147,7 @@ def _table(rows: list[dict[str, Any]]) -> Table:
             f"{row['agreement_all']['value']:.3f}",
             percent_text(row["false_preferences"]["value"]),
             _number_text(row["reliability"]),
+            _number_text(row["reliability_predicted"]),
             _number_text(row["reliability_measured"] and row["reliability_measured"]["value"]),
             _number_text(row["error_ratio"]),
         )

@@ -1,14 +1,14 @@
 """`genrm simulate`: estimate reward accuracy for a call budget, by plan and by estimator."""
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 from rich.table import Table
 
-from genrm_cli.catalog import ESTIMATORS, STRATEGIES, listed
+from genrm_cli.catalog import ESTIMATORS
 from genrm_cli.cli.console import (
     add_row,
     counted,
@@ -22,6 +22,10 @@ from genrm_cli.cli.console import (
 from genrm_cli.cli.judges.plan_options import (
     DEFAULT_ESTIMATORS,
     DEFAULT_STRATEGIES,
+    CallsOption,
+    EstimatorOption,
+    SizeOption,
+    StrategyOption,
     known_names,
     parse_integer,
     plans_of,
@@ -33,6 +37,7 @@ from genrm_cli.simulation.judge import JudgeModel, judge_fields
 
 if TYPE_CHECKING:
     from genrm_cli.simulation.fit import Fit
+    from genrm_cli.simulation.plans import Plan
     from genrm_cli.simulation.recorded_verdicts import KeptVerdicts
 
 SIMULATION_EPILOG = (
@@ -59,63 +64,52 @@ def _parameter(field: Any) -> inspect.Parameter:
     return keyword_parameter(field.name, str, option("NUMBER", text, flag, panel=_JUDGE_PANEL))
 
 
+_GroupsOption = Annotated[str | None, option("N", "Groups to simulate. Default: 4000.")]
+_SeedOption = Annotated[str, option("N", "Random seed; the same seed gives the same results.")]
+_FitOption = Annotated[
+    str | None,
+    option(
+        "FILE",
+        "Fit the simulated judge to recorded verdicts: a *.comparisons.jsonl (best from a run with --both-orders and "
+        "--repeats 2) or a *.journal.sqlite, which records less. The options below override the fit.",
+    ),
+]
+_JudgeOption = Annotated[
+    str | None, option("NAME", "With --fit or --replay: the judge whose verdicts to use, if the file has several.")
+]
+_ReplayOption = Annotated[
+    str | None,
+    option(
+        "FILE",
+        "Replay the plans on recorded verdicts instead of simulating: a *.comparisons.jsonl of a run with "
+        "--strategy all_pairs --both-orders.",
+    ),
+]
+_PriceOption = Annotated[
+    list[str] | None,
+    option(
+        "JUDGE=PRICE",
+        "With --replay: the price of one call of a judge. Repeatable. Shows what a cheaper judge on all pairs adds to "
+        "a more expensive one.",
+    ),
+]
+_JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+
+
 @_with_judge_options
 def simulate(
     given: dict[str, str],
-    n: Annotated[str, typer.Option("--n", metavar="N", help="Rollouts in a group, 2 to 128.")] = "16",
-    calls: Annotated[
-        list[str] | None,
-        option(
-            "N",
-            "Judge calls per group; each strategy uses its largest plan within them. Repeatable. "
-            "Default: 1, 2, 3 and 4 per rollout, the number of pairs, and twice that.",
-        ),
-    ] = None,
-    strategy: Annotated[
-        list[str] | None,
-        option(
-            "NAME",
-            f"Which pairs to compare: {listed(STRATEGIES)}. Repeatable. Default: {listed(DEFAULT_STRATEGIES)}.",
-        ),
-    ] = None,
-    estimator: Annotated[
-        list[str] | None,
-        option(
-            "NAME",
-            f"How verdicts become rewards: {listed(ESTIMATORS)}. Repeatable. Default: {listed(DEFAULT_ESTIMATORS)}.",
-        ),
-    ] = None,
-    groups: Annotated[str, typer.Option(metavar="N", help="Groups to simulate.")] = "4000",
-    seed: Annotated[str, typer.Option(metavar="N", help="Random seed; the same seed gives the same results.")] = "0",
-    fit: Annotated[
-        str | None,
-        option(
-            "FILE",
-            "Fit the simulated judge to recorded verdicts: a *.comparisons.jsonl (best from a run with "
-            "--both-orders and --repeats 2) or a *.journal.sqlite, which records less. The options below override "
-            "the fit.",
-        ),
-    ] = None,
-    judge: Annotated[
-        str | None, option("NAME", "With --fit or --replay: the judge whose verdicts to use, if the file has several.")
-    ] = None,
-    replay: Annotated[
-        str | None,
-        option(
-            "FILE",
-            "Replay the plans on recorded verdicts instead of simulating: a *.comparisons.jsonl of a run with "
-            "--strategy all_pairs --both-orders.",
-        ),
-    ] = None,
-    price: Annotated[
-        list[str] | None,
-        option(
-            "JUDGE=PRICE",
-            "With --replay: the price of one call of a judge. Repeatable. Shows what a cheaper judge on all pairs adds "
-            "to a more expensive one on rings.",
-        ),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    n: SizeOption = None,
+    calls: CallsOption = None,
+    strategy: StrategyOption = None,
+    estimator: EstimatorOption = None,
+    groups: _GroupsOption = None,
+    seed: _SeedOption = "0",
+    fit: _FitOption = None,
+    judge: _JudgeOption = None,
+    replay: _ReplayOption = None,
+    price: _PriceOption = None,
+    as_json: _JsonOption = False,
 ) -> int:
     """Estimate reward accuracy for a call budget.
 
@@ -133,31 +127,18 @@ def simulate(
 
     Example: genrm simulate --replay rollouts.comparisons.jsonl
     """
+    start = parse_integer(seed, "--seed", 0, 2**63 - 1)
     if replay is not None:
-        if given or fit is not None:
-            raise UsageError("--replay uses recorded verdicts; omit --fit and the options of the simulated judge.")
-        start = parse_integer(seed, "--seed", 0, 2**63 - 1)
+        if given or fit or n or groups:
+            raise UsageError("--replay uses recorded verdicts; omit --fit and the options of the simulation.")
         return replay_verdicts(replay, judge, strategy, calls, estimator, price, seed=start, as_json=as_json)
     if price:
         raise UsageError("--price needs --replay, with the verdicts of several judges.")
-    from genrm_cli.simulation.quality import describe_judge
-    from genrm_cli.simulation.simulate import simulate as iter_metrics
-
-    size = parse_integer(n, "--n", _MIN_SIZE, _MAX_SIZE)
-    count, start = parse_integer(groups, "--groups", 2, _MAX_GROUPS), parse_integer(seed, "--seed", 0, 2**63 - 1)
+    size = parse_integer(n or "16", "--n", _MIN_SIZE, _MAX_SIZE)
+    count = parse_integer(groups or "4000", "--groups", 2, _MAX_GROUPS)
     plans = plans_of(size, strategy or DEFAULT_STRATEGIES, calls)
     estimators = known_names(estimator or DEFAULT_ESTIMATORS, ESTIMATORS, "estimator")
-    model, kept, fitted = _model(given, fit, judge)
-    rows = [asdict(row) for row in iter_metrics(model, size, plans, estimators, groups=count, seed=start)]
-    result: dict[str, Any] = {
-        "n": size,
-        "groups": count,
-        "seed": start,
-        "judge": asdict(model),
-        "judge_figures": asdict(describe_judge(model, start)),
-        "fit": None if kept is None or fitted is None else _fit_record(str(fit), kept, fitted),
-        "figures": rows,
-    }
+    result = _simulated(_model(given, fit, judge), size, plans, estimators, groups=count, seed=start)
     if as_json:
         print_json(result)
     else:
@@ -167,16 +148,40 @@ def simulate(
     return 0
 
 
-def _model(
-    given: dict[str, str], uri: str | None, judge: str | None
-) -> tuple[JudgeModel, "KeptVerdicts | None", "Fit | None"]:
+def _simulated(
+    judge: "_FittedJudge", n: int, plans: "Sequence[Plan]", estimators: Sequence[str], *, groups: int, seed: int
+) -> dict[str, Any]:
+    """Return the judge and the figures of each plan with each estimator."""
+    from genrm_cli.simulation.quality import describe_judge
+    from genrm_cli.simulation.simulate import simulate as iter_metrics
+
+    rows = iter_metrics(judge.model, n, plans, estimators, groups=groups, seed=seed)
+    return {
+        "n": n,
+        "groups": groups,
+        "seed": seed,
+        "judge": asdict(judge.model),
+        "judge_figures": asdict(describe_judge(judge.model, seed)),
+        "fit": judge.record,
+        "figures": [asdict(row) for row in rows],
+    }
+
+
+class _FittedJudge(NamedTuple):
+    """A simulated judge, and what is told of its fit; None if it was not fitted."""
+
+    model: JudgeModel
+    record: dict[str, Any] | None = None
+
+
+def _model(given: dict[str, str], uri: str | None, judge: str | None) -> _FittedJudge:
     """Return the judge: the defaults, overridden by the fit, overridden by the given options."""
     numbers = {name: _number(text, f"--{name.replace('_', '-')}") for name, text in given.items()}
     model = JudgeModel(**numbers)
     if uri is None:
         if judge is not None:
             raise UsageError("--judge selects the verdicts for --fit or --replay; give both.")
-        return model, None, None
+        return _FittedJudge(model)
     from genrm_cli.simulation.fit import fit_to_verdicts
     from genrm_cli.simulation.observe import MIN_VERDICTS
     from genrm_cli.simulation.recorded_verdicts import read_verdicts
@@ -187,7 +192,7 @@ def _model(
     fitted = fit_to_verdicts(
         model, kept.groups, kept.failures, known_rollouts=kept.known_rollouts, fixed=frozenset(numbers)
     )
-    return fitted.model, kept, fitted
+    return _FittedJudge(fitted.model, _fit_record(uri, kept, fitted))
 
 
 def _number(text: str, flag: str) -> float:

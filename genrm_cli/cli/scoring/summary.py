@@ -8,7 +8,6 @@ from genrm_cli.cli.console import counted, cut, say, say_warning, stderr_console
 from genrm_cli.cli.events import judge_text, status_text
 from genrm_cli.cli.scoring.run_warnings import iter_warnings
 from genrm_cli.cli.scoring.sample_tables import show_components, show_groups
-from genrm_cli.metrics.reliability import reliability_with
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.storage.formats.location import folder_of, sibling
 
@@ -74,7 +73,7 @@ def _iter_lines(metrics: dict[str, Any]) -> Iterator[tuple[str, str]]:
         parts = ", ".join(f"{share:.0%} {source}" for source, share in metrics["reward_sources"].items())
         gated = f"; {counted(metrics['gated'], 'reward')} set to 0 by a gate" if metrics["gated"] else ""
         yield "made of", f"{parts}{gated}; judgements are advisory"
-    if metrics["verdicts"] + metrics["journal_hits"]:
+    if metrics["judge"]["name"] is not None and metrics["verdicts"] + metrics["journal_hits"]:
         yield "reliability", _reliability_text(metrics)
 
 
@@ -136,7 +135,8 @@ def _reliability_text(metrics: dict[str, Any]) -> str:
         else:
             meaning = "low: reward differences are mostly judge noise"
         parts.append(f"{mean:.2f}, {meaning}")
-        parts += _one_more_ring(metrics, mean)
+        if metrics["reliability_forecast"] and mean < _HIGH:
+            parts.append(_one_more_ring(metrics))
     if metrics["groups_noisy"]:
         parts.append(f"mostly noise in {metrics['groups_noisy']:,} of {counted(metrics['groups'], 'group')}")
     if metrics["pairs_in_both_orders"]:
@@ -148,24 +148,12 @@ def _reliability_text(metrics: dict[str, Any]) -> str:
     return "; ".join(parts)
 
 
-def _one_more_ring(metrics: dict[str, Any], reliability: float) -> list[str]:
-    """Predict the reliability with one more ring, if the plan can add one and it would matter."""
-    # Of other estimators, up to .1 too high in small groups.
-    is_predictable = metrics["estimator"].startswith(("adaptive", "combined", "ordinal")) and not _shares_pairs(metrics)
-    if metrics["strategy"] not in ("circular", "ring") or not 0 < reliability < _HIGH or not is_predictable:
-        return []
-    size = max(metrics["group_sizes"], key=lambda size: metrics["group_sizes"][size])
-    rings = metrics["ring_k"] or metrics["repeats"]  # a repeat of `circular` costs as much as a ring
-    flags = f"--ring-k {rings + 1:g}" if metrics["strategy"] == "ring" else f"--strategy ring --ring-k {rings + 1:g}"
-    if rings + 1 >= int(size):
-        return []
-    return [f"with {flags} about {reliability_with(reliability, (rings + 1) / rings):.2f}"]
-
-
-def _shares_pairs(metrics: dict[str, Any]) -> bool:
-    """Tell whether the judges of a panel answered different pairs, so that one more ring is not one for each."""
-    judges = (metrics["panel"] or {"judges": []})["judges"]
-    return len({judge["verdicts"] + judge["failures"] for judge in judges}) > 1
+def _one_more_ring(metrics: dict[str, Any]) -> str:
+    """Return the predicted reliability with one more ring."""
+    forecast = metrics["reliability_forecast"]
+    strategy = "" if metrics["strategy"] == "ring" else "--strategy ring "
+    interval = f"({forecast['low']:.2f} to {forecast['high']:.2f})"
+    return f"with {strategy}--ring-k {forecast['ring_k']:g} about {forecast['value']:.2f} {interval}"
 
 
 def _iter_files(metrics: dict[str, Any]) -> Iterator[tuple[str, str]]:

@@ -2,16 +2,15 @@
 
 import os
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from genrm_cli.catalog import ENVIRONMENTS, SELF_TESTS, explained, listed
 from genrm_cli.cli.console import say
-from genrm_cli.cli.episodes.agents import agent_config, client_roles
+from genrm_cli.cli.episodes.flags import ClientFlags, check_turns
 from genrm_cli.cli.events import Events
-from genrm_cli.cli.options import Invocation, option, run_to_end, say_endpoint_source, with_settings
+from genrm_cli.cli.options import Invocation, option, run_to_end, say_endpoint_source, with_groups, with_settings
 from genrm_cli.errors import UsageError
 from genrm_cli.settings.sources.keys import find_token
 
@@ -34,8 +33,10 @@ _SEVERAL_WORKERS = (
 
 
 @with_settings("Server", "Input", "Pairs", "Judge", "Limits", "Journal", "Rewards", "Output", "Storage", omit=_OMITTED)
+@with_groups(ClientFlags)
 def serve(
     invocation: Invocation,
+    client: ClientFlags,
     self_test: Annotated[
         str | None,
         typer.Option(
@@ -65,21 +66,6 @@ def serve(
         str,
         typer.Option(metavar="FILE", help="Its scenarios, as for genrm collect.", rich_help_panel=_ENVIRONMENT),
     ] = "samples",
-    client_base_url: Annotated[
-        list[str] | None,
-        option(
-            "URL",
-            "Endpoint of the model that plays the client. Default: the embedded scripted client, a stand-in.",
-            panel=_ENVIRONMENT,
-        ),
-    ] = None,
-    client_model: Annotated[str | None, option("NAME", "Its model name on the server.", panel=_ENVIRONMENT)] = None,
-    client_temperature: Annotated[float, option("NUMBER", "Default: 0.7.", panel=_ENVIRONMENT)] = 0.7,
-    client_max_tokens: Annotated[int, option("N", "Most tokens of a reply. Default: 256.", panel=_ENVIRONMENT)] = 256,
-    client_api_key_env: Annotated[
-        str | None,
-        option("NAME", "Variable with its key. Default: GENRM_API_KEY, then OPENAI_API_KEY.", panel=_ENVIRONMENT),
-    ] = None,
     max_turns: Annotated[
         int | None, option("N", "Most turns of the policy. Default: the scenario's.", panel=_ENVIRONMENT)
     ] = None,
@@ -114,15 +100,10 @@ def serve(
     if self_test is not None or self_test_url is not None:
         return _test_itself(invocation, self_test, self_test_url)
     if environment is not None:
-        if max_turns is not None and not 1 <= max_turns <= 200:
-            raise UsageError(f"--max-turns is {max_turns}; expected 1 to 200.")
-        client = None
-        if client_base_url:
-            client = agent_config("client", client_base_url, client_model, client_api_key_env, only_named=False)
-            client = replace(client, temperature=client_temperature, max_tokens=client_max_tokens)
-        _serve_environment(invocation, environment, scenarios, client, max_turns, max_sessions)
+        check_turns("--max-turns", max_turns)
+        _serve_environment(invocation, environment, scenarios, client.roles(), max_turns, max_sessions)
         return 0
-    if client_base_url or client_model or max_turns is not None or scenarios != "samples":
+    if client.client_base_url or client.client_model or max_turns is not None or scenarios != "samples":
         raise UsageError("--scenarios, --client-base-url, --client-model and --max-turns need --environment.")
     settings = invocation.settings
     token = find_token(settings.serve.token_env)
@@ -137,7 +118,7 @@ def _serve_environment(
     invocation: Invocation,
     given: str,
     scenarios: str,
-    client: "AgentConfig | None",
+    client: "dict[str, AgentConfig]",
     max_turns: int | None,
     max_sessions: int,
 ) -> None:
@@ -151,19 +132,19 @@ def _serve_environment(
         raise UsageError(f"--environment: unknown {given!r}; expected one of {listed(ENVIRONMENTS)}.")
     settings = invocation.settings
     if settings.serve.record is not None:
-        raise UsageError("--record keeps rewards of a judge; with --environment the agent keeps its rollouts.")
-    if settings.judge.redact_pattern:
-        raise UsageError("--redact-pattern does not work with --environment yet; genrm collect applies it.")
+        raise UsageError(
+            "--record keeps groups that a judge compared, and --environment asks none: keep the rollouts in the agent, "
+            "or play and write the sessions with genrm collect."
+        )
     token = find_token(settings.serve.token_env)
     with Events(settings.output.log_json, quiet=settings.output.quiet, log_only=("judge",)) as events:
         run = new_run(settings, {}, None, events)
         tables = read_scenario_tables(scenarios, run.s3)
-        built = BUILT[name](scripted=client is None, max_turns=max_turns)
-        if client is None and not settings.output.quiet:
+        built = BUILT[name](scripted=not client, max_turns=max_turns)
+        if not client and not settings.output.quiet:
             say("client: scripted, a stand-in without a model")
         say_ready = _ready_sayer(events, quiet=settings.output.quiet)
-        roles = client_roles(client)
-        run_to_end(serve_environment(built, tables, scenarios, roles, max_sessions, run, token, say_ready))
+        run_to_end(serve_environment(built, tables, scenarios, client, max_sessions, run, token, say_ready))
 
 
 def _ready_sayer(events: Events, *, quiet: bool) -> Callable[[str], None]:

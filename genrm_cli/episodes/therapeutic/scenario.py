@@ -84,7 +84,7 @@ def parse_scenario_table(table: Mapping[str, object], where: str) -> SessionScen
     """
     name = table.get("scenario_id")
     if isinstance(name, str) and name:
-        where = f"{where}: scenario {name!r}"
+        where = f"{where} ({name!r})"
     declared = [origin for origin in ORIGINS if table.get(origin) is True]
     if len(declared) != 1:
         raise InputError(

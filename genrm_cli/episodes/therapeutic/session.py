@@ -89,7 +89,9 @@ class TherapeuticSession:
         Raises:
             InputError: one is not complete, does not declare its origin, or two have one id.
         """
-        scenarios = [parse_scenario_table(table, f"{where}: {number}") for number, table in enumerate(tables, 1)]
+        scenarios = [
+            parse_scenario_table(table, f"{where}: scenario {number}") for number, table in enumerate(tables, 1)
+        ]
         if (twice := first_repeated_scenario(scenarios)) is not None:
             raise InputError(f"{where}: two scenarios have the id {twice!r}.")
         return scenarios

@@ -1,26 +1,35 @@
-"""Work under a lease: take it, renew it meanwhile, release it in the end."""
+"""Work under leases: take them, renew them meanwhile, release them in the end."""
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
 
 from genrm_cli.errors import StorageError
 from genrm_cli.groups.tasks import first_error_of, in_thread
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.storage.leases import HeldLease, Lease, LeaseLostError, Leases
 
+_AT_ONCE = 32
+
+Given = TypeVar("Given")
+Result = TypeVar("Result")
+
 
 @contextlib.asynccontextmanager
-async def leased(output_uri: str, leases: Leases, run: RunContext) -> AsyncIterator[Lease | HeldLease]:
-    """Hold the lease on an output while something is done, or yield the lease of another run.
+async def leased(
+    output_uris: Sequence[str], leases: Leases, run: RunContext
+) -> AsyncIterator[dict[str, Lease | HeldLease]]:
+    """Hold the leases on outputs while something is done; yield them, or those of other runs, by output.
 
     Raises:
-        ClaimLostError: another run took it over, which ends the work.
-        StorageError: claims cannot be written there.
+        LeaseLostError: another run took one over, which ends the work.
+        StorageError: leases cannot be written there.
     """
-    taken: list[Lease] = []  # known even if the run is interrupted while the lease is taken
+    taken: list[Lease] = []  # known even if the run is interrupted while leases are taken
 
-    def take() -> Lease | HeldLease:
+    def take(output_uri: str) -> Lease | HeldLease:
         if not leases.are_certain(output_uri):
             run.on_event("claims_uncertain", {"output": output_uri})
         lease = leases.take(output_uri)
@@ -28,37 +37,44 @@ async def leased(output_uri: str, leases: Leases, run: RunContext) -> AsyncItera
             taken.append(lease)
         return lease
 
+    def release(lease: Lease) -> None:
+        try:
+            lease.release()
+        except StorageError as error:  # the outcome of the work matters more than the release
+            run.on_event("claim_left", {"lease": lease.uri, "detail": str(error)})
+
     try:
-        lease = await in_thread(take)
-        if isinstance(lease, HeldLease):
-            yield lease
-            return
-        async with _renewed(lease, leases.expiry_s):
-            yield lease
+        found = await in_thread(lambda: _each(take, output_uris))
+        async with _renewed(taken, leases.expiry_s):
+            yield dict(zip(output_uris, found, strict=True))
     finally:
-        for lease in taken:
-            try:
-                await in_thread(lease.release)
-            except StorageError as error:  # the outcome of the work matters more than the release
-                run.on_event("claim_left", {"lease": lease.uri, "detail": str(error)})
+        await in_thread(lambda: _each(release, taken))
 
 
 @contextlib.asynccontextmanager
-async def _renewed(lease: Lease, expiry_s: float) -> AsyncIterator[None]:
-    async def renew() -> None:
+async def _renewed(taken: Sequence[Lease], expiry_s: float) -> AsyncIterator[None]:
+    def renew(lease: Lease) -> None:
+        try:
+            lease.renew()
+        except LeaseLostError:
+            raise
+        except StorageError:
+            pass  # retried before it expires; a lost lease is noticed in the end
+
+    async def renew_all() -> None:
         while True:
             await asyncio.sleep(expiry_s / 3)
-            try:
-                await in_thread(lease.renew)  # waited for: a late one would restore a released lease
-            except LeaseLostError:
-                raise
-            except StorageError:
-                continue  # retried before it expires; a lost lease is noticed in the end
+            await in_thread(lambda: _each(renew, taken))  # waited for: a late one would restore a released lease
 
     try:
         async with asyncio.TaskGroup() as group:
-            renewing = group.create_task(renew())
+            renewing = group.create_task(renew_all())
             yield
             renewing.cancel()
     except BaseExceptionGroup as errors:
         raise first_error_of(errors) from None
+
+
+def _each(work: Callable[[Given], Result], things: Iterable[Given]) -> list[Result]:
+    with ThreadPoolExecutor(_AT_ONCE) as threads:
+        return list(threads.map(work, things))

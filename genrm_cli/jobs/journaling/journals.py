@@ -153,12 +153,32 @@ def _take_in_others(journal: Journal, scored_uri: str, run: RunContext) -> None:
     if run.shard is not None and not journal.has_verdicts and Path(whole).exists():
         others = [whole]
     for path in others:
-        with Journal(path, read_only=True) as other:
-            entries = other.iter_entries()
-            while batch := list(islice(entries, _TAKEN_AT_ONCE)):
-                if run.stop.is_set():
-                    raise StoppedError
-                journal.take_in(batch, path)
+        _take_in(journal, path, run)
+
+
+def _take_in(journal: Journal, path: str, run: RunContext) -> None:
+    with Journal(path, read_only=True) as other:
+        entries = other.iter_entries()
+        while batch := list(islice(entries, _TAKEN_AT_ONCE)):
+            if run.stop.is_set():
+                raise StoppedError
+            journal.take_in(batch, path)
+
+
+def gather_shards(scored_uri: str, run: RunContext) -> None:
+    """Move the journals of all shards into that of the whole, for a run that makes other shards; blocks on storage.
+
+    Raises:
+        StorageError: they cannot be read or written.
+    """
+    whole = _path_of_whole(scored_uri, run.settings)
+    if segments_folder(scored_uri, run.settings) is not None or not Path(whole).parent.exists():
+        return
+    for path in _shard_journals(whole):
+        with Journal(whole) as journal:
+            _take_in(journal, path, run)
+        for suffix in ("", "-wal", "-shm"):
+            Path(path + suffix).unlink(missing_ok=True)
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from genrm_cli.judging.pacing.burst import BurstDetector
 from genrm_cli.judging.pacing.busy_calls import BusyCalls
 
+FIRST_LEVEL = 16
 _REFUSAL_FACTOR = 0.95  # share kept of the number in flight that was refused
 _REFUSED_BY_STEPS = 0.02  # maximum share of calls refused because the level is raised by one
 _SAME_LEVEL = 0.15  # two bursts of refusals within this distance have the same cause: load
@@ -54,7 +55,7 @@ class AdaptiveLimit:
 
     adapts = True
 
-    def __init__(self, ceiling: int, start: int = 16) -> None:
+    def __init__(self, ceiling: int, start: int = FIRST_LEVEL) -> None:
         self.ceiling = ceiling
         self._level = float(min(start, ceiling))
         self._climbing = True

@@ -21,6 +21,7 @@ from genrm_cli.errors import JudgeError
 from genrm_cli.judging.pacing import clock
 from genrm_cli.judging.pacing.endpoint import Ending, Endpoint
 
+GRACE_S = 60.0  # after the deadline, for calls in flight
 _OPEN_S = 0.01
 _LEAST_PAUSING = 64  # comparisons waiting for a retry, above which no new one begins
 
@@ -42,6 +43,7 @@ class EndpointPool:
 
     Attributes:
         stopped_by: why no more calls are made (`deadline`, `max_calls`, ...); None while the run continues.
+        last_call_ends_s: when calls in flight are cut off, by the loop's clock.
     """
 
     def __init__(
@@ -58,6 +60,7 @@ class EndpointPool:
         self._resumes = resumes
         self.endpoints = endpoints
         self.stopped_by: str | None = None
+        self.last_call_ends_s = math.inf
         self._give_up_after_s = give_up_after_s
         self._on_event = on_event
         self._second_turns: Waiting = deque()
@@ -332,16 +335,13 @@ class EndpointPool:
 
     def _give_up(self) -> None:
         names = ", ".join(endpoint.name for endpoint in self.endpoints)
-        silent = (
-            f"the judge has not answered for {self._give_up_after_s:g} s (--give-up-after): {names}: "
-            f"{self._last_detail}."
-        )
+        silent = f"no answer for {self._give_up_after_s:g} s (--give-up-after) from {names}: {self._last_detail}."
         if self._resumes:
             error = JudgeError(silent)
             self._failing_since_s = None  # until the next call fails
         else:
             error = self._given_up = JudgeError(
-                f"{silent} Run the same command again once it is back: verdicts in the journal are reused."
+                f"{silent} Run the same command again once it is back: answers in the journal are reused."
             )
             self._over.set()
         for line in self._lines():

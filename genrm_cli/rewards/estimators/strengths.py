@@ -4,7 +4,7 @@ import numpy as np
 
 from genrm_cli.rewards.estimators.judge_noise import WinNoise
 from genrm_cli.rewards.estimators.labels import Choices
-from genrm_cli.rewards.estimators.least_squares import laplacian_of, linear_reliabilities
+from genrm_cli.rewards.estimators.least_squares import expected_share, laplacian_of, linear_reliabilities
 from genrm_cli.rewards.estimators.sparse import EXACT, MAX_DENSE, ROUGH, PairMatrix, iter_probes, probed
 from genrm_cli.rewards.estimators.verdict_batch import BatchEstimate, Flags, Floats, VerdictBatch, inverse_of
 
@@ -83,6 +83,13 @@ def _reliabilities(batch: VerdictBatch, outcomes: Floats, choices: Choices, nois
     respond = _dense_response if batch.n <= MAX_DENSE else _probed_response
     right = batch.sum_by_rollout(surprise, -surprise)
     return linear_reliabilities(*respond(batch, spread, choices, right, noise), batch.counts() > 0)
+
+
+def expected_of_labels(batch: VerdictBatch, choices: Choices, noise: WinNoise) -> Floats:
+    """Return [G] the reliabilities to expect of a batch's comparisons, whatever their labels; by dense inverses."""
+    _, _, spread = choices.moments(np.full(batch.first.shape, choices.position))
+    _, shared, total = _dense_response(batch, spread, choices, np.zeros((batch.groups, batch.n)), noise)
+    return expected_share(shared, total, batch.counts() > 0)
 
 
 def _advantages(batch: VerdictBatch, strengths: Floats, choices: Choices) -> Floats:

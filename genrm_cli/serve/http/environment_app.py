@@ -1,6 +1,7 @@
 """Route the requests of agents to their sessions, which a cookie tells apart."""
 
 import secrets
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import orjson
@@ -9,10 +10,13 @@ from starlette.responses import Response
 from starlette.routing import Route, Router
 from starlette.types import Receive, Scope, Send
 
+from genrm_cli.episodes.counts import RoleCounts
 from genrm_cli.errors import GenrmError
 from genrm_cli.rollouts.record import UnreadableRecordError
 from genrm_cli.serve.http.gate import Gate, TooLargeError
+from genrm_cli.serve.http.operation import metrics_route
 from genrm_cli.serve.http.replies import error_response, response_of
+from genrm_cli.serve.prometheus import EnvironmentCollector
 from genrm_cli.serve.service import RETRY_AFTER_S
 from genrm_cli.serve.sessions.gymnasium import ENDPOINTS, Handler, task_rows
 from genrm_cli.serve.sessions.hosted import HostedSessions, RefusedError
@@ -23,8 +27,8 @@ from genrm_cli.storage.formats.records import BadLineError
 COOKIE = "genrm_session"
 
 
-def build_environment_app(sessions: HostedSessions, gate: Gate) -> Router:
-    """Return the ASGI application of an environment."""
+def build_environment_app(sessions: HostedSessions, roles: Mapping[str, RoleCounts], gate: Gate) -> Router:
+    """Return the ASGI application of an environment; `roles` counts the calls of its models."""
 
     async def tasks(request: Request) -> Response:
         if (refusal := gate.refusal(request)) is not None:
@@ -42,7 +46,8 @@ def build_environment_app(sessions: HostedSessions, gate: Gate) -> Router:
 
     posts = [Route(path, _Endpoint(handle, sessions, gate), methods=["POST"]) for path, handle in ENDPOINTS.items()]
     gets = {"/tasks": tasks, "/": health, "/healthz": health, "/readyz": health, "/reverify_mode": reverify_mode}
-    return Router([*posts, *(Route(path, answer, methods=["GET"]) for path, answer in gets.items())])
+    metrics = metrics_route(EnvironmentCollector(sessions, roles), gate)
+    return Router([*posts, *(Route(path, answer, methods=["GET"]) for path, answer in gets.items()), metrics])
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """Routes for whoever operates the server."""
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, ProcessCollector, generate_latest
+from prometheus_client.registry import Collector
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -17,9 +18,6 @@ _LOOK_LIMIT_S = 2.0
 
 def operation_routes(service: RewardService, scorer: ServedScorer, gate: Gate) -> list[Route]:
     """Return the routes; health and readiness need no token."""
-    registry = CollectorRegistry()
-    registry.register(ServiceCollector(service, scorer))
-    ProcessCollector(registry=registry)
 
     async def healthz(request: Request) -> Response:
         del request
@@ -33,13 +31,22 @@ def operation_routes(service: RewardService, scorer: ServedScorer, gate: Gate) -
             return response_of(Reply({"status": "judge down"}, 503))
         return response_of(Reply({"status": "ready"}))
 
+    return [
+        Route("/healthz", healthz, methods=["GET"]),
+        Route("/readyz", readyz, methods=["GET"]),
+        metrics_route(ServiceCollector(service, scorer), gate),
+    ]
+
+
+def metrics_route(collector: Collector, gate: Gate) -> Route:
+    """Return the route of Prometheus: what the collector yields, and the process's own figures."""
+    registry = CollectorRegistry()
+    registry.register(collector)
+    ProcessCollector(registry=registry)
+
     async def metrics(request: Request) -> Response:
         if (refusal := gate.refusal(request)) is not None:
             return refusal
         return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
 
-    return [
-        Route("/healthz", healthz, methods=["GET"]),
-        Route("/readyz", readyz, methods=["GET"]),
-        Route("/metrics", metrics, methods=["GET"]),
-    ]
+    return Route("/metrics", metrics, methods=["GET"])

@@ -5,6 +5,7 @@ Source: NVIDIA-NeMo/Gym `resources_servers/gymnasium/base.py`, `responses_api_ag
 
 from collections.abc import Awaitable, Callable, Mapping
 
+from genrm_cli.episodes.environment import FAILURES
 from genrm_cli.rollouts.reading.response_items import items_of_response
 from genrm_cli.rollouts.record import UnreadableRecordError
 from genrm_cli.rollouts.response import words_of
@@ -29,7 +30,9 @@ async def _step(sessions: HostedSessions, id_: str, row: Json) -> Reply:
     seen = stepped.observation
     info: Json = {**seen.info, "reward_components": dict(seen.components)}
     if stepped.faults:
-        info |= {"client_faults": list(stepped.faults), "mask_sample": True}
+        info["client_faults"] = list(stepped.faults)
+    if stepped.faults or seen.info.get("end_reason") in FAILURES:
+        info["mask_sample"] = True
     return Reply(
         {
             "observation": seen.text or None,
@@ -46,9 +49,11 @@ async def _verify(sessions: HostedSessions, id_: str, row: Json) -> Reply:
     known: Json = {"reward_components": dict(verified.components), "end_reason": verified.end_reason}
     if verified.reward is not None:
         return Reply(row | known | {"reward": verified.reward})
-    reason = f"the simulated client is at fault: {', '.join(verified.faults)}"
-    masked = {"mask_sample": True, "failure_reason": reason, "_ng_failure_class": "user_failure"}
-    return Reply(row | known | masked | {"reward": 0.0})
+    failed: Json = {"failure_reason": f"the session is no episode: {verified.end_reason}"}
+    if verified.faults:
+        reason = f"the simulated client is at fault: {', '.join(verified.faults)}"
+        failed = {"failure_reason": reason, "_ng_failure_class": "user_failure"}
+    return Reply(row | known | failed | {"mask_sample": True, "reward": 0.0})
 
 
 async def _close(sessions: HostedSessions, id_: str, row: Json) -> Reply:

@@ -2,12 +2,22 @@
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from genrm_cli.episodes.environment import Ask, Dialogue, Environment, EpisodeScenario, T, run_dialogue_with
-from genrm_cli.episodes.gym_adapter import Observation, Verification, reset, step, verify
+from genrm_cli.episodes.environment import (
+    PRIVATE_DATA,
+    Ask,
+    Dialogue,
+    Environment,
+    EpisodeScenario,
+    T,
+    run_dialogue_with,
+)
+from genrm_cli.episodes.gym_adapter import Observation, Verification, cut, reset, step, verify
+from genrm_cli.rollouts.redaction import Redactor
 
 
 class RefusedError(Exception):
@@ -44,6 +54,23 @@ class Stepped:
 
 
 @dataclass(slots=True)
+class SessionCounts:
+    """What has happened in all sessions since the start.
+
+    Attributes:
+        begun: sessions.
+        turns: of policies.
+        ends: sessions that ended, by reason.
+        faults: of the simulated client, by name.
+    """
+
+    begun: int = 0
+    turns: int = 0
+    ends: Counter[str] = field(default_factory=Counter)
+    faults: Counter[str] = field(default_factory=Counter)
+
+
+@dataclass(slots=True)
 class _Session:
     state: Any
     used_s: float
@@ -63,6 +90,7 @@ class HostedSessions:
         answer: Callable[[Ask], Awaitable[str]],
         most: int,
         keep_s: float,
+        redactor: Redactor | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Begin without sessions.
@@ -73,6 +101,7 @@ class HostedSessions:
             answer: asks the environment's models; raises `RefusedError`.
             most: how many are kept.
             keep_s: how long a session is kept after its last request.
+            redactor: matches in what a side says end the session as private data; None to check nothing.
             clock: seconds.
         """
         self.scenarios: Mapping[str, EpisodeScenario] = {scenario.scenario_id: scenario for scenario in scenarios}
@@ -80,8 +109,10 @@ class HostedSessions:
         self._answer = answer
         self._most = most
         self._keep_s = keep_s
+        self._redactor = redactor
         self._clock = clock
         self._sessions: dict[str, _Session] = {}  # the one used longest ago first
+        self.counts = SessionCounts()
 
     def __len__(self) -> int:
         self._forget_expired()
@@ -114,6 +145,7 @@ class HostedSessions:
         self._make_room(id_)
         self._sessions.pop(id_, None)
         self._sessions[id_] = _Session(seen.state, self._clock())
+        self.counts.begun += 1
         return seen
 
     async def step(self, id_: str, action: str, request_id: str | None = None) -> Stepped:
@@ -130,9 +162,10 @@ class HostedSessions:
                 raise RefusedError(409, "ended", f"the session has ended ({session.state.end.reason}); POST /reset")
             if not action:
                 raise RefusedError(422, "unreadable", "the response holds no text of the policy")
-            seen = await self._run(step(self._environment, session.state, action))
+            seen = await self._step(session.state, action)
             faults = self._environment.faults(seen.state) if seen.state.end is not None else ()
             reward = seen.reward or 0.0
+            self._count(seen, faults)
             session.last = Stepped(seen, round(reward - session.reward, 9), faults)
             session.state, session.reward, session.request_id = seen.state, reward, request_id
             return session.last
@@ -144,13 +177,32 @@ class HostedSessions:
             RefusedError: there is no such session, or the policy has said nothing.
         """
         session = self._session(id_)
-        if not session.state.turn_index:
+        if not session.state.turn_index and session.state.end is None:
             raise RefusedError(409, "nothing_said", "the policy has taken no turn in this session; POST /step")
         return verify(self._environment, session.state)
 
     def close(self, id_: str) -> None:
         """Forget a session, if there is one."""
         self._sessions.pop(id_, None)
+
+    async def _step(self, state: Any, action: str) -> Observation[Any]:
+        if self._is_private(action):
+            return cut(self._environment, state, PRIVATE_DATA)
+        seen = await self._run(step(self._environment, state, action))
+        # Nothing of the turn stays, so that the private words are not kept.
+        return cut(self._environment, state, PRIVATE_DATA) if self._is_private(seen.text) else seen
+
+    def _is_private(self, text: str) -> bool:
+        found: Counter[str] = Counter()
+        if self._redactor is not None:
+            self._redactor.redact(text, found)
+        return bool(found)
+
+    def _count(self, seen: Observation[Any], faults: Sequence[str]) -> None:
+        self.counts.turns += 1
+        self.counts.faults.update(faults)
+        if (end := seen.state.end) is not None:
+            self.counts.ends[end.reason] += 1
 
     async def _run(self, dialogue: Dialogue[T]) -> T:
         return await run_dialogue_with(dialogue, self._answer)
