@@ -3,11 +3,13 @@
 They are asked as judges are: with the same HTTP client, pacing, retries, budget, deadline and journal.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from genrm_cli.episodes.environment import Ask, Environment, run_dialogue_with
+from genrm_cli.errors import JudgeError
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.judging.engine import JudgeSet
 from genrm_cli.judging.journal import Journal
@@ -15,7 +17,8 @@ from genrm_cli.judging.open_judges import JudgeSpec, OpenOptions, open_judges
 from genrm_cli.judging.profiles.profile import ChatProfile
 from genrm_cli.judging.remote import Naming
 from genrm_cli.judging.requests import ChatPrompt
-from genrm_cli.rollouts.response import Turn
+from genrm_cli.rollouts.reading.messages import items_of_text
+from genrm_cli.rollouts.response import Turn, words_of
 from genrm_cli.settings.judge_settings import JudgeSettings, LimitSettings
 from genrm_cli.settings.panel import JudgeConfig
 from genrm_cli.settings.reward_settings import REFERENCE_SCORE
@@ -42,6 +45,7 @@ class AgentConfig:
         temperature: of its sampling.
         top_p: likewise; None leaves it to the server.
         max_tokens: of one turn.
+        request_fields: other fields of its requests; immutable, and decided by its role.
         api_key: never shown, not even by `repr`.
     """
 
@@ -50,6 +54,7 @@ class AgentConfig:
     temperature: float = 1.0
     top_p: float | None = None
     max_tokens: int = 512
+    request_fields: Mapping[str, object] = field(default_factory=dict)
     api_key: str | None = field(default=None, repr=False)
 
     def as_record(self) -> dict[str, Any]:
@@ -89,14 +94,23 @@ class Agents:
         return outcome
 
 
+def spoken_words(outcome: Outcome) -> str:
+    """Return what a model said, without its reasoning; empty if it said nothing else."""
+    return words_of(items_of_text(outcome.reply_text or "")).strip()
+
+
 @asynccontextmanager
 async def open_agents(
-    agents: Sequence[tuple[str, AgentConfig]], run: RunContext, journal: Journal | None
+    agents: Sequence[tuple[str, AgentConfig]],
+    environment: Environment[Any, Any],
+    run: RunContext,
+    journal: Journal | None,
 ) -> AsyncIterator[Agents]:
-    """Open the models of a run and test each with a harmless question.
+    """Open the models of a run, and test each with a harmless question and for its part in the environment.
 
     Args:
         agents: by role.
+        environment: that they take part in.
         run: settings and events.
         journal: of the run; None if no model takes part.
 
@@ -115,7 +129,37 @@ async def open_agents(
     specs = [_spec(role, agent, settings.judge, settings.limits) for role, agent in agents]
     async with open_judges(specs, options, run.on_event) as judges:
         await judges.probe()
-        yield Agents([role for role, _ in agents], judges.with_journal(journal))
+        opened = Agents([role for role, _ in agents], judges.with_journal(journal))
+        if settings.judge.probe:
+            await _probe_parts(environment, opened, dict(agents))
+        yield opened
+
+
+async def _probe_parts(environment: Environment[Any, Any], agents: Agents, configs: Mapping[str, AgentConfig]) -> None:
+    """Refuse models that cannot play the environment's part.
+
+    Raises:
+        JudgeError: one cannot.
+    """
+    asked = ""
+
+    async def answer(ask: Ask) -> str:
+        nonlocal asked
+        asked = ask.role
+        outcome = await agents.ask(ask.role, ask.conversation, 1)
+        if isinstance(outcome.result, Failure):
+            raise JudgeError(f"{_naming(ask.role).part}: {outcome.result.kind}: {outcome.result.detail}")
+        return spoken_words(outcome)
+
+    try:
+        complaint = await run_dialogue_with(environment.probe_models(), answer)
+    except RunStoppedError:
+        return  # the first session says so
+    if complaint:
+        raise JudgeError(
+            f"{_naming(asked).part}: {configs[asked].model} cannot play its part: {complaint}. Choose a more capable "
+            f"{_naming(asked).model}, or pass --no-probe."
+        )
 
 
 def _spec(role: str, agent: AgentConfig, judge: JudgeSettings, limits: LimitSettings) -> JudgeSpec:
@@ -130,7 +174,7 @@ def _spec(role: str, agent: AgentConfig, judge: JudgeSettings, limits: LimitSett
     config = JudgeConfig(role, 1.0, settings, limits, REFERENCE_SCORE, MIDDLE_RANKING)
     # Both ask for turns of a policy, so that a journal gives the turns of one to the other.
     profile = POLICY if role == TRUNK else role
-    of = ChatProfile(profile, _VERSION, "takes part in episodes", {})
+    of = ChatProfile(profile, _VERSION, "takes part in episodes", agent.request_fields)
     return JudgeSpec(config, of, compares=False, naming=_naming(role))
 
 

@@ -210,7 +210,7 @@ class _Collecting:
         path = turns_path(self._places.episodes, self._run.settings)
         async with (
             open_journal_at(path, self._places.episodes, self._run) as journal,
-            open_agents(agents, self._run, journal) as opened,
+            open_agents(agents, self._environment, self._run, journal) as opened,
         ):
             yield opened.ask
 

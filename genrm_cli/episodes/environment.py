@@ -145,6 +145,9 @@ class Environment(Protocol[ScenarioT, StateT]):
     def parse_scenarios(self, tables: Sequence[Mapping[str, object]], where: str) -> list[ScenarioT]:
         """Parse and check the scenarios of a file, or raise `InputError`."""
 
+    def probe_models(self) -> Dialogue[str]:
+        """Ask the models about plain cases, and return why they cannot play their part; empty if they can."""
+
     def reset(self, scenario: ScenarioT, variant: int, seed: int) -> Dialogue[StateT]:
         """Begin an episode; equal arguments begin equal episodes."""
 

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from genrm_cli.episodes.agents import POLICY, TRUNK, Answer
+from genrm_cli.episodes.agents import POLICY, TRUNK, Answer, spoken_words
 from genrm_cli.episodes.environment import (
     CLIENT_FAILED,
     CONTEXT_TOO_LONG,
@@ -17,9 +17,7 @@ from genrm_cli.episodes.environment import (
     run_dialogue_with,
 )
 from genrm_cli.episodes.episode import EpisodeSlot, Played, Usage
-from genrm_cli.rollouts.reading.messages import items_of_text
 from genrm_cli.rollouts.redaction import Redactor
-from genrm_cli.rollouts.response import words_of
 from genrm_cli.verdicts import Failure, Outcome, Said
 
 Act = Callable[[Any, int], Awaitable[Outcome]]
@@ -66,7 +64,7 @@ async def play_episode(
             reason = POLICY_FAILED if role == POLICY else CLIENT_FAILED
             detail = f"{outcome.result.kind}: {outcome.result.detail}"
             raise _FailedError(reason, detail, too_long=outcome.result.is_too_long and role == POLICY)
-        words = words_of(items_of_text(outcome.reply_text or "")).strip()
+        words = spoken_words(outcome)
         if not words:
             raise _FailedError(POLICY_FAILED if role == POLICY else CLIENT_FAILED, "a reply holds reasoning only")
         _refuse_private(role, words, redactor)

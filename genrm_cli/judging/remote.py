@@ -33,6 +33,7 @@ from genrm_cli.verdicts import Failure, FailureKind, Judgment, Outcome
 _NOT_ASKED = Failure(FailureKind.NOT_ASKED, "not asked")
 _TRIAL = PairwisePrompt([("user", "What is the capital of France?")], "Paris.", "I like turtles.")
 _TRIAL_OF_ONE = ListwisePrompt(_TRIAL.conversation, (_TRIAL.response_1,))
+_TRIAL_TOKENS = 16
 _TRIAL_OF_CHAT = ChatPrompt(_TRIAL.conversation)
 _LATE_S = 1.0
 
@@ -126,7 +127,7 @@ class RemoteJudge:
         ]
         self._turns = count_turns(profile)
         self._hedge = Hedge(self.latencies)
-        self._trial = self.prepare(_trial_of(profile), 0)
+        self._trial = self._prepare_trial()
 
     @property
     def stopped_by(self) -> str | None:
@@ -157,9 +158,15 @@ class RemoteJudge:
         asked = b"%d\n" % judge_idx + body
         return JudgeRequest(shown, body, *(hashlib.sha256(identity + asked).digest() for identity in self._identities))
 
-    def _body_of(self, messages: list[Message]) -> bytes:
+    def _body_of(self, messages: list[Message], **more: object) -> bytes:
         # `default`: nested fields of a profile are read-only mappings, which orjson cannot serialise.
-        return orjson.dumps(self._request_fields | {"messages": messages}, default=dict)
+        return orjson.dumps(self._request_fields | {"messages": messages} | more, default=dict)
+
+    def _prepare_trial(self) -> JudgeRequest:
+        """Build a harmless request whose reply is short: a slow server must answer it before the run is given up."""
+        shown, most = _trial_of(self.profile), self._request_fields.get("max_tokens")
+        tokens = min(most, _TRIAL_TOKENS) if isinstance(most, int) else _TRIAL_TOKENS
+        return JudgeRequest(shown, self._body_of(render_messages(self.profile, shown), max_tokens=tokens))
 
     def read(self, reply: Reply, question: JudgeRequest) -> Judgment | Failure:
         """Parse a reply with the profile."""

@@ -4,13 +4,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import asynccontextmanager
 from typing import Any
 
-from genrm_cli.episodes.agents import AgentConfig, open_agents
+from genrm_cli.episodes.agents import AgentConfig, open_agents, spoken_words
 from genrm_cli.episodes.counts import RoleCounts
 from genrm_cli.episodes.environment import Ask, Environment
 from genrm_cli.jobs.context import RunContext
-from genrm_cli.rollouts.reading.messages import items_of_text
 from genrm_cli.rollouts.redaction import redactor_of
-from genrm_cli.rollouts.response import words_of
 from genrm_cli.serve.http.environment_app import build_environment_app
 from genrm_cli.serve.http.gate import Gate
 from genrm_cli.serve.http.server import check_tls, listen_on, run_server, url_of
@@ -48,7 +46,7 @@ async def serve_environment(
     check_tls(settings)
     with listen_on(settings, has_token=token is not None) as listening:
         roles: dict[str, RoleCounts] = {role: RoleCounts() for role in client}
-        async with _answers(client, run, roles) as answer:
+        async with _answers(client, environment, run, roles) as answer:
             redactor = redactor_of(patterns) if (patterns := run.settings.judge.redact_pattern) else None
             sessions = HostedSessions(environment, scenarios, answer, max_sessions, settings.keep, redactor)
             app = build_environment_app(sessions, roles, Gate(settings.max_body, token))
@@ -58,12 +56,15 @@ async def serve_environment(
 
 @asynccontextmanager
 async def _answers(
-    client: Mapping[str, AgentConfig], run: RunContext, counts: Mapping[str, RoleCounts]
+    client: Mapping[str, AgentConfig],
+    environment: Environment[Any, Any],
+    run: RunContext,
+    counts: Mapping[str, RoleCounts],
 ) -> AsyncIterator[Callable[[Ask], Awaitable[str]]]:
     if not client:
         yield _nobody
         return
-    async with open_agents(list(client.items()), run, None) as agents:
+    async with open_agents(list(client.items()), environment, run, None) as agents:
 
         async def answer(ask: Ask) -> str:
             outcome = await agents.ask(ask.role, ask.conversation, 1)
@@ -81,7 +82,7 @@ def _words(role: str, outcome: Outcome) -> str:
     """
     if isinstance(outcome.result, Failure):
         raise RefusedError(503, "client_failed", f"{role}: {outcome.result.kind}: {outcome.result.detail}")
-    words = words_of(items_of_text(outcome.reply_text or "")).strip()
+    words = spoken_words(outcome)
     if not words:
         raise RefusedError(503, "client_failed", f"{role}: the reply holds reasoning only")
     return words

@@ -81,6 +81,7 @@ def test_recorded_verdicts_are_replayed(genrm: Genrm, call: Call) -> None:
     shown = call(*replay)
     assert (shown.code, shown.err) == (0, "")
     assert "6 groups of 5" in shown.out.decode()
+    assert "Left out" not in shown.out.decode()
     (judge,) = json.loads(call(*replay, "--calls", "5", "--strategy", "ring", "--json").out)["judges"]
     assert [(row["estimator"], row["calls"]) for row in judge["figures"]] == [
         ("simple_tiebreaker", 5),
@@ -95,6 +96,17 @@ def test_recorded_verdicts_are_replayed(genrm: Genrm, call: Call) -> None:
     sparse = call(*replay)
     assert sparse.code == 2
     assert "--strategy all_pairs --both-orders" in sparse.err
+
+
+def test_a_judge_without_dense_groups_is_named(genrm: Genrm, call: Call) -> None:
+    """It is left out of the replay of the others, and the output says so."""
+    scores = {"score_1": 4, "score_2": 2, "ranking": 2, "failure": None}
+    pairs = [(i, j) for i in range(4) for j in range(4) if i != j]
+    judged = [{"group": group, "i": i, "j": j, "judge": "dense", **scores} for group in "01" for i, j in pairs]
+    genrm.write("both.jsonl", [*judged, judged[0] | {"judge": "sparse"}])
+    replay = ("simulate", "--replay", "both.jsonl", "--calls", "4", "--strategy", "ring")
+    assert "both orders: sparse." in call(*replay).out.decode()
+    assert json.loads(call(*replay, "--json").out)["left_out_judges"] == ["sparse"]
 
 
 def test_prices_make_a_table_of_panels(genrm: Genrm, call: Call) -> None:

@@ -217,6 +217,16 @@ def test_a_faulty_client_is_counted_and_left_out(tmp_path: Path, judge_server: J
     assert [record["metadata"]["client_faults"] for record in read(kept)] == [["repeats_itself"]] * 3
 
 
+def test_a_model_that_cannot_play_the_client_is_refused(tmp_path: Path, judge_server: JudgeServer) -> None:
+    """A reader that labels all turns alike ends the run before any session, and names itself."""
+    judge_server.behave(chat=["reflects"])
+    client = {READER: agent(judge_server, "small"), SPEAKER: agent(judge_server, "small")}
+    options = options_for(tmp_path, policy=agent(judge_server), client=client, episodes=1)
+    with pytest.raises(JudgeError, match="client's model: small cannot play its part: it does not tell a kind turn"):
+        run_sessions(options, scripted_client=False)
+    assert not (tmp_path / "run.jsonl").exists()
+
+
 def test_private_data_in_a_generated_turn_ends_the_session(tmp_path: Path, judge_server: JudgeServer) -> None:
     """Matches of --redact-pattern are found on both sides; the text with them is written nowhere."""
     judge_server.behave(chat=["Write to me at jane.doe@example.org and tell me how it is."])

@@ -1,17 +1,27 @@
 """The simulated client: its numbers, its faults, and what it makes of good and bad counsellors."""
 
+import json
+import os
 from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
 from statistics import mean, stdev
 
 import pytest
+from genrm_process import Genrm, Json, read_lines
 from hypothesis import given
 from hypothesis import strategies as st
 from sessions import ENVIRONMENT, begin, play, sample, samples, step
 
 from genrm_cli.catalog import COUNSELLORS
+from genrm_cli.episodes.scenario_file import read_scenario_tables
 from genrm_cli.episodes.therapeutic.faults import FAULTS, client_faults
 from genrm_cli.episodes.therapeutic.mood import LABELS, LONGEST_STEP, ClientState, Mood, move_client, move_mood
 from genrm_cli.rollouts.response import Turn
+from genrm_cli.storage.formats.location import S3Options
+
+MODEL_URL = os.environ.get("GENRM_TEST_MODEL_URL", "")
+"""A server with a real model, such as http://127.0.0.1:8000/v1; `GENRM_TEST_MODEL` names the model."""
 
 SHARES = st.floats(0, 1)
 
@@ -67,7 +77,9 @@ def heard(*replies: str) -> list[Turn]:
     ("fault", "replies"),
     [
         ("repeats_itself", ("I can't say it any better today.", "Well.", "I can't say it any better today!")),
+        ("repeats_itself", ("I am here. I'm with you. I'm with you.\n\nI'm with you! How is it going?",)),
         ("speaks_as_therapist", ("It sounds like you feel overwhelmed.",)),
+        ("speaks_as_therapist", ("That is very common in a practice session.",)),
         ("speaks_as_therapist", ("Therapist: tell me more.",)),
         ("agrees_at_once", ("You're absolutely right, I'll do that.",)),
         ("mood_jumps", ("I feel so much better now!",)),
@@ -88,7 +100,12 @@ def test_each_fault_is_found(fault: str, replies: tuple[str, ...]) -> None:
 
 def test_an_ordinary_client_has_no_fault() -> None:
     """Short, similar, sad replies are no faults."""
-    assert client_faults(sample("exam"), heard("Yes.", "I don't know.", "It is hard.", "Maybe, yes."), CLIENT) == ()
+    assert (
+        client_faults(
+            sample("exam"), heard("Yes. Yes. Yes, yes.", "I don't know.", "It is hard.", "Maybe, yes."), CLIENT
+        )
+        == ()
+    )
 
 
 def test_relief_is_no_fault_when_the_numbers_agree() -> None:
@@ -130,3 +147,36 @@ def test_counsellors_come_out_in_order_on_every_scenario() -> None:
             sizes += [effect_size(measure["bad"], measure["fair"]), effect_size(measure["fair"], measure["good"])]
         print(f"{scenario.scenario_id:28}" + "".join(f"{size:8.1f}" for size in sizes))
         assert min(sizes) >= 0.8, scenario.scenario_id
+
+
+def collect_with_model(genrm: Genrm, kind: str) -> list[Json]:
+    """Let a counsellor meet the clients that a real model plays; return all sessions."""
+    model = ("--client-base-url", MODEL_URL, "--client-model", os.environ.get("GENRM_TEST_MODEL", "m"))
+    ways = ("--max-turns", 3, "--keep-client-faults", "--no-probe", "--concurrency", 4)
+    files = ("few.jsonl", "-o", f"{kind}.jsonl", "--episodes", 1)
+    _, err = genrm.start("collect", *files, "--scripted-policy", kind, *model, *ways).communicate()
+    assert b"Traceback" not in err, err
+    print(err.decode())
+    failures = genrm.folder / f"{kind}_failures.jsonl"
+    return read_lines(genrm.folder / f"{kind}.jsonl") + (read_lines(failures) if failures.exists() else [])
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3_600)
+@pytest.mark.skipif(not MODEL_URL, reason="GENRM_TEST_MODEL_URL names no server")
+def test_a_real_model_plays_the_client(tmp_path: Path) -> None:
+    """Each session ends for a recorded reason, and better counsellors get more reward, whatever the model is worth."""
+    tables = read_scenario_tables("samples", S3Options())[::6]
+    (tmp_path / "few.jsonl").write_text("".join(json.dumps(table) + "\n" for table in tables))
+    genrm, rewards, relief = Genrm(tmp_path), {}, {}
+    for kind in COUNSELLORS:
+        sessions = collect_with_model(genrm, kind)
+        assert [bool(each["metadata"]["end_reason"]) for each in sessions] == [True] * len(tables)
+        played = [each for each in sessions if each["reward"] is not None]
+        rewards[kind] = [each["reward"]["total_reward"] for each in played]
+        relief[kind] = [each["metadata"]["hidden"]["relief"] for each in played]
+        print(kind, "rewards", rewards[kind], "relief", relief[kind])
+    for name, measure in (("reward", rewards), ("relief", relief)):
+        sizes = (effect_size(measure[low], measure[high]) for low, high in pairwise(COUNSELLORS))
+        print(name, *(f"d {size:.1f}" for size in sizes))
+    assert mean(rewards["bad"]) < mean(rewards["fair"]) < mean(rewards["good"])

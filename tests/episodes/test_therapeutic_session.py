@@ -10,6 +10,7 @@ from sessions import ENVIRONMENT, begin, play, sample, samples, step
 from genrm_cli.episodes.environment import CONTEXT_TOO_LONG, Ask, run_dialogue
 from genrm_cli.episodes.environments import therapeutic_session
 from genrm_cli.episodes.therapeutic.model_client import READER, SPEAKER, parse_labels
+from genrm_cli.episodes.therapeutic.mood import LABELS
 from genrm_cli.episodes.therapeutic.scenario import parse_scenario_table
 from genrm_cli.episodes.therapeutic.session import strip_marker
 from genrm_cli.errors import InputError
@@ -224,12 +225,40 @@ def test_the_models_of_a_client_see_its_mood_and_never_decide_it() -> None:
         ("reflects, asks_openly", ("asks_openly", "reflects")),
         ("Labels: [Validates]", ("validates",)),
         ("none", ()),
+        ("Labels: none.", ()),
+        ('{"reflects": true, "harms": false, "validates": true}', ("reflects", "validates")),
+        ('```json\n{"harms": false}\n```', ()),
+        ('{"reflects": true, "harms": fal', None),
+        ('{"reflects": "yes"}', None),
+        ('{"nice": true}', None),
+        ("{}", None),
         ("The counsellor is nice.", None),
+        ("The counsellor leaves the client room and harms none.", None),
+        (", ".join(LABELS), None),
+        (json.dumps(dict.fromkeys(LABELS, True)), None),
     ],
 )
 def test_labels_are_read_from_a_reply(said: str, labels: tuple[str, ...] | None) -> None:
-    """Known labels count wherever they stand; a reply without any says nothing, which is not the same as none."""
+    """An object of labels or a list of them is read; prose with their words, cut objects and copied lists are not."""
     assert parse_labels(said) == labels
+
+
+@pytest.mark.parametrize(
+    ("kind", "cruel", "complaint"),
+    [
+        ("validates, asks_openly", "minimises, accuses", ""),
+        ("none", "none", "does not tell a kind turn"),
+        ("validates", "validates", "does not tell a kind turn"),
+        ("accuses", "validates", "does not tell a kind turn"),
+        ("The client said", "accuses", "labels cannot be read: 'The client said'"),
+    ],
+)
+def test_a_reader_must_tell_a_kind_turn_from_a_cruel_one(kind: str, cruel: str, complaint: str) -> None:
+    """The probe of a client's models passes only if a kind turn raises its trust and a cruel one lowers it."""
+    probe = therapeutic_session(scripted=False).probe_models()
+    found = run_dialogue(probe, lambda ask: cruel if "overreacting" in ask.conversation[-1].text else kind)
+    assert complaint in found
+    assert bool(found) is bool(complaint)
 
 
 def test_labels_that_cannot_be_read_move_nothing_and_are_a_fault() -> None:

@@ -157,3 +157,13 @@ def test_hedging_stays_within_the_allowance_and_does_not_end_the_run(judge_serve
     opened = with_judge(lambda each: each.ask_all(range(131)), judge_server.base_url, hedge=True, allowance=allowance)
     assert opened.kinds() == {None: 131}
     assert (allowance.calls, opened.pool.stopped_by) == (131, None)
+
+
+def test_a_trial_asks_for_a_short_reply(judge_server: JudgeServer) -> None:
+    """A call that decides whether a server is back takes 16 tokens, so that a slow one answers it in time."""
+    judge_server.behave(script=[{"status": 500}] * 12)
+    opened = with_judge(lambda each: each.ask_all(range(8)), judge_server.base_url)
+    assert opened.kinds() == {None: 8}
+    asked = [request["body"]["max_tokens"] for request in judge_server.stats()["recent"]]
+    assert asked.count(16384) >= 8
+    assert set(asked) == {16, 16384}

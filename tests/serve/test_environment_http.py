@@ -167,7 +167,7 @@ def test_sessions_are_bounded_and_guarded(tmp_path: Path) -> None:
 def test_a_model_plays_the_client(tmp_path: Path, judge_server: JudgeServer) -> None:
     """A model words the replies; if it fails the turn is not taken, and a faulty client leaves no reward."""
     judge_server.behave(chat=["As your therapist I am here for you."])
-    flags = ("--client-base-url", judge_server.base_url, "--client-model", "c", "--retries", "0")
+    flags = ("--client-base-url", judge_server.base_url, "--client-model", "c", "--retries", "0", "--no-probe")
     with serving(Genrm(tmp_path), "--environment", "therapeutic", *flags) as served:
         opening = post(served.client, "/reset", EXAM)["observation"]
         judge_server.behave(fault={"status": 400})

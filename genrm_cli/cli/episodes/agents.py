@@ -37,6 +37,12 @@ def agent_config(
 
 def client_roles(client: "AgentConfig | None") -> "dict[str, AgentConfig]":
     """Return what a model plays for a simulated client, by role; nothing if the scripted client plays."""
-    from genrm_cli.episodes.therapeutic.model_client import READER, SPEAKER
+    from genrm_cli.episodes.therapeutic.model_client import READER, READER_FIELDS, READER_TOKENS, SPEAKER
 
-    return {} if client is None else {READER: replace(client, temperature=0.0), SPEAKER: client}
+    if client is None:
+        return {}
+    reads = max(client.max_tokens, READER_TOKENS)
+    return {
+        READER: replace(client, temperature=0.0, max_tokens=reads, request_fields=READER_FIELDS),
+        SPEAKER: client,
+    }

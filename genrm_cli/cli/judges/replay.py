@@ -66,11 +66,16 @@ def replay_verdicts(
         rows = [asdict(row) for row in replay(name, found, plans, names, seed=seed)]
         left_out = len(judges[name].groups) - groups
         results.append({"judge": name, "n": n, "groups": groups, "left_out_groups": left_out, "figures": rows})
+    sparse = [name for name in judges if name not in dense]
     if as_json:
-        print_json({"file": uri, "seed": seed, "judges": results})
+        print_json({"file": uri, "seed": seed, "judges": results, "left_out_judges": sparse})
     else:
         for result in results:
             _print_judge(result)
+        if sparse:
+            print_text(
+                f"Left out, without two groups judged in all pairs and both orders: {', '.join(map(str, sparse))}."
+            )
         print_text(_LEGEND)
     return 0
 

@@ -32,12 +32,14 @@ if TYPE_CHECKING:
     from genrm_cli.jobs.context import RunContext
 
 _MAX_TABLES = 4
-# Ray sends statistics to its makers each hour, and prints notices, unless these say otherwise.
+# Unless these say otherwise, Ray sends statistics to its makers each hour, prints notices, and tries for 15 minutes to
+# join a cluster that is gone.
 _QUIET_RAY = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_SCHEDULER_EVENTS": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     "RAY_DEDUP_LOGS": "0",
+    "RAY_NUM_REDIS_GET_RETRIES": "3",
 }
 
 
@@ -67,7 +69,8 @@ class _Cluster(NamedTuple):
             if (error.name or "").partition(".")[0] != "ray":
                 raise
             raise UsageError("--ray requires the ray extra: pip install 'genrm-cli[ray]'.") from error
-        return score_on_cluster(rollouts, run, ClusterOptions(self.address, self.workers, self.shards), report)
+        address = os.environ.get("RAY_ADDRESS") or "auto" if self.address == "auto" else self.address
+        return score_on_cluster(rollouts, run, ClusterOptions(address, self.workers, self.shards), report)
 
 
 def _end_before_start(error: GenrmError, output: OutputSettings) -> None:

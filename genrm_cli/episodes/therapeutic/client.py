@@ -32,6 +32,9 @@ class Client(Protocol):
     def models(self) -> Mapping[str, str]:
         """The roles that it asks, each with what they do."""
 
+    def probe(self) -> Dialogue[str]:
+        """Return why its models cannot play a client, found by plain cases; empty if they can."""
+
     def read(
         self, messages: tuple[Turn, ...], exchange: Session, found: tuple[str, ...]
     ) -> Dialogue[tuple[str, ...] | None]:

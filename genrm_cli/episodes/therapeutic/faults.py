@@ -1,6 +1,7 @@
 """What a simulated client does wrong, so that the policy is not blamed for it."""
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
@@ -10,8 +11,8 @@ from genrm_cli.rollouts.response import Turn
 from genrm_cli.rules.words import stems
 
 FAULTS = {
-    "repeats_itself": "a reply is nearly the same as an earlier one",
-    "speaks_as_therapist": "a reply speaks as the counsellor",
+    "repeats_itself": "a reply is nearly the same as an earlier one, or says one sentence three times",
+    "speaks_as_therapist": "a reply speaks as the counsellor, or of the practice session",
     "discloses_everything": "the first reply tells nearly all that the client could tell",
     "agrees_at_once": "the first reply gives in although the client began with resistance",
     "mood_jumps": "a reply claims a mood far from the client's numbers, or a number moved too far",
@@ -19,7 +20,9 @@ FAULTS = {
 }
 
 _LEAST_PAIRS = 3
+_TIMES = 3
 _WORD = re.compile(r"[\w']+")
+_SENTENCE_END = re.compile(r"[.!?\n]")
 _ALIKE, _TOLD, _NEARLY_ALL = 0.85, 0.6, 0.8
 _RESISTS, _IN_DISTRESS = 0.5, 0.6
 _TOLERANCE = 1e-6
@@ -28,7 +31,8 @@ _THERAPIST = re.compile(
     r"|\bas your (?:therapist|counsell?or)\b|\bas an ai\b|\bhow does that make you feel\b"
     r"|\b(?:it sounds like|i hear that) you(?:'re| are| feel| have)\b"
     r"|\bi(?:'d| would) (?:encourage|invite|suggest) you\b|\blet(?:'s| us) work on your\b"
-    r"|\bwould you like to (?:tell me|share|explore|talk about)\b|\bmy clients?\b",
+    r"|\bwould you like to (?:tell me|share|explore|talk about)\b|\bmy clients?\b"
+    r"|\bpractice session\b|\bfictional client\b",
     re.IGNORECASE,
 )
 _GIVES_IN = re.compile(
@@ -62,12 +66,18 @@ def client_faults(scenario: SessionScenario, messages: Sequence[Turn], state: Cl
 
 
 def _repeats(said: Sequence[str]) -> bool:
-    """Whether a reply has nearly the same pairs of words as an earlier one; people do say "yes" twice."""
+    """Whether a reply has nearly the same pairs of words as an earlier one, or a model was caught in a loop.
+
+    People do say "yes" twice.
+    """
     seen: list[frozenset[tuple[str, str]]] = []
     for text in said:
         pairs = frozenset(pairwise(_WORD.findall(text.lower())))
         if len(pairs) < _LEAST_PAIRS:
             continue
+        sentences = Counter(" ".join(_WORD.findall(sentence)) for sentence in _SENTENCE_END.split(text.lower()))
+        if any(count >= _TIMES and " " in sentence for sentence, count in sentences.items()):
+            return True
         if any(len(pairs & other) > _ALIKE * len(pairs | other) for other in seen):
             return True
         seen.append(pairs)

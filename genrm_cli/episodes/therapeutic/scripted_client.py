@@ -45,6 +45,10 @@ class ScriptedClient:
         """No model."""
         return {}
 
+    def probe(self) -> Dialogue[str]:
+        """Nothing can be wrong."""
+        return without_asking("")
+
     def read(
         self, messages: tuple[Turn, ...], exchange: Session, found: tuple[str, ...]
     ) -> Dialogue[tuple[str, ...] | None]:

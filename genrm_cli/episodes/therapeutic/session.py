@@ -96,6 +96,10 @@ class TherapeuticSession:
             raise InputError(f"{where}: two scenarios have the id {twice!r}.")
         return scenarios
 
+    def probe_models(self) -> Dialogue[str]:
+        """Let the client's reader label a kind and a cruel turn."""
+        return self.client.probe()
+
     def reset(self, scenario: SessionScenario, variant: int, seed: int) -> Dialogue[SessionState]:
         """Begin a session: the policy's instructions, and the client's first words."""
         rng = Random(f"{seed}/{scenario.scenario_id}/{variant}")
