@@ -21,6 +21,7 @@ from genrm_cli.settings.table import all_settings
 from genrm_cli.verdicts import FailureKind
 
 OTHER_FLAGS = {
+    "--run-id",
     "--ray",
     "--ray-shards",
     "--ray-workers",
@@ -94,6 +95,7 @@ OTHER_FLAGS = {
     "--policy-role",
     "--episodes",
     "--variants",
+    "--run-id",
     "--client-seed",
     "--client-base-url",
     "--client-model",

@@ -190,7 +190,9 @@ def test_private_data_end_a_session(tmp_path: Path, judge_server: JudgeServer, s
     """A turn of either side that matches --redact-pattern is not kept, and the session is no sample."""
     private = "Write to mira@example.org."
     judge_server.behave(chat=[private])
-    client = ("--client-base-url", judge_server.base_url, "--client-model", "c") if side == "client" else ()
+    client = (
+        ("--client-base-url", judge_server.base_url, "--client-model", "c", "--no-probe") if side == "client" else ()
+    )
     with serving(Genrm(tmp_path), "--environment", "therapeutic", "--redact-pattern", "email", *client) as served:
         opening = post(served.client, "/reset", EXAM)["observation"]
         stepped = post(served.client, "/step", turn(private if side == "policy" else SAID))

@@ -264,7 +264,7 @@ def _show_results(report: "BatchReport", run: "RunContext", *, table: int) -> No
         say(f"{last.uri} is up to date ({last.reason}): {last.output}; use --force to score it again")
         if table and last.metrics is not None:
             show_summary(last.metrics, (), table=table)
-    elif alone and last is not None and last.status in (Status.ASKED, Status.WAITS):
+    elif alone and last is not None and last.status in (Status.ASKED, Status.WAITS) and report.fatal is None:
         say(file_text(last.as_dict()))
     elif alone and last is not None and last.report is not None:
         show_summary(last.report.metrics, report.samples, table=table)
