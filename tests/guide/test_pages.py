@@ -95,7 +95,6 @@ OTHER_FLAGS = {
     "--policy-role",
     "--episodes",
     "--variants",
-    "--run-id",
     "--client-seed",
     "--client-base-url",
     "--client-model",
