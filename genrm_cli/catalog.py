@@ -19,11 +19,13 @@ RING_STRATEGIES = frozenset({"ring", "swap", "random"})
 
 ESTIMATORS: Mapping[str, str] = {
     "simple_tiebreaker": "mean of a rollout's scores, as in NeMo Gym",
-    "adaptive": "scores and rankings, or labels, weighted as far as the judge's own verdicts show them to be right",
-    "combined": "least squares over scores and rankings, adjusted for opponents and the judge's position preference",
-    "combined_fitted": "combined with weights learned from the judge's own verdicts",
+    "adaptive": "least squares over scores and rankings, adjusted for opponents and the judge's position preference, "
+    "with weights for the kind of judge that its verdicts show",
+    "combined": "adaptive with the same weights for every judge",
+    "combined_fitted": "adaptive with weights learned from the judge's own verdicts",
     "win_rate": "share of comparisons won",
     "bradley_terry": "Bradley-Terry model of wins",
+    "ordinal": "model of wins, ties and wins by much, learned from the labels of the judge",
 }
 
 DIALECTS: Mapping[str, str] = {

@@ -105,7 +105,7 @@ class RewardPlan:
         divided: components that are divided by the cluster size.
     """
 
-    estimator: str = "combined"
+    estimator: str = "adaptive"
     min_reliability: float | None = None
     single_score: float | None = None
     shaping: ShapingTerms = field(default_factory=ShapingTerms)

@@ -10,11 +10,12 @@ import numpy as np
 
 from genrm_cli.rewards.estimators import Calibration, VerdictBatch
 from genrm_cli.rewards.estimators.judge_noise import JudgeNoise, Weights, WinNoise, weights_of
+from genrm_cli.rewards.estimators.labels import choices_of
 from genrm_cli.rewards.estimators.least_squares import expected_reliabilities
 from genrm_cli.rewards.estimators.strengths import expected_of_labels
 from genrm_cli.verdicts import MIDDLE_RANKING, MIN_SCORE
 
-FORECAST = frozenset({"adaptive", "combined", "combined_fitted"})
+FORECAST = frozenset({"adaptive", "combined", "combined_fitted", "ordinal"})
 """The estimators whose reliability depends on the opponents, as it does in truth."""
 
 MAX_SIZE = 64
@@ -115,9 +116,10 @@ def _expected(estimator: str, n: int, pairs: Pairs, calibration: Calibration, no
     first, second = (np.array([column], dtype=np.intp) for column in zip(*pairs, strict=True))
     even = np.full(first.shape, MIN_SCORE)
     batch = VerdictBatch(n, first, second, even, even, np.full(first.shape, MIDDLE_RANKING), even > 0)
-    if estimator == "adaptive" and calibration.labels is not None and calibration.label_noise is not None:
-        (expected,) = expected_of_labels(batch, calibration.labels, calibration.label_noise).tolist()
+    if estimator == "ordinal" and calibration.labels is not None and calibration.label_noise is not None:
+        (expected,) = expected_of_labels(batch, choices_of(calibration.labels), calibration.label_noise).tolist()
     else:
-        fitted = {"adaptive": weights_of(calibration.adapted), "combined_fitted": calibration.weights}.get(estimator)
-        (expected,) = expected_reliabilities(batch, fitted or Weights(), noise).tolist()
+        by_kind = weights_of(calibration.kind)
+        weights = {"adaptive": by_kind, "ordinal": by_kind, "combined_fitted": calibration.weights}.get(estimator)
+        (expected,) = expected_reliabilities(batch, weights or Weights(), noise).tolist()
     return float(expected)

@@ -73,7 +73,7 @@ class RewardSettings:
     """
 
     estimator: str = reward_setting(
-        "combined", f"How verdicts become base scores. {explained(ESTIMATORS)}.", choices=ESTIMATORS
+        "adaptive", f"How verdicts become base scores. {explained(ESTIMATORS)}.", choices=ESTIMATORS
     )
     min_reliability: float | None = reward_setting(
         None, "Leave groups below this reliability unscored (0 to 1).", low=0, high=1

@@ -14,7 +14,7 @@ from genrm_cli.rewards.estimators import (
     VerdictBatch,
     Verdicts,
 )
-from genrm_cli.rewards.estimators.least_squares import QUALITY_POINTS
+from genrm_cli.rewards.estimators.least_squares import points_of
 from genrm_cli.rewards.estimators.verdict_batch import Flags, Floats, Indices, scored_means
 from genrm_cli.rewards.forecast import Pairs, forecast_reliability
 from genrm_cli.simulation.plans import Plan, indices_of
@@ -299,9 +299,9 @@ def _units(shown: DenseVerdicts) -> dict[str, float]:
     """Return what (d + r) / 2 is worth in base scores, of the estimators whose errors can be compared with it."""
     statistics = CalibrationStatistics()
     statistics.add_batch(shown.chosen(*ordered_pairs(*shown.shape)))
-    noise = statistics.fit().noise
+    fit = statistics.fit()
     units = {"combined": 1.0, "combined_fitted": 1.0}
-    return units if noise is None else units | {"adaptive": QUALITY_POINTS / noise.scale}
+    return units if fit.noise is None else units | {"adaptive": points_of(fit) / fit.noise.scale}
 
 
 def _error_ratio(shown: DenseVerdicts, unused: Flags, estimate: BatchEstimate, unit: float | None) -> float | None:

@@ -42,7 +42,7 @@ def test_what_score_wrote_is_exported(call: Call, folder: Path) -> None:
     assert manifest["rollouts"] == 36
     assert manifest["left_out"] == {"unscored: blank response": 1}
     assert manifest["inputs"][0]["judges"] == ["lexical"]
-    assert manifest["inputs"][0]["scored_with"]["estimator"] == "combined"
+    assert manifest["inputs"][0]["scored_with"]["estimator"] == "adaptive"
     assert "do not train on this" in done.err
     assert "DPOTrainer" in done.err
     assert manifest["longer_chosen_share"] == 1.0

@@ -211,7 +211,7 @@ def test_a_scored_set_is_exported_as_one_file(call: Call, genrm: Genrm) -> None:
     assert (genrm.folder / "set.dpo.jsonl").read_text() == rows.replace('"whole/', '"together/')
     manifest = json.loads((genrm.folder / "set.dpo.manifest.json").read_text())
     assert [each["rollouts"] for each in manifest["inputs"]] == [8, 8, 8]
-    assert {each["scored_with"]["estimator"] for each in manifest["inputs"]} == {"combined"}
+    assert {each["scored_with"]["estimator"] for each in manifest["inputs"]} == {"adaptive"}
     assert manifest["incomplete_groups"] == 0
 
 

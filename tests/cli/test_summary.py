@@ -142,7 +142,7 @@ def test_reliability_is_said_in_words(
     ("plan", "text"),
     [
         (("--ring-k", "1"), "with --ring-k 2 about 0."),
-        (("--ring-k", "1.5"), "with --ring-k 2.5 about 0."),
+        (("--ring-k", "1.5", "--estimator", "combined"), "with --ring-k 2.5 about 0."),
         (("--strategy", "circular"), "with --strategy ring --ring-k 2 about 0."),
         (("--ring-k", "8"), None),
         (("--estimator", "simple_tiebreaker"), None),

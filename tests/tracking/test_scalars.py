@@ -46,6 +46,6 @@ def test_the_numbers_are_finite_and_what_was_not_measured_is_left_out() -> None:
 def test_the_parameters_identify_how_rewards_were_made() -> None:
     """They name the plan and the digest of the settings, and leave out what the run has not."""
     params = tracked("x.jsonl").params
-    assert (params["strategy"], params["estimator"]) == ("ring", "combined")
+    assert (params["strategy"], params["estimator"]) == ("ring", "adaptive")
     assert params["settings_digest"] == digest_of(SETTINGS)
     assert None not in params.values()

@@ -49,7 +49,7 @@ def test_mlflow_has_one_run_with_the_totals(genrm: Genrm, judge_server: JudgeSer
     logged = {name: float((run / "metrics" / name).read_text().split()[1]) for name in totals}
     assert logged == totals
     params = {path.name: path.read_text() for path in (run / "params").iterdir()}
-    assert (params["judge"], params["strategy"], params["estimator"]) == ("my-genrm", "ring", "combined")
+    assert (params["judge"], params["strategy"], params["estimator"]) == ("my-genrm", "ring", "adaptive")
     assert (run / "tags" / "mlflow.runName").read_text() == "a and 1 more"
 
 

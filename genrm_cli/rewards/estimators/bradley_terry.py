@@ -1,16 +1,18 @@
-"""Fit strengths to wins: the Bradley-Terry model, with a prior and a term for the position in the prompt."""
+"""Fit strengths to wins or labels, with a prior and a term for the position in the prompt."""
 
 import math
 
 import numpy as np
 
+from genrm_cli.rewards.estimators.adaptive import adapt
 from genrm_cli.rewards.estimators.calibration import Calibration
 from genrm_cli.rewards.estimators.judge_noise import WinNoise
-from genrm_cli.rewards.estimators.labels import Choices
+from genrm_cli.rewards.estimators.labels import Choices, choices_of, values_of
 from genrm_cli.rewards.estimators.strengths import fit_strengths
 from genrm_cli.rewards.estimators.verdict_batch import BatchEstimate, VerdictBatch
 
 PRIOR_VARIANCE = 4.0  # of a log strength
+_LABEL_POINTS = 0.7  # base score of one standard deviation of strength
 
 
 def fit_bradley_terry(batch: VerdictBatch, calibration: Calibration) -> BatchEstimate:
@@ -29,6 +31,18 @@ def fit_bradley_terry(batch: VerdictBatch, calibration: Calibration) -> BatchEst
     noise = None if wins is None else WinNoise(wins.signal / 4, wins.noise / 4)
     outcomes = np.sign(batch.preferences()) / 2
     return fit_strengths(batch, outcomes, choices, noise, points=0.5, assessed=noise is not None)
+
+
+def fit_labels(batch: VerdictBatch, calibration: Calibration) -> BatchEstimate:
+    """Fit strengths to the labels of a judge, with a model of them; with a judge of scores, as `adapt`.
+
+    The model starts from a typical judge of labels, and every label moves it, and the rewards with it.
+    """
+    if calibration.labels is None:
+        return adapt(batch, calibration)
+    choices, noise = choices_of(calibration.labels), calibration.label_noise
+    points = _LABEL_POINTS / choices.spread
+    return fit_strengths(batch, values_of(batch), choices, noise, points=points, assessed=noise is not None)
 
 
 def position_log_odds(first_share: float) -> float:

@@ -13,16 +13,18 @@ import numpy as np
 
 from genrm_cli.rewards.estimators import variances
 from genrm_cli.rewards.estimators.judge_noise import (
+    COMPARING,
+    LEVEL_FLOOR,
     TYPICAL,
     JudgeNoise,
     Moments,
     Weights,
     WinNoise,
-    adapted_noise,
+    kind_of,
     noise_of,
     weights_of,
 )
-from genrm_cli.rewards.estimators.labels import SIZES, UNIT, Choices, LabelCounts, choices_of, sizes_of
+from genrm_cli.rewards.estimators.labels import SIZES, UNIT, LabelCounts, sizes_of
 from genrm_cli.rewards.estimators.verdict_batch import (
     Floats,
     VerdictBatch,
@@ -69,8 +71,8 @@ class Calibration:
         weights: fitted; None below 128 groups, and where no signal was found.
         scores: of the tie-broken scores; None with too few verdicts, as when no rollout has two.
         wins: of 5 for a win, 3 for an even verdict and 1 for a loss; None likewise.
-        adapted: the typical judge, adapted to the verdicts: near it with few of them, near `noise` with many.
-        labels: model of a judge of labels, adapted likewise; None for a judge of scores.
+        kind: of the judge; the typical one where the verdicts are too few to tell.
+        labels: what the labels of a judge of labels add up to; None for a judge of scores.
         label_noise: of the values of its labels; None with too few verdicts.
         judges: of each judge, where judges answer different comparisons; else empty.
         agreement: correlations of the qualities that these judges see.
@@ -85,8 +87,8 @@ class Calibration:
     weights: Weights | None = None
     scores: variances.Variances | None = None
     wins: variances.Variances | None = None
-    adapted: JudgeNoise = TYPICAL
-    labels: Choices | None = None
+    kind: JudgeNoise = TYPICAL
+    labels: LabelCounts | None = None
     label_noise: WinNoise | None = None
     judges: "tuple[Calibration, ...]" = ()
     agreement: tuple[tuple[float, ...], ...] = ()
@@ -154,7 +156,7 @@ class CalibrationStatistics:
         self._sums[_PLAIN] += plain_share
         self._sums[_DISJOINT] += whole.T @ whole - plain_share - _products(pair_plain, pair_plain)
         self._averages += variances.sums_of(batch)
-        self._labels += sizes_of(batch)[0]
+        self._labels += sizes_of(batch)
 
     def merge(self, other: "CalibrationStatistics") -> None:
         """Add the verdicts of another part of the run."""
@@ -216,20 +218,27 @@ class CalibrationStatistics:
             weights=weights_of(noise) if noise and self.groups >= MIN_GROUPS_FOR_WEIGHTS else None,
             scores=variances.variances_of(self._averages, 0),
             wins=_with_signal(variances.variances_of(self._averages, 1), win_noise),
-            adapted=TYPICAL if moments is None else adapted_noise(moments),
+            kind=self._kind(moments),
             labels=labels,
             label_noise=self._split(_LABEL_VALUES) if is_enough and labels is not None else None,
         )
 
-    def _labels_seen(self, moments: Moments | None) -> Choices | None:
-        """Return the model of a judge of labels; None for a judge that wrote anything else."""
+    def _kind(self, moments: Moments | None) -> JudgeNoise:
+        verdicts = self._sums[_OWN, _ONE, _ONE]
+        if verdicts and self._centred(self._sums[_OWN])[_M, _M] <= LEVEL_FLOOR * verdicts:
+            return COMPARING
+        return TYPICAL if moments is None else kind_of(moments)
+
+    def _labels_seen(self, moments: Moments | None) -> LabelCounts | None:
+        """Return the counts of a judge of labels; None for a judge that wrote anything else."""
         verdicts = self._sums[_OWN, _ONE, _ONE]
         if not 0 < verdicts == self._labels.sum():
             return None
         mean = float(_LABEL_VALUES @ self._sums[_OWN, _ONE]) / verdicts
+        sizes = tuple(self._labels.tolist())
         if moments is None:
-            return choices_of(LabelCounts(self._labels, mean, None, 0))
-        return choices_of(LabelCounts(self._labels, mean, self._split(_LABEL_VALUES), moments.pairs))
+            return LabelCounts(sizes, mean, None, 0)
+        return LabelCounts(sizes, mean, self._split(_LABEL_VALUES), moments.pairs)
 
     def _split(self, features: Floats) -> WinNoise:
         """Split the variance of a sum of features into rollouts, prompts and noise."""

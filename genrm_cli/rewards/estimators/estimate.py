@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from genrm_cli.rewards.estimators.adaptive import adapt
 from genrm_cli.rewards.estimators.averages import average_scores, average_wins
-from genrm_cli.rewards.estimators.bradley_terry import fit_bradley_terry
+from genrm_cli.rewards.estimators.bradley_terry import fit_bradley_terry, fit_labels
 from genrm_cli.rewards.estimators.calibration import Calibration
 from genrm_cli.rewards.estimators.least_squares import combine, combine_fitted
 from genrm_cli.rewards.estimators.verdict_batch import BatchEstimate, VerdictBatch, Verdicts, batch_of, verdict_array
@@ -19,6 +19,7 @@ ESTIMATORS: Mapping[str, Callable[[VerdictBatch, Calibration], BatchEstimate]] =
     "combined_fitted": combine_fitted,
     "win_rate": average_wins,
     "bradley_terry": fit_bradley_terry,
+    "ordinal": fit_labels,
 }
 _MAX_CELLS = 1 << 18  # bounds the memory of a batch: 2 MB for an array of n × n or M numbers a group
 

@@ -10,13 +10,8 @@ from genrm_cli.rewards.estimators.verdict_batch import Floats
 
 _NOISE_FLOOR = 0.02
 _MAX_CORRELATION = 0.98
-_GAP, _RANKING, _LEVEL = range(3)
-_GAPS = slice(_GAP, _LEVEL)
-
-# How many pairs of verdicts, and how many verdicts, the typical judge counts for when a judge is adapted to.
-_TYPICAL_PAIRS, _TYPICAL_VERDICTS = 128, 8
-_LEAST_NOISE = 0.05  # share of the variance
-_SCORES_AHEAD = 1.5
+GAP, RANKING, LEVEL = range(3)
+_GAPS = slice(GAP, LEVEL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +40,31 @@ class JudgeNoise:
         return (self.slopes[0] + self.slopes[1]) / 2
 
 
+# The kinds of judges. A kind is chosen, not fitted: fitted weights move with every verdict, and rewards with them.
+
+_UNBIASED = ((0.0, 0.0), (0.0, 0.0))
+
 # Between a judge whose ranking says most and one whose scores do: the simulated judge's, with a noisier ranking.
-TYPICAL = JudgeNoise((0.75, 0.55), 0.35, ((1.1, 0.2), (0.2, 0.45)), 0.23, ((0.0, 0.0), (0.0, 0.0)))
+TYPICAL = JudgeNoise((0.75, 0.55), 0.35, ((1.1, 0.2), (0.2, 0.45)), 0.23, _UNBIASED)
+# Says how much better one response is than the other, but not how good both are; with twice the noise, as recorded
+# judges of labels have.
+COMPARING = JudgeNoise((0.75, 0.55), 0.0, ((2.2, 0.4), (0.4, 0.9)), 1.0, _UNBIASED)
+# Only its scores, or only its ranking, can be relied on.
+SCORING = JudgeNoise((0.75, 0.0), 0.35, ((1.1, 0.0), (0.0, 1.0)), 0.23, _UNBIASED)
+RANKING_ONLY = JudgeNoise((0.0, 0.55), 0.0, ((1.0, 0.0), (0.0, 0.45)), 1.0, _UNBIASED)
+
+# Judges whose scores and ranking correlate more than this can be relied on in both. Of 13 simulated and recorded ones,
+# those that can have .44 and more, the others .19 and less.
+_LEAST_AGREEMENT = 0.4
+LEVEL_FLOOR = 1e-6  # variance; the scores of labels always have the mean 3
+_LEAST_LEVEL = 0.07  # of a typical 0.26; judges whose level says nothing have 0
+# Typical correlations, and how many verdicts, or pairs of verdicts, they count for.
+_AGREEMENT, _AGREEMENT_VERDICTS = 0.67, 8
+_LEVEL_SIGNAL, _LEVEL_PAIRS = 0.26, 32
+# Correlations of two verdicts with one rollout in common: of their gaps, of gap and level, of levels, of rankings.
+_SHARED = ([GAP, GAP, LEVEL, RANKING], [GAP, LEVEL, LEVEL, RANKING])
+_BY_SCORES, _BY_RANKING = np.array([[0.25, 0.26, 0.26, 0.0], [0.0, 0.0, 0.0, 0.29]])
+_LEAST_RANKING = 0.1  # of a typical 0.29; rankings that say nothing have 0
 
 
 class WinNoise(NamedTuple):
@@ -92,8 +110,8 @@ def weights_of(noise: JudgeNoise, scale: float | None = None) -> Weights | None:
     if precision <= 0:
         return None
     return Weights(
-        gap=float(weights[_GAP]),
-        ranking=float(weights[_RANKING]),
+        gap=float(weights[GAP]),
+        ranking=float(weights[RANKING]),
         precision=precision,
         level=noise.level_slope / noise.level_noise,
         level_precision=noise.level_slope**2 / noise.level_noise,
@@ -123,87 +141,52 @@ def noise_of(moments: Moments) -> JudgeNoise | None:
     """Return the judge that the moments show; None where they show no signal."""
     strengths, directions = np.linalg.eigh(moments.signal)
     slopes = math.sqrt(max(0.0, strengths[-1])) * directions[:, -1]
-    slopes *= 1 if slopes[_GAP] + slopes[_RANKING] >= 0 else -1
-    if slopes[_GAP] + slopes[_RANKING] <= 0:
+    slopes *= 1 if slopes[GAP] + slopes[RANKING] >= 0 else -1
+    if slopes[GAP] + slopes[RANKING] <= 0:
         return None
-    level_slope, prompt = max(0.0, float(slopes[_LEVEL])), moments.prompt[_GAPS, _GAPS]
+    level_slope, prompt = max(0.0, float(slopes[LEVEL])), moments.prompt[_GAPS, _GAPS]
     noise = moments.own[_GAPS, _GAPS] - 2 * np.outer(slopes[_GAPS], slopes[_GAPS]) - prompt
-    level_noise = float(moments.own[_LEVEL, _LEVEL] - moments.prompt[_LEVEL, _LEVEL]) - 2 * level_slope**2
+    level_noise = float(moments.own[LEVEL, LEVEL] - moments.prompt[LEVEL, LEVEL]) - 2 * level_slope**2
     return JudgeNoise(
-        slopes=(float(slopes[_GAP]), float(slopes[_RANKING])),
+        slopes=(float(slopes[GAP]), float(slopes[RANKING])),
         level_slope=level_slope,
-        noise=_floored(noise, (_NOISE_FLOOR, _NOISE_FLOOR), -_MAX_CORRELATION),
+        noise=_floored(noise),
         level_noise=max(_NOISE_FLOOR, level_noise),
         prompt_bias=_pairs(prompt),
     )
 
 
-def adapted_noise(moments: Moments) -> JudgeNoise:
-    """Return the typical judge, adapted to what the moments show: the more verdicts, the closer.
+def kind_of(moments: Moments) -> JudgeNoise:
+    """Return the kind of judge that the moments show, near the typical one with few verdicts.
 
-    Moments are averaged with those of the typical judge, as if it had given 8 verdicts and 128 pairs of verdicts that
-    share a rollout. Three rules make few verdicts enough, with the moments in units of each number's own deviation:
-    a judge that uses less of its scale is taken to be as certain as the typical one, and no more; slopes are 0 or
-    more; and scores and ranking, whose errors about a pair are never opposed, cannot both follow the qualities more
-    closely than they follow each other. Where they would, the one that says less about the rollouts gives way, the
-    ranking also where it says a little more: distractors turn a preference more often than a score.
+    If scores and ranking agree, both count. Else only one of them can be right: the ranking, if verdicts that share a
+    rollout look as if rankings followed it and scores did not; otherwise the scores, because distractors turn a
+    preference more often than a score.
 
-    Source: empirical Bayes with a conjugate prior on the moments, H. Robbins, Ann. Math. Stat. 35 (1964) 1; on
-    distractors, arXiv 2504.14716.
+    Source: nearest centroid of correlations; on distractors, arXiv 2504.14716.
     """
-    typical = _moments_of(TYPICAL)
-    within = _blend(moments.own - moments.prompt, moments.verdicts, typical.own, _TYPICAL_VERDICTS)
-    deviations = np.sqrt(np.maximum(np.diagonal(within), _NOISE_FLOOR))
-    certainty = np.minimum(1.0, deviations / np.sqrt(np.diagonal(typical.own)))
-    signal = typical.signal * np.outer(certainty, certainty)
-    signal = _blend(moments.signal, moments.pairs, signal, _TYPICAL_PAIRS)
-    slopes = _slopes(signal / np.outer(deviations, deviations))
-    most = max(0.0, within[_GAP, _RANKING] / (deviations[_GAP] * deviations[_RANKING])) / 2
-    if slopes[_GAP] * slopes[_RANKING] > most:
-        loser, winner = (_RANKING, _GAP) if _SCORES_AHEAD * slopes[_GAP] >= slopes[_RANKING] else (_GAP, _RANKING)
-        slopes[loser] = most / slopes[winner]
-    slopes *= deviations
-    noise = within[_GAPS, _GAPS] - 2 * np.outer(slopes[_GAPS], slopes[_GAPS])
-    least = np.maximum(_NOISE_FLOOR, _LEAST_NOISE * np.diagonal(within))
-    prompt = _blend(moments.prompt, moments.pairs, typical.prompt, _TYPICAL_PAIRS)
-    return JudgeNoise(
-        slopes=(float(slopes[_GAP]), float(slopes[_RANKING])),
-        level_slope=float(slopes[_LEVEL]),
-        noise=_floored(noise, (float(least[_GAP]), float(least[_RANKING])), 0.0),
-        level_noise=float(max(least[_LEVEL], within[_LEVEL, _LEVEL] - 2 * slopes[_LEVEL] ** 2)),
-        prompt_bias=_pairs(prompt[_GAPS, _GAPS]),
-    )
+    within = moments.own - moments.prompt
+    deviations = np.sqrt(np.maximum(np.diagonal(within), LEVEL_FLOOR))
+    signal: Floats = moments.signal / np.outer(deviations, deviations)
+    agreement = float(within[GAP, RANKING] / (deviations[GAP] * deviations[RANKING]))
+    if _blend(agreement, moments.verdicts, _AGREEMENT, _AGREEMENT_VERDICTS) > _LEAST_AGREEMENT:
+        level = _blend(float(signal[LEVEL].mean()), moments.pairs, _LEVEL_SIGNAL, _LEVEL_PAIRS)
+        return TYPICAL if level > _LEAST_LEVEL else COMPARING
+    shared = signal[_SHARED]
+    is_ranking = float(((shared - _BY_RANKING) ** 2).sum()) < float(((shared - _BY_SCORES) ** 2).sum())
+    follows = signal[RANKING, RANKING] > _LEAST_RANKING and agreement > -_LEAST_AGREEMENT
+    return RANKING_ONLY if is_ranking and follows else SCORING
 
 
-def _moments_of(judge: JudgeNoise) -> Moments:
-    """Return the moments within prompts that a judge's verdicts have."""
-    slopes = np.array([*judge.slopes, judge.level_slope])
-    own = 2 * np.outer(slopes, slopes)
-    own[_GAPS, _LEVEL] = own[_LEVEL, _GAPS] = 0.0  # a rollout adds to the one what it takes from the other
-    own[_GAPS, _GAPS] += np.array(judge.noise)
-    own[_LEVEL, _LEVEL] += judge.level_noise
-    return Moments(np.outer(slopes, slopes), own, np.zeros((3, 3)), 0, 0)
+def _blend(seen: float, count: float, typical: float, typical_count: float) -> float:
+    return (count * seen + typical_count * typical) / (count + typical_count)
 
 
-def _blend(seen: Floats, count: float, typical: Floats, typical_count: float) -> Floats:
-    blended: Floats = (count * seen + typical_count * typical) / (count + typical_count)
-    return blended
-
-
-def _slopes(signal: Floats) -> Floats:
-    """Return the slopes that explain most of the signal; none below 0."""
-    strengths, directions = np.linalg.eigh(signal)
-    slopes = math.sqrt(max(0.0, strengths[-1])) * directions[:, -1]
-    return np.maximum(0.0, slopes if _SCORES_AHEAD * slopes[_GAP] + slopes[_RANKING] >= 0 else -slopes)
-
-
-def _floored(
-    noise: Floats, least: tuple[float, float], least_correlation: float
-) -> tuple[tuple[float, float], tuple[float, float]]:
+def _floored(noise: Floats) -> tuple[tuple[float, float], tuple[float, float]]:
     """Return a covariance of d and r that has an inverse."""
-    gap, ranking = max(least[0], float(noise[_GAP, _GAP])), max(least[1], float(noise[_RANKING, _RANKING]))
-    scale = math.sqrt(gap * ranking)
-    both = min(_MAX_CORRELATION * scale, max(least_correlation * scale, float(noise[_GAP, _RANKING])))
+    gap, ranking = max(_NOISE_FLOOR, float(noise[GAP, GAP])), max(_NOISE_FLOOR, float(noise[RANKING, RANKING]))
+    most = _MAX_CORRELATION * math.sqrt(gap * ranking)
+    both = min(most, max(-most, float(noise[GAP, RANKING])))
     return (gap, both), (both, ranking)
 
 

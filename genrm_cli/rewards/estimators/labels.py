@@ -2,11 +2,12 @@
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
 from genrm_cli.rewards.estimators.judge_noise import WinNoise
-from genrm_cli.rewards.estimators.verdict_batch import Flags, Floats, VerdictBatch
+from genrm_cli.rewards.estimators.verdict_batch import Floats, VerdictBatch
 from genrm_cli.verdicts import MAX_SCORE, MIDDLE_RANKING, MIN_SCORE
 
 # Gap and ranking of the verdicts that stand for labels: a tie, slightly better, better, much better.
@@ -72,7 +73,7 @@ class LabelCounts:
         pairs: pairs of verdicts that share one rollout; 0 where the noise is unknown.
     """
 
-    sizes: Floats
+    sizes: tuple[float, ...]
     mean: float
     noise: WinNoise | None
     pairs: float
@@ -84,19 +85,18 @@ def values_of(batch: VerdictBatch) -> Floats:
     return values
 
 
-def sizes_of(batch: VerdictBatch) -> tuple[Floats, Flags]:
-    """Return [4] the verdicts by the size of their label, and [G] which groups have only labels."""
+def sizes_of(batch: VerdictBatch) -> Floats:
+    """Return [4] the verdicts by the size of their label; others are in none."""
     gaps, rankings = batch.score_1 - batch.score_2, MIDDLE_RANKING - batch.ranking
     is_centred = batch.score_1 + batch.score_2 == MIN_SCORE + MAX_SCORE
     found = [
         (np.abs(gaps) == gap) & (rankings == np.sign(gaps) * ranking) & is_centred & batch.valid
         for gap, ranking in LABELS
     ]
-    return np.array([each.sum() for each in found], dtype=np.float64), np.any(found, axis=0).sum(
-        axis=1
-    ) == batch.valid.sum(axis=1)
+    return np.array([each.sum() for each in found], dtype=np.float64)
 
 
+@lru_cache(maxsize=8)
 def choices_of(counts: LabelCounts) -> Choices:
     """Return the typical judge of labels, adapted to the labels of a run: the more of them, the closer.
 
@@ -104,8 +104,9 @@ def choices_of(counts: LabelCounts) -> Choices:
     from the covariance of two labels with one rollout in common. It is averaged with the typical judge's as a
     correlation of the leads behind the labels.
     """
-    total = counts.sizes.sum()
-    shares = (counts.sizes + _TYPICAL_VERDICTS * _TYPICAL_SHARES) / (total + _TYPICAL_VERDICTS)
+    sizes = np.array(counts.sizes)
+    total = sizes.sum()
+    shares = (sizes + _TYPICAL_VERDICTS * _TYPICAL_SHARES) / (total + _TYPICAL_VERDICTS)
     mean = counts.mean * total / (total + _TYPICAL_VERDICTS)
     choices, shared = _choices(shares, mean, _TYPICAL_SPREAD), _correlation_of(_TYPICAL_SPREAD)
     if counts.noise is not None:
@@ -156,7 +157,3 @@ def _choices(shares: Floats, mean: float, spread: float, start: Choices | None =
         if max(abs(step), float(np.abs(changes).max())) < _NEAR_ENOUGH:
             break
     return Choices(tuple(values.tolist()), tuple(logs.tolist()), position, spread)
-
-
-TYPICAL_LABELS = _choices(_TYPICAL_SHARES, 0.0, _TYPICAL_SPREAD)
-"""The typical judge of labels."""

@@ -7,12 +7,13 @@ from typing import NamedTuple
 import numpy as np
 
 from genrm_cli.rewards.estimators.calibration import Calibration
-from genrm_cli.rewards.estimators.judge_noise import JudgeNoise, Weights, weights_of
+from genrm_cli.rewards.estimators.judge_noise import GAP, RANKING, JudgeNoise, Weights, weights_of
 from genrm_cli.rewards.estimators.sparse import EXACT, MAX_DENSE, ROUGH, PairMatrix, iter_probes, probed
 from genrm_cli.rewards.estimators.verdict_batch import BatchEstimate, Flags, Floats, Indices, VerdictBatch, inverse_of
 from genrm_cli.verdicts import MIDDLE_RANKING
 
-QUALITY_POINTS = 0.8  # base score of one standard deviation of quality, on the scale of `combine_adapted`
+_QUALITY_POINTS = 0.7  # base score of one standard deviation of quality, of the kinds of judges as they are
+_LEAST_POINTS = 0.1
 
 
 class Spread(NamedTuple):
@@ -53,38 +54,43 @@ def combine(batch: VerdictBatch, calibration: Calibration) -> BatchEstimate:
 
     Source: Liusie et al. 2024, arXiv 2405.05894 (product of experts, Gaussian closed form); ridge regression.
     """
-    return _combine(batch, calibration, Weights(), calibration.noise, _scale_of(calibration.noise))
+    return _combine(batch, calibration, Weights())
 
 
 def combine_fitted(batch: VerdictBatch, calibration: Calibration) -> BatchEstimate:
     """Combine with the weights fitted to this judge; with the default ones where none could be fitted."""
-    weights = calibration.weights or Weights()
-    return _combine(batch, calibration, weights, calibration.noise, _scale_of(calibration.noise))
+    return _combine(batch, calibration, calibration.weights or Weights())
 
 
-def combine_adapted(batch: VerdictBatch, calibration: Calibration) -> BatchEstimate:
-    """Combine with the weights of the typical judge, adapted to this one, on a scale that does not depend on it."""
-    weights = weights_of(calibration.adapted, QUALITY_POINTS) or Weights(scale=QUALITY_POINTS)
-    return _combine(batch, calibration, weights, calibration.noise, QUALITY_POINTS)
+def combine_by_kind(batch: VerdictBatch, calibration: Calibration) -> BatchEstimate:
+    """Combine with the weights for the kind of judge that this one is."""
+    return _combine(batch, calibration, _weights_by_kind(calibration))
 
 
-def _scale_of(noise: JudgeNoise | None) -> float:
-    return 0.0 if noise is None else noise.scale
+def points_of(calibration: Calibration) -> float:
+    """Return the base score of one standard deviation of quality, as `combine_by_kind` gives it."""
+    if calibration.noise is None:
+        return _QUALITY_POINTS
+    return max(_LEAST_POINTS, _scale_of(_weights_by_kind(calibration), calibration.noise))
 
 
-def _combine(
-    batch: VerdictBatch,
-    calibration: Calibration,
-    weights: Weights,
-    noise: JudgeNoise | None,
-    scale: float,
-) -> BatchEstimate:
+def _weights_by_kind(calibration: Calibration) -> Weights:
+    return weights_of(calibration.kind, _QUALITY_POINTS) or Weights()
+
+
+def _scale_of(weights: Weights, noise: JudgeNoise) -> float:
+    """Return the base score of one standard deviation of quality, in the limit of many verdicts."""
+    slope = weights.gap * noise.slopes[GAP] + weights.ranking * noise.slopes[RANKING]
+    return weights.scale * slope / weights.precision
+
+
+def _combine(batch: VerdictBatch, calibration: Calibration, weights: Weights) -> BatchEstimate:
     """Solve (I + p L + q Q) x = sums of gaps and levels, where x sums to 0 in each group.
 
     L is the sum of (e_i - e_j)(e_i - e_j)' over the verdicts, Q that of (e_i + e_j)(e_i + e_j)' less n n' / M, with
-    n the verdicts on each rollout and M those of the group. Errors are those against qualities with the standard
-    deviation `scale`.
+    n the verdicts on each rollout and M those of the group.
     """
+    noise = calibration.noise
     means = (batch.score_1 + batch.score_2) / 2
     level = batch.means(means)
     gaps = weights.gap * (batch.score_1 - batch.score_2 - calibration.gap_bias)
@@ -92,7 +98,7 @@ def _combine(
     levels = means - level
     right = batch.sum_by_rollout(gaps, -gaps) + weights.level * batch.sum_by_rollout(levels, levels)
     solve = _solve_dense if batch.n <= MAX_DENSE else _solve_sparse
-    solution, spread = solve(batch, right, weights, noise, scale)
+    solution, spread = solve(batch, right, weights, noise)
     qualities, scored = weights.scale * solution, batch.counts() > 0
     return BatchEstimate(
         base_scores=level + qualities,
@@ -130,7 +136,7 @@ def expected_share(shared: Floats, total: Floats, scored: Flags) -> Floats:
 
 def expected_reliabilities(batch: VerdictBatch, weights: Weights, noise: JudgeNoise) -> Floats:
     """Return [G] the reliabilities to expect of a batch's comparisons, whatever their verdicts; by dense inverses."""
-    _, spread = _solve_dense(batch, np.zeros((batch.groups, batch.n)), weights, noise, noise.scale)
+    _, spread = _solve_dense(batch, np.zeros((batch.groups, batch.n)), weights, noise)
     return expected_share(spread.shared, spread.total, batch.counts() > 0)
 
 
@@ -176,14 +182,14 @@ def imbalance_of(batch: VerdictBatch) -> Floats:
 
 
 def _solve_dense(
-    batch: VerdictBatch, right: Floats, weights: Weights, noise: JudgeNoise | None, scale: float
+    batch: VerdictBatch, right: Floats, weights: Weights, noise: JudgeNoise | None
 ) -> tuple[Floats, Spread]:
     laplacian, level_part = dense_graphs(batch)
     inverse = inverse_of(np.eye(batch.n) + weights.precision * laplacian + weights.level_precision * level_part)
     solution = (inverse @ right[..., None])[..., 0]
     if noise is None:
         return solution, _no_spread(batch)
-    response = _response_of(weights, noise)
+    response, scale = _response_of(weights, noise), _scale_of(weights, noise)
     seen = response.slope * laplacian + response.level_slope * level_part
     spread = response.noise * laplacian
     spread += response.level_noise * level_part
@@ -218,7 +224,7 @@ def _centring(scored: Flags) -> Floats:
 
 
 def _solve_sparse(
-    batch: VerdictBatch, right: Floats, weights: Weights, noise: JudgeNoise | None, scale: float
+    batch: VerdictBatch, right: Floats, weights: Weights, noise: JudgeNoise | None
 ) -> tuple[Floats, Spread]:
     """Solve group by group; base scores are exact to 1e-9, standard errors and reliability are estimates by probing.
 
@@ -231,7 +237,7 @@ def _solve_sparse(
         sides = np.stack([right[group], imbalance[group]], axis=1)
         solution[group], leanings = matrix.solve(sides, EXACT).T
         if noise is not None:
-            made = _probe_spread(graph, matrix, leanings, weights, noise, scale)
+            made = _probe_spread(graph, matrix, leanings, weights, noise)
             spread.variances[group], spread.shared[group], spread.total[group] = made
     return solution, spread
 
@@ -256,10 +262,10 @@ class _Graph(NamedTuple):
 
 
 def _probe_spread(
-    graph: _Graph, matrix: PairMatrix, leanings: Floats, weights: Weights, noise: JudgeNoise, scale: float
+    graph: _Graph, matrix: PairMatrix, leanings: Floats, weights: Weights, noise: JudgeNoise
 ) -> tuple[Floats, float, float]:
     """Return what `_solve_dense` returns as `Spread`, for one group, by probing."""
-    response = _response_of(weights, noise)
+    response, scale = _response_of(weights, noise), _scale_of(weights, noise)
     signal = graph.matrix(0.0, response.slope, response.level_slope)
     errors = graph.matrix(0.0, response.noise, response.level_noise)
     scored = (graph.counts > 0)[:, None]

@@ -8,7 +8,7 @@ import numpy as np
 
 from genrm_cli.rewards.estimators.calibration import Calibration, CalibrationStatistics
 from genrm_cli.rewards.estimators.estimate import Estimate, estimate_many
-from genrm_cli.rewards.estimators.least_squares import QUALITY_POINTS, laplacian_of
+from genrm_cli.rewards.estimators.least_squares import laplacian_of, points_of
 from genrm_cli.rewards.estimators.verdict_batch import Floats, Verdicts, batch_of, verdict_array
 from genrm_cli.verdicts import MIDDLE_RANKING
 
@@ -108,7 +108,7 @@ def _agreement(one: Calibration, other: Calibration, products: Floats, pairs: fl
     judges.
     """
     less = [np.array([1.0, -(judge.gap_bias + judge.ranking_bias) / 2]) for judge in (one, other)]
-    scale = (one.noise or one.adapted).scale * (other.noise or other.adapted).scale
+    scale = (one.noise or one.kind).scale * (other.noise or other.kind).scale
     shared = float(less[0] @ products @ less[1]) / scale
     return min(1.0, max(0.0, (shared + _TYPICAL_AGREEMENT * _TYPICAL_PAIRS) / (pairs + _TYPICAL_PAIRS)))
 
@@ -142,7 +142,8 @@ def estimate_panel(
     if seen:
         agreement[:seen, :seen] = calibration.agreement
     sought = _nearest_to_labels(agreement, accuracies, known) if accuracies else agreement[0]
-    return [_joined(list(estimates), agreement, sought) for estimates in zip(*by_judge, strict=True)]
+    points = np.array([points_of(each) for each in known])
+    return [_joined(list(estimates), points, agreement, sought) for estimates in zip(*by_judge, strict=True)]
 
 
 def _nearest_to_labels(agreement: Floats, accuracies: Sequence[float], judges: Sequence[Calibration]) -> Floats:
@@ -166,12 +167,12 @@ def _with_labels(accuracy: float, judge: Calibration) -> float:
 
     Source: W. F. Sheppard, Phil. Trans. R. Soc. A 192 (1899) 101, for the signs.
     """
-    noise = judge.noise or judge.adapted
+    noise = judge.noise or judge.kind
     signal, errors = 2 * noise.scale**2, (np.array(noise.noise).sum() + np.array(noise.prompt_bias).sum()) / 4
     return min(1.0, math.sin(math.pi * (accuracy - 0.5)) * math.sqrt((signal + errors) / signal))
 
 
-def _joined(estimates: Sequence[Estimate], agreement: Floats, sought: Floats) -> Estimate:
+def _joined(estimates: Sequence[Estimate], points: Floats, agreement: Floats, sought: Floats) -> Estimate:
     """Join the estimates from each judge's verdicts; `sought` are the correlations of what they see with the result."""
     scores = np.array([[np.nan if x is None else x for x in each.base_scores] for each in estimates])
     is_scored = ~np.isnan(scores)
@@ -180,16 +181,16 @@ def _joined(estimates: Sequence[Estimate], agreement: Floats, sought: Floats) ->
         return estimates[0]
     means = [float(row[has].mean()) if has.any() else 0.0 for row, has in zip(scores, is_scored, strict=True)]
     level = next(mean for mean, has in zip(means, is_scored, strict=True) if has.any())
-    qualities = np.where(is_scored, scores - np.array(means)[:, None], 0.0) / QUALITY_POINTS
+    qualities = np.where(is_scored, scores - np.array(means)[:, None], 0.0) / points[:, None]
     given = [_UNKNOWN_RELIABILITY if each.reliability is None else each.reliability for each in estimates]
     reliabilities = np.where(is_scored, np.clip(given, _LEAST, _MOST)[:, None], _LEAST).T  # [n, judges]
     covariances = agreement + (1 / reliabilities - 1)[:, :, None] * np.eye(len(estimates))
     weights = np.linalg.solve(covariances, np.broadcast_to(sought, reliabilities.shape)[..., None])[..., 0]
     joined = (weights / reliabilities * qualities.T).sum(axis=1)
     explained = weights @ sought
-    errors = QUALITY_POINTS * np.sqrt(np.maximum(0.0, 1 - explained) * (1 - 1 / max(1, int(any_scored.sum()))))
+    errors = points[0] * np.sqrt(np.maximum(0.0, 1 - explained) * (1 - 1 / max(1, int(any_scored.sum()))))
     is_known = any(each.reliability is not None for each in estimates) and any_scored.sum() > 1
-    joined = level + QUALITY_POINTS * (joined - joined[any_scored].mean())
+    joined = level + points[0] * (joined - joined[any_scored].mean())
     return Estimate(
         [float(score) if of else None for score, of in zip(joined, any_scored, strict=True)],
         [float(error) if of and is_known else None for error, of in zip(errors, any_scored, strict=True)],

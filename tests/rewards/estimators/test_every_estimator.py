@@ -19,7 +19,7 @@ from genrm_cli.rewards.estimators import (
     estimate_many,
 )
 from genrm_cli.rewards.estimators.judge_noise import WinNoise, weights_of
-from genrm_cli.rewards.estimators.least_squares import QUALITY_POINTS
+from genrm_cli.rewards.estimators.least_squares import points_of
 from genrm_cli.rewards.estimators.variances import Variances
 
 NOISE = JudgeNoise((0.8, 0.5), 0.35, ((1.2, 0.3), (0.3, 0.5)), 0.3, ((0.25, 0.1), (0.1, 0.09)))
@@ -230,7 +230,7 @@ def test_standard_errors_are_those_made(name, n, ring_k):
     fit = fit_of(batch)
     made = ESTIMATORS[name](batch, fit)
     centred = [values - values.mean(axis=1, keepdims=True) for values in (made.base_scores, quality)]
-    scale = QUALITY_POINTS if name == "adaptive" else fit.noise.scale
+    scale = points_of(fit) if name == "adaptive" else fit.noise.scale
     actual = ((centred[0] - scale * centred[1]) ** 2).mean()
     assert made.variances.mean() == pytest.approx(actual, rel=0.05)
 
