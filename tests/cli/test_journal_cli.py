@@ -45,8 +45,8 @@ def test_stats_are_said_to_a_person(call: Call, path: Path) -> None:
     assert finished.code == 0
     size, a, b, failures = finished.out.decode().splitlines()
     assert size == f"{path}: {path.stat().st_size:,} bytes"
-    assert a.startswith("a: 2 verdicts in 4 calls, 1,800 tokens in, 200 out, 20")
-    assert b.startswith("b: 1 verdict in 1 call")
+    assert a.startswith("a: 2 answers in 4 calls, 1,800 tokens in, 200 out, 20")
+    assert b.startswith("b: 1 answer in 1 call")
     assert failures == "a: 1 failure (timeout)"
 
 
@@ -74,12 +74,12 @@ def test_export_prints_one_entry_a_line(call: Call, path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "says", "kept"),
     [
-        (("--failures",), "deleted 0 verdicts and 1 failure", [b"1", b"2", b"3"]),
-        (("--older-than", "5d"), "deleted 1 verdict and 0 failures", [b"2", b"3", b"4"]),
-        (("--judge", "a"), "deleted 2 verdicts and 0 failures", [b"3", b"4"]),
-        (("--judge", "a", "--older-than", "120h"), "deleted 1 verdict and 0 failures", [b"2", b"3", b"4"]),
-        (("--judge", "nobody"), "deleted 0 verdicts and 0 failures", [b"1", b"2", b"3", b"4"]),
-        (("--failures", "--older-than", "0s"), "deleted 3 verdicts and 1 failure", []),
+        (("--failures",), "deleted 0 answers and 1 failure", [b"1", b"2", b"3"]),
+        (("--older-than", "5d"), "deleted 1 answer and 0 failures", [b"2", b"3", b"4"]),
+        (("--judge", "a"), "deleted 2 answers and 0 failures", [b"3", b"4"]),
+        (("--judge", "a", "--older-than", "120h"), "deleted 1 answer and 0 failures", [b"2", b"3", b"4"]),
+        (("--judge", "nobody"), "deleted 0 answers and 0 failures", [b"1", b"2", b"3", b"4"]),
+        (("--failures", "--older-than", "0s"), "deleted 3 answers and 1 failure", []),
     ],
 )
 def test_prune_deletes_what_is_chosen(
@@ -133,4 +133,4 @@ def test_the_journal_of_a_run_can_be_looked_into(call: Call, genrm: Genrm, judge
     assert "in.journal.sqlite" in scored.err.replace("\n", "")
     finished = call("journal", "stats", "in.journal.sqlite")
     label = f"org/genrm · nemotron-plain-{PROFILES['nemotron-plain'].version}"
-    assert f"{label}: 6 verdicts in 6 calls" in finished.out.decode()
+    assert f"{label}: 6 answers in 6 calls" in finished.out.decode()
