@@ -28,6 +28,18 @@ def test_tokens_are_estimated_from_text_lengths() -> None:
     }  # fmt: skip
 
 
+def test_the_instructions_of_a_profile_are_read_with_every_call(tmp_path: Path) -> None:
+    """What a profile adds to the texts counts once for each call."""
+    own = tmp_path / "long.toml"
+    own.write_text(
+        f'[[messages]]\nrole = "user"\ncontent = "{"judge " * 500}{{response_1}}{{response_2}}"\n'
+        '[verdict]\npattern = \'(?P<label>[AB])\'\nlabels = { A = "better", B = "worse" }\n'
+    )
+    metrics = RunMetrics(planned=100, planned_calls=100, prompt_chars=80_000)
+    settings = settings_from(model="m", profile=str(own))
+    assert cost_of_run(metrics, settings, None)["tokens_in"] == (80_000 + 100 * 3_000) / 4
+
+
 def test_a_reply_is_no_longer_than_the_profile_allows(tmp_path: Path) -> None:
     """`max_tokens` of a profile's `[request]` limits the estimate, and --max-reply-tokens overrides it."""
     own = tmp_path / "terse.toml"
