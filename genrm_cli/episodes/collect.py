@@ -343,7 +343,8 @@ class _Collecting:
         """Refuse a finished run that lacks episodes.
 
         Raises:
-            TooManyUnscoredError: it was stopped before its end, or a larger share than `max_unscored` failed.
+            TooManyUnscoredError: it was stopped before its end, a larger share than `max_unscored` failed, or all were
+                left out.
         """
         counts = self._counts
         if counts.stopped_by is not None:
@@ -358,6 +359,12 @@ class _Collecting:
             raise TooManyUnscoredError(
                 f"{failed} of {counts.planned} sessions failed, more than --max-unscored {most:g} allows: {causes} "
                 f"(for example {example}). Run the same command again to try them once more."
+            )
+        if not counts.written:
+            raise TooManyUnscoredError(
+                f"none of the {counts.planned} sessions is in the output: {counts.faulty} with client faults, "
+                f"{counts.unparted} that ended before --branch-at. Use a better client, pass "
+                "--keep-client-faults, or branch at an earlier turn."
             )
 
 

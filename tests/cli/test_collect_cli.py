@@ -41,6 +41,22 @@ def test_the_summary_is_json_on_demand(call: Call, judge_server: JudgeServer) ->
     assert summary["policy"]["base_urls"] == [judge_server.base_url]
 
 
+def test_a_run_whose_sessions_are_all_left_out_does_not_pass(
+    call: Call, genrm: Genrm, judge_server: JudgeServer
+) -> None:
+    """An output without a session is an exit code, and says why they were left out."""
+    judge_server.behave(chat=CHAT)
+    none = call(
+        *("collect", "samples", "--policy-base-url", judge_server.base_url, "--policy-model", "p", "--episodes", 1),
+        *("--max-turns", 1, "--branch-at", 3, "-o", "run.jsonl"),
+    )
+    assert none.code == 6
+    assert (
+        "none of the 24 sessions is in the output: 0 with client faults, 24 that ended before --branch-at" in none.err
+    )
+    assert len(read_lines(genrm.folder / "run_failures.jsonl")) == 24
+
+
 def test_a_teachers_rollouts_are_others_than_the_policys(call: Call, genrm: Genrm) -> None:
     """By default their runs have different names, so that both can be scored together."""
     for role, output in (("policy", "run.jsonl"), ("teacher", "teacher/run.jsonl")):

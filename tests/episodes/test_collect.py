@@ -203,17 +203,18 @@ def test_a_faulty_client_is_counted_and_left_out(tmp_path: Path, judge_server: J
     judge_server.behave(chat=CHAT[:1])
     client = {READER: agent(judge_server, "c", temperature=0.0), SPEAKER: agent(judge_server, "c")}
     options = options_for(tmp_path, policy=agent(judge_server), client=client, episodes=1)
-    report = run_sessions(options, scripted_client=False, probe=False)
-    assert report.summary["client_fault_rate"] == 1.0
-    assert report.summary["client_faults"]["repeats_itself"] == 3
-    assert report.summary["client_fault_rate_interval"][0] > 0.4
+    with pytest.raises(TooManyUnscoredError, match="none of the 3 sessions is in the output: 3 with client faults"):
+        run_sessions(options, scripted_client=False, probe=False)
     assert read(tmp_path) == []
     left_out = read(tmp_path, "run_failures.jsonl")
     assert {record["metadata"]["left_out"] for record in left_out} == {"client fault"}
     kept = tmp_path / "kept"
     kept.mkdir()
     options = options_for(kept, policy=agent(judge_server), client=client, episodes=1, keep_faulty=True)
-    run_sessions(options, scripted_client=False, probe=False)
+    report = run_sessions(options, scripted_client=False, probe=False)
+    assert report.summary["client_fault_rate"] == 1.0
+    assert report.summary["client_faults"]["repeats_itself"] == 3
+    assert report.summary["client_fault_rate_interval"][0] > 0.4
     assert [record["metadata"]["client_faults"] for record in read(kept)] == [["repeats_itself"]] * 3
 
 
@@ -255,8 +256,8 @@ def test_a_session_that_ends_before_its_branch_is_left_out(tmp_path: Path, judge
     """Its episodes would all be one and the same."""
     judge_server.behave(chat=["Goodbye. [END]"])
     options = options_for(tmp_path, policy=agent(judge_server), episodes=3, branch_at=2)
-    report = run_sessions(options, few=1, probe=False)
-    assert report.summary["ended_before_branch"] == 3
+    with pytest.raises(TooManyUnscoredError, match="0 with client faults, 3 that ended before --branch-at"):
+        run_sessions(options, few=1, probe=False)
     assert read(tmp_path) == []
 
 
