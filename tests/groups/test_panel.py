@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from genrm_process import Json, make_rollouts, read_lines
 from judge_server_fixture import JudgeServer
@@ -186,7 +187,7 @@ def test_a_judge_without_a_verdict_leaves_the_pairs_to_the_other(
 def test_a_judge_known_to_be_right_outweighs_the_others(
     tmp_path: Path, judge_server: JudgeServer, start_judge: Callable[[], JudgeServer]
 ) -> None:
-    """One prefers longer answers, the other has no reason; rewards follow the one that labelled pairs favour."""
+    """One prefers longer answers, the other has no reason; rewards follow more the one that labelled pairs favour."""
     second = start_judge()
     second.behave(verdict="hash")
 
@@ -201,7 +202,9 @@ def test_a_judge_known_to_be_right_outweighs_the_others(
     for shared in (False, True):
         by_length, by_chance = rewards(0.95, 0.55, shared=shared), rewards(0.55, 0.95, shared=shared)
         assert by_length == sorted(by_length)
-        assert by_chance != sorted(by_chance)
+        with_length = [float(np.corrcoef(each, range(6))[0, 1]) for each in (by_length, by_chance)]
+        assert with_length[1] < with_length[0]
+        assert shared or by_chance != sorted(by_chance)
 
 
 @pytest.mark.parametrize(

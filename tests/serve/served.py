@@ -27,10 +27,12 @@ class Served:
         self._ready = threading.Event()
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
-        if not self._ready.wait(READY_LIMIT_S) or self._process.poll() is not None:
+        self._ready.wait(READY_LIMIT_S)
+        heard = [line for line in self.messages if "listening on" in line]
+        if not heard:
             self._process.kill()
             raise RuntimeError("".join(self.messages))
-        self.url = next(line for line in self.messages if "listening on" in line).split()[-1]
+        self.url = heard[0].split()[-1]
         token = environment.get("GENRM_SERVE_TOKEN")
         self.headers = {} if token is None else {"Authorization": f"Bearer {token}"}
         self.client = httpx.Client(base_url=self.url, timeout=REPLY_LIMIT_S, trust_env=False, headers=self.headers)
