@@ -13,7 +13,7 @@ from genrm_cli.rewards.total import Total
 from genrm_cli.verdicts import Failure, FailureKind
 
 NO_RESPONSE = "the line has no response"
-ALONE_IN_GROUP = "it is alone in its group, so there is nothing to compare it with (--default-score)"
+ALONE_IN_GROUP = "alone in its group, with nothing to compare it with (--default-score)"
 NO_OPPONENT = "no other rollout of the group can be compared"
 MIXED_PROMPTS = "the prompts of the group differ, so its rollouts cannot be compared"
 NO_GROUP = "it lacks the field that --group-by names"

@@ -80,7 +80,7 @@ def find_scored(given: Sequence[str], settings: Settings, s3: S3Options) -> list
         raise UsageError("'-' cannot be combined with other inputs.")
     if settings.input.together and len(uris) > 1:
         return [_set_of(sorted(uris), settings.output.set_name, s3)]
-    if not settings.input.together:
+    if not settings.input.together or len(uris) == 1:
         _refuse_parts_of_sets(uris, settings.output.set_name, s3)
     return [ScoredInput(uri, (uri,)) for uri in uris]
 
@@ -119,12 +119,15 @@ def _set_of(uris: Sequence[str], name: str, s3: S3Options) -> ScoredInput:
     """Return scored files as one set.
 
     Raises:
-        UsageError: some were not scored together, or were changed since.
+        InputError: one does not exist.
+        UsageError: some were not scored together, or were changed since, or others are missing.
     """
     stem = stem_of_set(uris, name)
     known = files_of_set(read_metrics(f"{stem}.metrics.json", s3))
     for uri in uris:
         record = known.get(name_below(folder_of(stem), uri))
+        if not exists(uri, s3):
+            raise InputError(f"{uri}: no such file; check the path")
         if record is None:
             raise UsageError(
                 f"{uri}: {stem}.metrics.json does not name it, so it was not scored with the others. Drop --together, "
@@ -132,6 +135,8 @@ def _set_of(uris: Sequence[str], name: str, s3: S3Options) -> ScoredInput:
             )
         if not _is_recorded(uri, record, s3):
             raise UsageError(f"{uri} was changed or scored alone since the set was scored: score the set again.")
+    if missing := known.keys() - {name_below(folder_of(stem), uri) for uri in uris}:
+        raise UsageError(f"{min(missing)} belongs to the set {stem}, too: name all of its {len(known)} files.")
     return ScoredInput(f"{stem}.scored.jsonl", tuple(uris))
 
 

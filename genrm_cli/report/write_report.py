@@ -17,6 +17,7 @@ from genrm_cli.report.page.blocks import Blocks
 from genrm_cli.report.page.render_page import iter_page
 from genrm_cli.report.page.tags import Tags
 from genrm_cli.report.run_page import Row, RunPage, read_run
+from genrm_cli.report.trust import Trust
 from genrm_cli.settings import Settings
 from genrm_cli.storage.formats.location import S3Options, sibling
 from genrm_cli.storage.formats.records import render_document
@@ -34,7 +35,7 @@ class WrittenReport:
 
     Attributes:
         folder: name of the folder beside the page; None for a page in one file.
-        answers: of each run, whether one can train on it.
+        answers: of each run, whether one can train on it, and why.
         unknown_replies: answered requests whose replies neither the comparisons nor the journal hold.
         rejected_lines: lines of scored files that could not be read.
     """
@@ -42,7 +43,7 @@ class WrittenReport:
     figures: dict[str, Any]
     output: str
     folder: str | None
-    answers: Sequence[str]
+    answers: Sequence[Trust]
     unknown_replies: int
     rejected_lines: int
 
@@ -104,7 +105,7 @@ def write_report(
         figures,
         target,
         None if folder is None else folder.name,
-        [run.trust.answer for run in content.runs],
+        [run.trust for run in content.runs],
         sum(share.of - share.count for share in asked),
         sum(run.rejected for run in content.runs),
     )

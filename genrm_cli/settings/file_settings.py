@@ -153,7 +153,8 @@ class OutputSettings:
     )
     overwrite: bool = setting(
         False,
-        "Re-score inputs that are up to date, and overwrite existing outputs, including files not written by genrm.",
+        "Overwrite existing outputs, including files not written by genrm. Inputs that are up to date are scored "
+        "again.",
         extra_flag="--force",
         is_common=True,
     )

@@ -252,6 +252,19 @@ def test_parts_of_a_set_are_not_read_alone(call: Call, genrm: Genrm) -> None:
         assert refused.code == 2
         assert "so it was not scored with the others" in refused.err
     assert call("show", scored[0], scored[1]).code == 2
+    refused = call("export", *scored[:2], "--together", "--to", "trl-dpo", "-o", "x.jsonl")
+    assert refused.code == 2
+    assert "rs2.scored.jsonl belongs to the set shards/together, too: name all of its 3 files" in refused.err
+    assert "no such file" in call("report", *scored, "shards/typo.scored.jsonl", "--together").err
+
+
+def test_a_shells_pattern_finds_outputs_on_the_second_run(call: Call, genrm: Genrm) -> None:
+    """The scored lines of files that are named, too, are left out, so that the same command can be run again."""
+    write_shards(genrm.folder, ["rs0.jsonl", "rs1.jsonl"])
+    assert call("score", "rs0.jsonl", "rs1.jsonl", *OFFLINE).code == 0
+    again = call("score", "rs0.jsonl", "rs0.scored.jsonl", "rs1.jsonl", "rs1.scored.jsonl", *OFFLINE)
+    assert again.code == 0
+    assert "up to date" in again.err
 
 
 def test_a_file_scored_alone_leaves_its_set(call: Call, genrm: Genrm) -> None:

@@ -92,3 +92,16 @@ def test_under_compat_other_formats_are_shown_as_usual(genrm: Genrm, call: Call)
     compat = ("--as-judge", "--compat", "nemo-gym", "--model", "m")
     assert "response_1\nThe Niger.\n" in call("show", "in.jsonl", *compat).out.decode()
     assert "response_1\nA\n" in call("show", "-", *compat, stdin=json.dumps(request).encode()).out.decode()
+
+
+def test_a_scored_file_without_such_groups_says_so(genrm: Genrm, call: Call) -> None:
+    """Asked for failures, the worst groups or an unknown group, `show` does not print nothing."""
+    genrm.write("in.jsonl", make_rollouts(groups=1, size=3))
+    assert call("score", "in.jsonl", "--offline").code == 0
+    for options, says in ((("--failures",), "no group has a failed comparison"), (("--worst", 1), "too few verdicts")):
+        shown = call("show", "in.scored.jsonl", *options)
+        assert (shown.code, shown.out) == (0, b"")
+        assert says in shown.err
+    unknown = call("show", "in.scored.jsonl", "--group", "nobody")
+    assert unknown.code == 3
+    assert "no group 'nobody'" in unknown.err

@@ -58,6 +58,10 @@ def collect(
     which.check()
     policy.check(which.branch_at)
     options = _options(output, policy, client, which)
+    if score:
+        from genrm_cli.groups.check import check_settings
+
+        check_settings(invocation.settings)  # before a session is paid for
     _collect(scenarios, which, options, invocation, policy.scripted_policy)
     if not score:
         return 0
@@ -143,7 +147,7 @@ def _show(report: "CollectReport", options: "CollectOptions") -> None:
     if summary["ended_before_branch"]:
         say(f"left out: {counted(summary['ended_before_branch'], 'session')} that ended before --branch-at")
     means = (f"{name} {stats['mean']:.3f}" for name, stats in summary["components"].items())
-    say(f"rules (mean): {', '.join(means)}")
+    say(f"rules (mean, 1 is best): {', '.join(means)}")
     for role, counts in summary["roles"].items():
         if not counts["calls"] + counts["from_journal"]:
             continue  # scripted

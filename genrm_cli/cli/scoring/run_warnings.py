@@ -92,7 +92,7 @@ def _content_warnings(metrics: dict[str, Any]) -> Iterator[str]:
     if left_out := metrics["groups_left_out"]:
         yield (
             f"a trial (--limit {metrics['limit']}): {counted(left_out, 'group')} not scored. "
-            "Run without --limit for the rest; verdicts in the journal are reused."
+            "Run the same command without --limit for the rest: its journal has these verdicts."
         )
     for reason, count in metrics["unscored_reasons"].items():
         if reason not in (BLANK, EXCLUDED + NOT_IN_TRIAL):

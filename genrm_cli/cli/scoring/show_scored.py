@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator, Sequence
 from heapq import nsmallest
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 from rich.table import Table
 
-from genrm_cli.cli.console import add_row, counted, new_table, number_text, print_json, print_paged
-from genrm_cli.errors import UsageError
+from genrm_cli.cli.console import add_row, counted, new_table, number_text, print_json, print_paged, say
+from genrm_cli.errors import InputError, UsageError
 from genrm_cli.settings import Settings
 
 if TYPE_CHECKING:
@@ -53,6 +53,17 @@ def show_scored(
         else:
             known = (each for each in found if each.reliability is not None)
             chosen = iter(nsmallest(worst, known, key=lambda each: each.reliability or 0.0))
+        first = next(chosen, None)
+        if first is None and group is not None:
+            raise InputError(f"{run.name}: no group {group!r}, or nothing of it to show.")
+        if first is None:
+            say(
+                "no group has a failed comparison"
+                if worst is None
+                else "no group has a known reliability: there are too few verdicts; try a larger --ring-k"
+            )
+            return
+        chosen = chain([first], chosen)
         if as_json:
             for each in chosen:
                 print_json(group_document(with_labels_masked(each, mask), mask))

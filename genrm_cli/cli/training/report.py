@@ -64,7 +64,10 @@ def report(
         print_json(written.figures)
     if not invocation.settings.output.quiet:
         for answer in written.answers:
-            say(f"can I train on this? {answer}")
+            say(f"can I train on this? {answer.answer}")
+            for reason in answer.reasons:
+                if reason.weight == answer.weight:
+                    say(f"- {reason.text}")
         if written.rejected_lines:
             say_warning(f"{counted(written.rejected_lines, 'line')} could not be read; the page counts them.")
         if written.unknown_replies:

@@ -16,11 +16,13 @@ from genrm_cli.storage.formats.location import (
     folder_of,
     is_rollout_file,
     is_s3,
+    is_scored_file,
     is_stream,
     parse_s3_uri,
     render_place,
     require_rl_prefix,
     sibling,
+    stem_of,
     stem_of_set,
 )
 from genrm_cli.storage.listing import Found, iter_found, literal_folder, names_many
@@ -157,7 +159,7 @@ def iter_files(
     _refuse_ambiguous(inputs, settings)
     taken: dict[int, int] = {}  # hashes of outputs, and of the inputs they belong to
     real_folder = lru_cache(16)(os.path.realpath)
-    for given in inputs:
+    for given in _without_outputs(inputs):
         task = None
         for task in _tasks_of(given, settings, s3):
             if task.problem is not None:
@@ -171,6 +173,12 @@ def iter_files(
                 yield replace(task, problem=_shared_output(task))
         if task is None and on_nothing is not None:
             on_nothing(given)
+
+
+def _without_outputs(inputs: Sequence[str]) -> Sequence[str]:
+    """Leave out the scored lines of other inputs, which a shell's pattern finds on the second run."""
+    stems = {stem_of(uri) for uri in inputs if not is_scored_file(uri)}
+    return [uri for uri in inputs if not (is_scored_file(uri) and stem_of(uri) in stems)]
 
 
 def output_places(uri: str, settings: Settings, below: str | None = None) -> OutputPlaces:
