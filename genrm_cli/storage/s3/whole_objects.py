@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING
 
-from botocore.exceptions import ClientError, HTTPClientError, IncompleteReadError
+from botocore.exceptions import ClientError, FlexibleChecksumError, HTTPClientError, IncompleteReadError
 
 from genrm_cli.storage.formats.location import InputIdentity, S3Options, parse_s3_uri
 from genrm_cli.storage.s3.connection import describe, identify, s3_client
@@ -134,7 +134,7 @@ def _read(client: "S3Client", bucket: str, key: str, tries: int) -> bytes | None
         raise
     try:
         return body.read()
-    except (HTTPClientError, IncompleteReadError):  # boto3 retries requests, but not reading the body
+    except (HTTPClientError, IncompleteReadError, FlexibleChecksumError):  # boto3 does not retry reading the body
         if tries == 1:
             raise
     return _read(client, bucket, key, tries - 1)
