@@ -8,19 +8,62 @@
     ├── StorageError             5  data that cannot be listed, read or written
     └── TooManyUnscoredError     6  the run is done, but too many rollouts stayed unscored
 
-A message is one paragraph: the location, what was found, what was expected, and what to do next.
+A message is one paragraph: the location, what was found, what was expected, and what to do next. It names settings,
+never flags: the command line renders them as flags, the Python API as keywords, the server as fields.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
 INTERRUPTED = 130
 """Exit code of a run that Ctrl-C or SIGTERM ended."""
 
 
+@dataclass(frozen=True, slots=True)
+class SettingRef:
+    """A setting that a message names, optionally with a value: `SettingRef("min_age", 0)`, `SettingRef("probe", False)`.
+
+    Attributes:
+        name: flat name of the setting, as in a settings file.
+        value: value to show with it; None for the name alone.
+    """
+
+    name: str
+    value: str | int | float | bool | None = None
+
+    def __str__(self) -> str:
+        return self.name if self.value is None else f"{self.name}={self.value}"
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A text that may name settings. What a server or a user wrote is plain text in it, and never rewritten."""
+
+    parts: tuple[str | SettingRef, ...]
+
+    def render(self, name_of: Callable[[SettingRef], str] = str) -> str:
+        """Return the text, with each setting as `name_of` writes it."""
+        return "".join(part if isinstance(part, str) else name_of(part) for part in self.parts)
+
+    def __str__(self) -> str:
+        return self.render()
+
+
 class GenrmError(Exception):
-    """Base class of all errors that genrm raises on purpose."""
+    """Base class of all errors that genrm raises on purpose.
+
+        raise UsageError(SettingRef("shard"), " requires a journal; remove ", SettingRef("journal", False), ".")
+    """
 
     exit_code = 1
+
+    def __init__(self, *parts: str | SettingRef) -> None:
+        """Take the parts of the message in order."""
+        super().__init__(*parts)
+        self.message = Message(parts)
+
+    def __str__(self) -> str:
+        return str(self.message)
 
 
 class UsageError(GenrmError):
