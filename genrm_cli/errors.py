@@ -21,7 +21,7 @@ INTERRUPTED = 130
 
 @dataclass(frozen=True, slots=True)
 class SettingRef:
-    """A setting that a message names, optionally with a value: `SettingRef("min_age", 0)`, `SettingRef("probe", False)`.
+    """A setting that a message names, optionally with a value: `SettingRef("min_age", 0)`.
 
     Attributes:
         name: flat name of the setting, as in a settings file.
