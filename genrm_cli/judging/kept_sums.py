@@ -1,7 +1,7 @@
 """Running sums in the file of a journal: parts are added once each, by any number of processes."""
 
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 
 from genrm_cli.judging.journal_file import Connection, JournalErrors, transaction
 
@@ -48,17 +48,21 @@ class KeptSums:
             found = self._connection.execute("SELECT 1 FROM summed WHERE name = ? AND part = ?", (name, part))
             return found.fetchone() is not None
 
-    def add(self, name: str, parts: Iterable[bytes], numbers: Sequence[float]) -> None:
-        """Add the sums of some parts; sums that are not as many as before are replaced.
+    def add(self, name: str, parts: Mapping[bytes, Sequence[float]]) -> list[float]:
+        """Add the sums of parts that nobody has added yet, and return the sums of all parts.
+
+        Sums that are not as many as before replace them.
 
         Raises:
             StorageError: the journal cannot be written.
         """
         with self._errors, transaction(self._connection) as execute:
             row = execute("SELECT numbers FROM sums WHERE name = ?", (name,)).fetchone()
-            before = array("d", row[0]) if row is not None else array("d")
-            if len(before) == len(numbers):
-                numbers = [old + new for old, new in zip(before, numbers, strict=True)]
-            execute("INSERT OR REPLACE INTO sums VALUES (?, ?)", (name, array("d", numbers).tobytes()))
-            for part in parts:
-                execute("INSERT OR IGNORE INTO summed VALUES (?, ?)", (name, part))
+            total = array("d", row[0]).tolist() if row is not None else []
+            for part, numbers in parts.items():
+                # Another process may have added the part since the caller looked.
+                if execute("INSERT OR IGNORE INTO summed VALUES (?, ?)", (name, part)).rowcount:
+                    known = total if len(total) == len(numbers) else [0.0] * len(numbers)
+                    total = [old + new for old, new in zip(known, numbers, strict=True)]
+            execute("INSERT OR REPLACE INTO sums VALUES (?, ?)", (name, array("d", total).tobytes()))
+        return total

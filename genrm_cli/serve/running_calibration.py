@@ -32,8 +32,7 @@ class RunningCalibration:
         self._judges = judges
         self._total = RunStatistics()
         self._name = f"{name} {len(self._total.numbers(judges))}"
-        self._pending = RunStatistics()
-        self._pending_parts: set[bytes] = set()
+        self._pending: dict[bytes, RunStatistics] = {}
         self._fitted_groups = 0
         if sums is not None:
             sums.open()
@@ -51,27 +50,30 @@ class RunningCalibration:
             verdicts: that count.
             own: the verdicts of each judge that count, where judges answer different comparisons; else none.
         """
-        if part in self._pending_parts or (self._sums is not None and self._sums.has(self._name, part)):
+        if part in self._pending or (self._sums is not None and self._sums.has(self._name, part)):
             return
-        self._pending_parts.add(part)
-        self._pending.add_group(size, verdicts, own)
+        self._pending[part] = RunStatistics()
+        self._pending[part].add_group(size, verdicts, own)
 
     def latest(self) -> CalibrationRecord:
         """Return the calibration, fitted again if it has grown enough."""
-        grown = self._total.joined.groups + len(self._pending_parts)
-        if len(self._pending_parts) >= _MOST_PENDING or grown >= _REFIT_AFTER * self._fitted_groups:
+        grown = self._total.joined.groups + len(self._pending)
+        if len(self._pending) >= _MOST_PENDING or grown >= _REFIT_AFTER * self._fitted_groups:
             self.flush()
             self._record = self._fit()
         return self._record
 
     def flush(self) -> None:
-        """Write pending sums to the journal."""
-        if not self._pending_parts:
+        """Write pending sums to the journal, and take over what other servers have added to it."""
+        if not self._pending:
             return
-        if self._sums is not None:
-            self._sums.add(self._name, self._pending_parts, self._pending.numbers(self._judges))
-        self._total.merge(self._pending)
-        self._pending, self._pending_parts = RunStatistics(), set()
+        if self._sums is None:
+            for statistics in self._pending.values():
+                self._total.merge(statistics)
+        else:
+            numbers = {part: statistics.numbers(self._judges) for part, statistics in self._pending.items()}
+            self._total = RunStatistics.of_numbers(self._sums.add(self._name, numbers), self._judges)
+        self._pending = {}
 
     def _fit(self) -> CalibrationRecord:
         self._fitted_groups = self._total.joined.groups

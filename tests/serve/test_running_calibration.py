@@ -76,6 +76,17 @@ def test_servers_that_share_a_journal_add_up(tmp_path):
         assert RunningCalibration(one.sums, "judge").latest().groups == 3
 
 
+def test_a_group_that_two_servers_judge_counts_once(tmp_path):
+    """A client that retries on another server with the same journal changes no calibration."""
+    with Journal(str(tmp_path / "j.sqlite")) as one, Journal(str(tmp_path / "j.sqlite")) as other:
+        servers = [RunningCalibration(journal.sums, "judge") for journal in (one, other)]
+        for server in servers:
+            server.add(b"retried", SIZE, verdicts_of(1))
+        for server in servers:
+            server.flush()
+        assert RunningCalibration(one.sums, "judge").latest().groups == 1
+
+
 def test_it_is_fitted_again_as_it_grows():
     """Without a journal, too: never staler than one part in fifty of its groups."""
     running = RunningCalibration(None, "judge")
