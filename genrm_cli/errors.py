@@ -52,7 +52,7 @@ class Message:
 class GenrmError(Exception):
     """Base class of all errors that genrm raises on purpose.
 
-        raise UsageError(SettingRef("shard"), " requires a journal; remove ", SettingRef("journal", False), ".")
+    raise UsageError(SettingRef("shard"), " requires a journal; remove ", SettingRef("journal", False), ".")
     """
 
     exit_code = 1
