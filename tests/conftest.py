@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, settings
 
 pytest_plugins = [
     "genrm_fixture",
+    "installed_package",
     "judge_server_fixture",
     "s3_disturber_fixture",
     "s3_stores_fixture",

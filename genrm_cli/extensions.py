@@ -1,0 +1,91 @@
+"""Extensions: components, formats, profiles and environments that installed packages register by entry points.
+
+A package names them in its `pyproject.toml`, and genrm finds them by name:
+
+    [project.entry-points."genrm.components"]
+    brevity = "my_package:BREVITY"
+
+Nothing is imported until its name is asked for, and a name belongs to one package.
+"""
+
+import sys
+from enum import StrEnum
+from functools import cache
+from typing import TYPE_CHECKING, TypeVar
+
+from genrm_cli.errors import UsageError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+T = TypeVar("T")
+
+
+class Seam(StrEnum):
+    """A group of entry points."""
+
+    COMPONENTS = "genrm.components"
+    FORMATS = "genrm.formats"
+    PROFILES = "genrm.profiles"
+    ENVIRONMENTS = "genrm.environments"
+
+
+def extension_names(seam: Seam) -> tuple[str, ...]:
+    """Return the names that installed packages register at a seam, sorted.
+
+    Raises:
+        UsageError: two packages register the same name.
+    """
+    return tuple(_entry_points(seam, tuple(sys.path)))
+
+
+def load_extension(seam: Seam, name: str, expected: type[T]) -> T:
+    """Import an extension and return it.
+
+    Args:
+        seam: group of entry points.
+        name: one of `extension_names(seam)`.
+        expected: type that the object must have.
+
+    Raises:
+        UsageError: the extension cannot be imported or is of another type; names its package and entry point.
+    """
+    entry = _entry_points(seam, tuple(sys.path))[name]
+    try:
+        loaded = entry.load()
+    except Exception as error:  # the package's own code runs here
+        raise UsageError(
+            f"{_described(entry)} cannot be loaded: {type(error).__name__}: {error}. Repair or uninstall the package."
+        ) from error
+    if not isinstance(loaded, expected):
+        found = type(loaded).__name__
+        raise UsageError(f"{_described(entry)} is a {found}; expected a {expected.__name__}.")
+    return loaded
+
+
+def load_extensions(seam: Seam, expected: type[T]) -> dict[str, T]:
+    """Import all extensions of a seam and return them by name.
+
+    Raises:
+        UsageError: as for `extension_names` and `load_extension`.
+    """
+    return {name: load_extension(seam, name, expected) for name in extension_names(seam)}
+
+
+# By search path, because a process may add to it: reading the metadata of all installed packages takes tens of
+# milliseconds.
+@cache
+def _entry_points(seam: Seam, _path: tuple[str, ...]) -> "dict[str, EntryPoint]":
+    import importlib.metadata
+
+    found: dict[str, EntryPoint] = {}
+    for entry in sorted(importlib.metadata.entry_points(group=seam), key=lambda entry: (entry.name, entry.value)):
+        if (other := found.get(entry.name)) is not None:
+            raise UsageError(f"two packages register {entry.name!r}: {_described(other)}, and {_described(entry)}.")
+        found[entry.name] = entry
+    return found
+
+
+def _described(entry: "EntryPoint") -> str:
+    package = "an unknown package" if entry.dist is None else f"{entry.dist.name} {entry.dist.version}"
+    return f"{entry.group} entry point {entry.name} = {entry.value} of {package}"

@@ -1,0 +1,40 @@
+"""Every example of the page on extensions works as an installed package."""
+
+import re
+import shlex
+import tomllib
+
+import pytest
+from genrm_process import PACKAGE_ROOT, Genrm
+from installed_package import InstallPackage
+from judge_server_fixture import JudgeServer
+from pages import PAGES
+
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+SECTIONS = {text.partition("\n")[0]: text for text in PAGES["extending"].split("\n## ")[1:]}
+
+
+@pytest.mark.parametrize("name", SECTIONS)
+def test_the_example_of_each_seam_runs(
+    name: str, genrm: Genrm, install_package: InstallPackage, judge_server: JudgeServer
+) -> None:
+    """The Python block of a section is the module of its TOML block; then its commands end with exit code 0.
+
+    A JSON block holds the lines of the file that the first command reads.
+    """
+    blocks: dict[str, str] = {}
+    for language, text in BLOCK.findall(SECTIONS[name]):
+        blocks.setdefault(language, text)
+    groups = tomllib.loads(blocks["toml"])["project"]["entry-points"]
+    [module] = {value.partition(":")[0] for entries in groups.values() for value in entries.values()}
+    assert len(blocks["python"].splitlines()) <= 40
+    folder = install_package(module, blocks["python"], groups)
+    genrm.sample("rollouts.jsonl")
+    commands = [line for line in blocks[""].replace("\\\n", "").splitlines() if line.startswith("genrm ")]
+    if "json" in blocks:
+        read = next(word for word in shlex.split(commands[0]) if word.endswith(".jsonl"))
+        (genrm.folder / read).write_text(blocks["json"], encoding="utf-8")
+    for command in commands:
+        words = shlex.split(command.replace("http://localhost:8000/v1", judge_server.base_url), comments=True)
+        ended = genrm.run(*words[1:], PYTHONPATH=f"{folder}:{PACKAGE_ROOT}")
+        assert ended.code == 0, f"{command}\n{ended.err}"
