@@ -23,8 +23,10 @@ INTERRUPTED = 130
 class SettingRef:
     """A setting that a message names, optionally with a value: `SettingRef("min_age", 0)`.
 
+    As plain text it reads like a keyword of the Python API, `min_age=0`; the command line shows `--min-age 0`.
+
     Attributes:
-        name: flat name of the setting, as in a settings file.
+        name: flat name of the setting, as in a settings file, or name of an option of one command.
         value: value to show with it; None for the name alone.
     """
 
@@ -32,7 +34,7 @@ class SettingRef:
     value: str | int | float | bool | None = None
 
     def __str__(self) -> str:
-        return self.name if self.value is None else f"{self.name}={self.value}"
+        return self.name if self.value is None else f"{self.name}={self.value!r}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,11 @@ class Message:
     """A text that may name settings. What a server or a user wrote is plain text in it, and never rewritten."""
 
     parts: tuple[str | SettingRef, ...]
+
+    @classmethod
+    def of(cls, *parts: "Part") -> "Message":
+        """Return a message of these parts; the parts of another message are taken over."""
+        return cls(tuple(each for part in parts for each in (part.parts if isinstance(part, Message) else (part,))))
 
     def render(self, name_of: Callable[[SettingRef], str] = str) -> str:
         """Return the text, with each setting as `name_of` writes it."""
@@ -49,18 +56,21 @@ class Message:
         return self.render()
 
 
+Part = str | SettingRef | Message
+
+
 class GenrmError(Exception):
     """Base class of all errors that genrm raises on purpose.
 
-    raise UsageError(SettingRef("shard"), " requires a journal; remove ", SettingRef("journal", False), ".")
+    raise UsageError(SettingRef("shard"), " requires a journal; remove ", SettingRef("use_journal", False), ".")
     """
 
     exit_code = 1
 
-    def __init__(self, *parts: str | SettingRef) -> None:
+    def __init__(self, *parts: Part) -> None:
         """Take the parts of the message in order."""
         super().__init__(*parts)
-        self.message = Message(parts)
+        self.message = Message.of(*parts)
 
     def __str__(self) -> str:
         return str(self.message)

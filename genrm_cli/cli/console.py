@@ -21,7 +21,9 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from genrm_cli.errors import GenrmError, Message, SettingRef
 from genrm_cli.metrics.progress import Progress, RunProgress
+from genrm_cli.settings.table import all_settings
 from genrm_cli.storage.formats.printable import escaped, escaped_in_json, escaped_line
 
 LINE_EVERY_S = 30.0
@@ -44,19 +46,36 @@ def show(renderable: RenderableType, *, soft_wrap: bool = False) -> None:
         stderr_console.print(renderable, soft_wrap=soft_wrap)
 
 
-def say(text: str) -> None:
+def render_flag(ref: SettingRef) -> str:
+    """Return a setting as the command line takes it: `--min-age 0`, `--no-journal`, `--offline`."""
+    setting = next((setting for setting in all_settings() if setting.name == ref.name), None)
+    dashed = ref.name.replace("_", "-")
+    if ref.value is False:
+        return setting.negative if setting else f"--no-{dashed}"
+    flag = setting.flag if setting else f"--{dashed}"
+    return flag if ref.value is None or ref.value is True else f"{flag} {ref.value}"
+
+
+def text_of(message: object) -> str:
+    """Return a message or an error as text, with its settings as flags; other values as they print."""
+    if isinstance(message, GenrmError):
+        message = message.message
+    return message.render(render_flag) if isinstance(message, Message) else str(message)
+
+
+def say(text: str | Message) -> None:
     """Print one line to stderr, unwrapped, as plain text."""
-    show(Text(escaped_line(text)), soft_wrap=True)
+    show(Text(escaped_line(text_of(text))), soft_wrap=True)
 
 
-def say_warning(text: str) -> None:
+def say_warning(text: str | Message) -> None:
     """Print a warning to stderr."""
-    show(Text.assemble(("genrm: warning: ", "yellow"), escaped_line(text)), soft_wrap=True)
+    show(Text.assemble(("genrm: warning: ", "yellow"), escaped_line(text_of(text))), soft_wrap=True)
 
 
-def say_error(text: str) -> None:
+def say_error(text: str | Message | GenrmError) -> None:
     """Print an error to stderr."""
-    show(Text.assemble(("genrm: error: ", "bold red"), escaped_line(text)), soft_wrap=True)
+    show(Text.assemble(("genrm: error: ", "bold red"), escaped_line(text_of(text))), soft_wrap=True)
 
 
 def say_traceback() -> None:

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Iterator
 from types import TracebackType
 from typing import Any, Self, TextIO
 
-from genrm_cli.cli.console import counted, say, say_error, say_warning, showing_progress
-from genrm_cli.errors import StorageError
+from genrm_cli.cli.console import counted, say, say_error, say_warning, showing_progress, text_of
+from genrm_cli.errors import Message, StorageError
 from genrm_cli.metrics.progress import RunProgress
 from genrm_cli.settings import Settings
 
@@ -111,7 +111,7 @@ def file_text(result: dict[str, Any]) -> str:
     target = f" -> {result['output']}" if result["status"] in ("score", "scored") else ""
     code = f"; exit {result['exit_code']}" if result["status"] == "scored" and result["exit_code"] else ""
     files = f" ({result['files']:,} files)" if "files" in result else ""
-    return f"{status_text(result['status'])}: {result['input']}{files}{target}: {result['reason']}{code}"
+    return f"{status_text(result['status'])}: {result['input']}{files}{target}: {text_of(result['reason'])}{code}"
 
 
 def status_text(status: str) -> str:
@@ -132,7 +132,11 @@ def _say_probe(fields: dict[str, Any]) -> None:
 
 
 def _warning(template: str) -> Callable[[dict[str, Any]], None]:
-    return lambda fields: say_warning(template.format(**fields))
+    return lambda fields: say_warning(
+        template.format(
+            **{name: text_of(value) if isinstance(value, Message) else value for name, value in fields.items()}
+        )
+    )
 
 
 _SAID_ONCE = {"claims_uncertain", "claim_left"}

@@ -183,7 +183,7 @@ def run_command(command: Callable[[], int], on_error: Callable[[GenrmError], Non
         if sys.stdout is not None:  # the parent process may have closed it
             sys.stdout.flush()
     except GenrmError as error:
-        say_error(str(error))
+        say_error(error)
         on_error(error)
         return error.exit_code
     except KeyboardInterrupt:

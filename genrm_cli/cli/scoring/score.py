@@ -181,7 +181,7 @@ def run_score(
         _score(rollouts, report, progress, invocation, cluster, table=table, report_page=report_page)
     except GenrmError as error:
         report.end(error)
-        say_error(str(error))
+        say_error(error)
     except KeyboardInterrupt:
         report.interrupt()
         say_error(INTERRUPTED_TEXT)

@@ -60,7 +60,7 @@ def validate(
             if error is not None and alone:
                 raise error
             if error is not None:
-                say_error(str(error))
+                say_error(error)
     code = worst_exit_code(codes)
     if not alone and as_json:
         of_all = {"files": len(codes), "prompts_in_several_files": torn.count(), "exit_code": code}
