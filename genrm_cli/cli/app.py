@@ -38,7 +38,7 @@ from genrm_cli.cli.training.export import export
 from genrm_cli.cli.training.report import report
 from genrm_cli.errors import INTERRUPTED
 from genrm_cli.judging.pacing.descriptors import raise_descriptor_limit
-from genrm_cli.storage.formats.printable import escaped
+from genrm_cli.storage.printable import escaped
 
 
 @contextlib.contextmanager

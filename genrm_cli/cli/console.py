@@ -24,7 +24,7 @@ from rich.text import Text
 from genrm_cli.errors import GenrmError, Message, SettingRef
 from genrm_cli.metrics.progress import Progress, RunProgress
 from genrm_cli.settings.table import all_settings
-from genrm_cli.storage.formats.printable import escaped, escaped_in_json, escaped_line
+from genrm_cli.storage.printable import escaped, escaped_in_json, escaped_line
 
 LINE_EVERY_S = 30.0
 OnEvent = Callable[[str, dict[str, Any]], None]
@@ -199,7 +199,7 @@ def print_table(table: Table) -> None:
 
 def print_json(value: dict[str, Any]) -> None:
     """Print one JSON object to stdout."""
-    from genrm_cli.storage.formats.records import render_record
+    from genrm_cli.storage.encoding.records import render_record
 
     typer.echo(escaped_in_json(render_record(value).decode()), nl=False)
 

@@ -21,8 +21,8 @@ from genrm_cli.jobs.journaling.journals import asks_anybody, check_journal_place
 from genrm_cli.judging.open_judges import OnEvent, open_judges
 from genrm_cli.judging.profiles.profile import AnyProfile
 from genrm_cli.settings import Settings, changed
-from genrm_cli.storage.formats.location import is_s3, is_stream
 from genrm_cli.storage.leases import HeldLease, Leases
+from genrm_cli.storage.location import is_s3, is_stream
 
 _SHARDS_A_WORKER = 4  # so that little is left to do again when a worker dies
 

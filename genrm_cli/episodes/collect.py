@@ -24,10 +24,9 @@ from genrm_cli.jobs.journaling.journals import check_journal_place, open_journal
 from genrm_cli.jobs.provenance import versions_record
 from genrm_cli.judging.pacing.budget import cost_of
 from genrm_cli.rollouts.redaction import redactor_of
-from genrm_cli.storage.commit import finish_commit
-from genrm_cli.storage.formats.records import render_document
+from genrm_cli.storage.encoding.records import render_document
 from genrm_cli.storage.leases import HeldLease, Lease, Leases
-from genrm_cli.storage.outputs import Outputs
+from genrm_cli.storage.outputs import Outputs, finish_commit
 from genrm_cli.storage.sink import check_writable, exists, make_folder
 
 _PROGRESS_EVERY_S = 30.0

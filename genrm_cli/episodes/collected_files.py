@@ -9,11 +9,11 @@ from typing import Any
 from genrm_cli.episodes.collect_options import TEACHER
 from genrm_cli.errors import UsageError
 from genrm_cli.settings.table import Settings
-from genrm_cli.storage.commit import MANIFEST_SUFFIX
-from genrm_cli.storage.formats.location import S3Options, is_s3, is_stream, require_rl_prefix, sibling
-from genrm_cli.storage.formats.records import render_record
-from genrm_cli.storage.formats.spool import Spool
+from genrm_cli.storage.encoding.records import render_record
+from genrm_cli.storage.location import S3Options, is_s3, is_stream, require_rl_prefix, sibling
 from genrm_cli.storage.objects import read_object
+from genrm_cli.storage.outputs import MANIFEST_SUFFIX
+from genrm_cli.storage.spool import Spool
 
 SUMMARY_FORMAT = 1
 

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 
 from genrm_cli.episodes.environments import sample_scenarios
 from genrm_cli.errors import InputError
-from genrm_cli.storage.formats.location import S3Options
-from genrm_cli.storage.formats.records import BadLineError, parse_record
+from genrm_cli.storage.encoding.records import BadLineError, parse_record
+from genrm_cli.storage.location import S3Options
 from genrm_cli.storage.objects import read_object
 
 SAMPLES = "samples"

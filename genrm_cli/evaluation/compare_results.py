@@ -6,8 +6,8 @@ from typing import Any
 from genrm_cli.errors import InputError
 from genrm_cli.evaluation.accuracy import Judgement, PairOutcome, Preference
 from genrm_cli.evaluation.significance import compare_judges
-from genrm_cli.storage.formats.location import S3Options
-from genrm_cli.storage.formats.records import BadLineError, parse_record
+from genrm_cli.storage.encoding.records import BadLineError, parse_record
+from genrm_cli.storage.location import S3Options
 from genrm_cli.storage.objects import read_object
 from genrm_cli.verdicts import FailureKind
 

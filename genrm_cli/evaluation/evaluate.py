@@ -38,8 +38,8 @@ from genrm_cli.rollouts.record import Rollout, UnreadableRecordError
 from genrm_cli.rollouts.response import Text
 from genrm_cli.settings import Settings
 from genrm_cli.settings.table import changed, digest_of
-from genrm_cli.storage.formats.location import require_rl_prefix
-from genrm_cli.storage.formats.records import BadLineError, parse_record, render_document
+from genrm_cli.storage.encoding.records import BadLineError, parse_record, render_document
+from genrm_cli.storage.location import require_rl_prefix
 from genrm_cli.storage.outputs import Outputs
 from genrm_cli.storage.sink import check_writable, is_same_place
 from genrm_cli.storage.source import Source

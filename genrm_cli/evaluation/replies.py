@@ -3,8 +3,8 @@
 from typing import Any
 
 from genrm_cli.errors import InputError
-from genrm_cli.storage.formats.location import S3Options
-from genrm_cli.storage.formats.records import parse_record
+from genrm_cli.storage.encoding.records import parse_record
+from genrm_cli.storage.location import S3Options
 from genrm_cli.storage.source import open_source
 
 Replies = dict[tuple[str, bool], str]

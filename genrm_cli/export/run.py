@@ -20,9 +20,9 @@ from genrm_cli.export.scored.scored_table import ScoredTable
 from genrm_cli.jobs.context import s3_options
 from genrm_cli.jobs.scored_files import ScoredInput, find_scored
 from genrm_cli.settings import Settings
-from genrm_cli.storage.formats.location import S3Options, require_rl_prefix, sibling, stem_of
-from genrm_cli.storage.formats.parquet_write import ParquetWriter
-from genrm_cli.storage.formats.records import render_document, render_record
+from genrm_cli.storage.encoding.parquet import ParquetWriter
+from genrm_cli.storage.encoding.records import render_document, render_record
+from genrm_cli.storage.location import S3Options, require_rl_prefix, sibling, stem_of
 from genrm_cli.storage.outputs import Outputs
 from genrm_cli.storage.sink import Sink, goes_out_at_once, is_same_place
 from genrm_cli.storage.source import mode_of

@@ -31,8 +31,8 @@ from genrm_cli.jobs.journaling.journals import check_journal_place, check_shard_
 from genrm_cli.jobs.score_file import ask_task, refuse_unscored, score_task
 from genrm_cli.jobs.shards import check_shards
 from genrm_cli.judging.open_judges import JudgeSpec, OpenJudges, open_judges
-from genrm_cli.storage.formats.location import folder_of
 from genrm_cli.storage.leases import HeldLease, Lease, LeaseLostError, Leases
+from genrm_cli.storage.location import folder_of
 from genrm_cli.storage.sink import check_writable, make_folder
 
 SHOWN_ROLLOUTS = 32

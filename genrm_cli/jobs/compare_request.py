@@ -14,7 +14,7 @@ from genrm_cli.rollouts.reading.fields import principle_of
 from genrm_cli.rollouts.reading.messages import turns_of_prompt
 from genrm_cli.rollouts.record import Rollout, Turn, UnreadableRecordError
 from genrm_cli.rollouts.response import Reasoning, Text
-from genrm_cli.storage.formats.records import BadLineError, parse_record, parse_value
+from genrm_cli.storage.encoding.records import BadLineError, parse_record, parse_value
 
 KEY = "compare"
 

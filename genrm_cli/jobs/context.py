@@ -19,7 +19,7 @@ from genrm_cli.judging.open_judges import JudgeSpec, OnEvent, OpenOptions, ignor
 from genrm_cli.metrics.progress import RunProgress
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.settings import Settings
-from genrm_cli.storage.formats.location import S3Options
+from genrm_cli.storage.location import S3Options
 from genrm_cli.storage.source import Source, open_source
 
 Result = TypeVar("Result")

@@ -23,8 +23,7 @@ from genrm_cli.rollouts.gym_view import digest_of_gym_input, has_gym_response
 from genrm_cli.rollouts.record import Rollout, UnreadableRecordError
 from genrm_cli.rollouts.views import BLANK
 from genrm_cli.settings.file_settings import InputSettings
-from genrm_cli.storage.formats.lines import Line
-from genrm_cli.storage.formats.records import BadLineError, parse_record
+from genrm_cli.storage.encoding.records import BadLineError, Line, parse_record
 from genrm_cli.storage.source import Source
 
 _SHOWN_CHARS = 200

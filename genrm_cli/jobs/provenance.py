@@ -21,7 +21,7 @@ from genrm_cli.rollouts.views import READING_VERSION
 from genrm_cli.settings import Settings
 from genrm_cli.settings.components import TotalTable
 from genrm_cli.settings.table import digest_of
-from genrm_cli.storage.formats.location import InputIdentity, Mark, folder_of, name_below
+from genrm_cli.storage.location import InputIdentity, Mark, folder_of, name_below
 from genrm_cli.storage.sink import place_of
 
 METRICS_FORMAT = 1

@@ -31,8 +31,7 @@ from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.rollouts.dialects import Score
 from genrm_cli.rollouts.views import EXCLUDED, NOT_IN_TRIAL
 from genrm_cli.settings import Settings
-from genrm_cli.storage.formats.lines import Line
-from genrm_cli.storage.formats.records import parse_record_exactly, render_document, render_record
+from genrm_cli.storage.encoding.records import Line, parse_record_exactly, render_document, render_record
 from genrm_cli.storage.leases import Lease
 from genrm_cli.storage.outputs import Outputs
 from genrm_cli.storage.sink import Sink, exists

@@ -7,7 +7,9 @@ from typing import Any
 
 from genrm_cli.errors import InputError, UsageError
 from genrm_cli.settings import Settings
-from genrm_cli.storage.formats.location import (
+from genrm_cli.storage.encoding.records import BadLineError, parse_record
+from genrm_cli.storage.listing import iter_found, names_many
+from genrm_cli.storage.location import (
     Mark,
     S3Options,
     folder_of,
@@ -18,8 +20,6 @@ from genrm_cli.storage.formats.location import (
     stem_of,
     stem_of_set,
 )
-from genrm_cli.storage.formats.records import BadLineError, parse_record
-from genrm_cli.storage.listing import iter_found, names_many
 from genrm_cli.storage.objects import read_object
 from genrm_cli.storage.sink import exists, mark_of, place_of
 from genrm_cli.storage.source import Source, open_source

@@ -7,8 +7,7 @@ from operator import and_
 
 from genrm_cli.errors import UsageError
 from genrm_cli.jobs.context import RunContext
-from genrm_cli.storage.formats.location import InputIdentity, common_folder, name_below
-from genrm_cli.storage.input_errors import changed
+from genrm_cli.storage.location import InputIdentity, changed, common_folder, name_below
 from genrm_cli.storage.source import Source, mode_of
 
 

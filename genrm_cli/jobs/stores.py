@@ -17,7 +17,7 @@ from genrm_cli.groups.group import JudgedGroup
 from genrm_cli.rewards.estimators import Calibration, Floats, RunStatistics, Verdicts, verdict_array
 from genrm_cli.rollouts.dialects import Score
 from genrm_cli.rollouts.record import Rollout, Turn
-from genrm_cli.storage.formats.spool import Spool
+from genrm_cli.storage.spool import Spool
 
 _PROMPTS_REMEMBERED = 4_096
 _FIELDS = tuple(field.name for field in fields(Rollout))

@@ -7,7 +7,7 @@ from pathlib import Path
 from genrm_cli.errors import UsageError
 from genrm_cli.report.page.blocks import Blocks
 from genrm_cli.report.page.render_page import block_script
-from genrm_cli.storage.formats.location import S3Options, is_s3
+from genrm_cli.storage.location import S3Options, is_s3
 from genrm_cli.storage.sink import goes_out_at_once, make_folder, open_sink
 
 _DIGEST_BYTES = 6

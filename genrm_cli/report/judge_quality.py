@@ -7,9 +7,9 @@ from typing import Any
 from genrm_cli.errors import InputError
 from genrm_cli.evaluation.compare_results import compare_results
 from genrm_cli.settings import Settings
-from genrm_cli.storage.formats.location import S3Options, is_scored_file
-from genrm_cli.storage.formats.records import BadLineError, parse_record
+from genrm_cli.storage.encoding.records import BadLineError, parse_record
 from genrm_cli.storage.listing import names_many
+from genrm_cli.storage.location import S3Options, is_scored_file
 from genrm_cli.storage.objects import read_object
 from genrm_cli.storage.sink import goes_out_at_once
 from genrm_cli.storage.source import open_source

@@ -19,11 +19,10 @@ from genrm_cli.report.scored_group import ScoredGroup, parse_group, parse_rollou
 from genrm_cli.rollouts.dialects import Score
 from genrm_cli.rollouts.record import UnreadableRecordError
 from genrm_cli.settings import Settings
-from genrm_cli.storage.formats.lines import Line
-from genrm_cli.storage.formats.location import S3Options
-from genrm_cli.storage.formats.records import BadLineError, parse_record
-from genrm_cli.storage.formats.spool import Spool
+from genrm_cli.storage.encoding.records import BadLineError, Line, parse_record
+from genrm_cli.storage.location import S3Options
 from genrm_cli.storage.source import open_source
+from genrm_cli.storage.spool import Spool
 from genrm_cli.verdicts import Verdict
 
 

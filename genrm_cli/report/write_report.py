@@ -19,8 +19,8 @@ from genrm_cli.report.page.tags import Tags
 from genrm_cli.report.run_page import Row, RunPage, read_run
 from genrm_cli.report.trust import Trust
 from genrm_cli.settings import Settings
-from genrm_cli.storage.formats.location import S3Options, sibling
-from genrm_cli.storage.formats.records import render_document
+from genrm_cli.storage.encoding.records import render_document
+from genrm_cli.storage.location import S3Options, sibling
 from genrm_cli.storage.outputs import Outputs
 from genrm_cli.storage.sink import is_same_place
 from genrm_cli.storage.source import mode_of

@@ -12,7 +12,7 @@ from genrm_cli.serve.served_scorer import ServedScorer
 from genrm_cli.serve.service import RewardService
 from genrm_cli.settings import Settings, changed
 from genrm_cli.settings.resolve import state_folder
-from genrm_cli.storage.formats.location import is_s3
+from genrm_cli.storage.location import is_s3
 
 JOURNAL_NAME = "serve.journal.sqlite"
 

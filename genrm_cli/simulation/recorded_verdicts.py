@@ -10,8 +10,8 @@ from genrm_cli.errors import InputError, UsageError
 from genrm_cli.judging.journal import Journal
 from genrm_cli.pairing import Comparison
 from genrm_cli.rewards.estimators import Verdicts
-from genrm_cli.storage.formats.location import S3Options
-from genrm_cli.storage.formats.records import BadLineError, parse_record
+from genrm_cli.storage.encoding.records import BadLineError, parse_record
+from genrm_cli.storage.location import S3Options
 from genrm_cli.storage.source import open_source
 from genrm_cli.verdicts import MAX_RANKING, MAX_SCORE, MIN_RANKING, MIN_SCORE, FailureKind, Verdict
 

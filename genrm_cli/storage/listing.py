@@ -15,8 +15,7 @@ from fnmatch import translate
 from functools import reduce
 
 from genrm_cli.errors import InputError, UsageError
-from genrm_cli.storage.formats.location import InputIdentity, S3Options, is_s3, is_stream, parse_local_path
-from genrm_cli.storage.input_errors import unreadable
+from genrm_cli.storage.location import InputIdentity, S3Options, is_s3, is_stream, parse_local_path, unreadable
 
 # Unfinished files beside their target.
 UNFINISHED_PREFIX, UNFINISHED_SUFFIX = ".genrm-", ".part"

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import BinaryIO
 
 from genrm_cli.errors import StorageError, UsageError
-from genrm_cli.storage.formats.codec import CHUNK_BYTES, make_encoder
-from genrm_cli.storage.formats.location import Mark, is_stream, parse_local_path
-from genrm_cli.storage.formats.printable import escaped_in_json
+from genrm_cli.storage.encoding.codec import CHUNK_BYTES, make_encoder
 from genrm_cli.storage.listing import UNFINISHED_PREFIX, UNFINISHED_SUFFIX
+from genrm_cli.storage.location import Mark, is_stream, parse_local_path
+from genrm_cli.storage.printable import escaped_in_json
 
 _UTF8 = codecs.getincrementaldecoder("utf-8")
 

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from genrm_cli.errors import StorageError
-from genrm_cli.storage.formats.location import S3Options, is_s3, parse_local_path
 from genrm_cli.storage.local import publish_new, sync_folder, unfinished_path, unwritable
+from genrm_cli.storage.location import S3Options, is_s3, parse_local_path
 
 _TRIAL_NAME = ".genrm-conditional-put"
 _TRIAL_BODIES = (

@@ -1,12 +1,154 @@
-"""The outputs of one run, published as one commit."""
+"""The manifest of a commit, with which the next run completes the commit of a killed run.
 
-from collections.abc import Mapping
-from contextlib import AbstractContextManager, ExitStack
+Several outputs cannot appear in one step. `x.commit` is written before the first of them appears, and removed after
+the last. It lists all of them: while it exists, the outputs beside it may be a mixture of old and new. The next run
+publishes the files that are still hidden. If it cannot, as on S3, where an upload ends with its process, it writes the
+outputs again.
+"""
 
-from genrm_cli.errors import UsageError
-from genrm_cli.storage.commit import CommitEntry, remove_manifest, write_manifest
-from genrm_cli.storage.formats.location import Mark, S3Options, folder_of, is_s3, name_below
+import hashlib
+import json
+import os
+import stat
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from genrm_cli.errors import StorageError, UsageError
+from genrm_cli.storage.local import is_unfinished_name, mark_of_file, sync_folder, unwritable
+from genrm_cli.storage.location import Mark, S3Options, folder_of, is_rollout_file, is_s3, name_below
+from genrm_cli.storage.objects import read_object, remove_object, replace_object
 from genrm_cli.storage.sink import Sink, mark_of, open_sink, place_of
+
+MANIFEST_SUFFIX = ".commit"
+_FORMAT, _SET_FORMAT = 1, 2  # the second also names outputs that are called after other files than the manifest
+
+
+@dataclass(frozen=True, slots=True)
+class CommitEntry:
+    """One output of a commit.
+
+    Attributes:
+        name: its name relative to the folder of the manifest; it is in that folder or below it.
+        mark: mark of the new output.
+        staged: hidden name of the new local file, in the folder of the output; None on S3.
+        replaced: mark of the local file that it replaces, if any.
+    """
+
+    name: str
+    mark: Mark
+    staged: str | None = None
+    replaced: Mark | None = None
+
+
+def write_manifest(uri: str, entries: Iterable[CommitEntry], s3: S3Options) -> None:
+    """Write the manifest of a commit before it begins."""
+    outputs = [asdict(entry) for entry in entries]
+    is_own = all(output["name"].startswith(f"{_stem_of_manifest(uri)}.") for output in outputs)
+    manifest = {"format": _FORMAT if is_own else _SET_FORMAT, "outputs": outputs}
+    replace_object(uri, s3, json.dumps(manifest, indent=1).encode() + b"\n")
+
+
+def remove_manifest(uri: str, s3: S3Options) -> None:
+    """Remove the manifest of a finished commit, unless deleting is forbidden."""
+    with suppress(StorageError):  # the outputs are complete, whether or not the manifest remains
+        remove_object(uri, s3)
+
+
+def finish_commit(uri: str, s3: S3Options) -> bool:
+    """Publish the hidden files of an interrupted commit. No other run may be writing these outputs.
+
+    Returns False if the commit cannot be finished: an output is missing, or has changed since.
+
+    Raises:
+        StorageError: an output cannot be read or published.
+    """
+    entries = _read_manifest(uri, s3)
+    if entries is None:
+        return True
+    is_done = _are_published(uri, entries, s3) if is_s3(uri) else _publish_staged(Path(uri).parent, entries)
+    if is_done:
+        remove_manifest(uri, s3)
+    return is_done
+
+
+def was_interrupted(uri: str, outputs: Sequence[str], s3: S3Options) -> bool:
+    """Whether an interrupted commit accounts for these outputs: each is a new one, or one to be replaced."""
+    entries = {entry.name: entry for entry in _read_manifest(uri, s3) or ()}
+    found = [(entries.get(name_below(folder_of(uri), output)), mark_of(output, s3)) for output in outputs]
+    return bool(entries) and all(entry is not None and mark in (entry.mark, entry.replaced) for entry, mark in found)
+
+
+def _read_manifest(uri: str, s3: S3Options) -> list[CommitEntry] | None:
+    """Return the entries of a manifest; None if there is none, or it is not ours."""
+    content = read_object(uri, s3)
+    try:
+        manifest = {} if content is None else json.loads(content)
+        if manifest.get("format") not in (_FORMAT, _SET_FORMAT):
+            return None
+        stem = _stem_of_manifest(uri) if manifest["format"] == _FORMAT else None
+        return [_parse_entry(entry, stem) for entry in manifest["outputs"]]
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return None
+
+
+def _parse_entry(entry: dict[str, Any], stem: str | None) -> CommitEntry:
+    """Return an entry; ValueError if it names anything other than an output and its hidden file."""
+    name, staged, replaced = entry["name"], entry["staged"], entry["replaced"]
+    is_output = not is_rollout_file(name) if stem is None else name.startswith(f"{stem}.") and "/" not in name
+    if not is_output or not (staged is None or is_unfinished_name(staged)):
+        raise ValueError(name)
+    if {"", ".", ".."} & {*name.split("/")} or "\0" in name or {"/", "\0"} & {*(staged or "")}:
+        raise ValueError(name)
+    os.fsencode(name + (staged or ""))  # lone surrogates raise an error
+    return CommitEntry(name, Mark(**entry["mark"]), staged, None if replaced is None else Mark(**replaced))
+
+
+def _are_published(uri: str, entries: list[CommitEntry], s3: S3Options) -> bool:
+    return all(mark_of(f"{folder_of(uri)}/{entry.name}", s3) == entry.mark for entry in entries)
+
+
+def _publish_staged(folder: Path, entries: list[CommitEntry]) -> bool:
+    """Give the hidden files their names, in order, unless one is missing or would replace a file written since."""
+    hidden: list[tuple[Path, Path]] = []
+    for entry in entries:
+        target = Path(os.path.realpath(folder / entry.name))
+        staged = target.parent / (entry.staged or "")
+        if not _holds(staged, entry.mark):
+            if not _holds(target, entry.mark):
+                return False
+        elif _holds(target, entry.mark) or mark_of_file(str(target)) in (None, entry.replaced):
+            hidden.append((staged, target))
+        else:
+            return False
+    for staged, target in hidden:
+        try:
+            staged.replace(target)
+            staged.unlink(missing_ok=True)  # still there if both names were links to one file
+        except OSError as error:
+            raise unwritable(str(target), error) from error
+        sync_folder(target.parent)
+    return True
+
+
+def _holds(path: Path, mark: Mark) -> bool:
+    """Whether a regular file has the size and the digest of an output."""
+    try:
+        found = path.lstat()
+        if not stat.S_ISREG(found.st_mode) or found.st_size != mark.size_bytes:
+            return False
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest() == mark.sha256
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError as error:
+        raise StorageError(f"{path}: cannot be read: {error.strerror or error}") from error
+
+
+def _stem_of_manifest(uri: str) -> str:
+    return uri.rpartition("/")[2].removesuffix(MANIFEST_SUFFIX)
 
 
 class Outputs(AbstractContextManager["Outputs"]):

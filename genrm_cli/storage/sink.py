@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Protocol
 
 from genrm_cli.errors import UsageError
-from genrm_cli.storage.formats.location import Mark, S3Options, is_s3, is_stream, parse_local_path
 from genrm_cli.storage.listing import iter_named
 from genrm_cli.storage.local import LocalSink, StreamSink, is_special, mark_of_file, unwritable
+from genrm_cli.storage.location import Mark, S3Options, is_s3, is_stream, parse_local_path
 
 
 class Sink(Protocol):
@@ -72,7 +72,7 @@ def exists(uri: str, s3: S3Options) -> bool:
     if goes_out_at_once(uri):
         return False
     if is_s3(uri):
-        from genrm_cli.storage.s3.connection import object_exists
+        from genrm_cli.storage.s3.client import object_exists
 
         return object_exists(uri, s3)
     return os.path.lexists(parse_local_path(uri))
@@ -112,7 +112,7 @@ def check_writable(uri: str, s3: S3Options) -> None:
     if goes_out_at_once(uri):
         return
     if is_s3(uri):
-        from genrm_cli.storage.s3.connection import check_object_writable
+        from genrm_cli.storage.s3.client import check_object_writable
 
         check_object_writable(uri, s3)
     else:

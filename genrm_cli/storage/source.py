@@ -12,13 +12,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING, BinaryIO
 
 from genrm_cli.errors import InputError, StoppedError
-from genrm_cli.storage.formats.codec import CHUNK_BYTES, is_compressed, iter_decoded
-from genrm_cli.storage.formats.containers import HEAD_BYTES, Container
-from genrm_cli.storage.formats.lines import Line
-from genrm_cli.storage.formats.location import InputIdentity, S3Options, is_s3, is_stream, parse_local_path
-from genrm_cli.storage.formats.spool import Spool
-from genrm_cli.storage.formats.unpacked import UnpackedLimit
-from genrm_cli.storage.input_errors import changed, unreadable
+from genrm_cli.storage.encoding.codec import CHUNK_BYTES, is_compressed, iter_decoded
+from genrm_cli.storage.encoding.containers import HEAD_BYTES, Container
+from genrm_cli.storage.encoding.records import Line
+from genrm_cli.storage.location import InputIdentity, S3Options, changed, is_s3, is_stream, parse_local_path, unreadable
+from genrm_cli.storage.spool import Spool, UnpackedLimit
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -183,7 +181,7 @@ def identity_of(uri: str, s3: S3Options) -> InputIdentity:
     if is_stream(uri):
         return InputIdentity(uri)
     if is_s3(uri):
-        from genrm_cli.storage.s3.connection import identify_object
+        from genrm_cli.storage.s3.client import identify_object
 
         return identify_object(uri, s3)
     try:
@@ -209,7 +207,7 @@ def _identity(uri: str, status: os.stat_result) -> InputIdentity:
 
 
 def _download(uri: str, s3: S3Options, stop: Stop | None) -> tuple[InputIdentity, BinaryIO]:
-    from genrm_cli.storage.s3.download import download  # boto3 takes a fifth of a second to import
+    from genrm_cli.storage.s3.whole_objects import download  # boto3 takes a fifth of a second to import
 
     return download(uri, s3, stop)
 

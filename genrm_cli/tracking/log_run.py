@@ -12,7 +12,7 @@ from genrm_cli.judging.pacing.budget import cost_of
 from genrm_cli.settings import Settings
 from genrm_cli.settings.file_settings import TrackingSettings
 from genrm_cli.settings.table import digest_of
-from genrm_cli.storage.formats.location import is_stream, stem_of
+from genrm_cli.storage.location import is_stream, stem_of
 from genrm_cli.tracking.scalars import flat_metrics
 from genrm_cli.tracking.trackers import TrackedRun, load_tracker
 

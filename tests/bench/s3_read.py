@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from s3_stores_fixture import RealStore, running_store
 
-from genrm_cli.storage.formats.location import S3Options
+from genrm_cli.storage.location import S3Options
 from genrm_cli.storage.source import open_source
 
 LINE_BYTES = 4_000

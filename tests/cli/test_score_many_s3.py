@@ -15,7 +15,7 @@ from s3_disturber_fixture import DisturbedS3
 
 from genrm_cli.jobs.due.inputs import iter_tasks
 from genrm_cli.settings import Settings
-from genrm_cli.storage.formats.location import S3Options
+from genrm_cli.storage.location import S3Options
 
 LEXICAL = ("--judge", "lexical")
 NOW = ("--min-age", "0")

@@ -15,11 +15,10 @@ from genrm_process import COMMAND, Call, Genrm, make_rollouts
 from judge_server_fixture import JudgeServer
 from s3_disturber_fixture import DisturbedS3
 
-from genrm_cli.storage.commit import CommitEntry, write_manifest
-from genrm_cli.storage.formats.location import S3Options
 from genrm_cli.storage.leases import Lease, Leases
 from genrm_cli.storage.local import unfinished_path
-from genrm_cli.storage.outputs import Outputs
+from genrm_cli.storage.location import S3Options
+from genrm_cli.storage.outputs import CommitEntry, Outputs, write_manifest
 
 NOW = ("--min-age", 0)
 LEXICAL = ("--judge", "lexical")

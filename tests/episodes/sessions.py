@@ -8,7 +8,7 @@ from genrm_cli.episodes.scenario_file import read_scenario_tables
 from genrm_cli.episodes.therapeutic.counsellors import scripted_turn
 from genrm_cli.episodes.therapeutic.scenario import SessionScenario
 from genrm_cli.episodes.therapeutic.session import SessionState, TherapeuticSession
-from genrm_cli.storage.formats.location import S3Options
+from genrm_cli.storage.location import S3Options
 
 ENVIRONMENT = therapeutic_session()
 

@@ -24,8 +24,8 @@ from genrm_cli.jobs.context import new_run
 from genrm_cli.rollouts.dialects import recognise
 from genrm_cli.rollouts.grouping import digest_of_prompt
 from genrm_cli.settings import settings_from
-from genrm_cli.storage.formats.location import S3Options
 from genrm_cli.storage.leases import Lease, Leases
+from genrm_cli.storage.location import S3Options
 
 Json = dict[str, Any]
 CHAT = [

@@ -12,7 +12,7 @@ from genrm_cli.evaluation.compare_results import compare_results
 from genrm_cli.evaluation.evaluate import evaluate_judge, refuse_partial
 from genrm_cli.jobs.context import new_run
 from genrm_cli.settings import Settings, settings_from
-from genrm_cli.storage.formats.location import S3Options
+from genrm_cli.storage.location import S3Options
 
 SAMPLE = SAMPLE_DATA / "labelled-pairs.jsonl"
 FIRST = {"score_1": 4, "score_2": 2, "ranking": 2}

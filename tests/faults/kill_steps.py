@@ -21,8 +21,8 @@ from typing import Any
 from genrm_here import call_here
 from genrm_process import make_rollouts
 
-from genrm_cli.storage.formats.location import S3Options
 from genrm_cli.storage.listing import iter_named
+from genrm_cli.storage.location import S3Options
 from genrm_cli.storage.objects import read_object, replace_object
 from genrm_cli.storage.s3 import upload as _upload  # noqa: F401  (imported once, in the parent)
 

@@ -16,7 +16,7 @@ from s3_disturber_fixture import DisturbedS3
 
 from genrm_cli.jobs.journaling.journals import segments_folder
 from genrm_cli.settings import settings_from
-from genrm_cli.storage.formats.codec import unpack
+from genrm_cli.storage.encoding.codec import unpack
 
 PREFIX = "rl/env/"
 JOURNAL_PREFIX = "rl/_genrm/journal/"

@@ -14,7 +14,7 @@ from s3_cron import JOURNAL_PREFIX, PREFIX, Cron, body_of, finish, outputs_of, s
 from s3_disturber_fixture import DisturbedS3
 from soak import Soak
 
-from genrm_cli.storage.formats.codec import pack
+from genrm_cli.storage.encoding.codec import pack
 
 DENIED = {"code": "AccessDenied"}
 IN_FLIGHT, SEGMENT_CALLS = 4, 8

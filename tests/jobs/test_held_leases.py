@@ -11,8 +11,8 @@ from genrm_cli.jobs.context import RunContext, new_run
 from genrm_cli.jobs.due.leasing import leased
 from genrm_cli.jobs.due.planning import Status
 from genrm_cli.settings import settings_from
-from genrm_cli.storage.formats.location import S3Options
 from genrm_cli.storage.leases import HeldLease, Leases
+from genrm_cli.storage.location import S3Options
 
 
 @pytest.fixture

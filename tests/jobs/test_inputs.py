@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from genrm_cli.errors import InputError, StorageError, UsageError
 from genrm_cli.jobs.due.inputs import OutputPlaces, Task, is_one_input, iter_tasks, output_places
 from genrm_cli.settings import Settings, settings_from
-from genrm_cli.storage.formats.location import S3Options, is_rollout_file
+from genrm_cli.storage.location import S3Options, is_rollout_file
 
 S3 = S3Options()
 

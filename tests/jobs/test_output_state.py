@@ -18,7 +18,7 @@ from genrm_cli.jobs.due.output_state import OutputStanding, OutputState, look_at
 from genrm_cli.rollouts.views import READING_VERSION
 from genrm_cli.settings import Settings, settings_from
 from genrm_cli.settings.table import changed
-from genrm_cli.storage.formats.location import InputIdentity, S3Options
+from genrm_cli.storage.location import InputIdentity, S3Options
 from genrm_cli.storage.source import identity_of
 
 S3 = S3Options()

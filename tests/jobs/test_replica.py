@@ -10,7 +10,7 @@ from genrm_cli.errors import StorageError
 from genrm_cli.jobs.context import new_run
 from genrm_cli.jobs.journaling.replica import JournalReplica
 from genrm_cli.settings import settings_from
-from genrm_cli.storage.formats.codec import unpack
+from genrm_cli.storage.encoding.codec import unpack
 
 DENIED = {"code": "AccessDenied"}
 

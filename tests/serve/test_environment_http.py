@@ -14,7 +14,7 @@ from genrm_cli.episodes.environment import run_dialogue
 from genrm_cli.episodes.environments import therapeutic_session
 from genrm_cli.episodes.gym_adapter import reset, step, verify
 from genrm_cli.episodes.scenario_file import read_scenario_tables
-from genrm_cli.storage.formats.location import S3Options
+from genrm_cli.storage.location import S3Options
 
 SAID = "That sounds really hard, and it makes sense that you feel this way. What is it like for you?"
 EXAM = {"scenario_id": "exam_stress_001", "variant": 1, "seed": 3}

@@ -8,7 +8,7 @@ from genrm_cli.episodes.environment import Ask
 from genrm_cli.episodes.environments import therapeutic_session
 from genrm_cli.episodes.scenario_file import read_scenario_tables
 from genrm_cli.serve.sessions.hosted import Episode, HostedSessions, RefusedError
-from genrm_cli.storage.formats.location import S3Options
+from genrm_cli.storage.location import S3Options
 
 EXAM = Episode("exam_stress_001")
 

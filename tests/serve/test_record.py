@@ -7,7 +7,7 @@ import pytest
 from genrm_process import read_lines
 from served import judge_flags, serving, texts
 
-from genrm_cli.storage.formats.location import is_scored_file
+from genrm_cli.storage.location import is_scored_file
 
 
 def scored_files(folder):

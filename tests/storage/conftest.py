@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pytest
 
-from genrm_cli.storage.formats.location import S3Options
+from genrm_cli.storage.location import S3Options
 
 
 class Request(NamedTuple):

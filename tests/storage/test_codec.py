@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genrm_cli.errors import InputError
-from genrm_cli.storage.formats.codec import is_compressed, iter_decoded, make_encoder
+from genrm_cli.storage.encoding.codec import is_compressed, iter_decoded, make_encoder
 
 _SUFFIXES = ("x.jsonl", "x.jsonl.gz", "x.jsonl.zst")
 

@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from genrm_cli.storage.commit import finish_commit, was_interrupted
-from genrm_cli.storage.formats.location import S3Options
 from genrm_cli.storage.local import remove_unfinished
-from genrm_cli.storage.outputs import Outputs
+from genrm_cli.storage.location import S3Options
+from genrm_cli.storage.outputs import Outputs, finish_commit, was_interrupted
 from genrm_cli.storage.sink import Sink
 
 _S3 = S3Options()

@@ -15,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genrm_cli.errors import GenrmError, InputError
-from genrm_cli.storage.formats.json_items import iter_as_lines
-from genrm_cli.storage.formats.lines import iter_lines
-from genrm_cli.storage.formats.location import S3Options, is_rollout_file, stem_of
+from genrm_cli.storage.encoding.containers import iter_as_lines
+from genrm_cli.storage.encoding.records import iter_lines
+from genrm_cli.storage.location import S3Options, is_rollout_file, stem_of
 from genrm_cli.storage.source import open_source
 
 _LIMIT = 1 << 20

@@ -14,16 +14,16 @@ import pytest
 from genrm_process import PACKAGE_ROOT
 from s3_disturber_fixture import DisturbedS3
 
-from genrm_cli.storage.formats.location import S3Options
 from genrm_cli.storage.leases import HeldLease, Lease, LeaseLostError, Leases
 from genrm_cli.storage.listing import iter_named
+from genrm_cli.storage.location import S3Options
 from genrm_cli.storage.objects import create_object, read_object, remove_object, replace_object
 
 _S3 = S3Options()
 _TAKE = """
 import sys
 from genrm_cli.storage.leases import Lease, Leases
-from genrm_cli.storage.formats.location import S3Options
+from genrm_cli.storage.location import S3Options
 print("ready", flush=True)
 sys.stdin.readline()
 for output in sys.argv[1:]:

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genrm_cli.storage.formats.lines import EXCERPT_BYTES, Line, iter_lines
+from genrm_cli.storage.encoding.records import EXCERPT_BYTES, Line, iter_lines
 
 _MARK = b"\xef\xbb\xbf"
 _PIECES = st.sampled_from([b"\n", b"\r", b" ", b"a", b"bcd", "\u2028".encode(), _MARK, b"x" * 7, b'{"k":1}'])

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genrm_cli.errors import UsageError
-from genrm_cli.storage.formats.location import (
+from genrm_cli.storage.location import (
     folder_of,
     is_rollout_file,
     is_s3,

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from genrm_cli.errors import StorageError
-from genrm_cli.storage.lock import locked
+from genrm_cli.storage.leases import locked
 
 HOLD = """
 import sys
 from pathlib import Path
-from genrm_cli.storage.lock import locked
+from genrm_cli.storage.leases import locked
 with locked(Path(sys.argv[1]), sys.argv[2:]):
     print("held", flush=True)
     sys.stdin.read()

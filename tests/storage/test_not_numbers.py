@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from genrm_cli.storage.formats.records import BadLineError, parse_record, parse_record_exactly, render_record
+from genrm_cli.storage.encoding.records import BadLineError, parse_record, parse_record_exactly, render_record
 
 
 @pytest.mark.parametrize("name", ["NaN", "Infinity", "-Infinity"])

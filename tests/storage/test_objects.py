@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from genrm_cli.errors import StorageError, UsageError
-from genrm_cli.storage.formats.location import S3Options
 from genrm_cli.storage.listing import iter_found
+from genrm_cli.storage.location import S3Options
 from genrm_cli.storage.objects import create_object, creates_atomically, read_object, remove_object, replace_object
 
 _S3 = S3Options()
@@ -73,7 +73,7 @@ def test_of_many_that_create_one_succeeds(folder: str) -> None:
 
 _CREATE_ALL = """
 import sys
-from genrm_cli.storage.formats.location import S3Options
+from genrm_cli.storage.location import S3Options
 from genrm_cli.storage.objects import create_object
 print("ready", flush=True)
 sys.stdin.readline()
@@ -158,7 +158,7 @@ def test_full_disk_leaves_nothing_behind(tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(b"old")
     program = (
         "import resource, sys, signal\n"
-        "from genrm_cli.storage.formats.location import S3Options\n"
+        "from genrm_cli.storage.location import S3Options\n"
         "from genrm_cli.storage.objects import create_object, replace_object\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"

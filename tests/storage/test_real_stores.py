@@ -18,9 +18,9 @@ from genrm_cli.jobs.context import RunContext
 from genrm_cli.jobs.journaling.replica import JournalReplica
 from genrm_cli.judging.journal import Journal
 from genrm_cli.settings import settings_from
-from genrm_cli.storage.formats.location import S3Options
 from genrm_cli.storage.leases import HeldLease, Lease, LeaseLostError, Leases
 from genrm_cli.storage.listing import iter_named
+from genrm_cli.storage.location import S3Options
 from genrm_cli.storage.objects import create_object, read_object
 from genrm_cli.verdicts import Outcome, Verdict
 

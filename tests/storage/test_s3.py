@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from genrm_cli.errors import InputError, StoppedError, StorageError, UsageError
-from genrm_cli.storage.formats.location import S3Options
+from genrm_cli.storage.location import S3Options
 from genrm_cli.storage.outputs import Outputs
 from genrm_cli.storage.sink import check_writable, exists, open_sink, which_exist
 from genrm_cli.storage.source import identity_of, open_source

@@ -10,7 +10,7 @@ from urllib.parse import unquote
 import pytest
 
 from genrm_cli.errors import StorageError
-from genrm_cli.storage.formats.location import S3Options
+from genrm_cli.storage.location import S3Options
 from genrm_cli.storage.outputs import Outputs
 from genrm_cli.storage.s3.upload import part_bytes
 from genrm_cli.storage.sink import mark_of, open_sink

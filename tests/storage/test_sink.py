@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from genrm_cli.errors import StorageError, UsageError
-from genrm_cli.storage.formats.location import S3Options
 from genrm_cli.storage.local import reserve_and_replace
+from genrm_cli.storage.location import S3Options
 from genrm_cli.storage.outputs import Outputs
 from genrm_cli.storage.sink import Sink, check_writable, exists, open_sink
 
@@ -154,7 +154,7 @@ def test_full_disk_leaves_the_old_output(tmp_path: Path) -> None:
         "import resource, sys\n"
         f"resource.setrlimit(resource.RLIMIT_FSIZE, (3 << 20, {2**63 - 1}))\n"
         "from genrm_cli.errors import StorageError\n"
-        "from genrm_cli.storage.formats.location import S3Options\n"
+        "from genrm_cli.storage.location import S3Options\n"
         "from genrm_cli.storage.outputs import Outputs\n"
         "try:\n"
         "    with Outputs(S3Options(), overwrite=True) as outputs:\n"
@@ -203,7 +203,7 @@ def test_folder_without_permission_is_a_storage_error(tmp_path: Path) -> None:
     script = (
         "import os\n"
         "from genrm_cli.errors import StorageError\n"
-        "from genrm_cli.storage.formats.location import S3Options\n"
+        "from genrm_cli.storage.location import S3Options\n"
         "from genrm_cli.storage.sink import check_writable\n"
         "if os.geteuid() == 0: os.setuid(65534)\n"  # root may write everywhere
         "try: check_writable('out.jsonl', S3Options())\n"
@@ -231,7 +231,7 @@ def test_device_is_written_to_and_never_replaced() -> None:
 def test_standard_output_gets_the_bytes_and_nothing_else() -> None:
     """`-` is written immediately, and stays open."""
     script = (
-        "from genrm_cli.storage.formats.location import S3Options\n"
+        "from genrm_cli.storage.location import S3Options\n"
         "from genrm_cli.storage.sink import open_sink\n"
         "import sys\n"
         "sink = open_sink('-', S3Options(), overwrite=False)\n"

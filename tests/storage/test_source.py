@@ -10,7 +10,7 @@ import pytest
 import zstandard
 
 from genrm_cli.errors import InputError, StorageError, UsageError
-from genrm_cli.storage.formats.location import S3Options
+from genrm_cli.storage.location import S3Options
 from genrm_cli.storage.source import Source, open_source
 
 _LIMIT = 1 << 20
@@ -115,7 +115,7 @@ def test_file_without_permission_is_an_input_error(tmp_path: Path) -> None:
     script = (
         "import os\n"
         "from genrm_cli.errors import InputError\n"
-        "from genrm_cli.storage.formats.location import S3Options\n"
+        "from genrm_cli.storage.location import S3Options\n"
         "from genrm_cli.storage.source import open_source\n"
         "if os.geteuid() == 0: os.setuid(65534)\n"  # root may read everything
         "print(len(list(open_source('yes.jsonl', S3Options(), 100).iter_lines())))\n"
@@ -158,7 +158,7 @@ def test_named_pipe_is_read_like_a_file(tmp_path: Path) -> None:
 def test_standard_input_is_read_like_a_file() -> None:
     """`-` can be read twice."""
     script = (
-        "from genrm_cli.storage.formats.location import S3Options\n"
+        "from genrm_cli.storage.location import S3Options\n"
         "from genrm_cli.storage.source import open_source\n"
         "import sys\n"
         "with open_source('-', S3Options(), 1000) as source:\n"

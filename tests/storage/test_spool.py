@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genrm_cli.errors import StorageError
-from genrm_cli.storage.formats.spool import Spool
+from genrm_cli.storage.spool import Spool
 
 
 @given(
@@ -48,7 +48,7 @@ def test_full_disk_is_a_storage_error() -> None:
         "import resource\n"
         f"resource.setrlimit(resource.RLIMIT_FSIZE, (3 << 20, {resource.RLIM_INFINITY}))\n"
         "from genrm_cli.errors import StorageError\n"
-        "from genrm_cli.storage.formats.spool import Spool\n"
+        "from genrm_cli.storage.spool import Spool\n"
         "with Spool() as spool:\n"
         "    try:\n"
         "        for _ in range(8): spool.append(bytes(1 << 20))\n"

@@ -70,8 +70,8 @@ def plan(
 
 
 def _metrics_in(uri: str, settings: Settings) -> dict[str, Any]:
-    from genrm_cli.storage.formats.location import S3Options
-    from genrm_cli.storage.formats.records import BadLineError, parse_record
+    from genrm_cli.storage.encoding.records import BadLineError, parse_record
+    from genrm_cli.storage.location import S3Options
     from genrm_cli.storage.objects import read_object
 
     storage = settings.storage

@@ -294,7 +294,7 @@ def _refuse_streams(uri: str, invocation: Invocation, *, report_page: bool) -> N
 
 def _lock(rollouts: Sequence[str], invocation: Invocation) -> contextlib.AbstractContextManager[None]:
     from genrm_cli.settings.resolve import state_folder
-    from genrm_cli.storage.lock import locked
+    from genrm_cli.storage.leases import locked
 
     settings = invocation.settings
     return locked(state_folder(), [*rollouts, settings.output.output or settings.output.output_template])

@@ -11,7 +11,7 @@ from genrm_cli.cli.console import counted, print_json, print_text, say
 from genrm_cli.cli.options import Invocation, option, with_settings
 from genrm_cli.cli.scoring.show_scored import show_scored
 from genrm_cli.errors import UsageError
-from genrm_cli.storage.formats.location import is_scored_file
+from genrm_cli.storage.location import is_scored_file
 
 if TYPE_CHECKING:
     from genrm_cli.jobs.context import RunContext

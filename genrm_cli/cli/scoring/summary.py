@@ -9,7 +9,7 @@ from genrm_cli.cli.events import judge_text, status_text
 from genrm_cli.cli.scoring.run_warnings import iter_warnings
 from genrm_cli.cli.scoring.sample_tables import show_components, show_groups
 from genrm_cli.metrics.run_metrics import RunMetrics
-from genrm_cli.storage.formats.location import folder_of, sibling
+from genrm_cli.storage.location import folder_of, sibling
 
 if TYPE_CHECKING:
     from genrm_cli.jobs.batch import BatchReport

@@ -12,8 +12,7 @@ from genrm_cli.export.scored.scored_table import ScoredTable
 from genrm_cli.rewards.estimators import Calibration, CalibrationStatistics
 from genrm_cli.rewards.estimators.verdict_batch import Floats, batch_of
 from genrm_cli.rewards.order import Posterior, posterior_of
-from genrm_cli.storage.formats.lines import Line
-from genrm_cli.storage.formats.records import BadLineError, parse_record
+from genrm_cli.storage.encoding.records import BadLineError, Line, parse_record
 from genrm_cli.verdicts import Verdict, preference
 
 _EXPECTED = "expected a *.comparisons.jsonl of `genrm score`"

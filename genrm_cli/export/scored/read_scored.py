@@ -21,8 +21,8 @@ from genrm_cli.rollouts.grouping import digest_of_prompt
 from genrm_cli.rollouts.record import Rollout, UnreadableRecordError
 from genrm_cli.rollouts.response import has_act
 from genrm_cli.settings import Settings
-from genrm_cli.storage.formats.location import InputIdentity, S3Options
-from genrm_cli.storage.formats.records import BadLineError, parse_record
+from genrm_cli.storage.encoding.records import BadLineError, parse_record
+from genrm_cli.storage.location import InputIdentity, S3Options
 from genrm_cli.storage.source import Source, open_source
 
 _NAMED_PROBLEMS = 3

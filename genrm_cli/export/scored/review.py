@@ -8,8 +8,7 @@ are for people.
 from collections.abc import Iterable
 
 from genrm_cli.errors import InputError
-from genrm_cli.storage.formats.lines import Line
-from genrm_cli.storage.formats.records import BadLineError, parse_record
+from genrm_cli.storage.encoding.records import BadLineError, Line, parse_record
 
 SUFFIX = ".review.jsonl"
 APPROVED = "approved"

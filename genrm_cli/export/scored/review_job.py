@@ -16,9 +16,9 @@ from genrm_cli.jobs.index import dialect_of
 from genrm_cli.jobs.scored_files import ScoredInput
 from genrm_cli.rollouts.record import Turn, UnreadableRecordError
 from genrm_cli.settings import Settings
-from genrm_cli.storage.formats.location import S3Options, is_stream, require_rl_prefix, sibling
-from genrm_cli.storage.formats.records import BadLineError, parse_record, render_record
+from genrm_cli.storage.encoding.records import BadLineError, parse_record, render_record
 from genrm_cli.storage.leases import HeldLease, Leases
+from genrm_cli.storage.location import S3Options, is_stream, require_rl_prefix, sibling
 from genrm_cli.storage.objects import read_object, replace_object
 from genrm_cli.storage.source import open_source
 

@@ -10,8 +10,8 @@ from genrm_cli.errors import GenrmError, UsageError
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.jobs.sources import Sources
 from genrm_cli.settings import Settings
-from genrm_cli.storage.commit import MANIFEST_SUFFIX
-from genrm_cli.storage.formats.location import (
+from genrm_cli.storage.listing import Found, iter_found, literal_folder, names_many
+from genrm_cli.storage.location import (
     S3Options,
     folder_of,
     is_rollout_file,
@@ -25,7 +25,7 @@ from genrm_cli.storage.formats.location import (
     stem_of,
     stem_of_set,
 )
-from genrm_cli.storage.listing import Found, iter_found, literal_folder, names_many
+from genrm_cli.storage.outputs import MANIFEST_SUFFIX
 from genrm_cli.storage.sink import goes_out_at_once, is_same_place
 
 

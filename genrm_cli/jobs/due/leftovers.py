@@ -2,10 +2,10 @@
 
 from threading import Lock
 
-from genrm_cli.storage.commit import MANIFEST_SUFFIX
-from genrm_cli.storage.formats.location import S3Options, folder_of, stem_of
 from genrm_cli.storage.leases import is_lease
 from genrm_cli.storage.listing import iter_named
+from genrm_cli.storage.location import S3Options, folder_of, stem_of
+from genrm_cli.storage.outputs import MANIFEST_SUFFIX
 
 
 class Leftovers:

@@ -15,9 +15,9 @@ from genrm_cli.judging.open_judges import JudgeSpec
 from genrm_cli.rollouts.views import READING_VERSION
 from genrm_cli.settings import Settings
 from genrm_cli.settings.table import digest_of
-from genrm_cli.storage.commit import finish_commit, was_interrupted
-from genrm_cli.storage.formats.location import InputIdentity, Mark, S3Options, folder_of, is_s3, name_below, stem_of
 from genrm_cli.storage.local import remove_unfinished
+from genrm_cli.storage.location import InputIdentity, Mark, S3Options, folder_of, is_s3, name_below, stem_of
+from genrm_cli.storage.outputs import finish_commit, was_interrupted
 from genrm_cli.storage.sink import exists, mark_of, place_of, which_exist
 from genrm_cli.verdicts import FailureKind
 

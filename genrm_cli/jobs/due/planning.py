@@ -19,8 +19,8 @@ from genrm_cli.jobs.due.output_state import (
     look_at_outputs,
 )
 from genrm_cli.jobs.score_file import Report
-from genrm_cli.storage.formats.location import InputIdentity
 from genrm_cli.storage.leases import Leases
+from genrm_cli.storage.location import InputIdentity
 from genrm_cli.storage.sink import exists
 from genrm_cli.storage.source import identity_of
 

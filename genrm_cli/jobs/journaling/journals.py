@@ -17,7 +17,7 @@ from genrm_cli.judging.journal import Journal
 from genrm_cli.settings import Settings
 from genrm_cli.settings.panel import graders_of
 from genrm_cli.settings.resolve import state_folder
-from genrm_cli.storage.formats.location import is_s3, is_stream, require_rl_prefix, sibling, stem_of
+from genrm_cli.storage.location import is_s3, is_stream, require_rl_prefix, sibling, stem_of
 from genrm_cli.storage.sink import goes_out_at_once, make_folder
 
 _SUFFIX = ".journal.sqlite"

@@ -15,9 +15,9 @@ from genrm_cli.errors import GenrmError, StorageError
 from genrm_cli.groups.tasks import in_thread
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.judging.journal import Journal
-from genrm_cli.storage.formats.codec import pack, unpack
-from genrm_cli.storage.formats.location import S3Options
+from genrm_cli.storage.encoding.codec import pack, unpack
 from genrm_cli.storage.listing import iter_named
+from genrm_cli.storage.location import S3Options
 from genrm_cli.storage.objects import read_object, replace_object
 
 _SUFFIX = ".journal.zst"  # never listed as a rollout file

@@ -17,7 +17,7 @@ from genrm_cli.pairing import RING_STRATEGIES
 from genrm_cli.rollouts.grouping import TornPrompts
 from genrm_cli.rollouts.record import UnreadableRecordError
 from genrm_cli.settings.table import changed
-from genrm_cli.storage.formats.records import BadLineError, parse_record
+from genrm_cli.storage.encoding.records import BadLineError, parse_record
 from genrm_cli.storage.source import Source
 
 _FORMAT = 2

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from genrm_cli.storage.formats.records import render_record
-from genrm_cli.storage.formats.spool import Spool
+from genrm_cli.storage.encoding.records import render_record
+from genrm_cli.storage.spool import Spool
 
 _GROUPS = 32
 _BLOCK_BYTES = 1 << 19

@@ -12,7 +12,7 @@ from markupsafe import Markup
 from genrm_cli.report.figures import Histogram
 from genrm_cli.report.page.blocks import Blocks, packed
 from genrm_cli.report.page.charts import Point, draw_histogram, draw_series, number_text
-from genrm_cli.storage.formats.records import render_record
+from genrm_cli.storage.encoding.records import render_record
 
 _FOLDER = files("genrm_cli") / "report" / "page"
 _MARK = "<!--blocks-->"  # text in the page cannot hold it: the template escapes all

@@ -20,7 +20,7 @@ from genrm_cli.serve.service import RETRY_AFTER_S, BusyError, RewardService
 from genrm_cli.serve.shapes import SHAPES
 from genrm_cli.serve.shapes.call import Call, NoRewardError, Route
 from genrm_cli.settings.serve_settings import ServeSettings
-from genrm_cli.storage.formats.records import BadLineError
+from genrm_cli.storage.encoding.records import BadLineError
 
 
 def build_app(

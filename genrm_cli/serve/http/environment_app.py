@@ -22,7 +22,7 @@ from genrm_cli.serve.sessions.gymnasium import ENDPOINTS, Handler, task_rows
 from genrm_cli.serve.sessions.hosted import HostedSessions, RefusedError
 from genrm_cli.serve.shapes.call import Reply
 from genrm_cli.serve.shapes.fields import parse_body
-from genrm_cli.storage.formats.records import BadLineError
+from genrm_cli.storage.encoding.records import BadLineError
 
 COOKIE = "genrm_session"
 

@@ -25,8 +25,8 @@ from genrm_cli.serve.record.spool import GroupSpool
 from genrm_cli.settings import Settings
 from genrm_cli.settings.resolve import state_folder
 from genrm_cli.settings.table import digest_of
-from genrm_cli.storage.formats.location import Mark, S3Options, is_s3, require_rl_prefix
-from genrm_cli.storage.formats.records import render_document
+from genrm_cli.storage.encoding.records import render_document
+from genrm_cli.storage.location import Mark, S3Options, is_s3, require_rl_prefix
 from genrm_cli.storage.outputs import Outputs
 
 _MOST_BYTES = 256_000_000  # of one file's spool

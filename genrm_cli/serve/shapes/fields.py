@@ -10,7 +10,7 @@ from genrm_cli.rollouts.dialects import DIALECTS, recognise
 from genrm_cli.rollouts.record import UnreadableRecordError
 from genrm_cli.serve.cohorts.member import Member
 from genrm_cli.serve.shapes.call import Call
-from genrm_cli.storage.formats.records import parse_record
+from genrm_cli.storage.encoding.records import parse_record
 
 Json = dict[str, Any]
 MAX_ID_CHARS = 512

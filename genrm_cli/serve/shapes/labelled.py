@@ -9,7 +9,7 @@ from genrm_cli.rollouts.record import UnreadableRecordError
 from genrm_cli.serve.answers import GroupAnswer
 from genrm_cli.serve.shapes.call import Call
 from genrm_cli.serve.shapes.fields import cohort_size_of, digest_of, identifier_of, line_of, member_of
-from genrm_cli.storage.formats.records import BadLineError, parse_record
+from genrm_cli.storage.encoding.records import BadLineError, parse_record
 
 
 class Sample(NamedTuple):

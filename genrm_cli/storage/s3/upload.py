@@ -14,10 +14,17 @@ from urllib.parse import quote
 from botocore.exceptions import BotoCoreError, ClientError
 
 from genrm_cli.errors import StorageError, UsageError
-from genrm_cli.storage.formats.codec import make_encoder
-from genrm_cli.storage.formats.location import Mark, S3Options, parse_s3_uri
-from genrm_cli.storage.s3.connection import describe, identify, s3_client
-from genrm_cli.storage.s3.faults import NO_CONDITIONS, REFUSED_CONDITION, error_code, s3_faults
+from genrm_cli.storage.encoding.codec import make_encoder
+from genrm_cli.storage.location import Mark, S3Options, parse_s3_uri
+from genrm_cli.storage.s3.client import (
+    NO_CONDITIONS,
+    REFUSED_CONDITION,
+    describe,
+    error_code,
+    identify,
+    s3_client,
+    s3_faults,
+)
 
 if TYPE_CHECKING:
     from types_boto3_s3 import S3Client

@@ -14,8 +14,8 @@ from typing import BinaryIO
 import zstandard
 
 from genrm_cli.errors import InputError
-from genrm_cli.storage.formats.codec import CHUNK_BYTES, iter_zstd
-from genrm_cli.storage.formats.lines import EXCERPT_BYTES, Line
+from genrm_cli.storage.encoding.codec import CHUNK_BYTES, iter_zstd
+from genrm_cli.storage.encoding.records import EXCERPT_BYTES, Line
 
 _SAMPLE = re.compile(r"samples/.+\.json")
 _IN_PARTS = re.compile(r"samples/.+/sample\.json")

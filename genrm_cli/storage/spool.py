@@ -1,11 +1,11 @@
-"""Anonymous temporary files with append and random reads."""
+"""Anonymous temporary files, and the limit on what an input unpacks to."""
 
 import os
 import tempfile
 from contextlib import AbstractContextManager
 from typing import BinaryIO
 
-from genrm_cli.errors import StorageError
+from genrm_cli.errors import InputError, StorageError
 
 _BUFFER_BYTES = 1 << 18  # a run has several spools
 
@@ -77,3 +77,38 @@ def temporary_error(error: OSError) -> StorageError:
         f"cannot store temporary data: {error.strerror or error}; free some disk space, or set TMPDIR to a folder "
         "with more space"
     )
+
+
+class UnpackedLimit:
+    """Counts the unpacked bytes of an input.
+
+    Args:
+        uri: the input.
+        max_bytes: maximum allowed by the user; None for no limit.
+        room_bytes: available space for temporary data; None if nothing is stored there.
+    """
+
+    def __init__(self, uri: str, max_bytes: int | None, room_bytes: int | None = None) -> None:
+        self._uri = uri
+        self._max_bytes = max_bytes
+        self._room_bytes = room_bytes
+        self._bytes = 0
+
+    def add(self, count: int) -> None:
+        """Count some bytes before they are stored.
+
+        Raises:
+            InputError: the user allows no more.
+            StorageError: the disk has no more space.
+        """
+        self._bytes += count
+        if self._max_bytes is not None and self._bytes > self._max_bytes:
+            raise InputError(
+                f"{self._uri}: unpacks to more than --max-unpacked {self._max_bytes:,} bytes; "
+                "if the file is correct, allow more"
+            )
+        if self._room_bytes is not None and self._bytes > self._room_bytes:
+            raise StorageError(
+                f"{self._uri}: unpacks to more than {self._room_bytes:,} bytes, nine tenths of the free space for "
+                "temporary data; free some disk space, or set TMPDIR to a folder with more space"
+            )

@@ -1,0 +1,1 @@
+"""Compression, records and the containers that hold them, independently of where the bytes are stored."""

@@ -1,1 +1,0 @@
-"""URIs, compression, lines and records: how data is named and encoded, independently of its storage."""
