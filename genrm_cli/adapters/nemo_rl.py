@@ -8,7 +8,7 @@ import ray
 import torch
 from nemo_rl.environments.interfaces import EnvironmentInterface, EnvironmentReturn
 
-from genrm_cli.adapters.reward_client import Json, RewardClient, numbers_in, wait_for
+from genrm_cli.adapters.reward_client import Json, RewardClient, numbers_in, parse_on_failure, wait_for
 
 
 class GenrmEnvironment(EnvironmentInterface):  # type: ignore[misc]
@@ -19,9 +19,13 @@ class GenrmEnvironment(EnvironmentInterface):  # type: ignore[misc]
     """
 
     def __init__(self, cfg: Json | None = None) -> None:
-        """Take the settings: `url`, `on_failure` and others of `RewardClient`."""
+        """Take the settings: `url`, `on_failure` and others of `RewardClient`.
+
+        Raises:
+            ValueError: `on_failure` is not a number, `mean` or None.
+        """
         settings = dict(cfg or {})
-        self._on_failure = settings.pop("on_failure", None)
+        self._on_failure = parse_on_failure(settings.pop("on_failure", None))
         self._client = RewardClient(**settings)
 
     def step(self, message_log_batch: list[Any], metadata: list[Any]) -> Any:

@@ -1,7 +1,9 @@
 """Ask a running `genrm serve` for the rewards of a group, or of one member of a cohort."""
 
 import asyncio
+import contextlib
 import json
+import math
 import os
 import random
 import ssl
@@ -101,8 +103,8 @@ class RewardClient:
         while True:
             try:
                 reply = await self._send(path, body)
-                if reply.is_success:
-                    return dict(reply.json())
+                if (answer := _answer_in(reply)) is not None:
+                    return answer
                 error, wait_s = _error_in(reply), _pause_of(reply, pause_s)
                 if reply.status_code not in _RETRIED:
                     raise RewardServerError(f"{self.url}{path}: {error}")
@@ -138,7 +140,18 @@ def _response(response: object) -> Json:
     return {"text": response} if response is None or isinstance(response, str) else {"item": response}
 
 
+def _answer_in(reply: httpx.Response) -> Json | None:
+    """Return the JSON object of a successful reply; None for any other, such as the page of a proxy."""
+    try:
+        answer = reply.json() if reply.is_success else None
+    except ValueError:
+        return None
+    return answer if isinstance(answer, dict) else None
+
+
 def _error_in(reply: httpx.Response) -> str:
+    if reply.is_success:
+        return f"{reply.status_code}, but no JSON object; is this genrm serve? It starts with {reply.text[:300]!r}"
     try:
         said = reply.json()["error"]["message"]
     except (ValueError, LookupError, TypeError):
@@ -155,6 +168,22 @@ def wait_for(question: Coroutine[Any, Any, Answer]) -> Answer:
     """Run a coroutine from synchronous code, also where an event loop is running."""
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(asyncio.run, question).result()
+
+
+def parse_on_failure(value: object) -> OnFailure:
+    """Return `on_failure` as a trainer's configuration has it.
+
+    Raises:
+        ValueError: it is not a number, `mean` or None.
+    """
+    if value is None:
+        return None
+    if value == "mean":
+        return "mean"
+    with contextlib.suppress(ValueError):
+        if isinstance(value, int | float | str) and not isinstance(value, bool) and math.isfinite(float(value)):
+            return float(value)
+    raise ValueError(f"on_failure is {value!r}; expected a number, 'mean' or None")
 
 
 def numbers_in(reply: Mapping[str, Any], on_failure: OnFailure = None) -> list[float]:

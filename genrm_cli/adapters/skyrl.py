@@ -5,7 +5,7 @@ from typing import Any
 
 from skyrl.train.generators.base import GeneratorInterface
 
-from genrm_cli.adapters.reward_client import Json, OnFailure, RewardClient, numbers_in
+from genrm_cli.adapters.reward_client import Json, OnFailure, RewardClient, numbers_in, parse_on_failure
 
 
 class GenrmGenerator(GeneratorInterface):  # type: ignore[misc]
@@ -16,8 +16,13 @@ class GenrmGenerator(GeneratorInterface):  # type: ignore[misc]
     """
 
     def __init__(self, generator: Any, tokenizer: Any, *, on_failure: OnFailure = None, **client: Any) -> None:
-        """Wrap a generator; `client` are arguments of `RewardClient`."""
-        self._generator, self._tokenizer, self._on_failure = generator, tokenizer, on_failure
+        """Wrap a generator; `client` are arguments of `RewardClient`.
+
+        Raises:
+            ValueError: `on_failure` is not a number, `mean` or None.
+        """
+        self._generator, self._tokenizer = generator, tokenizer
+        self._on_failure = parse_on_failure(on_failure)
         self._client = RewardClient(**client)
 
     async def generate(self, input_batch: Any) -> Any:

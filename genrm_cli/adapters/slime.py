@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from genrm_cli.adapters.reward_client import RewardClient, numbers_in
+from genrm_cli.adapters.reward_client import RewardClient, numbers_in, parse_on_failure
 
 
 async def group_reward(args: Any, samples: Sequence[Any], **_: Any) -> list[float]:
@@ -13,12 +13,14 @@ async def group_reward(args: Any, samples: Sequence[Any], **_: Any) -> list[floa
     sample's metadata, if it has them, else the text that slime sent to the policy.
 
     Raises:
+        ValueError: `genrm_on_failure` is not a number, `mean` or None.
         TypeError: the samples are not those of one prompt.
         MissingRewardError: a sample has no reward; slime requires a number.
         RewardServerError: the server refuses, or cannot be reached.
     """
     if not isinstance(samples, list) or not samples or any(isinstance(sample, list) for sample in samples):
         raise TypeError("group_reward takes the samples of one prompt: set --group-rm, and let no rollout fan out")
+    on_failure = parse_on_failure(getattr(args, "genrm_on_failure", None))
     url = getattr(args, "genrm_url", None)
     client = RewardClient(url) if url else RewardClient()
     first = samples[0]
@@ -28,4 +30,4 @@ async def group_reward(args: Any, samples: Sequence[Any], **_: Any) -> list[floa
         [sample.response for sample in samples],
         principle=asked.get("principle"),
     )
-    return numbers_in(reply, getattr(args, "genrm_on_failure", None))
+    return numbers_in(reply, on_failure)

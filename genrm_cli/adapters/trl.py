@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import torch.distributed as ranks
 
@@ -24,7 +24,9 @@ class GenrmReward:
 
     __name__ = "genrm"  # what TRL calls it in its logs
 
-    def __init__(self, url: str | None = None, *, returns: str = "advantages", **client: Any) -> None:
+    def __init__(
+        self, url: str | None = None, *, returns: Literal["advantages", "rewards"] = "advantages", **client: Any
+    ) -> None:
         """Set what to ask and what to return.
 
         Args:
@@ -32,7 +34,12 @@ class GenrmReward:
             returns: `advantages` or `rewards`. TRL subtracts the mean of a group anyway. Beside other reward functions
                 it counts None as 0, which is the mean of the advantages, but worse than any reward.
             client: further arguments of `RewardClient`.
+
+        Raises:
+            ValueError: `returns` is neither.
         """
+        if returns not in ("advantages", "rewards"):
+            raise ValueError(f"returns is {returns!r}; expected 'advantages' or 'rewards'")
         self._client = RewardClient(**client) if url is None else RewardClient(url, **client)
         self._returns = returns
 

@@ -6,7 +6,7 @@ from typing import Any
 from verl import DataProto
 from verl.experimental.reward_loop.reward_manager.base import RewardManagerBase
 
-from genrm_cli.adapters.reward_client import Json, RewardClient, number_in
+from genrm_cli.adapters.reward_client import Json, RewardClient, number_in, parse_on_failure
 
 
 class GenrmRewardManager(RewardManagerBase):  # type: ignore[misc]
@@ -19,7 +19,7 @@ class GenrmRewardManager(RewardManagerBase):  # type: ignore[misc]
     def __init__(self, config: Any, tokenizer: Any, compute_score: Any = None, **_: Any) -> None:
         super().__init__(config, tokenizer, compute_score)
         settings = dict(config.reward.get("genrm") or {})
-        self._on_failure = settings.pop("on_failure", None)
+        self._on_failure = parse_on_failure(settings.pop("on_failure", None))
         self._client = RewardClient(**settings)
         self._size = int(config.actor_rollout_ref.rollout.n)
 

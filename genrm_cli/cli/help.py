@@ -23,6 +23,15 @@ class Command(TyperCommand):
         more["help"] = _unwrapped_examples(more.get("help") or "")
         super().__init__(*arguments, **more)
 
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """Return the words of the usage line, the same in all versions of Typer: `[OPTIONS] ROLLOUTS...`."""
+        pieces = [self.options_metavar] if self.options_metavar else []
+        for parameter in self.get_params(ctx):
+            if parameter.param_type_name == "argument":
+                name = (parameter.metavar or str(parameter.name).upper()) + ("" if parameter.nargs == 1 else "...")
+                pieces.append(name if parameter.required else f"[{name}]")
+        return pieces
+
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the options: the common ones, or all of them by subject."""
         sections: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}

@@ -116,6 +116,14 @@ def test_help_shows_what_matters_within_80_columns(call: Call, command: str) -> 
     assert " --connect-timeout " not in text
 
 
+@pytest.mark.parametrize(("command", "arguments"), [("score", "ROLLOUTS..."), ("eval", "[PAIRS]"), ("guide", "[PAGE]")])
+def test_the_usage_names_the_arguments(call: Call, command: str, arguments: str) -> None:
+    """Once, in brackets if they may be left out, with dots if there may be several."""
+    assert (
+        call(command, "--help", **PLAIN).out.decode().splitlines()[0] == f"Usage: genrm {command} [OPTIONS] {arguments}"
+    )
+
+
 def test_the_help_of_score_shows_about_15_settings() -> None:
     """A first-time reader sees only what matters."""
     shown = [each for each in all_settings() if each.declared.is_common and each.declared.panel != "Server"]

@@ -117,6 +117,12 @@ def test_the_index_lists_every_page() -> None:
     assert sorted([*page_names(), "index"]) == sorted(PAGES)
 
 
+def test_the_readme_links_every_page() -> None:
+    """The README is what most people read first."""
+    linked = set(re.findall(r"\]\(genrm_cli/guide/([a-z0-9-]+)\.md", README))
+    assert linked == {name for name in PAGES if name != "index"}
+
+
 def test_the_readme_stays_short() -> None:
     """A newcomer reads it in five minutes."""
     assert len(README.splitlines()) <= 150

@@ -44,7 +44,7 @@ def compare(
     responses: Annotated[
         list[str],
         typer.Argument(
-            metavar="RESPONSES...",
+            metavar="RESPONSES",
             help="2 to 64 responses: texts, @FILE, or - for stdin (@@ for a text that begins with @). "
             "A single - reads a compare request as JSON. --compat allows any number.",
         ),

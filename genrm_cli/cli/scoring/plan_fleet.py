@@ -21,7 +21,7 @@ def plan(
     rollouts: Annotated[
         list[str],
         typer.Argument(
-            metavar="ROLLOUTS...",
+            metavar="ROLLOUTS",
             help="JSONL files (.gz, .zst too), folders, s3://bucket/key, s3://bucket/prefix/, patterns.",
         ),
     ],

@@ -26,7 +26,7 @@ def show(
     rollouts: Annotated[
         list[str],
         typer.Argument(
-            metavar="ROLLOUTS...",
+            metavar="ROLLOUTS",
             help="A JSONL file (.gz, .zst too), s3://bucket/key, - for stdin, or a *.scored.jsonl. With --together, "
             "the files of a set.",
         ),

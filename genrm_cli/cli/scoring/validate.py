@@ -24,7 +24,7 @@ def validate(
     rollouts: Annotated[
         list[str],
         typer.Argument(
-            metavar="ROLLOUTS...",
+            metavar="ROLLOUTS",
             help="JSONL files (.gz, .zst too), folders, s3://bucket/key, s3://bucket/prefix/, patterns; - for stdin.",
         ),
     ],

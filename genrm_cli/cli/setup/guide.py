@@ -18,7 +18,7 @@ _FOLDER = files("genrm_cli") / "guide"
 
 @exits
 def guide(
-    page: Annotated[str, typer.Argument(metavar="[PAGE]", help="Page to print. Default: the index.")] = _INDEX,
+    page: Annotated[str, typer.Argument(metavar="PAGE", help="Page to print. Default: the index.")] = _INDEX,
     list_pages: Annotated[bool, typer.Option("--list", help="Print the names of all pages.")] = False,
 ) -> None:
     """Print a page of the user's guide.

@@ -26,7 +26,7 @@ def export(
     scored: Annotated[
         list[str],
         typer.Argument(
-            metavar="SCORED...",
+            metavar="SCORED",
             help="Outputs of genrm score: *.scored.jsonl (.gz, .zst), folders, s3://..., patterns; - for stdin.",
         ),
     ],

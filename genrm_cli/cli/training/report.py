@@ -21,7 +21,7 @@ def report(
     scored: Annotated[
         list[str],
         typer.Argument(
-            metavar="SCORED...",
+            metavar="SCORED",
             help="Outputs of genrm score: *.scored.jsonl (.gz, .zst), folders, s3://..., patterns. "
             "Results of genrm eval, too.",
         ),

@@ -17,6 +17,7 @@ from genrm_cli.adapters.reward_client import (
     RewardServerError,
     number_in,
     numbers_in,
+    parse_on_failure,
     wait_for,
 )
 
@@ -31,7 +32,7 @@ def answering(*replies: tuple[int, dict[str, str], object]) -> Iterator[tuple[st
             body = self.rfile.read(int(self.headers["Content-Length"]))
             seen.append((self.path, dict(self.headers), json.loads(body)))
             status, headers, content = left.pop(0)
-            sent = json.dumps(content).encode()
+            sent = content if isinstance(content, bytes) else json.dumps(content).encode()
             self.send_response(status)
             for name, value in {**headers, "Content-Length": str(len(sent))}.items():
                 self.send_header(name, value)
@@ -81,6 +82,14 @@ def test_a_busy_server_is_asked_again():
         assert asyncio.run(RewardClient(url).score_group("Why?", ["a"])) == {"rewards": [1.0]}
     assert len(seen) == 3
     assert seen[0][2] == seen[2][2]
+
+
+def test_a_page_that_is_no_reply_is_an_error_with_the_url():
+    """A proxy may answer 200 with HTML; the error names the URL and quotes the page."""
+    with answering((200, {}, b"<html>Log in</html>")) as (url, _):
+        client = RewardClient(url)
+        with pytest.raises(RewardServerError, match=rf"{url}/v1/groups: 200, .*'<html>Log in"):
+            asyncio.run(client.score_group("Why?", ["a"]))
 
 
 def test_the_token_is_sent():
@@ -136,3 +145,16 @@ def test_a_missing_reward_is_no_number_unless_the_user_says_so():
     assert numbers_in(reply, 0) == [4.0, 0.0]
     with pytest.raises(MissingRewardError):
         number_in(missing, None, "mean")
+
+
+@pytest.mark.parametrize(("given", "parsed"), [(None, None), ("mean", "mean"), (0, 0.0), ("-1", -1.0)])
+def test_on_failure_comes_from_a_configuration(given, parsed):
+    """A number, `mean` or nothing, whatever the type in YAML."""
+    assert parse_on_failure(given) == parsed
+
+
+@pytest.mark.parametrize("given", ["meen", True, [], "nan"])
+def test_a_typo_in_on_failure_is_an_error_at_the_start(given):
+    """Not hours later, at the first missing reward."""
+    with pytest.raises(ValueError, match="expected a number, 'mean' or None"):
+        parse_on_failure(given)

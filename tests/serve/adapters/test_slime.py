@@ -53,3 +53,10 @@ def test_what_is_no_group_is_refused(served, samples):
     """A single sample without --group-rm, none, or rollouts that fan out."""
     with pytest.raises(TypeError, match="--group-rm"):
         rewards_of(served, samples)
+
+
+def test_a_typo_is_an_error_before_the_judge_is_paid():
+    """Nothing is asked: there is no server."""
+    arguments = SimpleNamespace(genrm_url="http://127.0.0.1:9", genrm_on_failure="meen")
+    with pytest.raises(ValueError, match="'meen'"):
+        asyncio.run(group_reward(arguments, [sample("a"), sample("b")]))

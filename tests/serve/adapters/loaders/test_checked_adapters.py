@@ -19,7 +19,7 @@ from genrm_cli.adapters.reward_client import MissingRewardError
 def forget_adapters():
     """Import the adapters anew, so that none keeps a stand-in."""
     yield
-    for name in ("nemo_rl", "prime_rl", "skyrl"):
+    for name in ("nemo_rl", "prime_rl", "skyrl", "trl"):
         sys.modules.pop(f"genrm_cli.adapters.{name}", None)
 
 
@@ -90,6 +90,18 @@ def test_skyrl(served):
     given[1] = ""
     with pytest.raises(MissingRewardError):
         asyncio.run(generator.generate(batch))
+
+
+def test_a_typo_in_the_settings_of_an_adapter_is_an_error_at_construction():
+    """Trainers construct adapters before they ask the policy for anything."""
+    ranks = {"is_available": lambda: False}
+    with modules(skyrl__train__generators__base={"GeneratorInterface": object}, torch__distributed=ranks):
+        from genrm_cli.adapters.skyrl import GenrmGenerator
+        from genrm_cli.adapters.trl import GenrmReward
+    with pytest.raises(ValueError, match="'meen'"):
+        GenrmGenerator(None, None, on_failure="meen")
+    with pytest.raises(ValueError, match="'reward'"):
+        GenrmReward(returns="reward")
 
 
 def test_prime_rl(served, monkeypatch):
