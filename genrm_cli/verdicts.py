@@ -100,6 +100,17 @@ _PARSE_FAILURES = frozenset(
 )
 
 
+class StoppedBy(StrEnum):
+    """What ended a run before all comparisons were asked: the value is the name of the setting."""
+
+    DEADLINE = "deadline"  # the only one that also cuts off calls in flight
+    MAX_CALLS = "max_calls"
+    MAX_TOTAL_TOKENS = "max_total_tokens"
+    MAX_COST = "max_cost"
+    ONLY_COMPONENTS = "only_components"
+    CONCLUDE = "conclude"
+
+
 @dataclass(frozen=True, slots=True)
 class Failure:
     """A comparison without a verdict. It is data, and never becomes a score."""

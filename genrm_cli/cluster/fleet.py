@@ -25,6 +25,7 @@ from genrm_cli.judging.pacing.budget import Budget
 from genrm_cli.metrics.latency import Latencies
 from genrm_cli.metrics.progress import COUNTS, Nodes, Progress
 from genrm_cli.metrics.run_metrics import RunMetrics
+from genrm_cli.verdicts import StoppedBy
 
 _SHARDS_AT_ONCE = 2  # of a worker: one is read while another is asked about
 _MOST_TRIES = 2
@@ -97,7 +98,7 @@ class Fleet:
         run.on_event("fleet", {"workers": len(self._places), "nodes": len(nodes), "shards": shards})
 
     @property
-    def stopped_by(self) -> str | None:
+    def stopped_by(self) -> StoppedBy | None:
         """The limit that stopped the run; None if none did."""
         return self._state.stopped_by
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from genrm_cli.cluster.leases import EndpointLeases
 from genrm_cli.cluster.messages import LEASE_S, FleetState, Grant, LeaseReport, Spending
 from genrm_cli.judging.pacing.budget import Budget
+from genrm_cli.verdicts import StoppedBy
 
 
 class FleetLimits:
@@ -27,7 +28,7 @@ class FleetLimits:
         self._spending: dict[str, Spending] = {}
         self._tidied_at_s = -math.inf
         self._ends_at_s = math.inf
-        self._stopped_by: str | None = None
+        self._stopped_by: StoppedBy | None = None
 
     def renew(self, report: LeaseReport, now_s: float) -> Grant:
         """Renew the leases of a worker for `LEASE_S`."""
@@ -68,7 +69,7 @@ class FleetLimits:
 
     def _keep_deadline(self, now_s: float) -> None:
         if now_s >= self._ends_at_s:
-            self._stopped_by = self._stopped_by or "deadline"
+            self._stopped_by = self._stopped_by or StoppedBy.DEADLINE
 
     def _tidy(self, now_s: float) -> None:
         """End leases that were not renewed, and share out anew; the more workers, the rarer."""
@@ -104,7 +105,7 @@ class FleetLimits:
             own = _allowed_more(own, max(0, min(left, share - unused)))
             self._spending[report.worker] = own
         if may_grow and own.needed > own.allowed - own.calls and not self._others_may_give_back(report.worker):
-            self._stopped_by = self._stopped_by or "max_calls"
+            self._stopped_by = self._stopped_by or StoppedBy.MAX_CALLS
         return own.allowed
 
     def _others_may_give_back(self, worker: str) -> bool:

@@ -7,6 +7,7 @@ from genrm_cli.cluster.messages import LEASE_S, RENEW_S, CallEnd, EndpointUse, G
 from genrm_cli.judging.pacing import clock
 from genrm_cli.judging.pacing.budget import Budget
 from genrm_cli.judging.pacing.pool import GRACE_S, EndpointPool
+from genrm_cli.verdicts import StoppedBy
 
 _MOST_ENDS = 10_000  # of calls, kept for one report
 
@@ -18,12 +19,12 @@ class LeasedBudget(Budget):
 
     def __init__(self) -> None:
         super().__init__()
-        self.stopped_by: str | None = None
+        self.stopped_by: StoppedBy | None = None
         self.allowed: int | None = 0
         self.needed = 0
         self._changed = asyncio.Event()
 
-    def used_up(self, calls: int = 1) -> str | None:
+    def used_up(self, calls: int = 1) -> StoppedBy | None:
         """Return the limit that the fleet has used up; None if there is none."""
         del calls
         return self.stopped_by

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from genrm_cli.verdicts import StoppedBy
+
 LEASE_S = 5.0
 RENEW_S = 0.5
 
@@ -81,14 +83,14 @@ class Grant:
     Attributes:
         found: adaptive limits of the whole fleet, by endpoint: from them, a restarted limiter continues.
         left_s: time until the deadline; None without one.
-        stopped_by: the limit that is used up (`max_calls`, `deadline`, ...); None while calls may be made.
+        stopped_by: the limit that is used up; None while calls may be made.
     """
 
     slots: Mapping[str, int]
     allowed: int | None = None
     found: Mapping[str, int] = field(default_factory=dict)
     left_s: float | None = None
-    stopped_by: str | None = None
+    stopped_by: StoppedBy | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,4 +100,4 @@ class FleetState:
     in_flight: int = 0
     limit: int = 0
     spending: Mapping[str, Spending] = field(default_factory=dict)
-    stopped_by: str | None = None
+    stopped_by: StoppedBy | None = None

@@ -16,6 +16,7 @@ from genrm_cli.errors import (
     ChangedInputError,
     GenrmError,
     JudgeError,
+    SettingRef,
     StorageError,
     TooManyUnscoredError,
     worst_exit_code,
@@ -193,7 +194,7 @@ class _Batch:
             self.report.end(error)
             while not queue.empty():
                 if (decision := queue.get_nowait()) is not None:
-                    self._enter(decision.waiting("not begun: the run ended").result())
+                    self._enter(decision.waiting("skipped: the run ended early").result())
 
     async def _fill(self, queue: asyncio.Queue[Decision | None], inputs: Sequence[str]) -> None:
         asks_only = self._run.shard is not None
@@ -206,7 +207,7 @@ class _Batch:
                 elif self._held is None or decision.is_current or decision.task.places.scored in self._held:
                     await queue.put(decision)
                 else:
-                    self._enter(decision.waiting("became due after the run had begun").result())
+                    self._enter(decision.waiting("became due during the run").result())
         self.report.is_listed = True
 
     async def _work_through(self, queue: asyncio.Queue[Decision | None], judges: OpenJudges) -> None:
@@ -228,7 +229,7 @@ class _Batch:
 
     async def _score_unless_stopped(self, decision: Decision, judges: OpenJudges) -> FileResult:
         if judges.stopped_by is not None and self._has_begun:
-            stopped = TooManyUnscoredError(f"not begun: the run was stopped by --{judges.stopped_by.replace('_', '-')}")
+            stopped = TooManyUnscoredError("skipped: the run was stopped by ", SettingRef(judges.stopped_by))
             return decision.waiting(str(stopped), stopped).result()
         self._has_begun = True
         await in_thread(lambda: prove_writable([decision.task], self._run))
@@ -297,8 +298,9 @@ class _Batch:
         )
         error = None
         if metrics.stopped_by is not None:
-            flag = metrics.stopped_by.replace("_", "-")
-            error = TooManyUnscoredError(f"--{flag} stopped shard {self._run.shard}; run the same command again.")
+            error = TooManyUnscoredError(
+                SettingRef(metrics.stopped_by), f" stopped shard {self._run.shard}; run the same command again."
+            )
             reason += f"; {str(error).rstrip('.')}"
         return FileResult(task.uri, task.places.shown, Status.ASKED, reason, error, files=len(task.files))
 

@@ -21,6 +21,7 @@ from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.settings import Settings
 from genrm_cli.storage.location import S3Options
 from genrm_cli.storage.source import Source, open_source
+from genrm_cli.verdicts import StoppedBy
 
 Result = TypeVar("Result")
 _STOP_WITHIN_S = 8.0
@@ -53,7 +54,7 @@ class RunContext:
     on_event: OnEvent = ignore_event
     stop: threading.Event = field(default_factory=threading.Event)
     started_s: float = field(default_factory=time.monotonic)
-    shards_stopped_by: str | None = None
+    shards_stopped_by: StoppedBy | None = None
 
     @property
     def s3(self) -> S3Options:

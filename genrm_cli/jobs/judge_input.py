@@ -30,6 +30,7 @@ from genrm_cli.metrics.running_stats import RunningStats
 from genrm_cli.rewards.estimators import Calibration
 from genrm_cli.rewards.forecast import MAX_SIZE, forecast_reliability
 from genrm_cli.rollouts.dialects import Score
+from genrm_cli.verdicts import StoppedBy
 
 _GROUPS_AT_ONCE = 64  # concluded together: many groups cost little more than one
 _ROLLOUTS_AT_ONCE = 4_096
@@ -92,15 +93,15 @@ async def judge_input(
             await run.in_thread(lambda: _conclude(index, run, outcomes, scores))
 
 
-def _stopped_by(judges: OpenJudges, run: RunContext) -> str | None:
+def _stopped_by(judges: OpenJudges, run: RunContext) -> StoppedBy | None:
     """Return what kept some of the requests from being answered; None if nothing did.
 
     The deadline cuts calls off; a budget only keeps them from being made.
     """
     metrics, stopped_by = run.metrics, run.shards_stopped_by or judges.stopped_by
     if metrics.failures["not_asked"] and asks_nothing(run.settings):
-        return stopped_by or ("conclude" if run.settings.journal.conclude else "only_components")
-    is_cut = metrics.failures["not_asked"] or (stopped_by == "deadline" and metrics.failed)
+        return stopped_by or (StoppedBy.CONCLUDE if run.settings.journal.conclude else StoppedBy.ONLY_COMPONENTS)
+    is_cut = metrics.failures["not_asked"] or (stopped_by == StoppedBy.DEADLINE and metrics.failed)
     return stopped_by if is_cut else None
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
-from genrm_cli.errors import InputError, TooManyUnscoredError
+from genrm_cli.errors import InputError, SettingRef, TooManyUnscoredError
 from genrm_cli.groups.reasons import ALONE_IN_GROUP
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.jobs.due.inputs import Task
@@ -36,6 +36,7 @@ from genrm_cli.storage.leases import Lease
 from genrm_cli.storage.outputs import Outputs
 from genrm_cli.storage.sink import Sink, exists
 from genrm_cli.storage.source import Source
+from genrm_cli.verdicts import StoppedBy
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,28 +193,32 @@ def refuse_unscored(metrics: RunMetrics, settings: Settings) -> None:
             two and more have no reward.
     """
     not_asked = metrics.failures["not_asked"]
-    if metrics.stopped_by == "only_components":
+    if metrics.stopped_by == StoppedBy.ONLY_COMPONENTS:
         raise TooManyUnscoredError(
-            f"the journal lacks {not_asked} answers, and --only-components asks for none: the outputs are partial. "
-            "Drop --only-components to ask for them."
+            f"the journal lacks {not_asked} answers, and ",
+            SettingRef("only_components"),
+            " asks for none: the outputs are partial. Run again without it to ask for them.",
         )
-    if metrics.stopped_by == "conclude":
+    if metrics.stopped_by == StoppedBy.CONCLUDE:
         raise TooManyUnscoredError(
             f"the journals of the shards lack {not_asked} answers: the outputs are partial. "
-            "Run the missing or stopped shards again, then --conclude; with --ray, run the same command again."
+            "Run the missing or stopped shards again, then ",
+            SettingRef("conclude"),
+            "; on a Ray cluster, run the same command again.",
         )
     if metrics.stopped_by is not None:
         raise TooManyUnscoredError(
-            f"--{metrics.stopped_by.replace('_', '-')} stopped the run: the outputs are partial, "
-            f"{not_asked} comparisons were not asked. Run the same command again: "
-            "verdicts in the journal are not asked again."
+            SettingRef(metrics.stopped_by),
+            f" stopped the run: the outputs are partial, {not_asked} comparisons were not asked. "
+            "Run the same command again: verdicts in the journal are not asked again.",
         )
     if metrics.unscored_share() > settings.rewards.max_unscored:
         counts, kept = metrics.reasons.most_common(), (ALONE_IN_GROUP, EXCLUDED + NOT_IN_TRIAL)
         reasons = "; ".join(f"{count} × {reason}" for reason, count in counts if reason not in kept)
         raise TooManyUnscoredError(
-            f"{metrics.unscored_in_groups} of {metrics.rollouts_in_groups} rollouts in groups are unscored, "
-            f"more than --max-unscored {settings.rewards.max_unscored:g} allows: {reasons}."
+            f"{metrics.unscored_in_groups} of {metrics.rollouts_in_groups} rollouts in groups are unscored, more than ",
+            SettingRef("max_unscored", settings.rewards.max_unscored),
+            f" allows: {reasons}.",
         )
 
 
@@ -231,8 +236,10 @@ def refuse_problems(index: InputIndex, first: list[Reject]) -> None:
         problems.append(f"{metrics.duplicates} duplicate rollouts ({', '.join(lines)})")
     if problems:
         raise InputError(
-            f"{index.sources.uri}: --strict refuses {' and '.join(problems)}. Fix them, or drop --strict: "
-            f"bad {unit}s then go to the rejects file, and the rest is scored."
+            f"{index.sources.uri}: ",
+            SettingRef("strict"),
+            f" refuses {' and '.join(problems)}. Fix them, or run without it: "
+            f"bad {unit}s then go to the rejects file, and the rest is scored.",
         )
 
 

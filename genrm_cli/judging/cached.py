@@ -9,7 +9,7 @@ from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.pacing.pool import Slot
 from genrm_cli.judging.remote import RemoteJudge
 from genrm_cli.judging.requests import JudgeRequest, Prompt, Reply
-from genrm_cli.verdicts import Failure, FailureKind, Outcome
+from genrm_cli.verdicts import Failure, FailureKind, Outcome, StoppedBy
 
 
 class CachedJudge:
@@ -41,7 +41,7 @@ class CachedJudge:
         self._in_flight: dict[bytes, asyncio.Future[Outcome]] = {}
 
     @property
-    def stopped_by(self) -> str | None:
+    def stopped_by(self) -> StoppedBy | None:
         """Why no more requests are made; None while the run continues."""
         return self._judge.stopped_by
 

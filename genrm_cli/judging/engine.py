@@ -9,7 +9,7 @@ from typing import Protocol
 from genrm_cli.judging.lexical import judge_lexically
 from genrm_cli.judging.pacing.pool import Slot
 from genrm_cli.judging.requests import JudgeRequest, PairwisePrompt, Prompt
-from genrm_cli.verdicts import Failure, FailureKind, Outcome
+from genrm_cli.verdicts import Failure, FailureKind, Outcome, StoppedBy
 
 _KNOWN_IN_A_ROW = 64  # outcomes without a wait before control returns to the event loop
 
@@ -37,7 +37,7 @@ class Judge(Protocol):
         ...
 
     @property
-    def stopped_by(self) -> str | None:
+    def stopped_by(self) -> StoppedBy | None:
         """Why no more requests are made; None while the run continues."""
         ...
 

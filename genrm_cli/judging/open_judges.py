@@ -26,7 +26,7 @@ from genrm_cli.metrics.latency import Latencies
 from genrm_cli.settings.judge_settings import JudgeSettings, LimitSettings
 from genrm_cli.settings.panel import JudgeConfig
 from genrm_cli.settings.resolve import concurrency_of
-from genrm_cli.verdicts import FailureKind, Outcome
+from genrm_cli.verdicts import FailureKind, Outcome, StoppedBy
 
 AUTO_CEILING = 4_096
 
@@ -156,7 +156,7 @@ class OpenJudges:
         return any(judge.remote is not None for judge in self._judges)
 
     @property
-    def stopped_by(self) -> str | None:
+    def stopped_by(self) -> StoppedBy | None:
         """Why no more requests are made."""
         return next((pool.stopped_by for pool in self._pools() if pool.stopped_by), None)
 

@@ -28,7 +28,7 @@ from genrm_cli.judging.profiles.profile import (
 )
 from genrm_cli.judging.requests import ChatPrompt, JudgeRequest, ListwisePrompt, PairwisePrompt, Prompt, Reply
 from genrm_cli.metrics.latency import Latencies
-from genrm_cli.verdicts import Failure, FailureKind, Judgment, Outcome
+from genrm_cli.verdicts import Failure, FailureKind, Judgment, Outcome, StoppedBy
 
 _NOT_ASKED = Failure(FailureKind.NOT_ASKED, "not asked")
 _TRIAL = PairwisePrompt([("user", "What is the capital of France?")], "Paris.", "I like turtles.")
@@ -130,7 +130,7 @@ class RemoteJudge:
         self._trial = self._prepare_trial()
 
     @property
-    def stopped_by(self) -> str | None:
+    def stopped_by(self) -> StoppedBy | None:
         """Why no more requests are made; None while the run continues."""
         return self._pool.stopped_by
 
@@ -143,9 +143,9 @@ class RemoteJudge:
         """Stop asking after `deadline_s` seconds; calls in flight then get `grace_s` to finish."""
         self._pool.last_call_ends_s = clock.now_s() + deadline_s + grace_s
         if deadline_s <= 0:
-            self._pool.stop("deadline")
+            self._pool.stop(StoppedBy.DEADLINE)
         else:
-            asyncio.get_running_loop().call_later(deadline_s, self._pool.stop, "deadline")
+            asyncio.get_running_loop().call_later(deadline_s, self._pool.stop, StoppedBy.DEADLINE)
 
     def may_ask(self) -> bool:
         """Whether calls may be made: the run has not been stopped, and some budget is left."""

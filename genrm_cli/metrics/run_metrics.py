@@ -11,7 +11,7 @@ from genrm_cli.metrics.intervals import wilson_interval
 from genrm_cli.metrics.latency import Latencies
 from genrm_cli.metrics.panel_metrics import PanelMetrics
 from genrm_cli.metrics.running_stats import Mergeable, RunningStats
-from genrm_cli.verdicts import Failure, Outcome, Verdict, contradicts_itself, echoes_score, preference
+from genrm_cli.verdicts import Failure, Outcome, StoppedBy, Verdict, contradicts_itself, echoes_score, preference
 
 _REFERENCE_METRICS = ("mean_individual_score", "std_individual_score", "tiebreak_usage_rate")
 
@@ -71,7 +71,7 @@ class RunMetrics(Mergeable):
     verdicts: int = 0
     journal_hits: int = 0
     hedged: int = 0
-    stopped_by: str | None = None
+    stopped_by: StoppedBy | None = None
     latencies: Latencies = field(default_factory=Latencies)
     failures: Counter[str] = field(default_factory=Counter)
     failure_examples: dict[str, str] = field(default_factory=dict)

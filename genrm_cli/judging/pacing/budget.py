@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from genrm_cli.judging.requests import Reply
+from genrm_cli.verdicts import StoppedBy
 
 
 @dataclass(slots=True)
@@ -50,14 +51,14 @@ class Budget:
         self.prompt_tokens += reply.prompt_tokens or 0
         self.completion_tokens += reply.completion_tokens or 0
 
-    def used_up(self, calls: int = 1) -> str | None:
-        """Return the option name of the limit that forbids this many more calls; None if none does."""
+    def used_up(self, calls: int = 1) -> StoppedBy | None:
+        """Return the limit that forbids this many more calls; None if none does."""
         if self.max_calls is not None and self.calls + self.reserved + calls > self.max_calls:
-            return "max_calls"
+            return StoppedBy.MAX_CALLS
         if self.max_tokens is not None and self.prompt_tokens + self.completion_tokens >= self.max_tokens:
-            return "max_total_tokens"
+            return StoppedBy.MAX_TOTAL_TOKENS
         if self.max_cost is not None and self.cost >= self.max_cost:
-            return "max_cost"
+            return StoppedBy.MAX_COST
         return None
 
 

@@ -20,6 +20,7 @@ from typing import Any
 from genrm_cli.errors import JudgeError
 from genrm_cli.judging.pacing import clock
 from genrm_cli.judging.pacing.endpoint import Ending, Endpoint
+from genrm_cli.verdicts import StoppedBy
 
 GRACE_S = 60.0  # after the deadline, for calls in flight
 _OPEN_S = 0.01
@@ -42,7 +43,7 @@ class EndpointPool:
     """Hand out slots on the endpoint of a lane, or else on the endpoint with the least load.
 
     Attributes:
-        stopped_by: why no more calls are made (`deadline`, `max_calls`, ...); None while the run continues.
+        stopped_by: why no more calls are made; None while the run continues.
         last_call_ends_s: when calls in flight are cut off, by the loop's clock.
     """
 
@@ -59,7 +60,7 @@ class EndpointPool:
         """
         self._resumes = resumes
         self.endpoints = endpoints
-        self.stopped_by: str | None = None
+        self.stopped_by: StoppedBy | None = None
         self.last_call_ends_s = math.inf
         self._give_up_after_s = give_up_after_s
         self._on_event = on_event
@@ -134,7 +135,7 @@ class EndpointPool:
         Raises:
             JudgeError: see `acquire`.
         """
-        if self.stopped_by == "deadline" and self._given_up is None:
+        if self.stopped_by == StoppedBy.DEADLINE and self._given_up is None:
             return None
         if (
             first is not None
@@ -215,13 +216,13 @@ class EndpointPool:
             self._pausing -= holds_back
             self._wake()
 
-    def stop(self, reason: str) -> None:
+    def stop(self, reason: StoppedBy) -> None:
         """Start no more calls; those in flight finish."""
         if self.stopped_by is None:
             self.stopped_by = reason
             self._over.set()
             self._on_event("stopped", {"reason": reason})
-            second_turns = self._second_turns if reason == "deadline" else ()
+            second_turns = self._second_turns if reason == StoppedBy.DEADLINE else ()
             for future in chain(second_turns, *self._lines()[1:]):
                 if not future.done():
                     future.set_result(None)
