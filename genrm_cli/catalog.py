@@ -28,7 +28,7 @@ ESTIMATORS: Mapping[str, str] = {
     "ordinal": "model of wins, ties and wins by much, learned from the labels of the judge",
 }
 
-DIALECTS: Mapping[str, str] = {
+INPUT_FORMATS: Mapping[str, str] = {
     "nemo_gym": "rollouts of NeMo Gym",
     "compare": "requests of NeMo Gym's genrm_compare",
     "verifiers_traces": "traces of verifiers v1 and prime-rl",

@@ -19,7 +19,6 @@ import pytest
 from genrm_cli.catalog import EXPORT_FORMATS
 from genrm_cli.export.formats import FORMATS
 from genrm_cli.judging.lookup.builtin_profiles import PROFILES
-from genrm_cli.rollouts.dialects import DIALECTS
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = "genrm_cli"
@@ -420,16 +419,6 @@ def test_no_sql_numbers_its_placeholders() -> None:
 def test_no_module_has_a_name_that_says_nothing(name: str) -> None:
     """A module is called after what it holds."""
     assert [module for module in TREES if name in module.split(".")] == []
-
-
-def test_every_dialect_stands_in_its_table() -> None:
-    """Each module of the folders, but the one for named fields, adds one entry under its own name."""
-    prefix = f"{PACKAGE}.rollouts.dialects."
-    packages = {module for module, path in FILES.items() if path.name == "__init__.py"}
-    modules = {module for module in TREES if module.startswith(prefix)} - packages - {f"{prefix}named_fields"}
-    entries = {module.rpartition(".")[2]: import_module(module).DIALECT for module in modules}
-    assert entries == {name.replace("-", "_"): entry for name, entry in DIALECTS.items()}
-    assert all(getattr(entry, "name", None) == name for name, entry in DIALECTS.items())
 
 
 def test_every_judge_family_stands_in_its_table() -> None:

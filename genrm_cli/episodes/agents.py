@@ -18,7 +18,7 @@ from genrm_cli.judging.profiles.profile import ChatProfile
 from genrm_cli.judging.remote import Naming
 from genrm_cli.judging.requests import ChatPrompt
 from genrm_cli.rollouts.reading.messages import items_of_text
-from genrm_cli.rollouts.response import Turn, words_of
+from genrm_cli.rollouts.rollout import Turn, words_of
 from genrm_cli.settings.judge_settings import JudgeSettings, LimitSettings
 from genrm_cli.settings.panel import JudgeConfig
 from genrm_cli.settings.reward_settings import REFERENCE_SCORE

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, S
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
-from genrm_cli.rollouts.response import Turn
+from genrm_cli.rollouts.rollout import Turn
 
 TURN_LIMIT, CONTEXT_TOO_LONG = "turn_limit", "context_too_long"
 POLICY_FAILED, CLIENT_FAILED, PRIVATE_DATA = "policy_failed", "client_failed", "private_data"

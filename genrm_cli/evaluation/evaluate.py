@@ -34,8 +34,7 @@ from genrm_cli.judging.profiles.profile import Profile
 from genrm_cli.judging.requests import PairwisePrompt, Reply
 from genrm_cli.rollouts.declared import check_declared, parse_requirement
 from genrm_cli.rollouts.reading.labelled import LabelledPair, parse_pairs
-from genrm_cli.rollouts.record import Rollout, UnreadableRecordError
-from genrm_cli.rollouts.response import Text
+from genrm_cli.rollouts.rollout import Rollout, Text, UnreadableRecordError
 from genrm_cli.settings import Settings
 from genrm_cli.settings.table import changed, digest_of
 from genrm_cli.storage.encoding.records import BadLineError, parse_record, render_document

@@ -18,7 +18,7 @@ from genrm_cli.export.rows import Answer, ExportFormat, Json, Labelled, Pair, Pr
 from genrm_cli.export.scored.comparisons import ComparedVerdicts
 from genrm_cli.export.scored.scored_table import ScoredTable, StoredRollout, digest_of_items
 from genrm_cli.rewards.order import Posterior
-from genrm_cli.rollouts.response import Reasoning, words_of
+from genrm_cli.rollouts.rollout import Reasoning, words_of
 
 
 @dataclass(slots=True)

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
-from genrm_cli.rollouts.response import (
+from genrm_cli.rollouts.rollout import (
     CallingTurn,
     Item,
     Media,

@@ -20,7 +20,7 @@ from genrm_cli.groups.tasks import in_thread
 from genrm_cli.judging.engine import JudgeSet
 from genrm_cli.judging.requests import PairwisePrompt, Prompt, RequestId
 from genrm_cli.pairing import Comparison
-from genrm_cli.rollouts.record import Rollout
+from genrm_cli.rollouts.rollout import Rollout
 from genrm_cli.verdicts import Failure, FailureKind, Outcome
 
 _Asked = tuple[int, int, Prompt]

@@ -12,8 +12,7 @@ from genrm_cli.rewards.shaping import TextShape
 from genrm_cli.rollouts.grouping import UNGROUPED, group_key
 from genrm_cli.rollouts.reading.messages import turns_of_prompt
 from genrm_cli.rollouts.reading.response_items import items_of_response
-from genrm_cli.rollouts.record import Rollout, UnreadableRecordError
-from genrm_cli.rollouts.response import Item
+from genrm_cli.rollouts.rollout import Item, Rollout, UnreadableRecordError
 from genrm_cli.verdicts import Outcome
 
 Results = list[tuple[RequestId, Outcome]]

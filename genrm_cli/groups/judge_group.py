@@ -19,7 +19,7 @@ from genrm_cli.judging.requests import JudgeRequest, PairwisePrompt, Prompt, Req
 from genrm_cli.rewards.diversity import ngram_clusters
 from genrm_cli.rewards.shaping import measure_text
 from genrm_cli.rollouts.gym_view import gym_texts_of_record, is_of_gym, view_gym_group
-from genrm_cli.rollouts.record import Turn
+from genrm_cli.rollouts.rollout import Turn
 from genrm_cli.rollouts.views import BLANK, SharedView, choose_view, view_group
 from genrm_cli.verdicts import Failure, FailureKind, Outcome
 

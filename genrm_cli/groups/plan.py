@@ -8,8 +8,8 @@ from genrm_cli.judging.profiles.profile import AnyProfile, GradingProfile, count
 from genrm_cli.pairing import count_comparisons
 from genrm_cli.rewards.shaping import ShapingTerms
 from genrm_cli.rewards.total import TotalTerms
-from genrm_cli.rollouts.record import Rollout
 from genrm_cli.rollouts.redaction import Redactor
+from genrm_cli.rollouts.rollout import Rollout
 from genrm_cli.rollouts.views import AUTO, ViewOptions, why_not_compared
 from genrm_cli.settings.components import Component, Diversity
 from genrm_cli.verdicts import MIDDLE_RANKING

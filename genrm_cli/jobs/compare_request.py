@@ -8,12 +8,11 @@ from genrm_cli.groups.group import Group
 from genrm_cli.groups.results import GroupRewards
 from genrm_cli.metrics.run_metrics import RunMetrics, reference_metrics
 from genrm_cli.rollouts.declared import check_declared, parse_requirement
-from genrm_cli.rollouts.dialects import DIALECTS
+from genrm_cli.rollouts.formats import FORMATS
 from genrm_cli.rollouts.gym_view import gym_history, gym_texts
 from genrm_cli.rollouts.reading.fields import principle_of
 from genrm_cli.rollouts.reading.messages import turns_of_prompt
-from genrm_cli.rollouts.record import Rollout, Turn, UnreadableRecordError
-from genrm_cli.rollouts.response import Reasoning, Text
+from genrm_cli.rollouts.rollout import Reasoning, Rollout, Text, Turn, UnreadableRecordError
 from genrm_cli.storage.encoding.records import BadLineError, parse_record, parse_value
 
 KEY = "compare"
@@ -34,7 +33,7 @@ def parse_request(text: bytes, where: str, require_metadata: Sequence[str] = (),
     requirements = [parse_requirement(required) for required in require_metadata]
     try:
         record = parse_record(text)
-        group = _read_as_gym(record) if as_gym else Group(KEY, DIALECTS["compare"].read(record))
+        group = _read_as_gym(record) if as_gym else Group(KEY, FORMATS["compare"].read(record))
     except (BadLineError, UnreadableRecordError) as error:
         raise InputError(
             f"{where}: {error}. Expected a compare request, as in "

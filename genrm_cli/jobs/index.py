@@ -17,10 +17,10 @@ from genrm_cli.jobs.sources import Sources
 from genrm_cli.jobs.stores import TextStore
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.rollouts.declared import Requirement, check_declared, parse_requirement
-from genrm_cli.rollouts.dialects import DIALECTS, Dialect, named_fields, recognise
+from genrm_cli.rollouts.formats import FORMATS, Format, named_fields, recognise
 from genrm_cli.rollouts.grouping import UNGROUPED, GroupTable, Place, group_key, value_at
 from genrm_cli.rollouts.gym_view import digest_of_gym_input, has_gym_response
-from genrm_cli.rollouts.record import Rollout, UnreadableRecordError
+from genrm_cli.rollouts.rollout import Rollout, UnreadableRecordError
 from genrm_cli.rollouts.views import BLANK
 from genrm_cli.settings.file_settings import InputSettings
 from genrm_cli.storage.encoding.records import BadLineError, Line, parse_record
@@ -101,9 +101,9 @@ class InputIndex:
     ) -> None:
         self._texts.__exit__(kind, error, trace)
 
-    def append(self, key: str, rollout: Rollout, place: Place, record: dict[str, Any], dialect: Dialect) -> None:
+    def append(self, key: str, rollout: Rollout, place: Place, record: dict[str, Any], format_: Format) -> None:
         """Add the rollout of the next row."""
-        own = dialect.own_record(record, place.position) if self._with_records else None
+        own = format_.own_record(record, place.position) if self._with_records else None
         if rollout.response is None and self.plan.shows_as_gym and own and has_gym_response(own):
             rollout = replace(rollout, response=())
         reason = self.plan.why_not_compared(rollout)
@@ -195,7 +195,7 @@ def _read_lines(
     for line in source.iter_lines():
         metrics.lines += 1
         try:
-            record, dialect, rollouts = _parse_line(line, settings, requirements)
+            record, format_, rollouts = _parse_line(line, settings, requirements)
         except (BadLineError, UnreadableRecordError) as error:
             metrics.rejects += 1
             text = line.raw[:_SHOWN_CHARS].decode("utf-8", "replace")
@@ -205,31 +205,31 @@ def _read_lines(
             rollouts = [replace(rollout, principle=None) for rollout in rollouts]
         place = line.number if name is None else f"{name}:{line.number}"
         keys = [_key_of(record, rollout, place, settings) for rollout in rollouts]
-        metrics.dialects[dialect.name] += 1
+        metrics.dialects[format_.name] += 1
         metrics.rollouts += len(rollouts)
         for position, (rollout, key) in enumerate(zip(rollouts, keys, strict=True)):
             # One that lacks its group counts as one of a group that could not be compared.
             metrics.rollouts_in_groups += key.startswith(UNGROUPED)
-            index.append(key, rollout, Place(line.number, position), record, dialect)
+            index.append(key, rollout, Place(line.number, position), record, format_)
 
 
 def _parse_line(
     line: Line, settings: InputSettings, requirements: Sequence[Requirement]
-) -> tuple[dict[str, Any], Dialect, list[Rollout]]:
+) -> tuple[dict[str, Any], Format, list[Rollout]]:
     if line.oversize is not None:
         raise BadLineError(f"{line.oversize:,} bytes long, more than --max-line-bytes {settings.max_line_bytes:,}")
     record = parse_record(line.raw)
-    dialect = dialect_of(record, settings)
-    rollouts = dialect.read(record)
+    format_ = format_of(record, settings)
+    rollouts = format_.read(record)
     check_declared(record, requirements)
-    return record, dialect, rollouts
+    return record, format_, rollouts
 
 
-def dialect_of(record: dict[str, Any], settings: InputSettings) -> Dialect:
+def format_of(record: dict[str, Any], settings: InputSettings) -> Format:
     """Return the format that the settings force, else the one that the record is written in."""
     if settings.response_field is not None:
         return _named_fields(settings.response_field, settings.prompt_field, settings.id_field)
-    return recognise(record) if settings.format is None else DIALECTS[settings.format]
+    return recognise(record) if settings.format is None else FORMATS[settings.format]
 
 
 _named_fields = lru_cache(maxsize=8)(named_fields)

@@ -29,7 +29,7 @@ from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.metrics.running_stats import RunningStats
 from genrm_cli.rewards.estimators import Calibration
 from genrm_cli.rewards.forecast import MAX_SIZE, forecast_reliability
-from genrm_cli.rollouts.dialects import Score
+from genrm_cli.rollouts.formats import Score
 from genrm_cli.verdicts import StoppedBy
 
 _GROUPS_AT_ONCE = 64  # concluded together: many groups cost little more than one

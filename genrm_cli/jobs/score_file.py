@@ -16,7 +16,7 @@ from genrm_cli.jobs.index import (
     FirstRejects,
     InputIndex,
     Reject,
-    dialect_of,
+    format_of,
     index_input,
     iter_duplicates,
 )
@@ -28,7 +28,7 @@ from genrm_cli.jobs.stores import ScoreStore
 from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.open_judges import JudgeSpec, OpenJudges
 from genrm_cli.metrics.run_metrics import RunMetrics
-from genrm_cli.rollouts.dialects import Score
+from genrm_cli.rollouts.formats import Score
 from genrm_cli.rollouts.views import EXCLUDED, NOT_IN_TRIAL
 from genrm_cli.settings import Settings
 from genrm_cli.storage.encoding.records import Line, parse_record_exactly, render_document, render_record
@@ -286,7 +286,7 @@ def _annotated(line: Line, scores: list[Score], settings: Settings) -> dict[str,
         given = float(settings.rewards.unscored)
         scores = [score if score.reward is not None else Score(given, score.detail) for score in scores]
     record = parse_record_exactly(line.raw)
-    dialect_of(record, settings.input).annotate(record, scores)
+    format_of(record, settings.input).annotate(record, scores)
     return record
 
 

@@ -15,8 +15,8 @@ import orjson
 
 from genrm_cli.groups.group import JudgedGroup
 from genrm_cli.rewards.estimators import Calibration, Floats, RunStatistics, Verdicts, verdict_array
-from genrm_cli.rollouts.dialects import Score
-from genrm_cli.rollouts.record import Rollout, Turn
+from genrm_cli.rollouts.formats import Score
+from genrm_cli.rollouts.rollout import Rollout, Turn
 from genrm_cli.storage.spool import Spool
 
 _PROMPTS_REMEMBERED = 4_096

@@ -9,7 +9,7 @@ import numpy as np
 from genrm_cli.report.figures import Mean, Share, mean_of, share_of
 from genrm_cli.report.measure_group import correlation
 from genrm_cli.report.scored_group import ScoredGroup
-from genrm_cli.rollouts.response import words_of
+from genrm_cli.rollouts.rollout import words_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from genrm_cli.report.scored_group import AskedComparison, ScoredGroup
-from genrm_cli.rollouts.response import words_of
+from genrm_cli.rollouts.rollout import words_of
 from genrm_cli.verdicts import FailureKind, Verdict, preference
 
 Floats = npt.NDArray[np.float64]

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from genrm_cli.rollouts.dialects import Score
-from genrm_cli.rollouts.record import Rollout
+from genrm_cli.rollouts.formats import Score
+from genrm_cli.rollouts.rollout import Rollout
 from genrm_cli.verdicts import Verdict
 
 

@@ -10,14 +10,14 @@ import numpy as np
 
 from genrm_cli.errors import InputError
 from genrm_cli.jobs.context import s3_options
-from genrm_cli.jobs.index import dialect_of
+from genrm_cli.jobs.index import format_of
 from genrm_cli.jobs.journaling.journals import open_known_journal
 from genrm_cli.jobs.scored_files import ScoredInput
 from genrm_cli.jobs.stores import TextStore
 from genrm_cli.judging.journal import Journal
 from genrm_cli.report.scored_group import ScoredGroup, parse_group, parse_rollout
-from genrm_cli.rollouts.dialects import Score
-from genrm_cli.rollouts.record import UnreadableRecordError
+from genrm_cli.rollouts.formats import Score
+from genrm_cli.rollouts.rollout import UnreadableRecordError
 from genrm_cli.settings import Settings
 from genrm_cli.storage.encoding.records import BadLineError, Line, parse_record
 from genrm_cli.storage.location import S3Options
@@ -135,8 +135,8 @@ class ScoredRun:
 
     def _add_line(self, raw: bytes) -> None:
         record = parse_record(raw)
-        dialect = dialect_of(record, self._settings.input)
-        rollouts, scores = dialect.read(record), dialect.scores(record)
+        format_ = format_of(record, self._settings.input)
+        rollouts, scores = format_.read(record), format_.scores(record)
         if len(rollouts) != len(scores):
             raise UnreadableRecordError(f"{len(rollouts)} rollouts but {len(scores)} scores; score it again")
         for rollout, score in zip(rollouts, scores, strict=True):

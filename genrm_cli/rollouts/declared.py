@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from genrm_cli.errors import UsageError
-from genrm_cli.rollouts.record import UnreadableRecordError
+from genrm_cli.rollouts.rollout import UnreadableRecordError
 
 _CONSTANTS: dict[str, bool | None] = {"true": True, "false": False, "null": None}
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]{0,300})(?:\.[0-9]{1,300})?(?:[eE][-+]?[0-9]{1,4})?")

@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from genrm_cli.rollouts.record import Rollout, Turn
-from genrm_cli.rollouts.response import chars_of_items
+from genrm_cli.rollouts.rollout import Rollout, Turn, chars_of_items
 from genrm_cli.rollouts.views import NOT_IN_TRIAL
 
 _NO_INDEX = -(2**63)

@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from genrm_cli.rollouts.response import Turn
+from genrm_cli.rollouts.rollout import Turn
 from genrm_cli.rollouts.views import SharedView, ShownResponse
 
 EMPTY_RESPONSE = "None"

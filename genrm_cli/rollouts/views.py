@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Literal
 
-from genrm_cli.rollouts.record import Rollout
-from genrm_cli.rollouts.response import (
+from genrm_cli.rollouts.rollout import (
     Item,
     Media,
     Reasoning,
     Refusal,
+    Rollout,
     Text,
     ToolCall,
     ToolResult,

@@ -8,7 +8,7 @@ below.
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from genrm_cli.rollouts.record import Turn
+from genrm_cli.rollouts.rollout import Turn
 from genrm_cli.rules.bias import bias
 from genrm_cli.rules.empathy import empathy
 from genrm_cli.rules.phrase_list import PhraseList

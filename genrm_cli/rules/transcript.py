@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from genrm_cli.rollouts.record import Turn
+from genrm_cli.rollouts.rollout import Turn
 from genrm_cli.rules.attribution import without_quotations
 
 THERAPIST, CLIENT = "assistant", "user"

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from genrm_cli.catalog import DIALECTS, listed
+from genrm_cli.catalog import INPUT_FORMATS, listed
 from genrm_cli.settings.declare import duration, reward_setting, setting
 
 
@@ -12,9 +12,9 @@ class InputSettings:
 
     format: str | None = reward_setting(
         None,
-        f"Input format of every line: {listed(DIALECTS)}. Default: detect the format of each line. "
+        f"Input format of every line: {listed(INPUT_FORMATS)}. Default: detect the format of each line. "
         "`genrm formats` shows examples.",
-        choices=DIALECTS,
+        choices=INPUT_FORMATS,
         is_common=True,
     )
     group_by: str | None = reward_setting(

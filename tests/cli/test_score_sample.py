@@ -199,11 +199,11 @@ def test_an_episode_gets_a_component_and_keeps_its_reward_object(genrm: Genrm, c
         assert new["genrm"]["group"] == f"scenario:{old['scenario']['scenario_id']}"
 
 
-def test_dialects_may_be_mixed_in_one_file(genrm: Genrm, call: Call) -> None:
+def test_formats_may_be_mixed_in_one_file(genrm: Genrm, call: Call) -> None:
     """Each line is read as what it is; one that holds many responses gets a list of rewards."""
-    before = read_lines(genrm.sample("other-dialects.jsonl"))
-    assert call("score", "other-dialects.jsonl", "--judge", "lexical").code == 0
-    after = read_lines(genrm.folder / "other-dialects.scored.jsonl")
+    before = read_lines(genrm.sample("other-formats.jsonl"))
+    assert call("score", "other-formats.jsonl", "--judge", "lexical").code == 0
+    after = read_lines(genrm.folder / "other-formats.scored.jsonl")
     assert [without_rewards(line) for line in after] == [without_rewards(line) for line in before]
     lists = [line for line in after if "completions" in line or "responses" in line]
     assert lists

@@ -44,10 +44,10 @@ def test_the_report_as_json(genrm: Genrm, call: Call) -> None:
 
 
 def test_a_plan_is_what_a_run_then_does(genrm: Genrm, call: Call) -> None:
-    """`validate` predicts the comparisons of `score` for mixed dialects, and reads from a pipe as well."""
-    data = genrm.sample("other-dialects.jsonl").read_bytes()
+    """`validate` predicts the comparisons of `score` for mixed formats, and reads from a pipe as well."""
+    data = genrm.sample("other-formats.jsonl").read_bytes()
     plan = json.loads(call("validate", "-", "--json", stdin=data).out)
-    (result,) = json.loads(call("score", "other-dialects.jsonl", "--judge", "lexical", "--json").out)["results"]
+    (result,) = json.loads(call("score", "other-formats.jsonl", "--judge", "lexical", "--json").out)["results"]
     metrics = result["metrics"]
     assert plan["comparisons"] == metrics["comparisons_planned"] == metrics["verdicts"] > 0
     for name in ("rollouts", "groups", "group_sizes", "formats"):

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from genrm_cli.episodes.environment import TURN_LIMIT, Ask, Dialogue, End, without_asking
-from genrm_cli.rollouts.response import Turn
+from genrm_cli.rollouts.rollout import Turn
 
 HINTER = "hinter"
 

@@ -21,7 +21,7 @@ from genrm_cli.episodes.scenario_file import read_scenario_tables
 from genrm_cli.episodes.therapeutic.model_client import READER, SPEAKER
 from genrm_cli.errors import InputError, JudgeError, StorageError, TooManyUnscoredError, UsageError
 from genrm_cli.jobs.context import new_run
-from genrm_cli.rollouts.dialects import recognise
+from genrm_cli.rollouts.formats import recognise
 from genrm_cli.rollouts.grouping import digest_of_prompt
 from genrm_cli.settings import settings_from
 from genrm_cli.storage.leases import Lease, Leases

@@ -17,7 +17,7 @@ from genrm_cli.catalog import COUNSELLORS
 from genrm_cli.episodes.scenario_file import read_scenario_tables
 from genrm_cli.episodes.therapeutic.faults import FAULTS, client_faults
 from genrm_cli.episodes.therapeutic.mood import LABELS, LONGEST_STEP, ClientState, Mood, move_client, move_mood
-from genrm_cli.rollouts.response import Turn
+from genrm_cli.rollouts.rollout import Turn
 from genrm_cli.storage.location import S3Options
 
 MODEL_URL = os.environ.get("GENRM_TEST_MODEL_URL", "")

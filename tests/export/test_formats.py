@@ -7,7 +7,7 @@ from genrm_cli.export.messages import messages_of_prompt, messages_of_response
 from genrm_cli.export.rows import Answer, Labelled, Pair, Prompt, PromptRow, Sample, UnfitError
 from genrm_cli.export.tools import Tool, tools_of
 from genrm_cli.rollouts.reading.messages import items_of_messages, turns_of_messages
-from genrm_cli.rollouts.response import Reasoning, Text, ToolCall, ToolResult, Turn
+from genrm_cli.rollouts.rollout import Reasoning, Text, ToolCall, ToolResult, Turn
 
 S, U = {"role": "system", "content": "Be brief."}, {"role": "user", "content": "2+2?"}
 A4, A5 = {"role": "assistant", "content": "4"}, {"role": "assistant", "content": "5"}

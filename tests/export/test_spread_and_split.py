@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from genrm_cli.export.choosing.lengths import similarity
 from genrm_cli.export.choosing.split import PromptSplit
 from genrm_cli.export.choosing.spread import count_neighbours, spread_order
-from genrm_cli.rollouts.response import Turn
+from genrm_cli.rollouts.rollout import Turn
 
 ESSAY = (
     "Write a letter to the mayor about the noise of the trams at night, with two examples from last week "

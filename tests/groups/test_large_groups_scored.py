@@ -17,8 +17,7 @@ from genrm_cli.groups.reward_group import reward_group
 from genrm_cli.judging.engine import JudgeSet, LexicalJudge
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.rewards.estimators import Calibration
-from genrm_cli.rollouts.record import Rollout, Turn
-from genrm_cli.rollouts.response import Text
+from genrm_cli.rollouts.rollout import Rollout, Text, Turn
 
 
 def plan_of(strategy: str, estimator: str = "combined") -> GroupPlan:

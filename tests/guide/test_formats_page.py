@@ -4,7 +4,7 @@ import re
 
 from pages import PAGES
 
-from genrm_cli.catalog import DIALECTS
+from genrm_cli.catalog import INPUT_FORMATS
 
 
 def test_the_table_of_formats_is_that_of_the_catalog() -> None:
@@ -15,4 +15,4 @@ def test_the_table_of_formats_is_that_of_the_catalog() -> None:
         .partition("\n\n")[0]
     )
     rows = [re.split(r" \| |\| | \|", row)[1:3] for row in table.splitlines()]
-    assert rows == [[f"`{name}`", explanation] for name, explanation in DIALECTS.items()]
+    assert rows == [[f"`{name}`", explanation] for name, explanation in INPUT_FORMATS.items()]

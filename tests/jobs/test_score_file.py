@@ -163,7 +163,7 @@ def test_groups_with_another_principle_are_other_groups(tmp_path: Path) -> None:
     assert run.metrics["group_sizes"] == {"2": 2}
 
 
-def test_a_forced_dialect_rejects_what_does_not_fit(tmp_path: Path) -> None:
+def test_a_forced_format_rejects_what_does_not_fit(tmp_path: Path) -> None:
     """With `format` set no line is read as anything else; those that do not fit are rejected, not misread."""
     lines = [*make_rollouts(1, 2), {"messages": [{"role": "user", "content": "Hi"}]}]
     assert score(tmp_path, lines).metrics["rejected_lines"] == 0

@@ -22,8 +22,7 @@ from genrm_cli.judging.pacing.pool import EndpointPool
 from genrm_cli.judging.pacing.retry import RetryPolicy
 from genrm_cli.judging.profiles.profile import AnyProfile
 from genrm_cli.judging.remote import CallPolicy, RemoteJudge
-from genrm_cli.rollouts.record import Rollout, Turn
-from genrm_cli.rollouts.response import Text
+from genrm_cli.rollouts.rollout import Rollout, Text, Turn
 from genrm_cli.verdicts import Failure, Outcome
 
 SHORT, LONG = "A word.", "A full answer that explains itself, step by step, with care."

@@ -16,8 +16,7 @@ from genrm_cli.judging.engine import JudgeSet, LexicalJudge
 from genrm_cli.judging.pacing.endpoint import Endpoint, FixedLimit
 from genrm_cli.judging.pacing.pool import Slot
 from genrm_cli.judging.requests import JudgeRequest, PairwisePrompt, Prompt
-from genrm_cli.rollouts.record import Rollout, Turn
-from genrm_cli.rollouts.response import Text
+from genrm_cli.rollouts.rollout import Rollout, Text, Turn
 from genrm_cli.verdicts import Failure, FailureKind, Outcome, Verdict
 
 MIDDLING = Outcome(Verdict(3, 3, 3.5))

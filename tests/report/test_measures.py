@@ -18,9 +18,8 @@ from genrm_cli.report.page.blocks import packed
 from genrm_cli.report.page.tags import Tags
 from genrm_cli.report.scored_group import ScoredGroup, parse_group, parse_rollout
 from genrm_cli.report.trust import judge_trust
-from genrm_cli.rollouts.dialects import Score
-from genrm_cli.rollouts.record import Rollout
-from genrm_cli.rollouts.response import Text, Turn
+from genrm_cli.rollouts.formats import Score
+from genrm_cli.rollouts.rollout import Rollout, Text, Turn
 
 
 def group_of(

@@ -2,8 +2,8 @@
 
 import pytest
 
-from genrm_cli.rollouts.dialects import DIALECTS, Score, recognise
-from genrm_cli.rollouts.record import Turn, UnreadableRecordError
+from genrm_cli.rollouts.formats import FORMATS, Score, recognise
+from genrm_cli.rollouts.rollout import Turn, UnreadableRecordError
 
 QUESTION = (Turn("user", "Why?"),)
 ASKED = {"role": "user", "content": "Why?"}
@@ -14,10 +14,10 @@ def answered(text, **others):
     return {"role": "assistant", "content": text, **others}
 
 
-def read_as(dialect, record):
-    """Read a record after checking which dialect it is recognised as."""
-    assert recognise(record).name == dialect
-    return DIALECTS[dialect].read(record)
+def read_as(format_, record):
+    """Read a record after checking which format it is recognised as."""
+    assert recognise(record).name == format_
+    return FORMATS[format_].read(record)
 
 
 # Chat
@@ -138,7 +138,7 @@ def test_many_responses_are_one_group_in_their_order(name):
 def test_rewards_of_many_are_a_list():
     """The line gets one reward for each response, and the scores it had are kept."""
     record = {"prompt": "Why?", "responses": ["a", "b"], "rewards": [1, 0]}
-    DIALECTS["many"].annotate(record, [Score(4.0, {"n": "first"}), Score(None, {"n": "second"})])
+    FORMATS["many"].annotate(record, [Score(4.0, {"n": "first"}), Score(None, {"n": "second"})])
     assert record["rewards"] == [4.0, None]
     assert record["genrm"] == {"rollouts": [{"n": "first"}, {"n": "second"}], "previous_rewards": [1, 0]}
 
@@ -165,7 +165,7 @@ def test_the_compare_request_is_one_group():
 
 
 @pytest.mark.parametrize(
-    ("dialect", "record"),
+    ("format_", "record"),
     [
         ("chat", {"messages": ["text"]}),
         ("chat", {"messages": [{"role": "user", "content": 5}]}),
@@ -179,7 +179,7 @@ def test_the_compare_request_is_one_group():
         ("compare", {"conversation_history": [], "response_objs": []}),
     ],
 )
-def test_wrong_shapes_are_refused_with_a_reason(dialect, record):
+def test_wrong_shapes_are_refused_with_a_reason(format_, record):
     """A part in the wrong shape makes the line unreadable, and the message says what was found."""
     with pytest.raises(UnreadableRecordError, match=r"expected|neither|empty"):
-        read_as(dialect, record)
+        read_as(format_, record)

@@ -4,7 +4,7 @@ import pytest
 
 from genrm_cli.errors import UsageError
 from genrm_cli.rollouts.declared import check_declared, parse_requirement
-from genrm_cli.rollouts.record import UnreadableRecordError
+from genrm_cli.rollouts.rollout import UnreadableRecordError
 
 
 def refusal(record, *required):

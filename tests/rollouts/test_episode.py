@@ -2,8 +2,8 @@
 
 import pytest
 
-from genrm_cli.rollouts.dialects import DIALECTS, Score, recognise
-from genrm_cli.rollouts.record import Turn
+from genrm_cli.rollouts.formats import FORMATS, Score, recognise
+from genrm_cli.rollouts.rollout import Turn
 from genrm_cli.rollouts.views import view_group
 
 REWARD = {"total_reward": 0.82, "components": {"safety": 1.0, "empathy": 0.7, "bias": 0.0}}
@@ -26,7 +26,7 @@ OPENING = (turn("system", "You are a counsellor."), turn("user", "I lost my dog.
 def read_one(record):
     """Read a record that is an episode."""
     assert recognise(record).name == "episode"
-    (rollout,) = DIALECTS["episode"].read(record)
+    (rollout,) = FORMATS["episode"].read(record)
     return rollout
 
 
@@ -94,14 +94,14 @@ def test_openings_that_differ_move_into_the_transcripts():
 def test_other_rollouts_show_their_prompt_and_answers():
     """Outside episodes the judge sees the prompt and each answer, without any reasoning."""
     lines = [{"prompt": "Why?", "completion": text} for text in ("<think>Hm.</think>Because.", "")]
-    view = view_group([DIALECTS["completion"].read(line)[0] for line in lines])
+    view = view_group([FORMATS["completion"].read(line)[0] for line in lines])
     assert (view.conversation, view.responses) == ((Turn("user", "Why?"),), ["Because.", ""])
 
 
 def test_our_number_becomes_a_component():
     """`reward.components.genrm` is set; the total and the other components stay as they are."""
     record = episode(*OPENING, reward=REWARD)
-    DIALECTS["episode"].annotate(record, [Score(4.5, {"status": "scored"})])
+    FORMATS["episode"].annotate(record, [Score(4.5, {"status": "scored"})])
     assert record["reward"] == {
         "total_reward": 0.82,
         "components": {"safety": 1.0, "empathy": 0.7, "bias": 0.0, "genrm": 4.5},
@@ -113,8 +113,8 @@ def test_our_number_becomes_a_component():
 def test_a_component_from_an_earlier_run_is_kept():
     """A second scoring replaces the component and keeps both what it was and the object that explained it."""
     record = episode(*OPENING, reward=REWARD)
-    DIALECTS["episode"].annotate(record, [Score(4.5, {"run": 1})])
-    DIALECTS["episode"].annotate(record, [Score(2.0, {"run": 2})])
+    FORMATS["episode"].annotate(record, [Score(4.5, {"run": 1})])
+    FORMATS["episode"].annotate(record, [Score(2.0, {"run": 2})])
     assert record["reward"]["components"]["genrm"] == 2.0
     assert record["genrm"]["previous_reward"] == 4.5
     assert record["genrm"]["previous_genrm"]["run"] == 1
@@ -123,16 +123,16 @@ def test_a_component_from_an_earlier_run_is_kept():
 def test_an_episode_without_a_reward_gets_an_object():
     """The column keeps one type: an object, also where no reward was there before."""
     for record in (episode(*OPENING), episode(*OPENING, reward=None)):
-        DIALECTS["episode"].annotate(record, [Score(None, {})])
+        FORMATS["episode"].annotate(record, [Score(None, {})])
         assert record["reward"] == {"components": {"genrm": None}}
 
 
 def test_odd_rewards_are_replaced_but_not_lost():
     """A reward that is a number, or components that are no object, are kept under `genrm`."""
     number = episode(*OPENING, reward=0.5)
-    DIALECTS["episode"].annotate(number, [Score(4.0, {})])
+    FORMATS["episode"].annotate(number, [Score(4.0, {})])
     assert (number["reward"], number["genrm"]["previous_reward"]) == (4.0, 0.5)
     listed = episode(*OPENING, reward={"total_reward": 1, "components": [1, 2]})
-    DIALECTS["episode"].annotate(listed, [Score(4.0, {})])
+    FORMATS["episode"].annotate(listed, [Score(4.0, {})])
     assert listed["reward"] == {"total_reward": 1, "components": {"genrm": 4.0}}
     assert listed["genrm"]["previous_components"] == [1, 2]

@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genrm_cli.rollouts.dialects import DIALECTS
+from genrm_cli.rollouts.formats import FORMATS
 from genrm_cli.rollouts.grouping import GroupTable, Place, digest_of_prompt, group_key, value_at
-from genrm_cli.rollouts.record import Rollout, Turn
-from genrm_cli.rollouts.response import Text
+from genrm_cli.rollouts.rollout import Rollout, Text, Turn
 
 QUESTION = (Turn("user", "Why?"),)
 
@@ -184,7 +183,7 @@ def test_many_lines_joined_by_a_field_are_no_duplicates():
     """Responses of two lines that `--group-by` joins are ordered by place, none of them there twice."""
     table = GroupTable()
     for line in (1, 2):
-        responses = DIALECTS["many"].read({"prompt": "Why?", "responses": ["a", "b"]})
+        responses = FORMATS["many"].read({"prompt": "Why?", "responses": ["a", "b"]})
         for position, each in enumerate(responses):
             table.append(group_key(each, line, "step:1"), each, Place(line, position))
     assert list(table.iter_groups()) == [[0, 1, 2, 3]]

@@ -13,7 +13,7 @@ from genrm_cli.rollouts.gym_view import (
     view_gym_group,
     view_gym_request,
 )
-from genrm_cli.rollouts.record import Turn
+from genrm_cli.rollouts.rollout import Turn
 
 
 def message(*texts, kind="output_text", **others):

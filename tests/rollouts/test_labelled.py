@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genrm_cli.rollouts.reading.labelled import parse_pairs
-from genrm_cli.rollouts.record import Turn, UnreadableRecordError
+from genrm_cli.rollouts.rollout import Turn, UnreadableRecordError
 
 SAMPLE = Path(__file__).parents[2] / "sample_data" / "labelled-pairs.jsonl"
 JUDGEBENCH = {"pair_id": "p1", "source": "law", "question": "Q?", "response_A": "a", "response_B": "b", "label": "A>B"}

@@ -3,13 +3,21 @@
 import pytest
 
 from genrm_cli.groups.components.rule_files import read_rule
-from genrm_cli.rollouts.dialects import DIALECTS, recognise
-from genrm_cli.rollouts.record import Turn, UnreadableRecordError
-from genrm_cli.rollouts.response import Media, Reasoning, Refusal, Text, ToolCall, ToolResult
+from genrm_cli.rollouts.formats import FORMATS, recognise
+from genrm_cli.rollouts.rollout import (
+    Media,
+    Reasoning,
+    Refusal,
+    Text,
+    ToolCall,
+    ToolResult,
+    Turn,
+    UnreadableRecordError,
+)
 from genrm_cli.rollouts.views import view_group
 from genrm_cli.rules.scenario import Scenario
 
-READ = DIALECTS["nemo_gym"].read
+READ = FORMATS["nemo_gym"].read
 
 
 def said(text, role="assistant"):
@@ -351,7 +359,7 @@ def test_the_principle_is_text(value, principle):
     ],
 )
 def test_what_cannot_be_read_says_so(record):
-    """A line of this dialect with a part in the wrong shape is refused with a reason."""
+    """A line of this format with a part in the wrong shape is refused with a reason."""
     with pytest.raises(UnreadableRecordError, match=r"expected|neither|not|no "):
         READ(record)
 

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from genrm_cli.rollouts.dialects import DIALECTS, Score, recognise
-from genrm_cli.rollouts.record import UnreadableRecordError
+from genrm_cli.rollouts.formats import FORMATS, Score, recognise
+from genrm_cli.rollouts.rollout import UnreadableRecordError
 
 SAMPLES = Path(__file__).parents[2] / "sample_data"
 LINES = [
     json.loads(line)
-    for name in ("writers.jsonl", "other-dialects.jsonl", "episodes.jsonl", "rollouts.jsonl")
+    for name in ("writers.jsonl", "other-formats.jsonl", "episodes.jsonl", "rollouts.jsonl")
     for line in (SAMPLES / name).read_text(encoding="utf-8").splitlines()
 ]
 SAMPLE = {recognise(line).name: line for line in LINES}
@@ -28,10 +28,10 @@ def detail(number: int) -> dict[str, object]:
 def test_scores_are_read_back_in_order(record):
     """Reading a scored line gives the rewards that `annotate` wrote, the missing one included."""
     record = copy.deepcopy(record)
-    dialect = recognise(record)
-    count = len(dialect.read(record))
+    format_ = recognise(record)
+    count = len(format_.read(record))
     given = [Score(None if number == 1 else 1.5 + number, detail(number)) for number in range(count)]
-    dialect.annotate(record, given)
+    format_.annotate(record, given)
     again = json.loads(json.dumps(record))
     found = recognise(again).scores(again)
     assert [score.reward for score in found] == [score.reward for score in given]
@@ -42,11 +42,11 @@ def test_scores_are_read_back_in_order(record):
 def test_a_line_without_scores_is_refused(name):
     """An unscored line is an error that says what to run, never a reward of its own."""
     with pytest.raises(UnreadableRecordError, match="not scored"):
-        DIALECTS[name].scores(copy.deepcopy(SAMPLE[name]))
+        FORMATS[name].scores(copy.deepcopy(SAMPLE[name]))
 
 
 def test_an_episode_with_a_total_gives_the_total():
     """Where a total was configured it is the reward, not our component of it."""
     record = copy.deepcopy(SAMPLE["episode"])
-    DIALECTS["episode"].annotate(record, [Score(0.25, detail(0) | {"components": {"genrm": 4.0}, "total": {}})])
-    assert [score.reward for score in DIALECTS["episode"].scores(record)] == [0.25]
+    FORMATS["episode"].annotate(record, [Score(0.25, detail(0) | {"components": {"genrm": 4.0}, "total": {}})])
+    assert [score.reward for score in FORMATS["episode"].scores(record)] == [0.25]

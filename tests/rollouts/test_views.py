@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genrm_cli.rollouts.record import Rollout, Turn
-from genrm_cli.rollouts.response import Media, Reasoning, Refusal, Text, ToolCall, ToolResult
+from genrm_cli.rollouts.rollout import Media, Reasoning, Refusal, Rollout, Text, ToolCall, ToolResult, Turn
 from genrm_cli.rollouts.views import (
     ViewOptions,
     cut_middle,

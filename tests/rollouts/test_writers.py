@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from genrm_cli.rollouts.dialects import DIALECTS, Score, named_fields, recognise
-from genrm_cli.rollouts.record import Turn, UnreadableRecordError
-from genrm_cli.rollouts.response import Text, ToolCall, ToolResult
+from genrm_cli.rollouts.formats import FORMATS, Score, named_fields, recognise
+from genrm_cli.rollouts.rollout import Text, ToolCall, ToolResult, Turn, UnreadableRecordError
 from genrm_cli.rollouts.views import view_group
 
 SAMPLES = Path(__file__).parents[2] / "sample_data"
@@ -22,13 +21,13 @@ RIGHT = "April has 30 days."
 
 def read(name, **changed):
     """Read a writer's sample, with some fields changed."""
-    return DIALECTS[name].read(copy.deepcopy(SAMPLE[name]) | changed)
+    return FORMATS[name].read(copy.deepcopy(SAMPLE[name]) | changed)
 
 
 def annotated(name, *rewards):
     """Return a writer's sample with rewards written back."""
     record = copy.deepcopy(SAMPLE[name])
-    DIALECTS[name].annotate(record, [Score(reward, {"n": number}) for number, reward in enumerate(rewards)])
+    FORMATS[name].annotate(record, [Score(reward, {"n": number}) for number, reward in enumerate(rewards)])
     return record
 
 
@@ -178,7 +177,7 @@ def test_a_field_that_restates_the_reward_is_kept_consistent(name):
 def test_reward_components_pass_nemo_rls_check(reward):
     """NeMo RL refuses a line with components, if any, that do not add up to the reward (tolerances 1e-5 and 1e-6)."""
     record = {"responses_create_params": {"input": "Why?"}, "reward": 1.5, "reward_components": {"a": 1.0, "b": 0.5}}
-    DIALECTS["nemo_gym"].annotate(record, [Score(reward, {})])
+    FORMATS["nemo_gym"].annotate(record, [Score(reward, {})])
     if record["reward_components"]:
         total = sum(float(value) for value in record["reward_components"].values())
         assert math.isclose(float(record["reward"]), total, rel_tol=1e-5, abs_tol=1e-6)
@@ -197,7 +196,7 @@ def test_a_list_that_is_not_known_to_be_parallel_belongs_to_the_line():
         "expected_outcomes": ["safety plan", "psychoeducation"],
         "rewards": [1.0, 0.0],
     }
-    first, second = (DIALECTS["many"].own_record(record, position) for position in (0, 1))
+    first, second = (FORMATS["many"].own_record(record, position) for position in (0, 1))
     assert first["expected_outcomes"] == second["expected_outcomes"] == ["safety plan", "psychoeducation"]
     assert (first["rewards"], second["rewards"]) == (1.0, 0.0)
     assert (first["responses"], second["seed"]) == ("a", 7)
@@ -218,7 +217,7 @@ def test_a_list_that_is_not_known_to_be_parallel_belongs_to_the_line():
 def test_each_rollout_has_its_own_record(name, field, values):
     """Columns are dealt out by row; of other lists only those that the format knows."""
     record = SAMPLE[name]
-    own = [DIALECTS[name].own_record(record, position) for position in range(len(read(name)))]
+    own = [FORMATS[name].own_record(record, position) for position in range(len(read(name)))]
     assert [each[field] for each in own] == values
 
 
@@ -243,7 +242,7 @@ def test_each_rollout_has_its_own_record(name, field, values):
 def test_common_pairs_of_fields_are_completions(record):
     """An answer beside a response is a reference; equal fields are not ambiguous."""
     assert recognise(record).name == "completion"
-    (rollout,) = DIALECTS["completion"].read(record)
+    (rollout,) = FORMATS["completion"].read(record)
     assert (rollout.prompt, rollout.answer) == ((Turn("user", "Why?"),), "Because.")
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from genrm_cli.rollouts.record import Turn
+from genrm_cli.rollouts.rollout import Turn
 from genrm_cli.rules.attribution import is_negated, is_reported, without_quotations
 from genrm_cli.rules.transcript import MAX_SENTENCE_CHARS, THERAPIST, parse_session, sentences_of
 

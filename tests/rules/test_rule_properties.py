@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from genrm_cli.groups.components.rule_files import read_rule
-from genrm_cli.rollouts.record import Turn
+from genrm_cli.rollouts.rollout import Turn
 from genrm_cli.rules import RULES
 from genrm_cli.rules.result import Effect, RuleResult
 from genrm_cli.rules.scenario import Scenario, parse_scenario

@@ -3,7 +3,7 @@
 import pytest
 
 from genrm_cli.groups.components.rule_files import read_rule
-from genrm_cli.rollouts.record import Turn
+from genrm_cli.rollouts.rollout import Turn
 from genrm_cli.rules import RULES
 from genrm_cli.rules.result import Effect, Fired, RuleResult
 from genrm_cli.rules.scenario import Scenario

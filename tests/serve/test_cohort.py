@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genrm_cli.rollouts.record import Rollout, Turn
-from genrm_cli.rollouts.response import Text
+from genrm_cli.rollouts.rollout import Rollout, Text, Turn
 from genrm_cli.serve.cohorts.cohort import Cohort, DisagreementError, Joining
 from genrm_cli.serve.cohorts.member import Member, in_order
 

@@ -8,7 +8,7 @@ import pytest
 from genrm_cli import catalog
 from genrm_cli.pairing import STRATEGIES
 from genrm_cli.rewards.estimators import ESTIMATORS
-from genrm_cli.rollouts.dialects import DIALECTS
+from genrm_cli.rollouts.formats import FORMATS
 from genrm_cli.rollouts.redaction import MARKS
 from genrm_cli.settings import Settings, changed, settings_from
 from genrm_cli.settings.aliases import OLD_NAMES
@@ -47,11 +47,11 @@ def test_names_are_unique():
     [
         (catalog.STRATEGIES, STRATEGIES),
         (catalog.ESTIMATORS, ESTIMATORS),
-        (catalog.DIALECTS, DIALECTS),
+        (catalog.INPUT_FORMATS, FORMATS),
         (catalog.REDACTIONS, MARKS),
         (catalog.PRESETS, PRESETS),
     ],
-    ids=("strategies", "estimators", "dialects", "redactions", "presets"),
+    ids=("strategies", "estimators", "formats", "redactions", "presets"),
 )
 def test_the_catalog_names_what_is_implemented(named, implemented):
     """Users can type exactly the names that have an implementation."""

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from genrm_cli.group_scorer import GroupScorer
     from genrm_cli.groups.group import Group
     from genrm_cli.groups.results import ComparisonResult, GroupRewards
-    from genrm_cli.rollouts.record import Rollout
+    from genrm_cli.rollouts.rollout import Rollout
 
 MAX_RESPONSES = 64
 
@@ -114,8 +114,7 @@ def _read_group(
 ) -> "Group":
     from genrm_cli.groups.group import Group
     from genrm_cli.jobs.compare_request import KEY, parse_history, parse_request
-    from genrm_cli.rollouts.record import Rollout, Turn
-    from genrm_cli.rollouts.response import Text
+    from genrm_cli.rollouts.rollout import Rollout, Text, Turn
 
     if responses == ["-"]:
         if prompt is not None or history is not None:

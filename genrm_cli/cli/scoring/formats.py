@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from genrm_cli.catalog import DIALECTS as EXPLANATIONS
+from genrm_cli.catalog import INPUT_FORMATS as EXPLANATIONS
 from genrm_cli.cli.console import cut, print_json, print_text
 from genrm_cli.cli.options import exits
 from genrm_cli.errors import UsageError
@@ -30,14 +30,14 @@ def formats(
 
     Example: genrm formats chat > example.jsonl
     """
-    from genrm_cli.rollouts.dialects import DIALECTS
+    from genrm_cli.rollouts.formats import FORMATS
 
     if name is None:
-        _print_all({known: json.dumps(dialect.example) for known, dialect in DIALECTS.items()})
-    elif (dialect := DIALECTS.get(name.replace("-", "_"))) is not None:
-        print_json(dialect.example)
+        _print_all({known: json.dumps(format_.example) for known, format_ in FORMATS.items()})
+    elif (format_ := FORMATS.get(name.replace("-", "_"))) is not None:
+        print_json(format_.example)
     else:
-        raise UsageError(f"unknown format {name!r}; `genrm formats` lists all formats.{did_you_mean(name, DIALECTS)}")
+        raise UsageError(f"unknown format {name!r}; `genrm formats` lists all formats.{did_you_mean(name, FORMATS)}")
     return 0
 
 

@@ -6,7 +6,7 @@ from typing import Protocol
 from genrm_cli.episodes.environment import Dialogue
 from genrm_cli.episodes.therapeutic.mood import ClientState, Mood
 from genrm_cli.episodes.therapeutic.scenario import SessionScenario
-from genrm_cli.rollouts.response import Turn
+from genrm_cli.rollouts.rollout import Turn
 from genrm_cli.rules.transcript import Session
 
 LEFT, STABLE = "left", "stable"

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from genrm_cli.episodes.therapeutic.mood import LONGEST_STEP, ClientState
 from genrm_cli.episodes.therapeutic.scenario import SessionScenario
-from genrm_cli.rollouts.response import Turn
+from genrm_cli.rollouts.rollout import Turn
 from genrm_cli.rules.words import stems
 
 FAULTS = {

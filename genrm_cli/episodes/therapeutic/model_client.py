@@ -13,7 +13,7 @@ from genrm_cli.episodes.therapeutic.client import LEFT, STABLE, band_of
 from genrm_cli.episodes.therapeutic.mood import LABELS, ClientState, Mood, move_mood
 from genrm_cli.episodes.therapeutic.scenario import SessionScenario
 from genrm_cli.judging.rubrics.listwise import request_object
-from genrm_cli.rollouts.response import Turn
+from genrm_cli.rollouts.rollout import Turn
 from genrm_cli.rules.transcript import Session
 
 READER, SPEAKER = "client-reader", "client"

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from genrm_cli.rollouts.response import Turn
+from genrm_cli.rollouts.rollout import Turn
 from genrm_cli.rules.phrase_list import PhraseGroup, PhraseList
 from genrm_cli.rules.result import Fired
 from genrm_cli.rules.safety import hard_violations

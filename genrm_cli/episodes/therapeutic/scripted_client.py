@@ -8,7 +8,7 @@ from genrm_cli.episodes.environment import Dialogue, without_asking
 from genrm_cli.episodes.therapeutic.client import band_of
 from genrm_cli.episodes.therapeutic.mood import ClientState
 from genrm_cli.episodes.therapeutic.scenario import SessionScenario
-from genrm_cli.rollouts.response import Turn
+from genrm_cli.rollouts.rollout import Turn
 from genrm_cli.rules.transcript import Session
 
 # The first that fits is what the client reacts to.

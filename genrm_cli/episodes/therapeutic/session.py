@@ -14,7 +14,7 @@ from genrm_cli.episodes.therapeutic.mood import ClientState, Mood, first_mood, m
 from genrm_cli.episodes.therapeutic.reading import TurnReader, label_counts, last_exchange
 from genrm_cli.episodes.therapeutic.scenario import SessionScenario, parse_scenario_table
 from genrm_cli.errors import InputError
-from genrm_cli.rollouts.response import Turn
+from genrm_cli.rollouts.rollout import Turn
 from genrm_cli.rules.result import RuleResult
 from genrm_cli.rules.scenario import Scenario, parse_scenario
 

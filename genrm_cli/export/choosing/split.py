@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from genrm_cli.rollouts.response import Turn
+from genrm_cli.rollouts.rollout import Turn
 
 _WORDS = re.compile(r"\w+")
 _SHINGLE_WORDS = 3

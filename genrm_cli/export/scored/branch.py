@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from genrm_cli.rollouts.record import Rollout
-from genrm_cli.rollouts.response import Item, Turn, turns_of_items
+from genrm_cli.rollouts.rollout import Item, Rollout, Turn, turns_of_items
 
 
 def branch_at(rollout: Rollout, number: int) -> Rollout | None:

@@ -13,13 +13,12 @@ from genrm_cli.export.scored.branch import branch_at
 from genrm_cli.export.scored.review import SUFFIX, withheld_rollouts
 from genrm_cli.export.scored.scored_table import ScoredTable
 from genrm_cli.export.tools import tools_of
-from genrm_cli.jobs.index import dialect_of
+from genrm_cli.jobs.index import format_of
 from genrm_cli.jobs.scored_files import ScoredInput
 from genrm_cli.rollouts.declared import Requirement, check_declared, parse_requirement
-from genrm_cli.rollouts.dialects import Score
+from genrm_cli.rollouts.formats import Score
 from genrm_cli.rollouts.grouping import digest_of_prompt
-from genrm_cli.rollouts.record import Rollout, UnreadableRecordError
-from genrm_cli.rollouts.response import has_act
+from genrm_cli.rollouts.rollout import Rollout, UnreadableRecordError, has_act
 from genrm_cli.settings import Settings
 from genrm_cli.storage.encoding.records import BadLineError, parse_record
 from genrm_cli.storage.location import InputIdentity, S3Options
@@ -199,13 +198,13 @@ class _InputReader:
 
     def _parse(self, raw: bytes) -> Iterator[tuple[Rollout, Score, dict[str, Any]]]:
         record = parse_record(raw)
-        dialect = dialect_of(record, self._settings.input)
-        rollouts, scores = dialect.read(record), dialect.scores(record)
+        format_ = format_of(record, self._settings.input)
+        rollouts, scores = format_.read(record), format_.scores(record)
         if len(rollouts) != len(scores):
             raise UnreadableRecordError(f"{len(rollouts)} rollouts but {len(scores)} scores; score it again")
         check_declared(record, self._requirements)
         return (
-            (rollout, score, dialect.own_record(record, position))
+            (rollout, score, format_.own_record(record, position))
             for position, (rollout, score) in enumerate(zip(rollouts, scores, strict=True))
         )
 

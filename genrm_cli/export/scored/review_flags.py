@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from genrm_cli.rollouts.record import Rollout, Turn
+from genrm_cli.rollouts.rollout import Rollout, Turn
 from genrm_cli.rules.result import Effect, RuleResult
 from genrm_cli.rules.scenario import Scenario, parse_scenario
 

@@ -12,9 +12,9 @@ from genrm_cli.export.manifest import ADVISORY
 from genrm_cli.export.scored.review import STATUSES, SUFFIX, read_statuses
 from genrm_cli.export.scored.review_flags import SCREENING_RULES, Flag, flags_of
 from genrm_cli.groups.components.rule_files import read_rule
-from genrm_cli.jobs.index import dialect_of
+from genrm_cli.jobs.index import format_of
 from genrm_cli.jobs.scored_files import ScoredInput
-from genrm_cli.rollouts.record import Turn, UnreadableRecordError
+from genrm_cli.rollouts.rollout import Turn, UnreadableRecordError
 from genrm_cli.settings import Settings
 from genrm_cli.storage.encoding.records import BadLineError, parse_record, render_record
 from genrm_cli.storage.leases import HeldLease, Leases
@@ -194,8 +194,8 @@ def _iter_scored(scored_uri: str, settings: Settings) -> Iterator[tuple[RolloutI
         for line in source.iter_lines():
             try:
                 record = parse_record(line.raw)
-                dialect = dialect_of(record, settings.input)
-                pairs = list(zip(dialect.read(record), dialect.scores(record), strict=True))
+                format_ = format_of(record, settings.input)
+                pairs = list(zip(format_.read(record), format_.scores(record), strict=True))
             except (BadLineError, UnreadableRecordError, ValueError) as error:
                 raise InputError(f"{scored_uri}: {source.unit} {line.number}: {error}") from error
             for position, (rollout, score) in enumerate(pairs):
@@ -204,7 +204,7 @@ def _iter_scored(scored_uri: str, settings: Settings) -> Iterator[tuple[RolloutI
                     raise InputError(
                         f"{scored_uri}: {source.unit} {line.number} is not scored; run `genrm score` first."
                     )
-                yield (group, index), rollout, dialect.own_record(record, position), score.detail, score.reward
+                yield (group, index), rollout, format_.own_record(record, position), score.detail, score.reward
 
 
 def _statuses(scored_uri: str, settings: Settings) -> dict[RolloutId, str]:

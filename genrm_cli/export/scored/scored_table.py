@@ -17,8 +17,7 @@ import numpy as np
 from genrm_cli.export.candidates import Candidate, GroupOfCandidates
 from genrm_cli.export.tools import Tool
 from genrm_cli.rollouts.grouping import digest_of_prompt
-from genrm_cli.rollouts.record import Rollout
-from genrm_cli.rollouts.response import Item, Reasoning, Turn, chars_of_items
+from genrm_cli.rollouts.rollout import Item, Reasoning, Rollout, Turn, chars_of_items
 from genrm_cli.storage.spool import Spool
 
 _MAX_CHARS = 2**32 - 1

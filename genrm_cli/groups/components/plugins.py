@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, SupportsFloat
 
 from genrm_cli.errors import UsageError
-from genrm_cli.rollouts.record import Rollout, Turn
+from genrm_cli.rollouts.rollout import Rollout, Turn
 
 Values = list[float | None]
 MOST = 1e9

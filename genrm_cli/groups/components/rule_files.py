@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from importlib.resources import files
 
-from genrm_cli.rollouts.record import Turn
+from genrm_cli.rollouts.rollout import Turn
 from genrm_cli.rules import RULES
 from genrm_cli.rules.phrase_list import PhraseList, parse_phrases
 from genrm_cli.rules.result import RuleResult

@@ -8,14 +8,14 @@ from genrm_cli.errors import GenrmError, InputError
 from genrm_cli.groups.compile import compile_rewards
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.jobs.due.inputs import Task, iter_tasks
-from genrm_cli.jobs.index import InputIndex, dialect_of, index_input
+from genrm_cli.jobs.index import InputIndex, format_of, index_input
 from genrm_cli.jobs.preview.contents import NO_FIELD, Contents
 from genrm_cli.jobs.preview.estimate import estimate_run
 from genrm_cli.jobs.preview.problems import Problems
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.pairing import RING_STRATEGIES
 from genrm_cli.rollouts.grouping import TornPrompts
-from genrm_cli.rollouts.record import UnreadableRecordError
+from genrm_cli.rollouts.rollout import UnreadableRecordError
 from genrm_cli.settings.table import changed
 from genrm_cli.storage.encoding.records import BadLineError, parse_record
 from genrm_cli.storage.source import Source
@@ -149,8 +149,8 @@ def _add_deciding_keys(found: dict[str, list[str]], source: Source, run: RunCont
             continue
         try:
             record = parse_record(line.raw)
-            dialect = dialect_of(record, run.settings.input)
+            format_ = format_of(record, run.settings.input)
         except (BadLineError, UnreadableRecordError):
             continue
-        if dialect.name in run.metrics.dialects and dialect.name not in found:
-            found[dialect.name] = [key for key in dialect.keys if key.partition(".")[0] in record]
+        if format_.name in run.metrics.dialects and format_.name not in found:
+            found[format_.name] = [key for key in format_.keys if key.partition(".")[0] in record]

@@ -6,9 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 from genrm_cli.report.scored_group import AskedComparison, ScoredGroup, ScoredRollout
-from genrm_cli.rollouts.record import Rollout
 from genrm_cli.rollouts.redaction import redactor_of
-from genrm_cli.rollouts.response import Item, Media, Reasoning, ToolCall, ToolResult, Turn, call_text
+from genrm_cli.rollouts.rollout import Item, Media, Reasoning, Rollout, ToolCall, ToolResult, Turn, call_text
 
 Mask = Callable[[str], str]
 _DIGITS = 4

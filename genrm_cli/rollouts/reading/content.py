@@ -4,8 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from genrm_cli.rollouts.record import UnreadableRecordError
-from genrm_cli.rollouts.response import call_text
+from genrm_cli.rollouts.rollout import UnreadableRecordError, call_text
 
 Json = Mapping[str, Any]
 

@@ -3,8 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from genrm_cli.rollouts.record import Rollout, UnreadableRecordError
-from genrm_cli.rollouts.response import Item, Turn
+from genrm_cli.rollouts.rollout import Item, Rollout, Turn, UnreadableRecordError
 
 Record = dict[str, Any]
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from genrm_cli.rollouts.reading.decoded import split_reasoning
 from genrm_cli.rollouts.reading.fields import principle_of
 from genrm_cli.rollouts.reading.messages import turns_of_messages, turns_of_prompt
-from genrm_cli.rollouts.reading.reasoning import split_reasoning
-from genrm_cli.rollouts.record import Turn, UnreadableRecordError
+from genrm_cli.rollouts.rollout import Turn, UnreadableRecordError
 
 Record = dict[str, Any]
 

@@ -13,9 +13,8 @@ from genrm_cli.rollouts.reading.content import (
     text_of_content,
     text_or_empty,
 )
-from genrm_cli.rollouts.reading.reasoning import split_reasoning, strip_end_tokens
-from genrm_cli.rollouts.record import UnreadableRecordError
-from genrm_cli.rollouts.response import (
+from genrm_cli.rollouts.reading.decoded import split_reasoning, strip_end_tokens
+from genrm_cli.rollouts.rollout import (
     CallingTurn,
     Item,
     Media,
@@ -25,6 +24,7 @@ from genrm_cli.rollouts.response import (
     ToolCall,
     ToolResult,
     Turn,
+    UnreadableRecordError,
     call_text,
     join_texts,
 )

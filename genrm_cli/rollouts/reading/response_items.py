@@ -11,8 +11,17 @@ from genrm_cli.rollouts.reading.messages import (
     iter_items_of_message,
     turns_of_messages,
 )
-from genrm_cli.rollouts.record import UnreadableRecordError
-from genrm_cli.rollouts.response import CallingTurn, Item, Media, Reasoning, ToolCall, ToolResult, Turn, call_text
+from genrm_cli.rollouts.rollout import (
+    CallingTurn,
+    Item,
+    Media,
+    Reasoning,
+    ToolCall,
+    ToolResult,
+    Turn,
+    UnreadableRecordError,
+    call_text,
+)
 
 
 def items_of_response(response: object) -> tuple[Item, ...] | None:

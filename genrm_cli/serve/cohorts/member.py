@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from genrm_cli.rollouts.grouping import digest_of_prompt
-from genrm_cli.rollouts.record import Rollout
+from genrm_cli.rollouts.rollout import Rollout
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from starlette.routing import Router
 from starlette.types import Receive, Scope, Send
 
 from genrm_cli.errors import GenrmError, InputError
-from genrm_cli.rollouts.record import UnreadableRecordError
+from genrm_cli.rollouts.rollout import UnreadableRecordError
 from genrm_cli.serve.cohorts.cohort import DisagreementError
 from genrm_cli.serve.http.gate import Gate, TooLargeError
 from genrm_cli.serve.http.operation import operation_routes

@@ -12,7 +12,7 @@ from starlette.types import Receive, Scope, Send
 
 from genrm_cli.episodes.counts import RoleCounts
 from genrm_cli.errors import GenrmError
-from genrm_cli.rollouts.record import UnreadableRecordError
+from genrm_cli.rollouts.rollout import UnreadableRecordError
 from genrm_cli.serve.http.gate import Gate, TooLargeError
 from genrm_cli.serve.http.operation import metrics_route
 from genrm_cli.serve.http.replies import error_response, response_of

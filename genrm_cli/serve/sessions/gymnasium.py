@@ -7,8 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from genrm_cli.episodes.environment import FAILURES
 from genrm_cli.rollouts.reading.response_items import items_of_response
-from genrm_cli.rollouts.record import UnreadableRecordError
-from genrm_cli.rollouts.response import words_of
+from genrm_cli.rollouts.rollout import UnreadableRecordError, words_of
 from genrm_cli.serve.sessions.hosted import Episode, HostedSessions
 from genrm_cli.serve.shapes.call import Json, Reply
 from genrm_cli.serve.shapes.nemo_gym import aggregate

@@ -1,6 +1,6 @@
 """`POST /v1/cohorts/{group_id}/members/{member_id}`: one response a request, which waits for its cohort."""
 
-from genrm_cli.rollouts.record import UnreadableRecordError
+from genrm_cli.rollouts.rollout import UnreadableRecordError
 from genrm_cli.serve.shapes.call import Call, Json, Reply, Route, Shape
 from genrm_cli.serve.shapes.fields import deadline_of, identifier_of, line_of, member_of, parse_body, size_of
 from genrm_cli.serve.shapes.render import response_record

@@ -6,8 +6,8 @@ from typing import Any
 
 import orjson
 
-from genrm_cli.rollouts.dialects import DIALECTS, recognise
-from genrm_cli.rollouts.record import UnreadableRecordError
+from genrm_cli.rollouts.formats import FORMATS, recognise
+from genrm_cli.rollouts.rollout import UnreadableRecordError
 from genrm_cli.serve.cohorts.member import Member
 from genrm_cli.serve.shapes.call import Call
 from genrm_cli.storage.encoding.records import parse_record
@@ -101,14 +101,14 @@ def line_of(name: str, request: Mapping[str, Any], response: Mapping[str, Any]) 
     return line if principle is None else {**line, "principle": principle}
 
 
-def member_of(id_: str, line: Json, dialect: str = "completion") -> Member:
+def member_of(id_: str, line: Json, format_: str = "completion") -> Member:
     """Read a member from a line in this format.
 
     Raises:
         UnreadableRecordError: the line cannot be read, or `genrm score` would read it as another format.
     """
     recognised = recognise(line)
-    if recognised is not DIALECTS[dialect]:
+    if recognised is not FORMATS[format_]:
         raise UnreadableRecordError(f"the fields of the record make it a line in the format {recognised.name!r}")
     rollouts = recognised.read(line)
     if len(rollouts) != 1:

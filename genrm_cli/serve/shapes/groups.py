@@ -1,6 +1,6 @@
 """`POST /v1/groups`: all responses to one prompt in one request."""
 
-from genrm_cli.rollouts.record import UnreadableRecordError
+from genrm_cli.rollouts.rollout import UnreadableRecordError
 from genrm_cli.serve.shapes.call import Call, Json, Reply, Route, Shape
 from genrm_cli.serve.shapes.fields import deadline_of, digest_of, identifier_of, line_of, member_of, parse_body
 from genrm_cli.serve.shapes.render import comparison_record, response_record

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from genrm_cli.groups.results import RolloutScore
-from genrm_cli.rollouts.reading.templates import messages_of_template
-from genrm_cli.rollouts.record import UnreadableRecordError
+from genrm_cli.rollouts.reading.decoded import messages_of_template
+from genrm_cli.rollouts.rollout import UnreadableRecordError
 from genrm_cli.serve.answers import GroupAnswer
 from genrm_cli.serve.shapes.call import Call
 from genrm_cli.serve.shapes.fields import cohort_size_of, digest_of, identifier_of, line_of, member_of

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from genrm_cli.rollouts.grouping import digest_of_prompt, group_key
-from genrm_cli.rollouts.record import UnreadableRecordError
+from genrm_cli.rollouts.rollout import UnreadableRecordError
 from genrm_cli.serve.shapes.call import Call, Json, NoRewardError, Reply, Route, Shape
 from genrm_cli.serve.shapes.fields import cohort_size_of, member_of, parse_body
 from genrm_cli.serve.shapes.numbers import number_of

@@ -5,7 +5,7 @@ Source: OpenRLHF `openrlhf/utils/agent.py`.
 
 import asyncio
 
-from genrm_cli.rollouts.record import UnreadableRecordError
+from genrm_cli.rollouts.rollout import UnreadableRecordError
 from genrm_cli.serve.shapes.call import Call, Json, Reply, Route, Shape
 from genrm_cli.serve.shapes.fields import parse_body
 from genrm_cli.serve.shapes.labelled import Sample, join_sample

@@ -23,8 +23,7 @@ from genrm_cli.judging.pacing.pool import EndpointPool
 from genrm_cli.judging.pacing.retry import RetryPolicy
 from genrm_cli.judging.remote import CallPolicy, RemoteJudge
 from genrm_cli.judging.requests import PairwisePrompt, Reply
-from genrm_cli.rollouts.record import Rollout, Turn
-from genrm_cli.rollouts.response import Text
+from genrm_cli.rollouts.rollout import Rollout, Text, Turn
 from genrm_cli.verdicts import Failure, FailureKind, Outcome, Verdict
 
 VERDICT = Reply('{"score_1": 4, "score_2": 2, "ranking": 2}', finish_reason="stop")

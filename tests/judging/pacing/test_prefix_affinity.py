@@ -25,8 +25,7 @@ from genrm_cli.judging.pacing.pool import EndpointPool, Slot
 from genrm_cli.judging.pacing.retry import RetryPolicy
 from genrm_cli.judging.remote import CallPolicy, RemoteJudge
 from genrm_cli.judging.requests import Reply
-from genrm_cli.rollouts.record import Rollout, Turn
-from genrm_cli.rollouts.response import Text
+from genrm_cli.rollouts.rollout import Rollout, Text, Turn
 from genrm_cli.verdicts import Verdict
 
 BLOCK_CHARS = 64

@@ -1,0 +1,80 @@
+"""lm-evaluation-harness samples: `doc_id`, `arguments`, `resps`, one line per document and filter.
+
+`resps` has one list per request of the document, with one text per repeat. Source: EleutherAI
+`lm_eval/evaluator.py`, `lm_eval/loggers/evaluation_tracker.py`.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+
+from genrm_cli.rollouts.formats.format import ANSWER, OTHER_ANSWER, QUESTION, Format, Score, annotate_list, whole_record
+from genrm_cli.rollouts.reading.decoded import turns_of_template
+from genrm_cli.rollouts.reading.fields import Record, has_all, identifier, rollout_of
+from genrm_cli.rollouts.reading.messages import items_of_text, turns_of_messages
+from genrm_cli.rollouts.rollout import Rollout, Turn, UnreadableRecordError
+
+
+def _recognise(record: Record) -> bool:
+    return has_all(record, ("doc_id", "resps", "arguments"))
+
+
+def _read(record: Record) -> list[Rollout]:
+    responses = _responses(record.get("resps"))
+    prompt = _turns_of_arguments(record.get("arguments"))
+    name = identifier(record.get("doc_id"))
+    # Each filter repeats the same responses on its own line.
+    filtered = record.get("filter")
+    task = None if name is None else f"doc:{name}" + (f" filter:{filtered}" if isinstance(filtered, str) else "")
+    return [rollout_of(record, prompt, items_of_text(text), task=task) for text in responses]
+
+
+def _responses(resps: object) -> list[str]:
+    if not isinstance(resps, list) or not resps:
+        raise UnreadableRecordError("resps is empty or missing, expected a list of lists of texts")
+    if len(resps) > 1 and all(isinstance(each, list) for each in resps):
+        raise UnreadableRecordError(f"the document has {len(resps)} requests, expected one generation (generate_until)")
+    texts = resps[0] if isinstance(resps[0], list) else resps
+    if not texts or not all(isinstance(text, str) for text in texts):
+        raise UnreadableRecordError("resps contains no texts: expected generations, not log-likelihoods")
+    return [str(text) for text in texts]
+
+
+def _turns_of_arguments(arguments: object) -> tuple[Turn, ...]:
+    first = arguments.get("gen_args_0") if isinstance(arguments, Mapping) else arguments
+    while isinstance(first, list) and first and not isinstance(first[0], str):
+        first = first[0]
+    context = (
+        first.get("arg_0") if isinstance(first, Mapping) else first[0] if isinstance(first, list) and first else None
+    )
+    if not isinstance(context, str):
+        raise UnreadableRecordError("arguments contain no context, expected gen_args_0.arg_0 to be a text")
+    messages = _messages_of(context)
+    return turns_of_template(context) if messages is None else turns_of_messages(messages)
+
+
+def _messages_of(context: str) -> list[object] | None:
+    """Return the messages of a JSON context of a chat model; None if it is plain text."""
+    if not context.startswith('[{"'):
+        return None
+    try:
+        messages = json.loads(context)
+        json.dumps(messages, ensure_ascii=False).encode()  # an escape may hold half a character
+    except (ValueError, RecursionError):
+        return None
+    whole = isinstance(messages, list) and all(isinstance(each, dict) and "role" in each for each in messages)
+    return messages if whole else None
+
+
+def _annotate(record: Record, scores: Sequence[Score]) -> None:
+    annotate_list(record, scores)
+
+
+FORMAT = Format(
+    "lm_eval",
+    _recognise,
+    _read,
+    _annotate,
+    whole_record,
+    keys=("doc_id", "arguments", "resps"),
+    example={"doc_id": 0, "arguments": {"gen_args_0": {"arg_0": QUESTION}}, "resps": [[ANSWER, OTHER_ANSWER]]},
+)

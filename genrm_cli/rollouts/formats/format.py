@@ -1,0 +1,183 @@
+"""The definition of a format: recognise a line, read its rollouts, write their scores back."""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from genrm_cli.rollouts.reading.fields import Record
+from genrm_cli.rollouts.rollout import Rollout, UnreadableRecordError
+
+QUESTION, ANSWER, OTHER_ANSWER = "Name a river.", "The Volga.", "A river."
+ASKED = {"role": "user", "content": QUESTION}
+ANSWERED, ANSWERED_TOO = ({"role": "assistant", "content": text} for text in (ANSWER, OTHER_ANSWER))
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """The result of one rollout of a line: its reward (None = unscored) and the `genrm` object."""
+
+    reward: float | None
+    detail: dict[str, Any]
+
+
+def whole_record(record: Record, position: int) -> Record:
+    """Return the whole line: all of its fields belong to each of its rollouts."""
+    return record
+
+
+def written_scores(record: Record) -> list[Score]:
+    """Read back what `annotate_line` or `annotate_list` wrote, in the order of the rollouts.
+
+    Raises:
+        UnreadableRecordError: the line was not scored, or was changed since.
+    """
+    detail = detail_of(record)
+    if "rollouts" not in detail:
+        return [Score(number_or_none(record.get("reward")), detail)]
+    field = "scores" if "previous_scores" in detail else "rewards"
+    return paired_scores(flattened(record.get(field)), detail)
+
+
+def detail_of(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the `genrm` object of a scored line.
+
+    Raises:
+        UnreadableRecordError: there is none.
+    """
+    detail = record.get("genrm")
+    if not isinstance(detail, dict):
+        raise UnreadableRecordError("not scored: no genrm object; run `genrm score` on it first")
+    return detail
+
+
+def paired_scores(rewards: Sequence[object], detail: Mapping[str, Any]) -> list[Score]:
+    """Return the scores of a line from its rewards and the `genrm` objects of its rollouts.
+
+    Raises:
+        UnreadableRecordError: their numbers differ.
+    """
+    details = flattened(detail.get("rollouts"))
+    if len(rewards) != len(details) or not all(isinstance(each, dict) for each in details):
+        raise UnreadableRecordError(f"{len(rewards)} rewards but {len(details)} genrm objects; score it again")
+    return [Score(number_or_none(reward), each) for reward, each in zip(rewards, details, strict=True)]
+
+
+def flattened(values: object) -> list[Any]:
+    """Return the values of a list, and of the lists in it; nothing for anything else."""
+    if not isinstance(values, list):
+        return []
+    return [each for value in values for each in (value if isinstance(value, list) else [value])]
+
+
+def number_or_none(value: object) -> float | None:
+    """Return a number unchanged; None for anything else."""
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """One way to write rollouts as lines.
+
+    Attributes:
+        name: value of `--format`.
+        recognise: whether a record looks like this format; a cheap check of its keys.
+        read: the rollouts of a record, in order; raises `UnreadableRecordError`.
+        annotate: set rewards and the `genrm` object in the record, one score per rollout, in the order of `read`.
+            All other fields stay; a replaced value is kept under `genrm`.
+        own_record: the fields of a record that belong to the rollout at a position.
+        scores: the inverse of `annotate`: the scores of a scored record, in the order of `read`; raises
+            `UnreadableRecordError`.
+        keys: the keys that `recognise` looks at.
+        example: a short record in this format.
+    """
+
+    name: str
+    recognise: Callable[[Record], bool]
+    read: Callable[[Record], list[Rollout]]
+    annotate: Callable[[Record, Sequence[Score]], None]
+    own_record: Callable[[Record, int], Record] = whole_record
+    scores: Callable[[Record], list[Score]] = written_scores
+    keys: tuple[str, ...] = field(kw_only=True)
+    example: Record = field(kw_only=True)
+
+
+def annotate_line(record: Record, scores: Sequence[Score], also: Collection[str] = ()) -> None:
+    """Annotate a line that is one rollout: `reward` is the number, and `genrm` explains it.
+
+    Args:
+        record: the line.
+        scores: the one score.
+        also: other fields of the format that repeat the reward; they get the same number.
+    """
+    (score,) = scores
+    detail = score.detail | {"previous_reward": record.get("reward")}
+    for name in also:
+        if name in record:
+            detail[f"previous_{name}"] = record[name]
+            record[name] = score.reward
+    record["reward"] = score.reward
+    set_detail(record, detail)
+
+
+def annotate_list(record: Record, scores: Sequence[Score], field: str = "rewards", also: Collection[str] = ()) -> None:
+    """Annotate a line with several rollouts: the rewards and `genrm.rollouts` are lists in the same order.
+
+    Args:
+        record: the line.
+        scores: one per rollout.
+        field: the format's name for its list of rewards.
+        also: other lists of the format that repeat the rewards; they get the same numbers.
+    """
+    rewards = [score.reward for score in scores]
+    detail: dict[str, Any] = {"rollouts": [score.detail for score in scores]}
+    for name in (field, *(name for name in also if name in record)):
+        detail[f"previous_{name}"] = record.get(name)
+        record[name] = list(rewards)
+    set_detail(record, detail)
+
+
+def set_detail(record: Record, detail: dict[str, Any]) -> None:
+    """Set `genrm`, and keep its earlier value (from an earlier run) as `genrm.previous_genrm`."""
+    if "genrm" in record:
+        detail["previous_genrm"] = record["genrm"]
+    record["genrm"] = detail
+
+
+def own_of_lists(parallel: Collection[str], responses: Sequence[str]) -> Callable[[Record, int], Record]:
+    """Return an `own_record` for lines whose responses are a list.
+
+    The fields of a response object are added to those of the line, which take precedence.
+
+    Args:
+        parallel: fields with one entry per response, if they are lists of the same length as the responses; all other
+            fields belong to the line.
+        responses: names of the list of responses; the first field that is a list counts.
+    """
+
+    def own_record(record: Record, position: int) -> Record:
+        found: list[Any] = next((record[name] for name in responses if isinstance(record.get(name), list)), [])
+        own = found[position] if position < len(found) else None
+        row = {
+            name: value[position]
+            if (name in parallel or name in responses)
+            and isinstance(value, list)
+            and len(value) == len(found) > position
+            else value
+            for name, value in record.items()
+        }
+        return {**own, **row} if isinstance(own, Mapping) else row
+
+    return own_record
+
+
+def own_of_columns(*names: str) -> Callable[[Record, int], Record]:
+    """Return an `own_record` for lines of columns: every list as long as the first of these columns is a column."""
+
+    def own_record(record: Record, position: int) -> Record:
+        count = next((len(record[name]) for name in names if isinstance(record.get(name), list)), 0)
+        return {
+            name: value[position] if isinstance(value, list) and len(value) == count > position else value
+            for name, value in record.items()
+        }
+
+    return own_record

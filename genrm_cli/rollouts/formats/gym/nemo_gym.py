@@ -1,0 +1,72 @@
+"""NeMo Gym: `responses_create_params` and a Responses API object as `response`, one rollout per line.
+
+Source: the record format of NVIDIA NeMo Gym's `gym eval run` (formerly `ng_collect_rollouts`).
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from genrm_cli.rollouts.formats.format import ANSWERED, QUESTION, Format, Score, annotate_line
+from genrm_cli.rollouts.reading.content import media_of_messages
+from genrm_cli.rollouts.reading.fields import Record, is_truncated, rollout_of
+from genrm_cli.rollouts.reading.response_items import flatten_items, items_of_output, output_items, turns_of_item
+from genrm_cli.rollouts.rollout import Rollout, Turn, UnreadableRecordError, has_client, split_opening
+
+
+def _recognise(record: Record) -> bool:
+    return isinstance(record.get("responses_create_params"), Mapping)
+
+
+def _read(record: Record) -> list[Rollout]:
+    request = record.get("responses_create_params")
+    if not isinstance(request, Mapping):
+        raise UnreadableRecordError("responses_create_params is not an object")
+    prompt, media = _turns_of_input(request), media_of_messages(request.get("input"))
+    response = record.get("response")
+    if response is None:
+        return [rollout_of(record, prompt, None, prompt_media=media)]
+    # Some environments put the task into the first turns of the output, with an empty input.
+    opening, items = split_opening(items_of_output(output_items(response)))
+    truncated = is_truncated(record) or (isinstance(response, Mapping) and is_truncated(response))
+    return [
+        rollout_of(
+            record,
+            prompt + opening,
+            items,
+            prompt_media=media,
+            is_truncated=truncated,
+            is_session=has_client(items),  # `gymnasium_agent` writes its turns among the policy's
+        )
+    ]
+
+
+def _turns_of_input(request: Mapping[str, Any]) -> tuple[Turn, ...]:
+    instructions, given = request.get("instructions"), request.get("input")
+    turns = (Turn("system", instructions),) if isinstance(instructions, str) and instructions else ()
+    if isinstance(given, str):
+        return (*turns, Turn("user", given))
+    if given is None:
+        return turns
+    if not isinstance(given, list):
+        raise UnreadableRecordError("responses_create_params.input is neither a string nor a list of items")
+    return turns + tuple(turn for item in flatten_items(given) for turn in turns_of_item(item))
+
+
+def _annotate(record: Record, scores: Sequence[Score]) -> None:
+    """Annotate a line; NeMo RL requires that `reward_components`, if present, add up to `reward`."""
+    before = record.get("reward_components")
+    annotate_line(record, scores)
+    if before:
+        reward = record["reward"]
+        record["genrm"]["previous_reward_components"] = before
+        record["reward_components"] = {} if reward is None else {"genrm": reward}
+
+
+FORMAT = Format(
+    "nemo_gym",
+    _recognise,
+    _read,
+    _annotate,
+    keys=("responses_create_params", "response"),
+    example={"_ng_task_index": 0, "responses_create_params": {"input": QUESTION}, "response": {"output": [ANSWERED]}},
+)

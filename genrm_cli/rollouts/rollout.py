@@ -1,0 +1,282 @@
+"""A rollout, independently of the format of its line, and its response in order.
+
+A response holds text, tool calls and reasoning of the policy, and what the environment answered.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import dropwhile
+from typing import NamedTuple, Self
+
+
+class Turn(NamedTuple):
+    """One turn of a conversation; roles are `system`, `user`, `assistant` and `tool`.
+
+    Within a response, it is a turn that the policy did not write.
+    """
+
+    role: str
+    text: str
+
+
+class CallingTurn(Turn):
+    """A turn of a prompt that calls tools. It equals the plain turn with the calls as text.
+
+    Attributes:
+        words: text without the calls.
+        calls: its calls.
+    """
+
+    words: str
+    calls: "tuple[ToolCall, ...]"
+
+    def __new__(cls, role: str, text: str, words: str = "", calls: "tuple[ToolCall, ...]" = ()) -> Self:
+        """Return a turn; `text` is that of the plain turn."""
+        turn = super().__new__(cls, role, text)
+        turn.words, turn.calls = words, calls
+        return turn
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """Text that the policy wrote for its reader, without reasoning.
+
+    Attributes:
+        text: the text.
+        stripped_tokens: number of chat-template tokens removed from its end.
+    """
+
+    text: str
+    stripped_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Reasoning:
+    """Reasoning of the policy; never shown to a judge."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A refusal that the server marked as such."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A tool call; the arguments are JSON text, or whatever the policy wrote instead."""
+
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """The result of a tool call."""
+
+    text: str
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Media:
+    """An image, a file or another part that is not text, named by its kind."""
+
+    kind: str
+
+
+Item = Text | Reasoning | Refusal | ToolCall | ToolResult | Turn | Media
+
+
+def join_texts(texts: Iterable[str]) -> str:
+    """Join the texts that are not blank with a blank line between them."""
+    return "\n\n".join(text for text in texts if text.strip())
+
+
+def words_of(items: Iterable[Item]) -> str:
+    """Return the policy's own text: texts and refusals, joined."""
+    return join_texts(item.text for item in items if isinstance(item, Text | Refusal))
+
+
+def reasoning_of(items: Iterable[Item]) -> str:
+    """Return all reasoning, joined without a separator."""
+    return "".join(item.text for item in items if isinstance(item, Reasoning))
+
+
+def final_words_of(items: Iterable[Item]) -> str:
+    """Return the policy's text after the last call, result or turn; empty if the response ends with one of these."""
+    backwards = list(items)[::-1]
+    last: list[Item] = []
+    for item in backwards:
+        if isinstance(item, ToolCall | ToolResult | Turn):
+            break
+        last.append(item)
+    return words_of(last[::-1])
+
+
+def last_arguments_of(items: Iterable[Item], tool: str) -> str | None:
+    """Return the arguments of the last call of a tool; None if it was never called."""
+    calls = [item.arguments for item in items if isinstance(item, ToolCall) and item.name == tool]
+    return calls[-1] if calls else None
+
+
+def media_of(items: Iterable[Item]) -> tuple[str, ...]:
+    """Return the kinds of all media, in order."""
+    return tuple(item.kind for item in items if isinstance(item, Media))
+
+
+def only_words(items: Iterable[Item]) -> bool:
+    """Whether a response consists only of the policy's text and reasoning."""
+    return all(isinstance(item, Text | Refusal | Reasoning) for item in items)
+
+
+def has_act(items: Iterable[Item]) -> bool:
+    """Whether the policy did anything that can be judged: wrote text, refused, called a tool, or made media."""
+    return any(
+        bool(item.text.strip()) if isinstance(item, Text | Refusal) else isinstance(item, ToolCall | Media)
+        for item in items
+    )
+
+
+def chars_of_items(items: Iterable[Item]) -> int:
+    """Return the number of characters of a response without its reasoning."""
+    chars = 0
+    for item in items:
+        if isinstance(item, ToolCall):
+            chars += len(item.name) + len(item.arguments)
+        elif not isinstance(item, Reasoning | Media):
+            chars += len(item.text)
+    return chars
+
+
+def turns_of_items(items: Iterable[Item]) -> tuple[Turn, ...]:
+    """Return a response as turns of a conversation, without reasoning; calls follow the text of their turn."""
+    turns: list[Turn] = []
+    calling = False  # whether a call belongs to the turn before it
+    for item in items:
+        if isinstance(item, ToolCall) and calling:
+            turns[-1] = Turn("assistant", join_texts([turns[-1].text, call_text(item.name, item.arguments)]))
+        elif not isinstance(item, Reasoning):
+            turns.append(_turn_of_item(item))
+            calling = isinstance(item, Text | Refusal | ToolCall)
+    return tuple(turns)
+
+
+def call_text(name: str, arguments: str) -> str:
+    """Write out a tool call as one line of a conversation."""
+    return f"[calls {name}({arguments})]" if name else f"[calls {arguments}]"
+
+
+def has_client(items: Iterable[Item]) -> bool:
+    """Whether a user answers the policy within a response, as in a session."""
+    return any(isinstance(item, Turn) and item.role == "user" for item in items)
+
+
+def split_opening(items: tuple[Item, ...]) -> tuple[tuple[Turn, ...], tuple[Item, ...]]:
+    """Split off the turns before the first act of the policy; all turns if it never acts."""
+    rest = tuple(dropwhile(lambda item: isinstance(item, Turn), items))
+    opening = items[: len(items) - len(rest)]
+    return tuple(turn for turn in opening if isinstance(turn, Turn)), rest
+
+
+def _turn_of_item(item: Item) -> Turn:
+    match item:
+        case Turn():
+            return item
+        case ToolResult():
+            return Turn("tool", item.text)
+        case ToolCall():
+            return Turn("assistant", call_text(item.name, item.arguments))
+        case Media():
+            return Turn("assistant", f"[{item.kind}]")
+        case _:
+            return Turn("assistant", item.text)
+
+
+class UnreadableRecordError(ValueError):
+    """A line is JSON, but no rollout can be read from it; the message says why."""
+
+
+@dataclass(frozen=True)
+class Rollout:
+    """One response (or episode) of the policy to one task.
+
+    Attributes:
+        prompt: the conversation that the policy answered.
+        response: its response in order; empty if it did nothing; None if the line has no response (only inputs, or a
+            failed generation).
+        principle: the criterion to judge by, if the line has one.
+        task: name of the group in the line (`task:3`, `prompt_id:x`); None if it has none.
+        index: index of the rollout in its group, if the line has one.
+        group_attempt: number of the attempt at the whole group; a later attempt replaces an earlier one.
+        attempt: number of the attempt at this rollout; likewise.
+        is_session: whether it is an episode, so that the whole session is judged instead of one answer.
+        opens_freely: whether episodes of its group may begin with other words; otherwise a group answers one prompt.
+        line_is_group: whether all rollouts of the line form one group (several responses in one line).
+        is_truncated: whether a token, turn or time limit cut the response off.
+        excluded: why it must not be compared (masked, failed); None if it may be.
+        is_left_out: whether this run excludes it, rather than its line: a later attempt replaces it, or a trial does
+            not reach it.
+        prompt_media: kinds of the images and files in the prompt.
+    """
+
+    prompt: tuple[Turn, ...]
+    response: tuple[Item, ...] | None
+    principle: str | None = None
+    task: str | None = None
+    index: int | None = None
+    group_attempt: int = 0
+    attempt: int = 0
+    is_session: bool = False
+    opens_freely: bool = False
+    line_is_group: bool = False
+    is_truncated: bool = False
+    excluded: str | None = None
+    is_left_out: bool = False
+    prompt_media: tuple[str, ...] = ()
+
+    @cached_property
+    def answer(self) -> str | None:
+        """All text of the policy, joined, without reasoning; empty if it wrote none, None without a response."""
+        return None if self.response is None else words_of(self.response)
+
+    @cached_property
+    def final_answer(self) -> str:
+        """The text after the last call, result or turn of the environment."""
+        return final_words_of(self.response or ())
+
+    @cached_property
+    def reasoning(self) -> str:
+        """The policy's reasoning, never shown to a judge."""
+        return reasoning_of(self.response or ())
+
+    @cached_property
+    def session(self) -> tuple[Turn, ...] | None:
+        """For an episode, all turns after the prompt, without reasoning; None otherwise."""
+        return turns_of_items(self.response or ()) if self.is_session else None
+
+    @property
+    def is_comparable(self) -> bool:
+        """Whether it has a response and is not excluded."""
+        return self.response is not None and self.excluded is None
+
+    @property
+    def media(self) -> tuple[str, ...]:
+        """Kinds of the images and files in prompt and response."""
+        return self.prompt_media + media_of(self.response or ())
+
+    @property
+    def stripped_tokens(self) -> int:
+        """Number of chat-template tokens removed from the ends of its texts."""
+        return sum(item.stripped_tokens for item in self.response or () if isinstance(item, Text))
+
+    @property
+    def has_prompt(self) -> bool:
+        """Whether any turn of the prompt has text."""
+        return any(turn.text.strip() for turn in self.prompt)
+
+
+__all__ = ["Rollout", "Turn", "UnreadableRecordError"]
