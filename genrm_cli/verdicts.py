@@ -153,13 +153,12 @@ class Outcome:
 
     Attributes:
         result: the verdict or grades, or the failure.
-        attempts: calls made, including retries and hedges.
+        attempts: calls made, including retries.
         latency_s: time from the first call to the last answer, including waits.
         prompt_tokens: sum over all replies, if the server reports them; likewise the two below.
         reply_text: the content of the last reply; None if there was none.
         from_journal: whether the result comes from the journal: the numbers are those of the run that asked.
         journal_key: key of the reply in the journal; empty if the journal does not contain it.
-        hedged: whether a straggling request was sent a second time.
         turns: minimum number of calls for an answer; all others are retries.
     """
 
@@ -172,7 +171,6 @@ class Outcome:
     reply_text: str | None = None
     from_journal: bool = False
     journal_key: bytes = field(default=b"", compare=False)
-    hedged: bool = False
     turns: int = 1
 
     def __reduce__(self) -> tuple[object, ...]:

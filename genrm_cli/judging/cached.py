@@ -8,7 +8,7 @@ from genrm_cli.judging.claims import LOOK_S
 from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.pacing.pool import Slot
 from genrm_cli.judging.remote import RemoteJudge
-from genrm_cli.judging.requests import JudgeRequest, Prompt, Reply
+from genrm_cli.judging.requests import JudgeRequest, Prompt
 from genrm_cli.verdicts import Failure, FailureKind, Outcome, StoppedBy
 
 
@@ -51,33 +51,15 @@ class CachedJudge:
 
     def recall(self, request: JudgeRequest) -> Outcome | None:
         """Return the stored outcome."""
-        known = self._journal.recall(request.key, with_reply=self._with_replies) or self._read_again(request)
+        known = self._journal.recall(request.key, with_reply=self._with_replies)
         if known is None and self._with_failures:
             known = self._journal.recall_failure(request.key)
         if known is None and self._only_known:
             flag = "--conclude" if self._with_failures else "--only-components"
             return Outcome(Failure(FailureKind.NOT_ASKED, f"not in the journal ({flag})"))
-        if known is None and self._only_failed and not self._has_failed(request):
+        if known is None and self._only_failed and not self._journal.has_failed(request.key):
             return Outcome(Failure(FailureKind.NOT_ASKED, "never asked before (--only-failed)"))
         return known
-
-    def _has_failed(self, request: JudgeRequest) -> bool:
-        """Return whether the request was made before, without a verdict."""
-        former = request.reread_key
-        if self._journal.has_failed(request.key) or not former:
-            return self._journal.has_failed(request.key)
-        return self._journal.has_failed(former) or self._journal.recall(former) is not None
-
-    def _read_again(self, request: JudgeRequest) -> Outcome | None:
-        """Parse the stored reply to a request whose replies were parsed differently; None if it has no verdict now."""
-        if not request.reread_key:
-            return None
-        known = self._journal.recall(request.reread_key, with_reply=True)
-        if known is None or not known.reply_text:
-            return None
-        # A stored reply was parsed once, so it was not cut off before its verdict.
-        known.result = self._judge.read(Reply(known.reply_text, finish_reason="stop"), request)
-        return None if isinstance(known.result, Failure) else known
 
     async def admit(self, lane: int | None = None) -> Slot | None:
         """Wait for permission to make another call."""

@@ -14,7 +14,7 @@ from email.utils import parsedate_to_datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Self
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import httpx
 import orjson
@@ -24,14 +24,15 @@ from pyreqwest.exceptions import DetailedPyreqwestError, PyreqwestError, Request
 from pyreqwest.http import Url
 
 from genrm_cli.errors import UsageError
-from genrm_cli.judging.mask_key import KeyMask
+from genrm_cli.judging.completion import parse_completion, parse_models
 from genrm_cli.judging.pacing.descriptors import is_exhausted
 from genrm_cli.judging.requests import Reply
 from genrm_cli.verdicts import Failure, FailureKind
 
 MAX_REPLY_BYTES = 32_000_000
 _MAX_DETAIL_CHARS = 300
-_MAX_TOKENS = 10**9  # of one reply; a longer one is a mistake of the server
+_MASK = "[key]"
+_LEAST_SECRET_CHARS = 8  # "x" and "EMPTY" are for servers that need no key, and may well be part of an answer
 _NO_DESCRIPTOR = tuple(f"(os error {number})" for number in (errno.EMFILE, errno.ENFILE))
 _CHAT_PATH = "/chat/completions"
 _PEM_MARK = b"-----BEGIN CERTIFICATE-----"
@@ -49,6 +50,20 @@ class JudgeAddress:
 
     def __repr__(self) -> str:
         return f"JudgeAddress({self.base_url})"
+
+
+class KeyMask:
+    """Masks a key in texts of a server, as it is and URL-encoded. Missing and short keys are not masked."""
+
+    def __init__(self, key: str | None) -> None:
+        is_secret = key is not None and len(key) >= _LEAST_SECRET_CHARS
+        self._forms = (key, quote(key, safe="")) if key is not None and is_secret else ()
+
+    def mask(self, text: str) -> str:
+        """Return the text without the key."""
+        for form in self._forms:
+            text = text.replace(form, _MASK)
+        return text
 
 
 class CallError(Exception):
@@ -246,96 +261,6 @@ def chat_url(base_url: str) -> str:
             f"--base-url {base_url!r} is not an http(s) URL; expected something like http://localhost:8000/v1."
         )
     return base_url.rstrip("/").removesuffix(_CHAT_PATH) + _CHAT_PATH
-
-
-def parse_models(listing: object) -> set[str]:
-    """Parse the reply to `GET /models`, omitting names that cannot be printed.
-
-    Raises:
-        ValueError: it is not a list of models.
-    """
-    data = _object(listing).get("data")
-    if not isinstance(data, list):
-        raise ValueError("no list of models")
-    return {name for each in data if (name := _text(_object(each).get("id"))) and name.isprintable()}
-
-
-def parse_completion(completion: object) -> Reply:
-    """Parse a chat completion object. The choice with index 0 counts, or the first if none has it.
-
-    Raises:
-        ValueError: it has no choice with a message, or reports an error, even beside a half-finished reply.
-    """
-    try:
-        choices = completion["choices"]  # type: ignore[index]
-        choice = next((each for each in choices if _object(each).get("index") == 0), choices[0])
-        message = choice["message"]
-        error = _object(completion).get("error") or choice.get("error")
-        if error or choice.get("finish_reason") == "error":
-            raise ValueError(f"the server reports an error: {_object(error).get('message') or error or 'no reason'}")
-        content, usage = message.get("content"), _object(completion.get("usage"))  # type: ignore[attr-defined]
-        reasoning = message.get("reasoning_content") or message.get("reasoning") or _thinking_in(content)
-        details = _object(usage.get("prompt_tokens_details"))
-        return Reply(
-            text=_text_in(content),
-            reasoning=reasoning if isinstance(reasoning, str) else "",
-            finish_reason=_text(choice.get("finish_reason")),
-            refusal=_text(message.get("refusal")),
-            prompt_tokens=_count(usage.get("prompt_tokens")),
-            completion_tokens=_count(usage.get("completion_tokens")),
-            cached_tokens=_count(details.get("cached_tokens")),
-            tokens=_tokens(choice.get("logprobs")),
-        )
-    except (KeyError, IndexError, TypeError, AttributeError) as error:
-        raise ValueError("no choice with a message") from error
-
-
-def _text_in(content: object) -> str:
-    """Return the text of a content: a string, or the text parts of a list."""
-    if isinstance(content, str):
-        return content
-    parts = [_object(part) for part in content] if isinstance(content, list) else []
-    return "".join(text for part in parts if isinstance(text := part.get("text"), str))
-
-
-def _thinking_in(content: object) -> str:
-    """Return the thinking parts of a content that is a list."""
-    parts = [_object(part) for part in content] if isinstance(content, list) else []
-    return "".join(_text_in(part.get("thinking")) for part in parts)
-
-
-def _tokens(logprobs: object) -> tuple[tuple[str, dict[str, float]], ...]:
-    """Return the tokens, each with the likely tokens in its place; none if the data is malformed."""
-    content = _object(logprobs).get("content")
-    if not isinstance(content, list):
-        return ()
-    tokens = [_object(token) for token in content]
-    texts = [text for token in tokens if isinstance(text := token.get("token"), str)]
-    return tuple(zip(texts, map(_likely, tokens), strict=True)) if len(texts) == len(tokens) else ()
-
-
-def _likely(token: dict[str, object]) -> dict[str, float]:
-    """Return the tokens that were likely in the place of this one, itself included; skip anything but numbers."""
-    top = token.get("top_logprobs")
-    likely: dict[str, float] = {}
-    for each in map(_object, [token, *(top if isinstance(top, list) else [])]):
-        text, value = each.get("token"), each.get("logprob")
-        if isinstance(text, str) and isinstance(value, int | float) and not isinstance(value, bool):
-            likely[text] = float(value)
-    return likely
-
-
-def _text(value: object) -> str | None:
-    return value if isinstance(value, str) else None
-
-
-def _object(value: object) -> dict[str, object]:
-    return value if isinstance(value, dict) else {}
-
-
-def _count(value: object) -> int | None:
-    """Return a plausible token count; None for anything else, since sums must fit the journal's columns."""
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MAX_TOKENS else None
 
 
 def _transport(address: JudgeAddress) -> HttpxTransport:

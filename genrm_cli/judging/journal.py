@@ -132,7 +132,7 @@ class Journal(AbstractContextManager["Journal"]):
             known.from_journal, known.journal_key = True, key
             return known
 
-    def _sound(self, key: bytes, outcome: Sequence[Any], checksum: int | None) -> Judgment | None:
+    def _sound(self, key: bytes, outcome: Sequence[Any], checksum: int) -> Judgment | None:
         """Return the judgment of a stored row; None if the row is damaged."""
         opinion = sound_opinion(key, outcome, checksum)
         if opinion is None:
@@ -286,22 +286,28 @@ class Journal(AbstractContextManager["Journal"]):
             self._connection.execute(_COPIED)
         yield from self._iter_verdicts("SELECT * FROM verdicts WHERE key NOT IN (SELECT key FROM copied)")
 
-    def prune(self, *, failures: bool, before: float | None, judge: str | None) -> tuple[int, int]:
+    def prune(self, *, failures: bool, before: float | None, judge: str | None, delete: bool = True) -> tuple[int, int]:
         """Delete failures, and verdicts of a judge, from before a time (Unix seconds), or both.
 
-        Return the numbers of deleted verdicts and failures.
+        Returns:
+            The numbers of deleted verdicts and failures; without `delete`, those that would be deleted.
         """
+        chosen = "(:before IS NULL OR answered_at < :before) AND (:judge IS NULL OR judge = :judge)"
+        tables = {
+            "verdicts": chosen if before is not None or judge is not None else "FALSE",
+            "failures": "TRUE" if failures else "FALSE",
+        }
         with self._errors:
-            gone_failures = self._connection.execute("DELETE FROM failures").rowcount if failures else 0
-            gone_verdicts = 0
-            if before is not None or judge is not None:
-                gone_verdicts = self._connection.execute(
-                    "DELETE FROM verdicts"
-                    " WHERE (:before IS NULL OR answered_at < :before) AND (:judge IS NULL OR judge = :judge)",
-                    {"before": before, "judge": judge},
-                ).rowcount
-            self._connection.execute("VACUUM")
-        return gone_verdicts, gone_failures
+            execute = self._connection.execute
+            counts = [
+                execute(f"SELECT count(*) FROM {table} WHERE {where}", {"before": before, "judge": judge}).fetchone()[0]  # noqa: S608
+                for table, where in tables.items()
+            ]
+            if delete:
+                for table, where in tables.items():
+                    execute(f"DELETE FROM {table} WHERE {where}", {"before": before, "judge": judge})  # noqa: S608
+                execute("VACUUM")
+        return counts[0], counts[1]
 
     def _commit(self) -> None:
         """Write the batch and wake its waiters."""

@@ -1,4 +1,4 @@
-"""The SQLite file of a journal: schema, rows, opening and migration."""
+"""The SQLite file of a journal: schema, rows and opening."""
 
 import contextlib
 import json
@@ -18,9 +18,9 @@ from typing import Any
 import zstandard
 
 from genrm_cli.errors import StorageError
-from genrm_cli.verdicts import MAX_RANKING, MAX_SCORE, MIN_RANKING, MIN_SCORE, Grades, Judgment, Said, Verdict
+from genrm_cli.verdicts import Grades, Judgment, Said, Verdict
 
-FORMAT = 3
+FORMAT = 1
 _APPLICATION_ID = 0x67656E72  # tells our files from other SQLite files
 _BUSY_TIMEOUT_S = 30.0
 _CACHE_KIB = 8 << 10  # keys are hashes, so reads are random: with SQLite's default of 2 MB they take a third longer
@@ -33,7 +33,7 @@ CREATE TABLE verdicts (
     key BLOB PRIMARY KEY, judge TEXT NOT NULL, score_1 REAL, score_2 REAL, ranking REAL, defaulted INTEGER NOT NULL,
     attempts INTEGER NOT NULL, latency_s REAL NOT NULL, prompt_tokens INTEGER NOT NULL,
     completion_tokens INTEGER NOT NULL, cached_tokens INTEGER NOT NULL, answered_at REAL NOT NULL, reply BLOB NOT NULL,
-    grades TEXT, checksum INTEGER, CHECK (grades IS NOT NULL OR (score_1 + score_2 + ranking) IS NOT NULL)
+    grades TEXT, checksum INTEGER NOT NULL, CHECK (grades IS NOT NULL OR (score_1 + score_2 + ranking) IS NOT NULL)
 ) WITHOUT ROWID;
 CREATE TABLE failures (
     key BLOB PRIMARY KEY, judge TEXT NOT NULL, kind TEXT NOT NULL, detail TEXT NOT NULL, attempts INTEGER NOT NULL,
@@ -42,18 +42,6 @@ CREATE TABLE failures (
 CREATE TABLE claims (key BLOB PRIMARY KEY, run BLOB NOT NULL, expires_at REAL NOT NULL) WITHOUT ROWID;
 """
 _NEW_TABLES = _SCHEMA.replace("CREATE TABLE", "CREATE TABLE IF NOT EXISTS")
-# Format 1 had no grades, and format 2 no checksums and no claims.
-_FROM_FORMAT = {
-    1: f"""
-ALTER TABLE verdicts RENAME TO verdicts_of_format_1;
-{_NEW_TABLES}
-INSERT INTO verdicts SELECT *, NULL, NULL FROM verdicts_of_format_1;
-DROP TABLE verdicts_of_format_1;
-""",  # noqa: S608  (our own names)
-    2: f"ALTER TABLE verdicts ADD COLUMN checksum INTEGER; {_NEW_TABLES}",
-}
-# Views of older formats as the current one, for readers that must not change the file.
-_VIEW_OF_FORMAT = {1: "*, NULL AS grades, NULL AS checksum", 2: "*, NULL AS checksum"}
 VERDICT_COLUMNS = (
     "key", "judge", "score_1", "score_2", "ranking", "defaulted", "attempts", "latency_s", "prompt_tokens",
     "completion_tokens", "cached_tokens", "answered_at", "reply", "grades", "checksum",
@@ -65,7 +53,7 @@ OUTCOME_COLUMNS = (
 )  # fmt: skip
 FAILURE_COLUMNS = ("key", "judge", "kind", "detail", "attempts", "failed_at")
 _TEXT_COLUMNS = ("key", "judge", "reply", "kind", "detail", "grades")
-_VERDICT_ONLY, _GRADES_ONLY = ("score_1", "score_2", "ranking", "checksum"), ("grades", "checksum")
+_VERDICT_ONLY, _GRADES_ONLY = ("score_1", "score_2", "ranking"), ("grades",)
 _TURN, _CUT_TURN = "turn", "cut turn"  # stand for grades where a chat model's turn was stored
 _NUMBERS = struct.Struct("<9d")
 _TOO_LARGE = 2**63  # for an integer of SQLite
@@ -141,28 +129,13 @@ def checksum_of(key: bytes, outcome: Sequence[Any]) -> int:
     return zlib.crc32(b"" if grades is None else grades.encode(), zlib.crc32(numbers, zlib.crc32(key)))
 
 
-def sound_opinion(key: bytes, outcome: Sequence[Any], checksum: int | None) -> Judgment | None:
-    """Return the judgment in a row's `OUTCOME_COLUMNS`; None if the row is damaged.
-
-    A row of an older format has no checksum: a verdict must then be within the scale.
-    """
+def sound_opinion(key: bytes, outcome: Sequence[Any], checksum: int) -> Judgment | None:
+    """Return the judgment in a row's `OUTCOME_COLUMNS`; None if the row is damaged."""
     try:
-        if checksum_of(key, outcome) != checksum and checksum is not None:
-            return None
-        opinion = opinion_of(*outcome[:5])
+        opinion = opinion_of(*outcome[:5]) if checksum_of(key, outcome) == checksum else None
     except (TypeError, ValueError, KeyError, AttributeError, OverflowError, RecursionError):
         return None
-    if isinstance(opinion, Said):
-        return opinion
-    if isinstance(opinion, Grades):
-        return opinion if all(map(math.isfinite, opinion.values)) else None
-    # NeMo Gym's own parsing accepts any number, so a checksum confirms those outside the scale.
-    return opinion if checksum is not None or _is_within_scale(opinion) else None
-
-
-def _is_within_scale(verdict: Verdict) -> bool:
-    scores = (verdict.score_1, verdict.score_2)
-    return all(MIN_SCORE <= score <= MAX_SCORE for score in scores) and MIN_RANKING <= verdict.ranking <= MAX_RANKING
+    return None if isinstance(opinion, Grades) and not all(map(math.isfinite, opinion.values)) else opinion
 
 
 def _refuse_constant(name: str) -> float:
@@ -197,8 +170,7 @@ def connect(path: str, *, read_only: bool = False) -> Connection:
 
     Args:
         path: path of the file.
-        read_only: change neither entries nor format; works on read-only files. Otherwise the file is created if
-            needed, and converted to this format.
+        read_only: change nothing; works on read-only files. Otherwise the file is created if needed.
     """
     if not Path(path).parent.is_dir():
         raise sqlite3.OperationalError("its folder does not exist")
@@ -248,12 +220,7 @@ def _opened_as(path: str, query: str) -> Connection:
     connection = sqlite3.connect(uri, uri=True, timeout=_BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False)
     try:
         _set_factories(connection)
-        _, version = _check_format(connection, path)
-        if version in _VIEW_OF_FORMAT:
-            connection.execute("PRAGMA temp_store = MEMORY")
-            connection.execute(
-                f"CREATE TEMP VIEW verdicts AS SELECT {_VIEW_OF_FORMAT[version]} FROM main.verdicts"  # noqa: S608
-            )
+        _check_format(connection, path)
         connection.execute("PRAGMA query_only = ON")
     except BaseException:
         connection.close()
@@ -261,31 +228,29 @@ def _opened_as(path: str, query: str) -> Connection:
     return connection
 
 
-def _check_format(connection: Connection, path: str) -> tuple[int, int]:
-    """Return the number of tables and the format of a file, or raise `StorageError`."""
+def _check_format(connection: Connection, path: str) -> bool:
+    """Return whether a file has tables; raise `StorageError` if they are not a journal's of this format."""
     tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
     application = connection.execute("PRAGMA application_id").fetchone()[0]
     version = connection.execute("PRAGMA user_version").fetchone()[0]
     if tables and application != _APPLICATION_ID:
         raise StorageError(f"{path} is an SQLite file, but not a genrm journal; name another file with --journal.")
-    if tables and not 1 <= version <= FORMAT:
+    if tables and version != FORMAT:
         raise StorageError(
             f"journal {path} has format {version}, but this version of genrm reads format {FORMAT}. Use the version "
             "that wrote it, or name another journal with --journal."
         )
-    return tables, version
+    return bool(tables)
 
 
 def _prepare(connection: Connection, path: str) -> None:
-    """Check the format of the file, migrate it, or create the tables if it is empty."""
-    tables, version = _check_format(connection, path)
-    if tables and version != FORMAT:
-        _migrate(connection)
+    """Check the format of the file, or create the tables if it is empty."""
+    has_tables = _check_format(connection, path)
     # WAL: readers and the writer do not wait for each other, and a killed process loses no commit.
     _switch_to_wal(connection)
     connection.execute("PRAGMA synchronous = NORMAL")
     connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
-    if not tables:
+    if not has_tables:
         connection.executescript(
             f"BEGIN IMMEDIATE; {_NEW_TABLES}"
             f"PRAGMA application_id = {_APPLICATION_ID}; PRAGMA user_version = {FORMAT}; COMMIT;"
@@ -307,12 +272,3 @@ def _switch_to_wal(connection: Connection) -> None:
             time.sleep(_SWITCH_PAUSE_S)
         else:
             return
-
-
-def _migrate(connection: Connection) -> None:
-    """Migrate a file from an older format; another process may do so at the same time."""
-    with transaction(connection) as execute:
-        version = execute("PRAGMA user_version").fetchone()[0]
-        for statement in filter(str.strip, _FROM_FORMAT.get(version, "").split(";")):
-            execute(statement)
-        execute(f"PRAGMA user_version = {FORMAT}")

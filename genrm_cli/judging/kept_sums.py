@@ -12,7 +12,7 @@ CREATE TABLE IF NOT EXISTS summed (name TEXT NOT NULL, part BLOB NOT NULL, PRIMA
 
 
 class KeptSums:
-    """Sums of numbers, by name. Their tables are made when sums are first kept; older versions ignore them."""
+    """Sums of numbers, by name. Their tables are made when sums are first kept."""
 
     def __init__(self, connection: Connection, errors: JournalErrors) -> None:
         self._connection = connection

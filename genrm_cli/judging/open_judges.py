@@ -360,7 +360,6 @@ class _Opener:
                 comparison_timeout_s=limits.comparison_timeout,
                 retry=RetryPolicy(limits.retries),
                 reask=limits.reask,
-                hedge=limits.hedge,
             ),
             self._budget,
             model=judge.model or "",

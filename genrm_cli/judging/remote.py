@@ -12,7 +12,6 @@ from genrm_cli.judging.client import CallError
 from genrm_cli.judging.pacing import clock
 from genrm_cli.judging.pacing.budget import Budget
 from genrm_cli.judging.pacing.endpoint import Ending, Endpoint
-from genrm_cli.judging.pacing.hedge import Asking, Hedge
 from genrm_cli.judging.pacing.pool import EndpointPool, Slot
 from genrm_cli.judging.pacing.retry import RetryPolicy
 from genrm_cli.judging.profiles.parsing.answer import parse_first_turn
@@ -47,14 +46,12 @@ class CallPolicy:
         comparison_timeout_s: timeout of a comparison, including all calls and waits.
         retry: retries of a call that failed transiently.
         reask: number of times to ask again if a reply has no readable verdict.
-        hedge: whether to resend a straggling request while slots are idle.
     """
 
     call_timeout_s: float
     comparison_timeout_s: float
     retry: RetryPolicy
     reask: int
-    hedge: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,12 +118,8 @@ class RemoteJudge:
         self._policy = policy
         self._budget = budget
         self._request_fields = {"model": model, **profile.request_fields, **sampling}
-        versions = (profile.version, profile.reread_version)
-        self._identities = [
-            orjson.dumps([profile.name, version, judge_id or model]) for version in versions if version is not None
-        ]
+        self._identity = orjson.dumps([profile.name, profile.version, judge_id or model])
         self._turns = count_turns(profile)
-        self._hedge = Hedge(self.latencies)
         self._trial = self._prepare_trial()
 
     @property
@@ -155,8 +148,7 @@ class RemoteJudge:
     def prepare(self, shown: Prompt, judge_idx: int) -> JudgeRequest:
         """Build the request and its key: a sha256 over everything that changes the answer, and nothing else."""
         body = self._body_of(render_messages(self.profile, shown))
-        asked = b"%d\n" % judge_idx + body
-        return JudgeRequest(shown, body, *(hashlib.sha256(identity + asked).digest() for identity in self._identities))
+        return JudgeRequest(shown, body, hashlib.sha256(self._identity + b"%d\n" % judge_idx + body).digest())
 
     def _body_of(self, messages: list[Message], **more: object) -> bytes:
         # `default`: nested fields of a profile are read-only mappings, which orjson cannot serialise.
@@ -311,7 +303,7 @@ class RemoteJudge:
         while slot is not None:
             try:
                 # A prompt that always breaks the judge must not decide whether an endpoint is healthy.
-                reply = await self._send(self._trial if slot.on_trial else question, slot, outcome, gives_up_at_s)
+                reply = await self._exchange(self._trial if slot.on_trial else question, slot, outcome, gives_up_at_s)
             except CallError as failure:
                 error = failure
             else:
@@ -332,23 +324,6 @@ class RemoteJudge:
             await self._pool.pause(wait_s, holds_back=error_ending(error) is not Ending.BROKEN)
             slot = await self._slot_in_time(gives_up_at_s)
         raise error
-
-    async def _send(self, question: JudgeRequest, slot: Slot, outcome: Outcome, gives_up_at_s: float) -> Reply:
-        """Send one request, and a second time if it straggles and a slot is idle."""
-        first = self._exchange(question, slot, outcome, gives_up_at_s)
-        if slot.on_trial or not self._policy.hedge:
-            return await first
-
-        def ask_again() -> Asking | None:
-            # Not worth stopping the run, and nobody waits for it.
-            spare = self._pool.acquire_idle() if self._budget.has_room() else None
-            if spare is None:
-                return None
-            self._budget.count_call()
-            outcome.hedged = True
-            return self._exchange(question, spare, outcome, gives_up_at_s)
-
-        return await self._hedge.first_reply(first, ask_again)
 
     async def _exchange(self, question: JudgeRequest, slot: Slot, outcome: Outcome, gives_up_at_s: float) -> Reply:
         started_s = clock.now_s()

@@ -109,10 +109,8 @@ class JudgeRequest:
         shown: the prompt.
         body: body of the HTTP request; empty for the built-in judge.
         key: sha256 of everything that changes the answer; empty for the built-in judge.
-        reread_key: the key of the same request from when replies were parsed differently; empty if there is none.
     """
 
     shown: Prompt
     body: bytes = b""
     key: bytes = b""
-    reread_key: bytes = b""

@@ -70,7 +70,6 @@ class RunMetrics(Mergeable):
     prompt_chars: int = 0
     verdicts: int = 0
     journal_hits: int = 0
-    hedged: int = 0
     stopped_by: StoppedBy | None = None
     latencies: Latencies = field(default_factory=Latencies)
     failures: Counter[str] = field(default_factory=Counter)
@@ -131,7 +130,6 @@ class RunMetrics(Mergeable):
         if not outcome.from_journal:
             self.calls += outcome.attempts
             self.retries += max(0, outcome.attempts - outcome.turns)
-            self.hedged += outcome.hedged
             self.prompt_tokens += outcome.prompt_tokens
             self.completion_tokens += outcome.completion_tokens
             self.cached_tokens += outcome.cached_tokens
@@ -225,7 +223,6 @@ def summarise(metrics: RunMetrics, wall_time_s: float) -> dict[str, Any]:
         "failure_examples": dict(sorted(metrics.failure_examples.items())),
         "calls": metrics.calls,
         "retries": metrics.retries,
-        "hedged_comparisons": metrics.hedged,
         "prompt_tokens": metrics.prompt_tokens,
         "completion_tokens": metrics.completion_tokens,
         "cached_prompt_tokens": metrics.cached_tokens,

@@ -144,9 +144,6 @@ class LimitSettings:
         5, "Number of retries of a request after a 5xx status, a timeout or a connection error.", low=0, high=100
     )
     reask: int = setting(3, "Number of retries of a comparison after an unparsable reply.", low=0, high=100)
-    hedge: bool = setting(
-        False, "Resend slow requests while slots are idle, and use the first reply.", needs_trust=False
-    )
     max_calls: int | None = setting(None, "Stop with partial results after this many calls.", low=0, is_common=True)
     max_total_tokens: int | None = setting(
         None, "Stop with partial results after this many prompt and reply tokens in total.", low=0

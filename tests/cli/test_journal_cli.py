@@ -86,7 +86,7 @@ def test_prune_deletes_what_is_chosen(
     call: Call, path: Path, options: tuple[str, ...], says: str, kept: list[bytes]
 ) -> None:
     """What went is told in numbers, and the rest is still there."""
-    finished = call("journal", "prune", path, *options)
+    finished = call("journal", "prune", path, *options, "--yes")
     assert (finished.code, finished.out.decode().strip()) == (0, says)
     exported = [json.loads(line) for line in call("journal", "export", path).out.splitlines()]
     assert [bytes.fromhex(entry["key"]) for entry in exported] == kept
@@ -97,11 +97,13 @@ def test_prune_deletes_what_is_chosen(
     [
         ((), ("nothing to delete", "--failures", "--older-than", "--judge")),
         (("--older-than", "soon"), ("--older-than", "'soon'", "90d")),
-        (("--older-than", "-5d"), ("--older-than", "'-5d'")),
+        (("--older-than", "-5d", "--yes"), ("--older-than", "'-5d'")),
+        (("--older-than", "5", "--yes"), ("'5'", "unit", "90d")),
+        (("--older-than", "5d"), ("would delete 1 answer and 0 failures", "--yes")),
     ],
 )
 def test_prune_wants_to_be_told_what(call: Call, path: Path, options: tuple[str, ...], words: tuple[str, ...]) -> None:
-    """Without a choice, or with one that cannot be read, nothing is deleted, and the code is 2."""
+    """Without a choice, a unit or a confirmation, nothing is deleted, and the code is 2."""
     finished = call("journal", "prune", path, *options)
     assert finished.code == 2
     for word in words:

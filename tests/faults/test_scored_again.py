@@ -35,7 +35,7 @@ def test_a_complete_journal_answers_everything(complete: Scoring) -> None:
         ("--default-score", 1),
         ("--keep-replies",),
         ("--order-balanced",),
-        ("--call-timeout", 5, "--retries", 1, "--reask", 0, "--hedge"),
+        ("--call-timeout", 5, "--retries", 1, "--reask", 0),
         ("--concurrency", "auto"),
         ("--judge-id", MODEL),
         ("--base-url", "http://127.0.0.1:9/v1"),

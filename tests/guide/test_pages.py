@@ -44,6 +44,7 @@ OTHER_FLAGS = {
     "--fit",
     "--price",
     "--older-than",
+    "--yes",
     "--offline",
     "--changed",
     "--failures",

@@ -85,7 +85,6 @@ async def open_judge(
     allowance: Budget | None = None,
     journal: Journal | None = None,
     only_failed: bool = False,
-    hedge: bool = False,
     retries: int = 5,
     reask: int = 0,
     call_timeout_s: float = 10.0,
@@ -101,7 +100,7 @@ async def open_judge(
         for client in clients
     ]
     pool = EndpointPool(endpoints, give_up_after_s, lambda event, fields: None)
-    patience = CallPolicy(call_timeout_s, comparison_timeout_s, RetryPolicy(retries, base_s), reask, hedge)
+    patience = CallPolicy(call_timeout_s, comparison_timeout_s, RetryPolicy(retries, base_s), reask)
     allowance = allowance or Budget()
     chosen = PROFILES[profile] if isinstance(profile, str) else profile
     remote = RemoteJudge(pool, chosen, patience, allowance, model="m", sampling={})

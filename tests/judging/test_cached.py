@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,6 @@ from opened_judge import Opened, judge_pairs, open_judge, with_judge
 
 from genrm_cli.errors import JudgeError
 from genrm_cli.judging.journal import Journal
-from genrm_cli.judging.lookup.builtin_profiles import PROFILES
 from genrm_cli.judging.pacing.budget import Budget
 from genrm_cli.verdicts import Outcome, Verdict
 
@@ -36,22 +34,6 @@ def test_what_the_journal_holds_is_not_asked_again(judge_server: JudgeServer, jo
         assert (before.from_journal, after.from_journal) == (False, True)
         assert (after.result, after.reply_text, after.attempts) == (before.result, before.reply_text, 1)
         assert after.prompt_tokens == before.prompt_tokens > 0
-
-
-def test_replies_that_were_parsed_otherwise_are_parsed_again(judge_server: JudgeServer, journal: Journal) -> None:
-    """A profile that parses more strictly asks again only what its judge said unclearly."""
-    profile = PROFILES["nemotron"]
-    before = replace(profile, version=1, parse_reply=lambda reply, shown: Verdict(5, 1, 1))
-    after = replace(profile, version=2, reread_version=1)
-    with_judge(lambda each: each.ask_all([0, 1]), judge_server.base_url, journal=journal, profile=before)
-    judge_server.behave(fault=UNREADABLE)
-    with_judge(lambda each: each.ask_all([2]), judge_server.base_url, journal=journal, profile=before)
-    judge_server.behave()
-    again = with_judge(lambda each: each.ask_all([0, 1, 2]), judge_server.base_url, journal=journal, profile=after)
-    assert again.allowance.calls == 1
-    assert [outcome.from_journal for outcome in again.outcomes.values()] == [True, True, False]
-    own = with_judge(lambda each: each.ask_all([0, 1, 2]), judge_server.base_url, profile=profile)
-    assert [each.result for each in again.outcomes.values()] == [each.result for each in own.outcomes.values()]
 
 
 def test_equal_questions_in_flight_are_asked_once(judge_server: JudgeServer, journal: Journal) -> None:

@@ -1,20 +1,18 @@
 import asyncio
-import base64
 import gzip
 import time
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from typing import Any
+from urllib.parse import quote
 
 import orjson
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from judge_server_fixture import JudgeServer
 
 from genrm_cli.errors import UsageError
-from genrm_cli.judging.client import MAX_REPLY_BYTES, CallError, JudgeAddress, JudgeClient, chat_url, parse_completion
-from genrm_cli.judging.mask_key import KeyMask
+from genrm_cli.judging.client import MAX_REPLY_BYTES, CallError, JudgeAddress, JudgeClient, KeyMask, chat_url
+from genrm_cli.judging.completion import parse_completion
 from genrm_cli.judging.requests import Reply
 from genrm_cli.verdicts import FailureKind
 
@@ -275,43 +273,17 @@ def test_the_key_is_masked_in_every_failure(judge_server: JudgeServer, fault: di
     assert KEY not in str(error)
 
 
-ENCODED_KEYS = {
-    "base64": base64.b64encode(f"Bearer {KEY}".encode()).decode(),
-    "base64 of the key": base64.b64encode(KEY.encode()).decode(),
-    "hex": KEY.encode().hex(),
-    "entities": "".join(f"&#{ord(char)};" for char in KEY),
-    "hex entities": "".join(f"&#x{ord(char):x};" for char in KEY),
-    "url": "".join(f"%{ord(char):02x}" for char in KEY),
-    "first half": KEY[: len(KEY) // 2],
-    "second half": KEY[len(KEY) // 2 :],
-}
-
-
-@pytest.mark.parametrize("echo", ENCODED_KEYS.values(), ids=ENCODED_KEYS)
-def test_an_encoded_key_is_masked_in_errors_and_replies(judge_server: JudgeServer, echo: str) -> None:
-    """A key echoed as base64, hex, entities, URL-encoded or in halves reaches neither a failure nor an answer."""
-    where = address(judge_server, api_key=KEY)
-    judge_server.behave(script=[{"status": 500, "body": f"<p>denied: {echo} </p>"}, {"content": f"You sent {echo} ."}])
-    for text in (failed_call(where).failure.detail, complete(where).text):
-        assert "[key]" in text
-        assert echo[8:16] not in text
+def test_the_key_is_masked_in_answers(judge_server: JudgeServer) -> None:
+    """Answers are stored: an echoed key does not get there, plain or URL-encoded."""
+    key = "sk-l/0123+456789"
+    judge_server.behave(fault={"content": f"You sent {key} and ?key={quote(key, safe='')}."})
+    assert complete(address(judge_server, api_key=key)).text == "You sent [key] and ?key=[key]."
 
 
 def test_an_answer_without_the_key_stays_as_it_is() -> None:
-    """Escapes and per cent signs in an answer are not decoded for the mask's sake."""
-    answer = "100 % sure &amp; %41 sk-l, 4 &gt; 3"
-    assert KeyMask(KEY).mask(answer) == answer
+    """Short keys are no secrets, and pieces of a key may well be part of an answer."""
     assert KeyMask("EMPTY").mask("EMPTY") == "EMPTY"
     assert KeyMask("token-abc123").mask("token-based, not token-abc123") == "token-based, not [key]"
-
-
-@given(st.text("abcdefgh-/+=", min_size=8, max_size=60), st.integers(0, 59), st.integers(0, 59))
-def test_no_long_piece_of_a_key_is_left(key: str, start: int, stop: int) -> None:
-    """Whatever piece of a key a text holds, if it is at least half of the key, half of the key is not left."""
-    masked = KeyMask(key).mask(f"[[ {key[min(start, stop) : max(start, stop)]} ]]")
-    half = -(-len(key) // 2)
-    if half >= 8:
-        assert not any(key[at : at + half] in masked for at in range(len(key) - half + 1))
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -20,11 +21,12 @@ from genrm_process import PACKAGE_ROOT
 
 from genrm_cli.errors import StorageError
 from genrm_cli.judging.journal import Journal
-from genrm_cli.judging.journal_file import FORMAT
-from genrm_cli.verdicts import Failure, FailureKind, Outcome, Verdict
+from genrm_cli.judging.journal_file import FORMAT, connect
+from genrm_cli.verdicts import Failure, FailureKind, Grades, Outcome, Verdict
 
 LABEL = "m · nemotron-1"
 GOOD = Outcome(Verdict(4, 2, 2), 2, 1.5, 900, 120, 64, '{"score_1": 4, ...}')
+GRADED = Outcome(Grades((4.25, 1.0, 5.0), ("good", "Ünïcode 🎲", "")), 2, 1.5, 900, 120, 64, '{"scores": {}}')
 BAD = Outcome(Failure(FailureKind.TRUNCATED, "no room"), attempts=4)
 
 
@@ -562,3 +564,80 @@ def test_an_existing_journal_keeps_its_mode(tmp_path: Path) -> None:
     path.chmod(0o660)
     with Journal(str(path)):
         assert path.stat().st_mode & 0o777 == 0o660
+
+
+def test_grades_come_back_as_they_were(path: str) -> None:
+    """Values, notes, cost and reply survive closing; the first grades on a question count for all."""
+    with Journal(path) as journal:
+        record_all(journal, {key(1): GRADED, key(2): BAD})
+        (counted,) = record_all(journal, {key(1): replace(GRADED, result=Grades((1.0, 1.0, 1.0)))})
+        assert counted.result == GRADED.result
+    with Journal(path) as journal:
+        known = journal.recall(key(1), with_reply=True)
+        assert known == replace(GRADED, from_journal=True)
+        assert isinstance(known.result, Grades)
+        assert known.result.notes == ("good", "Ünïcode 🎲", "")
+        assert (len(journal), journal.has_failed(key(2))) == (1, True)
+        record_all(journal, {key(2): GRADED})
+        assert not journal.has_failed(key(2))
+
+
+def test_grades_travel_between_journals(path: str, tmp_path: Path) -> None:
+    """Entries exported as JSON can be imported into another journal without change."""
+    with Journal(path) as journal, Journal(str(tmp_path / "other.sqlite")) as other:
+        record_all(journal, {key(1): GRADED, key(2): Outcome(Verdict(4, 2, 2)), key(3): BAD})
+        entries = [json.loads(json.dumps(entry)) for entry in journal.iter_entries()]
+        other.take_in(entries)
+        assert other.recall(key(1), with_reply=True) == replace(GRADED, from_journal=True)
+        assert (len(other), list(other.iter_uncopied())) == (2, [])
+        assert [dict(entry) for entry in other.iter_entries()] == entries
+
+
+@pytest.mark.parametrize(
+    "grades",
+    [
+        "",
+        "[]",
+        "7",
+        '{"values": [4]}',
+        '{"values": 4, "notes": []}',
+        '{"values": ["high"], "notes": []}',
+        '{"values": [null], "notes": []}',
+        '{"values": [NaN], "notes": []}',
+        '{"values": [Infinity], "notes": []}',
+        "[" * 100_000,
+        7,
+        ["4"],
+    ],
+)
+def test_grades_that_are_none_are_refused(path: str, tmp_path: Path, grades: Any) -> None:
+    """Invalid grades in a copy are an error that names the copy, and nothing of it is stored."""
+    with Journal(path) as journal, Journal(str(tmp_path / "other.sqlite")) as other:
+        record_all(journal, {key(1): GRADED, key(2): GRADED})
+        entries = list(journal.iter_entries())
+        entries[1]["grades"] = grades
+        with pytest.raises(StorageError, match="contains an invalid journal entry"):
+            other.take_in(entries, "s3://b/rl/j/0001")
+        assert len(other) == 0
+
+
+def test_a_verdict_without_numbers_is_refused(path: str, tmp_path: Path) -> None:
+    """Where there are no grades there must be scores."""
+    with Journal(path) as journal, Journal(str(tmp_path / "other.sqlite")) as other:
+        record_all(journal, {key(1): GRADED})
+        (entry,) = journal.iter_entries()
+        with pytest.raises(StorageError, match="contains an invalid journal entry"):
+            other.take_in([entry | {"grades": None}])
+
+
+def test_runs_that_make_a_journal_at_the_same_moment_wait_for_each_other(tmp_path: Path) -> None:
+    """SQLite ignores its busy timeout when two connections switch to the write-ahead log together."""
+
+    def open_and_close(path: Path) -> None:
+        connect(str(path)).close()
+
+    with ThreadPoolExecutor(4) as pool:
+        for number in range(10):
+            opened = [pool.submit(open_and_close, tmp_path / f"{number}.sqlite") for _ in range(4)]
+            for each in opened:
+                each.result()

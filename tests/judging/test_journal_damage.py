@@ -41,13 +41,11 @@ def path(tmp_path: Path) -> str:
     return path
 
 
-def change(path: str, column: str, value: Any, keys: Iterable[int] = (1,), *, checksum: bool = True) -> None:
-    """Set a column of some verdicts; without `checksum`, as if the file had been written before there were any."""
+def change(path: str, column: str, value: Any, keys: Iterable[int] = (1,)) -> None:
+    """Set a column of some verdicts."""
     with sqlite3.connect(path) as connection:
         for number in keys:
             connection.execute(f"UPDATE verdicts SET {column} = ? WHERE key = ?", (value, key(number)))
-            if not checksum:
-                connection.execute("UPDATE verdicts SET checksum = NULL WHERE key = ?", (key(number),))
     connection.close()
 
 
@@ -104,25 +102,6 @@ def test_a_damaged_verdict_is_replaced(path: str, tmp_path: Path) -> None:
         assert journal.recall(key(1), with_reply=True) == replace(mine, from_journal=True)
         assert journal.recall(key(3), with_reply=True) == replace(GOOD, from_journal=True)
         assert journal.statistics()["damaged_verdicts"] == 0
-
-
-@pytest.mark.parametrize("column", ["score_1", "score_2", "ranking"])
-@pytest.mark.parametrize("value", [99.0, 0.0, 9e999, "high"])
-def test_a_row_from_before_checksums_must_be_within_the_scale(path: str, column: str, value: object) -> None:
-    """A verdict without a checksum is recalled only if its numbers are from 1 to 5, and 1 to 6."""
-    change(path, "defaulted", 0, checksum=False)
-    with Journal(path) as journal:
-        assert journal.recall(key(1), with_reply=True) == replace(GOOD, from_journal=True)
-    change(path, column, value)
-    with Journal(path) as journal:
-        assert journal.recall(key(1)) is None
-
-
-def test_grades_from_before_checksums_must_be_finite(path: str) -> None:
-    """JSON can hold numbers that are larger than any float."""
-    change(path, "grades", '{"values": [1e999], "notes": []}', keys=(2,), checksum=False)
-    with Journal(path) as journal:
-        assert journal.recall(key(2)) is None
 
 
 def test_a_checksum_vouches_for_numbers_outside_the_scale(path: str) -> None:

@@ -31,7 +31,7 @@ def asked_of(
     max_calls: int | None = None,
 ) -> bytes:
     """Return the key of a question to a judge with these settings."""
-    patience = CallPolicy(call_timeout_s, 2 * call_timeout_s, RetryPolicy(retries), retries, hedge=retries > 5)
+    patience = CallPolicy(call_timeout_s, 2 * call_timeout_s, RetryPolicy(retries), retries)
     pool = EndpointPool([], 10, lambda event, fields: None)
     allowance = Budget(max_calls)
     judge = RemoteJudge(pool, profile, patience, allowance, model=model, sampling=sampling or {}, judge_id=judge_id)

@@ -159,7 +159,6 @@ def test_json_scores_may_have_decimals(score: str) -> None:
         ({"verdict": {"form": "free"}}, "scores_json"),
         ({"verdict": {"pattern": "(?P<label>.)", "labels": {"A": "tie"}, "truncated": "no"}}, "drop_match"),
         ({"verdict": {"pattern": "(?P<label>.)", "labels": {"A": "tie"}, "label_form": "integer"}}, "not an integer"),
-        ({"verdict": {"pattern": "(?P<label>.)", "labels": {"A": "tie"}, "must_agree": "yes"}}, "must_agree"),
         ({"verdict": {"json": {"label": "a"}, "labels": {"A": "tie"}, "truncated": "keep"}}, "truncated"),
         ({"version": 3}, "version"),
     ],

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genrm_cli.judging.client import parse_completion
+from genrm_cli.judging.completion import parse_completion
 from genrm_cli.judging.lookup.builtin_profiles import PROFILES
 from genrm_cli.judging.pacing.budget import Budget
 from genrm_cli.judging.pacing.pool import EndpointPool

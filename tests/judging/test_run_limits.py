@@ -1,6 +1,5 @@
 """What a run may spend, in calls, tokens, money and time: kept to, and said."""
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -131,32 +130,6 @@ def test_a_comparisons_time_is_not_stretched_by_waiting_for_a_slot(judge_server:
     assert kind_of(opened.outcomes[0]) == "http"
     assert judge_server.stats()["requests"] == 2
     assert opened.allowance.calls == 2
-
-
-def test_a_straggler_is_overtaken(judge_server: JudgeServer) -> None:
-    """With --hedge the last of many quick calls is asked a second time, and the second answer counts."""
-    judge_server.behave(script=[{}] * 130 + [{"latency_s": 1.2}])
-
-    async def use(opened: Opened) -> None:
-        await opened.ask_all(range(131))
-        assert opened.pool.in_flight == 1  # the slow call keeps its slot until it ends
-        while opened.pool.in_flight:
-            await asyncio.sleep(0.01)
-
-    opened = with_judge(use, judge_server.base_url, hedge=True)
-    assert opened.kinds() == {None: 131}
-    (hedged,) = [outcome for outcome in opened.outcomes.values() if outcome.hedged]
-    assert hedged.attempts == 2
-    assert opened.allowance.calls == judge_server.stats()["requests"] == 132
-
-
-def test_hedging_stays_within_the_allowance_and_does_not_end_the_run(judge_server: JudgeServer) -> None:
-    """Without a call to spare a straggler is waited for; that all calls are used up stops nothing that is done."""
-    judge_server.behave(script=[{}] * 130 + [{"latency_s": 1.3}])
-    allowance = Budget(131)
-    opened = with_judge(lambda each: each.ask_all(range(131)), judge_server.base_url, hedge=True, allowance=allowance)
-    assert opened.kinds() == {None: 131}
-    assert (allowance.calls, opened.pool.stopped_by) == (131, None)
 
 
 def test_a_trial_asks_for_a_short_reply(judge_server: JudgeServer) -> None:

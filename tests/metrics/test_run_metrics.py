@@ -96,10 +96,10 @@ def test_only_what_this_run_paid_for_is_counted_as_cost():
     """Calls and tokens are those of this run; what the journal knew cost another one."""
     metrics = RunMetrics()
     cost = {"attempts": 2, "prompt_tokens": 10, "completion_tokens": 5, "cached_tokens": 4}
-    metrics.add_outcome(Outcome(Verdict(4, 2, 2), hedged=True, **cost))
-    metrics.add_outcome(Outcome(Verdict(4, 2, 2), from_journal=True, hedged=True, **cost))
+    metrics.add_outcome(Outcome(Verdict(4, 2, 2), **cost))
+    metrics.add_outcome(Outcome(Verdict(4, 2, 2), from_journal=True, **cost))
     summary = summarise(metrics, 1.0)
-    assert (summary["calls"], summary["retries"], summary["hedged_comparisons"]) == (2, 1, 1)
+    assert (summary["calls"], summary["retries"]) == (2, 1)
     assert (summary["prompt_tokens"], summary["completion_tokens"], summary["cached_prompt_tokens"]) == (10, 5, 4)
 
 
@@ -168,7 +168,6 @@ OUTCOMES = st.builds(
     attempts=st.integers(0, 3),
     prompt_tokens=st.integers(0, 99),
     from_journal=st.booleans(),
-    hedged=st.booleans(),
 )
 PARTS = st.lists(st.tuples(OUTCOMES, st.floats(0, 5), st.sampled_from("ab")), max_size=12)
 

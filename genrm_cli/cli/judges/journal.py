@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from genrm_cli.cli.console import counted, print_text, say_warning
+from genrm_cli.cli.console import ask, counted, is_interactive, print_text, say_warning
 from genrm_cli.cli.options import exits
 from genrm_cli.errors import InputError, UsageError
 
@@ -53,22 +53,38 @@ def prune(
     judge: Annotated[
         str | None, typer.Option(metavar="TEXT", help="Delete answers of this model, by its name in `stats`.")
     ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Delete without asking.")] = False,
 ) -> None:
-    """Delete failures, or answers by age or model.
+    """Delete failures, or answers by age or model, after asking.
 
     Frees the space. --older-than and --judge together delete the answers that match both.
     """
+    if not failures and older_than is None and judge is None:
+        raise UsageError("nothing to delete; pass --failures, --older-than or --judge.")
+    before = None if older_than is None else time.time() - _parse_age_s(older_than)
+    with _open(path) as opened:
+        chosen = _counts_text(opened.prune(failures=failures, before=before, judge=judge, delete=False))
+        if not yes and not is_interactive():
+            raise UsageError(f"this would delete {chosen}; pass --yes to delete them.")
+        if not yes and ask(f"Delete {chosen} from {path}? (yes/no)", "no") not in ("y", "yes"):
+            print_text("nothing deleted")
+            return
+        print_text("deleted " + _counts_text(opened.prune(failures=failures, before=before, judge=judge)))
+
+
+def _parse_age_s(text: str) -> float:
+    """Return an age in seconds. A number without a unit is refused: it could mean days or seconds."""
     from genrm_cli.settings.convert import parse_duration_s
 
-    with _open(path) as opened:
-        age_s = None if older_than is None else parse_duration_s(older_than)
-        if older_than is not None and age_s is None:
-            raise UsageError(f"--older-than: {older_than!r} is not a duration, such as 12h or 90d.")
-        if not failures and age_s is None and judge is None:
-            raise UsageError("nothing to delete; pass --failures, --older-than or --judge.")
-        before = None if age_s is None else time.time() - age_s
-        verdicts_gone, failures_gone = opened.prune(failures=failures, before=before, judge=judge)
-    print_text(f"deleted {counted(verdicts_gone, 'answer')} and {counted(failures_gone, 'failure')}")
+    age_s = parse_duration_s(text)
+    if age_s is None or not text.strip()[-1].isalpha():
+        raise UsageError(f"--older-than: {text!r} is not a duration with a unit, such as 12h or 90d.")
+    return age_s
+
+
+def _counts_text(counts: tuple[int, int]) -> str:
+    verdicts, failures = counts
+    return f"{counted(verdicts, 'answer')} and {counted(failures, 'failure')}"
 
 
 def _open(path: str, *, read_only: bool = False) -> "Journal":

@@ -70,7 +70,7 @@ def _load(name: str) -> AnyProfile:
     table = tomllib.loads(files(_FAMILIES).joinpath(f"{name}.toml").read_text(encoding="utf-8"))
     # Built-in families number their versions, so that a new `about` leaves journals valid.
     version: int = table.pop("version")
-    return replace(parse_custom_profile(table, f"{name}.toml"), version=version, reread_version=version - 1)
+    return replace(parse_custom_profile(table, f"{name}.toml"), version=version)
 
 
 class _LazyProfiles(Mapping[str, AnyProfile]):

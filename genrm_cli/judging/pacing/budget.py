@@ -38,10 +38,6 @@ class Budget:
     async def room(self, calls: int) -> None:
         """Wait while more calls may yet be allowed; a process that owns its budget never waits."""
 
-    def has_room(self) -> bool:
-        """Whether another call may be made now."""
-        return self.used_up() is None
-
     def count_call(self) -> None:
         """Count a call."""
         self.calls += 1

@@ -166,14 +166,6 @@ class EndpointPool:
                 self.release_unused(slot)
             raise
 
-    def acquire_idle(self) -> Slot | None:
-        """Return a free slot if no comparison is waiting for one."""
-        if self.stopped_by is not None or any(self._lines()):
-            return None
-        endpoint = self._choose()
-        # A trial would not help a comparison.
-        return None if endpoint is None or endpoint.is_due(clock.now_s()) else self._take(endpoint)
-
     def release(self, slot: Slot, ending: Ending, detail: str = "", retry_after_s: float | None = None) -> None:
         """Return a slot and let its endpoint learn from the outcome of the call."""
         now_s, endpoint = clock.now_s(), slot.endpoint

@@ -48,7 +48,6 @@ def parse_custom_profile(table: Mapping[str, object], where: str) -> Profile:
     return Profile(
         name=parse_name(table, where),
         version=version_of([_READING, table]),
-        reread_version=version_of([_READING - 1, table]),
         about=str(about),
         request_fields=MappingProxyType({key: freeze(value) for key, value in request.items()}),
         render_messages=render,

@@ -32,7 +32,7 @@ _INTEGER = re.compile(r"[+-]?[0-9]{1,9}")
 _LABEL_FORMS = ("text", "no_spaces", "integer")
 _TRUNCATED = ("drop_match", "drop_line", "keep")
 _LABEL_KEYS, _SCORE_KEYS = {"labels", "label_form"}, {"scale", "direction"}
-_PATTERN_KEYS = {"pattern", "must_agree", "truncated", "opening"}
+_PATTERN_KEYS = {"pattern", "truncated", "opening"}
 _KEYS = {"json"} | _PATTERN_KEYS | _LABEL_KEYS | _SCORE_KEYS
 
 Found = Mapping[str, str]
@@ -72,10 +72,6 @@ def _parse_reading(table: Mapping[str, object], where: str) -> Reading:
         refuse_unknown(table, _KEYS - _PATTERN_KEYS, where)
     find, fields = _find_by_pattern(table, where) if "pattern" in table else _find_by_keys(table, where)
     understand = _understand_label(table, where) if "label" in fields else _understand_scores(table, fields, where)
-    if table.get("must_agree", True) is not True:
-        raise UsageError(
-            f"{where}: must_agree is {table['must_agree']!r}; verdicts must always agree; remove this key."
-        )
     return find, understand
 
 

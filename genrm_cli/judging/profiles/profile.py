@@ -33,8 +33,6 @@ class Profile:
             follow the first ones. The second reply holds the verdict.
         count_neutralised: prompt → how many delimiters were neutralised in the conversation, each response and the
             principle, so that they cannot imitate the frame; unchanged texts are omitted.
-        reread_version: the version that sent the same requests but parsed replies differently, if there is one: its
-            replies are parsed again instead of being requested again.
     """
 
     name: str
@@ -45,7 +43,6 @@ class Profile:
     parse_reply: Callable[[Reply, PairwisePrompt], Verdict | Failure]
     render_second_turn: Callable[[str], list[Message]] | None = None
     count_neutralised: Callable[[PairwisePrompt], Mapping[str, int]] = _as_it_is
-    reread_version: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +51,7 @@ class GradingProfile:
 
     Attributes:
         name: what `--profile`, a rubric or a component calls it.
-        version: as for `Profile`, as are `about`, `request_fields` and `reread_version`.
+        version: as for `Profile`, as are `about` and `request_fields`.
         render_messages: prompt → chat messages.
         parse_reply: reply and prompt → grades, or the failure that explains why it has none. Never raises.
         whole_group: True for one prompt with all responses of a group, False for one prompt per response.
@@ -67,7 +64,6 @@ class GradingProfile:
     render_messages: Callable[[ListwisePrompt], list[Message]]
     parse_reply: Callable[[Reply, ListwisePrompt], Grades | Failure]
     whole_group: bool = False
-    reread_version: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,14 +72,13 @@ class ChatProfile:
 
     Attributes:
         name: what the journal calls the role of the model.
-        version: as for `Profile`, as are `about`, `request_fields` and `reread_version`.
+        version: as for `Profile`, as are `about` and `request_fields`.
     """
 
     name: str
     version: int
     about: str
     request_fields: Mapping[str, object]
-    reread_version: int | None = None
 
 
 AnyProfile = Profile | GradingProfile | ChatProfile

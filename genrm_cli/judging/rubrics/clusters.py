@@ -92,7 +92,6 @@ def _read_cluster(assignment: object) -> _Cluster | Failure:
 CLUSTERS = GradingProfile(
     name="clusters",
     version=2,
-    reread_version=1,
     about="all responses of a group sorted by their tactic in one call; values are the clusters' numbers from 0",
     request_fields=request_object("clusters", {"assignments": _ASSIGNMENTS}),
     render_messages=_render_messages,

@@ -39,7 +39,6 @@ def grading_profile(rubric_set: RubricSet) -> GradingProfile:
         name=f"rubric-{rubric_set.name}",
         # Both only increase, or the version of the set is a digest of its content.
         version=rubric_set.version + FORM_VERSION - 1,
-        reread_version=rubric_set.version + FORM_VERSION - 2,
         about=rubric_set.about,
         request_fields=request_object("grades", _properties(rubric_set)),
         render_messages=partial(_render_messages, rubric_set),

@@ -39,7 +39,6 @@ def ranking_profile(rubric_set: RubricSet) -> GradingProfile:
     return GradingProfile(
         name=f"rubric-rank-{rubric_set.name}",
         version=rubric_set.version + FORM_VERSION - 1,
-        reread_version=rubric_set.version + FORM_VERSION - 2,
         about=f"all responses of a group ranked in one call; {rubric_set.about}",
         request_fields=request_object("ranking", {"reasoning": {"type": "string"}, "tiers": _TIERS}),
         render_messages=partial(_render_messages, rubric_set),

@@ -68,7 +68,6 @@ def test_the_least_loaded_endpoint_is_next() -> None:
             await take(pool)
         assert [each.in_flight for each in pool.endpoints] == [2, 6]
         assert (pool.in_flight, pool.limit) == (8, 8)
-        assert pool.acquire_idle() is None
 
     run(scenario())
 
@@ -110,7 +109,6 @@ def test_retries_go_before_newcomers() -> None:
         pool.release(held, Ending.ANSWERED)
         await turn()
         assert (retry.done(), newcomer.done()) == (True, False)
-        assert pool.acquire_idle() is None  # not while somebody waits
         pool.release(retry.result(), Ending.ANSWERED)
         await newcomer
 
@@ -340,7 +338,6 @@ def test_a_stop_wakes_all_who_wait() -> None:
         await pausing
         pool.release(held, Ending.ANSWERED)
         assert await pool.acquire() is None
-        assert pool.acquire_idle() is None
         assert (pool.stopped_by, events) == ("deadline", [("stopped", {"reason": "deadline"})])
 
     run(scenario())
@@ -410,7 +407,6 @@ def test_no_slot_is_lost_or_made_up(seed: int, limits: list[int]) -> None:
         assert failed == []
         assert pool.in_flight == 0
         assert all([(await take(pool)).endpoint.in_flight > 0 for _ in range(pool.limit)])
-        assert pool.acquire_idle() is None
 
     run(scenario())
 

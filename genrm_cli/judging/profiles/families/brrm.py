@@ -44,7 +44,6 @@ def _read(answer: Answer) -> Verdict | Failure:
 PROFILE = Profile(
     name="brrm",
     version=2,
-    reread_version=1,
     about="NVIDIA Qwen3-Nemotron BRRM, in two turns (two calls); the better response is boxed: 1 is 4, 2, ranking 2; "
     "2 is 2, 4, 5",
     request_fields=THINKING,

@@ -39,7 +39,6 @@ def render_turn(role: str, text: str) -> Message:
 PROFILE = Profile(
     name="nemotron",
     version=3,
-    reread_version=2,
     about="NVIDIA GenRM 235B and 2603 with their roles response_1, response_2, principle (vLLM, TensorRT-LLM); "
     "scores 1 to 5 and ranking, unchanged",
     request_fields=SAMPLING,

@@ -87,7 +87,6 @@ def _read_box(box: str, title: str, count: int, bounds: tuple[float, float]) -> 
 PROFILE = Profile(
     name="nemotron-boxed",
     version=2,
-    reread_version=1,
     about="NVIDIA Nemotron Super 49B GenRM with its roles response_1, response_2; boxed scores 1 to 5 and ranking "
     "1 to 6, unchanged",
     request_fields=MappingProxyType({"max_tokens": 16384}),

@@ -36,7 +36,6 @@ def _render_principles(principle: str) -> str:
 PROFILE = Profile(
     name="nemotron-ultra",
     version=3,
-    reread_version=2,
     about="NVIDIA Nemotron 3 Ultra GenRM with its roles, one principle per line; scores 1 to 5 and ranking of "
     "`overall`, unchanged",
     request_fields=MappingProxyType({"temperature": 1.0, "top_p": 0.95, "max_tokens": 24576}),

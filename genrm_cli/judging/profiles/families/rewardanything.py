@@ -106,7 +106,6 @@ def _contradiction(names: list[str], grades: Grades, order: object) -> Failure |
 PROFILE = GradingProfile(
     name="rewardanything",
     version=2,
-    reread_version=1,
     about="RewardAnything, all responses of a group in one call; scores 1 to 5, unchanged",
     request_fields=THINKING,
     render_messages=_render_messages,
