@@ -41,7 +41,7 @@ class Genrm:
         """Return what cron sets, places for state and configuration, and what a test adds to it."""
         places = {"HOME": str(self.folder), "XDG_STATE_HOME": str(self.state_folder)}
         places["XDG_CONFIG_HOME"] = str(self.config_folder)
-        # OpenBLAS picks its kernels by these, and rewards are compared to the last digit with those of the test's process.
+        # These choose OpenBLAS's kernels: rewards of a command and of the test's own process agree to the last digit.
         kernels = {name: value for name, value in os.environ.items() if name.startswith("OPENBLAS_")}
         return {"PATH": os.defpath, "PYTHONPATH": str(PACKAGE_ROOT), **places, **kernels, **more}
 
