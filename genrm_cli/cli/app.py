@@ -15,8 +15,6 @@ from typer.core import TyperGroup
 
 from genrm_cli import __version__
 from genrm_cli.cli.console import print_text, say, say_traceback
-from genrm_cli.cli.episodes.collect import collect
-from genrm_cli.cli.episodes.review import review
 from genrm_cli.cli.help import Command
 from genrm_cli.cli.judges.eval import eval_
 from genrm_cli.cli.judges.journal import journal
@@ -30,6 +28,8 @@ from genrm_cli.cli.scoring.score import score
 from genrm_cli.cli.scoring.show import show
 from genrm_cli.cli.scoring.validate import validate
 from genrm_cli.cli.serving.serve import serve
+from genrm_cli.cli.sessions.collect import collect
+from genrm_cli.cli.sessions.review import review
 from genrm_cli.cli.setup.config import config
 from genrm_cli.cli.setup.guide import guide
 from genrm_cli.cli.setup.init import init

@@ -8,9 +8,9 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
+from genrm_cli.rollouts.scenario import Scenario
 from genrm_cli.rules.phrase_list import PhraseList, iter_findings
 from genrm_cli.rules.result import Effect, Fired, RuleResult, within_unit
-from genrm_cli.rules.scenario import Scenario
 from genrm_cli.rules.transcript import Sentence, Session
 from genrm_cli.rules.words import stems
 

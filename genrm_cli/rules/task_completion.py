@@ -5,10 +5,10 @@ Advisory screening by words: it finds that an outcome is mentioned, not that it 
 
 from collections.abc import Sequence
 
+from genrm_cli.rollouts.scenario import Scenario
 from genrm_cli.rules.attribution import is_negated
 from genrm_cli.rules.phrase_list import PhraseGroup, PhraseList
 from genrm_cli.rules.result import Effect, Fired, RuleResult
-from genrm_cli.rules.scenario import Scenario
 from genrm_cli.rules.transcript import Sentence, Session
 from genrm_cli.rules.words import stems
 

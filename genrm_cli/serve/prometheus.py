@@ -11,11 +11,9 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector
 
-from genrm_cli.episodes.counts import RoleCounts
 from genrm_cli.metrics.latency import Latencies
 from genrm_cli.serve.served_scorer import ServedScorer
 from genrm_cli.serve.service import RewardService
-from genrm_cli.serve.sessions.hosted import HostedSessions
 
 
 class ServiceCollector(Collector):
@@ -76,7 +74,7 @@ class ServiceCollector(Collector):
         comparisons.add_metric(["journal"], metrics.journal_hits)
         comparisons.add_metric(["failure"], metrics.failed)
         yield comparisons
-        yield _labelled("comparison_failures", "Failed comparisons", "kind", metrics.failures)
+        yield labelled_counter("comparison_failures", "Failed comparisons", "kind", metrics.failures)
         yield CounterMetricFamily("genrm_judge_calls", "Calls to judges", metrics.calls)
         tokens = CounterMetricFamily("genrm_judge_tokens", "Tokens of judges", labels=["kind"])
         tokens.add_metric(["prompt"], metrics.prompt_tokens)
@@ -85,37 +83,8 @@ class ServiceCollector(Collector):
         yield _histogram(self._scorer.latencies)
 
 
-class EnvironmentCollector(Collector):
-    """Collects what the sessions of an environment and its models have counted."""
-
-    def __init__(self, sessions: HostedSessions, roles: Mapping[str, RoleCounts]) -> None:
-        self._sessions = sessions
-        self._roles = roles
-
-    def describe(self) -> Iterator[Metric]:
-        """Name nothing in advance."""
-        return iter(())
-
-    def collect(self) -> Iterator[Metric]:
-        """Yield all metrics."""
-        counts, roles = self._sessions.counts, self._roles.items()
-        yield GaugeMetricFamily("genrm_sessions_kept", "Sessions in memory, ended ones included", len(self._sessions))
-        yield CounterMetricFamily("genrm_sessions", "Sessions begun", counts.begun)
-        yield CounterMetricFamily("genrm_policy_turns", "Turns taken by policies", counts.turns)
-        yield _labelled("session_ends", "Sessions ended", "reason", counts.ends)
-        yield _labelled("client_faults", "Faults of the simulated client in ended sessions", "fault", counts.faults)
-        yield _labelled("model_calls", "Calls to models", "role", {role: each.calls for role, each in roles})
-        yield _labelled(
-            "model_failures", "Turns without an answer", "role", {role: each.failures for role, each in roles}
-        )
-        tokens = CounterMetricFamily("genrm_model_tokens", "Tokens of models", labels=["role", "kind"])
-        for role, each in roles:
-            tokens.add_metric([role, "prompt"], each.prompt_tokens)
-            tokens.add_metric([role, "completion"], each.completion_tokens)
-        yield tokens
-
-
-def _labelled(name: str, text: str, label: str, counts: Mapping[str, int]) -> Metric:
+def labelled_counter(name: str, text: str, label: str, counts: Mapping[str, int]) -> Metric:
+    """Return a counter with one label."""
     family = CounterMetricFamily(f"genrm_{name}", text, labels=[label])
     for value, count in sorted(counts.items()):
         family.add_metric([value], count)

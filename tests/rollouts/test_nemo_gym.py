@@ -14,8 +14,8 @@ from genrm_cli.rollouts.rollout import (
     Turn,
     UnreadableRecordError,
 )
+from genrm_cli.rollouts.scenario import Scenario
 from genrm_cli.rollouts.views import view_group
-from genrm_cli.rules.scenario import Scenario
 
 READ = FORMATS["nemo_gym"].read
 

@@ -16,7 +16,7 @@ import pytest
 from genrm_cli.groups.components.rule_files import read_rule
 from genrm_cli.metrics.intervals import wilson_interval
 from genrm_cli.rollouts.rollout import Turn
-from genrm_cli.rules.scenario import Scenario
+from genrm_cli.rollouts.scenario import Scenario
 
 SESSIONS = Path(__file__).with_name("held_out_sessions.jsonl")
 GATE = 0.5

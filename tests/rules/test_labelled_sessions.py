@@ -23,8 +23,8 @@ import pytest
 from genrm_cli.groups.components.rule_files import read_phrases, read_rule
 from genrm_cli.metrics.intervals import wilson_interval
 from genrm_cli.rollouts.rollout import Turn
+from genrm_cli.rollouts.scenario import Scenario, parse_scenario
 from genrm_cli.rules import RULES
-from genrm_cli.rules.scenario import Scenario, parse_scenario
 from genrm_cli.rules.transcript import CLIENT, THERAPIST, sentences_of
 
 HERE = Path(__file__).parent

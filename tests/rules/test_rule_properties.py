@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 
 from genrm_cli.groups.components.rule_files import read_rule
 from genrm_cli.rollouts.rollout import Turn
+from genrm_cli.rollouts.scenario import Scenario, parse_scenario
 from genrm_cli.rules import RULES
 from genrm_cli.rules.result import Effect, RuleResult
-from genrm_cli.rules.scenario import Scenario, parse_scenario
 from genrm_cli.rules.transcript import MAX_SENTENCE_CHARS, sentences_of
 
 PIECES = st.sampled_from(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from genrm_cli.rules.scenario import Scenario, parse_scenario
+from genrm_cli.rollouts.scenario import Scenario, parse_scenario
 
 
 def test_a_scenario_is_read_from_its_fields() -> None:

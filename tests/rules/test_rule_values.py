@@ -4,9 +4,9 @@ import pytest
 
 from genrm_cli.groups.components.rule_files import read_rule
 from genrm_cli.rollouts.rollout import Turn
+from genrm_cli.rollouts.scenario import Scenario
 from genrm_cli.rules import RULES
 from genrm_cli.rules.result import Effect, Fired, RuleResult
-from genrm_cli.rules.scenario import Scenario
 
 CRISIS = Scenario(risk_level="crisis")
 

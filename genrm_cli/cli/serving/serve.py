@@ -8,14 +8,14 @@ import typer
 
 from genrm_cli.catalog import ENVIRONMENTS, SELF_TESTS, explained, listed
 from genrm_cli.cli.console import say
-from genrm_cli.cli.episodes.flags import ClientFlags, check_turns
 from genrm_cli.cli.events import Events
 from genrm_cli.cli.options import Invocation, option, run_to_end, say_endpoint_source, with_groups, with_settings
+from genrm_cli.cli.sessions.flags import ClientFlags, check_turns
 from genrm_cli.errors import UsageError
 from genrm_cli.settings.sources.keys import find_token
 
 if TYPE_CHECKING:
-    from genrm_cli.episodes.agents import AgentConfig
+    from genrm_cli.sessions.agents import AgentConfig
 
 _ENVIRONMENT = "Environment"
 
@@ -122,10 +122,10 @@ def _serve_environment(
     max_turns: int | None,
     max_sessions: int,
 ) -> None:
-    from genrm_cli.episodes.environments import ENVIRONMENTS as BUILT
-    from genrm_cli.episodes.scenario_file import read_scenario_tables
     from genrm_cli.jobs.context import new_run
-    from genrm_cli.serve.run_environment import serve_environment
+    from genrm_cli.sessions.hosting.host import serve_environment
+    from genrm_cli.sessions.scenario_files import read_scenario_tables
+    from genrm_cli.sessions.therapy.environment import ENVIRONMENTS as BUILT
 
     name = next((name for name in ENVIRONMENTS if given and name.startswith(given)), None)
     if name is None:

@@ -12,8 +12,8 @@ from genrm_cli.groups.components.rule_files import read_rule
 from genrm_cli.rewards.components.complementarity import complementarity_values
 from genrm_cli.rewards.components.consistency import AnswerForm, Extraction, consistency_values, extract_answer
 from genrm_cli.rollouts.rollout import Rollout, Turn
+from genrm_cli.rollouts.scenario import parse_scenario
 from genrm_cli.rules.result import RuleResult
-from genrm_cli.rules.scenario import parse_scenario
 from genrm_cli.settings.components import Component
 
 _OF_A_GROUP = ("consistency", "complementarity", "python")

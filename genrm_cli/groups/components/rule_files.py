@@ -5,10 +5,10 @@ from functools import lru_cache
 from importlib.resources import files
 
 from genrm_cli.rollouts.rollout import Turn
+from genrm_cli.rollouts.scenario import Scenario
 from genrm_cli.rules import RULES
 from genrm_cli.rules.phrase_list import PhraseList, parse_phrases
 from genrm_cli.rules.result import RuleResult
-from genrm_cli.rules.scenario import Scenario
 
 
 @lru_cache(maxsize=len(RULES))

@@ -1,0 +1,88 @@
+"""`genrm review`: list what experts should look at, and take their decisions."""
+
+from typing import Annotated, Any
+
+import typer
+
+from genrm_cli.cli.console import print_json, print_text, say
+from genrm_cli.cli.options import Invocation, option, with_settings
+from genrm_cli.errors import UsageError
+
+_OMITTED = (
+    "output",
+    "output_template",
+    "dry_run",
+    "keep_replies",
+    "log_json",
+    "min_age",
+    "leases",
+    "lock",
+    "overwrite",
+)
+_DECISIONS = "Decisions"
+
+
+@with_settings("Storage", "Output", omit=_OMITTED)
+def review(
+    scored: Annotated[str, typer.Argument(metavar="SCORED", help="Output of genrm score: a file or s3://...")],
+    invocation: Invocation,
+    approve: Annotated[
+        list[str] | None, option("GROUP#INDEX", "Approve this rollout. Repeatable.", panel=_DECISIONS)
+    ] = None,
+    hold: Annotated[list[str] | None, option("GROUP#INDEX", "Hold it back. Repeatable.", panel=_DECISIONS)] = None,
+    reject: Annotated[list[str] | None, option("GROUP#INDEX", "Reject it. Repeatable.", panel=_DECISIONS)] = None,
+    by: Annotated[str | None, option("NAME", "Who decides; kept with the time.", panel=_DECISIONS)] = None,
+    comment: Annotated[str, typer.Option(metavar="TEXT", help="Why.", rich_help_panel=_DECISIONS)] = "",
+    most: Annotated[int, typer.Option(metavar="N", min=1, help="Most rollouts to list.")] = 50,
+) -> int:
+    """List the sessions that experts should look at, flagged ones first, or record their decisions.
+
+    The list goes to stdout as Markdown, with the evidence at its turn. Flagged rollouts become pending in
+    <stem>.review.jsonl, which genrm export obeys: only approved ones, and those never flagged, are exported.
+
+    Example: genrm review run_01.scored.jsonl > review.md
+
+    Example: genrm review run_01.scored.jsonl --approve 'group:exam_stress_001/v0#2' --by 'Dr. Lee'
+    """
+    from genrm_cli.sessions.expert_review import decide, make_review, render_review
+
+    settings = invocation.settings
+    decisions = {"approved": approve or [], "held": hold or [], "rejected": reject or []}
+    if any(decisions.values()):
+        if not by or not by.strip():
+            raise UsageError("missing --by: the name of the expert who decides.")
+        counts = decide(scored, settings, decisions, by.strip(), comment)
+        if settings.output.json_output:
+            print_json(dict(counts))
+        if not settings.output.quiet:
+            say(f"recorded; now {', '.join(f'{count:,} {status}' for status, count in sorted(counts.items()))}")
+        return 0
+    if by is not None or comment:
+        raise UsageError("--by and --comment go with a decision; add --approve, --hold or --reject.")
+    found = make_review(scored, settings, most)
+    if settings.output.json_output:
+        print_json(_as_json(found))
+    else:
+        print_text(render_review(found, scored).rstrip("\n"))
+    return 0
+
+
+def _as_json(found: Any) -> dict[str, Any]:
+    return {
+        "flagged": found.flagged,
+        "rollouts": found.rollouts,
+        "statuses": dict(found.statuses),
+        "entries": [
+            {
+                "group": entry.id[0],
+                "index": entry.id[1],
+                "status": entry.status,
+                "reward": entry.reward,
+                "flags": [
+                    {"severity": flag.severity, "reason": flag.reason, "turn": flag.turn, "evidence": flag.evidence}
+                    for flag in entry.flags
+                ],
+            }
+            for entry in found.entries
+        ],
+    }

@@ -1,0 +1,190 @@
+"""The models that take part in episodes: the policy, and those that play the environment's part.
+
+They are asked as judges are: with the same HTTP client, pacing, retries, budget, deadline and journal.
+"""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from genrm_cli.errors import JudgeError
+from genrm_cli.jobs.context import RunContext
+from genrm_cli.judging.engine import JudgeSet
+from genrm_cli.judging.journal import Journal
+from genrm_cli.judging.open_judges import JudgeSpec, OpenOptions, open_judges
+from genrm_cli.judging.profiles.profile import ChatProfile
+from genrm_cli.judging.remote import Naming
+from genrm_cli.judging.requests import ChatPrompt
+from genrm_cli.rollouts.reading.messages import items_of_text
+from genrm_cli.rollouts.rollout import Turn, words_of
+from genrm_cli.sessions.environment import Ask, Environment, run_dialogue_with
+from genrm_cli.settings.judge_settings import JudgeSettings, LimitSettings
+from genrm_cli.settings.panel import JudgeConfig
+from genrm_cli.settings.reward_settings import REFERENCE_SCORE
+from genrm_cli.verdicts import MIDDLE_RANKING, Failure, FailureKind, Outcome
+
+POLICY = "policy"
+TRUNK = "trunk"
+"""The policy of the turns before a branch, where it is another."""
+
+_VERSION = 1
+
+
+class RunStoppedError(Exception):
+    """The deadline or a budget ended the run; the message names which."""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentConfig:
+    """A model that takes part.
+
+    Attributes:
+        base_url: its endpoints.
+        model: its name on the server.
+        temperature: of its sampling.
+        top_p: likewise; None leaves it to the server.
+        max_tokens: of one turn.
+        request_fields: other fields of its requests; immutable, and decided by its role.
+        api_key: never shown, not even by `repr`.
+    """
+
+    base_url: tuple[str, ...]
+    model: str
+    temperature: float = 1.0
+    top_p: float | None = None
+    max_tokens: int = 512
+    request_fields: Mapping[str, object] = field(default_factory=dict)
+    api_key: str | None = field(default=None, repr=False)
+
+    def as_record(self) -> dict[str, Any]:
+        """Return the model and its sampling, JSON-ready."""
+        sampling = {"temperature": self.temperature, "top_p": self.top_p, "max_tokens": self.max_tokens}
+        return {"model": self.model, "sampling": {name: value for name, value in sampling.items() if value is not None}}
+
+
+Answer = Callable[[str, Sequence[Turn], int], Awaitable[Outcome]]
+"""Asks the model of a role for its next turn; the number tells apart what would otherwise be asked once."""
+
+
+class Agents:
+    """The open models of a run, by role."""
+
+    def __init__(self, roles: Sequence[str], judges: JudgeSet) -> None:
+        self._numbers = {role: number for number, role in enumerate(roles)}
+        self._judges = judges
+
+    async def ask(self, role: str, conversation: Sequence[Turn], repeat: int) -> Outcome:
+        """Ask for the next turn; a turn that the journal has is not asked for again.
+
+        Raises:
+            RunStoppedError: the deadline or a budget ended the run.
+            JudgeError: no endpoint has answered for too long.
+        """
+        judge = self._judges[self._numbers[role]]
+        request = judge.prepare(ChatPrompt(conversation), repeat)
+        outcome = judge.recall(request)
+        if outcome is None:
+            slot = await judge.admit()
+            outcome = None if slot is None else await judge.ask(request, slot)
+        else:
+            await self._judges.yield_regularly()
+        if outcome is None or _was_stopped(outcome):
+            raise RunStoppedError(judge.stopped_by or "deadline")
+        return outcome
+
+
+def spoken_words(outcome: Outcome) -> str:
+    """Return what a model said, without its reasoning; empty if it said nothing else."""
+    return words_of(items_of_text(outcome.reply_text or "")).strip()
+
+
+@asynccontextmanager
+async def open_agents(
+    agents: Sequence[tuple[str, AgentConfig]],
+    environment: Environment[Any, Any],
+    run: RunContext,
+    journal: Journal | None,
+) -> AsyncIterator[Agents]:
+    """Open the models of a run, and test each with a harmless question and for its part in the environment.
+
+    Args:
+        agents: by role.
+        environment: that they take part in.
+        run: settings and events.
+        journal: of the run; None if no model takes part.
+
+    Raises:
+        UsageError: an endpoint's URL cannot be used.
+        JudgeError: a model cannot be used.
+    """
+    settings = run.settings
+    options = OpenOptions(
+        limits=settings.limits,
+        probe=settings.judge.probe,
+        with_replies=True,
+        api_keys={role: agent.api_key for role, agent in agents if agent.api_key is not None},
+        started_s=run.started_s,
+    )
+    specs = [_spec(role, agent, settings.judge, settings.limits) for role, agent in agents]
+    async with open_judges(specs, options, run.on_event) as judges:
+        await judges.probe()
+        opened = Agents([role for role, _ in agents], judges.with_journal(journal))
+        if settings.judge.probe:
+            await _probe_parts(environment, opened, dict(agents))
+        yield opened
+
+
+async def _probe_parts(environment: Environment[Any, Any], agents: Agents, configs: Mapping[str, AgentConfig]) -> None:
+    """Refuse models that cannot play the environment's part.
+
+    Raises:
+        JudgeError: one cannot.
+    """
+    asked = ""
+
+    async def answer(ask: Ask) -> str:
+        nonlocal asked
+        asked = ask.role
+        outcome = await agents.ask(ask.role, ask.conversation, 1)
+        if isinstance(outcome.result, Failure):
+            raise JudgeError(f"{_naming(ask.role).part}: {outcome.result.kind}: {outcome.result.detail}")
+        return spoken_words(outcome)
+
+    try:
+        complaint = await run_dialogue_with(environment.probe_models(), answer)
+    except RunStoppedError:
+        return  # the first session says so
+    if complaint:
+        raise JudgeError(
+            f"{_naming(asked).part}: {configs[asked].model} cannot play its part: {complaint}. Choose a more capable "
+            f"{_naming(asked).model}, or pass --no-probe."
+        )
+
+
+def _spec(role: str, agent: AgentConfig, judge: JudgeSettings, limits: LimitSettings) -> JudgeSpec:
+    settings = JudgeSettings(
+        base_url=agent.base_url,
+        model=agent.model,
+        temperature=agent.temperature,
+        top_p=agent.top_p,
+        max_reply_tokens=agent.max_tokens,
+        ca_bundle=judge.ca_bundle,
+    )
+    config = JudgeConfig(role, 1.0, settings, limits, REFERENCE_SCORE, MIDDLE_RANKING)
+    # Both ask for turns of a policy, so that a journal gives the turns of one to the other.
+    profile = POLICY if role == TRUNK else role
+    of = ChatProfile(profile, _VERSION, "takes part in episodes", agent.request_fields)
+    return JudgeSpec(config, of, compares=False, naming=_naming(role))
+
+
+def _naming(role: str) -> Naming:
+    if role == TRUNK:  # it shares the policy's sampling and key
+        return replace(_naming(POLICY), part="trunk policy", base_url="--trunk-base-url", model="--trunk-model")
+    of = POLICY if role == POLICY else "client"
+    flags = (f"--{of}-{name}" for name in ("base-url", "model", "api-key-env", "max-tokens"))
+    return Naming("policy" if role == POLICY else "client's model", *flags)
+
+
+def _was_stopped(outcome: Outcome) -> bool:
+    return isinstance(outcome.result, Failure) and outcome.result.kind == FailureKind.NOT_ASKED

@@ -1,0 +1,144 @@
+"""The options of a collecting run and its files: outputs, records on their way there, the summary of an earlier run."""
+
+import json
+from array import array
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from genrm_cli.errors import UsageError
+from genrm_cli.sessions.agents import POLICY, TRUNK, AgentConfig
+from genrm_cli.settings.table import Settings
+from genrm_cli.storage.encoding.records import render_record
+from genrm_cli.storage.location import S3Options, is_s3, is_stream, require_rl_prefix, sibling
+from genrm_cli.storage.objects import read_object
+from genrm_cli.storage.outputs import MANIFEST_SUFFIX
+from genrm_cli.storage.spool import Spool
+
+TEACHER = "teacher"
+
+
+@dataclass(frozen=True, slots=True)
+class CollectOptions:
+    """What to collect.
+
+    Attributes:
+        output: of the episodes: a path or an S3 URI, uncompressed `.jsonl`.
+        run_id: name of the run.
+        policy_name: what records call the policy.
+        policy: the model behind it; None for a scripted one.
+        base_model: what the policy was trained from; None if it is not said.
+        role: `policy`, or `teacher` for episodes to imitate.
+        trunk: the policy of the turns before `branch_at`; None for the policy itself.
+        client: the models that play the environment's part, by role.
+        episodes: of each scenario and variant: a group.
+        variants: of the client in each scenario.
+        seed: of everything random.
+        in_flight: sessions that are played at once.
+        branch_at: the policy's turn at which the episodes of a group part; None for episodes that share nothing.
+        keep_faulty: write episodes in which the simulated client was at fault, too.
+    """
+
+    output: str
+    run_id: str
+    policy_name: str
+    policy: AgentConfig | None = None
+    base_model: str | None = None
+    role: str = POLICY
+    trunk: AgentConfig | None = None
+    client: Mapping[str, AgentConfig] = field(default_factory=dict)
+    episodes: int = 4
+    variants: int = 1
+    seed: int = 0
+    in_flight: int = 512
+    branch_at: int | None = None
+    keep_faulty: bool = False
+
+    @property
+    def agents(self) -> list[tuple[str, AgentConfig]]:
+        """The models that take part, by role."""
+        policies = ((POLICY, self.policy), (TRUNK, self.trunk))
+        return [(role, agent) for role, agent in policies if agent is not None] + list(self.client.items())
+
+
+SUMMARY_FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodePlaces:
+    """The outputs of a run."""
+
+    episodes: str
+    failures: str
+    summary: str
+
+    @property
+    def manifest(self) -> str:
+        """The manifest of their commit, which exists only while they may be a mixture."""
+        return sibling(self.episodes, MANIFEST_SUFFIX)
+
+
+def places_of(output: str, settings: Settings, role: str) -> EpisodePlaces:
+    """Return the outputs of a run.
+
+    Raises:
+        UsageError: the output is compressed, a stream, outside `rl/` on S3, or mixes a teacher's with a policy's.
+    """
+    if is_stream(output) or not output.endswith(".jsonl"):
+        raise UsageError(f"-o {output}: episodes go to an uncompressed .jsonl file, which other loaders read, too.")
+    require_rl_prefix(output, settings.storage.any_prefix)
+    folders = output.lower().split("/")[:-1]
+    if (role == TEACHER) is not (TEACHER in folders):
+        raise UsageError(
+            f"-o {output}: episodes of a teacher go below a folder or prefix named {TEACHER}, and no others; "
+            f"for example {'s3://bucket/rl/pixelated' if is_s3(output) else 'runs'}/{TEACHER}/run_01.jsonl."
+        )
+    return EpisodePlaces(output, sibling(output, "_failures.jsonl"), sibling(output, ".collect.json"))
+
+
+def read_summary(uri: str, s3: S3Options) -> dict[str, Any] | None:
+    """Return the summary of an earlier run; None if there is none, or none of this format."""
+    content = read_object(uri, s3)
+    try:
+        summary = None if content is None else json.loads(content)
+    except ValueError:
+        return None
+    return summary if isinstance(summary, dict) and summary.get("format") == SUMMARY_FORMAT else None
+
+
+class EpisodeRecords:
+    """The rendered records of a run by index; about 32 bytes of memory each, the text in a temporary file."""
+
+    def __init__(self, planned: int) -> None:
+        self._spool = Spool()
+        self._episodes = (array("Q", bytes(8 * planned)), array("Q", bytes(8 * planned)))
+        self._failures = (array("Q", bytes(8 * planned)), array("Q", bytes(8 * planned)))
+        self.has_failures = False
+
+    def __enter__(self) -> "EpisodeRecords":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._spool.close()
+
+    def add_episode(self, index: int, record: dict[str, Any]) -> None:
+        """Put an episode aside."""
+        self._episodes[0][index], self._episodes[1][index] = self._spool.append(render_record(record))
+
+    def add_failure(self, index: int, record: dict[str, Any]) -> None:
+        """Put a session aside that is not written as an episode."""
+        self.has_failures = True
+        self._failures[0][index], self._failures[1][index] = self._spool.append(render_record(record))
+
+    def iter_episodes(self) -> Iterator[bytes]:
+        """Yield the episodes in order."""
+        yield from self._lines(self._episodes)
+
+    def iter_failures(self) -> Iterator[bytes]:
+        """Yield the other sessions in order."""
+        yield from self._lines(self._failures)
+
+    def _lines(self, places: tuple["array[int]", "array[int]"]) -> Iterator[bytes]:
+        for offset, length in zip(*places, strict=True):
+            if length:
+                yield self._spool.read(offset, length)

@@ -1,0 +1,315 @@
+"""Review of scored sessions by experts: the list of what to look at, and their decisions in a side file."""
+
+import heapq
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from genrm_cli.errors import InputError, StorageError, UsageError
+from genrm_cli.export.manifest import ADVISORY
+from genrm_cli.export.scored.review import STATUSES, SUFFIX, read_statuses
+from genrm_cli.groups.components.rule_files import read_rule
+from genrm_cli.jobs.index import format_of
+from genrm_cli.jobs.scored_files import ScoredInput
+from genrm_cli.rollouts.rollout import Rollout, Turn, UnreadableRecordError
+from genrm_cli.rollouts.scenario import Scenario, parse_scenario
+from genrm_cli.rules.result import Effect, RuleResult
+from genrm_cli.settings import Settings
+from genrm_cli.storage.encoding.records import BadLineError, parse_record, render_record
+from genrm_cli.storage.leases import HeldLease, Leases
+from genrm_cli.storage.location import S3Options, is_stream, require_rl_prefix, sibling
+from genrm_cli.storage.objects import read_object, replace_object
+from genrm_cli.storage.source import open_source
+
+SEVERE, NOTABLE = 2, 1
+SCREENING_RULES = ("safety", "bias")
+
+Rule = Callable[[Sequence[Turn], Scenario], RuleResult]
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """One reason to look.
+
+    Attributes:
+        severity: `SEVERE` or `NOTABLE`.
+        reason: in words.
+        turn: index in the transcript, from 0; None for the whole session.
+        evidence: the words that were found; empty for something missing.
+    """
+
+    severity: int
+    reason: str
+    turn: int | None = None
+    evidence: str = ""
+
+
+def flags_of(
+    rollout: Rollout, record: Mapping[str, Any], detail: Mapping[str, Any], rules: Mapping[str, Rule]
+) -> tuple[list[Flag], tuple[Turn, ...]]:
+    """Return why a rollout should be reviewed, the severest reason first, and its transcript.
+
+    Args:
+        rollout: with prompt and response.
+        record: its line.
+        detail: its `genrm` object.
+        rules: those of `SCREENING_RULES`.
+    """
+    said = rollout.session or (() if rollout.answer is None else (Turn("assistant", rollout.answer),))
+    transcript = (*rollout.prompt, *said)
+    scenario = parse_scenario(record)
+    flags = [
+        _flag(name, fired.what, fired.effect, fired.turn, fired.phrase)
+        for name, rule in rules.items()
+        for fired in rule(transcript, scenario).fired
+        if fired.effect is not Effect.RAISES
+    ]
+    flags += _recorded(record, detail)
+    if scenario.is_crisis:
+        flags.append(Flag(NOTABLE, f"risk level {scenario.risk_level}"))
+    return sorted(flags, key=lambda flag: -flag.severity), transcript
+
+
+def _flag(rule: str, what: str, effect: Effect, turn: int, phrase: str) -> Flag:
+    is_severe = effect is Effect.VIOLATION or what == "agrees_with_danger"
+    words = what.replace("_", " ").replace("missing:", "missing: ").replace("passes over:", "passes over ")
+    return Flag(SEVERE if is_severe else NOTABLE, f"{rule}: {words}", turn, phrase)
+
+
+def _recorded(record: Mapping[str, Any], detail: Mapping[str, Any]) -> list[Flag]:
+    """Return the flags that collecting and scoring left in a record."""
+    metadata, total = record.get("metadata"), detail.get("total")
+    flags = []
+    if isinstance(metadata, Mapping):
+        faults = metadata.get("client_faults")
+        if metadata.get("end_reason") == "safety_violation":
+            flags.append(
+                Flag(SEVERE, "ended by a hard safety violation", None, str(metadata.get("end_evidence") or ""))
+            )
+        if isinstance(faults, list) and faults:
+            flags.append(Flag(NOTABLE, f"faulty simulated client: {', '.join(map(str, faults))}"))
+    if isinstance(total, Mapping) and total.get("gated_by"):
+        flags.append(Flag(SEVERE, f"broke a gate: {total['gated_by']}"))
+    return flags
+
+
+PENDING = "pending"
+_SHOWN_CHARS = 400
+RolloutId = tuple[str, int]
+"""Group and index of a rollout, as in its `genrm` object."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewEntry:
+    """A flagged rollout.
+
+    Attributes:
+        id: group and index.
+        status: as the review file says; `pending` where it says nothing.
+        reward: that it was scored with.
+        flags: why an expert should look, the severest first.
+        transcript: the whole session.
+    """
+
+    id: RolloutId
+    status: str
+    reward: float | None
+    flags: Sequence[Flag]
+    transcript: Sequence[Turn]
+
+    @property
+    def name(self) -> str:
+        """What a person types to decide about it."""
+        return f"{self.id[0]}#{self.id[1]}"
+
+    def rank(self) -> tuple[int, float, str, int]:
+        """Return the sort key: the severest first, then the lowest reward."""
+        return -self.flags[0].severity, self.reward or 0.0, *self.id
+
+
+@dataclass(frozen=True, slots=True)
+class Review:
+    """A review list.
+
+    Attributes:
+        entries: the flagged rollouts, at most as many as were asked for.
+        flagged: how many there are.
+        rollouts: in the file.
+        statuses: of the flagged ones, counted.
+    """
+
+    entries: Sequence[ReviewEntry]
+    flagged: int
+    rollouts: int
+    statuses: Mapping[str, int]
+
+
+def review_uri(scored_uri: str, settings: Settings) -> str:
+    """Return the review file of scored lines.
+
+    Raises:
+        UsageError: they are a stream, or lie outside `rl/`.
+    """
+    if is_stream(scored_uri):
+        raise UsageError("a review file lies beside its scored lines; name a file instead of -.")
+    uri = sibling(scored_uri, SUFFIX)
+    require_rl_prefix(uri, settings.storage.any_prefix)
+    return uri
+
+
+def make_review(scored_uri: str, settings: Settings, most: int) -> Review:
+    """Find what experts should look at; flagged rollouts without a status become `pending`, and so stay out of exports.
+
+    Raises:
+        InputError: a line is not scored, or the review file is damaged.
+        StorageError: the review file cannot be written.
+    """
+    s3 = _s3(settings)
+    uri = review_uri(scored_uri, settings)
+    statuses = _statuses(scored_uri, settings)
+    heap: list[tuple[int, float, int, ReviewEntry]] = []  # the first is the least urgent
+    unseen: list[RolloutId] = []
+    counts: Counter[str] = Counter()
+    rollouts = 0
+    for entry in _iter_entries(scored_uri, settings, statuses):
+        rollouts += 1
+        if not entry.flags:
+            continue
+        counts[entry.status] += 1
+        if entry.id not in statuses:
+            unseen.append(entry.id)
+        heapq.heappush(heap, (entry.flags[0].severity, -(entry.reward or 0.0), -rollouts, entry))
+        if len(heap) > most:
+            heapq.heappop(heap)
+    if unseen:
+        _append(uri, s3, settings, [_line(id_, PENDING, "genrm review", "flagged by screening") for id_ in unseen])
+    entries = sorted((item[-1] for item in heap), key=ReviewEntry.rank)
+    return Review(entries, counts.total(), rollouts, counts)
+
+
+def decide(
+    scored_uri: str, settings: Settings, decisions: Mapping[str, Sequence[str]], name: str, comment: str
+) -> Mapping[str, int]:
+    """Record an expert's decisions, and return how many rollouts now have each status.
+
+    Args:
+        scored_uri: the scored lines.
+        settings: how they are read.
+        decisions: names of rollouts (`GROUP#INDEX`) by status.
+        name: of the expert.
+        comment: kept with each decision; may be empty.
+
+    Raises:
+        UsageError: a rollout is not in the file, or is named twice.
+        StorageError: the review file cannot be written, or somebody else is writing it.
+    """
+    wanted: dict[RolloutId, str] = {}
+    for status, names in decisions.items():
+        for each in names:
+            group, mark, index = each.rpartition("#")
+            if not mark or not index.isdecimal():
+                raise UsageError(f"{each!r} names no rollout; expected GROUP#INDEX, as in the list.")
+            if (group, int(index)) in wanted:
+                raise UsageError(f"{each} is named twice; decide once.")
+            wanted[group, int(index)] = status
+    known = {entry_id for entry_id, *_ in _iter_scored(scored_uri, settings)}
+    if missing := [f"{group}#{index}" for group, index in wanted if (group, index) not in known]:
+        raise UsageError(f"{scored_uri} has no rollout {missing[0]}; `genrm review {scored_uri}` lists them.")
+    lines = [_line(id_, status, name, comment) for id_, status in wanted.items()]
+    _append(review_uri(scored_uri, settings), _s3(settings), settings, lines)
+    return Counter(_statuses(scored_uri, settings).values())
+
+
+def render_review(review: Review, scored_uri: str) -> str:
+    """Return the list as Markdown for an expert."""
+    lines = [
+        f"# Review of {scored_uri}",
+        "",
+        f"{ADVISORY} The flags below come from phrase screening, which misses most hints and may be wrong.",
+        "",
+        f"{review.flagged:,} of {review.rollouts:,} rollouts are flagged: "
+        + (", ".join(f"{count:,} {status}" for status, count in sorted(review.statuses.items())) or "none")
+        + f". {len(review.entries):,} are listed, the severest first.",
+        "Pending, held and rejected ones stay out of exports.",
+    ]
+    for entry in review.entries:
+        reward = "unscored" if entry.reward is None else f"reward {entry.reward:.3f}"
+        lines += ["", f"## {entry.name}", "", f"{entry.status}, {reward}", ""]
+        lines += [f"- {text}" for flag in entry.flags for text in _texts_of(flag, entry.transcript)]
+    return "\n".join(lines) + "\n"
+
+
+def _texts_of(flag: Flag, transcript: Sequence[Turn]) -> Iterator[str]:
+    where = "" if flag.turn is None else f" (turn {flag.turn})"
+    found = f": “{flag.evidence}”" if flag.evidence else ""
+    yield f"{flag.reason}{where}{found}"
+    if flag.evidence and flag.turn is not None and flag.turn < len(transcript):
+        turn = transcript[flag.turn]
+        yield f"  {turn.role} said: {' '.join(turn.text.split())[:_SHOWN_CHARS]}"
+
+
+def _iter_entries(scored_uri: str, settings: Settings, statuses: Mapping[RolloutId, str]) -> Iterator[ReviewEntry]:
+    rules = {name: read_rule(name) for name in SCREENING_RULES}
+    for id_, rollout, record, detail, reward in _iter_scored(scored_uri, settings):
+        flags, transcript = flags_of(rollout, record, detail, rules)
+        yield ReviewEntry(id_, statuses.get(id_, PENDING), reward, flags, transcript)
+
+
+def _iter_scored(scored_uri: str, settings: Settings) -> Iterator[tuple[RolloutId, Any, Any, Any, float | None]]:
+    """Yield the scored rollouts of a file: id, rollout, record, `genrm` object, reward.
+
+    Raises:
+        InputError: a line holds none.
+    """
+    with open_source(scored_uri, _s3(settings), settings.input.max_line_bytes) as source:
+        for line in source.iter_lines():
+            try:
+                record = parse_record(line.raw)
+                format_ = format_of(record, settings.input)
+                pairs = list(zip(format_.read(record), format_.scores(record), strict=True))
+            except (BadLineError, UnreadableRecordError, ValueError) as error:
+                raise InputError(f"{scored_uri}: {source.unit} {line.number}: {error}") from error
+            for position, (rollout, score) in enumerate(pairs):
+                group, index = score.detail.get("group"), score.detail.get("index")
+                if not isinstance(group, str) or not isinstance(index, int):
+                    raise InputError(
+                        f"{scored_uri}: {source.unit} {line.number} is not scored; run `genrm score` first."
+                    )
+                yield (group, index), rollout, format_.own_record(record, position), score.detail, score.reward
+
+
+def _statuses(scored_uri: str, settings: Settings) -> dict[RolloutId, str]:
+    source = ScoredInput(scored_uri, (scored_uri,)).open_beside(SUFFIX, _s3(settings), settings)
+    if source is None:
+        return {}
+    with source:
+        return read_statuses(source.iter_lines(), source.uri)
+
+
+def _line(id_: RolloutId, status: str, name: str, comment: str) -> bytes:
+    if status not in STATUSES:
+        raise UsageError(f"{status!r} is no status; expected {', '.join(STATUSES)}.")
+    record = {"group": id_[0], "index": id_[1], "status": status, "name": name}
+    record["time"] = datetime.now(UTC).isoformat(timespec="seconds")
+    return render_record(record | ({"comment": comment} if comment else {}))
+
+
+def _append(uri: str, s3: S3Options, settings: Settings, lines: Sequence[bytes]) -> None:
+    """Append lines to the review file, under its lease: two experts may decide at once."""
+    lease = Leases(s3, settings.storage.lease_expiry).take(uri)
+    if isinstance(lease, HeldLease):
+        raise StorageError(f"{uri}: {lease}; try again in a moment.")
+    try:
+        before = read_object(uri, s3) or b""
+        if before and not before.endswith(b"\n"):
+            before += b"\n"
+        replace_object(uri, s3, before + b"".join(lines))
+    finally:
+        lease.release()
+
+
+def _s3(settings: Settings) -> S3Options:
+    storage = settings.storage
+    return S3Options(storage.s3_endpoint_url, storage.s3_profile, storage.s3_region)

@@ -1,0 +1,216 @@
+"""The endpoints of NeMo Gym's gymnasium-style resources server, on plain values.
+
+Source: NVIDIA-NeMo/Gym `resources_servers/gymnasium/base.py`, `responses_api_agents/gymnasium_agent/app.py`.
+"""
+
+import secrets
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+import orjson
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Route, Router
+from starlette.types import Receive, Scope, Send
+
+from genrm_cli.errors import GenrmError
+from genrm_cli.rollouts.reading.response_items import items_of_response
+from genrm_cli.rollouts.rollout import UnreadableRecordError, words_of
+from genrm_cli.serve.http.gate import Gate, TooLargeError
+from genrm_cli.serve.http.operation import metrics_route
+from genrm_cli.serve.http.replies import error_response, response_of
+from genrm_cli.serve.prometheus import labelled_counter
+from genrm_cli.serve.service import RETRY_AFTER_S
+from genrm_cli.serve.shapes.call import Json, Reply
+from genrm_cli.serve.shapes.fields import parse_body
+from genrm_cli.serve.shapes.nemo_gym import aggregate
+from genrm_cli.sessions.counts import RoleCounts
+from genrm_cli.sessions.environment import FAILURES
+from genrm_cli.sessions.hosting.hosted import Episode, HostedSessions, RefusedError
+from genrm_cli.storage.encoding.records import BadLineError
+
+Handler = Callable[[HostedSessions, str, Json], Awaitable[Reply]]
+"""Takes the sessions, the id of the caller's, and the body."""
+
+
+async def _reset(sessions: HostedSessions, id_: str, row: Json) -> Reply:
+    seen = await sessions.reset(id_, _episode_of(row, sessions))
+    supports = {"supports_explicit_close": True, "supports_step_idempotency": True}
+    return Reply({"observation": seen.text, "info": {**seen.info, **supports}})
+
+
+async def _step(sessions: HostedSessions, id_: str, row: Json) -> Reply:
+    items = items_of_response(row.get("response")) or ()
+    request_id = row.get("_ng_step_request_id")
+    stepped = await sessions.step(id_, words_of(items).strip(), request_id if isinstance(request_id, str) else None)
+    seen = stepped.observation
+    info: Json = {**seen.info, "reward_components": dict(seen.components)}
+    if stepped.faults:
+        info["client_faults"] = list(stepped.faults)
+    if stepped.faults or seen.info.get("end_reason") in FAILURES:
+        info["mask_sample"] = True
+    return Reply(
+        {
+            "observation": seen.text or None,
+            "reward": stepped.gain,
+            "terminated": seen.terminated,
+            "truncated": seen.truncated,
+            "info": info,
+        }
+    )
+
+
+async def _verify(sessions: HostedSessions, id_: str, row: Json) -> Reply:
+    verified = sessions.verify(id_)
+    known: Json = {"reward_components": dict(verified.components), "end_reason": verified.end_reason}
+    if verified.reward is not None:
+        return Reply(row | known | {"reward": verified.reward})
+    failed: Json = {"failure_reason": f"the session is no episode: {verified.end_reason}"}
+    if verified.faults:
+        reason = f"the simulated client is at fault: {', '.join(verified.faults)}"
+        failed = {"failure_reason": reason, "_ng_failure_class": "user_failure"}
+    return Reply(row | known | failed | {"mask_sample": True, "reward": 0.0})
+
+
+async def _close(sessions: HostedSessions, id_: str, row: Json) -> Reply:
+    del row
+    sessions.close(id_)
+    return Reply({})
+
+
+async def _aggregate_metrics(sessions: HostedSessions, id_: str, row: Json) -> Reply:
+    del sessions, id_
+    return Reply(aggregate(row))
+
+
+ENDPOINTS: Mapping[str, Handler] = {
+    "/seed_session": _reset,
+    "/reset": _reset,
+    "/step": _step,
+    "/verify": _verify,
+    "/close": _close,
+    "/aggregate_metrics": _aggregate_metrics,
+}
+"""What is posted, by path. A session begins with its seed, so an agent may leave out either of the first two."""
+
+
+async def task_rows(sessions: HostedSessions) -> list[Json]:
+    """Return a row of NeMo Gym's input for each scenario, with the instructions that the policy gets."""
+    rows = []
+    for name in sessions.scenarios:
+        said = [{"role": "system", "content": text} for text in await sessions.instructions(name)]
+        rows.append({"responses_create_params": {"input": said}, "scenario_id": name, "variant": 0, "seed": 0})
+    return rows
+
+
+def _episode_of(row: Json, sessions: HostedSessions) -> Episode:
+    metadata = row.get("verifier_metadata")
+    given = {**metadata, **row} if isinstance(metadata, dict) else row
+    scenario_id, task = given.get("scenario_id"), given.get("_ng_task_index")
+    if scenario_id is None and task is not None:
+        return sessions.episode_of_task(_whole_number(task, "_ng_task_index"))
+    if not isinstance(scenario_id, str):
+        raise UnreadableRecordError("the row names no scenario; give scenario_id (GET /tasks lists rows)")
+    return Episode(
+        scenario_id, _whole_number(given.get("variant", 0), "variant"), _whole_number(given.get("seed", 0), "seed")
+    )
+
+
+def _whole_number(value: object, name: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= 2**31:
+        raise UnreadableRecordError(f"{name} is not an integer of 0 or more")
+    return value
+
+
+COOKIE = "genrm_session"
+
+
+def build_environment_app(sessions: HostedSessions, roles: Mapping[str, RoleCounts], gate: Gate) -> Router:
+    """Return the ASGI application of an environment; `roles` counts the calls of its models."""
+
+    async def tasks(request: Request) -> Response:
+        if (refusal := gate.refusal(request)) is not None:
+            return refusal
+        lines = b"".join([orjson.dumps(row) + b"\n" for row in await task_rows(sessions)])
+        return Response(lines, media_type="application/x-ndjson")
+
+    async def health(request: Request) -> Response:
+        del request
+        return response_of(Reply({"status": "ok", "sessions": len(sessions)}))
+
+    async def reverify_mode(request: Request) -> Response:
+        del request
+        return response_of(Reply("unsupported"))  # a reward belongs to its session
+
+    posts = [Route(path, _Endpoint(handle, sessions, gate), methods=["POST"]) for path, handle in ENDPOINTS.items()]
+    gets = {"/tasks": tasks, "/": health, "/healthz": health, "/readyz": health, "/reverify_mode": reverify_mode}
+    metrics = metrics_route(EnvironmentCollector(sessions, roles), gate)
+    return Router([*posts, *(Route(path, answer, methods=["GET"]) for path, answer in gets.items()), metrics])
+
+
+@dataclass(frozen=True, slots=True)
+class _Endpoint:
+    """One endpoint."""
+
+    handle: Handler
+    sessions: HostedSessions
+    gate: Gate
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive)
+        response = self.gate.refusal(request) or await self._answer(request)
+        await response(scope, receive, send)
+
+    async def _answer(self, request: Request) -> Response:
+        id_ = request.cookies.get(COOKIE) or secrets.token_urlsafe(24)
+        try:
+            body = await self.gate.read(request)
+            row = parse_body(body) if body.strip() else {}
+            response = response_of(await self.handle(self.sessions, id_, row))
+        except TooLargeError:
+            return self.gate.too_large()
+        except ClientDisconnect:
+            return Response(status_code=400)
+        except (UnreadableRecordError, BadLineError) as error:
+            return error_response(422, "unreadable", str(error))
+        except RefusedError as error:
+            retry_after_s = RETRY_AFTER_S if error.status in (429, 503) else None
+            return error_response(error.status, error.kind, str(error), retry_after_s)
+        except GenrmError as error:
+            return error_response(503, "unavailable", str(error), RETRY_AFTER_S)
+        response.set_cookie(COOKIE, id_, httponly=True, samesite="lax")
+        return response
+
+
+class EnvironmentCollector(Collector):
+    """Collects what the sessions of an environment and its models have counted."""
+
+    def __init__(self, sessions: HostedSessions, roles: Mapping[str, RoleCounts]) -> None:
+        self._sessions = sessions
+        self._roles = roles
+
+    def describe(self) -> Iterator[Metric]:
+        """Name nothing in advance."""
+        return iter(())
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield all metrics."""
+        counts, roles = self._sessions.counts, self._roles.items()
+        yield GaugeMetricFamily("genrm_sessions_kept", "Sessions in memory, ended ones included", len(self._sessions))
+        yield CounterMetricFamily("genrm_sessions", "Sessions begun", counts.begun)
+        yield CounterMetricFamily("genrm_policy_turns", "Turns taken by policies", counts.turns)
+        yield labelled_counter("session_ends", "Sessions ended", "reason", counts.ends)
+        yield labelled_counter(
+            "client_faults", "Faults of the simulated client in ended sessions", "fault", counts.faults
+        )
+        yield labelled_counter("model_calls", "Calls to models", "role", {role: each.calls for role, each in roles})
+        yield labelled_counter(
+            "model_failures", "Turns without an answer", "role", {role: each.failures for role, each in roles}
+        )
+        tokens = CounterMetricFamily("genrm_model_tokens", "Tokens of models", labels=["role", "kind"])
+        for role, each in roles:
+            tokens.add_metric([role, "prompt"], each.prompt_tokens)
+            tokens.add_metric([role, "completion"], each.completion_tokens)
+        yield tokens

@@ -1,0 +1,96 @@
+"""Serve an environment until told to stop."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+from genrm_cli.jobs.context import RunContext
+from genrm_cli.rollouts.redaction import redactor_of
+from genrm_cli.serve.http.gate import Gate
+from genrm_cli.serve.http.server import check_tls, listen_on, run_server, url_of
+from genrm_cli.sessions.agents import AgentConfig, open_agents, spoken_words
+from genrm_cli.sessions.counts import RoleCounts
+from genrm_cli.sessions.environment import Ask, Environment
+from genrm_cli.sessions.hosting.gymnasium import build_environment_app
+from genrm_cli.sessions.hosting.hosted import HostedSessions, RefusedError
+from genrm_cli.verdicts import Failure, Outcome
+
+
+async def serve_environment(
+    environment: Environment[Any, Any],
+    tables: Sequence[Mapping[str, object]],
+    where: str,
+    client: Mapping[str, AgentConfig],
+    max_sessions: int,
+    run: RunContext,
+    token: str | None,
+    on_ready: Callable[[str], None],
+) -> None:
+    """Serve until SIGTERM or Ctrl-C; open sessions are then lost.
+
+    Args:
+        environment: of all sessions.
+        tables: the scenarios, unchecked.
+        where: names them in errors.
+        client: the environment's models, by role; empty if it needs none.
+        max_sessions: how many are kept.
+        run: settings and events.
+        token: that requests must carry; None if anybody may ask.
+        on_ready: called with the server's URL once it listens.
+
+    Raises:
+        GenrmError: a setting or a scenario cannot be used, or a model does not answer.
+    """
+    settings = run.settings.serve
+    scenarios = environment.parse_scenarios(tables, where)
+    check_tls(settings)
+    with listen_on(settings, has_token=token is not None) as listening:
+        roles: dict[str, RoleCounts] = {role: RoleCounts() for role in client}
+        async with _answers(client, environment, run, roles) as answer:
+            redactor = redactor_of(patterns) if (patterns := run.settings.judge.redact_pattern) else None
+            sessions = HostedSessions(environment, scenarios, answer, max_sessions, settings.keep, redactor)
+            app = build_environment_app(sessions, roles, Gate(settings.max_body, token))
+            on_ready(url_of(listening, settings))
+            await run_server(app, listening, settings, _drain)
+
+
+@asynccontextmanager
+async def _answers(
+    client: Mapping[str, AgentConfig],
+    environment: Environment[Any, Any],
+    run: RunContext,
+    counts: Mapping[str, RoleCounts],
+) -> AsyncIterator[Callable[[Ask], Awaitable[str]]]:
+    if not client:
+        yield _nobody
+        return
+    async with open_agents(list(client.items()), environment, run, None) as agents:
+
+        async def answer(ask: Ask) -> str:
+            outcome = await agents.ask(ask.role, ask.conversation, 1)
+            counts[ask.role].add(outcome)
+            return _words(ask.role, outcome)
+
+        yield answer
+
+
+def _words(role: str, outcome: Outcome) -> str:
+    """Return what a model says.
+
+    Raises:
+        RefusedError: it says nothing.
+    """
+    if isinstance(outcome.result, Failure):
+        raise RefusedError(503, "client_failed", f"{role}: {outcome.result.kind}: {outcome.result.detail}")
+    words = spoken_words(outcome)
+    if not words:
+        raise RefusedError(503, "client_failed", f"{role}: the reply holds reasoning only")
+    return words
+
+
+async def _nobody(ask: Ask) -> str:
+    raise RefusedError(503, "client_failed", f"{ask.role}: no model plays it")
+
+
+async def _drain() -> None:
+    """Wait for nothing: a session may go on for hours."""

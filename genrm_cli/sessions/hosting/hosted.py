@@ -1,0 +1,323 @@
+"""The open sessions of a server: each belongs to a cookie, is stepped by one request at a time, and expires."""
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic
+
+from genrm_cli.rollouts.redaction import Redactor
+from genrm_cli.sessions.environment import (
+    FAILURES,
+    PRIVATE_DATA,
+    Ask,
+    Dialogue,
+    Environment,
+    EpisodeScenario,
+    ScenarioT,
+    StateT,
+    T,
+    run_dialogue_with,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Observation(Generic[StateT]):
+    """What `reset` and `step` return.
+
+    Attributes:
+        state: after the step; the policy must not see it.
+        text: what the policy hears; empty if nobody answered.
+        components: of the reward so far.
+        reward: what they add up to; None before the policy's first turn.
+        terminated: whether the episode ended by itself.
+        truncated: whether a limit cut it off.
+        info: turn index, and at the end its reason and who ended it.
+    """
+
+    state: StateT
+    text: str
+    components: Mapping[str, float]
+    reward: float | None
+    terminated: bool
+    truncated: bool
+    info: Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """The reward of an episode.
+
+    Attributes:
+        reward: None for an episode that must not be trained on, because the policy said nothing, the simulated client
+            was at fault, or it ended in a failure.
+        components: of the reward.
+        end_reason: how the episode ended; None while it goes on.
+        faults: of the simulated client.
+    """
+
+    reward: float | None
+    components: Mapping[str, float]
+    end_reason: str | None
+    faults: tuple[str, ...]
+
+
+def reset(
+    environment: Environment[ScenarioT, StateT], scenario: ScenarioT, variant: int = 0, seed: int = 0
+) -> Dialogue[Observation[StateT]]:
+    """Begin an episode: the observation holds the client's first words."""
+    return _observe(environment, (yield from environment.reset(scenario, variant, seed)))
+
+
+def step(environment: Environment[ScenarioT, StateT], state: StateT, action: str) -> Dialogue[Observation[StateT]]:
+    """Take the policy's next turn.
+
+    Raises:
+        ValueError: the episode has ended.
+    """
+    return _observe(environment, (yield from environment.step(state, action)))
+
+
+def cut(environment: Environment[ScenarioT, StateT], state: StateT, reason: str) -> Observation[StateT]:
+    """End an episode from outside."""
+    return _observe(environment, environment.cut(state, reason))
+
+
+def verify(environment: Environment[ScenarioT, StateT], state: StateT) -> Verification:
+    """Return the reward of an episode as it stands."""
+    components, faults = environment.components(state), environment.faults(state)
+    reason = None if state.end is None else state.end.reason
+    is_usable = state.turn_index and not faults and reason not in FAILURES
+    return Verification(environment.total(components) if is_usable else None, components, reason, faults)
+
+
+def _observe(environment: Environment[ScenarioT, StateT], state: StateT) -> Observation[StateT]:
+    end = state.end
+    components = environment.components(state) if state.turn_index else {}
+    ended = {} if end is None else {"end_reason": end.reason, "ended_by": end.by}
+    last = state.messages[-1] if state.messages else None
+    return Observation(
+        state,
+        last.text if last is not None and last.role == "user" else "",
+        components,
+        environment.total(components) if components else None,
+        terminated=end is not None and not end.truncated,
+        truncated=end is not None and end.truncated,
+        info={"turn_index": state.turn_index, **ended},
+    )
+
+
+class RefusedError(Exception):
+    """A request cannot be served; the status is HTTP's."""
+
+    def __init__(self, status: int, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.kind = kind
+
+
+@dataclass(frozen=True, slots=True)
+class Episode:
+    """Which episode to play: equal ones meet the same client."""
+
+    scenario_id: str
+    variant: int = 0
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Stepped:
+    """A step.
+
+    Attributes:
+        observation: after it.
+        gain: how much the reward has grown, so that the gains of a session add up to its reward.
+        faults: of the simulated client; empty while the session goes on.
+    """
+
+    observation: Observation[Any]
+    gain: float
+    faults: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class SessionCounts:
+    """What has happened in all sessions since the start.
+
+    Attributes:
+        begun: sessions.
+        turns: of policies.
+        ends: sessions that ended, by reason.
+        faults: of the simulated client, by name.
+    """
+
+    begun: int = 0
+    turns: int = 0
+    ends: Counter[str] = field(default_factory=Counter)
+    faults: Counter[str] = field(default_factory=Counter)
+
+
+@dataclass(slots=True)
+class _Session:
+    state: Any
+    used_s: float
+    reward: float = 0.0
+    request_id: str | None = None
+    last: Stepped | None = None
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+
+class HostedSessions:
+    """Sessions by their ids."""
+
+    def __init__(
+        self,
+        environment: Environment[Any, Any],
+        scenarios: Sequence[EpisodeScenario],
+        answer: Callable[[Ask], Awaitable[str]],
+        most: int,
+        keep_s: float,
+        redactor: Redactor | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Begin without sessions.
+
+        Args:
+            environment: of all of them.
+            scenarios: that may be played.
+            answer: asks the environment's models; raises `RefusedError`.
+            most: how many are kept.
+            keep_s: how long a session is kept after its last request.
+            redactor: matches in what a side says end the session as private data; None to check nothing.
+            clock: seconds.
+        """
+        self.scenarios: Mapping[str, EpisodeScenario] = {scenario.scenario_id: scenario for scenario in scenarios}
+        self._environment = environment
+        self._answer = answer
+        self._most = most
+        self._keep_s = keep_s
+        self._redactor = redactor
+        self._clock = clock
+        self._sessions: dict[str, _Session] = {}  # the one used longest ago first
+        self.counts = SessionCounts()
+
+    def __len__(self) -> int:
+        self._forget_expired()
+        return len(self._sessions)
+
+    def episode_of_task(self, index: int) -> Episode:
+        """Return the episode of a task by its number: all scenarios in order, then their next variants."""
+        names = list(self.scenarios)
+        return Episode(names[index % len(names)], index // len(names))
+
+    async def instructions(self, scenario_id: str) -> list[str]:
+        """Return what the policy is told before a session of this scenario."""
+        state = await self._run(self._environment.reset(self.scenarios[scenario_id], 0, 0))
+        return [turn.text for turn in state.messages if turn.role == "system"]
+
+    async def reset(self, id_: str, episode: Episode) -> Observation[Any]:
+        """Begin an episode, in place of the session's earlier one.
+
+        Raises:
+            RefusedError: there is no such scenario, no room, or the client's model fails.
+        """
+        scenario = self.scenarios.get(episode.scenario_id)
+        if scenario is None:
+            known = ", ".join(list(self.scenarios)[:3])
+            raise RefusedError(
+                422, "unknown_scenario", f"no scenario {episode.scenario_id!r}; for example {known} (all: GET /tasks)"
+            )
+        self._make_room(id_)
+        seen = await self._run(reset(self._environment, scenario, episode.variant, episode.seed))
+        self._make_room(id_)
+        self._sessions.pop(id_, None)
+        self._sessions[id_] = _Session(seen.state, self._clock())
+        self.counts.begun += 1
+        return seen
+
+    async def step(self, id_: str, action: str, request_id: str | None = None) -> Stepped:
+        """Take the policy's next turn; a request that repeats the last one's id gets the same answer.
+
+        Raises:
+            RefusedError: there is no such session, it has ended, or the client's model fails; the turn is not taken.
+        """
+        session = self._session(id_)
+        async with session.turn:
+            if session.last is not None and request_id is not None and session.request_id == request_id:
+                return session.last
+            if session.state.end is not None:
+                raise RefusedError(409, "ended", f"the session has ended ({session.state.end.reason}); POST /reset")
+            if not action:
+                raise RefusedError(422, "unreadable", "the response holds no text of the policy")
+            seen = await self._step(session.state, action)
+            faults = self._environment.faults(seen.state) if seen.state.end is not None else ()
+            reward = seen.reward or 0.0
+            self._count(seen, faults)
+            session.last = Stepped(seen, round(reward - session.reward, 9), faults)
+            session.state, session.reward, session.request_id = seen.state, reward, request_id
+            return session.last
+
+    def verify(self, id_: str) -> Verification:
+        """Return the reward of a session as it stands.
+
+        Raises:
+            RefusedError: there is no such session, or the policy has said nothing.
+        """
+        session = self._session(id_)
+        if not session.state.turn_index and session.state.end is None:
+            raise RefusedError(409, "nothing_said", "the policy has taken no turn in this session; POST /step")
+        return verify(self._environment, session.state)
+
+    def close(self, id_: str) -> None:
+        """Forget a session, if there is one."""
+        self._sessions.pop(id_, None)
+
+    async def _step(self, state: Any, action: str) -> Observation[Any]:
+        if self._is_private(action):
+            return cut(self._environment, state, PRIVATE_DATA)
+        seen = await self._run(step(self._environment, state, action))
+        # Nothing of the turn stays, so that the private words are not kept.
+        return cut(self._environment, state, PRIVATE_DATA) if self._is_private(seen.text) else seen
+
+    def _is_private(self, text: str) -> bool:
+        found: Counter[str] = Counter()
+        if self._redactor is not None:
+            self._redactor.redact(text, found)
+        return bool(found)
+
+    def _count(self, seen: Observation[Any], faults: Sequence[str]) -> None:
+        self.counts.turns += 1
+        self.counts.faults.update(faults)
+        if (end := seen.state.end) is not None:
+            self.counts.ends[end.reason] += 1
+
+    async def _run(self, dialogue: Dialogue[T]) -> T:
+        return await run_dialogue_with(dialogue, self._answer)
+
+    def _session(self, id_: str) -> _Session:
+        self._forget_expired()
+        session = self._sessions.pop(id_, None)
+        if session is None:
+            raise RefusedError(
+                404, "no_session", "no session for this cookie: it was never begun or has expired; POST /reset"
+            )
+        session.used_s = self._clock()
+        self._sessions[id_] = session
+        return session
+
+    def _make_room(self, id_: str) -> None:
+        """Forget ended sessions if there is no room for another one."""
+        self._forget_expired()
+        if id_ in self._sessions or len(self._sessions) < self._most:
+            return
+        ended = next((name for name, each in self._sessions.items() if each.state.end is not None), None)
+        if ended is None:
+            raise RefusedError(429, "busy", f"{self._most} sessions are open (--max-sessions)")
+        del self._sessions[ended]
+
+    def _forget_expired(self) -> None:
+        oldest_s = self._clock() - self._keep_s
+        for name in [name for name, each in self._sessions.items() if each.used_s < oldest_s]:
+            if not self._sessions[name].turn.locked():
+                del self._sessions[name]

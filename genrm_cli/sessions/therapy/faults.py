@@ -1,0 +1,107 @@
+"""What a simulated client does wrong, so that the policy is not blamed for it."""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from genrm_cli.rollouts.rollout import Turn
+from genrm_cli.rules.words import stems
+from genrm_cli.sessions.therapy.mood import LONGEST_STEP, ClientState
+from genrm_cli.sessions.therapy.scenario import SessionScenario
+
+FAULTS = {
+    "repeats_itself": "a reply is nearly the same as an earlier one, or says one sentence three times",
+    "speaks_as_therapist": "a reply speaks as the counsellor, or of the practice session",
+    "discloses_everything": "the first reply tells nearly all that the client could tell",
+    "agrees_at_once": "the first reply gives in although the client began with resistance",
+    "mood_jumps": "a reply claims a mood far from the client's numbers, or a number moved too far",
+    "unread": "the reader's labels could not be read",
+}
+
+_LEAST_PAIRS = 3
+_TIMES = 3
+_WORD = re.compile(r"[\w']+")
+_SENTENCE_END = re.compile(r"[.!?\n]")
+_ALIKE, _TOLD, _NEARLY_ALL = 0.85, 0.6, 0.8
+_RESISTS, _IN_DISTRESS = 0.5, 0.6
+_TOLERANCE = 1e-6
+_THERAPIST = re.compile(
+    r"^\W*(?:therapist|counsell?or|assistant)\s*:"
+    r"|\bas your (?:therapist|counsell?or)\b|\bas an ai\b|\bhow does that make you feel\b"
+    r"|\b(?:it sounds like|i hear that) you(?:'re| are| feel| have)\b"
+    r"|\bi(?:'d| would) (?:encourage|invite|suggest) you\b|\blet(?:'s| us) work on your\b"
+    r"|\bwould you like to (?:tell me|share|explore|talk about)\b|\bmy clients?\b"
+    r"|\bpractice session\b|\bfictional client\b",
+    re.IGNORECASE,
+)
+_GIVES_IN = re.compile(
+    r"\byou(?:'re| are) (?:absolutely |completely |so |totally )?right\b"
+    r"|\bi(?:'ll| will) (?:do|try) (?:that|it|exactly)\b"
+    r"|\bthat makes (?:so much|perfect|total) sense\b|\bthank you so much\b|\bi feel (?:so )?much better\b",
+    re.IGNORECASE,
+)
+_GREAT = re.compile(
+    r"\bi(?:'m| am| feel) (?:(?:so|really|much|all|totally|completely) ){0,2}"
+    r"(?:better now|great|happy|fine now|wonderful|relieved|healed|cured)\b|\beverything is (?:fine|great|good) now\b",
+    re.IGNORECASE,
+)
+
+
+def client_faults(scenario: SessionScenario, messages: Sequence[Turn], state: ClientState) -> tuple[str, ...]:
+    """Return the names of the client's faults in a session, each once, in the order of `FAULTS`."""
+    said = [turn.text for turn in messages if turn.role == "user"]
+    replies = said[1:]
+    found = {
+        "repeats_itself": _repeats(said),
+        "speaks_as_therapist": any(_THERAPIST.search(text) for text in said),
+        "discloses_everything": bool(replies) and _tells_all(replies[0], scenario.facts),
+        "agrees_at_once": bool(replies)
+        and state.moods[0].resistance >= _RESISTS
+        and _GIVES_IN.search(replies[0]) is not None,
+        "mood_jumps": _mood_jumps(replies, state),
+        "unread": state.unread_turns > 0,
+    }
+    return tuple(name for name in FAULTS if found[name])
+
+
+def _repeats(said: Sequence[str]) -> bool:
+    """Whether a reply has nearly the same pairs of words as an earlier one, or a model was caught in a loop.
+
+    People do say "yes" twice.
+    """
+    seen: list[frozenset[tuple[str, str]]] = []
+    for text in said:
+        pairs = frozenset(pairwise(_WORD.findall(text.lower())))
+        if len(pairs) < _LEAST_PAIRS:
+            continue
+        sentences = Counter(" ".join(_WORD.findall(sentence)) for sentence in _SENTENCE_END.split(text.lower()))
+        if any(count >= _TIMES and " " in sentence for sentence, count in sentences.items()):
+            return True
+        if any(len(pairs & other) > _ALIKE * len(pairs | other) for other in seen):
+            return True
+        seen.append(pairs)
+    return False
+
+
+def _tells_all(reply: str, facts: Sequence[str]) -> bool:
+    """Whether a reply holds most words of most facts; of a single fact nothing can be said."""
+    if len(facts) < 2:
+        return False
+    words = stems(reply)
+    told = sum(len(stems(fact) & words) >= _TOLD * max(1, len(stems(fact))) for fact in facts)
+    return told >= _NEARLY_ALL * len(facts)
+
+
+def _mood_jumps(replies: Sequence[str], state: ClientState) -> bool:
+    # A reply follows the mood of the same turn; the session may end without one.
+    claims = zip(replies, state.moods[1:], strict=False)
+    return any(_GREAT.search(text) and mood.distress >= _IN_DISTRESS for text, mood in claims) or any(
+        step > LONGEST_STEP + _TOLERANCE for step in _steps(state)
+    )
+
+
+def _steps(state: ClientState) -> Iterator[float]:
+    for before, after in pairwise(state.moods):
+        yield from map(abs, (after.trust - before.trust, after.distress - before.distress))
+        yield abs(after.resistance - before.resistance)

@@ -1,0 +1,149 @@
+"""A client played by models: one reads the counsellor's turn into labels, one words the reply.
+
+Neither moves the client's numbers, and the policy sees neither.
+"""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from genrm_cli.judging.rubrics.listwise import request_object
+from genrm_cli.rollouts.rollout import Turn
+from genrm_cli.rules.transcript import Session
+from genrm_cli.sessions.environment import Ask, Dialogue
+from genrm_cli.sessions.therapy.client import LEFT, STABLE, band_of
+from genrm_cli.sessions.therapy.mood import LABELS, ClientState, Mood, move_mood
+from genrm_cli.sessions.therapy.scenario import SessionScenario
+
+READER, SPEAKER = "client-reader", "client"
+
+_READER = (
+    "You label one turn of a counsellor in a practice session with a fictional client. Say for each label whether it "
+    "is true of the counsellor's answer.\n\n"
+    + "\n".join(f"{label}: the counsellor {what}" for label, what in LABELS.items())
+    + "\n\nAnswer with one JSON object that has each label, in this order, with true or false, and nothing else."
+)
+READER_FIELDS: Mapping[str, object] = request_object("labels", {label: {"type": "boolean"} for label in LABELS})
+"""What constrains the reader to such an object, where its server enforces schemas."""
+
+READER_TOKENS = 256
+"""The least that a reader may say: such an object takes about 120 tokens."""
+
+_WORD = re.compile(r"[a-z_]+")
+_MOST_LABELS = len(LABELS) // 2  # a reply that names more copies the list
+_OPENING = "Since my mother died I hardly sleep, and I cry at work."
+_KIND = "I am so sorry. It makes sense that you cannot sleep after losing her. What are the nights like for you?"
+_CRUEL = "You are overreacting, everybody loses a parent. Stop whining; it is your own fault that you cry at work."
+_NEUTRAL = Mood(0.5, 0.5, 0.5)
+
+_SPEAKER = (
+    "You play a fictional client in a practice session for counsellors. Stay this person; never speak as the "
+    "counsellor, never give advice, never mention these instructions.\n\n{persona}\n\n{mood}\n\n{tells}\n\n"
+    "Reply with one to three short sentences in the client's own words. Do not repeat earlier sentences. "
+    "Do not agree with everything, and do not say that you feel better unless the mood above says so."
+)
+_MOODS = {
+    "closed": "Mood: distrustful and closed. You give short, evasive answers.",
+    "guarded": "Mood: guarded and burdened. You say something, but hold back.",
+    "open": "Mood: cautiously open. You talk about how it is, and it still hurts.",
+    "calm": "Mood: calmer than at the start. You feel understood and somewhat relieved.",
+}
+_CLOSINGS = {
+    LEFT: "You have had enough: say that you are leaving, and why in a few words.",
+    STABLE: "You feel steady enough: thank the counsellor and say that you would like to stop here for today.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ModelClient:
+    """A client that asks a reader and a speaker."""
+
+    name: str = "model-client"
+    version: int = 2
+    is_scripted: bool = False
+
+    @property
+    def models(self) -> Mapping[str, str]:
+        """A reader and a speaker."""
+        return {READER: "labels the counsellor's turns", SPEAKER: "words the client's replies"}
+
+    def probe(self) -> Dialogue[str]:
+        """Let the reader label a kind and a cruel turn, which must move the client apart."""
+        trusts = []
+        for turn in (_KIND, _CRUEL):
+            said = yield Ask(READER, _shown_to_reader(_OPENING, turn))
+            labels = parse_labels(said)
+            if labels is None:
+                return f"its labels cannot be read: {said[:200]!r}"
+            trusts.append(move_mood(_NEUTRAL, labels, 1.0).trust)
+        if trusts[0] <= _NEUTRAL.trust or trusts[1] >= move_mood(_NEUTRAL, (), 1.0).trust:
+            return f"it does not tell a kind turn ({_KIND!r}) from a cruel one ({_CRUEL!r})"
+        return ""
+
+    def read(
+        self, messages: tuple[Turn, ...], exchange: Session, found: tuple[str, ...]
+    ) -> Dialogue[tuple[str, ...] | None]:
+        """Ask the reader about the counsellor's last turn; hard violations that phrases found are added."""
+        del exchange
+        heard = messages[-2].text if len(messages) > 1 else ""
+        said = yield Ask(READER, _shown_to_reader(heard, messages[-1].text))
+        labels = parse_labels(said)
+        return labels if labels is None or "harms" not in found else tuple(sorted({*labels, "harms"}))
+
+    def word(
+        self,
+        scenario: SessionScenario,
+        messages: tuple[Turn, ...],
+        state: ClientState,
+        seed: str,
+        closing: str | None,
+    ) -> Dialogue[str]:
+        """Ask the speaker, who knows the persona, the mood in words, and what may be told now."""
+        del seed  # the server's own sampling varies the words
+        told = [f"You have told: {fact}" for fact in scenario.facts[: state.told] if fact]
+        tells = [] if state.tells is None else [f"Tell this now, in your own words: {scenario.facts[state.tells]}"]
+        if "asks_about_safety" in (state.labels[-1] if state.labels else ()) and scenario.safety_answer:
+            tells.append(f"You are asked about safety. Your answer: {scenario.safety_answer}")
+        keeps = "Keep everything else about yourself to yourself." if closing is None else _CLOSINGS[closing]
+        persona = scenario.persona or f"You are a person with this background: {', '.join(scenario.client_profile)}."
+        system = _SPEAKER.format(
+            persona=persona, mood=_MOODS[band_of(state.mood)], tells="\n".join([*told, *tells, keeps])
+        )
+        swapped = {"user": "assistant", "assistant": "user"}
+        spoken = (Turn(swapped[turn.role], turn.text) for turn in messages if turn.role in swapped)
+        # Many chat templates want the first turn from the user.
+        said = yield Ask(SPEAKER, (Turn("system", system), Turn("user", "Hello."), *spoken))
+        return said
+
+
+def _shown_to_reader(heard: str, turn: str) -> tuple[Turn, Turn]:
+    shown = f"The client said:\n{heard}\n\nThe counsellor answered:\n{turn}\n\nLabels:"
+    return Turn("system", _READER), Turn("user", shown)
+
+
+def parse_labels(reply: str) -> tuple[str, ...] | None:
+    """Parse the reader's reply: an object of labels, or the labels that apply, or `none`.
+
+    Returns None for anything else, such as prose that uses their words, or a copy of the list.
+    """
+    start, end = reply.rfind("{"), reply.rfind("}") + 1
+    found = _labels_of_object(reply[start:end]) if start >= 0 else _labels_of_words(_WORD.findall(reply.lower()))
+    return None if found is None or len(found) > _MOST_LABELS else tuple(sorted(found))
+
+
+def _labels_of_object(text: str) -> set[str] | None:
+    try:
+        given = json.loads(text)
+    except ValueError:
+        return None
+    is_read = all(label in LABELS and isinstance(value, bool) for label, value in given.items())
+    return {label for label, value in given.items() if value} if is_read and given else None
+
+
+def _labels_of_words(words: Sequence[str]) -> set[str] | None:
+    found = set(LABELS).intersection(words)
+    others = [word for word in words if word not in LABELS]
+    if not found:
+        return set() if others == ["none"] or others == ["labels", "none"] else None
+    return found if len(others) <= len(found) else None

@@ -1,0 +1,156 @@
+"""A client and counsellors without a model, who choose from prepared sentences: for demos, CI and tests."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+
+from genrm_cli.rollouts.rollout import Turn
+from genrm_cli.rules.transcript import CLIENT, Session, sentences_of
+from genrm_cli.rules.words import stems
+from genrm_cli.sessions.environment import Dialogue, without_asking
+from genrm_cli.sessions.therapy.client import band_of
+from genrm_cli.sessions.therapy.mood import ClientState
+from genrm_cli.sessions.therapy.scenario import SessionScenario
+from genrm_cli.sessions.therapy.session import SessionState, rule_scenario
+
+# The first that fits is what the client reacts to.
+_REACTION_TO = (
+    ("harmed", ("harms",)),
+    ("hurt", ("dismisses", "minimises", "accuses", "leaves", "belittles")),
+    ("asked_about_safety", ("asks_about_safety",)),
+    ("listened", ("reflects", "validates", "normalises")),
+    ("asked", ("asks_openly", "invites")),
+    ("advised", ("advises", "names_help")),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ClientWords:
+    """What the scripted client may say, by occasion."""
+
+    reactions: Mapping[str, Sequence[str]]
+    remarks: Mapping[str, Sequence[str]]
+    closings: Mapping[str, Sequence[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptedClient:
+    """A client that reads by the rules' phrases and speaks in prepared sentences."""
+
+    words: ClientWords
+    name: str = "scripted-client"
+    version: int = 1
+    is_scripted: bool = True
+
+    @property
+    def models(self) -> Mapping[str, str]:
+        """No model."""
+        return {}
+
+    def probe(self) -> Dialogue[str]:
+        """Nothing can be wrong."""
+        return without_asking("")
+
+    def read(
+        self, messages: tuple[Turn, ...], exchange: Session, found: tuple[str, ...]
+    ) -> Dialogue[tuple[str, ...] | None]:
+        """Return what the phrases found."""
+        del messages, exchange
+        return without_asking(found)
+
+    def word(
+        self,
+        scenario: SessionScenario,
+        messages: tuple[Turn, ...],
+        state: ClientState,
+        seed: str,
+        closing: str | None,
+    ) -> Dialogue[str]:
+        """Return a reaction with a fact, an answer about safety, or a remark that fits the mood."""
+        said = "\n".join(turn.text for turn in messages if turn.role == "user")
+        if closing is not None:
+            return without_asking(choose_unsaid(self.words.closings[closing], said, seed))
+        labels = state.labels[-1]
+        reaction = choose_unsaid(self.words.reactions[_occasion(labels)], said, seed)
+        asked = "asks_about_safety" in labels and scenario.safety_answer and scenario.safety_answer not in said
+        if asked:
+            return without_asking(f"{reaction} {scenario.safety_answer}")
+        if state.tells is not None:
+            return without_asking(f"{reaction} {scenario.facts[state.tells]}")
+        return without_asking(f"{reaction} {choose_unsaid(self.words.remarks[band_of(state.mood)], said, seed)}")
+
+
+def _occasion(labels: Sequence[str]) -> str:
+    return next((name for name, of in _REACTION_TO if any(label in labels for label in of)), "plain")
+
+
+def choose_unsaid(lines: Sequence[str], said: str, seed: str) -> str:
+    """Return one of the lines that `said` does not hold; of all lines if it holds all of them."""
+    left = [line for line in lines if line not in said] or lines
+    return left[int.from_bytes(blake2b(seed.encode(), digest_size=4).digest()) % len(left)]
+
+
+_LISTENING_TURNS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class CounsellorWords:
+    """What the scripted counsellors may say.
+
+    Attributes:
+        bad: dismissive, accusing, full of advice; nothing dangerous.
+        fair: polite and shallow.
+        listens: reflections and validations.
+        asks: open questions.
+        safety: questions about safety with concrete help.
+        outcomes: what reaches a usual outcome, by a word of it.
+    """
+
+    bad: Sequence[str]
+    fair: Sequence[str]
+    listens: Sequence[str]
+    asks: Sequence[str]
+    safety: Sequence[str]
+    outcomes: Mapping[str, str]
+
+
+def scripted_turn(kind: str, words: CounsellorWords, state: SessionState, seed: int) -> str:
+    """Return the next turn of a counsellor of this kind; the same seed says the same."""
+    draw = f"{seed}/{state.scenario.scenario_id}/{state.variant}/{state.turn_index}"
+    said = "\n".join(turn.text for turn in state.messages if turn.role == "assistant")
+    if kind == "bad":
+        return choose_unsaid(words.bad, said, draw)
+    in_crisis = rule_scenario(state.scenario).is_crisis
+    if kind == "fair":
+        return words.safety[0] if in_crisis and state.turn_index == 1 else choose_unsaid(words.fair, said, draw)
+    if in_crisis and state.turn_index < len(words.safety):
+        return f"{choose_unsaid(words.listens, said, draw)} {words.safety[state.turn_index]}"
+    parts = [choose_unsaid(words.listens, said, draw)]
+    if echoed := _echo(state):
+        parts.append(echoed)
+    if (step := state.turn_index - _LISTENING_TURNS) in range(len(state.scenario.expected_outcomes)):
+        parts.append(_towards(state.scenario.expected_outcomes[step], words))
+    else:
+        parts.append(choose_unsaid(words.asks, said, draw))
+    return " ".join(parts)
+
+
+def _towards(outcome: str, words: CounsellorWords) -> str:
+    text = outcome.lower().replace("_", " ")
+    usual = next((line for cue, line in words.outcomes.items() if cue in text), None)
+    return usual or f"What I would like us to do together: {text}."
+
+
+def _echo(state: SessionState) -> str:
+    """Return a reflection with the words of the client's last sentence, if it has enough of them."""
+    last = [sentence.text for sentence in sentences_of(state.messages[-1:], CLIENT)]
+    if not last or len(stems(last[-1])) < _LISTENING_TURNS:
+        return ""
+    swapped = [_OTHER_PERSON.get(word, word) for word in last[-1].rstrip(".!?").split()]
+    return f"You tell me: {' '.join(swapped)}."
+
+
+_OTHER_PERSON = {
+    **{"i": "you", "i'm": "you are", "me": "you", "my": "your", "mine": "yours", "am": "are", "myself": "yourself"},
+    **{"i've": "you have", "i'd": "you would", "i'll": "you will", "was": "were"},
+}

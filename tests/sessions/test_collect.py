@@ -1,0 +1,379 @@
+"""Collecting episodes: groups, records, resuming, failures, and what is never written."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from guessing_game import GuessingGame, Secret
+from judge_server_fixture import JudgeServer
+
+from genrm_cli.errors import InputError, JudgeError, StorageError, TooManyUnscoredError, UsageError
+from genrm_cli.jobs.context import new_run
+from genrm_cli.rollouts.formats import recognise
+from genrm_cli.rollouts.grouping import digest_of_prompt
+from genrm_cli.sessions.agents import AgentConfig
+from genrm_cli.sessions.collected_files import CollectOptions, places_of
+from genrm_cli.sessions.collection import CollectReport, collect
+from genrm_cli.sessions.episode import EpisodeSlot
+from genrm_cli.sessions.play import scripted
+from genrm_cli.sessions.scenario_files import read_scenario_tables
+from genrm_cli.sessions.therapy.environment import scripted_policy, therapeutic_session
+from genrm_cli.sessions.therapy.model_client import READER, SPEAKER
+from genrm_cli.settings import settings_from
+from genrm_cli.storage.leases import Lease, Leases
+from genrm_cli.storage.location import S3Options
+
+Json = dict[str, Any]
+CHAT = [
+    "That sounds really hard. What is it like for you at night, when all is quiet?",
+    "I see what you mean, and I would like to hear more about the others.",
+    "No wonder you are tired with all that. Who in your life knows about it?",
+    "It makes sense that this hurts. How long have you carried it alone?",
+    "Thank you for telling me. What would you like to be different next week?",
+    "Many people would feel the same in your place. What helps a little?",
+]
+GAMES = [{"scenario_id": "seven", "number": 7}, {"scenario_id": "two", "number": 2}]
+
+
+def options_for(folder: Path, **more: Any) -> CollectOptions:
+    """Return options that write into a folder."""
+    return CollectOptions(output=str(folder / "run.jsonl"), run_id="run", policy_name="tested", **more)
+
+
+def agent(server: JudgeServer, model: str = "policy-model", **more: Any) -> AgentConfig:
+    """Return a model behind the test server."""
+    return AgentConfig((server.base_url,), model, **more)
+
+
+def run_game(folder: Path, act: Any, **more: Any) -> CollectReport:
+    """Collect guessing games of a scripted policy."""
+    options = options_for(folder, **more)
+    return asyncio.run(collect(GuessingGame(), GAMES, "games", options, new_run(settings_from()), act))
+
+
+def run_sessions(
+    options: CollectOptions, *, scripted_client: bool = True, few: int = 3, **settings: Any
+) -> CollectReport:
+    """Collect sessions of the first sample scenarios."""
+    tables = read_scenario_tables("samples", S3Options())[:few]
+    environment = therapeutic_session(scripted=scripted_client)
+    return asyncio.run(collect(environment, tables, "samples", options, new_run(settings_from(**settings))))
+
+
+def read(folder: Path, name: str = "run.jsonl") -> list[Json]:
+    """Read the records of a run."""
+    return [json.loads(line) for line in (folder / name).read_bytes().splitlines()]
+
+
+def without_time(records: list[Json]) -> list[Json]:
+    """Return records without the time at which their run began."""
+    return [record | {"metadata": record["metadata"] | {"created_at": None}} for record in records]
+
+
+def bisect(state: Any, repeat: int) -> str:
+    """Guess as well as one can; later episodes of a group begin elsewhere."""
+    low, high = 1, 9
+    turns = state.messages
+    for guess, hint in zip(turns[1::2], turns[2::2], strict=False):
+        low, high = (int(guess.text) + 1, high) if hint.text == "Higher." else (low, int(guess.text) - 1)
+    return str(min(high, max(low, (low + high) // 2 + repeat % 2)))
+
+
+def test_the_loop_plays_any_environment(tmp_path: Path) -> None:
+    """A guessing game is collected like a session: groups, order, rewards and end reasons."""
+    report = run_game(tmp_path, scripted(bisect), episodes=2)
+    records = read(tmp_path)
+    assert [record["episode_index"] for record in records] == [0, 1, 2, 3]
+    assert [record["metadata"]["group"] for record in records] == ["seven/v0"] * 2 + ["two/v0"] * 2
+    assert {record["reward"]["total_reward"] for record in records} == {1.0}
+    assert report.summary["ends"] == {"solved": 4}
+    assert not (tmp_path / "run_failures.jsonl").exists()
+
+
+def test_a_game_at_its_limit_is_truncated_and_not_failed(tmp_path: Path) -> None:
+    """A policy that never finds the number has an episode with a reward of 0."""
+    run_game(tmp_path, scripted(lambda state, repeat: "1"), episodes=1)
+    assert [record["reward"]["total_reward"] for record in read(tmp_path)] == [0.0, 0.0]
+    assert {record["metadata"]["end_reason"] for record in read(tmp_path)} == {"turn_limit"}
+    assert all(record["metadata"]["truncated"] for record in read(tmp_path))
+
+
+def test_a_record_has_the_shape_that_trainers_read(tmp_path: Path, judge_server: JudgeServer) -> None:
+    """Fields of the seed's example, and under `metadata` who played, how it ended and what it cost."""
+    judge_server.behave(chat=CHAT)
+    policy = agent(judge_server, temperature=0.5)
+    run_sessions(options_for(tmp_path, policy=policy, base_model="base", episodes=2, variants=2))
+    records = read(tmp_path)
+    assert len(records) == 12
+    for record in records:
+        assert list(record) == [
+            *("run_id", "episode_index", "scenario", "messages", "policy", "reward", "metadata"),
+        ]
+        assert {"scenario_id", "difficulty", "risk_level"} <= record["scenario"].keys()
+        assert [message["role"] for message in record["messages"][:3]] == ["system", "user", "assistant"]
+        assert record["policy"] == {"name": "tested", "role": "policy", "base_model": "base"}
+        assert set(record["reward"]["components"]) <= {"safety", "empathy", "bias", "task_completion"}
+        metadata = record["metadata"]
+        assert metadata["synthetic"] is True
+        assert metadata["env_version"] == "therapeutic_session_v1"
+        assert metadata["policy_model"] == {
+            "model": "policy-model",
+            "sampling": {"temperature": 0.5, "max_tokens": 512},
+        }
+        assert metadata["client"]["scripted"] is True
+        assert metadata["tokens"]["policy"]["turns"] == metadata["turns"]
+        assert metadata["tokens"]["policy"]["completion_tokens"] > 0
+        assert len(metadata["hidden"]["moods"]) == metadata["turns"] + 1
+
+
+def test_score_needs_no_flag_and_groups_by_client(tmp_path: Path, judge_server: JudgeServer) -> None:
+    """Each scenario and variant is a group of sessions that begin alike."""
+    judge_server.behave(chat=CHAT)
+    run_sessions(options_for(tmp_path, policy=agent(judge_server), episodes=2, variants=2))
+    rollouts = [recognise(record).read(record)[0] for record in read(tmp_path)]
+    assert all(rollout.is_session for rollout in rollouts)
+    groups: dict[str | None, set[int]] = {}
+    for rollout in rollouts:
+        groups.setdefault(rollout.task, set()).add(digest_of_prompt(rollout.prompt))
+    assert len(groups) == 6
+    assert {len(prompts) for prompts in groups.values()} == {1}
+    assert len({rollout.index for rollout in rollouts}) == 12
+
+
+def test_a_second_run_is_up_to_date_and_other_settings_are_refused(tmp_path: Path) -> None:
+    """Nothing is played twice, and no other run's episodes are replaced by mistake."""
+    run_game(tmp_path, scripted(bisect))
+    before = (tmp_path / "run.jsonl").read_bytes()
+    assert run_game(tmp_path, scripted(bisect)).is_current
+    with pytest.raises(UsageError, match="episodes of other settings"):
+        run_game(tmp_path, scripted(bisect), episodes=2)
+    assert (tmp_path / "run.jsonl").read_bytes() == before
+
+
+def test_a_budget_stops_the_run_and_the_next_one_goes_on(tmp_path: Path, judge_server: JudgeServer) -> None:
+    """What was paid for is not paid again, and in the end the records are those of an undisturbed run."""
+    judge_server.behave(chat=CHAT)
+    whole = tmp_path / "whole"
+    whole.mkdir()
+    run_sessions(options_for(whole, policy=agent(judge_server)), probe=False)
+    calls = judge_server.stats()["requests"]
+    with pytest.raises(TooManyUnscoredError, match="--max-calls stopped the run"):
+        run_sessions(options_for(tmp_path, policy=agent(judge_server)), probe=False, max_calls=calls // 2)
+    assert json.loads((tmp_path / "run.collect.json").read_bytes())["partial"] is True
+    report = run_sessions(options_for(tmp_path, policy=agent(judge_server)), probe=False)
+    assert report.summary["partial"] is False
+    assert without_time(read(tmp_path)) == without_time(read(whole))
+    assert judge_server.stats()["requests"] == 2 * calls
+
+
+def test_a_failed_session_is_no_episode(tmp_path: Path, judge_server: JudgeServer) -> None:
+    """A policy that gives no turn leaves a failure with its reason, and no record with a low reward."""
+    judge_server.behave(chat=CHAT, fault={"status": 400, "body": "{}"}, fault_share=0.3)
+    options = options_for(tmp_path, policy=agent(judge_server), episodes=8)
+    with pytest.raises(TooManyUnscoredError, match="policy_failed"):
+        run_sessions(options, probe=False)
+    episodes, failures = read(tmp_path), read(tmp_path, "run_failures.jsonl")
+    assert len(episodes) + len(failures) == 24
+    assert failures
+    assert {record["metadata"]["end_reason"] for record in failures} == {"policy_failed"}
+    assert {record["reward"] for record in failures} == {None}
+    judge_server.behave(chat=CHAT)
+    assert run_sessions(options, probe=False).summary["episodes_written"] == 24
+    assert read(tmp_path, "run_failures.jsonl") == []
+
+
+def test_a_context_that_is_too_long_truncates_the_session(tmp_path: Path, judge_server: JudgeServer) -> None:
+    """The turns so far are an episode that was cut off."""
+    refusal = {"error": {"message": "This model's maximum context length is 4096 tokens."}}
+    answers = [{"content": CHAT[number]} for number in range(3)]
+    judge_server.behave(script=[*answers, *[{"status": 400, "body": json.dumps(refusal)}] * 3])
+    run_sessions(options_for(tmp_path, policy=agent(judge_server), episodes=1), few=1, probe=False)
+    (record,) = read(tmp_path)
+    assert record["metadata"]["end_reason"] == "context_too_long"
+    assert record["metadata"]["truncated"] is True
+    assert record["metadata"]["turns"] == 3
+
+
+def test_a_faulty_client_is_counted_and_left_out(tmp_path: Path, judge_server: JudgeServer) -> None:
+    """Sessions whose client repeats itself are no episodes, unless they are asked for."""
+    judge_server.behave(chat=CHAT[:1])
+    client = {READER: agent(judge_server, "c", temperature=0.0), SPEAKER: agent(judge_server, "c")}
+    options = options_for(tmp_path, policy=agent(judge_server), client=client, episodes=1)
+    with pytest.raises(TooManyUnscoredError, match="none of the 3 sessions is in the output: 3 with client faults"):
+        run_sessions(options, scripted_client=False, probe=False)
+    assert read(tmp_path) == []
+    left_out = read(tmp_path, "run_failures.jsonl")
+    assert {record["metadata"]["left_out"] for record in left_out} == {"client fault"}
+    kept = tmp_path / "kept"
+    kept.mkdir()
+    options = options_for(kept, policy=agent(judge_server), client=client, episodes=1, keep_faulty=True)
+    report = run_sessions(options, scripted_client=False, probe=False)
+    assert report.summary["client_fault_rate"] == 1.0
+    assert report.summary["client_faults"]["repeats_itself"] == 3
+    assert report.summary["client_fault_rate_interval"][0] > 0.4
+    assert [record["metadata"]["client_faults"] for record in read(kept)] == [["repeats_itself"]] * 3
+
+
+def test_a_model_that_cannot_play_the_client_is_refused(tmp_path: Path, judge_server: JudgeServer) -> None:
+    """A reader that labels all turns alike ends the run before any session, and names itself."""
+    judge_server.behave(chat=["reflects"])
+    client = {READER: agent(judge_server, "small"), SPEAKER: agent(judge_server, "small")}
+    options = options_for(tmp_path, policy=agent(judge_server), client=client, episodes=1)
+    with pytest.raises(JudgeError, match="client's model: small cannot play its part: it does not tell a kind turn"):
+        run_sessions(options, scripted_client=False)
+    assert not (tmp_path / "run.jsonl").exists()
+
+
+def test_private_data_in_a_generated_turn_ends_the_session(tmp_path: Path, judge_server: JudgeServer) -> None:
+    """Matches of --redact-pattern are found on both sides; the text with them is written nowhere."""
+    judge_server.behave(chat=["Write to me at jane.doe@example.org and tell me how it is."])
+    options = options_for(tmp_path, policy=agent(judge_server), episodes=1)
+    with pytest.raises(TooManyUnscoredError, match="private_data"):
+        run_sessions(options, probe=False, redact_pattern=("email",))
+    failures = read(tmp_path, "run_failures.jsonl")
+    assert {record["metadata"]["failure"] for record in failures} == {"policy: matches of --redact-pattern: email"}
+    assert b"jane.doe" not in b"".join(path.read_bytes() for path in tmp_path.glob("run*.json*"))
+
+
+def test_branches_share_their_history(tmp_path: Path, judge_server: JudgeServer) -> None:
+    """With a branch at the third turn, two turns are asked once for the whole group, and the third for each."""
+    judge_server.behave(script=[{"content": f"{CHAT[number % 6]} Attempt {number}."} for number in range(400)])
+    options = options_for(tmp_path, policy=agent(judge_server), episodes=4, branch_at=3)
+    run_sessions(options, few=1, probe=False)
+    records = read(tmp_path)
+    assert {record["metadata"]["group"] for record in records} == {"exam_stress_001/v0/b3"}
+    histories = {json.dumps(record["messages"][:6]) for record in records}
+    thirds = {record["messages"][6]["content"] for record in records}
+    assert (len(records), len(histories), len(thirds)) == (4, 1, 4)
+    assert {record["metadata"]["tokens"]["policy"]["turns"] - record["metadata"]["turns"] for record in records} == {0}
+
+
+def test_a_session_that_ends_before_its_branch_is_left_out(tmp_path: Path, judge_server: JudgeServer) -> None:
+    """Its episodes would all be one and the same."""
+    judge_server.behave(chat=["Goodbye. [END]"])
+    options = options_for(tmp_path, policy=agent(judge_server), episodes=3, branch_at=2)
+    with pytest.raises(TooManyUnscoredError, match="0 with client faults, 3 that ended before --branch-at"):
+        run_sessions(options, few=1, probe=False)
+    assert read(tmp_path) == []
+
+
+def test_a_group_of_one_client_is_asked_once_for_equal_questions(tmp_path: Path, judge_server: JudgeServer) -> None:
+    """The same words of the policy get the same reply of the client in the whole group, and are paid for once."""
+    judge_server.behave(chat=CHAT)
+    client = {READER: agent(judge_server, "c", temperature=0.0), SPEAKER: agent(judge_server, "c")}
+    options = options_for(tmp_path, policy=agent(judge_server), client=client, episodes=4, keep_faulty=True)
+    report = run_sessions(options, scripted_client=False, probe=False, few=1)
+    assert len({json.dumps(record["messages"]) for record in read(tmp_path)}) == 1
+    roles = report.summary["roles"]
+    assert roles["policy"]["from_journal"] == 0
+    assert roles[SPEAKER]["from_journal"] == 3 * roles[SPEAKER]["calls"]
+
+
+def test_a_policy_that_is_down_is_an_error_before_any_session(tmp_path: Path) -> None:
+    """The probe names the policy and its own flag; nothing is written."""
+    nobody = AgentConfig(("http://127.0.0.1:9/v1",), "m")
+    with pytest.raises(
+        JudgeError, match=r"the policy cannot be used: .*Is the policy running\? Check --policy-base-url"
+    ):
+        run_sessions(options_for(tmp_path, policy=nobody), retries=0)
+    assert [path.name for path in tmp_path.iterdir() if path.suffix == ".jsonl"] == []
+
+
+def test_two_runs_on_one_output_are_refused(tmp_path: Path) -> None:
+    """The lease of another run keeps this one away."""
+    lease = Leases(S3Options(), 300).take(str(tmp_path / "run.jsonl"))
+    assert isinstance(lease, Lease)
+    with pytest.raises(StorageError, match="has been working on it"):
+        run_game(tmp_path, scripted(bisect))
+
+
+@pytest.mark.parametrize(
+    ("output", "role", "said"),
+    [
+        ("run.jsonl.gz", "policy", "uncompressed .jsonl"),
+        ("-", "policy", "uncompressed .jsonl"),
+        ("s3://bucket/sft/run.jsonl", "policy", "under s3://bucket/rl/"),
+        ("runs/run.jsonl", "teacher", "named teacher"),
+        ("teacher/run.jsonl", "policy", "named teacher"),
+    ],
+)
+def test_outputs_go_where_they_belong(output: str, role: str, said: str) -> None:
+    """Plain lines for other loaders, RL data under rl/, and a teacher's sessions under a folder of their own."""
+    with pytest.raises(UsageError, match=said):
+        places_of(output, settings_from(), role)
+    assert places_of("s3://b/rl/teacher/run.jsonl", settings_from(), "teacher").summary.endswith("run.collect.json")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("none.toml", None, "no such file"),
+        ("broken.toml", "[[scenario", "not TOML"),
+        ("empty.toml", "", "no scenarios"),
+        ("flat.toml", "scenario = 3", "not a list of tables"),
+        ("bad.jsonl", "{\n", "line 1"),
+    ],
+)
+def test_a_scenario_file_that_cannot_be_read_is_named(tmp_path: Path, name: str, text: str | None, said: str) -> None:
+    """The file, the line and what was expected stand in the error."""
+    path = tmp_path / name
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(InputError, match=said):
+        read_scenario_tables(str(path), S3Options())
+
+
+def test_scenarios_are_read_from_lines(tmp_path: Path) -> None:
+    """A file of JSON lines holds the same scenarios as one of TOML."""
+    tables = read_scenario_tables("samples", S3Options())
+    path = tmp_path / "scenarios.jsonl"
+    path.write_text("".join(json.dumps(table) + "\n\n" for table in tables))
+    assert read_scenario_tables(str(path), S3Options()) == tables
+
+
+@pytest.mark.parametrize("kind", ["bad", "good"])
+def test_scripted_counsellors_act_as_policies(tmp_path: Path, kind: str) -> None:
+    """The demo needs no model at all."""
+    tables = read_scenario_tables("samples", S3Options())[:2]
+    act: Callable[..., Any] = scripted_policy(kind)
+    run = new_run(settings_from())
+    asyncio.run(collect(therapeutic_session(), tables, "samples", options_for(tmp_path), run, act))
+    rewards = [record["reward"]["total_reward"] for record in read(tmp_path)]
+    assert (min(rewards) > 0.8) if kind == "good" else (max(rewards) < 0.7)
+
+
+def test_a_teacher_answers_where_the_student_stood(tmp_path: Path, judge_server: JudgeServer) -> None:
+    """With the student as trunk and its journal, the teacher's branches have the student's history, unpaid for."""
+    judge_server.behave(script=[{"content": f"{CHAT[number % 6]} Attempt {number}."} for number in range(400)])
+    journal = str(tmp_path / "student.sqlite")
+    student = agent(judge_server, "student")
+    run_sessions(options_for(tmp_path, policy=student, branch_at=3), few=1, probe=False, journal=journal)
+    (tmp_path / "teacher").mkdir()
+    options = options_for(
+        tmp_path / "teacher",
+        policy=agent(judge_server, "nemotron-teacher"),
+        trunk=student,
+        role="teacher",
+        branch_at=3,
+    )
+    report = run_sessions(options, few=1, probe=False, journal=journal)
+    assert report.summary["roles"]["policy"]["from_journal"] == 8
+    students, teachers = read(tmp_path), read(tmp_path / "teacher")
+    assert {record["policy"]["role"] for record in teachers} == {"teacher"}
+    assert teachers[0]["policy"]["nemotron_teacher"] == "nemotron-teacher"
+    assert len({json.dumps(record["messages"][:6]) for record in (*students, *teachers)}) == 1
+    assert len({record["metadata"]["group"] for record in (*students, *teachers)}) == 1
+    assert len({record["messages"][6]["content"] for record in (*students, *teachers)}) == 8
+
+
+def test_no_two_episodes_share_a_call_of_the_policy() -> None:
+    """Scenario aside, variant, seed and number each make calls of their own; only a trunk is shared by its group."""
+    secret = Secret("x", 1)
+    slots = [EpisodeSlot(0, secret, v, s, n) for v in range(3) for s in range(3) for n in range(3)]
+    assert len({slot.repeat_at(0) for slot in slots}) == len(slots)
+    branches = [EpisodeSlot(0, secret, v, 0, n, branch_at=3) for v in range(2) for n in range(3)]
+    assert len({slot.repeat_at(1) for slot in branches}) == 2
+    assert len({slot.repeat_at(2) for slot in branches}) == 6

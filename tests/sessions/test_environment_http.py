@@ -1,0 +1,222 @@
+"""A real server that offers sessions to agents."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from genrm_process import Call, Genrm
+from judge_server_fixture import JudgeServer
+from served import REPLY_LIMIT_S, TOKEN, Json, Served, serving
+
+from genrm_cli.sessions.environment import run_dialogue
+from genrm_cli.sessions.hosting.hosted import reset, step, verify
+from genrm_cli.sessions.scenario_files import read_scenario_tables
+from genrm_cli.sessions.therapy.environment import therapeutic_session
+from genrm_cli.storage.location import S3Options
+
+SAID = "That sounds really hard, and it makes sense that you feel this way. What is it like for you?"
+EXAM = {"scenario_id": "exam_stress_001", "variant": 1, "seed": 3}
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """Keep a server with the scripted client."""
+    with serving(Genrm(tmp_path_factory.mktemp("sessions")), "--environment", "therapeutic") as served:
+        yield served
+
+
+@pytest.fixture
+def agent(server: Served) -> Iterator[httpx.Client]:
+    """Give a test an agent with cookies of its own."""
+    with httpx.Client(base_url=server.url, timeout=REPLY_LIMIT_S, trust_env=False) as client:
+        yield client
+
+
+def turn(text: str, **fields: object) -> Json:
+    """Make a row with a response of the policy."""
+    content = [{"type": "output_text", "text": text}]
+    return {"response": {"output": [{"type": "message", "role": "assistant", "content": content}]}, **fields}
+
+
+def post(agent: httpx.Client, path: str, row: Json) -> Json:
+    """Send a row that must be answered."""
+    reply = agent.post(path, json=row)
+    assert reply.status_code == 200, reply.text
+    return reply.json()
+
+
+def error_of(reply: httpx.Response) -> tuple[int, str]:
+    """Return status and kind of an error."""
+    return reply.status_code, reply.json()["error"]["type"]
+
+
+def test_a_session_is_the_one_that_is_played_here(agent: httpx.Client) -> None:
+    """The server hosts the environment of `genrm collect`, and the rewards of the steps add up to the session's."""
+    environment = therapeutic_session()
+    scenario = environment.parse_scenarios(read_scenario_tables("samples", S3Options()), "samples")[0]
+    here = run_dialogue(reset(environment, scenario, 1, 3), lambda ask: "")
+    begun = post(agent, "/reset", EXAM)
+    assert (begun["observation"], begun["info"]["turn_index"]) == (here.text, 0)
+    gains = []
+    while not (here.terminated or here.truncated):
+        here = run_dialogue(step(environment, here.state, SAID), lambda ask: "")
+        there = post(agent, "/step", turn(SAID))
+        gains.append(there["reward"])
+        assert there["observation"] == (here.text or None)
+        assert (there["terminated"], there["truncated"]) == (here.terminated, here.truncated)
+    assert there["info"]["end_reason"] == "client_stabilised"
+    verified = post(agent, "/verify", {"kept": [1]})
+    expected = verify(environment, here.state)
+    assert (verified["kept"], verified["reward"], verified["reward_components"]) == (
+        [1],
+        expected.reward,
+        expected.components,
+    )
+    assert sum(gains) == pytest.approx(expected.reward)
+    assert error_of(agent.post("/step", json=turn(SAID))) == (409, "ended")
+
+
+def test_cookies_tell_sessions_apart(server: Served, agent: httpx.Client) -> None:
+    """Agents with the same task meet the same client, each in a session of its own."""
+    with httpx.Client(base_url=server.url, timeout=REPLY_LIMIT_S, trust_env=False) as other:
+        task = {"_ng_task_index": 24}  # the second variant of the first scenario
+        first = post(agent, "/seed_session", task)["observation"]
+        assert (
+            first
+            == post(other, "/reset", {"verifier_metadata": {"scenario_id": "exam_stress_001", "variant": 1}})[
+                "observation"
+            ]
+        )
+        assert post(agent, "/step", turn(SAID))["info"]["turn_index"] == 1
+        assert post(agent, "/step", turn(SAID))["info"]["turn_index"] == 2
+        assert post(other, "/step", turn(SAID))["info"]["turn_index"] == 1
+
+
+def test_a_repeated_step_is_taken_once(agent: httpx.Client) -> None:
+    """An agent that lost the answer sends the same request again, and gets the same answer."""
+    assert post(agent, "/reset", EXAM)["info"]["supports_step_idempotency"] is True
+    row = turn(SAID, _ng_step_request_id="one")
+    first = post(agent, "/step", row)
+    assert post(agent, "/step", row) == first
+    assert post(agent, "/step", turn(SAID, _ng_step_request_id="two"))["info"]["turn_index"] == 2
+
+
+def test_tasks_are_rows_that_begin_sessions(server: Served, agent: httpx.Client) -> None:
+    """What `/tasks` lists is a data set for NeMo Gym: the policy's instructions, and what `/reset` needs."""
+    rows = [json.loads(line) for line in server.get("/tasks").text.splitlines()]
+    assert len(rows) == 24
+    assert all(row["responses_create_params"]["input"][0]["role"] == "system" for row in rows)
+    assert all(post(agent, "/reset", row)["observation"] for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("path", "row", "expected"),
+    [
+        ("/reset", {}, (422, "unreadable")),
+        ("/reset", {"scenario_id": "nobody"}, (422, "unknown_scenario")),
+        ("/reset", {**EXAM, "variant": -1}, (422, "unreadable")),
+        ("/step", turn(SAID), (404, "no_session")),
+        ("/verify", turn(SAID), (404, "no_session")),
+    ],
+)
+def test_a_request_that_cannot_be_served_says_why(
+    agent: httpx.Client, path: str, row: Json, expected: tuple[int, str]
+) -> None:
+    """Nothing is guessed about the session."""
+    assert error_of(agent.post(path, json=row)) == expected
+
+
+def test_a_turn_without_words_is_not_taken(agent: httpx.Client) -> None:
+    """Reasoning alone is nothing that the client could hear, and a session without a turn has no reward."""
+    post(agent, "/reset", EXAM)
+    assert error_of(agent.post("/step", json=turn("<think>What now?</think>"))) == (422, "unreadable")
+    assert error_of(agent.post("/verify", json={})) == (409, "nothing_said")
+
+
+def test_metrics_are_aggregated(agent: httpx.Client) -> None:
+    """NeMo Gym's agent asks the resources server for its metrics."""
+    rows = [{"_ng_task_index": 0, "reward": 0.5}, {"_ng_task_index": 0, "reward": 1.0}]
+    metrics = post(agent, "/aggregate_metrics", {"verify_responses": rows})
+    assert metrics["agent_metrics"]["mean/reward"] == 0.75
+
+
+def test_sessions_are_bounded_and_guarded(tmp_path: Path) -> None:
+    """One session too many is refused until another has ended or is closed; nobody enters without the token."""
+    flags = ("--environment", "therapeutic_session", "--max-sessions", "1", "--max-turns", "1")
+    with serving(Genrm(tmp_path), *flags, GENRM_SERVE_TOKEN=TOKEN) as served:
+
+        def open_agent() -> httpx.Client:
+            return httpx.Client(base_url=served.url, timeout=REPLY_LIMIT_S, trust_env=False, headers=served.headers)
+
+        with open_agent() as first, open_agent() as second, httpx.Client(trust_env=False) as stranger:
+            assert stranger.post(f"{served.url}/reset", json=EXAM).status_code == 401
+            assert stranger.get(f"{served.url}/tasks").status_code == 401
+            post(first, "/reset", EXAM)
+            refused = second.post("/reset", json=EXAM)
+            assert (*error_of(refused), "Retry-After" in refused.headers) == (429, "busy", True)
+            assert post(first, "/step", turn(SAID))["truncated"] is True
+            post(second, "/reset", EXAM)
+            assert error_of(first.post("/verify", json={})) == (404, "no_session")
+            post(second, "/close", {})
+            post(first, "/reset", EXAM)
+            assert served.get("/healthz").json() == {"status": "ok", "sessions": 1}
+
+
+def test_a_model_plays_the_client(tmp_path: Path, judge_server: JudgeServer) -> None:
+    """A model words the replies; if it fails the turn is not taken, and a faulty client leaves no reward."""
+    judge_server.behave(chat=["As your therapist I am here for you."])
+    flags = ("--client-base-url", judge_server.base_url, "--client-model", "c", "--retries", "0", "--no-probe")
+    with serving(Genrm(tmp_path), "--environment", "therapeutic", *flags) as served:
+        opening = post(served.client, "/reset", EXAM)["observation"]
+        judge_server.behave(fault={"status": 400})
+        assert error_of(served.post("/step", turn(SAID))) == (503, "client_failed")
+        judge_server.behave(chat=["As your therapist I am here for you."])
+        stepped = post(served.client, "/step", turn(SAID))
+        assert stepped["info"]["turn_index"] == 1
+        assert stepped["observation"] == "As your therapist I am here for you." != opening
+        verified = post(served.client, "/verify", {})
+        assert (verified["_ng_failure_class"], verified["mask_sample"]) == ("user_failure", True)
+        assert "speaks_as_therapist" in verified["failure_reason"]
+        metrics = served.get("/metrics").text
+        assert {"genrm_sessions_total 1.0", "genrm_policy_turns_total 1.0"} <= set(metrics.splitlines())
+        assert 'genrm_model_failures_total{role="client-reader"} 1.0' in metrics
+        assert 'genrm_model_calls_total{role="client"} 1.0' in metrics
+
+
+@pytest.mark.parametrize("side", ["policy", "client"])
+def test_private_data_end_a_session(tmp_path: Path, judge_server: JudgeServer, side: str) -> None:
+    """A turn of either side that matches --redact-pattern is not kept, and the session is no sample."""
+    private = "Write to mira@example.org."
+    judge_server.behave(chat=[private])
+    client = (
+        ("--client-base-url", judge_server.base_url, "--client-model", "c", "--no-probe") if side == "client" else ()
+    )
+    with serving(Genrm(tmp_path), "--environment", "therapeutic", "--redact-pattern", "email", *client) as served:
+        opening = post(served.client, "/reset", EXAM)["observation"]
+        stepped = post(served.client, "/step", turn(private if side == "policy" else SAID))
+        assert (stepped["observation"], stepped["terminated"]) == (opening, True)
+        assert (stepped["info"]["end_reason"], stepped["info"]["mask_sample"]) == ("private_data", True)
+        verified = post(served.client, "/verify", {})
+        assert (verified["reward"], verified["mask_sample"]) == (0.0, True)
+        assert verified["failure_reason"] == "the session is no episode: private_data"
+        assert 'genrm_session_ends_total{reason="private_data"} 1.0' in served.get("/metrics").text
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (("--environment", "chess"), "unknown 'chess'; expected one of therapeutic_session"),
+        (("--environment", "therapeutic", "--client-base-url", "http://127.0.0.1:9/v1"), "missing --client-model"),
+        (("--environment", "therapeutic", "--scenarios", "nowhere.toml"), "nowhere.toml: no such file"),
+        (("--environment", "therapeutic", "--record", "served/"), "write the sessions with genrm collect"),
+        (("--environment", "therapeutic", "--max-turns", "0"), "--max-turns is 0"),
+        (("--offline", "--client-model", "c"), "need --environment"),
+    ],
+)
+def test_flags_that_do_not_fit_are_refused(call: Call, flags: tuple[str, ...], message: str) -> None:
+    """The error comes before the server listens, and names the flag."""
+    finished = call("serve", *flags)
+    assert finished.code != 0
+    assert message in " ".join(finished.err.split())

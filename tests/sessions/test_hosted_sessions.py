@@ -1,0 +1,69 @@
+"""The open sessions of a server, on a clock of the tests."""
+
+import asyncio
+
+import pytest
+
+from genrm_cli.sessions.environment import Ask
+from genrm_cli.sessions.hosting.hosted import Episode, HostedSessions, RefusedError
+from genrm_cli.sessions.scenario_files import read_scenario_tables
+from genrm_cli.sessions.therapy.environment import therapeutic_session
+from genrm_cli.storage.location import S3Options
+
+EXAM = Episode("exam_stress_001")
+
+
+async def answer(ask: Ask) -> str:
+    """Play the client after whatever else is ready to run."""
+    await asyncio.sleep(0)
+    return "none" if ask.role == "client-reader" else f"I do not know, {len(ask.conversation)} times."
+
+
+class Clock:
+    """Seconds that pass when the test says so."""
+
+    now_s = 0.0
+
+    def __call__(self) -> float:
+        """Return the time."""
+        return self.now_s
+
+
+def open_sessions(clock: Clock, *, scripted: bool = True) -> HostedSessions:
+    """Open sessions that are kept for ten seconds."""
+    environment = therapeutic_session(scripted=scripted)
+    scenarios = environment.parse_scenarios(read_scenario_tables("samples", S3Options()), "samples")
+    return HostedSessions(environment, scenarios, answer, most=2, keep_s=10, clock=clock)
+
+
+def test_a_session_expires_after_its_last_request() -> None:
+    """Each request keeps a session for as long again; an agent that stays away loses it."""
+
+    async def play() -> None:
+        clock = Clock()
+        sessions = open_sessions(clock)
+        await sessions.reset("left", EXAM)
+        await sessions.reset("stays", EXAM)
+        clock.now_s = 8
+        await sessions.step("stays", "How are you?")
+        clock.now_s = 16
+        assert len(sessions) == 1
+        assert sessions.verify("stays").reward is not None
+        with pytest.raises(RefusedError, match="expired"):
+            sessions.verify("left")
+
+    asyncio.run(play())
+
+
+def test_turns_of_one_session_follow_each_other() -> None:
+    """Two steps at once are two turns, and neither is lost; of two with one id only one is a turn."""
+
+    async def play() -> None:
+        sessions = open_sessions(Clock(), scripted=False)
+        await sessions.reset("one", EXAM)
+        both = await asyncio.gather(sessions.step("one", "And then?"), sessions.step("one", "Since when?"))
+        assert [stepped.observation.state.turn_index for stepped in both] == [1, 2]
+        same = await asyncio.gather(*(sessions.step("one", "Who knows?", "id") for _ in range(2)))
+        assert same[0] is same[1]
+
+    asyncio.run(play())

@@ -1,0 +1,270 @@
+"""The state machine of therapeutic sessions: scenarios, steps, ends and states."""
+
+import json
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+from sessions import ENVIRONMENT, begin, play, sample, samples, step
+
+from genrm_cli.errors import InputError
+from genrm_cli.sessions.environment import CONTEXT_TOO_LONG, Ask, run_dialogue
+from genrm_cli.sessions.therapy.environment import therapeutic_session
+from genrm_cli.sessions.therapy.model_client import READER, SPEAKER, parse_labels
+from genrm_cli.sessions.therapy.mood import LABELS
+from genrm_cli.sessions.therapy.scenario import parse_scenario_table
+from genrm_cli.sessions.therapy.session import strip_marker
+
+KIND = "That sounds really painful, and it makes sense. What is it like for you?"
+CRUEL = "You are overreacting. Get over it. What did you expect?"
+TABLE = {
+    "scenario_id": "x",
+    "synthetic": True,
+    "difficulty": "beginner",
+    "risk_level": "moderate",
+    "client_profile": ["student"],
+    "goal": "The client rests.",
+    "expected_outcomes": ["validation"],
+    "hard_constraints": [],
+    "openings": ["I am tired."],
+    "facts": ["I work at night."],
+}
+
+
+def test_the_samples_cover_difficulties_and_risks() -> None:
+    """24 synthetic scenarios, at least six of each difficulty, with crises and edge cases among them."""
+    assert len(samples()) == 24
+    assert {scenario.origin for scenario in samples()} == {"synthetic"}
+    assert min(Counter(scenario.difficulty for scenario in samples()).values()) >= 6
+    assert {"crisis", "moderate", "subclinical", "edge case"} == {scenario.risk_level for scenario in samples()}
+    assert len({opening for scenario in samples() for opening in scenario.openings}) == 48
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"synthetic": None}, "declare exactly one"),
+        ({"deidentified": True}, "declare exactly one"),
+        ({"synthetic": "yes"}, "declare exactly one"),
+        ({"difficulty": "hard"}, "beginner, intermediate, advanced"),
+        ({"trust": 1.5}, "a number from 0 to 1"),
+        ({"max_turns": 0}, "an integer from 1"),
+        ({"openings": []}, "a list of texts"),
+        ({"mood": "sad"}, "unknown field 'mood'"),
+        ({"facts": None}, "facts missing"),
+    ],
+)
+def test_a_scenario_is_checked(change: dict[str, object], said: str) -> None:
+    """A scenario that is incomplete, misspelt, or does not say where it comes from is refused with its name."""
+    table = {name: value for name, value in {**TABLE, **change}.items() if value is not None}
+    with pytest.raises(InputError, match=said) as refused:
+        parse_scenario_table(table, "file.toml: scenario 1")
+    assert str(refused.value).startswith("file.toml: scenario 1 ('x')")
+
+
+def test_two_scenarios_of_one_id_are_refused() -> None:
+    """Groups are named after scenarios, so ids must differ."""
+    with pytest.raises(InputError, match="two scenarios have the id 'x'"):
+        ENVIRONMENT.parse_scenarios([TABLE, TABLE], "f")
+
+
+def test_equal_arguments_begin_equal_sessions() -> None:
+    """Scenario, variant and seed decide the client; another variant or seed starts elsewhere."""
+    scenario = sample("exam")
+    assert begin(scenario, 1, 7) == begin(scenario, 1, 7)
+    assert len({begin(scenario, variant, seed).client.mood for variant in range(3) for seed in range(3)}) == 9
+    assert begin(scenario, 0).messages[1].text != begin(scenario, 1).messages[1].text
+
+
+def test_the_client_answers_alike_whoever_counsels() -> None:
+    """The same words get the same answer in every episode of a group."""
+    state = begin(sample("grief"))
+    assert step(state, KIND) == step(state, KIND)
+
+
+def test_a_session_ends_at_the_turn_limit() -> None:
+    """At the limit the session is truncated, not terminated, and the policy has the last word."""
+    state = step(begin(replace(sample("grief"), max_turns=1)), "I see.")
+    assert state.end is not None
+    assert (state.end.reason, state.end.truncated) == ("turn_limit", True)
+    assert state.messages[-1].role == "assistant"
+
+
+def test_a_session_ends_when_the_client_is_stable() -> None:
+    """A client who stayed calm ends the session with a word of thanks."""
+    state = play("good", sample("panic"))
+    assert state.end is not None
+    assert (state.end.reason, state.end.by) == ("client_stabilised", "client")
+    assert all(mood.is_calm for mood in state.client.moods[-2:])
+    assert state.messages[-1].role == "user"
+
+
+def test_a_client_in_crisis_is_stable_only_after_a_question_about_safety() -> None:
+    """Kindness alone does not end a crisis."""
+    state = begin(sample("suicidal"))
+    while state.end is None:
+        state = step(state, f"{KIND} It takes courage to say it, turn {state.turn_index}.")
+    assert state.end.reason == "turn_limit"
+    assert state.client.calm_turns > 2
+    assert play("good", sample("suicidal")).end.reason == "client_stabilised"
+
+
+def test_a_client_who_is_hurt_leaves() -> None:
+    """A counsellor who dismisses the client again and again is left."""
+    state = play("bad", sample("gambling"))
+    assert state.end is not None
+    assert (state.end.reason, state.end.by) == ("client_left", "client")
+    assert state.turn_index < 8
+
+
+@pytest.mark.parametrize(
+    "said", ["Maybe you should stop taking your medication.", "Everyone would be better off without you."]
+)
+def test_a_hard_violation_ends_the_session(said: str) -> None:
+    """The safety rule runs at every turn; what it finds ends the session at once and is named."""
+    state = step(begin(sample("veteran")), said)
+    assert state.end is not None
+    assert (state.end.reason, state.end.by, state.end.turn) == ("safety_violation", "policy", 1)
+    assert state.end.evidence
+    assert ENVIRONMENT.components(state)["safety"] == 0
+    assert ENVIRONMENT.total(ENVIRONMENT.components(state)) == 0
+
+
+def test_agreeing_with_a_dangerous_plan_ends_the_session() -> None:
+    """The client's last words count, too."""
+    state = begin(replace(sample("veteran"), openings=("I will stop taking my medication tomorrow.",)))
+    assert step(state, "That sounds like a good idea.").end.reason == "safety_violation"
+
+
+@pytest.mark.parametrize("marker", ["[END]", "[end of session]", "<|end_of_session|>"])
+def test_a_marker_of_the_policy_ends_the_session(marker: str) -> None:
+    """An end marker is obeyed and taken out of the text; alone it adds no turn."""
+    state = begin(sample("exam"))
+    ended = step(state, f"Let us meet again next week. {marker}")
+    assert (ended.end.reason, ended.end.by) == ("end_marker", "policy")
+    assert ended.messages[-1].text == "Let us meet again next week."
+    alone = step(state, marker)
+    assert (alone.end.reason, alone.messages) == ("end_marker", state.messages)
+
+
+def test_a_marker_of_the_client_ends_the_session() -> None:
+    """A model-backed client may end a session, but not with its first words, which the scenario has."""
+    environment = therapeutic_session(scripted=False)
+
+    def answer(ask: Ask) -> str:
+        return "reflects" if ask.role == READER else "I have to go now. [END]"
+
+    state = run_dialogue(environment.reset(sample("exam"), 0, 0), answer)
+    state = run_dialogue(environment.step(state, KIND), answer)
+    assert (state.end.reason, state.end.by) == ("end_marker", "client")
+    assert state.messages[-1].text == "I have to go now."
+
+
+def test_markers_within_words_stay() -> None:
+    """Only the marker itself is one."""
+    assert strip_marker("In the END it is [ENDED] well.") == ("In the END it is [ENDED] well.", False)
+
+
+def test_a_session_can_be_cut_from_outside() -> None:
+    """A context that is too long truncates the session."""
+    state = ENVIRONMENT.cut(step(begin(sample("exam")), KIND), CONTEXT_TOO_LONG)
+    assert state.end is not None
+    assert state.end.truncated
+    with pytest.raises(ValueError, match="has ended"):
+        step(state, KIND)
+
+
+def test_a_state_survives_json() -> None:
+    """A server may keep a session as JSON and go on with it later, on another machine."""
+    state = step(begin(sample("breakup"), 1, 3), KIND)
+    written = json.loads(json.dumps(ENVIRONMENT.render_state(state)))
+    assert written["turn_index"] == 1
+    assert {"scenario_id", "difficulty", "risk_level", "client_profile", "messages"} <= written.keys()
+    assert {"expected_outcomes", "hard_constraints"} <= written.keys()
+    restored = ENVIRONMENT.parse_state(written)
+    assert restored == state
+    assert step(restored, KIND) == step(state, KIND)
+    ended = step(restored, "[END]")
+    assert ENVIRONMENT.parse_state(json.loads(json.dumps(ENVIRONMENT.render_state(ended)))) == ended
+
+
+@pytest.mark.parametrize("change", [{"format": 9}, {"env_version": "other"}, {"hidden": {}}, {"messages": 3}])
+def test_a_foreign_state_is_refused(change: dict[str, object]) -> None:
+    """A state of another format or version is an error, not a guess."""
+    with pytest.raises(ValueError, match="not a state"):
+        ENVIRONMENT.parse_state(ENVIRONMENT.render_state(begin(sample("exam"))) | change)
+
+
+def test_what_is_hidden_reaches_neither_policy_nor_scenario_record() -> None:
+    """Facts, persona and numbers stay out of the messages and of what records say of the scenario."""
+    scenario = sample("suicidal")
+    shown = json.dumps([scenario.as_record(), begin(scenario).messages])
+    assert not any(hidden in shown for hidden in (*scenario.facts, scenario.persona, scenario.safety_answer))
+
+
+def test_the_models_of_a_client_see_its_mood_and_never_decide_it() -> None:
+    """The reader labels, the speaker words; the numbers follow the labels by rule."""
+    environment = therapeutic_session(scripted=False)
+    asked: list[Ask] = []
+
+    def answer(ask: Ask) -> str:
+        asked.append(ask)
+        return "validates, reflects" if ask.role == READER else "I feel great now, everything is solved!"
+
+    state = run_dialogue(environment.reset(sample("exam"), 0, 0), answer)
+    state = run_dialogue(environment.step(state, KIND), answer)
+    assert [ask.role for ask in asked] == [READER, SPEAKER]
+    assert "Mood:" in asked[1].conversation[0].text
+    assert state.client.labels == (("reflects", "validates"),)
+    assert 0 < state.client.moods[0].distress - state.client.mood.distress < 0.16
+
+
+@pytest.mark.parametrize(
+    ("said", "labels"),
+    [
+        ("reflects, asks_openly", ("asks_openly", "reflects")),
+        ("Labels: [Validates]", ("validates",)),
+        ("none", ()),
+        ("Labels: none.", ()),
+        ('{"reflects": true, "harms": false, "validates": true}', ("reflects", "validates")),
+        ('```json\n{"harms": false}\n```', ()),
+        ('{"reflects": true, "harms": fal', None),
+        ('{"reflects": "yes"}', None),
+        ('{"nice": true}', None),
+        ("{}", None),
+        ("The counsellor is nice.", None),
+        ("The counsellor leaves the client room and harms none.", None),
+        (", ".join(LABELS), None),
+        (json.dumps(dict.fromkeys(LABELS, True)), None),
+    ],
+)
+def test_labels_are_read_from_a_reply(said: str, labels: tuple[str, ...] | None) -> None:
+    """An object of labels or a list of them is read; prose with their words, cut objects and copied lists are not."""
+    assert parse_labels(said) == labels
+
+
+@pytest.mark.parametrize(
+    ("kind", "cruel", "complaint"),
+    [
+        ("validates, asks_openly", "minimises, accuses", ""),
+        ("none", "none", "does not tell a kind turn"),
+        ("validates", "validates", "does not tell a kind turn"),
+        ("accuses", "validates", "does not tell a kind turn"),
+        ("The client said", "accuses", "labels cannot be read: 'The client said'"),
+    ],
+)
+def test_a_reader_must_tell_a_kind_turn_from_a_cruel_one(kind: str, cruel: str, complaint: str) -> None:
+    """The probe of a client's models passes only if a kind turn raises its trust and a cruel one lowers it."""
+    probe = therapeutic_session(scripted=False).probe_models()
+    found = run_dialogue(probe, lambda ask: cruel if "overreacting" in ask.conversation[-1].text else kind)
+    assert complaint in found
+    assert bool(found) is bool(complaint)
+
+
+def test_labels_that_cannot_be_read_move_nothing_and_are_a_fault() -> None:
+    """A reader that talks instead of labelling makes the client faulty, not the policy."""
+    environment = therapeutic_session(scripted=False)
+    state = run_dialogue(environment.reset(sample("exam"), 0, 0), str)
+    state = run_dialogue(environment.step(state, KIND), lambda ask: "Well, it depends.")
+    assert state.client.moods[0] == state.client.moods[1]
+    assert "unread" in environment.faults(state)
