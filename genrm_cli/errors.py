@@ -12,8 +12,10 @@ A message is one paragraph: the location, what was found, what was expected, and
 never flags: the command line renders them as flags, the Python API as keywords, the server as fields.
 """
 
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import LiteralString
 
 INTERRUPTED = 130
 """Exit code of a run that Ctrl-C or SIGTERM ended."""
@@ -57,12 +59,28 @@ class Message:
 
 
 Part = str | SettingRef | Message
+_SETTING = re.compile(r"\$([a-z][a-z0-9_]*)")
+
+
+def naming(text: LiteralString, **values: str | int | float | bool | None) -> Message:
+    """Return a message in whose text `$name` names a setting.
+
+        naming("$shard requires a journal; remove $use_journal.", use_journal=False)
+
+    Args:
+        text: written by us. What a user or a server wrote is a part of its own: `UsageError(f"{uri}: ", naming(...))`.
+        values: values to show with a setting.
+    """
+    parts = _SETTING.split(text)  # text and names take turns
+    named = (SettingRef(part, values.get(part)) if number % 2 else part for number, part in enumerate(parts))
+    return Message(tuple(part for part in named if part != ""))
 
 
 class GenrmError(Exception):
     """Base class of all errors that genrm raises on purpose.
 
-    raise UsageError(SettingRef("shard"), " requires a journal; remove ", SettingRef("use_journal", False), ".")
+    raise UsageError(naming("$shard requires a journal; remove $use_journal.", use_journal=False))
+    raise StorageError(f"{uri}: {reason}; ", naming("use $force to replace it."))
     """
 
     exit_code = 1

@@ -2,21 +2,17 @@
 
 import asyncio
 import os
-import re
-import warnings
-from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
-from typing import Any, Self, TypeVar
+from contextlib import suppress
+from typing import Any, TypeVar
 
-from genrm_cli.errors import GenrmError, UsageError
+from genrm_cli.errors import UsageError
 from genrm_cli.group_scorer import GroupScorer
-from genrm_cli.groups.check import NO_JUDGE
 from genrm_cli.groups.group import Group
 from genrm_cli.groups.results import GroupRewards
 from genrm_cli.rewards.estimators import Calibration
 from genrm_cli.settings import Settings
-from genrm_cli.settings.aliases import iter_renamed
 from genrm_cli.settings.resolve import resolve_settings
 from genrm_cli.settings.sources.keys import find_api_keys
 from genrm_cli.settings.sources.toml_file import SettingsFile
@@ -29,7 +25,6 @@ _FILE_SETTINGS = frozenset(
     {setting.key for setting in all_settings() if setting.declared.panel in _FILE_PANELS} - {"keep_replies"}
     | {"parallel_files", "segment_calls", "segment_age", "unscored", "max_unscored"}
 )
-_NO_JUDGE = "Scorer: no judge given. Pass base_url and model, or judge='lexical' to try the built-in baseline."
 
 
 class Scorer(GroupScorer):
@@ -59,20 +54,9 @@ class Scorer(GroupScorer):
         Raises:
             UsageError: a setting is unknown, concerns files only, or has a wrong value; or there is no judge.
         """
-        with _errors_with_keywords():
-            checked = _resolve(settings)
-            super().__init__(checked, find_api_keys(checked, api_key=api_key))
+        checked = _resolve(settings)
+        super().__init__(checked, find_api_keys(checked, api_key=api_key))
         self._given_calibration = calibration
-
-    async def __aenter__(self) -> Self:
-        """Open the judges and the journal, and probe the judges.
-
-        Raises:
-            JudgeError: the probe of a judge fails; `probe=False` skips it.
-            StorageError: the journal cannot be opened.
-        """
-        with _errors_with_keywords():
-            return await super().__aenter__()
 
     async def score(
         self,
@@ -106,8 +90,7 @@ class Scorer(GroupScorer):
 
     async def score_group(self, group: Group, *, calibration: Calibration | None = None) -> GroupRewards:
         """Compare the rollouts of one group; like `score`."""
-        with _errors_with_keywords():
-            return await super().score_group(group, calibration=calibration or self._given_calibration)
+        return await super().score_group(group, calibration=calibration or self._given_calibration)
 
     async def score_groups(
         self, groups: Iterable[Group], *, calibration: Calibration | None = None
@@ -124,8 +107,7 @@ class Scorer(GroupScorer):
         Raises:
             GenrmError: see `score`. Requests in flight are cancelled.
         """
-        with _errors_with_keywords():
-            return await super().score_groups(groups, calibration=calibration or self._given_calibration)
+        return await super().score_groups(groups, calibration=calibration or self._given_calibration)
 
 
 def score(prompt: object, responses: Sequence[object], **settings: Any) -> GroupRewards:
@@ -160,8 +142,6 @@ def _resolve(given: Mapping[str, object]) -> Settings:
     values = {name: _plain(value) for name, value in given.items() if value is not None}
     if unused := sorted(_FILE_SETTINGS & values.keys()):
         raise UsageError(f"Scorer: the setting {unused[0]!r} concerns files and has no effect here; remove it.")
-    for message in iter_renamed((), (), values):
-        warnings.warn(message, DeprecationWarning, stacklevel=3)
     if str(values.get("journal", "")).startswith("s3://"):
         raise UsageError("Scorer: journal is an S3 location; expected a local path.")
     settings, _ = resolve_settings({}, {}, SettingsFile("Scorer", values))
@@ -173,24 +153,6 @@ def _plain(value: object) -> object:
     if isinstance(value, os.PathLike):
         return os.fspath(value)
     return list(value) if isinstance(value, tuple) else value
-
-
-@contextmanager
-def _errors_with_keywords() -> Iterator[None]:
-    """Replace flags by keywords in error messages."""
-    try:
-        yield
-    except GenrmError as error:
-        error.args = (_with_keywords(str(error)),)
-        raise
-
-
-def _with_keywords(message: str) -> str:
-    if message == NO_JUDGE:
-        return _NO_JUDGE
-    names = {setting.flag: setting.key for setting in all_settings()}
-    names |= {setting.negative: f"{setting.key}=False" for setting in all_settings() if setting.type is bool}
-    return re.sub(r"--[a-z-]+[a-z]", lambda flag: names.get(flag[0], flag[0]), message)
 
 
 def _is_in_loop() -> bool:

@@ -15,13 +15,12 @@ from genrm_cli.cli.console import say, say_error, say_warning
 from genrm_cli.cli.help import HelpAll
 from genrm_cli.errors import INTERRUPTED, GenrmError, StorageError
 from genrm_cli.settings import Settings
-from genrm_cli.settings.aliases import ENVIRONMENT_PREFIX, flag_named, iter_renamed, oldest_name
-from genrm_cli.settings.declare import Panel, Setting
+from genrm_cli.settings.declare import ENVIRONMENT_PREFIX, Panel, Setting
 from genrm_cli.settings.file_settings import OutputSettings
 from genrm_cli.settings.panel import graders_of, judges_of
 from genrm_cli.settings.resolve import Origin, resolve_settings, unknown_variables
 from genrm_cli.settings.sources.keys import find_api_keys
-from genrm_cli.settings.sources.toml_file import SettingsFile, read_settings_file
+from genrm_cli.settings.sources.toml_file import read_settings_file
 from genrm_cli.settings.table import all_settings
 
 ALL_PANELS: tuple[Panel, ...] = get_args(Panel)
@@ -94,7 +93,7 @@ def with_settings(
 
             raise typer.Exit(run_command(work, lambda error: on_error(error, output)))
 
-        added = [*map(_parameter, settings), *_old_parameters(settings), _config_parameter()]
+        added = [*map(_parameter, settings), _config_parameter()]
         shown = [*added, *_offline_parameter(settings), _help_all_parameter()]
         return with_parameters(run, command, shown, instead_of="invocation")
 
@@ -151,7 +150,8 @@ def _invocation(flags: dict[str, Any], config: str | None) -> Invocation:
     file = read_settings_file(config, Path.cwd())
     settings, origins = resolve_settings(flags, os.environ, file)
     if not settings.output.quiet:
-        _warn_of_names(flags, file)
+        for name in unknown_variables(os.environ):
+            say_warning(f"{name} is set, but is not a setting; `genrm config` lists all settings.")
     return Invocation(settings, origins, find_api_keys(settings), file.path)
 
 
@@ -165,15 +165,6 @@ def say_endpoint_source(invocation: Invocation) -> None:
         # `check_settings` refuses a URL with a password, but has not seen it yet.
         hosts = ", ".join(dict.fromkeys(url.rpartition("@")[2] for url in urls))
         say(f"endpoints set by {invocation.settings_path}: {hosts}")
-
-
-def _warn_of_names(flags: dict[str, Any], file: SettingsFile) -> None:
-    """Warn about old names of settings, and variables that are not settings."""
-    given = {name for name, value in flags.items() if value is not None}
-    for warning in iter_renamed(given, os.environ, {key.replace("-", "_") for key in file.values}):
-        say_warning(warning)
-    for name in unknown_variables(os.environ):
-        say_warning(f"{name} is set, but is not a setting; `genrm config` lists all settings.")
 
 
 def run_command(command: Callable[[], int], on_error: Callable[[GenrmError], None] = lambda error: None) -> int:
@@ -220,15 +211,6 @@ def _parameter(setting: Setting) -> inspect.Parameter:
         autocompletion=_completion_of(setting),
     )
     return keyword_parameter(setting.name, _annotation_of(setting), added)
-
-
-def _old_parameters(settings: Iterable[Setting]) -> Iterator[inspect.Parameter]:
-    """Yield a hidden parameter for each old name of a setting."""
-    for setting in settings:
-        name = oldest_name(setting.name)
-        if name != setting.name:
-            flag = flag_named(name) + (f"/{flag_named(f'no_{name}')}" if setting.type is bool else "")
-            yield keyword_parameter(name, _annotation_of(setting), typer.Option(flag, hidden=True))
 
 
 def _annotation_of(setting: Setting) -> Any:

@@ -80,7 +80,7 @@ async def evaluate_judge(
         provenance = provenance_of(source.identity, settings)
         if result_uri is not None:
             check_writable(result_uri, run.s3)  # before anything is paid for
-        with Outputs(run.s3, overwrite=settings.output.overwrite, provenance=provenance, mode=source.mode) as outputs:
+        with Outputs(run.s3, overwrite=settings.output.force, provenance=provenance, mode=source.mode) as outputs:
             sink = None if result_uri is None else outputs.open(result_uri)
             pairs = _read_pairs(source, run)
             async with cancelled_by_signals():

@@ -62,7 +62,7 @@ def export(
         if is_same_place(uri, output):
             raise UsageError(f"the output {output} is an input; choose another output with -o.")
     mode = reduce(int.__and__, map(mode_of, uris))  # as private as the most private input
-    with ScoredTable() as table, Outputs(s3, overwrite=settings.output.overwrite, mode=mode) as outputs:
+    with ScoredTable() as table, Outputs(s3, overwrite=settings.output.force, mode=mode) as outputs:
         writers = _Writers(outputs, output, format_, options)
         reading = read_scored(scored, table, options, settings, s3, stop)
         compared = (

@@ -1,6 +1,6 @@
 """Refuse settings that cannot work, before anything is read or paid for."""
 
-from genrm_cli.errors import UsageError
+from genrm_cli.errors import UsageError, naming
 from genrm_cli.groups.compile import asks_for_verdicts, compile_rewards
 from genrm_cli.groups.components.graders import DIVERSITY, graders_in
 from genrm_cli.judging.client import chat_url
@@ -10,11 +10,6 @@ from genrm_cli.judging.open_judges import JudgeSpec, OpenOptions
 from genrm_cli.pairing import RING_STRATEGIES
 from genrm_cli.settings import Settings
 from genrm_cli.settings.panel import JudgeConfig, judges_of
-
-NO_JUDGE = (
-    "no judge given. Pass --base-url http://HOST:PORT/v1 and --model NAME for a real judge, or --judge lexical to "
-    "try the pipeline with the built-in baseline."
-)
 
 
 def check_settings(settings: Settings) -> None:
@@ -26,28 +21,33 @@ def check_settings(settings: Settings) -> None:
     compile_rewards(settings)
     given = settings.input
     if (given.prompt_field or given.id_field) and given.response_field is None:
-        raise UsageError("--prompt-field and --id-field require --response-field.")
+        raise UsageError(naming("$prompt_field and $id_field require $response_field."))
     pairing = settings.pairing
     if pairing.budget is not None and pairing.strategy not in RING_STRATEGIES:
         raise UsageError(
-            f"--budget chooses the size of a ring, which --strategy {pairing.strategy} does not have; omit one of "
-            "them, or use --max-calls as a hard limit."
+            naming(
+                "$budget chooses the size of a ring, which $strategy does not have; omit one of them, or use "
+                "$max_calls as a hard limit.",
+                strategy=pairing.strategy,
+            )
         )
     if settings.rewards.only_components and not settings.journal.use_journal:
-        raise UsageError("--only-components takes verdicts from the journal; omit --no-journal.")
+        raise UsageError(
+            naming("$only_components takes verdicts from the journal; omit $use_journal.", use_journal=False)
+        )
     for spec in judge_specs(settings, with_profiles=False):
         try:
             _check_judge(spec.config, only_known=asks_nothing(settings))
         except UsageError as error:
             if not spec.compares or settings.panel.judges:
-                raise UsageError(f"{spec.config.name}: {error}") from None
+                raise UsageError(f"{spec.config.name}: ", error.message) from None
             raise
     for grader in graders_in(settings):
         if grader.config.judge.judge is not None:
             table = "[diversity]" if grader.kind == DIVERSITY else f"[components.{grader.component}]"
             raise UsageError(
-                f"{table} needs a real judge, not --judge {grader.config.judge.judge}: set model and base_url in its "
-                "table."
+                f"{table} needs a real judge, not ",
+                naming("$judge: set model and base_url in its table.", judge=grader.config.judge.judge),
             )
 
 
@@ -55,16 +55,24 @@ def _check_judge(config: JudgeConfig, *, only_known: bool) -> None:
     judge = config.judge
     if judge.judge is not None:
         if judge.base_url:
-            raise UsageError(f"--judge {judge.judge} and --base-url exclude each other; omit one of them.")
+            raise UsageError(naming("$judge and $base_url exclude each other; omit one of them.", judge=judge.judge))
         return
     if only_known and judge.model is None:
         raise UsageError(
-            "--only-components and --conclude require --model: the judge whose verdicts to take from the journal."
+            naming("$only_components and $conclude require $model: the judge whose verdicts to take from the journal.")
         )
     if not judge.base_url and not only_known:
-        raise UsageError(NO_JUDGE)
+        raise UsageError(
+            naming(
+                "no judge given. Pass $base_url and $model for a real judge, or $judge to try the pipeline with the "
+                "built-in baseline.",
+                judge="lexical",
+            )
+        )
     if judge.model is None:
-        raise UsageError("--base-url requires --model: the name of the judge, as its server lists it under /v1/models.")
+        raise UsageError(
+            naming("$base_url requires $model: the name of the judge, as its server lists it under /v1/models.")
+        )
     for base_url in judge.base_url:
         chat_url(base_url)
     profile_of(config)

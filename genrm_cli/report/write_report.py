@@ -80,7 +80,7 @@ def write_report(
     files = [*(uri for each in scored for uri in each.files), *results]
     _refuse_inputs(target, files)
     mode = reduce(int.__and__, map(mode_of, files))  # as private as the most private input
-    overwrite = settings.output.overwrite
+    overwrite = settings.output.force
     with Blocks() as blocks, Outputs(s3, overwrite=overwrite, mode=mode) as outputs, ExitStack() as on_failure:
         sink = outputs.open(target)
         figures_sink = None if figures_uri is None else outputs.open(figures_uri)

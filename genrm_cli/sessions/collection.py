@@ -117,7 +117,7 @@ class _Collecting:
             scenario.scenario_id: digest_of_json(dict(table)) for scenario, table in zip(scenarios, tables, strict=True)
         }
         self._digest = self._settings_digest()
-        self._replaces = run.settings.output.overwrite
+        self._replaces = run.settings.output.force
         self._counts = CollectCounts(planned=len(scenarios) * options.variants * options.episodes)
         self._redactor = redactor_of(patterns) if (patterns := run.settings.judge.redact_pattern) else None
         self._shared = RunRecord(

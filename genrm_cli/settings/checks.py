@@ -9,7 +9,6 @@ from collections.abc import Callable, Collection, Container, Iterable, Mapping, 
 
 from genrm_cli.catalog import listed
 from genrm_cli.errors import UsageError
-from genrm_cli.settings.aliases import JUDGE_ALIASES
 from genrm_cli.settings.components import JUDGE_KEYS, Option
 from genrm_cli.settings.convert import compiled_pattern, convert_named
 from genrm_cli.settings.declare import Value
@@ -133,15 +132,8 @@ def judge_settings(
     given: Mapping[str, object],
     prefix: str,
     known: Container[str] = JUDGE_KEYS,
-    aliases: Mapping[str, str] = JUDGE_ALIASES,
 ) -> tuple[tuple[str, Value], ...]:
     """Convert the settings of a judge in a table, sorted by flat name. Messages put `prefix` before a key."""
-    converted: dict[str, Value] = {}
-    for key, raw in given.items():
-        name = aliases.get(key, key.replace("-", "_"))
-        if name not in known:
-            continue
-        if name in converted:
-            raise UsageError(f"{prefix}{key}: {name!r} is set twice, under two names; remove one.")
-        converted[name] = convert_named(name, raw, f"{prefix}{key}")
-    return tuple(sorted(converted.items()))
+    return tuple(
+        sorted((name, convert_named(name, raw, f"{prefix}{name}")) for name, raw in given.items() if name in known)
+    )

@@ -73,11 +73,8 @@ def _convert_many(setting: Setting, raw: object, where: str) -> tuple[str, ...]:
 
 def _checked_text(setting: Setting, value: str, where: str) -> str:
     choices = setting.declared.choices
-    if choices:
-        with_underscores = value.replace("-", "_")  # combined-fitted means combined_fitted
-        value = with_underscores if with_underscores in choices else value
-        if value not in choices:
-            raise UsageError(f"{where}: {value!r} is not one of {listed(choices)}.{did_you_mean(value, choices)}")
+    if choices and value not in choices:
+        raise UsageError(f"{where}: {value!r} is not one of {listed(choices)}.{did_you_mean(value, choices)}")
     check = _TEXT_CHECKS.get(setting.name)
     return value if check is None else check(value, where)
 

@@ -10,6 +10,7 @@ Value = str | int | float | bool | tuple[str, ...] | None
 Panel = Literal["Input", "Pairs", "Judge", "Limits", "Journal", "Rewards", "Output", "Storage", "Tracking", "Server"]
 
 MAX_DURATION_S = 366 * 86_400.0  # longer durations overflow the clocks of some libraries
+ENVIRONMENT_PREFIX = "GENRM_"
 _DECLARED = "declared"
 
 
@@ -83,8 +84,13 @@ class Setting:
 
     @property
     def key(self) -> str:
-        """Name in settings files; in the environment, upper-cased after `GENRM_`."""
+        """Name in settings files."""
         return self.declared.key or self.name
+
+    @property
+    def variable(self) -> str:
+        """Name in the environment."""
+        return ENVIRONMENT_PREFIX + self.key.upper()
 
     @property
     def flag(self) -> str:

@@ -151,11 +151,10 @@ class OutputSettings:
         "together",
         "With --together: name of the set's metrics, comparisons, rejects and journal, in the folder of its outputs.",
     )
-    overwrite: bool = setting(
+    force: bool = setting(
         False,
         "Overwrite existing outputs, including files not written by genrm. Inputs that are up to date are scored "
         "again.",
-        extra_flag="--force",
         is_common=True,
     )
     dry_run: bool = setting(

@@ -8,7 +8,6 @@ from functools import lru_cache
 
 from genrm_cli.catalog import RING_STRATEGIES, STRATEGIES
 from genrm_cli.errors import UsageError
-from genrm_cli.settings.aliases import PANEL_ALIASES
 from genrm_cli.settings.checks import first_repeated, judge_settings, refuse_unknown
 from genrm_cli.settings.components import JUDGE_KEYS
 from genrm_cli.settings.judge_settings import JudgeSettings, LimitSettings, PanelJudge
@@ -77,7 +76,9 @@ def _panel_config(judge: PanelJudge, settings: Settings, shared: JudgeSettings) 
 def _refuse_ambiguous(configs: Sequence[JudgeConfig], quorum: int | None) -> None:
     names = [config.name for config in configs]
     if (twice := first_repeated(names)) is not None:
-        raise UsageError(f"two [[judge]] tables are named {twice!r}; give each its own name, as in name = 'strict'.")
+        raise UsageError(
+            f"two [[judge]] tables are named {twice!r}; give each its own name, as in judge_id = 'strict'."
+        )
     if (quorum or 1) > len(names):
         raise UsageError(f"--quorum {quorum} exceeds the number of judges in the panel, {len(names)}.")
 
@@ -182,9 +183,9 @@ def parse_panel(tables: object, where: str) -> tuple[PanelJudge, ...]:
 def _parse_judge(table: object, where: str) -> PanelJudge:
     if not isinstance(table, Mapping):
         raise UsageError(f"{where}: {table!r} is not a table.")
-    known = ("weight", "share", "accuracy", *PANEL_ALIASES, *OWN_KEYS)
-    refuse_unknown((key.replace("-", "_") for key in table), known, where, "a judge of a panel has")
-    values = judge_settings(table, f"{where}: ", OWN_KEYS, PANEL_ALIASES)
+    known = ("weight", "share", "accuracy", *OWN_KEYS)
+    refuse_unknown(table, known, where, "a judge of a panel has")
+    values = judge_settings(table, f"{where}: ", OWN_KEYS)
     if "model" not in dict(values):
         raise UsageError(f"{where}: model is missing: the judge's name on its server.")
     share = None if "share" not in table else _share(table["share"], where)

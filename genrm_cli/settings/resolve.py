@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from genrm_cli.errors import UsageError
-from genrm_cli.settings.aliases import ENVIRONMENT_PREFIX, OLD_NAMES, flag_named, oldest_name, variable_named
 from genrm_cli.settings.components import TABLES
 from genrm_cli.settings.convert import GUARDS, convert, convert_named, did_you_mean
-from genrm_cli.settings.declare import Setting, Value
+from genrm_cli.settings.declare import ENVIRONMENT_PREFIX, Value
 from genrm_cli.settings.judge_settings import LimitSettings, PanelJudge
 from genrm_cli.settings.panel import judges_of, parse_panel, refuse_overridden
 from genrm_cli.settings.reward_settings import PRESETS, REFERENCE_SCORE
@@ -56,7 +55,7 @@ class Origin:
 def resolve_settings(
     flags: Mapping[str, Value], environ: Mapping[str, str], file: SettingsFile, folder: Path | None = None
 ) -> tuple[Settings, list[Origin]]:
-    """Resolve all settings and their origins; flags are by flat or old name, None if not given.
+    """Resolve all settings and their origins; flags are by flat name, None if not given.
 
     `folder` is the folder of a file that was not named; by default, the working folder.
 
@@ -89,7 +88,7 @@ def resolve_settings(
 
 def _split_tables(file: SettingsFile) -> tuple[dict[str, object], dict[str, object]]:
     """Return the settings of a file, and its tables."""
-    keys = {key.replace("-", "_"): value for key, value in file.values.items()}
+    keys = dict(file.values)
     tables = {name: keys.pop(name) for name in TABLES if name in keys}
     if isinstance(keys.get("judge"), list | dict):
         tables["judge"] = keys.pop("judge")
@@ -97,12 +96,16 @@ def _split_tables(file: SettingsFile) -> tuple[dict[str, object], dict[str, obje
 
 
 def _choose(flags: Mapping[str, Value], environ: Mapping[str, str], file: SettingsFile) -> dict[str, _Choice]:
+    """Return the raw value of each setting that is given, from the source that overrides the others."""
     chosen = {}
     for setting in all_settings():
-        sources = _flags_of(setting, flags), _variables_of(setting, environ), _keys_of(setting, file)
-        raw = next((each for source in sources if (each := _only(source)) is not None), None)
-        if raw is not None:
-            chosen[setting.name] = raw
+        name, key, variable = setting.name, setting.key, setting.variable
+        if flags.get(name) not in (None, [], ()):
+            chosen[name] = _Choice(flags[name], _Rank.FLAG, "flag", setting.flag)
+        elif environ.get(variable) or (variable in environ and name in GUARDS):
+            chosen[name] = _Choice(environ[variable], _Rank.ENVIRONMENT, f"environment {variable}", variable)
+        elif key in file.values:
+            chosen[name] = _Choice(file.values[key], _Rank.FILE, f"file {file.path}", f"{file.path}: {key}")
     return chosen
 
 
@@ -124,31 +127,6 @@ def _refuse_untrusted(file: SettingsFile, folder: Path, chosen: Mapping[str, _Ch
 def _names_one_judge(chosen: Mapping[str, _Choice]) -> bool:
     """Return whether a flag or variable names a single judge, which overrides the panel of the file."""
     return any(name in chosen and chosen[name].rank < _Rank.FILE for name in ("judge", "model"))
-
-
-def _flags_of(setting: Setting, flags: Mapping[str, Value]) -> Iterator[_Choice]:
-    for name in dict.fromkeys((setting.name, oldest_name(setting.name))):
-        if flags.get(name) not in (None, [], ()):
-            yield _Choice(flags[name], _Rank.FLAG, "flag", setting.flag if name == setting.name else flag_named(name))
-
-
-def _variables_of(setting: Setting, environ: Mapping[str, str]) -> Iterator[_Choice]:
-    for variable in map(variable_named, dict.fromkeys((setting.key, oldest_name(setting.key)))):
-        if environ.get(variable) or (variable in environ and setting.name in GUARDS):
-            yield _Choice(environ[variable], _Rank.ENVIRONMENT, f"environment {variable}", variable)
-
-
-def _keys_of(setting: Setting, file: SettingsFile) -> Iterator[_Choice]:
-    for key in dict.fromkeys((setting.key, oldest_name(setting.key))):
-        if key in file.values:
-            yield _Choice(file.values[key], _Rank.FILE, f"file {file.path}", f"{file.path}: {key}")
-
-
-def _only(given: Iterator[_Choice]) -> _Choice | None:
-    first, second = next(given, None), next(given, None)
-    if first is not None and second is not None:
-        raise UsageError(f"{first.where} and {second.where} are the same setting; remove the second, its old name.")
-    return first
 
 
 def _drop_overridden_judge(chosen: dict[str, _Choice]) -> None:
@@ -258,16 +236,14 @@ def _in_words(values: Iterable[tuple[str, object]]) -> Iterator[str]:
 def _refuse_unknown_keys(file: SettingsFile) -> None:
     known = (*(setting.key for setting in all_settings()), *TABLES)
     for key in file.values:
-        name = key.replace("-", "_")
-        if name not in known and name not in OLD_NAMES:
-            hint = did_you_mean(name, known) or " `genrm config` lists all settings."
+        if key not in known:
+            hint = did_you_mean(key, known) or " `genrm config` lists all settings."
             raise UsageError(f"{file.path}: unknown setting {key!r}.{hint}")
 
 
 def unknown_variables(environ: Mapping[str, str]) -> list[str]:
     """Return the `GENRM_` variables that are not settings, which are most likely misspelt."""
-    names = (*(setting.key for setting in all_settings()), *OLD_NAMES)
-    known = {variable_named(name) for name in names} | OTHER_VARIABLES
+    known = {setting.variable for setting in all_settings()} | OTHER_VARIABLES
     return sorted(name for name in environ if name.startswith(ENVIRONMENT_PREFIX) and name not in known)
 
 

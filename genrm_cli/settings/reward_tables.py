@@ -9,7 +9,6 @@ from typing import Any
 from genrm_cli.catalog import COMPONENT_KINDS, RULES, listed
 from genrm_cli.errors import UsageError
 from genrm_cli.settings import checks
-from genrm_cli.settings.aliases import DIVERSITY_ALIASES, JUDGE_ALIASES
 from genrm_cli.settings.checks import Check, boolean, first_repeated, judge_settings, one_of, refuse_unknown, text
 from genrm_cli.settings.components import (
     DIVERSITY,
@@ -58,7 +57,6 @@ _DIVERSITY_KEYS: Mapping[str, Callable[[object, str], object]] = {
     "components": checks.names,
     "json_schema": boolean,
 }
-_JUDGE_NAMES = (*JUDGE_KEYS, *JUDGE_ALIASES)
 _WITHOUT_EFFECT = {"ngram": ("fallback", "json_schema"), "llm": ("threshold", "n")}
 _TOTAL_KEYS = ("weights", "gates", "optional", "clip", "normalise")
 
@@ -90,7 +88,7 @@ def _parse_table(name: str, table: object, where: str) -> Component:
     if kind not in _KINDS:
         raise UsageError(f"{where}: kind {kind!r} is not one of {listed(COMPONENT_KINDS)}.")
     checks = _KINDS[kind].options
-    known = ("kind", *checks, *(_JUDGE_NAMES if kind in JUDGED_KINDS else ()))
+    known = ("kind", *checks, *(JUDGE_KEYS if kind in JUDGED_KINDS else ()))
     refuse_unknown(table, known, where, f"a component of kind {kind} has")
     options = {key: checks[key](raw, f"{where}.{key}") for key, raw in table.items() if key in checks}
     judge = judge_settings(table, f"{where}.") if kind in JUDGED_KINDS else ()
@@ -150,12 +148,11 @@ def parse_diversity(raw: object, where: str) -> Diversity:
     """
     given = checks.table(raw, where)
     is_judged = given.get("method") == "llm"
-    refuse_unknown(given, (*_DIVERSITY_KEYS, *DIVERSITY_ALIASES, *(_JUDGE_NAMES if is_judged else ())), where)
+    refuse_unknown(given, (*_DIVERSITY_KEYS, *(JUDGE_KEYS if is_judged else ())), where)
     values: dict[str, Any] = {}
     for key, value in given.items():
-        name = DIVERSITY_ALIASES.get(key, key)
-        if name in _DIVERSITY_KEYS:
-            values[name] = _DIVERSITY_KEYS[name](value, f"{where}.{key}")
+        if key in _DIVERSITY_KEYS:
+            values[key] = _DIVERSITY_KEYS[key](value, f"{where}.{key}")
     method = values.get("method", "ngram")
     for name in _WITHOUT_EFFECT[method]:
         if name in values:

@@ -8,7 +8,6 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cache
 from typing import Any
 
-from genrm_cli.settings.aliases import current_name, oldest_name
 from genrm_cli.settings.declare import Panel, Setting, setting_of
 from genrm_cli.settings.file_settings import (
     InputSettings,
@@ -18,7 +17,7 @@ from genrm_cli.settings.file_settings import (
     TrackingSettings,
 )
 from genrm_cli.settings.judge_settings import JudgeSettings, LimitSettings, PanelSettings
-from genrm_cli.settings.reward_settings import REFERENCE_SCORE, PairingSettings, RewardSettings
+from genrm_cli.settings.reward_settings import PairingSettings, RewardSettings
 from genrm_cli.settings.serve_settings import ServeSettings
 
 
@@ -73,7 +72,7 @@ def _locations() -> dict[str, tuple[str, str]]:
 def settings_from(**flat: Any) -> Settings:
     """Build settings from flat keywords, without checking files or the environment.
 
-    Takes `panel` for the judges of a panel, and old names.
+    Takes `panel` for the judges of a panel.
 
     Raises:
         TypeError: a keyword is not the name of a setting.
@@ -89,7 +88,7 @@ def changed(settings: Settings, **flat: Any) -> Settings:
     """
     given: dict[str, dict[str, Any]] = defaultdict(dict)
     for name, value in flat.items():
-        if (location := _locations().get(current_name(name))) is None:
+        if (location := _locations().get(name)) is None:
             raise TypeError(f"{name!r} is not a setting")
         subject, own_name = location
         given[subject][own_name] = value
@@ -98,38 +97,15 @@ def changed(settings: Settings, **flat: Any) -> Settings:
 
 def value_of(settings: Settings, name: str) -> Any:
     """Return the value of a setting by its flat name."""
-    subject, own_name = _locations()[current_name(name)]
+    subject, own_name = _locations()[name]
     return getattr(getattr(settings, subject), own_name)
 
 
-# Settings that older versions did not have: their defaults leave existing outputs up to date.
-_NEW_NAMES = frozenset(
-    {
-        *("view", "view_max_chars", "answer_field", "answer_tool", "ignore_media", "empty"),
-        *("prompt_field", "response_field", "id_field", "use_principle", "default_ranking", "limit"),
-    }
-)
-_DEFAULTS = Settings()
-
-
 def digest_of(settings: Settings) -> str:
-    """Return the sha256 (hex) over every setting that can change a reward, and no other.
-
-    It covers settings by their oldest names, so that a renamed setting leaves existing outputs up to date.
-    """
+    """Return the sha256 (hex) over every setting that can change a reward, and no other."""
     rewards = settings.rewards
     names = {setting.name for setting in all_settings() if setting.declared.changes_rewards}
-    deciding: dict[str, object] = {
-        oldest_name(name): value
-        for name in names
-        if (value := value_of(settings, name)) != value_of(_DEFAULTS, name) or name not in _NEW_NAMES
-    }
-    if settings.pairing.strategy != "all_pairs":  # it has no effect there, and was off by default
-        deciding["order_balanced"] = False
-    if rewards.default_score is None:  # outputs without lone rollouts stay up to date
-        deciding["default_score"] = REFERENCE_SCORE
-    elif rewards.default_score == REFERENCE_SCORE and settings.judge.compat is None:
-        deciding["default_score"] = "given"
+    deciding: dict[str, object] = {name: value_of(settings, name) for name in names}
     deciding["panel"] = [
         [judge.weight, _deciding(judge.values, names), *(each for each in (judge.share, judge.accuracy) if each)]
         for judge in settings.panel.judges

@@ -45,7 +45,7 @@ def bench_lexical(rollouts: int, runs: int) -> None:
 
 
 def _score_once(path: Path, options: list[str], expected: int = 0) -> tuple[float, float]:
-    command = [sys.executable, "-m", "genrm_cli", "score", str(path), *options, "--overwrite", "-q"]
+    command = [sys.executable, "-m", "genrm_cli", "score", str(path), *options, "--force", "-q"]
     started_s = time.perf_counter()
     process = subprocess.Popen(command)
     _, status, usage = os.wait4(process.pid, 0)

@@ -1,5 +1,4 @@
 import json
-import re
 
 import pytest
 from genrm_process import Call, Genrm, make_rollouts
@@ -87,32 +86,10 @@ def test_a_settings_file_that_is_named_must_exist(call: Call) -> None:
 
 def test_names_of_judges_are_plain_text(genrm: Genrm, call: Call) -> None:
     """A name that looks like markup is shown as it is."""
-    (genrm.folder / "genrm.toml").write_text('[[judge]]\nname = "[/b]"\nmodel = "m"\n')
+    (genrm.folder / "genrm.toml").write_text('[[judge]]\njudge_id = "[/b]"\nmodel = "m"\n')
     finished = call("config")
     assert (finished.code, finished.err) == (0, "")
     assert b"judge [/b]" in finished.out
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        (("--judges", 2), "--repeats"),
-        (("--swap",), "--both-orders"),
-        (("--max-tokens", 9), "--max-total-tokens"),
-        (("--no-claims",), "--leases"),
-        (("--claim-expiry", "9s"), "--lease-expiry"),
-    ],
-)
-def test_an_old_flag_works_with_a_warning(call: Call, old: tuple[object, ...], new: str) -> None:
-    """A flag that was renamed is hidden from help, and works for one release."""
-    finished = call("config", *old, "--json")
-    assert finished.code == 0
-    assert f"is now {new};" in finished.err
-    key = new.removeprefix("--").replace("-", "_")
-    assert json.loads(finished.out)[key]["source"] == "flag"
-    help_text = call("config", "--help-all", COLUMNS="200", NO_COLOR="1", TERM="dumb").out.decode()
-    assert re.search(rf"-{new[2:]}[ ,]", help_text)
-    assert not re.search(rf"{old[0]}[ ,]", help_text)
 
 
 def test_a_flag_overrides_the_judge_of_a_lower_source(genrm: Genrm, call: Call) -> None:

@@ -155,7 +155,7 @@ def test_a_run_that_was_stopped_is_6_and_goes_on_next_time(genrm: Genrm, call: C
     assert finished.code == 6
     assert "--max-calls" in finished.err
     assert json.loads((genrm.folder / "m.json").read_bytes())["partial"] is True
-    assert call(*arguments, "--overwrite").code == 0
+    assert call(*arguments, "--force").code == 0
     assert json.loads((genrm.folder / "m.json").read_bytes())["partial"] is False
     assert judge_server.stats()["requests"] == 6
 

@@ -49,7 +49,7 @@ def test_a_second_run_is_logged_behind_the_first(genrm: Genrm, call: Call, judge
     log = genrm.folder / "events.jsonl"
     arguments = ("score", "in.jsonl", "--base-url", judge_server.base_url, "--model", "m", "--log-json", log)
     call(*arguments)
-    finished = call(*arguments, "--overwrite")
+    finished = call(*arguments, "--force")
     assert [line["event"] for line in logged(log)] == [
         *("probing", "judge", "plan", "probe", "file", "end"),
         *("judge", "plan", "file", "end"),

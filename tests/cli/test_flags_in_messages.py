@@ -5,7 +5,7 @@ import pickle
 import pytest
 
 from genrm_cli.cli.console import render_flag
-from genrm_cli.errors import Message, SettingRef, UsageError
+from genrm_cli.errors import Message, SettingRef, UsageError, naming
 
 
 @pytest.mark.parametrize(
@@ -35,3 +35,13 @@ def test_an_error_shows_its_settings_and_leaves_text_alone() -> None:
     assert str(error) == f"min_age: {said}; drop lock."
     assert error.message.render(render_flag) == f"--min-age: {said}; drop --lock."
     assert str(pickle.loads(pickle.dumps(error))) == str(error)
+
+
+def test_a_text_names_settings() -> None:
+    """`$name` in a text of ours is a setting, with a value if one is given; other dollars are text."""
+    message = naming("$shard needs $use_journal, $1 and $min_age_s.", use_journal=False)
+    assert message.parts == (
+        *(SettingRef("shard"), " needs ", SettingRef("use_journal", value=False), ", $1 and "),
+        *(SettingRef("min_age_s"), "."),
+    )
+    assert message.render(render_flag) == "--shard needs --no-journal, $1 and --min-age-s."

@@ -13,7 +13,7 @@ LEFT_OUT = {
     "compare": (
         "output",
         "output_template",
-        "overwrite",
+        "force",
         "dry_run",
         "keep_replies",
         "unscored",
@@ -35,7 +35,7 @@ LEFT_OUT = {
         "parallel_files",
         "segment_calls",
         "segment_age",
-        "overwrite",
+        "force",
         "dry_run",
         "keep_replies",
         "leases",
@@ -59,7 +59,7 @@ LEFT_OUT = {
     "serve": (
         *("format", "group_by", "prompt_field", "response_field", "id_field", "max_line_bytes", "max_unpacked"),
         *("strict", "min_age", "require_metadata", "leases", "lease_expiry", "lock", "output", "output_template"),
-        *("overwrite", "dry_run", "unscored", "max_unscored", "parallel_files", "deadline", "budget"),
+        *("force", "dry_run", "unscored", "max_unscored", "parallel_files", "deadline", "budget"),
         *("only_components", "only_failed", "json_output", "limit", "segment_calls", "segment_age"),
     ),
 }

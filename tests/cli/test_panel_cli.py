@@ -18,7 +18,7 @@ def write_panel(genrm: Genrm, *servers: JudgeServer, **rules: object) -> None:
     """Write a settings file with a judge for each server, `a`, `b`, ..., each with a key of its own."""
     lines = [f"{name} = {json.dumps(value)}" for name, value in {"probe": False, "retries": 0, **rules}.items()]
     for letter, server in zip("ab", servers, strict=False):
-        lines += ["[[judge]]", f'model = "{letter}"', f'endpoint = "{server.base_url}"']
+        lines += ["[[judge]]", f'model = "{letter}"', f'base_url = "{server.base_url}"']
         lines += [f'api_key_env = "KEY_{letter.upper()}"', "concurrency = 2"]
     (genrm.folder / "genrm.toml").write_text("\n".join(lines))
 

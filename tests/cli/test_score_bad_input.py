@@ -174,8 +174,8 @@ def test_a_corrupt_archive_is_an_input_error(genrm: Genrm, call: Call) -> None:
         (("--judge", "lexical", "--unscored", "nan"), "--unscored"),
         (("--judge", "lexical", "--api-key-env", "NOT_SET"), "NOT_SET"),
         (("--base-url", "http://127.0.0.1:9/v1", "--model", "m", "--profile", "nemotrn"), "nemotron"),
-        (("--judge", "lexical", "-o", "in.jsonl", "--overwrite"), "is the input"),
-        (("--judge", "lexical", "-o", "./in.jsonl", "--overwrite"), "is the input"),
+        (("--judge", "lexical", "-o", "in.jsonl", "--force"), "is the input"),
+        (("--judge", "lexical", "-o", "./in.jsonl", "--force"), "is the input"),
         (("--judge", "lexical", "--colour"), "--colour"),
     ],
 )
@@ -201,7 +201,7 @@ def test_no_output_replaces_the_input_by_another_name(genrm: Genrm, call: Call, 
     before = path.read_bytes()
     (genrm.folder / "folder").mkdir()
     (genrm.folder / "link.jsonl").symlink_to("in.jsonl")
-    finished = call("score", name, *LEXICAL, "-o", output, "--overwrite")
+    finished = call("score", name, *LEXICAL, "-o", output, "--force")
     assert finished.code == 2
     assert "is the input" in finished.err
     assert path.read_bytes() == before

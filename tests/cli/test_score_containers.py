@@ -112,7 +112,7 @@ def test_a_bad_item_is_rejected_by_its_number(genrm: Genrm, call: Call) -> None:
     (reject,) = read_lines(genrm.folder / "in.rejects.jsonl")
     assert reject["line"] == 2
     assert len(read_lines(genrm.folder / "in.scored.jsonl")) == 3
-    strict = call("score", "in.json", *LEXICAL, "--strict", "--overwrite")
+    strict = call("score", "in.json", *LEXICAL, "--strict", "--force")
     assert strict.code == 3
     assert "item 2: unknown format" in " ".join(strict.err.split())
 

@@ -149,7 +149,7 @@ def test_a_pipe_of_the_shell_is_an_output_too(genrm: Genrm, call: Call) -> None:
 @pytest.mark.slow
 def test_a_run_goes_on_when_nobody_reads_what_it_says(tmp_path: Path) -> None:
     """With stderr closed, full or a broken pipe the outputs are written all the same."""
-    command = f"{sys.executable} -m genrm_cli score {SAMPLE_DATA}/rollouts.jsonl --judge lexical --overwrite"
+    command = f"{sys.executable} -m genrm_cli score {SAMPLE_DATA}/rollouts.jsonl --judge lexical --force"
     environment = {"PATH": os.environ["PATH"], "XDG_STATE_HOME": str(tmp_path)}
     for place, stderr in enumerate(("2>&-", "2>/dev/full", "2>&1 | true")):
         output = tmp_path / f"{place}.jsonl"

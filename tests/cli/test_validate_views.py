@@ -66,5 +66,5 @@ def test_score_warns_of_what_no_judge_sees(genrm: Genrm, call: Call) -> None:
         "1 rollout unscored: holds media that the judge cannot see: image",
     ):
         assert said.count(warning) == 1
-    seen = call("score", "in.jsonl", "--judge", "lexical", "--ignore-media", "--overwrite").err
+    seen = call("score", "in.jsonl", "--judge", "lexical", "--ignore-media", "--force").err
     assert "1 rollout with media that the judge does not see (--ignore-media)." in seen

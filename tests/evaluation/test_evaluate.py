@@ -123,7 +123,7 @@ def test_a_second_run_asks_nothing_again(tmp_path: Path, judge_server: JudgeServ
     uri, result_uri = write(tmp_path / "pairs.jsonl", make_pairs()), str(tmp_path / "out.json")
     first = evaluate(uri, settings_for(judge_server), result_uri)
     assert (tmp_path / "out.journal.sqlite").exists()
-    again = evaluate(uri, settings_for(judge_server, overwrite=True), result_uri)
+    again = evaluate(uri, settings_for(judge_server, force=True), result_uri)
     assert judge_server.stats()["requests"] == first["calls"] == 10
     assert (again["calls"], again["journal_hits"]) == (0, 10)
     for name in ("accuracy", "calls_per_judgement", "prompt_tokens_per_judgement", "latency_median_s"):
@@ -200,7 +200,7 @@ def test_matches_are_counted_once_however_often_the_journal_is_looked_into(
     """A second run, which reads all pairs to see what is known, counts as many masked matches as the first."""
     pair = {"prompt": "Mail a@example.org", "chosen": "to a@example.org", "rejected": "no"}
     uri, result_uri = write(tmp_path / "pairs.jsonl", [pair]), str(tmp_path / "out.json")
-    settings = settings_for(judge_server, redact_pattern=("email",), overwrite=True)
+    settings = settings_for(judge_server, redact_pattern=("email",), force=True)
     assert [evaluate(uri, settings, result_uri)["redactions"] for _ in range(2)] == [{"email": 2}] * 2
 
 
@@ -236,7 +236,7 @@ def test_a_result_is_not_replaced_unasked(tmp_path: Path) -> None:
         evaluate(uri, settings_from(judge="lexical"), str(result_uri))
     assert result_uri.read_text() == "mine"
     with pytest.raises(UsageError, match="is the input"):
-        evaluate(uri, settings_from(judge="lexical", overwrite=True), uri)
+        evaluate(uri, settings_from(judge="lexical", force=True), uri)
 
 
 def test_the_embedded_judge_does_the_whole_sample(tmp_path: Path) -> None:

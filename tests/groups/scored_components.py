@@ -15,7 +15,7 @@ from genrm_cli.settings.resolve import resolve_settings
 from genrm_cli.settings.sources.toml_file import SettingsFile
 
 LEXICAL = "judge = 'lexical'\n"
-QUICK: dict[str, Any] = {"probe": False, "retries": 0, "reask": 0, "concurrency": "2", "overwrite": True}
+QUICK: dict[str, Any] = {"probe": False, "retries": 0, "reask": 0, "concurrency": "2", "force": True}
 
 
 class Scored(NamedTuple):

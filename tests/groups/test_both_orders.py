@@ -18,7 +18,7 @@ def score(folder: Path, judge: JudgeServer, **given: Any) -> tuple[Json, list[Js
     """Score one group of four; return metrics, scored lines and comparisons."""
     (folder / "in.jsonl").write_text("".join(json.dumps(line) + "\n" for line in make_rollouts(groups=1, size=4)))
     once: dict[str, Any] = {"probe": False, "retries": 0, "reask": 0, "use_journal": False, "concurrency": "1"}
-    settings = settings_from(base_url=(judge.base_url,), model="m", overwrite=True, **once, **given)
+    settings = settings_from(base_url=(judge.base_url,), model="m", force=True, **once, **given)
     result = run_to_end(score_inputs([str(folder / "in.jsonl")], new_run(settings))).last
     assert result is not None
     assert result.report is not None, result.reason
@@ -28,7 +28,7 @@ def score(folder: Path, judge: JudgeServer, **given: Any) -> tuple[Json, list[Js
 @pytest.mark.parametrize("strategy", ["circular", "all_pairs"])
 def test_a_judge_without_bias_never_flips(tmp_path: Path, judge_server: JudgeServer, strategy: str) -> None:
     """The verdict by length follows the swap; every pair is asked twice, once in each order."""
-    metrics, _, comparisons = score(tmp_path, judge_server, strategy=strategy, swap=True)
+    metrics, _, comparisons = score(tmp_path, judge_server, strategy=strategy, both_orders=True)
     orders = {(record["i"], record["j"]) for record in comparisons}
     assert orders == {(j, i) for i, j in orders}
     assert len(comparisons) == len(orders) == metrics["comparisons_planned"] == 2 * metrics["pairs_in_both_orders"]
@@ -38,7 +38,7 @@ def test_a_judge_without_bias_never_flips(tmp_path: Path, judge_server: JudgeSer
 def test_a_judge_that_likes_the_first_place_always_flips(tmp_path: Path, judge_server: JudgeServer) -> None:
     """Its preference shows in the metrics, and both orders together keep it out of the rewards."""
     judge_server.behave(verdict={"score_1": 5, "score_2": 1, "ranking": 1})
-    metrics, lines, _ = score(tmp_path, judge_server, swap=True)
+    metrics, lines, _ = score(tmp_path, judge_server, both_orders=True)
     assert (metrics["flip_rate"], metrics["first_place_win_rate"]) == (1.0, 1.0)
     assert metrics["first_place_win_rate_interval"][0] > 0.6
     assert {line["reward"] for line in lines} == {3.0}
@@ -47,7 +47,7 @@ def test_a_judge_that_likes_the_first_place_always_flips(tmp_path: Path, judge_s
 def test_half_a_pair_does_not_count(tmp_path: Path, judge_server: JudgeServer) -> None:
     """Where one order failed the other one's verdict stays in the comparisons, but no reward rests on it."""
     judge_server.behave(script=[{"status": 500}])
-    metrics, lines, comparisons = score(tmp_path, judge_server, swap=True)
+    metrics, lines, comparisons = score(tmp_path, judge_server, both_orders=True)
     assert (metrics["failures"], metrics["verdicts"], metrics["pairs_in_both_orders"]) == (1, 7, 3)
     failed = next(record for record in comparisons if record["failure"])
     touched = {failed["i"], failed["j"]}
@@ -59,5 +59,5 @@ def test_repeats_tell_how_often_they_agree(tmp_path: Path, judge_server: JudgeSe
     """A judge that changes its mind on one of four comparisons agrees in three of four pairs of repeats."""
     first, second = {"score_1": 4, "score_2": 2, "ranking": 2}, {"score_1": 2, "score_2": 4, "ranking": 5}
     judge_server.behave(verdict=first, script=[{}] * 7 + [{"content": json.dumps(second)}])
-    metrics, _, _ = score(tmp_path, judge_server, judges=2)
+    metrics, _, _ = score(tmp_path, judge_server, repeats=2)
     assert (metrics["repeat_agreement"], metrics["flip_rate"]) == (0.75, None)

@@ -199,7 +199,7 @@ def test_a_component_may_have_a_judge_of_its_own(
     other = start_judge()
     judge_server.behave(require_key="run-key")
     other.behave(require_key="own-key", models=["grader"])
-    own = f"model = 'grader'\nendpoint = '{other.base_url}'\ntemperature = 0.5\njson_schema = false\n"
+    own = f"model = 'grader'\nbase_url = '{other.base_url}'\ntemperature = 0.5\njson_schema = false\n"
     keys = {"m": "run-key", "component care": "own-key"}
     scored = score(tmp_path, completions(LONG, SHORT), judge(judge_server) + RUBRIC + own, api_keys=keys)
     assert None not in scored.rewards
@@ -244,7 +244,7 @@ def test_the_stand_in_cannot_grade(toml: str, table: str) -> None:
     ("toml", "says"),
     [
         (RUBRIC + SAFE, "component care: no judge given"),
-        (f"{RUBRIC}endpoint = 'http://x/v1'\n{SAFE}", "component care: --base-url requires --model"),
+        (f"{RUBRIC}base_url = 'http://x/v1'\n{SAFE}", "component care: --base-url requires --model"),
         (RUBRIC.replace("therapeutic", "kindness"), "unknown rubric set 'kindness'; expected therapeutic"),
         (RUBRIC.replace("therapeutic", "gone.toml"), "gone.toml: cannot read the file"),
         (RUBRIC + RUBRIC.replace("care", "more"), "two components are named 'rubric_safety'"),
@@ -269,7 +269,7 @@ def test_the_key_of_a_component_goes_to_its_endpoint_alone(
     named = "api_key_env = 'OWN_KEY'" if where == "variable" else "api_key_file = 'own.key'"
     (tmp_path / "in.jsonl").write_text("".join(json.dumps(line) + "\n" for line in completions(LONG, SHORT)))
     toml = f"{judge(judge_server)}retries = 0\nlog_json = 'events.jsonl'\n"
-    (tmp_path / "genrm.toml").write_text(f"{toml}{RUBRIC}endpoint = '{other.base_url}'\n{named}\n")
+    (tmp_path / "genrm.toml").write_text(f"{toml}{RUBRIC}base_url = '{other.base_url}'\n{named}\n")
     keys = {"GENRM_API_KEY": "run-key-0123456789", "OWN_KEY": "own-key-9876543210"}
     finished = call("score", "in.jsonl", **keys)
     assert finished.code == 0, finished.err
@@ -286,7 +286,7 @@ def test_the_key_of_a_component_goes_to_its_endpoint_alone(
 def test_a_key_that_is_not_set_is_named(call: Call, tmp_path: Path) -> None:
     """Before anything is asked, with exit code 2."""
     (tmp_path / "genrm.toml").write_text(
-        f"model = 'm'\n{RUBRIC}endpoint = 'http://127.0.0.1:9/v1'\napi_key_env = 'GONE'"
+        f"model = 'm'\n{RUBRIC}base_url = 'http://127.0.0.1:9/v1'\napi_key_env = 'GONE'"
     )
     finished = call("score", "in.jsonl")
     assert finished.code == 2
@@ -342,13 +342,13 @@ def test_without_clusters_the_fallback_holds(
 def test_a_component_that_is_added_costs_only_its_own_calls(tmp_path: Path, judge_server: JudgeServer) -> None:
     """All verdicts come from the journal; so do those of both when the total changes."""
     lines, one = completions(LONG, SHORT, LONGER), judge(judge_server)
-    before = score(tmp_path, lines, one, overwrite=False)
+    before = score(tmp_path, lines, one, force=False)
     assert judge_server.stats()["requests"] == 3
-    scored = score(tmp_path, lines, one + RUBRIC, overwrite=False)
+    scored = score(tmp_path, lines, one + RUBRIC, force=False)
     assert judge_server.stats()["requests"] == 3 + 3
     assert scored.rewards == before.rewards
     assert (scored.metrics["journal_hits"], scored.metrics["verdicts"]) == (3, 3)
-    score(tmp_path, lines, one + RUBRIC + SAFE, overwrite=False)
+    score(tmp_path, lines, one + RUBRIC + SAFE, force=False)
     assert judge_server.stats()["requests"] == 3 + 3
 
 
@@ -390,7 +390,7 @@ def test_only_components_needs_a_journal() -> None:
 
 def score_if_due(folder: Path, toml: str) -> str:
     """Score what is not up to date, and say why, or that it is."""
-    result = run_to_end(score_inputs([str(folder / "in.jsonl")], new_run(settings_of(toml, overwrite=False)))).last
+    result = run_to_end(score_inputs([str(folder / "in.jsonl")], new_run(settings_of(toml, force=False)))).last
     assert result is not None
     return result.reason
 

@@ -21,7 +21,7 @@ from genrm_cli.settings import settings_from
 from genrm_cli.settings.judge_settings import PanelJudge
 from genrm_cli.settings.panel import judges_of
 
-QUICK: dict[str, Any] = {"probe": False, "retries": 0, "reask": 0, "concurrency": "1", "overwrite": True}
+QUICK: dict[str, Any] = {"probe": False, "retries": 0, "reask": 0, "concurrency": "1", "force": True}
 MEAN = "simple_tiebreaker"  # the estimator whose rewards can be read off the verdicts
 
 
@@ -103,7 +103,7 @@ def test_a_comparison_needs_its_quorum(
 
 def test_a_panel_of_two_with_one_name_is_refused(tmp_path: Path, judge_server: JudgeServer) -> None:
     """Their verdicts could not be told apart; the message says how to name them."""
-    with pytest.raises(UsageError, match="name = 'strict'"):
+    with pytest.raises(UsageError, match="judge_id = 'strict'"):
         score(tmp_path, panel=(judge(judge_server, "a"), judge(judge_server, "a")))
 
 
@@ -121,7 +121,7 @@ def test_a_judge_of_single_responses_is_asked_once_about_each(tmp_path: Path, ju
 def test_a_judge_of_whole_groups_is_asked_once_a_group(tmp_path: Path, judge_server: JudgeServer) -> None:
     """Each repeat shows the group in another order, and the grades find their rollouts again."""
     given = {"base_url": (judge_server.base_url,), "model": "m", "profile": "rewardanything", "estimator": MEAN}
-    metrics, lines, comparisons = score(tmp_path, judges=3, **given)
+    metrics, lines, comparisons = score(tmp_path, repeats=3, **given)
     assert metrics["calls"] == 3
     assert len({tuple(record["shown"]) for record in comparisons}) > 1
     answers = [record["grades"][record["shown"].index(place)] for place in range(4) for record in comparisons]

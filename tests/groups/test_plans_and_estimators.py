@@ -24,7 +24,7 @@ def score(folder: Path, groups: int, size: int, **given: Any) -> tuple[Json, lis
     (folder / "in.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     judge = {} if "base_url" in given else {"judge": "lexical"}
     result = run_to_end(
-        score_inputs([str(folder / "in.jsonl")], new_run(settings_from(**judge | {"overwrite": True} | given)))
+        score_inputs([str(folder / "in.jsonl")], new_run(settings_from(**judge | {"force": True} | given)))
     ).last
     assert result is not None
     assert result.report is not None, result.reason
@@ -124,7 +124,7 @@ def test_a_complete_journal_needs_no_judge(tmp_path: Path, start_judge: Callable
     lines[1]["completion"] = ""
     (tmp_path / "in.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     settings = settings_from(
-        base_url=(server.base_url,), model="m", components=(rubric,), overwrite=True, give_up_after=1.0
+        base_url=(server.base_url,), model="m", components=(rubric,), force=True, give_up_after=1.0
     )
     first = run_to_end(score_inputs([str(tmp_path / "in.jsonl")], new_run(settings))).last
     server.kill()

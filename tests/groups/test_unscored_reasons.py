@@ -68,7 +68,7 @@ def test_half_a_pair_of_a_panel_is_half_a_pair(
     second = start_judge()
     second.behave(script=[{}, {"content": "Hm."}])
     panel = (judge(judge_server, "a"), judge(second, "b"))
-    _, lines, _ = score(tmp_path, 2, panel=panel, swap=True, strategy="all_pairs")
+    _, lines, _ = score(tmp_path, 2, panel=panel, both_orders=True, strategy="all_pairs")
     assert reasons(lines) == [NO_BOTH_ORDERS] * 2
 
 

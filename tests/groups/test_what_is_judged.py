@@ -283,7 +283,7 @@ def test_another_reading_pays_for_nothing_twice(tmp_path: Path, judge_server: Ju
     first = score(tmp_path, lines, toml)
     metrics = tmp_path / "in.metrics.json"
     metrics.write_text(json.dumps({name: value for name, value in first.metrics.items() if name != "reading_version"}))
-    run = new_run(settings_of(toml, overwrite=False))
+    run = new_run(settings_of(toml, force=False))
     result = run_to_end(score_inputs([str(tmp_path / "in.jsonl")], run)).last
     assert result is not None
     assert result.status == "scored"

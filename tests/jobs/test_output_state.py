@@ -77,7 +77,7 @@ def test_nothing_there_is_new(tmp_path: Path) -> None:
     ("change", "standing"),
     [
         ({"seed": 1}, OutputStanding.STALE),
-        ({"overwrite": True}, OutputStanding.STALE),
+        ({"force": True}, OutputStanding.STALE),
         ({"concurrency": "1"}, OutputStanding.CURRENT),
     ],
 )

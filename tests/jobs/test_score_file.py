@@ -42,7 +42,7 @@ def score(folder: Path, lines: list[Json], **given: Any) -> Scored:
     path = folder / "in.jsonl"
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     judge = {} if "base_url" in given else {"judge": "lexical"}
-    run = new_run(settings_from(**judge, overwrite=True, **given))
+    run = new_run(settings_from(**judge, force=True, **given))
     report = score_input(str(path), run)
     comparisons = read_lines(folder / "in.comparisons.jsonl")
     return Scored(read_lines(folder / "in.scored.jsonl"), report.metrics, comparisons, run.progress.total())
@@ -185,7 +185,7 @@ def test_an_input_that_is_something_else_replaces_nothing(tmp_path: Path, conten
     """An input without one readable line is refused with a hint at what it is, and old outputs stay."""
     (tmp_path / "in.jsonl").write_bytes(content)
     (tmp_path / "in.scored.jsonl").write_text("old")
-    settings = settings_from(judge="lexical", overwrite=True)
+    settings = settings_from(judge="lexical", force=True)
     with pytest.raises(InputError, match=hint):
         score_input(str(tmp_path / "in.jsonl"), new_run(settings))
     assert (tmp_path / "in.scored.jsonl").read_text() == "old"
@@ -193,7 +193,7 @@ def test_an_input_that_is_something_else_replaces_nothing(tmp_path: Path, conten
 
 def test_judges_repeat_the_whole_list(tmp_path: Path, judge_server: JudgeServer) -> None:
     """With three judges each comparison is asked three times, whole lists one after the other."""
-    run = score(tmp_path, make_rollouts(1, 3), **at_judge(judge_server, judges=3))
+    run = score(tmp_path, make_rollouts(1, 3), **at_judge(judge_server, repeats=3))
     once = [(record["i"], record["j"]) for record in run.comparisons[:3]]
     assert len(set(once)) == 3
     asked = [(record["judge_idx"], (record["i"], record["j"])) for record in run.comparisons]

@@ -22,13 +22,13 @@ quorum = 1
 
 [[judge]]
 model = "org/a"
-endpoint = ["http://one/v1", "http://two/v1"]
-api-key-env = "KEY_A"
+base_url = ["http://one/v1", "http://two/v1"]
+api_key_env = "KEY_A"
 concurrency = 32
 weight = 2
 
 [[judge]]
-name = "strict"
+judge_id = "strict"
 model = "org/b"
 base_url = "http://three/v1"
 profile = "mt-bench"
@@ -95,10 +95,10 @@ def test_without_tables_there_is_one_judge() -> None:
         ("judge = []", f"expected 1 to {MAX_JUDGES} tables"),
         ('judge = ["a", "b"]', "judge 1: 'a' is not a table"),
         ((MAX_JUDGES + 1) * '[[judge]]\nmodel = "a"\n', f"expected 1 to {MAX_JUDGES} tables"),
-        ('[[judge]]\nmodel = "a"\n[[judge]]\nendpoint = "http://x"', "judge 2: model is missing"),
+        ('[[judge]]\nmodel = "a"\n[[judge]]\nbase_url = "http://x"', "judge 2: model is missing"),
         (
             '[[judge]]\nmodel = "a"\nmodle = "b"',
-            "unknown key 'modle'; a judge of a panel has weight, share, accuracy, endpoint, name",
+            "unknown key 'modle'; a judge of a panel has weight, share, accuracy, model",
         ),
         ('[[judge]]\nmodel = "a"\nstrategy = "all_pairs"', "unknown key 'strategy'"),
         ('[[judge]]\nmodel = "a"\njudge = "lexical"', "unknown key 'judge'"),
@@ -119,11 +119,9 @@ def test_without_tables_there_is_one_judge() -> None:
         ('[[judge]]\nmodel = "a"\ntemperature = 3', "judge 1: temperature: 3.0 is out of bounds"),
         ('[[judge]]\nmodel = "a"\nconcurrency = "many"', "judge 1: concurrency: 'many' is neither auto nor"),
         ('[[judge]]\nmodel = ["a"]', "judge 1: model: .* is not text"),
-        ('[[judge]]\nmodel = "a"\nendpoint = 7', "judge 1: endpoint: 7 is neither text nor a list"),
-        ('[[judge]]\nmodel = "a"\nendpoint = "x"\nbase_url = "y"', "'base_url' is set twice"),
-        ('[[judge]]\nmodel = "a"\ntop_p = 1\ntop-p = 0.5', "'top_p' is set twice"),
-        ('[[judge]]\nmodel = "a"\n[[judge]]\nmodel = "a"', "two .* are named 'a'; .* name = 'strict'"),
-        ('[[judge]]\nmodel = "a"\n[[judge]]\nname = "a"\nmodel = "b"', "are named 'a'"),
+        ('[[judge]]\nmodel = "a"\nbase_url = 7', "judge 1: base_url: 7 is neither text nor a list"),
+        ('[[judge]]\nmodel = "a"\n[[judge]]\nmodel = "a"', "two .* are named 'a'; .* judge_id = 'strict'"),
+        ('[[judge]]\nmodel = "a"\n[[judge]]\njudge_id = "a"\nmodel = "b"', "are named 'a'"),
         ('quorum = 2\n[[judge]]\nmodel = "a"', "--quorum 2 exceeds the number of judges in the panel, 1"),
     ],
 )

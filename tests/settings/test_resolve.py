@@ -1,4 +1,4 @@
-"""Resolution of settings: precedence, checks, old names, files, and the state folder."""
+"""Resolution of settings: precedence, checks, files, and the state folder."""
 
 import os
 
@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from genrm_cli.errors import UsageError
 from genrm_cli.settings import Settings
-from genrm_cli.settings.aliases import OLD_NAMES, flag_named, iter_renamed, variable_named
 from genrm_cli.settings.convert import parse_duration_s
 from genrm_cli.settings.resolve import (
     concurrency_of,
@@ -18,7 +17,7 @@ from genrm_cli.settings.resolve import (
 )
 from genrm_cli.settings.reward_settings import PRESETS
 from genrm_cli.settings.sources.toml_file import SettingsFile, read_settings_file
-from genrm_cli.settings.table import all_settings, setting_named, value_of
+from genrm_cli.settings.table import all_settings, value_of
 
 LENGTH = "group_answer_length_penalty_coeff"
 
@@ -190,11 +189,6 @@ def test_an_unknown_key_is_refused_with_a_suggestion(key, hint):
     assert hint in str(caught.value)
 
 
-def test_keys_may_be_spelt_like_flags():
-    """`call-timeout` and `call_timeout` are the same key."""
-    assert resolve(file={"call-timeout": 5})[0].limits.call_timeout == 5.0
-
-
 @given(st.sampled_from(all_settings()), st.text() | st.integers() | st.floats() | st.booleans())
 def test_any_value_is_accepted_or_refused(setting, raw):
     """For any value in a file, the setting has its type and bounds, or there is one error."""
@@ -258,35 +252,6 @@ def test_a_cost_limit_needs_prices():
     with pytest.raises(UsageError, match="--price-in and --price-out"):
         resolve({"max_cost": "5"})
     assert resolve({"max_cost": "5", "price_out": "0.6"})[0].limits.max_cost == 5.0
-
-
-# Old names
-
-
-@pytest.mark.parametrize("old", OLD_NAMES)
-def test_an_old_name_sets_the_renamed_setting(old):
-    """Flags, variables and keys work under their old names, with a warning that names the new one."""
-    new = OLD_NAMES[old]
-    raw = next(iter(setting_named(new).declared.choices), "7")
-    if isinstance(value_of(Settings(), new), bool):
-        raw = "false" if value_of(Settings(), new) else "true"
-    variable = variable_named(old)
-    for sources in ({"flags": {old: raw}}, {"environ": {variable: raw}}, {"file": {old: raw}}):
-        assert resolve(**sources)[0] == resolve({new: raw})[0] != Settings()
-    warnings = list(iter_renamed({old}, {variable}, {old}))
-    assert [warning.split(";")[0] for warning in warnings] == [
-        f"{flag_named(old)} is now {flag_named(new)}",
-        f"{variable} is now {variable_named(new)}",
-        f"{old} is now {new}",
-    ]
-    assert list(iter_renamed({new}, {variable_named(new)}, {new})) == []
-
-
-def test_an_old_and_a_new_name_of_one_source_are_refused():
-    """Two values of one setting contradict each other; across sources, precedence decides."""
-    with pytest.raises(UsageError, match="--repeats and --judges are the same setting"):
-        resolve({"judges": "2", "repeats": "3"})
-    assert resolve({"judges": "2"}, {"GENRM_REPEATS": "3"})[0].pairing.repeats == 2
 
 
 # Judges
@@ -376,13 +341,12 @@ def test_a_pyproject_with_another_shape_is_a_usage_error(tmp_path, content):
 
 
 def test_misspelt_variables_are_found():
-    """A variable with our prefix that is not a setting is found; old names and the API key are known."""
+    """A variable with our prefix that is not a setting is found; the API key is known."""
     environ = {
         "GENRM_JUDGE": "lexical",
         "GENRM_API_KEY": "k",
         "GENRM_CONFIG": "x",
         "GENRM_JUGDE": "2",
-        "GENRM_SWAP": "1",
         "PATH": "",
     }
     assert unknown_variables(environ) == ["GENRM_JUGDE"]

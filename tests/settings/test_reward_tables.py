@@ -195,8 +195,8 @@ def test_diversity_has_defaults_and_takes_everything() -> None:
     assert diversity is not None
     assert (diversity.threshold, diversity.n) == (1, 5)
     diversity = resolve(
-        "[diversity]\nmethod = 'llm'\nfallback_on_error = 'uniform'\ncomponents = ['genrm']\n"
-        "json_schema = false\nmodel = 'm'\nendpoint = 'http://x/v1'\napi_key_env = 'K'"
+        "[diversity]\nmethod = 'llm'\nfallback = 'uniform'\ncomponents = ['genrm']\n"
+        "json_schema = false\nmodel = 'm'\nbase_url = 'http://x/v1'\napi_key_env = 'K'"
     ).rewards.diversity
     assert diversity is not None
     assert (diversity.fallback, diversity.components) == ("uniform", ("genrm",))
@@ -277,7 +277,7 @@ def test_a_clip_that_is_accepted_lets_something_through(low: float, high: float)
 
 SAME_REWARDS = [
     ("[components.c]\nkind = 'rubric'\nset = 's'", "api_key_env = 'K'\nconcurrency = 3\ncall_timeout = 9"),
-    ("[diversity]\nmethod = 'llm'", "endpoint = 'http://x/v1'\njudge_id = 'j'"),
+    ("[diversity]\nmethod = 'llm'", "base_url = 'http://x/v1'\njudge_id = 'j'"),
 ]
 OTHER_REWARDS = [
     ("[components.c]\nkind = 'rubric'\nset = 's'", "model = 'm'"),
@@ -331,7 +331,7 @@ def test_a_grader_is_the_runs_judge_with_what_its_table_says() -> None:
 
 def test_a_variable_of_its_own_goes_before_the_runs_key_file() -> None:
     """A key for one endpoint must not go to another."""
-    table = "[components.a]\nkind = 'rubric'\nset = 's'\nendpoint = 'http://x/v1'\napi_key_env = 'A'"
+    table = "[components.a]\nkind = 'rubric'\nset = 's'\nbase_url = 'http://x/v1'\napi_key_env = 'A'"
     (grader,) = graders_of(resolve(f"api_key_file = 'run.key'\n{table}"))
     assert (grader.judge.api_key_env, grader.judge.api_key_file) == ("A", None)
 

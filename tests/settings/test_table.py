@@ -11,7 +11,6 @@ from genrm_cli.rewards.estimators import ESTIMATORS
 from genrm_cli.rollouts.formats import FORMATS
 from genrm_cli.rollouts.redaction import MARKS
 from genrm_cli.settings import Settings, changed, settings_from
-from genrm_cli.settings.aliases import OLD_NAMES
 from genrm_cli.settings.declare import Panel
 from genrm_cli.settings.judge_settings import PanelJudge
 from genrm_cli.settings.reward_settings import PRESETS
@@ -32,14 +31,12 @@ def test_every_setting_is_explained():
 
 
 def test_names_are_unique():
-    """No two settings share a name, a key or a flag, and no old name is in use again."""
+    """No two settings share a name, a key or a flag."""
     settings = all_settings()
     names = [setting.name for setting in settings]
     flags = [flag for s in settings for flag in (s.flag, s.type is bool and s.negative, s.declared.extra_flag) if flag]
     for given in (names, [setting.key for setting in settings], flags):
         assert len(set(given)) == len(given)
-    assert set(OLD_NAMES.values()) <= set(names)
-    assert set(OLD_NAMES).isdisjoint(names)
 
 
 @pytest.mark.parametrize(
@@ -94,9 +91,9 @@ def test_presets_are_those_released(preset, coefficients):
 
 
 def test_settings_are_built_by_flat_names():
-    """Flat keywords reach their subject, by current or old name; others are refused."""
+    """Flat keywords reach their subject; others are refused."""
     panel = (PanelJudge(1.0, (("model", "m"),)),)
-    settings = settings_from(strategy="swap", judges=3, panel=panel, components=(), max_tokens=9)
+    settings = settings_from(strategy="swap", repeats=3, panel=panel, components=(), max_total_tokens=9)
     assert (settings.pairing.strategy, settings.pairing.repeats) == ("swap", 3)
     assert (settings.panel.judges, settings.limits.max_total_tokens) == (panel, 9)
     assert changed(settings, repeats=1, max_total_tokens=None) == settings_from(strategy="swap", panel=panel)

@@ -16,7 +16,7 @@ from genrm_cli.settings.table import all_settings
 NEEDS_TRUST = {
     *("wandb", "mlflow", "tensorboard"),
     *("base_url", "api_key_env", "api_key_file", "ca_bundle", "s3_endpoint_url", "s3_profile", "s3_region"),
-    *("journal", "output", "output_template", "set_name", "overwrite", "log_json", "any_prefix"),
+    *("journal", "output", "output_template", "set_name", "force", "log_json", "any_prefix"),
     *("listen", "token_env", "allow_public", "tls_cert", "tls_key", "record"),
 }
 BY_VALUE = {
@@ -65,23 +65,22 @@ def test_text_and_booleans_that_declare_nothing_need_trust() -> None:
     ("text", "place"),
     [
         ("base_url = 'http://evil/v1'", "base_url"),
-        ("base-url = 'http://evil/v1'", "base-url"),
         ("api_key_env = 'AWS_SECRET_ACCESS_KEY'", "api_key_env"),
         ("api_key_file = '/etc/passwd'", "api_key_file"),
         ("principle = '@/etc/passwd'", "principle"),
         ("profile = 'own.toml'", "profile"),
         ("s3_endpoint_url = 'http://evil'", "s3_endpoint_url"),
         ("log_json = '/tmp/x'", "log_json"),
-        ("output = '/tmp/x'\noverwrite = true", "output, overwrite"),
-        ("overwrite = 'yes'", "overwrite"),
+        ("output = '/tmp/x'\nforce = true", "output, force"),
+        ("force = 'yes'", "force"),
         ("ca_bundle = 'evil.pem'", "ca_bundle"),
         ("journal = '/tmp/x'", "journal"),
         ("component = ['rubric:own.toml']", "component"),
         ("[components.x]\npython = 'mine:f'", "python in [components.x]"),
         ("[components.q]\nkind = 'rubric'\nset = 'own.toml'", "set in [components.q]"),
-        ("[components.q]\nkind = 'rubric'\nset = 'helpfulness'\nendpoint = 'http://evil/v1'", "endpoint"),
+        ("[components.q]\nkind = 'rubric'\nset = 'helpfulness'\nbase_url = 'http://evil/v1'", "base_url"),
         ("[diversity]\nmethod = 'llm'\napi_key_env = 'AWS_SECRET_ACCESS_KEY'", "api_key_env in [diversity]"),
-        ("[[judge]]\nmodel = 'a'\n[[judge]]\nmodel = 'b'\nendpoint = 'http://evil/v1'", "endpoint in [[judge]] 2"),
+        ("[[judge]]\nmodel = 'a'\n[[judge]]\nmodel = 'b'\nbase_url = 'http://evil/v1'", "base_url in [[judge]] 2"),
         ("[[judge]]\nmodel = 'a'\nprofile = 'own.toml'", "profile in [[judge]] 1"),
     ],
 )
@@ -106,7 +105,7 @@ def test_what_is_harmless_needs_no_trust(folder: Path) -> None:
     settings = resolve(
         folder,
         "strategy = 'all_pairs'\nmodel = 'm'\nprinciple = 'Be kind.'\nretries = 2\n"
-        "judge = 'lexical'\noverwrite = false\nredact_pattern = ['email']\n"
+        "judge = 'lexical'\nforce = false\nredact_pattern = ['email']\n"
         "[components.safety]\n[components.q]\nkind = 'consistency'\nextract = 'boxed'\n"
         "[total]\nweights = { safety = 1 }\n",
     )

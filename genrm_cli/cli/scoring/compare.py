@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 MAX_RESPONSES = 64
 
 _OMITTED = (
-    *("output", "output_template", "overwrite", "dry_run", "keep_replies", "unscored", "parallel_files"),
+    *("output", "output_template", "force", "dry_run", "keep_replies", "unscored", "parallel_files"),
     *("deadline", "max_calls", "max_total_tokens", "max_cost", "price_in", "price_out"),
     *("budget", "min_reliability", "only_components", "limit"),
 )

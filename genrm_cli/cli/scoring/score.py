@@ -195,7 +195,7 @@ def _write_pages(report: "BatchReport", invocation: Invocation) -> None:
     from genrm_cli.jobs.scored_files import files_of_set
     from genrm_cli.report.write_report import write_report
 
-    settings = changed(invocation.settings, overwrite=True)
+    settings = changed(invocation.settings, force=True)
     for result in report.results:
         if result.status in (Status.SCORED, Status.CURRENT):
             of_set = [f"{result.output}{name}" for name in files_of_set(result.metrics)]

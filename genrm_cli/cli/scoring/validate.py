@@ -13,7 +13,7 @@ from genrm_cli.errors import GenrmError, InputError, worst_exit_code
 _SHOWN_PROBLEMS = 12
 _SHOWN_SIZES = 6
 _OMITTED = (
-    *("min_age", "parallel_files", "segment_calls", "segment_age", "overwrite", "dry_run", "keep_replies"),
+    *("min_age", "parallel_files", "segment_calls", "segment_age", "force", "dry_run", "keep_replies"),
     *("leases", "lease_expiry", "lock"),
 )
 Report = dict[str, Any]

@@ -17,7 +17,7 @@ _OMITTED = (
     "min_age",
     "leases",
     "lock",
-    "overwrite",
+    "force",
 )
 _DECISIONS = "Decisions"
 

@@ -83,7 +83,7 @@ def look_at_outputs(
         return OutputState(OutputStanding.FOREIGN, "it was changed after genrm wrote it, or was not written by genrm")
     if metrics is None or None in marks:
         return OutputState(OutputStanding.STALE, "the scored lines of some of its files are missing", metrics)
-    if not settings.output.overwrite and (other := _other_judge(metrics, settings)) is not None:
+    if not settings.output.force and (other := _other_judge(metrics, settings)) is not None:
         return OutputState(OutputStanding.FOREIGN, other, metrics)
     reason = _stale_reason(metrics, recorded, identities, settings)
     if reason is None:
@@ -164,7 +164,7 @@ def _stale_reason(
         return "a Python component failed"
     if metrics.get("failures") and _is_over(metrics.get("unscored_share"), settings.rewards.max_unscored):
         return "too many rollouts stayed unscored"
-    return "--force" if settings.output.overwrite else None
+    return "--force" if settings.output.force else None
 
 
 def _failed_functions(metrics: dict[str, Any]) -> bool:

@@ -211,7 +211,7 @@ def _decide_by(
     decision = replace(decision, reason=freshness.reason, freshness=freshness)
     if freshness.standing is OutputStanding.CURRENT:
         return replace(decision, status=Status.CURRENT)
-    if freshness.standing is OutputStanding.FOREIGN and not settings.output.overwrite:
+    if freshness.standing is OutputStanding.FOREIGN and not settings.output.force:
         return decision.failed(
             UsageError(
                 f"{task.places.scored} exists, but {freshness.reason}; pass --force to replace it, "

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Literal
 
 from genrm_cli.errors import UsageError
-from genrm_cli.settings.aliases import PANEL_ALIASES, current_name
 from genrm_cli.settings.components import TABLES
 from genrm_cli.settings.declare import Setting, names_file
 from genrm_cli.settings.sources.toml_file import SettingsFile
@@ -36,30 +35,28 @@ def iter_needing_trust(values: Mapping[str, object]) -> Iterator[tuple[str, str]
     """Yield each setting of a file that requires trust: its flat name, or that of its table, and its location."""
     settings = {setting.key: setting for setting in all_settings()}
     for key, value in values.items():
-        name = current_name(key.replace("-", "_"))
-        if name == "judge" and isinstance(value, list | dict):
+        if key == "judge" and isinstance(value, list | dict):
             tables = {f"[[judge]] {number}": table for number, table in enumerate(value, 1)}
             yield from ((PANEL, place) for place in _places_needing_trust(tables, settings))
-        elif name in TABLES:
-            tables = {f"[{name}]": value}
-            if name == "components" and isinstance(value, Mapping):
+        elif key in TABLES:
+            tables = {f"[{key}]": value}
+            if key == "components" and isinstance(value, Mapping):
                 tables = {f"[components.{title}]": table for title, table in value.items()}
-            yield from ((name, place) for place in _places_needing_trust(tables, settings))
-        elif name not in settings:
-            yield name, key
-        elif settings[name].needs_trust(value):
-            yield settings[name].name, key
+            yield from ((key, place) for place in _places_needing_trust(tables, settings))
+        elif key not in settings:
+            yield key, key
+        elif settings[key].needs_trust(value):
+            yield settings[key].name, key
 
 
 def _places_needing_trust(tables: Mapping[str, object], settings: Mapping[str, Setting]) -> Iterator[str]:
     """Yield each key that requires trust, with the title of its table."""
     for title, table in tables.items():
         for key, value in table.items() if isinstance(table, Mapping) else ():
-            name = PANEL_ALIASES.get(key, key.replace("-", "_"))
-            if name in settings:
-                is_needed = settings[name].needs_trust(value)
+            if key in settings:
+                is_needed = settings[key].needs_trust(value)
             else:
-                is_needed = names_file(value) if name == "set" else name not in _HARMLESS
+                is_needed = names_file(value) if key == "set" else key not in _HARMLESS
             if is_needed:
                 yield f"{key} in {title}"
 
