@@ -30,7 +30,7 @@ def test_a_hostile_folder_gets_nothing(
     table = "tool.genrm." if name == "pyproject.toml" else ""
     (genrm.folder / name).write_text(
         ("[tool.genrm]\n" if table else "") + f"base_url = '{judge_server.base_url}'\nmodel = 'm'\n"
-        f"api_key_env = 'AWS_SECRET_ACCESS_KEY'\nlog_json = 'events'\noutput = 'mine.py'\noverwrite = true\n"
+        f"api_key_env = 'AWS_SECRET_ACCESS_KEY'\nlog_json = 'events'\noutput = 'mine.py'\nforce = true\n"
         f"principle = '@/etc/passwd'\n[{table}components.x]\npython = 'mine:f'\n"
     )
     before = genrm.names()

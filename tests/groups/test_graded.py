@@ -236,7 +236,7 @@ def test_the_stand_in_cannot_grade(toml: str, table: str) -> None:
     with pytest.raises(UsageError) as caught:
         check_settings(settings_of(LEXICAL + toml))
     assert (
-        str(caught.value) == f"[{table}] needs a real judge, not --judge lexical: set model and base_url in its table."
+        str(caught.value) == f"[{table}] needs a real judge, not judge='lexical': set model and base_url in its table."
     )
 
 
@@ -244,7 +244,7 @@ def test_the_stand_in_cannot_grade(toml: str, table: str) -> None:
     ("toml", "says"),
     [
         (RUBRIC + SAFE, "component care: no judge given"),
-        (f"{RUBRIC}base_url = 'http://x/v1'\n{SAFE}", "component care: --base-url requires --model"),
+        (f"{RUBRIC}base_url = 'http://x/v1'\n{SAFE}", "component care: base_url requires model"),
         (RUBRIC.replace("therapeutic", "kindness"), "unknown rubric set 'kindness'; expected therapeutic"),
         (RUBRIC.replace("therapeutic", "gone.toml"), "gone.toml: cannot read the file"),
         (RUBRIC + RUBRIC.replace("care", "more"), "two components are named 'rubric_safety'"),
@@ -381,7 +381,7 @@ def test_what_the_journal_lacks_stays_missing(tmp_path: Path, judge_server: Judg
 
 def test_only_components_needs_a_journal() -> None:
     """Without one there is nothing to compute from."""
-    with pytest.raises(UsageError, match="omit --no-journal"):
+    with pytest.raises(UsageError, match="omit use_journal=False"):
         check_settings(settings_of("model = 'm'", only_components=True, use_journal=False))
 
 
