@@ -17,7 +17,7 @@ from genrm_cli.cluster.limiter import Limiter
 from genrm_cli.cluster.messages import FleetState
 from genrm_cli.cluster.start import in_one_line
 from genrm_cli.cluster.worker import Order, ShardResult, Worker, WorkerState
-from genrm_cli.errors import StorageError, UsageError
+from genrm_cli.errors import SettingRef, StorageError, UsageError
 from genrm_cli.groups.tasks import first_error_of
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.judging.open_judges import AUTO_CEILING
@@ -172,7 +172,9 @@ class Fleet:
             if self._tries[shard] >= _MOST_TRIES:
                 raise StorageError(
                     f"shard {shard}: {self._tries[shard]} workers were lost over it ({_brief(error)}). Give the nodes "
-                    "more memory, or pass a larger --ray-shards; then run the same command again."
+                    "more memory, or pass a larger ",
+                    SettingRef("ray_shards"),
+                    "; then run the same command again.",
                 ) from None
             self._pending.append(shard)
             return

@@ -10,7 +10,7 @@ from typing import Any
 from genrm_cli.cluster.fleet import Fleet
 from genrm_cli.cluster.start import check_address, cluster
 from genrm_cli.cluster.worker import Order
-from genrm_cli.errors import UsageError, worst_exit_code
+from genrm_cli.errors import SettingRef, UsageError, worst_exit_code
 from genrm_cli.groups.check import check_settings
 from genrm_cli.groups.tasks import in_thread
 from genrm_cli.jobs.batch import BatchReport, Held, prove_writable, score_inputs
@@ -24,6 +24,7 @@ from genrm_cli.settings import Settings, changed
 from genrm_cli.storage.leases import HeldLease, Leases
 from genrm_cli.storage.location import is_s3, is_stream
 
+_RAY = SettingRef("ray")
 _SHARDS_A_WORKER = 4  # so that little is left to do again when a worker dies
 
 
@@ -77,13 +78,14 @@ def _check(inputs: Sequence[str], settings: Settings) -> None:
     check_settings(settings)
     check_journal_place(settings)
     if not asks_anybody(settings):
-        raise UsageError("--ray shares out the calls of a judge, and this run makes none; drop --ray.")
+        raise UsageError(_RAY, " shares out the calls of a judge, and this run makes none; drop ", _RAY, ".")
     if settings.journal.shard is not None or settings.journal.conclude:
-        raise UsageError("--ray makes shards and concludes them itself; drop --shard and --conclude.")
+        own = SettingRef("shard"), " and ", SettingRef("conclude")
+        raise UsageError(_RAY, " makes shards and concludes them itself; drop ", *own, ".")
     if not settings.journal.use_journal:
-        raise UsageError("workers hand their verdicts over in journals; drop --no-journal.")
+        raise UsageError("workers hand their verdicts over in journals; drop ", SettingRef("use_journal", False), ".")
     if settings.rewards.only_components:
-        raise UsageError("--only-components makes no call; drop --ray.")
+        raise UsageError(SettingRef("only_components"), " makes no call; drop ", _RAY, ".")
     if any(map(is_stream, inputs)):
         raise UsageError("workers cannot read stdin; pass files or s3://...")
 

@@ -12,7 +12,7 @@ from typing import IO, Any
 
 import ray
 
-from genrm_cli.errors import StorageError, UsageError
+from genrm_cli.errors import SettingRef, StorageError, UsageError
 
 _OBJECT_STORE_BYTES = 100_000_000  # names and counts only; Ray would take 30 % of the memory
 _CONNECT_LIMIT_S = 10.0
@@ -30,13 +30,16 @@ def check_address(address: str) -> None:
         return
     match = _ADDRESS.fullmatch(address)
     if match is None or not 0 < int(match["port"]) < 65_536:
-        raise UsageError(f"--ray {address!r} is not an address; pass local, auto, or HOST:PORT of a head node.")
+        raise UsageError(
+            SettingRef("ray", address), " is not an address; pass local, auto, or HOST:PORT of a head node."
+        )
     try:
         socket.create_connection((match["host"].strip("[]"), int(match["port"])), _CONNECT_LIMIT_S).close()
     except OSError as error:
         raise StorageError(
-            f"--ray {address}: cannot reach this cluster: {error.strerror or error}. Check that its head node runs and "
-            "that this machine may connect to it."
+            SettingRef("ray", address),
+            f": cannot reach this cluster: {error.strerror or error}. Check that its head node runs and "
+            "that this machine may connect to it.",
         ) from error
 
 
@@ -75,8 +78,9 @@ def _join(address: str) -> None:
             if b"InvalidAuthToken" not in written.read():
                 raise
             raise StorageError(
-                f"--ray {address}: this cluster has another token, or this process has none; set RAY_AUTH_MODE=token "
-                "and RAY_AUTH_TOKEN as on its nodes."
+                SettingRef("ray", address),
+                ": this cluster has another token, or this process has none; set RAY_AUTH_MODE=token "
+                "and RAY_AUTH_TOKEN as on its nodes.",
             ) from None
         except ConnectionError:  # `auto`, and no cluster runs here
             _start()
@@ -88,7 +92,7 @@ def _init(address: str, **options: Any) -> None:
     except (ConnectionError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
         if address == "auto" and isinstance(error, ConnectionError):
             raise
-        raise StorageError(f"--ray {address}: cannot use this cluster: {in_one_line(error)}") from error
+        raise StorageError(SettingRef("ray", address), f": cannot use this cluster: {in_one_line(error)}") from error
 
 
 @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""The actor that asks about shards, as `--shard` does; one on each node."""
+"""The actor that asks about shards, as `shard` does; one on each node."""
 
 import asyncio
 import contextlib
@@ -12,7 +12,7 @@ import ray
 from genrm_cli import __version__
 from genrm_cli.cluster.leased_slots import LeasedSlots
 from genrm_cli.cluster.messages import LEASE_S, Grant, LeaseReport
-from genrm_cli.errors import GenrmError, InputError, StorageError, TooManyUnscoredError
+from genrm_cli.errors import GenrmError, InputError, SettingRef, StorageError, TooManyUnscoredError
 from genrm_cli.groups.check import judge_specs
 from genrm_cli.jobs.batch import BatchReport, score_inputs
 from genrm_cli.jobs.context import RunContext, new_run
@@ -50,7 +50,7 @@ class ShardResult:
     """The result of a shard.
 
     Attributes:
-        exit_code: that `--shard` would have had.
+        exit_code: that a run of the shard would have had.
         errors: messages of the inputs that failed, without those that the run that concludes finds itself.
         fatal: the error that ended the shard, and would end the others.
     """
@@ -134,7 +134,9 @@ class Worker:
             except OSError as error:
                 raise StorageError(
                     f"{order.folder}: worker {self._name} cannot enter this folder: {error.strerror}. All nodes need "
-                    "the folder in which genrm was started; or pass inputs and --journal as s3://..."
+                    "the folder in which genrm was started; or pass inputs and ",
+                    SettingRef("journal"),
+                    " as s3://...",
                 ) from error
         settings = changed(order.settings, shard=shard, probe=False, deadline=None)  # the limiter keeps the deadline
         return new_run(settings, find_api_keys(settings), self._progress, self._on_event)

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from itertools import zip_longest
 from typing import Any
 
-from genrm_cli.errors import ChangedInputError, InputError, TooManyUnscoredError, UsageError
+from genrm_cli.errors import ChangedInputError, InputError, SettingRef, TooManyUnscoredError, UsageError
 from genrm_cli.evaluation.accuracy import (
     Judgement,
     PairOutcome,
@@ -19,13 +19,14 @@ from genrm_cli.evaluation.accuracy import (
 from genrm_cli.evaluation.replies import Replies, read_replies
 from genrm_cli.groups.check import check_settings
 from genrm_cli.groups.group import Group, JudgedGroup
-from genrm_cli.groups.judge_group import count_known, iter_prompts, judge_groups
+from genrm_cli.groups.judge_group import count_known, iter_prompts
 from genrm_cli.groups.plan import GroupPlan, PairingPlan
 from genrm_cli.groups.records import outcome_record
 from genrm_cli.jobs.context import RunContext, cancelled_by_signals
 from genrm_cli.jobs.cost import cost_of_run
 from genrm_cli.jobs.index import Reject
 from genrm_cli.jobs.journaling.journals import check_journal_place, open_journal
+from genrm_cli.jobs.judge_input import ask_judges
 from genrm_cli.jobs.provenance import input_record, judge_record, provenance_of, versions_record
 from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.open_judges import JudgeSpec, OpenJudges, open_judges
@@ -104,9 +105,10 @@ def refuse_partial(result: dict[str, Any]) -> None:
     """
     if result["partial"]:
         raise TooManyUnscoredError(
-            f"the run was stopped by --{result['stopped_by'].replace('_', '-')}: the metrics are partial, "
-            f"{result['figures']['not_asked']} judgements were not asked. Run the same command again to continue: "
-            "verdicts in the journal are reused."
+            "the run was stopped by ",
+            SettingRef(result["stopped_by"]),
+            f": the metrics are partial, {result['figures']['not_asked']} judgements were not asked. Run the same "
+            "command again to continue: verdicts in the journal are reused.",
         )
     if not result["figures"]["verdicts"]:
         kinds = ", ".join(f"{count} × {kind}" for kind, count in result["figures"]["failures_by_kind"].items())
@@ -182,12 +184,14 @@ class _Pairs:
 def _refuse_unfit(pairs_uri: str, result_uri: str | None, settings: Settings) -> None:
     if settings.panel.judges:
         raise UsageError(
-            "genrm eval measures one judge at a time: name one of the panel with --model (and --base-url, --profile)."
+            "genrm eval measures one judge at a time: name one of the panel with ",
+            *(SettingRef("model"), " (and ", SettingRef("base_url"), ", ", SettingRef("profile"), ")."),
         )
     if (compat := settings.judge.compat) is not None:
         raise UsageError(
-            f"--compat {compat} replaces missing verdicts with defaults, which say nothing about a judge; omit it "
-            "(`genrm config` shows its source)."
+            SettingRef("compat", compat),
+            " replaces missing verdicts with defaults, which say nothing about a judge; omit it (`genrm config` shows "
+            "its source).",
         )
     if result_uri is None:
         return
@@ -200,7 +204,7 @@ def _read_pairs(source: Source, run: RunContext) -> _Pairs:
     """Read all pairs once, without keeping texts.
 
     Raises:
-        InputError: no line is a pair, or --strict refuses a bad line.
+        InputError: no line is a pair, or `strict` refuses a bad line.
     """
     found, metrics = _Pairs(), run.metrics
 
@@ -221,8 +225,8 @@ def _read_pairs(source: Source, run: RunContext) -> _Pairs:
         raise InputError(f"{source.uri}: no line is a labelled pair ({first or 'the file is empty'}).")
     if found.rejects and run.settings.input.strict:
         raise InputError(
-            f"{source.uri}: --strict refuses {metrics.rejects} bad lines ({first}). Fix them, or omit --strict to "
-            "evaluate the rest."
+            *(f"{source.uri}: ", SettingRef("strict"), f" refuses {metrics.rejects} bad lines ({first}). Fix them, "),
+            *("or omit ", SettingRef("strict"), " to evaluate the rest."),
         )
     return found
 
@@ -237,7 +241,7 @@ def _iter_pairs(
         try:
             if line.oversize is not None:
                 raise BadLineError(
-                    f"{line.oversize:,} bytes long, more than --max-line-bytes {settings.input.max_line_bytes:,}"
+                    f"{line.oversize:,} bytes long, more than max_line_bytes = {settings.input.max_line_bytes:,}"
                 )
             record = parse_record(line.raw)
             pairs = parse_pairs(record, line.number)
@@ -274,10 +278,7 @@ async def _judge(source: Source, pairs: _Pairs, journal_for: str, run: RunContex
             metrics.redactions.update(judged.redactions)
             metrics.groups_done += 1
 
-        await judge_groups(groups, plan, judge_set, take)
-        metrics.stopped_by = judges.stopped_by if metrics.failures["not_asked"] or metrics.failed else None
-        if judges.is_remote:
-            metrics.latencies = judges.latencies
+        await ask_judges(groups, plan, judges, judge_set, run, take)
         return judges.specs
 
 
@@ -290,7 +291,9 @@ def _take_replies(source: Source, pairs: _Pairs, replies: Replies, run: RunConte
     plan = _plan_of(run)
     profile = plan.judges[0].profile
     if not isinstance(profile, Profile) or profile.render_second_turn is not None:
-        raise UsageError("--replies needs a --profile that compares two responses in one turn.")
+        raise UsageError(
+            SettingRef("replies"), " needs a ", SettingRef("profile"), " that compares two responses in one turn."
+        )
     for case, pair in _iter_again(source, pairs, run.settings):
         for id_, prompt in iter_prompts(_group_of(pair), plan):
             chosen_first = id_.shown[0] == _CHOSEN
@@ -300,8 +303,9 @@ def _take_replies(source: Source, pairs: _Pairs, replies: Replies, run: RunConte
     if not any(case.outcomes for case in pairs.cases):
         theirs = f", such as {next(iter(replies))[0]!r}," if replies else ""
         raise UsageError(
-            f"--replies has no reply to any of the pairs: its ids{theirs} must match those of the pairs, such "
-            f"as {pairs.cases[0].pair.id!r}."
+            SettingRef("replies"),
+            f" has no reply to any of the pairs: its ids{theirs} must match those of the pairs, such as "
+            f"{pairs.cases[0].pair.id!r}.",
         )
     return run.judge_specs()
 
@@ -331,7 +335,7 @@ def _iter_again(source: Source, found: _Pairs, settings: Settings) -> Iterator[t
 async def _prepare(
     judges: OpenJudges, journal: Journal | None, source: Source, pairs: _Pairs, plan: GroupPlan, run: RunContext
 ) -> None:
-    """Announce the plan, and probe the judge if it must be asked."""
+    """Settle the judge, count what the journal knows, and announce the plan."""
     if not judges.is_remote:
         return
     metrics = run.metrics
@@ -345,8 +349,6 @@ async def _prepare(
             metrics.known += known.known
             metrics.known_calls += known.known_calls
     run.on_event("plan", cost_of_run(metrics, run.settings, journal))
-    if metrics.planned > metrics.known:
-        await judges.probe()
 
 
 def _meaning_of(outcome: Outcome, chosen_first: bool) -> Preference | FailureKind:

@@ -25,7 +25,7 @@ def parse_request(text: bytes, where: str, require_metadata: Sequence[str] = (),
         text: the request.
         where: its name in errors.
         require_metadata: `FIELD=VALUE` pairs that the request must declare.
-        as_gym: accept and refuse what NeMo Gym does (`--compat`).
+        as_gym: accept and refuse what NeMo Gym does (`compat`).
 
     Raises:
         InputError: it cannot be read, or does not declare what it must.

@@ -2,9 +2,9 @@
 
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 
@@ -31,6 +31,8 @@ from genrm_cli.rewards.estimators import Calibration
 from genrm_cli.rewards.forecast import MAX_SIZE, forecast_reliability
 from genrm_cli.rollouts.formats import Score
 from genrm_cli.verdicts import StoppedBy
+
+Tag = TypeVar("Tag")
 
 _GROUPS_AT_ONCE = 64  # concluded together: many groups cost little more than one
 _ROLLOUTS_AT_ONCE = 4_096
@@ -77,20 +79,36 @@ async def judge_input(
             run.on_event("large_group", {"input": uri, "comparisons": index.largest_group})
         if judges.is_remote and not asks_nothing(run.settings):
             run.on_event("plan", {"input": uri, **cost_of_run(run.metrics, run.settings, journal)})
-        if run.metrics.planned > run.metrics.known:
-            await judges.probe()
         rest = ((number, index.read_group(rows)) for number, rows in index.iter_rows() if number not in outcomes)
 
         def keep(number: int, judged: JudgedGroup) -> None:
             _keep(number, judged, index.plan, outcomes, run.metrics)
 
-        await judge_groups(rest, index.plan, judge_set, keep)
+        await ask_judges(rest, index.plan, judges, judge_set, run, keep)
         correct_plan(run.metrics, run.metrics.finished)
-        run.metrics.stopped_by = _stopped_by(judges, run)
-        if judges.is_remote:
-            run.metrics.latencies = judges.latencies
         if scores is not None:
             await run.in_thread(lambda: _conclude(index, run, outcomes, scores))
+
+
+async def ask_judges(
+    groups: Iterable[tuple[Tag, Group]],
+    plan: GroupPlan,
+    judges: OpenJudges,
+    judge_set: JudgeSet,
+    run: RunContext,
+    on_judged: Callable[[Tag, JudgedGroup], None],
+) -> None:
+    """Probe the judges if any request is unknown, judge the groups, and note what stopped the run.
+
+    Raises:
+        GenrmError: as for `judge_groups`.
+    """
+    if run.metrics.planned > run.metrics.known:
+        await judges.probe()
+    await judge_groups(groups, plan, judge_set, on_judged)
+    run.metrics.stopped_by = _stopped_by(judges, run)
+    if judges.is_remote:
+        run.metrics.latencies = judges.latencies
 
 
 def _stopped_by(judges: OpenJudges, run: RunContext) -> StoppedBy | None:

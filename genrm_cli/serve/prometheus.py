@@ -55,7 +55,7 @@ class ServiceCollector(Collector):
             ("disagreements", "Requests that contradicted an earlier one", counts.disagreements),
             ("refused_requests", "Requests refused because of load or shutdown", counts.refused),
             ("wasted_comparisons", "Comparisons made early that their group did not need", counts.wasted),
-            ("default_rewards", "Rewards replaced by --on-failure", counts.defaults_sent),
+            ("default_rewards", "Rewards replaced by on_failure", counts.defaults_sent),
         ):
             yield CounterMetricFamily(f"genrm_{name}", text, value)
         groups = CounterMetricFamily("genrm_groups", "Groups answered", labels=["status"])

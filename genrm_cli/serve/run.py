@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
-from genrm_cli.errors import UsageError
+from genrm_cli.errors import SettingRef, UsageError
 from genrm_cli.jobs.journaling.journals import asks_anybody
 from genrm_cli.judging.open_judges import OnEvent
 from genrm_cli.serve.http.app import build_app
@@ -62,7 +62,7 @@ def _with_journal(settings: Settings) -> Settings:
     """Return the settings with the journal of all servers of this user, unless they name one or need none."""
     given = settings.journal
     if given.journal is not None and is_s3(given.journal):
-        raise UsageError("--journal: genrm serve keeps its journal on a local disk; name a file.")
+        raise UsageError(SettingRef("journal"), ": genrm serve keeps its journal on a local disk; name a file.")
     if not given.use_journal or not asks_anybody(settings):
         return changed(settings, use_journal=False)
     return settings if given.journal is not None else changed(settings, journal=str(state_folder() / JOURNAL_NAME))

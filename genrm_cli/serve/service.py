@@ -192,12 +192,12 @@ class RewardService:
     def _check_room(self) -> None:
         self._check_draining()
         if self._unanswered >= self._settings.max_cohorts:
-            self._refuse(f"{self._unanswered} cohorts are open (--max-cohorts)")
+            self._refuse(f"{self._unanswered} cohorts are open (max_cohorts)")
 
     def _check_queue(self) -> None:
         self._check_draining()
         if self._being_judged >= self._settings.queue:
-            self._refuse(f"{self._being_judged} comparisons are waiting (--queue)")
+            self._refuse(f"{self._being_judged} comparisons are waiting (queue)")
 
     def _check_draining(self) -> None:
         if self._draining:
@@ -311,7 +311,7 @@ class RewardService:
                 del among[known.cohort.name]
 
     async def drain(self) -> None:
-        """Take no further group; wait until all open ones are answered, at most as long as `--drain` says.
+        """Take no further group; wait until all open ones are answered, at most as long as `drain` says.
 
         Whoever still waits then is told to ask again: the journal keeps what the judge has answered.
         """

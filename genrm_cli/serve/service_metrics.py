@@ -17,7 +17,7 @@ class ServiceMetrics:
         disagreements: requests that contradicted an earlier one.
         refused: requests answered with 429, or with 503 while draining.
         wasted: comparisons made early that the whole group did not need.
-        defaults_sent: rewards that `--on-failure` replaced.
+        defaults_sent: rewards that `on_failure` replaced.
         spread_sum: highest less lowest reward, summed over the groups that have one.
         spread_count: these groups.
     """

@@ -139,8 +139,17 @@ def test_a_budget_leaves_a_partial_result(tmp_path: Path, judge_server: JudgeSer
     assert (result["partial"], result["stopped_by"]) == (True, "max_calls")
     assert (result["figures"]["verdicts"], result["figures"]["not_asked"]) == (3, 3)
     assert result["figures"]["accuracy_if_failures_lose"]["value"] == 1.0
-    with pytest.raises(TooManyUnscoredError, match="max-calls"):
+    with pytest.raises(TooManyUnscoredError, match="max_calls"):
         refuse_partial(result)
+
+
+def test_a_failure_at_the_last_call_leaves_nothing_out(tmp_path: Path, judge_server: JudgeServer) -> None:
+    """Every judgement was asked, so the result is whole, as that of `genrm score` would be."""
+    uri = write(tmp_path / "pairs.jsonl", make_pairs(2, 0))
+    judge_server.behave(script=[{}, {}, {}, {"content": "no idea"}])
+    settings = settings_for(judge_server, use_journal=False, concurrency="1", max_calls=4, profile="nemotron", reask=1)
+    result = evaluate(uri, settings)
+    assert (result["partial"], result["figures"]["failures"], result["figures"]["not_asked"]) == (False, 1, 0)
 
 
 def test_a_budget_that_is_just_enough_leaves_nothing_out(tmp_path: Path, judge_server: JudgeServer) -> None:
@@ -171,9 +180,9 @@ def test_bad_lines_are_named_and_the_rest_is_evaluated(tmp_path: Path) -> None:
     assert "not JSON" in reasons[1]
     assert "no labelled pair" in reasons[2]
     assert reasons[5] == "the same pair as in line 3"
-    assert "--max-line-bytes" in reasons[7]
+    assert "max_line_bytes" in reasons[7]
     assert (result["lines"], result["rejected_lines"]) == (6, 4)
-    with pytest.raises(InputError, match=r"--strict refuses 4 bad lines \(line 1: not JSON"):
+    with pytest.raises(InputError, match=r"strict refuses 4 bad lines \(line 1: not JSON"):
         evaluate(uri, settings_from(judge="lexical", max_line_bytes=1_000, strict=True))
 
 
@@ -222,9 +231,9 @@ def test_pairs_that_change_while_they_are_judged_give_no_result(
 
 
 def test_defaults_in_the_place_of_verdicts_are_refused(tmp_path: Path) -> None:
-    """--compat would make failures look like ties."""
+    """`compat` would make failures look like ties."""
     uri = write(tmp_path / "pairs.jsonl", make_pairs())
-    with pytest.raises(UsageError, match="--compat"):
+    with pytest.raises(UsageError, match="compat"):
         evaluate(uri, settings_from(judge="lexical", compat="nemo-gym"))
 
 

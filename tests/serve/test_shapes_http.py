@@ -159,7 +159,7 @@ def test_a_shape_without_a_size_says_how_to_give_it(served):
     """422 names the setting and the parameter."""
     reply = served.post("/slime", {"prompt": "Why?", "response": "a", "label": "b"})
     assert reply.status_code == 422
-    assert "--cohort-size" in reply.text
+    assert "cohort_size" in reply.text
     assert "?size=N" in reply.text
 
 

@@ -54,6 +54,6 @@ class Gate:
 
     def too_large(self) -> Response:
         """Return what a request with too large a body gets."""
-        response = error_response(413, "too_large", f"the body is larger than {self.max_body} bytes (--max-body)")
+        response = error_response(413, "too_large", f"the body is larger than {self.max_body} bytes (max_body)")
         response.headers["Connection"] = "close"
         return response

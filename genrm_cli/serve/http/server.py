@@ -12,7 +12,7 @@ from typing import Any
 import uvicorn
 from starlette.types import ASGIApp
 
-from genrm_cli.errors import UsageError
+from genrm_cli.errors import SettingRef, UsageError
 from genrm_cli.settings.serve_settings import ServeSettings
 from genrm_cli.settings.sources.keys import TOKEN_VARIABLE
 
@@ -31,14 +31,14 @@ class _Server(uvicorn.Server):
 
 
 def parse_address(listen: str) -> Address:
-    """Return host and port of `--listen`.
+    """Return host and port of `listen`.
 
     Raises:
         UsageError: it is not HOST:PORT.
     """
     host, _, port = listen.rpartition(":")
     if not host or not port.isdecimal() or int(port) > 65_535:
-        raise UsageError(f"--listen {listen}: expected HOST:PORT, for example 127.0.0.1:8330.")
+        raise UsageError(SettingRef("listen", listen), ": expected HOST:PORT, for example 127.0.0.1:8330.")
     return host.strip("[]"), int(port)
 
 
@@ -46,19 +46,22 @@ def listen_on(settings: ServeSettings, *, has_token: bool) -> socket.socket:
     """Open the listening socket.
 
     Raises:
-        UsageError: the address cannot be used, or is public without a token and without `--allow-public`.
+        UsageError: the address cannot be used, or is public without a token and without `allow_public`.
     """
     host, port = parse_address(settings.listen)
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         if not (ip_address(address[0]).is_loopback or has_token or settings.allow_public):
             raise UsageError(
-                f"--listen {settings.listen} is reachable from other machines, and anybody could ask the judge. Set a "
-                f"token in {TOKEN_VARIABLE}, or pass --allow-public if the network is yours alone."
+                SettingRef("listen", settings.listen),
+                " is reachable from other machines, and anybody could ask the judge. Set a token in "
+                f"{TOKEN_VARIABLE}, or pass ",
+                SettingRef("allow_public"),
+                " if the network is yours alone.",
             )
         return socket.create_server(address[:2], family=family, backlog=_BACKLOG)
     except OSError as error:
-        raise UsageError(f"--listen {settings.listen}: {error.strerror or error}.") from error
+        raise UsageError(SettingRef("listen", settings.listen), f": {error.strerror or error}.") from error
 
 
 def url_of(listening: socket.socket, settings: ServeSettings) -> str:
@@ -74,12 +77,12 @@ def check_tls(settings: ServeSettings) -> None:
         UsageError: one is missing, or they cannot be used.
     """
     if (settings.tls_cert is None) != (settings.tls_key is None):
-        raise UsageError("--tls-cert and --tls-key need each other.")
+        raise UsageError(SettingRef("tls_cert"), " and ", SettingRef("tls_key"), " need each other.")
     if settings.tls_cert is not None:
         try:
             ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(settings.tls_cert, settings.tls_key)
         except (OSError, ssl.SSLError) as error:
-            raise UsageError(f"--tls-cert {settings.tls_cert}: {error.strerror or error}.") from error
+            raise UsageError(SettingRef("tls_cert", settings.tls_cert), f": {error.strerror or error}.") from error
 
 
 async def run_server(app: ASGIApp, listening: socket.socket, settings: ServeSettings, drain: Callable[[], Any]) -> None:

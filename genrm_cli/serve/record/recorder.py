@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from genrm_cli.errors import StorageError
+from genrm_cli.errors import SettingRef, StorageError
 from genrm_cli.groups.count_group import count_group
 from genrm_cli.groups.group import JudgedGroup
 from genrm_cli.groups.plan import GroupPlan
@@ -183,5 +183,5 @@ def _spool_folder(folder: str) -> Path:
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
-        raise StorageError(f"--record {folder}: {path} cannot be created: {error.strerror}.") from error
+        raise StorageError(SettingRef("record", folder), f": {path} cannot be created: {error.strerror}.") from error
     return path

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from genrm_cli.errors import StorageError
+from genrm_cli.errors import SettingRef, StorageError
 
 _SUFFIX = ".spool"
 _FLAGS = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC
@@ -41,7 +41,7 @@ class GroupSpool:
             file = os.fdopen(os.open(path, _FLAGS | os.O_CREAT | os.O_EXCL, 0o600), "a+b")
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
-            raise StorageError(f"--record {folder}: cannot be written: {error.strerror}.") from error
+            raise StorageError(SettingRef("record", str(folder)), f": cannot be written: {error.strerror}.") from error
         return cls(path, file)
 
     @classmethod
@@ -68,7 +68,7 @@ class GroupSpool:
             self._file.write(block)
             self._file.flush()
         except OSError as error:
-            raise StorageError(f"--record: {self.path} cannot be written: {error.strerror}.") from error
+            raise StorageError(SettingRef("record"), f": {self.path} cannot be written: {error.strerror}.") from error
         self.size_bytes += len(block)
 
     def iter_blocks(self) -> Iterator[tuple[bytes, bytes]]:

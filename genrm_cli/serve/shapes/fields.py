@@ -50,7 +50,7 @@ def size_of(value: object, name: str = "size") -> int:
 
 
 def cohort_size_of(value: object, call: Call) -> int:
-    """Return the size of a cohort: as the request has it, as its URL says (`?size=8`), or as `--cohort-size` does.
+    """Return the size of a cohort: as the request has it, as its URL says (`?size=8`), or as `cohort_size` does.
 
     Raises:
         UnreadableRecordError: none says it, or it is not a size.
@@ -61,7 +61,7 @@ def cohort_size_of(value: object, call: Call) -> int:
         return size_of(int(size) if size.isdecimal() else size, "?size")
     if call.settings.cohort_size is None:
         raise UnreadableRecordError(
-            "the size of the cohort is not known; start the server with --cohort-size N, or add ?size=N to the URL"
+            "the size of the cohort is not known; add ?size=N to the URL, or set cohort_size of the server"
         )
     return call.settings.cohort_size
 
